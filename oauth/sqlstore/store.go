@@ -91,6 +91,21 @@ func (s *Store) DeleteVersion(ctx context.Context, key tokens.Key, version int64
 	return nil
 }
 
+// CheckWrite implements [tokens.Store]. It writes one row of the table of tokens, which
+// belongs to no environment and contains no token. All processes share that row.
+func (s *Store) CheckWrite(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	v, err := columnsOf(tokens.Key{User: "write check"}, oauth.Token{})
+	if err != nil {
+		return err
+	}
+	v["environment"] = "" // no other method reads a row without an environment
+	_, err = s.write(ctx, "check write", s.sql.save, v)
+	return err
+}
+
 // accept checks a token before it is written and returns its columns.
 func (s *Store) accept(ctx context.Context, key tokens.Key, token oauth.Token) (values, error) {
 	switch {

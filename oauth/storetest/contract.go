@@ -27,6 +27,7 @@ var contract = map[string]func(*testing.T, opener){
 	"Commit":         commit,
 	"Fail":           fail,
 	"Release":        release,
+	"CheckWrite":     checkWrite,
 	"EndedContext":   endedContext,
 	"ReplicasSeeOne": replicasSeeOne,
 	"PrintsNoSecret": printsNoSecret,
@@ -236,6 +237,37 @@ func versions(t *testing.T, open opener) {
 	}
 }
 
+// checkWrite requires that a write check succeeds beside other replicas and changes no
+// record and no lease.
+func checkWrite(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	require.NoError(t, store.CheckWrite(ctx), "an empty store accepts writes")
+	record := save(t, store, user17, 1)
+	lease := take(t, store, record, "a", long)
+	same := unchanged(t, store, user17)
+	runConcurrently(open, func(store tokens.Store, _ string) {
+		for range 5 {
+			assert.NoError(t, store.CheckWrite(ctx))
+		}
+	})
+	same()
+	if lister, ok := store.(tokens.Lister); ok {
+		for _, environment := range []api.Environment{usSandbox, caSandbox, {}} {
+			want := 0
+			if environment == usSandbox {
+				want = 1
+			}
+			all, err := lister.List(ctx, tokens.Listing{Environment: environment, Limit: 9})
+			require.NoError(t, err)
+			assert.Len(t, all, want)
+		}
+	}
+	_, err := store.Lease(ctx, leaseOf(record, "b"), long)
+	requireError(t, err, tokens.ErrLeased)
+	_, err = store.Commit(ctx, lease, sample(user17, 2))
+	require.NoError(t, err, "the lease is still valid")
+}
+
 func endedContext(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)
@@ -255,6 +287,7 @@ func endedContext(t *testing.T, open opener) {
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
 			"Fail":          func() error { _, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant); return err },
 			"Release":       func() error { return store.Release(ctx, lease) },
+			"CheckWrite":    func() error { return store.CheckWrite(ctx) },
 		} {
 			requireError(t, call(), want, name)
 			same()

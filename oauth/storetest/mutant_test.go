@@ -52,6 +52,7 @@ var mutants = map[string]struct {
 	"deletes whatever there is":     {"DeleteVersion", func(m *mutant) { m.hasty = true }},
 	"looks before it deletes":       {"DeleteAmongSaves", func(m *mutant) { m.careless = true }},
 	"forgets who has moved":         {"ListOfClinics", func(m *mutant) { m.sedentary = true }},
+	"write checks end leases":       {"CheckWrite", func(m *mutant) { m.clumsy = true }},
 	"refreshes twice":               {"Replay/immediate", func(m *mutant) { m.owner = func(string) string { return "x" } }},
 }
 
@@ -64,8 +65,8 @@ type mutant struct {
 	token func(*oauth.Token)
 	ctx   func(context.Context) context.Context
 
-	amnesia, reckless, generous, polite, loose, hasty, careless, sedentary bool
-	last                                                                   tokens.Lease
+	amnesia, reckless, generous, polite, loose, hasty, careless, sedentary, clumsy bool
+	last                                                                           tokens.Lease
 }
 
 func newMutant(breaks func(*mutant)) *mutant {
@@ -132,8 +133,15 @@ func (m *mutant) DeleteVersion(ctx context.Context, key tokens.Key, version int6
 	return m.MemoryStore.DeleteVersion(m.ctx(ctx), m.key(key), version)
 }
 
+func (m *mutant) CheckWrite(ctx context.Context) error {
+	if m.clumsy {
+		return m.MemoryStore.Release(ctx, m.last)
+	}
+	return m.MemoryStore.CheckWrite(m.ctx(ctx))
+}
+
 func (m *mutant) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
-	if m.generous {
+	if m.generous || m.clumsy {
 		m.last = lease
 	}
 	record, err := m.MemoryStore.Lease(m.ctx(ctx), m.lease(lease), m.ttl(ttl))

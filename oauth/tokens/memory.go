@@ -143,6 +143,16 @@ func (s *MemoryStore) Release(ctx context.Context, lease Lease) error {
 	return nil
 }
 
+// CheckWrite implements [Store]. It fails only if ctx has ended.
+func (s *MemoryStore) CheckWrite(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock() // a write needs the lock
+	defer s.mu.Unlock()
+	return nil
+}
+
 // List implements [Lister]. It looks at every record.
 func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, error) {
 	if err := ctx.Err(); err != nil {

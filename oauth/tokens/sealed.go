@@ -136,6 +136,9 @@ func (s *sealedStore) Release(ctx context.Context, lease Lease) error {
 	return s.inner.Release(ctx, lease)
 }
 
+// CheckWrite implements [Store].
+func (s *sealedStore) CheckWrite(ctx context.Context) error { return s.inner.CheckWrite(ctx) }
+
 // String says what the store is and nothing of what it holds.
 func (s *sealedStore) String() string { return "tokens.Sealed store" }
 

@@ -111,6 +111,13 @@ type Store interface {
 	// for its end. A lease that is not this owner's any more is left alone,
 	// which is no error.
 	Release(ctx context.Context, lease Lease) error
+
+	// CheckWrite reports whether the store accepts writes. It commits a real write in
+	// the way that Save does, over the same connections and locks, but changes no
+	// record, no version and no lease. It fails if a write fails, such as on a
+	// read-only server or a full disk. Each call costs a write, so call it every few
+	// seconds at most.
+	CheckWrite(ctx context.Context) error
 }
 
 // Lister is an optional interface of a [Store]: it lists the users who are

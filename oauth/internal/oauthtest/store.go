@@ -128,6 +128,11 @@ func (s *FlakyStore) Release(ctx context.Context, lease tokens.Lease) error {
 	return s.do(ctx, "Release", lease.Key, func() error { return s.Store.Release(ctx, lease) })
 }
 
+// CheckWrite implements [tokens.Store].
+func (s *FlakyStore) CheckWrite(ctx context.Context) error {
+	return s.do(ctx, "CheckWrite", tokens.Key{}, func() error { return s.Store.CheckWrite(ctx) })
+}
+
 // First intercepts the first n calls and leaves the later ones alone.
 func First(n int, intercept Interception) Interception {
 	var mu sync.Mutex
