@@ -81,6 +81,13 @@ type Engine interface {
 	// duplicate.
 	Discard(ctx context.Context, filter Filter) (int, error)
 
+	// CheckWrite reports whether the engine would store an event now. It commits a real
+	// write in the way that Accept does, over the same connections and locks, but changes
+	// no event. It fails with [webhook.ErrInboxClosed], [webhook.ErrInboxFull], and any
+	// error that a write fails with, such as on a read-only server or a full disk. Each
+	// call costs a synced write, so call it every few seconds at most.
+	CheckWrite(ctx context.Context) error
+
 	// Stats counts what the engine holds, for all processes that share it. It
 	// fails with [webhook.ErrInboxClosed].
 	Stats(ctx context.Context) (Stats, error)

@@ -53,6 +53,8 @@ var mutants = map[string]struct {
 	"the same time as another":  {"Order/OneAtATime", worked(func(w *webhook.Work) { w.Order = nil })},
 	"order without mercy":       {"Order/FailureHoldsUp", worked(func(w *webhook.Work) { w.Order = oneForAll })},
 	"no guard":                  {"Stale/Skipped", worked(func(w *webhook.Work) { w.Stale = webhook.StaleIgnore })},
+	"write checks store events": {"Stats/CheckWrite", wrapped(func(e *mutant) { e.check = storeEvent })},
+	"write checks never fail":   {"Stats/CheckWriteEnded", wrapped(func(e *mutant) { e.check = neverFail })},
 	"accepts when closed":       {"Close/Idle", wrapped(func(e *mutant) { e.accept = reopen })},
 	"durable in name only":      {"Close/Restart", claimed(func(s *enginetest.Storage) { s.Durable = true })},
 	"stored in clear":           {"Sealed/AtRest", inClear},
@@ -113,6 +115,7 @@ type mutant struct {
 	list            func(context.Context, engine.Engine, engine.Filter, engine.Position, int) ([]engine.Event, error)
 	count           func(context.Context, engine.Engine, engine.Filter) (engine.Counts, error)
 	replay, discard func(context.Context, engine.Engine, engine.Filter) (int, error)
+	check           func(context.Context, engine.Engine) error
 }
 
 func (m *mutant) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
@@ -120,6 +123,13 @@ func (m *mutant) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receip
 		return m.accept(ctx, m.Engine, d)
 	}
 	return m.Engine.Accept(ctx, d)
+}
+
+func (m *mutant) CheckWrite(ctx context.Context) error {
+	if m.check != nil {
+		return m.check(ctx, m.Engine)
+	}
+	return m.Engine.CheckWrite(ctx)
 }
 
 func (m *mutant) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
@@ -340,3 +350,10 @@ func replayUncounted(ctx context.Context, e engine.Engine, f engine.Filter) (int
 	}
 	return n, err
 }
+
+func storeEvent(ctx context.Context, e engine.Engine) error {
+	_, err := e.Accept(ctx, webhook.Delivery{Key: webhook.Key{EventID: "check"}, ReceivedAt: time.Now(), Body: []byte("{}")})
+	return err
+}
+
+func neverFail(context.Context, engine.Engine) error { return nil }

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ var statistics = map[string]func(*harness){
 	"Counts":   counts,
 	"Replayed": statsReplayed,
 	"Ended":    statsEnded,
+
+	"CheckWrite":      checkWrite,
+	"CheckWriteEnded": checkWriteEnded,
 }
 
 func counts(r *harness) {
@@ -91,4 +95,39 @@ func statsEnded(r *harness) {
 	r.close(inbox)
 	_, err = inbox.Stats(r.Context())
 	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+}
+
+// checkWrite requires that a write check succeeds beside accepts and changes no event.
+func checkWrite(r *harness) {
+	inbox := r.open(func(context.Context, events.Event) error { return webhook.Permanent(errDown) })
+	require.NoError(r, inbox.CheckWrite(r.Context()), "an empty engine accepts events")
+	all := numbered(20)
+	var checks sync.WaitGroup
+	for range 4 {
+		checks.Go(func() {
+			for range 5 {
+				assert.NoError(r, inbox.CheckWrite(r.Context()))
+			}
+		})
+	}
+	r.accept(inbox, all...)
+	checks.Wait()
+	r.waitFor(webhook.ResultDead, all...)
+	require.NoError(r, inbox.CheckWrite(r.Context()))
+	r.holds(inbox, engine.Stats{Dead: len(all)})
+	counts, err := inbox.Count(r.Context(), engine.Filter{}, 0)
+	require.NoError(r, err)
+	assert.Equal(r, len(all), counts.Total)
+	if r.storage.Shared {
+		require.NoError(r, r.open(succeed).CheckWrite(r.Context()), "another process accepts events too")
+	}
+}
+
+func checkWriteEnded(r *harness) {
+	inbox := r.open(succeed)
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	require.Error(r, inbox.CheckWrite(ctx), "an engine that has not written does not report success")
+	r.close(inbox)
+	require.ErrorIs(r, inbox.CheckWrite(r.Context()), webhook.ErrInboxClosed)
 }

@@ -106,6 +106,23 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	return webhook.Receipt{}, nil
 }
 
+// CheckWrite implements [engine.Engine]. It fails with [webhook.ErrInboxFull] if there is no
+// room for another event.
+func (i *Inbox) CheckWrite(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.closed:
+		return webhook.ErrInboxClosed
+	case len(i.held) == i.config.MaxEvents || i.bytes >= i.config.MaxBytes:
+		return webhook.ErrInboxFull
+	}
+	return nil
+}
+
 // stored returns a delivery without the event that the handler has read: a body that
 // waits is held once, and read again when it is handled.
 func stored(d webhook.Delivery) webhook.Delivery {

@@ -129,6 +129,20 @@ func (i *Inbox) alone(ctx context.Context, what string, f func(pgx.Tx) error) er
 	})
 }
 
+// CheckWrite implements [engine.Engine]. It writes a row of the table of checkpoints, which all
+// processes share.
+func (i *Inbox) CheckWrite(ctx context.Context) error {
+	if i.life.Stopped() {
+		return webhook.ErrInboxClosed
+	}
+	_, err := i.pool.Exec(ctx, i.sql(`INSERT INTO {checkpoints} (name, holder, until) VALUES ('write check', '', '-infinity')
+		ON CONFLICT (name) DO UPDATE SET until = excluded.until`))
+	if err != nil {
+		return fmt.Errorf("riverinbox: %w", err)
+	}
+	return nil
+}
+
 // Stats implements [engine.Engine].
 func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	var s engine.Stats

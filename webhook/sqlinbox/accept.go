@@ -2,6 +2,7 @@ package sqlinbox
 
 import (
 	"context"
+	"math"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -65,6 +66,34 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 	r.body, err = engine.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err
+}
+
+// CheckWrite implements [engine.Engine]. It inserts a body of 16 KiB in the transaction of
+// the next accepts and deletes it again, so it fails as they do, also with [ErrFull].
+func (i *Inbox) CheckWrite(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if i.life.Stopped() {
+		return webhook.ErrInboxClosed
+	}
+	if i.reserve.spent.Load() {
+		return ErrFull
+	}
+	return i.writer.Do(ctx, &write{do: writeAndDelete, accept: true, bytes: checkBytes})
+}
+
+// checkBytes is the size of the body that a write check inserts. It fills several pages, so
+// SQLite has to find room for it.
+const checkBytes = 16 << 10
+
+// writeAndDelete inserts a body and deletes it. Its number is the largest there is, because
+// appending to a table is cheap.
+func writeAndDelete(t *tx) error {
+	if err := t.exec("INSERT INTO dispensary_inbox_bodies (seq, body) VALUES (?, zeroblob(?))", math.MaxInt64, checkBytes); err != nil {
+		return err
+	}
+	return t.exec("DELETE FROM dispensary_inbox_bodies WHERE seq = ?", math.MaxInt64)
 }
 
 func (r *newRow) insert(t *tx) error {

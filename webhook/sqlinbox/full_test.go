@@ -36,6 +36,7 @@ func fillUp(t *testing.T, restart bool, open func(sqlinbox.Config) (*sqlinbox.In
 		if _, err := inbox.Accept(t.Context(), d); err != nil {
 			require.ErrorContains(t, err, "full")
 			assert.NotContains(t, err.Error(), receivertest.Canary)
+			require.ErrorContains(t, inbox.CheckWrite(t.Context()), "full")
 			refused++
 			continue
 		}
@@ -62,6 +63,7 @@ func fillUp(t *testing.T, restart bool, open func(sqlinbox.Config) (*sqlinbox.In
 		_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
 		return err == nil
 	}, time.Minute, 50*time.Millisecond)
+	require.NoError(t, inbox.CheckWrite(t.Context()))
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 }
 
@@ -88,7 +90,7 @@ func TestAcceptWhileThereIsNoRoom(t *testing.T) {
 	require.Eventually(t, func() bool { // upkeep makes room again at any moment
 		inbox.RunOut(t)
 		_, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
-		return errors.Is(err, sqlinbox.ErrFull)
+		return errors.Is(err, sqlinbox.ErrFull) && errors.Is(inbox.CheckWrite(context.Background()), sqlinbox.ErrFull)
 	}, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
 		_, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
