@@ -201,8 +201,8 @@ func (p *program) replay(ctx context.Context, client *dispensary.Client, forward
 			return errors.Join(err, out.end())
 		}
 		answer := forwarder.Forward(ctx, webhook.Key{Environment: client.Site().Environment, EventID: e.ID, IntegrationID: clinic.IntegrationID}, *e)
-		if ctx.Err() != nil {
-			return errors.Join(ctx.Err(), out.end())
+		if ctx.Err() != nil && answer.Err != nil {
+			return errors.Join(maybeApplied{fmt.Errorf("event %s: %w", id, ctx.Err())}, out.end())
 		}
 		if answer.Err != nil {
 			refused++

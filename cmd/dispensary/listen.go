@@ -64,39 +64,43 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 	if err != nil {
 		return err
 	}
-	sources, closed, err := p.sources(ctx, c.target, c.users)
+	out, begun := &answers{p: p}, false
+	polled := pollPrinter(out)
+	config := listen.Config{Forwarder: forwarder, Cursor: c.cursor, Since: c.since, Types: typesOf(c.types), Interval: c.interval}
+	config.Observer = listen.Observer{
+		PollEnd: func(_ context.Context, poll listen.Poll) {
+			if !begun {
+				begun = true
+				fmt.Fprintf(p.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(config.Sources), config.Sources[0].Environment)
+				fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", c.shown(c.secret, with.Secret), c.shown(c.challenge, with.Challenge))
+			}
+			polled(poll)
+		},
+		ForwardEnd: func(_ context.Context, a listen.Answer) { out.add(a) },
+	}
+	create := func(sources ...listen.Source) (_ *listen.Listener, err error) {
+		if config.Cursor == "" {
+			if config.Cursor, err = p.cursorFile(sources[0].Environment, c.url); err != nil {
+				return nil, err
+			}
+		}
+		config.Sources = sources
+		listener, err := listen.New(config)
+		return listener, flagged(err)
+	}
+	sources, closed, err := p.sources(ctx, c.target, c.users, func(s listen.Source) error { _, err := create(s); return err })
 	defer func() { _ = closed() }()
 	if err != nil {
 		return err
 	}
-	if c.cursor == "" {
-		if c.cursor, err = p.cursorFile(sources[0].Environment, c.url); err != nil {
-			return err
-		}
-	}
-	out, begun := &answers{p: p}, false
-	polled := pollPrinter(out)
-	listener, err := listen.New(listen.Config{
-		Sources: sources, Forwarder: forwarder, Cursor: c.cursor, Since: c.since, Types: typesOf(c.types), Interval: c.interval,
-		Observer: listen.Observer{
-			PollEnd: func(_ context.Context, poll listen.Poll) {
-				if !begun {
-					begun = true
-					fmt.Fprintf(p.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(sources), sources[0].Environment)
-					fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", c.shown(c.secret, with.Secret), c.shown(c.challenge, with.Challenge))
-				}
-				polled(poll)
-			},
-			ForwardEnd: func(_ context.Context, a listen.Answer) { out.add(a) },
-		},
-	})
+	listener, err := create(sources...)
 	if err != nil {
-		return flagged(err)
+		return err
 	}
 	err = listener.Run(ctx)
 	switch {
 	case errors.Is(err, listen.ErrInUse):
-		return fmt.Errorf("--cursor %s: another listener uses it", c.cursor)
+		return fmt.Errorf("--cursor %s: another listener uses it", config.Cursor)
 	case ctx.Err() != nil && err == context.Cause(ctx):
 		return out.end()
 	case !begun:
@@ -135,8 +139,9 @@ func pollPrinter(out *answers) func(listen.Poll) {
 	}
 }
 
-// sources are the clinics of users, each once.
-func (p *program) sources(ctx context.Context, t target, users []string) (sources []listen.Source, closed func() error, err error) {
+// sources returns the clinics of users, each once. check rejects wrong flags before the first
+// request of a source.
+func (p *program) sources(ctx context.Context, t target, users []string, check func(listen.Source) error) (sources []listen.Source, closed func() error, err error) {
 	var opened []func() error
 	closed = func() error {
 		var failures []error
@@ -152,6 +157,10 @@ func (p *program) sources(ctx context.Context, t target, users []string) (source
 			return nil, closed, err
 		}
 		opened = append(opened, one)
+		s := listen.Source{Environment: client.Site().Environment, Events: client.Events}
+		if err := check(s); err != nil {
+			return nil, closed, err
+		}
 		clinic, err := client.Clinic.Get(ctx)
 		if err != nil {
 			return nil, closed, err
@@ -159,7 +168,7 @@ func (p *program) sources(ctx context.Context, t target, users []string) (source
 		if slices.ContainsFunc(sources, func(s listen.Source) bool { return s.Name == clinic.ID }) {
 			continue
 		}
-		s := listen.Source{Name: clinic.ID, Environment: client.Site().Environment, Events: client.Events}
+		s.Name = clinic.ID
 		if clinic.IntegrationID != "" {
 			s.Integrations = []string{clinic.IntegrationID}
 		}

@@ -104,7 +104,9 @@ func TestListen(t *testing.T) {
 	assert.Equal(t, first, <-to.handled)
 	l.out.after(t, `"done":true`)
 
-	f.refused("another listener uses it", "listen", "--forward-to", to.url)
+	code, _, stderr := f.run("listen", "--forward-to", to.url)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "another listener uses it")
 	l.end(t)
 	assert.Equal(t, 1, strings.Count(l.out.String(), `"done":true`))
 	assert.Positive(t, assertDocuments(t, "listen", l.out.String()))
@@ -204,7 +206,9 @@ func TestListenRefusesWhatIsWrong(t *testing.T) {
 	f.refused("--interval is negative", "listen", "--forward-to", to, "--interval", "-2h")
 	f.refused("invalid argument \"2 hours\" for \"--since\"", "listen", "--forward-to", to, "--since", "2 hours")
 	f.refused("--secret-file: ", "listen", "--forward-to", to, "--secret-file", filepath.Join(t.TempDir(), "absent"))
-	f.refused("cursor", "listen", "--forward-to", to, "--cursor", filepath.Join(t.TempDir(), "absent", "x"))
+	code, _, stderr := f.run("listen", "--forward-to", to, "--cursor", filepath.Join(t.TempDir(), "absent", "x"))
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "cursor")
 	f.refused("takes no arguments", "listen", to)
 
 	damaged := filepath.Join(f.folder, "dispensary", "receiver.json")

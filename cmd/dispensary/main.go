@@ -21,10 +21,12 @@
 // happen; folder schemas describes them. On a terminal it prints tables, anywhere else
 // plain lines with tabs. NO_COLOR and --no-color switch colors off.
 //
-// Exit codes are 0 if all went well; 1 if the command ran, and what it was asked for
-// failed or was found wanting, such as a call that the platform refuses; and 2 where the
-// command line, a file, an address or the network does not let it begin, in which case
-// nothing was changed. Errors are one line on stderr.
+// The exit code is 0 if all went well. It is 1 if the command failed after it had begun, such
+// as with a call that the platform rejects, or if it found a problem. It is 2 if the command
+// sent no request and changed nothing, because of the command line, a file, an address or
+// the network. A script can safely repeat a command that ended with 2. Errors are one line
+// on stderr. An error of a write ends with "write may have been applied" if the write was
+// sent and its outcome is unknown.
 //
 // The configuration is that of package integration, from the same environment variables,
 // or from a file: --config names one, and --profile one of the "profiles" in it, or in

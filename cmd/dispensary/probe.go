@@ -93,8 +93,15 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	switch {
 	case errors.Is(err, probe.ErrDeclined):
 		return errors.New("it was not confirmed: nothing was created")
-	case len(report.Findings) == 0, err != nil && len(report.Created)+len(report.Behaviors()) == 0:
+	case len(report.Findings) == 0:
 		return err // an earlier file stays as it is
+	case err != nil:
+		if p.sent.Load() { // the last request may have created a record that is not in the report
+			err = maybeApplied{err}
+		}
+		if len(report.Created)+len(report.Behaviors()) == 0 {
+			return err // an earlier file stays as it is
+		}
 	case err == nil:
 		for _, user := range ended { // what is stored of it is of no use any more
 			_ = conns.Disconnect(ctx, user) // most of it was revoked before, and may be unknown

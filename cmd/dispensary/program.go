@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptrace"
 	"runtime"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
@@ -30,10 +33,14 @@ type program struct {
 	// What the flags of all commands say.
 	json, noColor, production bool
 	config, profile           string
+
+	sent atomic.Bool // an HTTP request of the command got a connection
 }
 
-// run is the whole command. It returns the exit code.
+// run runs the command and returns its exit code.
 func (p *program) run(ctx context.Context, args []string) int {
+	// All requests of all commands carry this context, so no command has to report them.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { p.sent.Store(true) }})
 	root := p.root()
 	root.SetArgs(args)
 	root.SetIn(p.in)
@@ -51,9 +58,9 @@ func (p *program) root() *cobra.Command {
 		Long: `Dispensary is the command beside the library: a test platform, its documentation, and
 tools for those who run an integration.
 
-Exit codes: 0 if all went well; 1 if the command ran, and what it was asked for failed or
-was found wanting; 2 where the command line, a file, an address or the network does not
-let it begin, in which case nothing was changed.
+Exit codes: 0 if all went well. 1 if the command failed after it had begun, or found a
+problem. 2 if the command sent no request and changed nothing, because of the command line,
+a file, an address or the network.
 
 The configuration comes from the library's environment variables, or with --config and
 --profile from a file. Secrets are read from there or from a prompt, never from flags.`,
@@ -150,14 +157,14 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// failure is an error with which a command ended that had begun.
+// failure marks an error of a command that had begun its work. See [failed].
 type failure struct{ error }
 
-// Unwrap returns what failed.
+// Unwrap returns the marked error.
 func (f failure) Unwrap() error { return f.error }
 
-// failed makes an error one of a command that ran: exit code 1. All others are of what
-// did not let it begin.
+// failed marks an error of a command that changed or printed something without a request, so
+// that the exit code is 1. Errors of requests need no mark.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -165,11 +172,24 @@ func failed(err error) error {
 	return failure{err}
 }
 
+// maybeApplied is the error of a write that was sent and got no usable response. It matches
+// [dispensary.ErrMaybeApplied]. Calls of the library mark their own errors.
+type maybeApplied struct{ error }
+
+// Error returns the text of the cause and the outcome.
+func (m maybeApplied) Error() string { return m.error.Error() + ": write may have been applied" }
+
+// Unwrap returns the cause.
+func (m maybeApplied) Unwrap() error { return m.error }
+
+// Is matches the outcome.
+func (maybeApplied) Is(target error) bool { return target == dispensary.ErrMaybeApplied }
+
 // Exit codes.
 const (
-	exitDone   = 0 // all went well
-	exitFailed = 1 // the command ran, and something failed or was found wanting
-	exitRefuse = 2 // bad input, or an environment that does not let it begin: nothing was changed
+	exitDone   = 0 // success
+	exitFailed = 1 // the command failed after it had begun, or found a problem
+	exitRefuse = 2 // the command sent no request and changed nothing
 )
 
 // exitCode prints an error in one line, and returns the exit code.
@@ -181,18 +201,18 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	case errors.Is(err, errHelp):
 		return exitRefuse
 	case errors.Is(err, context.Canceled): // by Ctrl-C: nothing else ends the context
-		fmt.Fprintln(p.errOut, "dispensary: interrupted")
+		fmt.Fprintf(p.errOut, "dispensary: %s\n", interruption(err))
 		return exitFailed
 	}
 	text := strings.TrimPrefix(oneLine(err.Error()), "dispensary: ")
 	var again *tokens.ReauthorizeError
 	if errors.As(err, &again) {
-		if !began(err) { // each call that was not sent says the same
+		if !p.began(err) { // each call that was not sent says the same
 			text = strings.TrimPrefix(oneLine(again.Error()), "tokens: ")
 		}
 		text += printable(fmt.Sprintf(`: connect with "dispensary login --user %s --environment %s"`, again.Key.User, again.Key.Environment))
 	}
-	if began(err) {
+	if p.began(err) {
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
 		return exitFailed
 	}
@@ -201,12 +221,35 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	return exitRefuse
 }
 
-// began reports that an error is of a command that had begun its work: one that says so, or
-// an answer of the platform.
-func began(err error) bool {
-	var ours failure
-	var call *dispensary.Error
-	return errors.As(err, &ours) || errors.As(err, &call) && call.StatusCode != 0
+// began reports whether the command had begun before it failed with err. It alone decides
+// between the exit codes 1 and 2.
+func (p *program) began(err error) bool {
+	var marked failure
+	return p.sent.Load() || errors.As(err, &marked)
+}
+
+// interruption returns the text for a command that Ctrl-C ended. It keeps each write that may
+// have been applied and each error that has another cause.
+func interruption(err error) string {
+	texts := []string{"interrupted"}
+	for _, part := range parts(err) {
+		if !errors.Is(part, context.Canceled) || errors.Is(part, dispensary.ErrMaybeApplied) {
+			texts = append(texts, strings.TrimPrefix(part.Error(), "dispensary: "))
+		}
+	}
+	return oneLine(strings.Join(texts, ": "))
+}
+
+// parts returns the errors that were joined to err, without their marks.
+func parts(err error) (all []error) {
+	for _, part := range joined.Errors(err) {
+		if marked, ok := part.(failure); ok {
+			all = append(all, parts(marked.error)...)
+		} else {
+			all = append(all, part)
+		}
+	}
+	return all
 }
 
 // oneLine puts what was joined into one line.

@@ -9,9 +9,11 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -274,7 +276,8 @@ func (a controlAPI) resolve(ctx context.Context, c triggerConfig, path string) (
 	return path, plan, nil
 }
 
-// call calls the control API, whose refusals are the answers to what was asked.
+// call calls the control API. Without a usable response to a write, the error is a
+// [maybeApplied], unless the request never got a connection.
 func (a controlAPI) call(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -284,32 +287,40 @@ func (a controlAPI) call(ctx context.Context, method, path string, body, into an
 			return err
 		}
 	}
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, method, string(a)+path, &sent)
 	if err != nil {
 		return errors.New("--control: not an address")
 	}
 	request.Header.Set("Content-Type", "application/json")
+	lost := func(err error) error {
+		if method == http.MethodGet || !connected.Load() {
+			return err
+		}
+		return maybeApplied{err}
+	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("--control: no control API answers: %w", err)
+		return lost(fmt.Errorf("--control: no control API answers: %w", err))
 	}
 	defer func() { _ = answer.Body.Close() }()
 	const most = 1 << 20 // rows are pages of at most 96 KiB
 	text, err := io.ReadAll(io.LimitReader(answer.Body, most))
 	if err != nil {
-		return fmt.Errorf("--control: %w", err)
+		return lost(fmt.Errorf("--control: %w", err))
 	}
 	if answer.StatusCode != http.StatusOK {
 		var refusal struct {
 			Error string `json:"error"`
 		}
 		if json.Unmarshal(text, &refusal) != nil || refusal.Error == "" {
-			return fmt.Errorf("--control: this is no control API: it answers %s", answer.Status)
+			return lost(fmt.Errorf("--control: not a control API: it responds with %s", answer.Status))
 		}
-		return failed(fmt.Errorf("the test platform refuses: %s", refusal.Error))
+		return fmt.Errorf("the test platform rejects the action: %s", refusal.Error)
 	}
 	if json.Unmarshal(text, into) != nil {
-		return errors.New("--control: this is no control API: its answer is not JSON")
+		return lost(errors.New("--control: not a control API: the response is not JSON"))
 	}
 	return nil
 }

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// behind replaces the platform of the fixture, whose token it keeps, by a server of handler.
+func (f *fixture) behind(handler http.HandlerFunc) *httptest.Server {
+	f.t.Helper()
+	server := httptest.NewServer(handler)
+	f.t.Cleanup(server.Close)
+	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = server.URL + "/api"
+	f.variables["DISPENSARY_ACCESS_TOKEN"] = "token"
+	return server
+}
+
+// loses handles requests by reading them and closing the connection.
+func loses(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.ReadAll(r.Body)
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = conn.Close()
+	}
+}
+
+// A script may repeat a command that ended with code 2, so a write that was sent never does.
+func TestLostResponseOfWriteExitsWithOne(t *testing.T) {
+	t.Parallel()
+	for name, respond := range map[string]http.HandlerFunc{
+		"lost":       loses,
+		"unreadable": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"gateway":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+	} {
+		f := newFixture(t)
+		address := f.behind(respond).URL
+		for _, args := range [][]string{
+			{"api", "POST", "/clinic/patients", "-f", "email=a@example.com"},
+			{"api", "PATCH", "/clinic/patients/1", "-f", "email=a@example.com"},
+			{"trigger", "patient.created", "--control", address + "/control"},
+		} {
+			code, _, stderr := f.run(args...)
+			assert.Equal(t, exitFailed, code, "%s %s: %s", name, args, stderr)
+			if name != "unreadable" {
+				assert.Contains(t, stderr, "write may have been applied", "%s %s", name, args)
+			}
+		}
+	}
+}
+
+// The platform becomes unreachable after the receiver has an event: the second read of an
+// event is not sent, but the command has posted.
+func TestReplayThatPostedExitsWithOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	first, second := f.order(), f.order()
+	target, err := url.Parse(f.platform.BaseURL())
+	require.NoError(t, err)
+	target.Path = ""
+	proxy := httptest.NewServer(httputil.NewSingleHostReverseProxy(target))
+	t.Cleanup(proxy.Close)
+	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = proxy.URL + "/api"
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		_ = proxy.Listener.Close()
+		proxy.CloseClientConnections()
+	}))
+	t.Cleanup(receiver.Close)
+	code, out, stderr := f.run("events", "replay", first, second, "--forward-to", receiver.URL)
+	assert.Equal(t, exitFailed, code, stderr)
+	assert.Contains(t, out, first)
+}
+
+func TestInterruptedWriteReportsOutcome(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"api":     {"api", "POST", "/clinic/patients", "-f", "email=a@example.com"},
+		"trigger": {"trigger", "patient.created"},
+		"probe":   {"probe", "--yes", "--output", filepath.Join(t.TempDir(), "behaviors.json")},
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		f := newFixture(t)
+		server := f.behind(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			interrupt()
+			<-r.Context().Done()
+		})
+		f.variables[controlVariable] = server.URL + "/control"
+		code, _, stderr := f.runWith(ctx, "", args...)
+		assert.Equal(t, exitFailed, code, name)
+		assert.Regexp(t, `^dispensary: interrupted: .*write may have been applied\n$`, stderr, name)
+	}
+}
+
+func TestInterruptedReplayNamesEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	id := f.order()
+	ctx, interrupt := context.WithCancel(t.Context())
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		interrupt()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(receiver.Close)
+	code, _, stderr := f.runWith(ctx, "", "events", "replay", id, "--forward-to", receiver.URL)
+	assert.Equal(t, exitFailed, code)
+	assert.Regexp(t, `^dispensary: interrupted: event `+id+`: .*write may have been applied\n$`, stderr)
+}
+
+// An interrupted read has no outcome to report.
+func TestInterruptedReadReportsNoOutcome(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	f := newFixture(t)
+	f.behind(func(_ http.ResponseWriter, r *http.Request) { interrupt(); <-r.Context().Done() })
+	code, _, stderr := f.runWith(ctx, "", "api", "GET", "/clinic")
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, "dispensary: interrupted\n", stderr)
+}
