@@ -5,8 +5,7 @@
 // What the platform could not deliver, or did not try to while the address was
 // switched off, stays in its event lists for 30 days. [Reconciler.Loop] looks for
 // it once an hour and after each outage; [Reconciler.Run] is for a scheduler. [Clinics]
-// does it for all clinics of an environment, in one loop and under a budget. With
-// River, riverinbox.Inbox.PeriodicReconcile makes a job of it.
+// does it for all clinics of an environment, in one loop and under a budget.
 //
 // # What a run does
 //

@@ -37,9 +37,6 @@ type Inbox struct {
 	life  *engine.Lifecycle
 	loops sync.WaitGroup
 	ended chan struct{} // closed when no handler runs any more
-
-	mu          sync.Mutex
-	reconcilers map[string]*reconcile.Reconciler
 }
 
 var _ interface {

@@ -16,13 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -169,75 +166,6 @@ func TestPollOnly(t *testing.T) {
 		})
 	}
 }
-
-// TestPeriodicReconcile recovers an event that no webhook told of, by a job that
-// River's leader inserts.
-func TestPeriodicReconcile(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	platform := dispensarytest.New(t)
-	_, missed, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
-	require.NoError(t, err)
-	handled := make(chan string, 10)
-	config := d.config(t, func(_ context.Context, e events.Event) error {
-		handled <- e.ID
-		return nil
-	})
-	inbox := open(t, d.pool(t), config)
-	client := platform.Client(platform.Users()[0])
-	reconciler, err := reconcile.New(reconcile.Config{
-		Environment: platform.Site().Environment, Events: client.Events, Inbox: inbox,
-		Integrations: func(ctx context.Context) ([]string, error) {
-			clinic, err := client.Clinic.Get(ctx)
-			return []string{clinic.IntegrationID}, err
-		},
-	})
-	require.NoError(t, err)
-	inbox.Client().PeriodicJobs().Add(inbox.PeriodicReconcile("us", reconciler, time.Hour))
-	assert.Equal(t, missed.ID, <-handled)
-
-	done := job(t, d, "dispensary_reconcile", rivertype.JobStateCompleted)
-	assert.JSONEq(t, `{"name":"us"}`, string(done.EncodedArgs))
-	assert.Contains(t, string(done.Output()), "recovered 1 of 1 missed")
-
-	_, err = inbox.Client().Insert(t.Context(), otherReconciliation{Name: "ca"}, &river.InsertOpts{Queue: "dispensary_webhooks_reconcile", MaxAttempts: 1})
-	require.NoError(t, err)
-	refused := job(t, d, "dispensary_reconcile", rivertype.JobStateDiscarded)
-	assert.Contains(t, refused.Errors[0].Error, `no reconciler "ca"`)
-}
-
-// TestCloseEndsReconciliation holds that a run ends where the contexts of handlers end.
-func TestCloseEndsReconciliation(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	platform := dispensarytest.New(t)
-	inbox := open(t, d.pool(t), d.config(t, receivertest.Succeed))
-	begun, ended := make(chan struct{}), make(chan struct{})
-	reconciler, err := reconcile.New(reconcile.Config{
-		Environment: platform.Site().Environment, Events: platform.Client(platform.Users()[0]).Events, Inbox: inbox,
-		Integrations: func(ctx context.Context) ([]string, error) {
-			close(begun)
-			<-ctx.Done()
-			close(ended)
-			return nil, ctx.Err()
-		},
-	})
-	require.NoError(t, err)
-	inbox.Client().PeriodicJobs().Add(inbox.PeriodicReconcile("us", reconciler, time.Hour))
-	<-begun
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.NoError(t, inbox.Close(ctx))
-	<-ended
-}
-
-// otherReconciliation is what another release, or a replica that is configured in
-// another way, may have inserted.
-type otherReconciliation struct {
-	Name string `json:"name"`
-}
-
-func (otherReconciliation) Kind() string { return "dispensary_reconcile" }
 
 // TestClientThatIsStoppedWhileItClaims holds that a claim which is being made when its
 // worker is stopped is given back, and does not count as an attempt that was lost.

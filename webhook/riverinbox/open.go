@@ -15,7 +15,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // Open brings the tables of inbox and River up to date, and starts an inbox with
@@ -113,7 +112,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	i := &Inbox{
 		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text()[:13],
 		jobs: river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
-		life: engine.NewLifecycle(), ended: make(chan struct{}), reconcilers: map[string]*reconcile.Reconciler{},
+		life: engine.NewLifecycle(), ended: make(chan struct{}),
 	}
 	i.turns = make(chan struct{}, max(2, pool.Config().MaxConns/3))
 	i.writer, i.leases = newWriter(i), newLeases(i)
@@ -143,19 +142,14 @@ func (i *Inbox) AddTo(config *river.Config) error {
 	if config.Workers == nil {
 		config.Workers = river.NewWorkers()
 	}
-	if err := errors.Join(
-		river.AddWorkerSafely(config.Workers, &jobWorker{inbox: i}),
-		river.AddWorkerSafely(config.Workers, &reconcileWorker{inbox: i}),
-	); err != nil {
+	if err := river.AddWorkerSafely(config.Workers, &jobWorker{inbox: i}); err != nil {
 		return fmt.Errorf("riverinbox: %w", err)
 	}
 	if config.Queues == nil {
 		config.Queues = map[string]river.QueueConfig{}
 	}
-	for queue, workers := range map[string]int{i.config.Queue: i.worker.Work().Workers, i.reconcileQueue(): 1} {
-		if _, ok := config.Queues[queue]; !ok {
-			config.Queues[queue] = river.QueueConfig{MaxWorkers: workers}
-		}
+	if _, ok := config.Queues[i.config.Queue]; !ok {
+		config.Queues[i.config.Queue] = river.QueueConfig{MaxWorkers: i.worker.Work().Workers}
 	}
 	return nil
 }
