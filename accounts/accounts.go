@@ -15,7 +15,6 @@
 package accounts
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +26,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
-
-// DefaultCachedUsers is how many users' tokens [Accounts] keeps in memory: about
-// 45 MB when all of them are there.
-const DefaultCachedUsers = 100_000
 
 // Config sets up [Accounts]. Applications and Tokens.Store are required.
 type Config struct {
@@ -59,11 +54,6 @@ type Config struct {
 	// Like Locate it is asked by every call of Client. Nil sends no key per clinic.
 	// API section: "Authentication" 9.
 	ClinicKey func(ctx context.Context, user string) (dispensary.Secret, error)
-
-	// CachedUsers bounds the users whose tokens are kept in memory; 0 means
-	// [DefaultCachedUsers]. The least recently used are dropped, and
-	// cost a look into the store when used again.
-	CachedUsers int
 }
 
 // Accounts are the platform accounts of the users of an integrator: their
@@ -79,7 +69,6 @@ type Accounts struct {
 	config       Config
 	applications map[dispensary.Environment]*application
 	order        []*application
-	sources      sourceCache
 }
 
 // application is what serves the users of one environment.
@@ -100,14 +89,8 @@ func New(config Config) (*Accounts, error) {
 		return nil, configError("Tokens.Client", "must be left empty")
 	case config.Locate == nil && len(config.Applications) > 1:
 		return nil, configError("Locate", "is nil: with several applications it has to find the one of each user")
-	case config.CachedUsers < 0:
-		return nil, configError("CachedUsers", "must not be negative")
-	}
-	if config.CachedUsers == 0 {
-		config.CachedUsers = DefaultCachedUsers
 	}
 	a := &Accounts{config: config, applications: map[dispensary.Environment]*application{}}
-	a.sources.limit = config.CachedUsers
 	for _, c := range config.Applications {
 		if err := a.add(c); err != nil {
 			return nil, err
@@ -137,7 +120,6 @@ func (a *Accounts) add(config oauth.Config) error {
 	if bound.Clinic == nil {
 		bound.Clinic = a.clinicOf(app)
 	}
-	bound.Observers = append([]tokens.Observer{{Event: a.forgetChanged(app)}}, bound.Observers...)
 	if app.conns, err = tokens.NewConnections(bound); err != nil {
 		return err
 	}
@@ -151,17 +133,6 @@ func (a *Accounts) add(config oauth.Config) error {
 	a.applications[environment] = app
 	a.order = append(a.order, app)
 	return nil
-}
-
-// forgetChanged returns a hook that keeps the tokens in memory in step with what
-// happens.
-func (a *Accounts) forgetChanged(app *application) func(context.Context, tokens.Event) {
-	return func(_ context.Context, event tokens.Event) {
-		switch event.(type) {
-		case tokens.Connected, tokens.Disconnected, tokens.MustReauthorize:
-			a.sources.forget(sourceKey{app, event.Subject().User})
-		}
-	}
 }
 
 // locate finds the application of a user.
@@ -212,9 +183,9 @@ func (a *Accounts) withClinicKey(ctx context.Context, client *dispensary.Client,
 	return client, nil
 }
 
-// source returns the source of a user's tokens, from memory if it is there.
+// source returns the source of a user's tokens.
 func (a *Accounts) source(app *application, user string) *tokens.TokenSource {
-	return a.sources.get(sourceKey{app, user}, func() *tokens.TokenSource { return app.conns.TokenSource(user) })
+	return app.conns.TokenSource(user)
 }
 
 // Connections returns the connections of an environment, for what Accounts does not
@@ -269,7 +240,6 @@ func (a *Accounts) Disconnect(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	defer a.sources.forget(sourceKey{app, user}) // marked, if not gone
 	return app.conns.Disconnect(ctx, user)
 }
 
@@ -351,55 +321,3 @@ func (a *Accounts) String() string {
 
 // Format prints [Accounts.String] for every verb.
 func (a *Accounts) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
-
-// sourceKey names a user of an application.
-type sourceKey struct {
-	app  *application
-	user string
-}
-
-// sourceCache keeps the token sources of the most recently used users. Dropping a
-// source does not end it: clients that hold it go on, and all sources of a user
-// share their refreshes anyway.
-type sourceCache struct {
-	limit int
-
-	mu      sync.Mutex
-	order   list.List // of *cachedSource, the most recently used first
-	entries map[sourceKey]*list.Element
-}
-
-type cachedSource struct {
-	key    sourceKey
-	source *tokens.TokenSource
-}
-
-// get returns the source of a user, which counts as use; it makes one where none
-// is cached.
-func (c *sourceCache) get(key sourceKey, newSource func() *tokens.TokenSource) *tokens.TokenSource {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if element, ok := c.entries[key]; ok {
-		c.order.MoveToFront(element)
-		return element.Value.(*cachedSource).source
-	}
-	if c.entries == nil {
-		c.entries = map[sourceKey]*list.Element{}
-	}
-	if len(c.entries) >= c.limit {
-		oldest := c.order.Back()
-		delete(c.entries, c.order.Remove(oldest).(*cachedSource).key)
-	}
-	source := newSource()
-	c.entries[key] = c.order.PushFront(&cachedSource{key, source})
-	return source
-}
-
-// forget makes the cached source of a user, if there is one, read the store again.
-func (c *sourceCache) forget(key sourceKey) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if element, ok := c.entries[key]; ok {
-		element.Value.(*cachedSource).source.Forget()
-	}
-}

@@ -15,11 +15,12 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
+var environment = dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+
 // connected connects n users, with tokens as long as real ones, and returns their
 // accounts. The bytes of the tokens in the store are not those in memory.
 func connected(b *testing.B, n int) *accounts.Accounts {
 	b.Helper()
-	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	store := tokens.NewMemoryStore()
 	for i := range n {
 		token := oauth.Token{
@@ -37,7 +38,7 @@ func connected(b *testing.B, n int) *accounts.Accounts {
 			Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
 			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/callback",
 		}},
-		Tokens: tokens.Config{Store: &copying{store}}, CachedUsers: n,
+		Tokens: tokens.Config{Store: &copying{store}, CachedUsers: n},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -54,13 +55,13 @@ func BenchmarkAccountsMemory(b *testing.B) {
 	}
 	for b.Loop() {
 		users := connected(b, count)
+		conns, err := users.Connections(environment)
+		if err != nil {
+			b.Fatal(err)
+		}
 		before := heapBytes()
 		for _, name := range names {
-			source, err := users.SourceForTest(b.Context(), strings.Clone(name))
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := source.Token(b.Context()); err != nil {
+			if _, err := conns.TokenSource(strings.Clone(name)).Token(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unique"
 
@@ -34,6 +35,10 @@ type callKey struct {
 type call struct {
 	seq  uint64 // later calls have greater numbers
 	done chan struct{}
+
+	// outdated is set if the user connects again, or is disconnected, while the call runs:
+	// its result may be the token from before.
+	outdated atomic.Bool
 
 	// failure is why a commitCall was started; it does not change.
 	failure error
@@ -84,10 +89,16 @@ func (g *callGroup) run(ctx context.Context, at callKey, c *call, work func(cont
 	c.record, c.err = work(ctx)
 }
 
-// last returns the number of the last call that was started.
-func (g *callGroup) last() uint64 {
+// outdate marks the calls under way that may return a token of the user from before, and
+// returns the number of the last call.
+func (g *callGroup) outdate(key Key) (last uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for _, kind := range []callKind{loadCall, refreshCall} {
+		if c, ok := g.running[callKey{key, kind}]; ok {
+			c.outdated.Store(true)
+		}
+	}
 	return g.seq
 }
 

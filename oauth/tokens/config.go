@@ -18,6 +18,10 @@ const (
 
 	// DefaultLeaseTTL leaves the token endpoint ten seconds to answer, twice.
 	DefaultLeaseTTL = 30 * time.Second
+
+	// DefaultCachedUsers is the number of users whose tokens [Connections] keeps in
+	// memory: about 45 MB.
+	DefaultCachedUsers = 100_000
 )
 
 // Config sets up [Connections]. Client and Store are required.
@@ -60,6 +64,11 @@ type Config struct {
 	// keeps its user waiting for this long at most.
 	LeaseTTL time.Duration
 
+	// CachedUsers is the largest number of users whose tokens stay in memory. 0 means
+	// [DefaultCachedUsers]. The least recently used are dropped first, and their next call
+	// reads the store.
+	CachedUsers int
+
 	// Breaker says when refreshing in the background pauses; the zero value is
 	// a good one.
 	Breaker BreakerPolicy
@@ -79,6 +88,7 @@ func (c *Config) validate() error {
 		{"Store", c.Store == nil, "is nil"},
 		{"Leeway", c.Leeway < 0, "must not be negative"},
 		{"LeaseTTL", c.LeaseTTL != 0 && c.LeaseTTL < minLeaseTTL, "must be at least a second"},
+		{"CachedUsers", c.CachedUsers < 0, "must not be negative"},
 		{"Breaker", c.Breaker.Users < 0 || c.Breaker.Window < 0 || c.Breaker.Pause < 0, "must not hold negative values"},
 	} {
 		if f.wrong {
@@ -94,6 +104,7 @@ func (c Config) withDefaults() Config {
 	c.Observers = slices.Clone(c.Observers)
 	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, DefaultLeaseTTL)
+	c.CachedUsers = cmp.Or(c.CachedUsers, DefaultCachedUsers)
 	c.Breaker = c.Breaker.withDefaults()
 	return c
 }

@@ -78,6 +78,7 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 		return Record{}, err
 	}
 	stored = true
+	c.forget(key)
 	c.circuit.clearAll(key)
 	c.forced.clear(key)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", key, slog.Any("token", token))
@@ -177,6 +178,7 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 	case err != nil:
 		return err
 	}
+	defer c.forget(key) // the record is marked if it is not deleted
 	if err := c.revokeLeased(ctx, &leased); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type Connections struct {
 	store   Store
 	hooks   hooks
 	calls   callGroup
+	cache   tokenCache
 	circuit circuit
 	forced  forcedRefreshes
 }
@@ -40,8 +41,13 @@ func NewConnections(config Config) (*Connections, error) {
 		forced: newForcedRefreshes(),
 	}
 	c.circuit.breaker.policy = config.Breaker
+	c.cache.limit = config.CachedUsers
 	return c, nil
 }
+
+// forget drops the token of a user in memory after it was replaced, revoked or marked:
+// the next call of every source reads the store.
+func (c *Connections) forget(key Key) { c.cache.remove(key.User, c.calls.outdate(key)) }
 
 // Client returns the client of the application.
 func (c *Connections) Client() *oauth.Client { return c.client }
@@ -233,6 +239,7 @@ func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Reco
 	case err == nil && old.State != StateActive:
 		return Record{}, verdict
 	case err == nil:
+		c.forget(lease.Key)
 		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
 		c.hooks.raise(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
 		return Record{}, verdict

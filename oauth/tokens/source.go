@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -15,13 +14,11 @@ import (
 // TokenSource authorizes calls as one user. It is an [api.TokenRefresher]:
 // the token comes from memory while it is valid, from the store when another
 // replica has refreshed it, and from the platform when it has to. It is safe for
-// concurrent use, small, and may be made anew for every request: refreshing is
-// done once for all sources of a user, see [Connections.TokenSource].
+// concurrent use, small, and can be created for every request: all sources of a user
+// share one token in memory and one refresh, see [Connections.TokenSource].
 type TokenSource struct {
-	conns  *Connections
-	key    Key
-	cached atomic.Pointer[cachedToken]
-	forgot atomic.Uint64 // the last call that began before Forget
+	conns *Connections
+	key   Key
 }
 
 var (
@@ -43,17 +40,6 @@ func (c *Connections) TokenSource(user string) *TokenSource {
 // Key returns the key of the user's record.
 func (s *TokenSource) Key() Key { return s.key }
 
-// Forget drops the token in memory, so that the next call reads the store. Use
-// it after the user was connected anew, or disconnected, in this process; other
-// processes notice when the old token is refused, which [oauth.Client.Revoke] brings
-// about, or when it is due for a refresh.
-func (s *TokenSource) Forget() {
-	if s.conns != nil { // the zero source has nothing to forget
-		s.forgot.Store(s.conns.calls.last())
-	}
-	s.cached.Store(nil)
-}
-
 // Token implements [api.TokenSource]. A valid token in memory is returned
 // whatever the state of ctx, of the store and of the platform.
 //
@@ -63,7 +49,7 @@ func (s *TokenSource) Forget() {
 // [*api.Error] where the platform could not be asked. After all but the first and
 // the argument, a later call may succeed.
 func (s *TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
-	if cached := s.cached.Load(); cached != nil && cached.fresh(time.Now()) {
+	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.fresh(time.Now()) {
 		return cached.token, nil
 	}
 	return s.fetch(ctx)
@@ -77,7 +63,7 @@ func (s *TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (ap
 	if rejected.Environment != s.key.Environment {
 		return api.AccessToken{}, wrongEnvironment(rejected.Environment, s.key.Environment)
 	}
-	if cached := s.cached.Load(); cached != nil && cached.token.Secret != rejected.Secret && cached.alive(time.Now()) {
+	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.token.Secret != rejected.Secret && cached.alive(time.Now()) {
 		return cached.token, nil
 	}
 	if !s.conns.forced.paused(s.key) {
@@ -117,7 +103,7 @@ func (s *TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 // fetch is Token without a fresh token in memory.
 func (s *TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 	r := &refreshTask{}
-	cached := s.cached.Load()
+	cached := s.conns.cache.get(s.key.User)
 	if cached == nil {
 		var record Record
 		var err error
@@ -170,12 +156,12 @@ func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 	return s.await(ctx, c)
 }
 
-// join returns a call that was not under way already at the last Forget: such a one may bring
-// what was to be forgotten, and is waited for.
+// join returns a call that is not outdated. It waits for an outdated call, which may
+// return the token from before the user connected again.
 func (s *TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (Record, error)) (c *call, started bool, err error) {
 	for {
 		c, started = s.conns.calls.join(ctx, callKey{s.key, kind}, nil, work)
-		if started || c.seq > s.forgot.Load() {
+		if started || !c.outdated.Load() {
 			return c, started, nil
 		}
 		if _, err := c.wait(ctx, s.key); err != nil && ctx.Err() != nil {
@@ -230,33 +216,17 @@ func (s *TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	}
 }
 
-// await waits for a call and caches its token, or drops the cached one if only the
-// user can bring another.
+// await waits for a call and caches its token. If only the user can bring another token,
+// it drops the cached one.
 func (s *TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record, error) {
 	record, err := c.wait(ctx, s.key)
 	if err != nil {
-		if cached := s.cached.Load(); cached != nil && cached.seq <= c.seq && needsUser(err) {
-			s.cached.CompareAndSwap(cached, nil)
+		if needsUser(err) {
+			s.conns.cache.remove(s.key.User, c.seq)
 		}
 		return nil, Record{}, err
 	}
-	for {
-		cached := s.cached.Load()
-		if cached != nil && cached.seq == c.seq {
-			return cached, record, nil // another caller of this source was here
-		}
-		next := newCachedToken(record.Token, s.conns.config.Leeway, c.seq)
-		// A caller that was held up must not put an older token back, nor one from before Forget.
-		if (cached != nil && cached.seq > c.seq) || c.seq <= s.forgot.Load() {
-			return next, record, nil
-		}
-		if s.cached.CompareAndSwap(cached, next) {
-			if c.seq <= s.forgot.Load() {
-				s.cached.CompareAndSwap(next, nil)
-			}
-			return next, record, nil
-		}
-	}
+	return s.conns.cache.put(s.key.User, c, newCachedToken(record.Token, s.conns.config.Leeway, c.seq)), record, nil
 }
 
 // String names the user.

@@ -164,13 +164,12 @@ func TestRefreshReturnsWhatAPeerStored(t *testing.T) {
 
 func TestForcedRefreshIsNotContentWithALesserCall(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		// One source holds a token near its end; the store holds a fresh one
-		// that another source has just seen refused.
+		// The token in memory is near its end. A peer has extended it in the store, but the
+		// API rejects it.
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.requireToken(t, "access-0")
 		time.Sleep(56 * time.Minute)
 		fresh := oauthtest.FirstToken(time.Hour)
-		fresh.AccessToken = "access-refused"
 		w.save(t, fresh)
 		w.store.Slow = time.Second
 		w.requireToken(t, "access-0") // starts a call that finds the fresh one good
@@ -179,6 +178,27 @@ func TestForcedRefreshIsNotContentWithALesserCall(t *testing.T) {
 		assert.Equal(t, "access-1", token.Secret.Reveal())
 		assert.Len(t, w.platform.Sent(), 1)
 		assert.Equal(t, 3, w.store.Count("Load"), "the first reading and one a call")
+	})
+}
+
+func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		w.connect(t, 1, time.Hour)
+		conns := w.replica(t, func(c *settings) { c.Tokens.CachedUsers = 1 })
+		held, second := conns.TokenSource(user), conns.TokenSource(user)
+		requireTokenFrom(t, held, "access-0")
+		_, err := conns.TokenSource("many-0").Token(t.Context()) // evicts the user from the cache
+		require.NoError(t, err)
+		requireTokenFrom(t, second, "access-0")
+		_, err = conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		requireTokenFrom(t, held, "access-1")
+		requireTokenFrom(t, second, "access-1")
+		require.NoError(t, conns.Disconnect(t.Context(), user))
+		for _, source := range []*tokens.TokenSource{held, second} {
+			_, err := source.Token(t.Context())
+			requireReauthorize(t, err, tokens.ReasonNotConnected)
+		}
 	})
 }
 
