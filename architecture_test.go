@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 	"internal/closestmatch":    {},
 	"internal/contention":      {},
 	"internal/docgen":          {"docs"},
+	"internal/failover":        {},
 	"internal/filelock":        {},
 	"internal/joined":          {},
 	"internal/jitter":          {},

@@ -1,0 +1,127 @@
+// Package failover replaces connections to a database server that rejects writes.
+//
+// After a failover, a pool can keep connections to a server that is a read-only replica by
+// then. Such a connection responds to every statement, so the pool never drops it, and every
+// write on it fails until the process restarts. The stores on SQL run their statements through
+// a [Pool], which closes such a connection and tries another one.
+//
+// The stores are modules of their own that may be of another version than this package, so
+// its exported names stay as they are.
+package failover
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"reflect"
+	"strings"
+)
+
+// Stale reports whether err means that the connection must be replaced, and that the database
+// has not executed the statement:
+//
+//   - PostgreSQL: the server is read-only (25006), shut the connection down (57P01), or is
+//     starting up or shutting down (57P03). It reports 0A000 for an unlogged table of a
+//     read-only replica, and for a prepared statement whose table has changed since.
+//   - MySQL and MariaDB: the server or the transaction is read-only (1290, 1836, 1792).
+//   - Any driver: [driver.ErrBadConn].
+//
+// It does not report a crash of the server (57P02), after which a statement may have been
+// committed. Drivers close that connection themselves. The drivers are not imported, so Stale
+// matches methods and texts of their errors.
+func Stale(err error) bool {
+	if err == nil {
+		return false
+	}
+	if errors.Is(err, driver.ErrBadConn) {
+		return true
+	}
+	var state interface{ SQLState() string } // pgx, pq
+	if errors.As(err, &state) {
+		switch state.SQLState() {
+		case "25006", "57P01", "57P03", "0A000":
+			return true
+		}
+		return false
+	}
+	text := err.Error() // go-sql-driver/mysql
+	return strings.Contains(text, "Error 1290") && strings.Contains(text, "read-only") ||
+		strings.Contains(text, "Error 1836") || strings.Contains(text, "Error 1792")
+}
+
+// Pool is a pool of connections of type C to one database.
+type Pool[C any] struct {
+	// Acquire takes a connection out of the pool, or opens one.
+	Acquire func(context.Context) (C, error)
+
+	// Release returns a connection to the pool.
+	Release func(C)
+
+	// Discard closes a connection instead.
+	Discard func(C)
+
+	// Idle returns the number of idle connections.
+	Idle func() int
+}
+
+// Do calls run with a connection of the pool. If the error of run is stale, Do closes the
+// connection and calls run again with another one. It does so for each connection that was
+// idle at the first failure and then once with a new connection, and returns the last error.
+// While the server rejects all writes, a call therefore opens at most one or two connections.
+func (p Pool[C]) Do(ctx context.Context, run func(C) error) error {
+	err := p.once(ctx, run)
+	if !Stale(err) {
+		return err
+	}
+	for tries := p.Idle() + 1; tries > 0 && Stale(err) && ctx.Err() == nil; tries-- {
+		err = p.once(ctx, run)
+	}
+	return err
+}
+
+// once calls run with one connection and closes it if the error of run is stale.
+func (p Pool[C]) once(ctx context.Context, run func(C) error) (err error) {
+	conn, err := p.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if Stale(err) {
+			p.Discard(conn)
+		} else {
+			p.Release(conn)
+		}
+	}()
+	return run(conn)
+}
+
+// SQL returns the pool of db.
+func SQL(db *sql.DB) Pool[*sql.Conn] {
+	return Pool[*sql.Conn]{
+		Acquire: db.Conn,
+		Release: func(c *sql.Conn) { _ = c.Close() },
+		Discard: func(c *sql.Conn) {
+			_ = c.Raw(func(conn any) error {
+				closePooled(conn)
+				return driver.ErrBadConn
+			})
+		},
+		Idle: func() int { return db.Stats().Idle },
+	}
+}
+
+// closePooled closes the connection inside a stdlib.Conn of pgx, which would otherwise return
+// it to its pgxpool.
+func closePooled(conn any) {
+	method := reflect.ValueOf(conn).MethodByName("Conn")
+	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+		return
+	}
+	if inner, ok := method.Call(nil)[0].Interface().(interface{ Close(context.Context) error }); ok {
+		// Without a context that is valid, pgx closes the socket at once and sends no message.
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = inner.Close(ctx)
+	}
+}
