@@ -159,10 +159,13 @@ func (d database) count(t testing.TB, db *sql.DB, query string) int {
 func (d database) forbidChanges(t testing.TB, db *sql.DB) {
 	t.Helper()
 	db.SetMaxOpenConns(1)
-	d.exec(t, db, map[sqlstore.Dialect]string{
-		sqlstore.SQLite: "PRAGMA query_only = on", sqlstore.PostgreSQL: "SET default_transaction_read_only = on",
-		sqlstore.MySQL: "SET SESSION TRANSACTION READ ONLY",
-	}[d.dialect])
+	d.exec(t, db, readOnly[d.dialect])
+}
+
+// readOnly makes a connection reject writes.
+var readOnly = map[sqlstore.Dialect]string{
+	sqlstore.SQLite: "PRAGMA query_only = on", sqlstore.PostgreSQL: "SET default_transaction_read_only = on",
+	sqlstore.MySQL: "SET SESSION TRANSACTION READ ONLY",
 }
 
 // catalog describes the tables as the database sees them, with {prefix} for the prefix,

@@ -22,9 +22,9 @@ func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Reco
 		"state": string(listing.State), "limit": max(listing.Limit, 0),
 	}
 	var records []tokens.Record
-	err := s.retry(ctx, "list", query, func() error {
+	err := s.retry(ctx, "list", query, func(conn *sql.Conn) error {
 		records = nil
-		return s.each(ctx, s.db, query, v, func(row scanner) error {
+		return s.each(ctx, conn, query, v, func(row scanner) error {
 			record := tokens.Record{Key: tokens.Key{Environment: listing.Environment}}
 			var encoded []byte
 			if err := row.Scan(&record.Key.User, &record.Version, &record.State, &record.Reason, &encoded); err != nil {
@@ -42,9 +42,9 @@ func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Reco
 func (s *Store) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
 	v := values{"environment": environment.String(), "after": after, "limit": max(limit, 0)}
 	var ids []string
-	err := s.retry(ctx, "list clinics", s.sql.clinics, func() error {
+	err := s.retry(ctx, "list clinics", s.sql.clinics, func(conn *sql.Conn) error {
 		ids = nil
-		return s.each(ctx, s.db, s.sql.clinics, v, func(row scanner) error {
+		return s.each(ctx, conn, s.sql.clinics, v, func(row scanner) error {
 			var id string
 			err := row.Scan(&id)
 			ids = append(ids, id)
@@ -66,12 +66,12 @@ func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, 
 	}
 	var claims []claimed
 	query := s.sql.claim
-	err := s.retry(ctx, "claim", query, func() (err error) {
+	err := s.retry(ctx, "claim", query, func(conn *sql.Conn) (err error) {
 		if s.dialect == MySQL {
-			claims, err = s.claimInTurn(ctx, due.Environment, v)
+			claims, err = s.claimInTurn(ctx, conn, due.Environment, v)
 			return err
 		}
-		claims, err = s.claims(ctx, s.db, query, due.Environment, v)
+		claims, err = s.claims(ctx, conn, query, due.Environment, v)
 		return err
 	})
 	slices.SortStableFunc(claims, func(a, b claimed) int { return int(min(max(a.due-b.due, -1), 1)) })
@@ -115,9 +115,9 @@ func (s *Store) claims(ctx context.Context, q rowser, query statement, environme
 
 // claimInTurn is a claim where an UPDATE returns no rows: they are locked while
 // they are read, for as long as it takes to write their leases.
-func (s *Store) claimInTurn(ctx context.Context, environment api.Environment, v values) (claims []claimed, err error) {
+func (s *Store) claimInTurn(ctx context.Context, conn *sql.Conn, environment api.Environment, v values) (claims []claimed, err error) {
 	// At its usual level MySQL would lock the gaps between the rows as well.
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, err
 	}

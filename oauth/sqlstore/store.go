@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
+	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -19,7 +20,7 @@ import (
 // [tokens.Sealed]. It is safe for concurrent use; make one for a database and
 // share it.
 type Store struct {
-	db      *sql.DB
+	pool    failover.Pool[*sql.Conn]
 	dialect Dialect
 	config  Config
 	sql     statements
@@ -46,7 +47,7 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	if err := config.validate(dialect); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: dialect, config: config, sql: newStatements(dialect, config.tokens())}
+	s := &Store{pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config.tokens())}
 	if dialect == SQLite {
 		s.writing = make(chan struct{}, 1)
 	}
@@ -136,8 +137,8 @@ func (s *Store) row(ctx context.Context, op string, key tokens.Key, query statem
 	if key.Validate() != nil {
 		return tokens.Record{}, tokens.ErrNoRecord
 	}
-	err = s.retry(ctx, op, query, func() error {
-		return s.one(ctx, query, v, func(row scanner) (err error) {
+	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
+		return s.one(ctx, conn, query, v, func(row scanner) (err error) {
 			record, err = scan(row, key.Environment)
 			return err
 		})
@@ -158,11 +159,11 @@ func (s *Store) row(ctx context.Context, op string, key tokens.Key, query statem
 // (clientFoundRows): where only changed rows count, prolonging a lease on a clock that
 // stands still counts none.
 func (s *Store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
-	err = s.retry(ctx, op, query, func() error {
+	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
 		if s.dialect != MySQL {
-			return s.one(ctx, query, v, func(row scanner) error { return row.Scan(&version) })
+			return s.one(ctx, conn, query, v, func(row scanner) error { return row.Scan(&version) })
 		}
-		result, err := s.db.ExecContext(ctx, query.text, query.args(v)...)
+		result, err := conn.ExecContext(ctx, query.text, query.args(v)...)
 		if err != nil {
 			return err
 		}
@@ -183,8 +184,8 @@ func (s *Store) change(ctx context.Context, op string, key tokens.Key, query sta
 	if key.Validate() != nil {
 		return 0, nil
 	}
-	err = s.retry(ctx, op, query, func() error {
-		result, err := s.db.ExecContext(ctx, query.text, query.args(v)...)
+	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
+		result, err := conn.ExecContext(ctx, query.text, query.args(v)...)
 		if err != nil {
 			return err
 		}
@@ -197,9 +198,9 @@ func (s *Store) change(ctx context.Context, op string, key tokens.Key, query sta
 // one reads the row that a statement returns, or [sql.ErrNoRows]. It reads on to
 // the end: a write is durable when its statement is through, not when it returns
 // its row.
-func (s *Store) one(ctx context.Context, query statement, v values, read func(scanner) error) error {
+func (s *Store) one(ctx context.Context, conn *sql.Conn, query statement, v values, read func(scanner) error) error {
 	none := error(sql.ErrNoRows)
-	err := s.each(ctx, s.db, query, v, func(row scanner) error {
+	err := s.each(ctx, conn, query, v, func(row scanner) error {
 		none = nil
 		return read(row)
 	})
@@ -221,13 +222,14 @@ func (s *Store) each(ctx context.Context, q rowser, query statement, v values, r
 	return rows.Err()
 }
 
-// rowser is a database or a transaction.
+// rowser is a connection or a transaction.
 type rowser interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// retry runs one statement, again where the database gave it up for others.
-func (s *Store) retry(ctx context.Context, op string, query statement, run func() error) error {
+// retry runs one statement on one connection. It runs the statement again if the database
+// aborted it because of others, or if the server of the connection is read-only.
+func (s *Store) retry(ctx context.Context, op string, query statement, run func(*sql.Conn) error) error {
 	if s.writing != nil && query.writes() {
 		select {
 		case s.writing <- struct{}{}:
@@ -236,7 +238,8 @@ func (s *Store) retry(ctx context.Context, op string, query statement, run func(
 			return ctx.Err()
 		}
 	}
-	if err := contention.Retry(ctx, run); err != nil {
+	err := contention.Retry(ctx, func() error { return s.pool.Do(ctx, run) })
+	if err != nil {
 		return failed(ctx, op, err)
 	}
 	return nil
@@ -256,8 +259,8 @@ func (s *Store) probe(ctx context.Context, op string, key tokens.Key) (version i
 	if key.Validate() != nil {
 		return 0, tokens.ErrNoRecord
 	}
-	err = s.retry(ctx, op, s.sql.probe, func() error {
-		return s.one(ctx, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
+	err = s.retry(ctx, op, s.sql.probe, func(conn *sql.Conn) error {
+		return s.one(ctx, conn, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = tokens.ErrNoRecord
