@@ -10,7 +10,7 @@ import (
 
 // Request implements [catalogsync.Store].
 func (s *Store) Request(ctx context.Context, at time.Time, ids ...string) error {
-	return s.write(ctx, "request", func() error { return request(ctx, s.db, s.sql.request, at, ids) })
+	return s.write(ctx, "request", func(conn *sql.Conn) error { return request(ctx, conn, s.sql.request, at, ids) })
 }
 
 func (t *tx) request(at time.Time, ids []string) error {
@@ -39,8 +39,8 @@ func scanRequest(rows *sql.Rows) (r catalogsync.Request, err error) {
 
 // Drop implements [catalogsync.Store].
 func (s *Store) Drop(ctx context.Context, r catalogsync.Request) error {
-	return s.write(ctx, "drop a request", func() error {
-		_, err := s.db.ExecContext(ctx, s.sql.drop, r.ProductID, micros(r.At))
+	return s.write(ctx, "drop a request", func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, s.sql.drop, r.ProductID, micros(r.At))
 		return err
 	})
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/internal/contention"
+	"github.com/dispensary-go/dispensary/internal/failover"
 )
 
 // Store is a [catalogsync.Store] in tables that [Migrate] made. It is safe for concurrent
 // use; make one for a database and share it.
 type Store struct {
 	db      *sql.DB
+	pool    failover.Pool[*sql.Conn]
 	dialect Dialect
 	config  Config
 	sql     statements
@@ -39,7 +41,7 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	if err := config.validate(dialect); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: dialect, config: config, sql: newStatements(dialect, config)}
+	s := &Store{db: db, pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config)}
 	if dialect == SQLite {
 		s.writing = make(chan struct{}, 1)
 	}
@@ -56,9 +58,11 @@ func (s *Store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 
 // read returns all rows of a statement that changes nothing.
 func read[T any](ctx context.Context, s *Store, op string, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
-	err = contention.Retry(ctx, func() (err error) {
-		all, err = rowsOf(ctx, s.db, scan, query, args...)
-		return err
+	err = contention.Retry(ctx, func() error {
+		return s.pool.Do(ctx, func(conn *sql.Conn) (err error) {
+			all, err = rowsOf(ctx, conn, scan, query, args...)
+			return err
+		})
 	})
 	if err != nil {
 		return nil, failed(ctx, op, err)

@@ -24,11 +24,8 @@ type tx struct {
 
 // change runs a transaction, again where the database gave it up for others.
 func (s *Store) change(ctx context.Context, op string, run func(t *tx) error) error {
-	return s.write(ctx, op, func() error {
-		if err := s.prepare(ctx); err != nil {
-			return err
-		}
-		inner, err := s.db.BeginTx(ctx, nil)
+	return s.write(ctx, op, func(conn *sql.Conn) error {
+		inner, err := conn.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -43,8 +40,10 @@ func (s *Store) change(ctx context.Context, op string, run func(t *tx) error) er
 	})
 }
 
-// write runs what writes, while no other of this process does where that matters.
-func (s *Store) write(ctx context.Context, op string, run func() error) error {
+// write runs a write on one connection. In SQLite it waits for the other writes of this
+// process. It runs the write again if the database aborted it because of others, or if the
+// server of the connection is read-only.
+func (s *Store) write(ctx context.Context, op string, run func(*sql.Conn) error) error {
 	if s.writing != nil {
 		select {
 		case s.writing <- struct{}{}:
@@ -53,7 +52,12 @@ func (s *Store) write(ctx context.Context, op string, run func() error) error {
 			return failed(ctx, op, ctx.Err())
 		}
 	}
-	err := contention.Retry(ctx, run)
+	err := contention.Retry(ctx, func() error {
+		if err := s.prepare(ctx); err != nil { // needs a connection of its own
+			return err
+		}
+		return s.pool.Do(ctx, run)
+	})
 	if err == nil || errors.Is(err, catalogsync.ErrSuperseded) || errors.Is(err, catalogsync.ErrTooManyMissing) {
 		return err
 	}
