@@ -49,7 +49,6 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	if err != nil {
 		return nil, a, err
 	}
-	a.ClinicKey = p.clinicKey(a)
 	a.WebhookSecrets, a.WebhookChallenge, a.ReconcileUsers = nil, "", nil
 	c.Applications, c.Inbox = []integration.Application{a}, ""
 	if c.Store == "" {

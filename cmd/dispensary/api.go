@@ -37,7 +37,8 @@ func (p *program) apiCommand() *cobra.Command {
 		Short: "Call the platform's API, with token, retries and limiter",
 		Long: `Api calls an endpoint and prints the body of the answer, which may hold data of patients; that
 of a refusal, too.
-It calls with DISPENSARY_ACCESS_TOKEN, or as a user who was connected with "dispensary login".
+Without --user it calls with DISPENSARY_ACCESS_TOKEN, and DISPENSARY_CLINIC_KEY beside it, if
+that is set. Otherwise it calls as a user who was connected with "dispensary login".
 Reads are repeated where that is safe, and the limits of the platform are kept.
 
 A field is "name=text", or "name:=JSON" for what is no text. Fields are the query of a GET, and

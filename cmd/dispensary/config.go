@@ -23,26 +23,35 @@ func (p *program) configFolder() (string, error) {
 	return filepath.Join(folder, "dispensary"), err
 }
 
-// readConfig reads the configuration from wherever it is, with all of its problems.
+// readConfig reads the configuration that the flags choose, with all of its problems.
 func (p *program) readConfig() (integration.Config, error) {
 	switch {
 	case p.config != "" && p.profile == "":
 		return integration.LoadFile(p.config)
 	case p.config != "":
 		return integration.LoadProfile(p.config, p.profile)
+	case p.profile != "":
+		folder, err := p.configFolder()
+		if err != nil {
+			return integration.Config{}, fmt.Errorf("--profile: %w", err)
+		}
+		return integration.LoadProfile(filepath.Join(folder, configName), p.profile)
 	}
+	return p.defaultConfig()
+}
+
+// configName is the name of the configuration file in the user's configuration folder.
+const configName = "config.json"
+
+// defaultConfig reads the configuration that is used if no flag chooses another one: the
+// variables, or if they configure nothing the default profile of the user's file.
+func (p *program) defaultConfig() (integration.Config, error) {
 	c, err := integration.Load(p.lookup)
-	if p.profile == "" && (len(c.Applications) > 0 || c.Store != "" || c.Inbox != "") {
+	if len(c.Applications) > 0 || c.Store != "" || c.Inbox != "" {
 		return c, err
 	}
 	folder, folderErr := p.configFolder()
-	path := filepath.Join(folder, "config.json")
-	if p.profile != "" {
-		if folderErr != nil {
-			return c, fmt.Errorf("--profile: %w", folderErr)
-		}
-		return integration.LoadProfile(path, p.profile)
-	}
+	path := filepath.Join(folder, configName)
 	if _, absent := os.Stat(path); folderErr != nil || absent != nil {
 		return c, err
 	}
@@ -72,34 +81,44 @@ func named(field string) func(key string) bool {
 	}
 }
 
-// target says which application, and which user of it, a command works with.
-type target struct{ environment, user string }
+// target is the application that a command works with, and the user of it.
+type target struct {
+	environment, user string
+	flags             *flag.FlagSet // of the command
+}
 
 func (t *target) define(flags *flag.FlagSet) {
-	flags.StringVar(&t.environment, "environment", "", "which application, as `NAME` us/sandbox; DISPENSARY_ENVIRONMENT unless set")
+	t.flags = flags
+	flags.StringVar(&t.environment, "environment", "", "work with the application of the environment `NAME`, such as us/sandbox; DISPENSARY_ENVIRONMENT unless set")
 }
 
 func (t *target) defineUser(flags *flag.FlagSet) {
-	flags.StringVar(&t.user, "user", "me", "which of the connected users, by the `ID` they were connected with")
+	flags.StringVar(&t.user, "user", "me", "call as the connected user `ID`, and not with DISPENSARY_ACCESS_TOKEN")
 }
 
-// application finds the application that a command works with.
+// given reports whether the command line has a flag.
+func (t *target) given(name string) bool { return t.flags != nil && t.flags.Changed(name) }
+
+// application returns the application of c that a command works with.
 func (p *program) application(c integration.Config, t target) (integration.Application, error) {
-	name := t.environment
+	source, name := "--environment", t.environment
 	if name == "" {
-		name, _ = p.lookup("DISPENSARY_ENVIRONMENT")
+		source = environmentVariable
+		name, _ = p.lookup(source)
 	}
+	wanted, _ := dispensary.ParseEnvironment(name) // the zero value matches no application
 	var names []string
 	for _, a := range c.Applications {
-		if names = append(names, a.Site.Environment.String()); name == names[len(names)-1] {
+		if a.Site.Environment == wanted {
 			return a, nil
 		}
+		names = append(names, a.Site.Environment.String())
 	}
 	switch {
 	case len(names) == 0:
 		return integration.Application{}, errors.New("no environment is configured: set DISPENSARY_US_SANDBOX_BASE_URL and …_AUTH_URL, or name a file with --config or --profile")
 	case name != "":
-		return integration.Application{}, fmt.Errorf("--environment %s: configured is %s", name, strings.Join(names, ", "))
+		return integration.Application{}, fmt.Errorf("%s %s: configured is %s", source, name, strings.Join(names, ", "))
 	case len(names) > 1:
 		return integration.Application{}, fmt.Errorf("--environment is needed: configured are %s", strings.Join(names, ", "))
 	}
@@ -114,11 +133,10 @@ func (p *program) allowWriting(environment dispensary.Environment) error {
 	return nil
 }
 
-// client makes the client that calls with DISPENSARY_ACCESS_TOKEN, or as a user who was
-// connected. It has to be closed, which waits until a token that was refreshed is stored.
+// client returns a client that calls with the credential of the variables, or else as the
+// connected user. It has to be closed, which waits until a refreshed token is stored.
 func (p *program) client(ctx context.Context, t target) (_ *dispensary.Client, closed func() error, err error) {
-	token, _ := p.lookup("DISPENSARY_ACCESS_TOKEN")
-	if token == "" {
+	if !p.hasCredential(t) {
 		app, _, err := p.openAccounts(ctx, t, nil)
 		if err != nil {
 			return nil, nil, err
@@ -138,20 +156,14 @@ func (p *program) client(ctx context.Context, t target) (_ *dispensary.Client, c
 	if err != nil {
 		return nil, nil, err
 	}
-	options := []dispensary.Option{dispensary.WithTokenSource(oauth.Static(oauth.Token{
-		AccessToken: dispensary.Secret(token), Environment: a.Site.Environment,
-	}))}
-	if key := p.clinicKey(a); key != "" {
+	token, key, err := p.credential(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := []dispensary.Option{dispensary.WithTokenSource(oauth.Static(token))}
+	if key != "" {
 		options = append(options, dispensary.WithClinicKey(key))
 	}
 	client, err := dispensary.New(a.Site, options...)
 	return client, func() error { return nil }, err
-}
-
-// clinicKey is that of the application, or of the variable that stands for all of them.
-func (p *program) clinicKey(a integration.Application) dispensary.Secret {
-	if key, _ := p.lookup("DISPENSARY_CLINIC_KEY"); a.ClinicKey == "" {
-		return dispensary.Secret(key)
-	}
-	return a.ClinicKey
 }

@@ -136,8 +136,8 @@ func (p *program) devVariables(platform *dispensarytest.Server, settings control
 		prefix + "CLIENT_ID=" + settings.ClientID, prefix + "CLIENT_SECRET=" + settings.ClientSecret,
 		prefix + "REDIRECT_URL=" + settings.RedirectURI, prefix + "CLINIC_KEY=" + settings.ClinicKey,
 		prefix + "WEBHOOK_SECRETS=" + settings.WebhookSecret, prefix + "WEBHOOK_CHALLENGE=" + settings.ChallengeToken,
-		"DISPENSARY_ENVIRONMENT=" + site.Environment.String(), "DISPENSARY_CLINIC_KEY=" + settings.ClinicKey,
-		"DISPENSARY_ACCESS_TOKEN=" + platform.Tokens.Issue(model.User{}).AccessToken,
+		environmentVariable + "=" + site.Environment.String(), clinicKeyVariable + "=" + settings.ClinicKey,
+		tokenVariable + "=" + platform.Tokens.Issue(model.User{}).AccessToken,
 		controlVariable + "=" + settings.ControlURL,
 	}
 	for name, value := range map[string]string{

@@ -78,7 +78,7 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(closed(context.WithoutCancel(ctx)))) }()
-	config.ClinicKey, config.User = p.clinicKey(a), f.user
+	config.User = f.user
 	config.Webhook.URL, config.Operations, config.OwnerTypes, config.AnyOrder = f.webhook, f.operations, f.owners, f.anyOrder
 	config.NoRefresh = p.allowWriting(a.Site.Environment) != nil
 	report, err := doctor.Run(ctx, config)

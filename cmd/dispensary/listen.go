@@ -50,7 +50,7 @@ token to configure the receiver with; a receiver that has those of the platform 
 	flags := command.Flags()
 	c.target.define(flags)
 	c.forwardConfig.define(flags)
-	flags.StringArrayVar(&c.users, "user", []string{"me"}, "listen at the clinic of the connected user `ID`; may be repeated")
+	flags.StringArrayVar(&c.users, "user", []string{"me"}, "listen at the clinic of the connected user `ID`, and not at that of DISPENSARY_ACCESS_TOKEN; may be repeated")
 	flags.StringArrayVar(&c.types, "type", nil, "forward events of `TYPE` only, such as order.placed; may be repeated")
 	flags.DurationVar(&c.since, "since", 0, "begin so long ago, at the first start: `TIME` such as 2h")
 	flags.DurationVar(&c.interval, "interval", listen.DefaultInterval, "ask the platform every `TIME`")

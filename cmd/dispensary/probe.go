@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/probe"
@@ -33,8 +34,8 @@ func (p *program) probeCommand() *cobra.Command {
 requests show it, and writes a file with which "dispensary fake" behaves so. It never runs on
 production, and asks before it sends anything: it creates patients and treatment plans that
 cannot be deleted, with a marker in their names, and ends the authorization of the user that
-it calls as, who was connected with "dispensary login". With DISPENSARY_ACCESS_TOKEN it calls
-with that, and learns nothing about refreshing and revoking.
+it calls as, who was connected with "dispensary login". Without --user it calls with
+DISPENSARY_ACCESS_TOKEN if that is set, and learns nothing about refreshing and revoking.
 
 Where refresh tokens can be revoked, --spare with another user shows how far revoking reaches.
 How a missing scope is refused shows with --narrow-file: an access token of the same clinic that
@@ -85,7 +86,7 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	ended, err := p.probeTokens(ctx, conns, c, &config)
+	ended, err := p.probeTokens(ctx, conns, a, c, &config)
 	if err != nil {
 		return err
 	}
@@ -110,15 +111,15 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	return failed(errors.Join(err, writeBehaviors(c.output, report), p.printProbe(report)))
 }
 
-// probeTokens fills in what the run calls with. It returns the users whose authorization
-// the run ends.
-func (p *program) probeTokens(ctx context.Context, conns *tokens.Connections, c probeConfig, config *probe.Config) (ended []string, err error) {
-	if text, _ := p.lookup("DISPENSARY_ACCESS_TOKEN"); text != "" {
+// probeTokens fills in the tokens that the run calls with. It returns the users whose
+// authorization the run ends.
+func (p *program) probeTokens(ctx context.Context, conns *tokens.Connections, a integration.Application, c probeConfig, config *probe.Config) (ended []string, err error) {
+	if p.hasCredential(c.target) {
 		if c.spare != "" {
-			return nil, errors.New("--spare: DISPENSARY_ACCESS_TOKEN is called with, which comes without a refresh token")
+			return nil, fmt.Errorf("--spare: %s has no refresh token: unset it, or add --user", tokenVariable)
 		}
-		config.Token = oauth.Token{AccessToken: dispensary.Secret(text), Environment: conns.Environment()}
-		return nil, nil
+		config.Token, config.ClinicKey, err = p.credential(a)
+		return nil, err
 	}
 	for _, one := range []struct {
 		user string

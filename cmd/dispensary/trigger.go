@@ -81,8 +81,9 @@ func (p *program) triggerCommand() *cobra.Command {
 		Use:   "trigger TYPE",
 		Short: "Make an event happen on a test platform",
 		Long: `Trigger has the people of a test platform do what makes an event of a type, through the
-control API of "dispensary fake" or "dispensary dev", whose address is in
-DISPENSARY_CONTROL_URL. It acts on the patient, plan or product that you name, or on the latest.
+control API of "dispensary fake" or "dispensary dev". Its URL is --control, or without --config,
+--profile, --environment and --user DISPENSARY_CONTROL_URL. It acts on the patient, plan or
+product that you name, or on the latest.
 
 On a sandbox there is no such way: what is done through the API makes no events. Only
 clinic_key.activated can be caused there, by the first call with a clinic's key; for all
@@ -109,7 +110,7 @@ Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", "
 	flags := command.Flags()
 	c.define(flags)
 	c.defineUser(flags)
-	flags.StringVar(&c.control, "control", "", "the `URL` of the test platform's control API; DISPENSARY_CONTROL_URL unless set")
+	flags.StringVar(&c.control, "control", "", "the `URL` of the test platform's control API")
 	flags.StringVar(&c.patient, "patient", "", "the patient `ID` it is about; the latest unless set")
 	flags.StringVar(&c.plan, "plan", "", "the treatment plan `ID` it is about; the latest that is active unless set")
 	flags.StringVar(&c.product, "product", "", "the product `ID` it is about; the latest unless set")
@@ -135,7 +136,11 @@ func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type
 		}
 		body[name] = value
 	}
-	if c.control == "" {
+	chosen := p.platformFlag(c.target)
+	switch {
+	case c.control != "" && chosen != "":
+		return fmt.Errorf("--control: leave out %s, which chooses another platform", chosen)
+	case c.control == "" && chosen == "":
 		c.control, _ = p.lookup(controlVariable)
 	}
 	if c.control == "" {
@@ -160,6 +165,22 @@ func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type
 		_, _ = fmt.Fprintf(p.errOut, "No webhook of it is sent: %s\n", why)
 	}
 	return failed(err)
+}
+
+// platformFlag returns a flag of the command line that chooses a platform to call, or "". The
+// variable of the control API does not override it.
+func (p *program) platformFlag(t target) string {
+	switch {
+	case p.config != "":
+		return "--config"
+	case p.profile != "":
+		return "--profile"
+	case t.given("environment"):
+		return "--environment"
+	case t.given("user"):
+		return "--user"
+	}
+	return ""
 }
 
 func (p *program) printTriggered(made triggered) error {

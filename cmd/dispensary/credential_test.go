@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// withCredential sets an access token and a clinic key that no platform knows.
+func (f *fixture) withCredential() *fixture {
+	f.variables[tokenVariable], f.variables[clinicKeyVariable] = "canary-token", "canary-key"
+	return f
+}
+
+// withOtherSite configures a second site in the variables, as environment, and in the files
+// that configFlags and profileFlags name, as environment inFile. It returns the function that
+// asserts that the site got no credential of the variables.
+func (f *fixture) withOtherSite(environment, inFile string) (check func(message ...any)) {
+	f.t.Helper()
+	var mu sync.Mutex
+	var got []http.Header
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.Header)
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	f.t.Cleanup(other.Close)
+	settings := map[string]string{
+		"base_url": other.URL + "/api", "auth_url": other.URL, "client_id": "client", "client_secret": "secret",
+		"redirect_url": "http://127.0.0.1:8765/callback",
+	}
+	for key, name := range map[string]string{
+		"base_url": "BASE_URL", "auth_url": "AUTH_URL", "client_id": "CLIENT_ID", "client_secret": "CLIENT_SECRET", "redirect_url": "REDIRECT_URL",
+	} {
+		f.variables["DISPENSARY_"+environment+"_"+name] = settings[key]
+	}
+	config := map[string]any{"environments": map[string]any{inFile: settings}}
+	f.writeJSON("other.json", config)
+	f.writeJSON(filepath.Join("dispensary", configName), map[string]any{"profiles": map[string]any{"other": config}})
+	return func(message ...any) {
+		f.t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, header := range got {
+			assert.NotContains(f.t, header.Get("Authorization"), "canary", message...)
+			assert.Empty(f.t, header.Get("X-SVC-Clinic-Key"), message...)
+		}
+	}
+}
+
+// writeJSON writes a file below the configuration folder and returns its path.
+func (f *fixture) writeJSON(name string, document any) string {
+	f.t.Helper()
+	path := filepath.Join(f.folder, name)
+	content, err := json.Marshal(document)
+	require.NoError(f.t, err)
+	require.NoError(f.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(f.t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+// credentialed are the commands that call with the credential of the variables.
+func credentialed(t *testing.T) [][]string {
+	return append([][]string{
+		{"catalog", "sync"}, {"events", "replay", "--since", "1h", "--forward-to", "http://127.0.0.1:9/x"},
+		{"probe", "--yes", "--output", filepath.Join(t.TempDir(), "behaviors.json")},
+	}, callers...)
+}
+
+func TestCredentialStaysAtItsSite(t *testing.T) {
+	t.Parallel()
+	for _, home := range []string{"us/sandbox", "US/Sandbox"} {
+		f := newFixture(t).withCredential()
+		f.variables[environmentVariable] = home
+		check := f.withOtherSite("CA_SANDBOX", "us/sandbox")
+		for _, flags := range [][]string{
+			{"--environment", "ca/sandbox"}, {"--config", filepath.Join(f.folder, "other.json")}, {"--profile", "other"},
+		} {
+			for _, args := range credentialed(t) {
+				f.refused("DISPENSARY_ACCESS_TOKEN belongs to another site than this ", append(args, flags...)...)
+			}
+			f.run(append([]string{"doctor"}, flags...)...)
+			check(flags)
+		}
+		assert.Empty(t, f.platform.Journal().Requests())
+	}
+}
+
+// Without DISPENSARY_ENVIRONMENT the token of two environments belongs to neither.
+func TestCredentialOfUnknownEnvironmentIsRejected(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withCredential()
+	check := f.withOtherSite("CA_SANDBOX", "ca/production")
+	for _, flags := range [][]string{
+		{"--environment", "ca/sandbox"}, {"--environment", "us/sandbox"}, {"--profile", "other"},
+	} {
+		for _, args := range callers {
+			f.refused("DISPENSARY_ACCESS_TOKEN belongs to the environment in DISPENSARY_ENVIRONMENT: ", append(args, flags...)...)
+		}
+	}
+	check()
+	assert.Empty(t, f.platform.Journal().Requests())
+}
+
+// --user calls as that user, whatever the variables contain.
+func TestUserFlagBeatsCredential(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connected("dr-house")
+	f.withCredential()
+	before := len(f.platform.Journal().Requests())
+	for _, args := range credentialed(t) {
+		f.refused("us/sandbox/nobody must authorize again", append(args, "--user", "nobody")...)
+	}
+	assert.Len(t, f.platform.Journal().Requests(), before)
+	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
+	for _, args := range [][]string{
+		{"api", "GET", "/clinic"}, {"events", "list"}, {"catalog", "sync"}, {"trigger", "clinic_key.activated"}, {"doctor"},
+	} {
+		code, _, stderr := f.run(append(args, "--user", "dr-house")...)
+		assert.Equal(t, exitDone, code, "%s: %s", args, stderr)
+	}
+	code, _, _ := f.run("api", "GET", "/clinic")
+	assert.Equal(t, exitFailed, code, "without --user it calls with the unknown token")
+}
+
+// A flag that chooses a platform beats the variable of the control API.
+func TestPlatformFlagBeatsControlVariable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken().withControl()
+	for _, flags := range [][]string{{"--environment", "us/sandbox"}, {"--user", "nobody"}} {
+		f.refused("order.placed cannot be caused through the API", append([]string{"trigger", "order.placed"}, flags...)...)
+		f.refused("--control: leave out "+flags[0], append([]string{"trigger", "order.placed", "--control", f.variables[controlVariable]}, flags...)...)
+	}
+	assert.Empty(t, f.platform.Events())
+}
+
+func TestEnvironmentIsReadInAnyCase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	code, _, stderr := f.run("api", "GET", "/clinic", "--environment", "US/Sandbox")
+	assert.Equal(t, exitDone, code, stderr)
+	f.variables[environmentVariable] = "US/SANDBOX"
+	code, _, stderr = f.run("api", "GET", "/clinic")
+	assert.Equal(t, exitDone, code, stderr)
+	for _, wrong := range []string{"ca/sandbox", "us-sandbox"} {
+		f.variables[environmentVariable] = wrong
+		f.refused("dispensary: DISPENSARY_ENVIRONMENT "+wrong+": configured is us/sandbox", "api", "GET", "/clinic", "--user", "me")
+	}
+}
