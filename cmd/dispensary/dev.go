@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platform"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -33,6 +34,9 @@ func (p *program) devCommand() *cobra.Command {
 		Long: `Dev runs a test platform, and your program with the library's environment variables set to
 it: addresses, credentials, secrets, a token, and keys and storage in memory where the
 environment has none. Either ends with the other, and both end with Ctrl-C.
+
+A store or an inbox that outlives the command needs its encryption key in the next run. With
+--state FILE dev keeps that key in FILE.seal.key. Otherwise set DISPENSARY_SEAL_KEYS.
 
 The flags are those of fake. The program finds the control API in DISPENSARY_CONTROL_URL, as
 "dispensary trigger" does. With --json the program's output goes to stderr.`,
@@ -83,15 +87,15 @@ func (p *program) dev(ctx context.Context, c platform.Config, args []string) err
 	case err := <-ended:
 		return err
 	case s := <-ready:
-		err := p.runBeside(ctx, s.platform, s.settings, args)
+		err := p.runBeside(ctx, s.platform, s.settings, c.StateFile(), args)
 		stop()
 		return errors.Join(err, <-ended)
 	}
 }
 
 // runBeside runs the program until it or ctx ends.
-func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server, settings control.Settings, args []string) error {
-	variables, err := p.devVariables(platform, settings)
+func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server, settings control.Settings, state string, args []string) error {
+	variables, err := p.devVariables(platform, settings, state)
 	if err != nil {
 		return err
 	}
@@ -121,13 +125,9 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 	return err
 }
 
-// devVariables are the variables of a program beside a platform. What the program keeps,
-// and the keys for it, are left as they are if they are set.
-func (p *program) devVariables(platform *dispensarytest.Server, settings control.Settings) ([]string, error) {
-	key, err := seal.GenerateKey("dev")
-	if err != nil {
-		return nil, err
-	}
+// devVariables returns the variables of a program beside a platform. state is the platform's
+// state file, or "". Storage and keys that the environment sets stay as they are.
+func (p *program) devVariables(platform *dispensarytest.Server, settings control.Settings, state string) ([]string, error) {
 	site := platform.Site()
 	baseURL, authURL := site.Environment.Variables()
 	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
@@ -140,13 +140,54 @@ func (p *program) devVariables(platform *dispensarytest.Server, settings control
 		tokenVariable + "=" + platform.Tokens.Issue(model.User{}).AccessToken,
 		controlVariable + "=" + settings.ControlURL,
 	}
+	if !p.isSet(sealKeysVariable) {
+		keys, err := p.devKeys(state)
+		if err != nil {
+			return nil, err
+		}
+		variables = append(variables, sealKeysVariable+"="+keys.Reveal())
+	}
 	for name, value := range map[string]string{
-		"DISPENSARY_STORE": "memory:", "DISPENSARY_INBOX": "memory:",
-		"DISPENSARY_SEAL_KEYS": key.Text().Reveal(), "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
+		storeVariable: "memory:", inboxVariable: "memory:", "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
 	} {
-		if set, _ := p.lookup(name); set == "" {
+		if !p.isSet(name) {
 			variables = append(variables, name+"="+value)
 		}
 	}
 	return variables, nil
+}
+
+// Variables of storage and its encryption.
+const (
+	storeVariable    = "DISPENSARY_STORE"
+	inboxVariable    = "DISPENSARY_INBOX"
+	sealKeysVariable = "DISPENSARY_SEAL_KEYS"
+)
+
+// isSet reports whether a variable has a value, or names a file that contains it.
+func (p *program) isSet(name string) bool {
+	value, _ := p.lookup(name)
+	file, _ := p.lookup(name + "_FILE")
+	return value != "" || file != ""
+}
+
+// devKeys returns the encryption keys for the program's storage: those beside the state file,
+// or without one a key for this run. It rejects storage that outlives the key.
+func (p *program) devKeys(state string) (dispensary.Secret, error) {
+	name := state + ".seal.key"
+	if state != "" {
+		if kept, err := readKeys(name); kept != "" || err != nil {
+			return kept, err
+		}
+	}
+	for _, storage := range []string{storeVariable, inboxVariable} {
+		if at, _ := p.lookup(storage); state == "" && p.isSet(storage) && at != "memory:" {
+			return "", fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
+		}
+	}
+	key, err := seal.GenerateKey("dev")
+	if err == nil && state != "" {
+		err = writeKey(name, key)
+	}
+	return key.Text(), err
 }

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +78,11 @@ func TestDev(t *testing.T) {
 	_, err = http.Get(settings.ControlURL + "/settings")
 	require.Error(t, err, "the platform ended with the program")
 
+	state := filepath.Join(f.folder, "state.json")
+	code, _, stderr = dev("ends", "--state", state)
+	require.Equal(t, exitDone, code, stderr)
+	assert.FileExists(t, state+".seal.key")
+
 	code, _, stderr = dev("fails")
 	assert.Equal(t, exitFailed, code)
 	assert.True(t, strings.HasSuffix(stderr, "ended with exit status 7\n"), stderr)
@@ -93,6 +101,66 @@ func TestDevEndsInOrder(t *testing.T) {
 	stop()
 	assert.Equal(t, exitDone, <-code, stderr.String())
 	assert.Contains(t, out.String(), "ended <nil>\n")
+}
+
+// devSettings returns what dev tells a program about the platform of the fixture.
+func (f *fixture) devSettings() control.Settings {
+	app := f.platform.Application()
+	return control.Settings{
+		BaseURL: f.platform.BaseURL(), AuthURL: f.platform.AuthURL(), ClientID: app.ClientID, ClientSecret: app.ClientSecret,
+		RedirectURI: app.RedirectURI, ClinicKey: f.platform.ClinicKey(),
+	}
+}
+
+// underDev sets the variables that dev sets, without a token.
+func (f *fixture) underDev(state string) {
+	f.t.Helper()
+	kept := f.variables
+	variables, err := f.program(nil, nil, nil).devVariables(f.platform, f.devSettings(), state)
+	require.NoError(f.t, err)
+	f.variables = map[string]string{storeVariable: kept[storeVariable]}
+	for _, variable := range variables {
+		name, value, _ := strings.Cut(variable, "=")
+		f.variables[name] = value
+	}
+}
+
+// The next run with the same state decrypts the tokens of the last one.
+func TestDevKeepsKeyBesideState(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	state := filepath.Join(f.folder, "state.json")
+	f.variables = map[string]string{storeVariable: "sqlite:" + filepath.Join(f.folder, "ehr.db")}
+	f.underDev(state)
+	f.connected("dr-house")
+	f.variables = map[string]string{storeVariable: f.variables[storeVariable]}
+	f.underDev(state)
+	code, _, stderr := f.run("api", "GET", "/clinic", "--user", "dr-house")
+	assert.Equal(t, exitDone, code, stderr)
+
+	file := state + ".seal.key"
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	if runtime.GOOS != "windows" {
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = f.program(nil, nil, nil).devKeys(state)
+	assert.ErrorContains(t, err, "state.json.seal.key contains no encryption key")
+}
+
+// A key that dies with the run would leave durable storage unreadable.
+func TestDevRejectsDurableStorageWithoutKey(t *testing.T) {
+	t.Parallel()
+	for _, variable := range []string{storeVariable, inboxVariable, storeVariable + "_FILE"} {
+		f := newFixture(t)
+		f.variables[variable] = "sqlite:" + filepath.Join(f.folder, "ehr.db")
+		f.refused("outlives the encryption key of this run: add --state, or set DISPENSARY_SEAL_KEYS", "dev", "--", "true")
+		f.variables[sealKeysVariable] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+		variables, err := f.program(nil, nil, nil).devVariables(f.platform, f.devSettings(), "")
+		require.NoError(t, err)
+		assert.False(t, slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, sealKeysVariable) }))
+	}
 }
 
 func TestDevRefuses(t *testing.T) {

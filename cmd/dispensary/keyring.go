@@ -22,17 +22,12 @@ const keyringTime = 3 * time.Second
 // keyringName is what the key is called in the keyring.
 const keyringName = "dispensary"
 
-// sealKeys returns the keys that seal the tokens of this user of the machine. They are made at
-// first: in the system's keyring, or where there is none in a file of their own, which only
-// the user can read.
+// sealKeys returns the encryption keys of this user's token stores. It creates them on first
+// use in the system's keyring, or without a keyring in a file that only the user can read.
 func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secret, error) {
 	name := filepath.Join(folder, "seal.key")
-	kept, err := os.ReadFile(name)
-	if err == nil {
-		return dispensary.Secret(strings.TrimSpace(string(kept))), nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+	if kept, err := readKeys(name); kept != "" || err != nil {
+		return kept, err
 	}
 	keys, err := p.fromKeyring(ctx, func() (string, error) { return p.keyring.Get(keyringName, folder) })
 	if err == nil {
@@ -49,12 +44,33 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 	if err == nil {
 		return key.Text(), nil
 	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	return key.Text(), writeKey(name, key)
+}
+
+// readKeys returns the encryption keys in a file, or "" if there is no file.
+func readKeys(name string) (dispensary.Secret, error) {
+	content, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
+	keys := dispensary.Secret(strings.TrimSpace(string(content)))
+	if _, err := seal.ParseKeyRing(keys); err != nil {
+		return "", fmt.Errorf("%s contains no encryption key: restore the file, or remove it with the data that it encrypts", name)
+	}
+	return keys, nil
+}
+
+// writeKey writes an encryption key to a new file that only the user can read.
+func writeKey(name string, key seal.Key) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
 	_, err = file.WriteString(key.Text().Reveal() + "\n")
-	return key.Text(), errors.Join(err, file.Sync(), file.Close())
+	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // keyringStore is a keyring: that of the system, through go-keyring.

@@ -53,6 +53,14 @@ func (c *Config) Complete(flags *flag.FlagSet) error {
 	return nil
 }
 
+// StateFile returns the path of the state file, with links resolved, or "" without --state.
+func (c *Config) StateFile() string {
+	if c.kept == nil {
+		return ""
+	}
+	return c.kept.name
+}
+
 // worldFlags make a platform; they are refused where a state file has one.
 var worldFlags = []string{"seed", "region", "size", "scopes", "integrations"}
 
