@@ -131,10 +131,16 @@ func (p *program) devVariables(platform *dispensarytest.Server, settings control
 	site := platform.Site()
 	baseURL, authURL := site.Environment.Variables()
 	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
+	// The application's clinic key goes with the calls of all users, so a platform with several
+	// clinics has none. Empty, it replaces the key of an application that the environment has.
+	clinicKey := settings.ClinicKey
+	if len(platform.Clinics.All()) > 1 {
+		clinicKey = ""
+	}
 	variables := []string{
 		baseURL + "=" + settings.BaseURL, authURL + "=" + settings.AuthURL,
 		prefix + "CLIENT_ID=" + settings.ClientID, prefix + "CLIENT_SECRET=" + settings.ClientSecret,
-		prefix + "REDIRECT_URL=" + settings.RedirectURI, prefix + "CLINIC_KEY=" + settings.ClinicKey,
+		prefix + "REDIRECT_URL=" + settings.RedirectURI, prefix + "CLINIC_KEY=" + clinicKey,
 		prefix + "WEBHOOK_SECRETS=" + settings.WebhookSecret, prefix + "WEBHOOK_CHALLENGE=" + settings.ChallengeToken,
 		environmentVariable + "=" + site.Environment.String(), clinicKeyVariable + "=" + settings.ClinicKey,
 		tokenVariable + "=" + platform.Tokens.Issue(model.User{}).AccessToken,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/integration"
 )
 
@@ -123,6 +126,37 @@ func (f *fixture) underDev(state string) {
 		name, value, _ := strings.Cut(variable, "=")
 		f.variables[name] = value
 	}
+}
+
+// Users of all clinics can call, because no clinic's key is forced on them.
+func TestDevServesUsersOfAllClinics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+	f.variables = map[string]string{storeVariable: "sqlite:" + filepath.Join(f.folder, "ehr.db")}
+	f.underDev(filepath.Join(f.folder, "state.json"))
+	for _, clinic := range f.platform.Clinics.All() {
+		start, ended := f.login("--user", clinic.ID)
+		f.browse(start, func(address string, _ model.User) (*url.URL, error) {
+			return f.platform.Approve(address, userOf(t, f.platform, clinic.ID))
+		})
+		code, _, stderr := ended()
+		require.Equal(t, exitDone, code, stderr)
+		code, out, stderr := f.run("api", "GET", "/clinic", "--user", clinic.ID, "--jq", ".clinic.id")
+		assert.Equal(t, exitDone, code, stderr)
+		assert.Equal(t, clinic.ID+"\n", out)
+	}
+	code, out, stderr := f.run("api", "GET", "/clinic", "--jq", ".clinic.id")
+	assert.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, f.platform.Clinics.All()[0].ID+"\n", out, "the token is of the first clinic, as its key is")
+}
+
+// userOf returns a user of a clinic.
+func userOf(t *testing.T, platform *dispensarytest.Server, clinicID string) model.User {
+	t.Helper()
+	users := platform.Users()
+	i := slices.IndexFunc(users, func(u model.User) bool { return u.ClinicID == clinicID })
+	require.GreaterOrEqual(t, i, 0)
+	return users[i]
 }
 
 // The next run with the same state decrypts the tokens of the last one.
