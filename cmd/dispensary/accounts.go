@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -41,9 +42,8 @@ func (p *program) loadApplication(ctx context.Context, t target) (c integration.
 	return c, a, err
 }
 
-// openAccounts opens the accounts of one application, and their browser flow if there is one:
-// those of the configured store, or else of one of this user of the machine, in the
-// configuration folder, sealed by a key of the keyring.
+// openAccounts opens the accounts of one application, and their browser flow if there is one.
+// Without a configured store it uses the store of login.
 func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Config) (_ *integration.Integration, a integration.Application, err error) {
 	c, a, err := p.loadApplication(ctx, t)
 	if err != nil {
@@ -52,18 +52,8 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	a.WebhookSecrets, a.WebhookChallenge, a.ReconcileUsers = nil, "", nil
 	c.Applications, c.Inbox = []integration.Application{a}, ""
 	if c.Store == "" {
-		folder, err := p.configFolder()
-		if err != nil {
+		if err := p.useLoginStore(ctx, &c, a); err != nil {
 			return nil, a, err
-		}
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return nil, a, err
-		}
-		c.Store = dispensary.Secret("sqlite:" + filepath.Join(folder, "tokens.db"))
-		if c.SealKeys == "" {
-			if c.SealKeys, err = p.sealKeys(ctx, folder); err != nil {
-				return nil, a, err
-			}
 		}
 	}
 	setup := integration.Setup{}
@@ -75,6 +65,31 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	}
 	app, err := integration.Open(ctx, c, setup)
 	return app, a, err
+}
+
+// loginStore returns the path of the store that login keeps for an application in the
+// configuration folder. A stored token does not know the address that issued it, so each site
+// and client has its own store.
+func loginStore(folder string, a integration.Application) string {
+	e := a.Site.Environment
+	sum := sha256.Sum256([]byte(a.Site.BaseURL + "\n" + a.Site.AuthURL + "\n" + a.ClientID))
+	return filepath.Join(folder, fmt.Sprintf("tokens-%s-%s-%x.db", e.Region, e.Stage, sum[:6]))
+}
+
+// useLoginStore completes c with the store of login and its encryption keys.
+func (p *program) useLoginStore(ctx context.Context, c *integration.Config, a integration.Application) error {
+	folder, err := p.configFolder()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	c.Store = dispensary.Secret("sqlite:" + loginStore(folder, a))
+	if c.SealKeys == "" {
+		c.SealKeys, err = p.sealKeys(ctx, folder)
+	}
+	return err
 }
 
 func (p *program) accountsCommand() *cobra.Command {

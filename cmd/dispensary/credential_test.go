@@ -21,7 +21,7 @@ func (f *fixture) withCredential() *fixture {
 
 // withOtherSite configures a second site in the variables, as environment, and in the files
 // that configFlags and profileFlags name, as environment inFile. It returns the function that
-// asserts that the site got no credential of the variables.
+// asserts that the site got no credential.
 func (f *fixture) withOtherSite(environment, inFile string) (check func(message ...any)) {
 	f.t.Helper()
 	var mu sync.Mutex
@@ -50,7 +50,7 @@ func (f *fixture) withOtherSite(environment, inFile string) (check func(message 
 		mu.Lock()
 		defer mu.Unlock()
 		for _, header := range got {
-			assert.NotContains(f.t, header.Get("Authorization"), "canary", message...)
+			assert.NotContains(f.t, header.Get("Authorization"), "Bearer", message...)
 			assert.Empty(f.t, header.Get("X-SVC-Clinic-Key"), message...)
 		}
 	}
@@ -130,6 +130,23 @@ func TestUserFlagBeatsCredential(t *testing.T) {
 	}
 	code, _, _ := f.run("api", "GET", "/clinic")
 	assert.Equal(t, exitFailed, code, "without --user it calls with the unknown token")
+}
+
+// The tokens of login stay at the site that issued them, whatever a file calls its environment.
+func TestStoredTokenStaysAtItsSite(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connected("me")
+	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
+	check := f.withOtherSite("CA_SANDBOX", "us/sandbox")
+	for _, flags := range [][]string{{"--config", filepath.Join(f.folder, "other.json")}, {"--profile", "other"}} {
+		for _, args := range callers {
+			f.refused("us/sandbox/me must authorize again: not_connected", append(args, flags...)...)
+		}
+		_, out, _ := f.run(append([]string{"accounts", "list"}, flags...)...)
+		assert.Empty(t, out)
+	}
+	check()
 }
 
 // A flag that chooses a platform beats the variable of the control API.

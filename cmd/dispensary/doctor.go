@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -68,7 +67,7 @@ and runs none of them. The exit code is 1 if a check fails.`,
 func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 	c, a, err := p.loadApplication(ctx, f.target)
 	if err == nil {
-		err = p.storeOfLogin(ctx, &c)
+		err = p.storeOfLogin(ctx, &c, a)
 	}
 	if err != nil {
 		return err
@@ -101,25 +100,17 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 	}
 }
 
-// storeOfLogin completes a configuration without a store by the one that login makes, if it
-// has been made.
-func (p *program) storeOfLogin(ctx context.Context, c *integration.Config) error {
-	if c.Store != "" {
-		return nil
-	}
+// storeOfLogin completes a configuration that has no store with the store of login, if login
+// has created it.
+func (p *program) storeOfLogin(ctx context.Context, c *integration.Config, a integration.Application) error {
 	folder, err := p.configFolder()
-	if err != nil {
+	if err != nil || c.Store != "" {
 		return nil
 	}
-	path := filepath.Join(folder, "tokens.db")
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(loginStore(folder, a)); err != nil {
 		return nil
 	}
-	c.Store = dispensary.Secret("sqlite:" + path)
-	if c.SealKeys == "" {
-		c.SealKeys, err = p.sealKeys(ctx, folder)
-	}
-	return err
+	return p.useLoginStore(ctx, c, a)
 }
 
 // printReport prints a table, commands, plain lines, or a document.

@@ -136,11 +136,7 @@ func TestDoctorRefuses(t *testing.T) {
 func TestDoctorFindsTheStoreOfLogin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	folder := filepath.Join(f.folder, "dispensary")
-	require.NoError(t, os.MkdirAll(folder, 0o700))
-	f.storedIn(filepath.Join(folder, "tokens.db"))
-	delete(f.variables, "DISPENSARY_STORE")
-	delete(f.variables, "DISPENSARY_INBOX")
+	f.connected("dr-house")
 	code, out, _ := f.run("doctor", "--user", "dr-house")
 	assert.Equal(t, exitDone, code, out)
 	assert.Contains(t, out, "pass\ttoken refresh\t")

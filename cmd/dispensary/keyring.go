@@ -33,8 +33,8 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 	if err == nil {
 		return keys, nil
 	}
-	if _, made := os.Stat(filepath.Join(folder, "tokens.db")); made == nil {
-		return "", fmt.Errorf("the key that seals %s is in the system's keyring, which does not give it out: %w", filepath.Join(folder, "tokens.db"), err)
+	if stores, _ := filepath.Glob(filepath.Join(folder, "tokens-*.db")); len(stores) > 0 {
+		return "", fmt.Errorf("the encryption key of %s is in the system's keyring, which does not return it: %w", stores[0], err)
 	}
 	key, err := seal.GenerateKey(time.Now().UTC().Format("2006-01-02"))
 	if err != nil {

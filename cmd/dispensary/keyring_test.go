@@ -54,9 +54,9 @@ func TestTheKeyIsKeptInTheKeyring(t *testing.T) {
 	assert.Empty(t, files)
 
 	// What it sealed is not opened with a new key when the keyring is gone.
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokens.db"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokens-us-sandbox-1.db"), nil, 0o600))
 	_, err = (&program{keyring: noKeyring{}}).sealKeys(t.Context(), folder)
-	require.ErrorContains(t, err, "does not give it out: there is no keyring")
+	require.ErrorContains(t, err, "does not return it: there is no keyring")
 }
 
 func TestAKeyringThatDoesNotAnswerIsReplacedByAFile(t *testing.T) {

@@ -240,7 +240,7 @@ func TestLoginRefuses(t *testing.T) {
 	assert.Empty(t, f.platform.Journal().Requests())
 
 	f = newFixture(t)
-	require.NoError(t, os.MkdirAll(filepath.Join(f.folder, "dispensary", "tokens.db"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(f.folder, "dispensary", "tokens-us-sandbox-1.db"), 0o700))
 	f.refused("keyring", "accounts", "list") // there is something that a key has sealed, and no key
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
