@@ -33,10 +33,8 @@ func newListRun(call Call, paging api.Paging) *listRun {
 	r := &listRun{call: call, first: max(paging.Page, 1), count: -1}
 	r.call.refuse(paging.Validate())
 	if call.Query != nil {
-		encoded, problem := call.encodeQuery()
-		if problem != nil {
-			r.call.wrong = append(r.call.wrong, problem)
-		}
+		encoded, wrong := call.encodeQuery()
+		r.call.wrong = append(r.call.wrong, wrong...)
 		if encoded != "" {
 			r.query = encoded + "&"
 		}

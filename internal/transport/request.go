@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/google/go-querystring/query"
 
@@ -109,6 +110,11 @@ func (e *endpoint) newRequest(ctx context.Context, call *Call, settings *api.Req
 				wrong = append(wrong, call.invalid(field, "is not valid"))
 			}
 		}
+		if err == nil && mayAlterText(body) {
+			for _, field := range alteredText(call.Body) {
+				wrong = append(wrong, call.invalid(field, notUTF8))
+			}
+		}
 		header["Content-Type"] = contentTypeJSON
 	}
 	problem := e.clinicKeyProblem
@@ -134,23 +140,22 @@ var contentTypeJSON = []string{"application/json"}
 // url returns the address of a call, or what of its route and query cannot be sent.
 func (e *endpoint) url(call *Call) (_ *url.URL, wrong api.ArgumentErrors) {
 	u := *e.base
-	var problem *api.ArgumentError
-	if u.Path, u.RawPath, problem = call.expand(e.base); problem != nil {
-		wrong = append(wrong, problem)
-	}
+	u.Path, u.RawPath, wrong = call.expand(e.base)
 	u.RawQuery = call.encodedQuery
 	if u.RawQuery == "" && call.Query != nil {
-		if u.RawQuery, problem = call.encodeQuery(); problem != nil {
-			wrong = append(wrong, problem)
-		}
+		encoded, problems := call.encodeQuery()
+		u.RawQuery, wrong = encoded, append(wrong, problems...)
 	}
 	return &u, wrong
 }
 
 // expand fills in the route's parameters below the base address, as they are and,
-// where that differs, percent-encoded.
-func (c *Call) expand(base *url.URL) (plain, escaped string, wrong *api.ArgumentError) {
+// where that differs, percent-encoded. Its error has all that cannot be sent.
+func (c *Call) expand(base *url.URL) (plain, escaped string, wrong api.ArgumentErrors) {
 	if c.path != "" {
+		if !utf8.ValidString(c.path) {
+			return "", "", api.ArgumentErrors{c.invalid("Path", notUTF8)}
+		}
 		u := url.URL{Path: base.Path + c.path}
 		if base.RawPath != "" {
 			return u.Path, base.EscapedPath() + (&url.URL{Path: c.path}).EscapedPath(), nil
@@ -173,15 +178,17 @@ func (c *Call) expand(base *url.URL) (plain, escaped string, wrong *api.Argument
 		}
 		// A dot segment would be resolved away and reach another endpoint.
 		if value == "" || value == "." || value == ".." {
-			return "", "", c.invalid(param, "must be an id")
+			wrong = append(wrong, c.invalid(param, "must be an id"))
+		} else if !utf8.ValidString(value) {
+			wrong = append(wrong, c.invalid(param, notUTF8))
 		}
 		path.WriteString(value)
 		differs = differs || url.PathEscape(value) != value
 	}
-	if differs {
+	if differs && wrong == nil {
 		escaped = c.expandEscaped(base)
 	}
-	return path.String(), escaped, nil
+	return path.String(), escaped, wrong
 }
 
 func (c *Call) expandEscaped(base *url.URL) string {
@@ -201,9 +208,9 @@ func (c *Call) expandEscaped(base *url.URL) string {
 // request.
 var emptyQueries sync.Map
 
-func (c *Call) encodeQuery() (string, *api.ArgumentError) {
+func (c *Call) encodeQuery() (string, api.ArgumentErrors) {
 	if values, ok := c.Query.(url.Values); ok {
-		return values.Encode(), nil
+		return c.encodeValues(values)
 	}
 	given := reflect.ValueOf(c.Query)
 	empty := given.IsZero()
@@ -219,13 +226,13 @@ func (c *Call) encodeQuery() (string, *api.ArgumentError) {
 		var argument *api.ArgumentError
 		if errors.As(err, &argument) {
 			argument.Operation = c.Operation.Name
-			return "", argument
+			return "", api.ArgumentErrors{argument}
 		}
-		return "", c.invalid("query", "cannot be encoded")
+		return "", api.ArgumentErrors{c.invalid("query", "cannot be encoded")}
 	}
-	encoded := values.Encode()
+	encoded, wrong := c.encodeValues(values)
 	if empty {
 		emptyQueries.Store(given.Type(), encoded)
 	}
-	return encoded, nil
+	return encoded, wrong
 }

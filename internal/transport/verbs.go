@@ -106,7 +106,8 @@ func Ensure[T any](ctx context.Context, c *Client, call Call, key string, find f
 // is the caller's and may hold anything.
 func Raw(ctx context.Context, c *Client, method, path string, query url.Values, body any, options []api.RequestOption) ([]byte, error) {
 	op := operation.New(operation.Operation{Name: "raw", Method: method, Route: "(raw)", ScopeVaries: true})
-	call := Call{Operation: op, Body: body, Options: options, path: path, encodedQuery: query.Encode()}
+	call := Call{Operation: op, Body: body, Options: options, path: path}
+	call.encodedQuery, call.wrong = call.encodeValues(query)
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
