@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -73,8 +74,8 @@ func (c *Client) Logger() *slog.Logger { return c.logger }
 //
 // The state ties the answer to the browser that asked: keep it there, in a
 // cookie or a session, and make a new one for every user and try ([NewState]).
-// The platform does not require one, this library does: an empty state is an
-// [api.ArgumentError].
+// The platform does not require one, this library does: a state that is empty or
+// not valid UTF-8 is an [api.ArgumentError].
 // API section: "OAuth" (GET /oauth/authorize).
 func (c *Client) AuthorizeURL(state string) (string, error) {
 	if state == "" {
@@ -82,6 +83,9 @@ func (c *Client) AuthorizeURL(state string) (string, error) {
 			Operation: operation.OAuthAuthorize.Name, Field: "state",
 			Reason: "is empty: without it anyone can connect their account to your user; use NewState",
 		}
+	}
+	if !utf8.ValidString(state) {
+		return "", &api.ArgumentError{Operation: operation.OAuthAuthorize.Name, Field: "state", Reason: "must be valid UTF-8"}
 	}
 	return c.authorize + "&state=" + url.QueryEscape(state), nil
 }

@@ -31,6 +31,9 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		"malformed redirect": {func(c *oauth.Config) { c.RedirectURL = "https://canary\x7f/" }, "oauth.Config.RedirectURL is not an absolute URL"},
 		"redirect fragment":  {func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/cb#x" }, "oauth.Config.RedirectURL must not carry"},
 		"redirect with user": {func(c *oauth.Config) { c.RedirectURL = "https://canary@ehr.example/cb" }, "oauth.Config.RedirectURL must not carry user"},
+		"id in Latin-1":      {func(c *oauth.Config) { c.ClientID = "canary\xe9" }, "oauth.Config.ClientID is not valid UTF-8"},
+		"secret in Latin-1":  {func(c *oauth.Config) { c.ClientSecret = "canary\xe9" }, "oauth.Config.ClientSecret is not valid UTF-8"},
+		"redirect, Latin-1":  {func(c *oauth.Config) { c.RedirectURL += "\xe9" }, "oauth.Config.RedirectURL is not valid UTF-8"},
 		"scopes in one text": {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must hold one scope"},
 		"empty scope":        {func(c *oauth.Config) { c.Scopes = []string{""} }, "oauth.Config.Scopes"},
 	}, func(t *testing.T, test test) {
@@ -78,6 +81,8 @@ func TestAuthorizeURL(t *testing.T) {
 	_, err = client.AuthorizeURL("")
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 	require.ErrorContains(t, err, "oauth.authorize: state is empty")
+	_, err = client.AuthorizeURL("a\xe9")
+	require.EqualError(t, err, "dispensary: oauth.authorize: state must be valid UTF-8")
 }
 
 func TestNewStateCannotBeGuessed(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
@@ -82,6 +83,8 @@ func credentialProblem(value string) string {
 		return "is empty"
 	case strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return "contains space or control characters"
+	case !utf8.ValidString(value):
+		return "is not valid UTF-8"
 	}
 	return ""
 }
@@ -89,6 +92,9 @@ func credentialProblem(value string) string {
 func redirectProblem(raw string) string {
 	if raw == "" {
 		return "is empty"
+	}
+	if !utf8.ValidString(raw) {
+		return "is not valid UTF-8"
 	}
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -13,45 +13,41 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// grant is the body of a call to the token endpoint. Its secrets print as
-// nothing; only its JSON reveals them.
+// grant is the body of a call to the token endpoint.
 // API section: "OAuth" (POST /oauth/token).
 type grant struct {
-	kind               string
-	config             *Config
-	code, refreshToken api.Secret
+	GrantType    string   `json:"grant_type"`
+	ClientID     string   `json:"client_id"`
+	ClientSecret revealed `json:"client_secret"`
+	RedirectURI  string   `json:"redirect_uri"`
+	Code         revealed `json:"code,omitempty"`
+	RefreshToken revealed `json:"refresh_token,omitempty"`
 }
 
-// MarshalJSON writes the fields that the grant type asks for.
-func (g grant) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		GrantType    string `json:"grant_type"`
-		ClientID     string `json:"client_id"`
-		ClientSecret string `json:"client_secret"`
-		RedirectURI  string `json:"redirect_uri"`
-		Code         string `json:"code,omitempty"`
-		RefreshToken string `json:"refresh_token,omitempty"`
-	}{
-		g.kind, g.config.ClientID, g.config.ClientSecret.Reveal(), g.config.RedirectURL,
-		g.code.Reveal(), g.refreshToken.Reveal(),
-	})
+// newGrant returns a body with the credentials of the application.
+func (c *Client) newGrant(grantType string) grant {
+	return grant{
+		GrantType: grantType, ClientID: c.config.ClientID, ClientSecret: revealed(c.config.ClientSecret), RedirectURI: c.config.RedirectURL,
+	}
 }
 
 // revocation is the body of a call to the revoke endpoint.
 // API section: "OAuth" (POST /oauth/revoke).
 type revocation struct {
-	config *Config
-	token  api.Secret
+	ClientID     string   `json:"client_id"`
+	ClientSecret revealed `json:"client_secret"`
+	Token        revealed `json:"token"`
 }
 
-// MarshalJSON writes the body, secrets revealed.
-func (r revocation) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		ClientID     string `json:"client_id"`
-		ClientSecret string `json:"client_secret"`
-		Token        string `json:"token"`
-	}{r.config.ClientID, r.config.ClientSecret.Reveal(), r.token.Reveal()})
-}
+// revealed is a secret that JSON contains as it is. It prints as "[redacted]". Its kind
+// is string, so that the transport can check its text.
+type revealed string
+
+// MarshalJSON writes the secret.
+func (r revealed) MarshalJSON() ([]byte, error) { return json.Marshal(string(r)) }
+
+// Format redacts the secret for every verb.
+func (r revealed) Format(f fmt.State, verb rune) { api.Secret(r).Format(f, verb) }
 
 // Exchange turns the code of a callback ([ParseCallback]) into the user's first
 // token. A code works once and for 10 minutes, and an exchange whose answer was
@@ -64,7 +60,9 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 	if code == "" {
 		return Token{}, &api.ArgumentError{Operation: operation.OAuthToken.Name, Field: "code", Reason: "is empty"}
 	}
-	token, err := c.requestToken(ctx, grant{kind: "authorization_code", config: c.config, code: code}, options)
+	body := c.newGrant("authorization_code")
+	body.Code = revealed(code)
+	token, err := c.requestToken(ctx, body, options)
 	if isInvalidGrant(err) {
 		return Token{}, fmt.Errorf("%w: %w", ErrCodeRefused, err)
 	}
@@ -93,7 +91,9 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 	if old.RefreshToken == "" {
 		return Token{}, fmt.Errorf("oauth: there is no refresh token: %w", ErrReauthorize)
 	}
-	token, err := c.requestToken(ctx, grant{kind: "refresh_token", config: c.config, refreshToken: old.RefreshToken}, options)
+	body := c.newGrant("refresh_token")
+	body.RefreshToken = revealed(old.RefreshToken)
+	token, err := c.requestToken(ctx, body, options)
 	if isInvalidGrant(err) {
 		return Token{}, fmt.Errorf("oauth: the refresh token was refused: %w: %w", ErrReauthorize, err)
 	}
@@ -129,7 +129,7 @@ func (c *Client) Revoke(ctx context.Context, token Token, options ...api.Request
 	}
 	return classify(c.Environment(), transport.Do(ctx, c.transport, transport.Call{
 		Operation: operation.OAuthRevoke,
-		Body:      revocation{c.config, token.AccessToken},
+		Body:      revocation{c.config.ClientID, revealed(c.config.ClientSecret), revealed(token.AccessToken)},
 		Options:   options,
 	}))
 }

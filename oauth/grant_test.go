@@ -111,3 +111,17 @@ func TestRevoke(t *testing.T) {
 		require.ErrorIs(t, client.Revoke(t.Context(), oauth.Token{Environment: oauthtest.USSandbox}), api.ErrInvalidArgument)
 	})
 }
+
+func TestInvalidUTF8InGrantNamesField(t *testing.T) {
+	t.Parallel()
+	p := oauthtest.NewPlatform(oauthtest.RotateNever)
+	client := oauthtest.NewClient(t, p)
+	token := oauthtest.FirstToken(0)
+	token.AccessToken, token.RefreshToken = "canary\xe9", "canary\xe9"
+	_, err := client.Exchange(t.Context(), "canary\xe9")
+	require.EqualError(t, err, "dispensary: oauth.token: code must be valid UTF-8")
+	_, err = client.Refresh(t.Context(), token)
+	require.EqualError(t, err, "dispensary: oauth.token: refresh_token must be valid UTF-8")
+	require.EqualError(t, client.Revoke(t.Context(), token), "dispensary: oauth.revoke: token must be valid UTF-8")
+	assert.Empty(t, p.Sent())
+}
