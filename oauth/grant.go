@@ -100,7 +100,8 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 	if err != nil {
 		return Token{}, err
 	}
-	token.ConfiguredScope, token.ConnectedAt, token.Clinic = old.ConfiguredScope, old.ConnectedAt, old.Clinic
+	token.ConfiguredScope, token.ConnectedAt = old.ConfiguredScope, old.ConnectedAt
+	token.Clinic, token.Replaced = old.Clinic, old.Replaced
 	if token.RefreshToken == "" {
 		token.RefreshToken = old.RefreshToken
 	}

@@ -51,6 +51,17 @@ type Clinic struct {
 	IntegrationID string `json:"integration_id"`
 }
 
+// ReplacedGrant is an authorization that a newer [Token] of its user has replaced and that
+// is not revoked yet. Its refresh token does not expire.
+type ReplacedGrant struct {
+	AccessToken  api.Secret `json:"access_token"`
+	RefreshToken api.Secret `json:"refresh_token"`
+
+	// ResourceOwner and Clinic are those of the replaced token.
+	ResourceOwner ResourceOwner `json:"resource_owner"`
+	Clinic        Clinic        `json:"clinic,omitzero"`
+}
+
 // Token is one authorization of one user: the pair of access and refresh token
 // and what came with it. It is a plain value. It prints, logs and encodes to
 // JSON without its secrets; a store writes the fields, revealed and sealed, on
@@ -108,6 +119,11 @@ type Token struct {
 	// Clinic is the one that the user belonged to when the platform was last asked;
 	// refreshes keep it. Zero if it is not known.
 	Clinic Clinic `json:"clinic,omitzero"`
+
+	// Replaced contains the grants that this token has replaced and that are not revoked
+	// yet, the oldest first; refreshes keep them. Treat it as immutable. Package
+	// oauth/tokens adds and removes them.
+	Replaced []ReplacedGrant `json:"replaced,omitempty"`
 
 	// Environment issued the token. No other environment takes it.
 	Environment api.Environment `json:"environment"`

@@ -58,6 +58,10 @@ func (s tokenStore) Save(ctx context.Context, key tokens.Key, token oauth.Token)
 	return ask(ctx, s, "Save", key, func() (tokens.Record, error) { return s.db.Save(ctx, key, token) })
 }
 
+func (s tokenStore) SaveVersion(ctx context.Context, key tokens.Key, version int64, token oauth.Token) (tokens.Record, error) {
+	return ask(ctx, s, "SaveVersion", key, func() (tokens.Record, error) { return s.db.SaveVersion(ctx, key, version, token) })
+}
+
 func (s tokenStore) Delete(ctx context.Context, key tokens.Key) error {
 	_, err := ask(ctx, s, "Delete", key, func() (nothing, error) { return nothing{}, s.db.Delete(ctx, key) })
 	return err

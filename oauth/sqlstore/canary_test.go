@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -46,7 +47,9 @@ func live(t *testing.T, store tokens.Store) {
 		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err = store.Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
-		record, err = store.Commit(t.Context(), lease, token(mark+"2"))
+		next := token(mark + "2")
+		next.Replaced = []oauth.ReplacedGrant{{AccessToken: mark + "4", RefreshToken: mark + "5"}}
+		record, err = store.Commit(t.Context(), lease, next)
 		require.NoError(t, err)
 	}
 	lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}

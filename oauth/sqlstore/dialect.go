@@ -132,5 +132,9 @@ func (s statement) args(v values) []any {
 	return args
 }
 
+// ignores reports whether the statement is an INSERT IGNORE: MySQL counts no row if it
+// changed none, and has set the last inserted id all the same.
+func (s statement) ignores() bool { return strings.HasPrefix(s.text, insertIgnore) }
+
 // writes reports a statement that changes rows.
 func (s statement) writes() bool { return !strings.HasPrefix(s.text, "SELECT") }

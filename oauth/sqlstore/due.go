@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// List implements [tokens.Lister]. Secrets do not leave the database.
+// List implements [tokens.Lister]. It reads no secrets of sealed tokens.
 func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
 	query := s.sql.list[listed{listing.State != "", listing.ClinicID != ""}]
 	v := values{
@@ -31,6 +31,7 @@ func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Reco
 				return err
 			}
 			_ = fill(&record, encoded) // what cannot be read is listed without what it holds
+			record.Token.Replaced = nil
 			records = append(records, record)
 			return nil
 		})

@@ -4,7 +4,7 @@ import "strings"
 
 // statements is the SQL of a store, compiled for its dialect and its tables.
 type statements struct {
-	claim, claimPick, claimTake, clinics, commit, fail, forget, forgetVersion, lease, load, probe, release, reseal, save statement
+	claim, claimPick, claimTake, clinics, commit, fail, forget, forgetVersion, lease, load, probe, release, reseal, save, saveNew, saveVersion statement
 
 	list map[listed]statement
 }
@@ -38,9 +38,13 @@ const taken = `lease_owner = :owner, lease_until = {until}`
 const due = ` FROM {tokens} WHERE environment = :environment AND state = 'active' AND due_at >= :from AND due_at < :before
 	AND used_at >= :used AND ` + free + ` ORDER BY due_at LIMIT :limit`
 
-const insert = `INSERT INTO {tokens} (environment, username, version, state, reason,
+// insert follows INSERT or INSERT IGNORE.
+const insert = ` INTO {tokens} (environment, username, version, state, reason,
 	access_token, refresh_token, details, clinic_id, due_at, used_at, lease_owner, lease_until)
 	VALUES (:environment, :username, {first}, 'active', '', :access, :refresh, :details, :clinic, :due, :used, '', 0)`
+
+// insertIgnore begins an INSERT that changes nothing if the row exists.
+const insertIgnore = `INSERT IGNORE`
 
 // list, what limits it, and its end.
 const (
@@ -57,12 +61,13 @@ func newStatements(d Dialect, tokens string) statements {
 	first, next, until := d.clock(), d.greatest()+`({tokens}.version + 1, `+d.clock()+`)`, d.clock()+` + :ttl`
 	returning := func(columns string) string { return ` RETURNING ` + columns }
 	conflict := ` ON CONFLICT (environment, username) DO UPDATE SET `
-	skip := ""
+	insertNew, unless, skip := `INSERT`, ` ON CONFLICT (environment, username) DO NOTHING`, ""
 	switch d {
 	case MySQL:
 		first, next, until = `LAST_INSERT_ID(`+first+`)`, `LAST_INSERT_ID(`+next+`)`, `LAST_INSERT_ID(`+until+`)`
 		returning = func(string) string { return "" }
 		conflict = ` ON DUPLICATE KEY UPDATE `
+		insertNew, unless = insertIgnore, ""
 		skip = ` FOR UPDATE SKIP LOCKED`
 	case PostgreSQL:
 		skip = ` FOR UPDATE SKIP LOCKED`
@@ -93,10 +98,12 @@ func newStatements(d Dialect, tokens string) statements {
 			{clinic: true}:              sql(list, ofClinic, page),
 			{state: true, clinic: true}: sql(list, ofClinic, ofState, page),
 		},
-		load:    sql(`SELECT `, columns, ` FROM {tokens}`, row),
-		probe:   sql(`SELECT version FROM {tokens}`, row),
-		release: sql(update, `lease_owner = '', lease_until = 0`, mine),
-		reseal:  sql(update, `access_token = :access, refresh_token = :refresh`, row, ` AND version = :version`),
-		save:    sql(insert, conflict, content, `, `, written, returning(`version`)),
+		load:        sql(`SELECT `, columns, ` FROM {tokens}`, row),
+		probe:       sql(`SELECT version FROM {tokens}`, row),
+		release:     sql(update, `lease_owner = '', lease_until = 0`, mine),
+		reseal:      sql(update, `access_token = :access, refresh_token = :refresh`, row, ` AND version = :version`),
+		save:        sql(`INSERT`, insert, conflict, content, `, `, written, returning(`version`)),
+		saveNew:     sql(insertNew, insert, unless, returning(`version`)),
+		saveVersion: sql(update, content, `, `, written, row, ` AND version = :version`, returning(`version`)),
 	}
 }

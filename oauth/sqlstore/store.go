@@ -72,6 +72,26 @@ func (s *Store) Save(ctx context.Context, key tokens.Key, token oauth.Token) (to
 	return wrote(key, token, version), nil
 }
 
+// SaveVersion implements [tokens.Store].
+func (s *Store) SaveVersion(ctx context.Context, key tokens.Key, version int64, token oauth.Token) (tokens.Record, error) {
+	v, err := s.accept(ctx, key, token)
+	if err != nil {
+		return tokens.Record{}, err
+	}
+	query := s.sql.saveNew
+	if version != 0 {
+		v["version"], query = version, s.sql.saveVersion
+	}
+	written, err := s.write(ctx, "save", query, v)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return tokens.Record{}, tokens.ErrConflict
+	case err != nil:
+		return tokens.Record{}, err
+	}
+	return wrote(key, token, written), nil
+}
+
 // Delete implements [tokens.Store].
 func (s *Store) Delete(ctx context.Context, key tokens.Key) error {
 	_, err := s.change(ctx, "delete", key, s.sql.forget, keyValues(key))
@@ -169,6 +189,12 @@ func (s *Store) write(ctx context.Context, op string, query statement, v values)
 		}
 		if version, err = result.LastInsertId(); err == nil && version == 0 {
 			return sql.ErrNoRows
+		}
+		if query.ignores() && err == nil {
+			var inserted int64
+			if inserted, err = result.RowsAffected(); err == nil && inserted == 0 {
+				return sql.ErrNoRows
+			}
 		}
 		return err
 	})

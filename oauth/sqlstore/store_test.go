@@ -95,6 +95,11 @@ func TestPlaintextIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = store.Save(t.Context(), user17, token("access"))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
+	withReplaced := token("sealed.1.YQ")
+	withReplaced.RefreshToken = "sealed.1.cg"
+	withReplaced.Replaced = []oauth.ReplacedGrant{{AccessToken: "access"}}
+	_, err = store.SaveVersion(t.Context(), user17, 0, withReplaced)
+	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
 	_, err = store.Commit(t.Context(), tokens.Lease{Key: user17, Version: 1, Owner: "a"}, token("access"))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
 	require.ErrorIs(t, store.Reseal(t.Context(), user17, 1, "access", "refresh"), sqlstore.ErrPlaintext)

@@ -59,7 +59,7 @@ func list(t *testing.T, open opener) {
 		for i, record := range all {
 			assert.True(t, i == 0 || all[i-1].Key.User < record.Key.User, "users come in the order of their bytes")
 			whole := want[record.Key.User]
-			whole.Token.AccessToken, whole.Token.RefreshToken = "", ""
+			whole.Token.AccessToken, whole.Token.RefreshToken, whole.Token.Replaced = "", "", nil
 			requireSame(t, whole, record)
 		}
 		assert.Len(t, listed(t, lister, tokens.Listing{Environment: usSandbox, State: tokens.StateActive, Limit: limit}), len(want)-1)

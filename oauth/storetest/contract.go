@@ -19,6 +19,7 @@ var contract = map[string]func(*testing.T, opener){
 	"NothingIsThere": nothingIsThere,
 	"SaveAndLoad":    saveAndLoad,
 	"SaveReplaces":   saveReplaces,
+	"SaveVersion":    savedVersion,
 	"SaveRefuses":    saveRefuses,
 	"Tokens":         storedTokens,
 	"Delete":         deleted,
@@ -85,6 +86,43 @@ func saveReplaces(t *testing.T, open opener) {
 	requireSame(t, third, load(t, store, user17))
 }
 
+func savedVersion(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	_, err := store.SaveVersion(ctx, user17, 1, sample(user17, 1))
+	requireError(t, err, tokens.ErrConflict, "there is no record")
+	_, err = store.Load(ctx, user17)
+	requireError(t, err, tokens.ErrNoRecord)
+	first, err := store.SaveVersion(ctx, user17, 0, sample(user17, 1))
+	require.NoError(t, err)
+	assert.Equal(t, tokens.StateActive, first.State)
+	assert.Positive(t, first.Version)
+	requireSame(t, first, load(t, store, user17))
+	marked, err := store.Fail(ctx, take(t, store, first, "a", long), tokens.ReasonInvalidGrant)
+	require.NoError(t, err)
+	lease := take(t, store, marked, "a", long)
+	same := unchanged(t, store, user17)
+	for _, version := range []int64{0, first.Version, marked.Version + 1, -1} {
+		_, err := store.SaveVersion(ctx, user17, version, sample(user17, 2))
+		requireError(t, err, tokens.ErrConflict, version)
+		same()
+	}
+	second, err := store.SaveVersion(ctx, user17, marked.Version, sample(user17, 2))
+	require.NoError(t, err, "a lease does not prevent it")
+	assert.Equal(t, tokens.StateActive, second.State)
+	assert.Empty(t, second.Reason)
+	assert.Greater(t, second.Version, marked.Version)
+	requireSameToken(t, sample(user17, 2), second.Token)
+	requireSame(t, second, load(t, store, user17))
+	_, err = store.Commit(ctx, leaseOf(second, "a"), sample(user17, 3))
+	requireError(t, err, tokens.ErrConflict, "SaveVersion ends the lease")
+	_, err = store.Commit(ctx, lease, sample(user17, 3))
+	requireError(t, err, tokens.ErrConflict)
+	requireSame(t, second, load(t, store, user17))
+	require.NoError(t, store.Delete(ctx, user17))
+	_, err = store.SaveVersion(ctx, user17, second.Version, sample(user17, 4))
+	requireError(t, err, tokens.ErrConflict, "a deleted record stays deleted")
+}
+
 func saveRefuses(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
@@ -99,6 +137,8 @@ func saveRefuses(t *testing.T, open opener) {
 		"an empty token":                 {user17, oauth.Token{Environment: usSandbox}, api.ErrInvalidArgument},
 	} {
 		_, err := store.Save(ctx, c.key, c.token)
+		requireError(t, err, c.want, name)
+		_, err = store.SaveVersion(ctx, c.key, record.Version, c.token)
 		requireError(t, err, c.want, name)
 		_, err = store.Commit(ctx, lease, c.token)
 		requireError(t, err, c.want, name)
@@ -281,6 +321,7 @@ func endedContext(t *testing.T, open opener) {
 		for name, call := range map[string]func() error{
 			"Load":          func() error { _, err := store.Load(ctx, user17); return err },
 			"Save":          func() error { _, err := store.Save(ctx, user17, sample(user17, 2)); return err },
+			"SaveVersion":   func() error { _, err := store.SaveVersion(ctx, user17, record.Version, sample(user17, 2)); return err },
 			"Delete":        func() error { return store.Delete(ctx, user17) },
 			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },

@@ -51,6 +51,9 @@ var mutants = map[string]struct {
 	"lets an old refresh overwrite": {"ReplaySave", func(m *mutant) { m.reckless = true }},
 	"deletes whatever there is":     {"DeleteVersion", func(m *mutant) { m.hasty = true }},
 	"looks before it deletes":       {"DeleteAmongSaves", func(m *mutant) { m.careless = true }},
+	"saves over every version":      {"SaveVersion", func(m *mutant) { m.hasty = true }},
+	"looks before it saves":         {"SaveVersionRaces", func(m *mutant) { m.careless = true }},
+	"loses replaced grants":         {"SaveAndLoad", func(m *mutant) { m.token = func(t *oauth.Token) { t.Replaced = nil } }},
 	"forgets who has moved":         {"ListOfClinics", func(m *mutant) { m.sedentary = true }},
 	"write checks end leases":       {"CheckWrite", func(m *mutant) { m.clumsy = true }},
 	"refreshes twice":               {"Replay/immediate", func(m *mutant) { m.owner = func(string) string { return "x" } }},
@@ -108,6 +111,24 @@ func (m *mutant) Save(ctx context.Context, key tokens.Key, token oauth.Token) (t
 	m.token(&token)
 	token.Environment = m.key(key).Environment
 	record, err := m.MemoryStore.Save(m.ctx(ctx), m.key(key), token)
+	record.Key = key
+	return record, err
+}
+
+func (m *mutant) SaveVersion(ctx context.Context, key tokens.Key, version int64, token oauth.Token) (tokens.Record, error) {
+	switch {
+	case m.hasty:
+		return m.Save(ctx, key, token)
+	case m.careless:
+		if record, _ := m.Load(ctx, key); record.Version != version {
+			return tokens.Record{}, tokens.ErrConflict
+		}
+		time.Sleep(time.Millisecond)
+		return m.Save(ctx, key, token)
+	}
+	m.token(&token)
+	token.Environment = m.key(key).Environment
+	record, err := m.MemoryStore.SaveVersion(m.ctx(ctx), m.key(key), version, token)
 	record.Key = key
 	return record, err
 }

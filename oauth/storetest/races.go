@@ -25,6 +25,7 @@ var races = map[string]func(*testing.T, opener){
 	"DeleteAmongCommits": deleteAmongCommits,
 	"DeleteAmongSaves":   deleteAmongSaves,
 	"FirstSaves":         firstSaves,
+	"SaveVersionRaces":   saveVersionRaces,
 }
 
 const (
@@ -186,6 +187,28 @@ func deleteAmongSaves(t *testing.T, open opener) {
 		})
 		_, err := open().Load(t.Context(), user17)
 		require.NoError(t, err, "what the user authorized anew was deleted")
+	}
+}
+
+// saveVersionRaces lets all callers replace the same version: one of them does, and the
+// others learn that they did not. The first round creates the record.
+func saveVersionRaces(t *testing.T, open opener) {
+	var version int64
+	for round := range 5 {
+		var won atomic.Int64
+		runConcurrently(open, func(store tokens.Store, owner string) {
+			record, err := store.SaveVersion(t.Context(), user17, version, sample(user17, round))
+			if err == nil {
+				won.Add(1)
+				assert.Greater(t, record.Version, version)
+				return
+			}
+			assert.ErrorIs(t, err, tokens.ErrConflict)
+		})
+		require.EqualValues(t, 1, won.Load())
+		record := load(t, open(), user17)
+		requireSameToken(t, sample(user17, round), record.Token)
+		version = record.Version
 	}
 }
 

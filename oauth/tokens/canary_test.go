@@ -26,6 +26,7 @@ const canary = oauthtest.Canary
 func canaryToken(left time.Duration) oauth.Token {
 	token := oauthtest.FirstToken(left)
 	token.AccessToken, token.RefreshToken = canary+"-access", canary+"-refresh"
+	token.Replaced = []oauth.ReplacedGrant{{AccessToken: canary + "-replaced-access", RefreshToken: canary + "-replaced-refresh"}}
 	return token
 }
 

@@ -64,6 +64,28 @@ func (s *MemoryStore) Save(ctx context.Context, key Key, token oauth.Token) (Rec
 	return row.record, nil
 }
 
+// SaveVersion implements [Store].
+func (s *MemoryStore) SaveVersion(ctx context.Context, key Key, version int64, token oauth.Token) (Record, error) {
+	if err := ctx.Err(); err != nil {
+		return Record{}, err
+	}
+	if err := key.ValidateToken(token); err != nil {
+		return Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row, ok := s.rows[key]
+	switch {
+	case ok && row.record.Version != version, !ok && version != 0:
+		return Record{}, ErrConflict
+	case !ok:
+		row = &memoryRow{record: Record{Key: key}}
+		s.rows[key] = row
+	}
+	s.write(row, token, StateActive, "")
+	return row.record, nil
+}
+
 // Delete implements [Store].
 func (s *MemoryStore) Delete(ctx context.Context, key Key) error {
 	if err := ctx.Err(); err != nil {
@@ -165,7 +187,7 @@ func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, erro
 			(listing.State == "" || row.record.State == listing.State) &&
 			(listing.ClinicID == "" || row.record.Token.Clinic.ID == listing.ClinicID) {
 			record := row.record
-			record.Token.AccessToken, record.Token.RefreshToken = "", ""
+			record.Token.AccessToken, record.Token.RefreshToken, record.Token.Replaced = "", "", nil
 			found = append(found, record)
 		}
 	}

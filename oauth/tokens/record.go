@@ -60,7 +60,8 @@ func validateID(field, id string) error {
 
 // ValidateToken reports why token must not be stored under the key: the key is
 // invalid, the token is empty, the id of its clinic is none that a key could hold, or it
-// belongs to another environment ([api.ErrWrongEnvironment]). Every [Store] begins Save and Commit with it.
+// belongs to another environment ([api.ErrWrongEnvironment]). Every [Store] begins Save, SaveVersion
+// and Commit with it.
 func (k Key) ValidateToken(token oauth.Token) error {
 	switch err := k.Validate(); {
 	case err != nil:

@@ -29,8 +29,8 @@ import (
 // everything from the ciphertext. What an older backup of the very same row
 // holds does open: it is a token that the platform knows, or refuses.
 //
-// A ciphertext is a third longer than what it holds: inner has to take secrets
-// of 88 KiB for tokens of 64.
+// A ciphertext is a third longer than its plaintext, which includes the replaced grants:
+// inner has to accept secrets of 88 KiB for tokens of 64 without replaced grants.
 //
 // # Rotation
 //
@@ -94,6 +94,11 @@ func (s *sealedStore) Load(ctx context.Context, key Key) (Record, error) {
 // Save implements [Store].
 func (s *sealedStore) Save(ctx context.Context, key Key, token oauth.Token) (Record, error) {
 	return s.write(key, token, func(sealed oauth.Token) (Record, error) { return s.inner.Save(ctx, key, sealed) })
+}
+
+// SaveVersion implements [Store].
+func (s *sealedStore) SaveVersion(ctx context.Context, key Key, version int64, token oauth.Token) (Record, error) {
+	return s.write(key, token, func(sealed oauth.Token) (Record, error) { return s.inner.SaveVersion(ctx, key, version, sealed) })
 }
 
 // Delete implements [Store].
@@ -214,8 +219,9 @@ func sealedWithOldKey(rotator seal.Rotator, token oauth.Token) bool {
 	return false
 }
 
-// sealToken returns token with two ciphertexts for secrets. What the access token's holds
-// begins with a line of JSON, the other fields; the secret follows it byte for byte.
+// sealToken returns token with two ciphertexts for secrets and without its replaced grants.
+// The plaintext of the access token begins with a line of JSON, which has all other fields
+// and the replaced grants. The secret follows it byte for byte.
 func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error) {
 	head, err := tokenjson.Marshal(token)
 	if err != nil {
@@ -226,7 +232,7 @@ func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error)
 	if err != nil {
 		return oauth.Token{}, err
 	}
-	token.AccessToken = pack(ciphertext)
+	token.AccessToken, token.Replaced = pack(ciphertext), nil
 	if token.RefreshToken == "" {
 		return token, nil
 	}
@@ -297,10 +303,10 @@ func unpack(secret api.Secret) ([]byte, error) {
 	return ciphertext, nil
 }
 
-// IsSealed reports a token whose secrets are ciphertexts of a [Sealed] store, for
-// a [Store] that is to hold no others.
+// IsSealed reports whether all secrets of a token are ciphertexts of a [Sealed] store, for
+// a [Store] that must contain no others.
 func IsSealed(token oauth.Token) bool {
-	return strings.HasPrefix(token.AccessToken.Reveal(), sealedPrefix) &&
+	return len(token.Replaced) == 0 && strings.HasPrefix(token.AccessToken.Reveal(), sealedPrefix) &&
 		(token.RefreshToken == "" || strings.HasPrefix(token.RefreshToken.Reveal(), sealedPrefix))
 }
 

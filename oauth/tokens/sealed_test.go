@@ -97,6 +97,16 @@ func TestSealedStoreHoldsCiphertexts(t *testing.T) {
 	assert.Equal(t, "access-0", loaded.Token.AccessToken.Reveal())
 	assert.Equal(t, "refresh-0", loaded.Token.RefreshToken.Reveal())
 	assert.Equal(t, v.record.Version, loaded.Version)
+
+	token := v.record.Token
+	token.Replaced = []oauth.ReplacedGrant{{AccessToken: "access-before", RefreshToken: "refresh-before"}}
+	saved, err := v.store.SaveVersion(t.Context(), storeKey, v.record.Version, token)
+	require.NoError(t, err)
+	assert.Equal(t, token, saved.Token)
+	assert.Empty(t, v.stored(t, storeKey).Token.Replaced, "the ciphertext contains the replaced grants")
+	loaded, err = v.store.Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	assert.Equal(t, token.Replaced, loaded.Token.Replaced)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		assert.Equal(t, "tokens.Sealed store", fmt.Sprintf(verb, v.store))
 	}

@@ -29,7 +29,7 @@ type Lease struct {
 //
 // # Versions
 //
-// Save, Commit and Fail give the record a new version, greater than the one that
+// Save, SaveVersion, Commit and Fail give the record a new version, greater than the one that
 // it has, and than every version its key had before the call, also across Delete. (A
 // store that forgets deleted rows can begin with the time in microseconds: of two calls
 // of Save at one time, with a Delete between them, the later one can have the lower
@@ -75,6 +75,13 @@ type Store interface {
 	// than anything else. A token that fails [Key.ValidateToken] is refused with
 	// that error.
 	Save(ctx context.Context, key Key, token oauth.Token) (Record, error)
+
+	// SaveVersion is Save, provided that the record has this version; 0 means that there must
+	// be no record. A lease on the record does not prevent it.
+	//
+	// Errors: [ErrConflict] if the record has another version, or there is none; that of
+	// [Key.ValidateToken].
+	SaveVersion(ctx context.Context, key Key, version int64, token oauth.Token) (Record, error)
 
 	// Delete forgets the record and its lease. Deleting what is not there is
 	// no error. It does not revoke the token, see [oauth.Client.Revoke].
@@ -125,7 +132,7 @@ type Store interface {
 // not returns [errors.ErrUnsupported], also from the method of [Claimer].
 type Lister interface {
 	// List returns the records that listing asks for, ordered by the bytes of
-	// their user, or none after the last. Their AccessToken and RefreshToken
+	// their user, or none after the last. Their AccessToken, RefreshToken and Replaced
 	// are empty: a list needs no secrets, and a record that cannot be unsealed
 	// is listed too. Everything else is as Load returns it.
 	//

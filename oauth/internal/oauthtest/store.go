@@ -81,6 +81,11 @@ func (s *FlakyStore) Save(ctx context.Context, key tokens.Key, token oauth.Token
 	return returning(ctx, s, "Save", key, func() (tokens.Record, error) { return s.Store.Save(ctx, key, token) })
 }
 
+// SaveVersion implements [tokens.Store].
+func (s *FlakyStore) SaveVersion(ctx context.Context, key tokens.Key, version int64, token oauth.Token) (tokens.Record, error) {
+	return returning(ctx, s, "SaveVersion", key, func() (tokens.Record, error) { return s.Store.SaveVersion(ctx, key, version, token) })
+}
+
 // Delete implements [tokens.Store].
 func (s *FlakyStore) Delete(ctx context.Context, key tokens.Key) error {
 	return s.do(ctx, "Delete", key, func() error { return s.Store.Delete(ctx, key) })

@@ -1,5 +1,5 @@
-// Package tokenjson writes a token as JSON, but for its secrets, for those who keep
-// these somewhere else.
+// Package tokenjson encodes a token as JSON without its access and refresh token, for
+// stores that keep these two elsewhere. It does encode the secrets of replaced grants.
 package tokenjson
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// fields are those of an [oauth.Token] besides its secrets. A field that is new needs no
+// fields are those of an [oauth.Token] besides its own secrets. A field that is new needs no
 // migration. Times are in microseconds; nil is zero.
 type fields struct {
 	TokenType       string              `json:"token_type,omitempty"`
@@ -24,30 +24,51 @@ type fields struct {
 	ResourceOwner   oauth.ResourceOwner `json:"resource_owner"`
 	Clinic          oauth.Clinic        `json:"clinic,omitzero"`
 	Environment     api.Environment     `json:"environment"`
+	Replaced        []grant             `json:"replaced,omitempty"`
 
 	// Refreshable says that there is a refresh token, so that its removal does not go
 	// unnoticed.
 	Refreshable bool `json:"refreshable,omitempty"`
 }
 
-// Marshal returns the fields of a token without its secrets, in one line.
+// grant is an [oauth.ReplacedGrant] with its secrets revealed. Encoding as bytes keeps
+// secrets that are not UTF-8.
+type grant struct {
+	Access  []byte              `json:"access"`
+	Refresh []byte              `json:"refresh,omitempty"`
+	Owner   oauth.ResourceOwner `json:"owner"`
+	Clinic  oauth.Clinic        `json:"clinic,omitzero"`
+}
+
+// Marshal returns the fields of a token in one line, without its access and refresh token.
+// The result contains secrets if the token has replaced grants.
 func Marshal(t oauth.Token) ([]byte, error) {
+	var replaced []grant
+	for _, g := range t.Replaced {
+		replaced = append(replaced, grant{[]byte(g.AccessToken.Reveal()), []byte(g.RefreshToken.Reveal()), g.ResourceOwner, g.Clinic})
+	}
 	return json.Marshal(fields{
 		TokenType: t.TokenType, CreatedAt: Micros(t.CreatedAt), ExpiresAt: Micros(t.ExpiresAt), ConnectedAt: Micros(t.ConnectedAt), UsedAt: Micros(t.UsedAt),
 		Lifetime: t.Lifetime, Scope: t.Scope, ConfiguredScope: t.ConfiguredScope, ResourceOwner: t.ResourceOwner,
-		Clinic: t.Clinic, Environment: t.Environment, Refreshable: t.RefreshToken != "",
+		Clinic: t.Clinic, Environment: t.Environment, Replaced: replaced, Refreshable: t.RefreshToken != "",
 	})
 }
 
-// Unmarshal returns a token without its secrets, and whether it had a refresh token. The
+// Unmarshal returns a token without access and refresh token, and whether it had a refresh token. The
 // error may show what it read.
 func Unmarshal(data []byte) (t oauth.Token, refreshable bool, err error) {
 	var f fields
 	err = json.Unmarshal(data, &f)
+	var replaced []oauth.ReplacedGrant
+	for _, g := range f.Replaced {
+		replaced = append(replaced, oauth.ReplacedGrant{
+			AccessToken: api.Secret(g.Access), RefreshToken: api.Secret(g.Refresh), ResourceOwner: g.Owner, Clinic: g.Clinic,
+		})
+	}
 	return oauth.Token{
 		TokenType: f.TokenType, CreatedAt: timeOf(f.CreatedAt), ExpiresAt: timeOf(f.ExpiresAt), ConnectedAt: timeOf(f.ConnectedAt), UsedAt: timeOf(f.UsedAt),
 		Lifetime: f.Lifetime, Scope: f.Scope, ConfiguredScope: f.ConfiguredScope, ResourceOwner: f.ResourceOwner,
-		Clinic: f.Clinic, Environment: f.Environment,
+		Clinic: f.Clinic, Environment: f.Environment, Replaced: replaced,
 	}, f.Refreshable, err
 }
 
