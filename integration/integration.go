@@ -14,6 +14,7 @@ import (
 	"path"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
@@ -57,7 +58,7 @@ type Integration struct {
 	Operations *admin.Handler
 
 	// Reconcilers find missed webhooks, one for each user of ReconcileUsers.
-	Reconcilers []*reconcile.Reconciler
+	Reconcilers []*reconcile.Clinics
 
 	// Health answers /healthz and /readyz: see package health.
 	Health http.Handler
@@ -177,7 +178,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 		return err
 	}
 	checks["breaker "+environment.String()] = health.Breaker(conns)
-	var reconcilers []*reconcile.Reconciler
+	var reconcilers []*reconcile.Clinics
 	for _, user := range a.ReconcileUsers {
 		one, err := i.reconciler(environment, conns, user)
 		if err != nil {
@@ -230,7 +231,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 }
 
 // reconciler makes the one that reads events with the token of a user.
-func (i *Integration) reconciler(environment dispensary.Environment, conns *tokens.Connections, user string) (*reconcile.Reconciler, error) {
+func (i *Integration) reconciler(environment dispensary.Environment, conns *tokens.Connections, user string) (*reconcile.Clinics, error) {
 	base, err := i.Accounts.Base(environment)
 	if err != nil {
 		return nil, err
@@ -240,8 +241,8 @@ func (i *Integration) reconciler(environment dispensary.Environment, conns *toke
 	}
 	client := base.WithTokenSource(conns.TokenSource(user))
 	c := i.setup.Reconcile
-	c.Environment, c.Events, c.Inbox = environment, client.Events, i.events
-	c.Name = environment.String() + "/" + user
+	c.Environment, c.Inbox, c.List = environment, i.events, reconcile.ClinicIDs(user)
+	c.WholeEvery = cmp.Or(c.WholeEvery, time.Nanosecond) // every run is whole
 	observe := c.Observer.RunEnd
 	c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
 		i.Operations.RunEnd(ctx, report, err)
@@ -249,12 +250,15 @@ func (i *Integration) reconciler(environment dispensary.Environment, conns *toke
 			observe(ctx, report, err)
 		}
 	}
-	c.Integrations = func(ctx context.Context) ([]string, error) {
+	integrations := func(ctx context.Context) ([]string, error) {
 		clinic, err := client.Clinic.Get(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return []string{clinic.IntegrationID}, nil
+	}
+	c.Open = func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
+		return reconcile.Clinic{Events: client.Events, Integrations: integrations}, nil
 	}
 	if c.Logger == nil {
 		c.Logger = i.setup.Logger

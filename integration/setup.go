@@ -115,7 +115,7 @@ func (s Setup) check(c Config) error {
 		{"Webhooks.Challenge", s.Webhooks.Challenge != ""}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
 		{"Operations.Engine", s.Operations.Engine != nil}, {"Operations.Alarms", s.Operations.Alarms != nil}, {"Operations.Accounts", s.Operations.Accounts != nil},
 		{"Reconcile.Environment", s.Reconcile.Environment != dispensary.Environment{}}, {"Reconcile.Name", s.Reconcile.Name != ""},
-		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.Integrations", s.Reconcile.Integrations != nil},
+		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.List", s.Reconcile.List != nil}, {"Reconcile.Open", s.Reconcile.Open != nil},
 	} {
 		if part.given {
 			problem(part.field, "must be left empty: it is a matter of Config")

@@ -206,18 +206,16 @@ func Example_addressWasSwitchedOff() {
 	must(err)
 	must(platform.Webhooks.Enable()) // on the dashboard, once the receiver works again
 	client := platform.Client(platform.Users()[0])
-	reconciler, err := reconcile.New(reconcile.Config{
-		Environment: platform.Site().Environment, Events: client.Events, Inbox: inbox,
-		Integrations: func(ctx context.Context) ([]string, error) {
-			practice, err := client.Clinic.Get(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return []string{practice.IntegrationID}, nil
+	practice, err := client.Clinic.Get(context.Background())
+	must(err)
+	clinics, err := reconcile.New(reconcile.Config{
+		Environment: platform.Site().Environment, Inbox: inbox, List: reconcile.ClinicIDs(practice.ID),
+		Open: func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
+			return reconcile.Clinic{Events: client.Events, Integrations: reconcile.Integrations(practice.IntegrationID)}, nil
 		},
 	})
 	must(err)
-	report, err := reconciler.Run(context.Background())
+	report, err := clinics.Run(context.Background(), practice.ID)
 	must(err)
 	must(inbox.Close(context.Background()))
 	close(handled)

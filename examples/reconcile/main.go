@@ -88,6 +88,7 @@ func (s *story) settings(database string, logger *slog.Logger) (settings, error)
 	return settings{
 		site:      s.platform.Site(),
 		client:    s.platform.Client(model.User{}, dispensary.WithTokenSource(s)),
+		clinic:    s.platform.Clinics.All()[0].ID,
 		secret:    dispensary.Secret(application.WebhookSecret),
 		challenge: dispensary.Secret(application.ChallengeToken),
 		database:  database,

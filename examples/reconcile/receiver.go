@@ -19,6 +19,7 @@ import (
 type settings struct {
 	site      dispensary.Site
 	client    *dispensary.Client // with the token of a user of the clinic
+	clinic    string             // its ID
 	secret    dispensary.Secret
 	challenge dispensary.Secret
 	database  string
@@ -51,29 +52,28 @@ func newReceiver(s settings) (*receiver, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &receiver{inbox: inbox, stop: stop, loop: make(chan error, 1)}
-	reconciler, err := newReconciler(s, inbox)
+	clinics, err := newClinics(s, inbox)
 	if err == nil {
-		r.Handler, err = newHandler(s, inbox, reconciler)
+		r.Handler, err = newHandler(s, inbox, clinics)
 	}
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, inbox.Close(context.Background()))
 	}
-	go func() { r.loop <- reconciler.Loop(ctx, time.Hour) }()
+	clinics.Trigger() // for events of the time before the start
+	go func() { r.loop <- clinics.Loop(ctx, time.Hour) }()
 	return r, nil
 }
 
-func newReconciler(s settings, inbox *sqlinbox.Inbox) (*reconcile.Reconciler, error) {
+// newClinics reconciles the clinic of the token. A program with many users lists and opens
+// their clinics with package accounts.
+func newClinics(s settings, inbox *sqlinbox.Inbox) (*reconcile.Clinics, error) {
 	return reconcile.New(reconcile.Config{
 		Environment: s.site.Environment,
-		Events:      s.client.Events,
-		Inbox:       inbox, // the very one that webhooks go into
-		Integrations: func(ctx context.Context) ([]string, error) {
-			clinic, err := s.client.Clinic.Get(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return []string{clinic.IntegrationID}, nil
+		Inbox:       inbox, // the inbox of the webhooks
+		List:        reconcile.ClinicIDs(s.clinic),
+		Open: func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
+			return reconcile.Clinic{Events: s.client.Events, Integrations: s.integrations}, nil
 		},
 		Logger:   s.logger,
 		Observer: reconcile.Observer{RunEnd: s.observed},
@@ -81,13 +81,22 @@ func newReconciler(s settings, inbox *sqlinbox.Inbox) (*reconcile.Reconciler, er
 	})
 }
 
-// newHandler has an alarm beside it, which warns before the platform gives the
-// address up, and starts a run of the reconciler when all is well again.
-func newHandler(s settings, inbox *sqlinbox.Inbox, reconciler *reconcile.Reconciler) (http.Handler, error) {
+// integrations returns the IDs of the integrations whose webhooks arrive here.
+func (s settings) integrations(ctx context.Context) ([]string, error) {
+	clinic, err := s.client.Clinic.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []string{clinic.IntegrationID}, nil
+}
+
+// newHandler returns the handler with an alarm beside it. The alarm warns before the platform
+// disables the endpoint, and starts a run at the end of an outage.
+func newHandler(s settings, inbox *sqlinbox.Inbox, clinics *reconcile.Clinics) (http.Handler, error) {
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{
 		Notify: func(ctx context.Context, outage webhook.Outage) {
 			s.logger.WarnContext(ctx, "webhooks fail", "over", outage.Over, "failures", outage.Failures, "age", outage.Age())
-			reconciler.RunAfterOutage(outage)
+			clinics.RunAfterOutage(outage)
 		},
 		Now: s.now,
 	})

@@ -25,16 +25,20 @@ func (w *eventWorld) reconcile(p *schedule.Process, r *receiver) {
 	if err != nil {
 		panic(err)
 	}
-	reconciler, err := reconcile.New(reconcile.Config{
-		Environment: w.platform.Site().Environment, Events: client.Events, Inbox: r.inbox, Integrations: reconcile.Integrations(w.integration),
-		Groups: []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: r.logger, Now: w.clockOf(p.Name),
+	clinics, err := reconcile.New(reconcile.Config{
+		Environment: w.platform.Site().Environment, Inbox: r.inbox, List: reconcile.ClinicIDs("clinic"),
+		Open: func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
+			return reconcile.Clinic{Events: client.Events, Integrations: reconcile.Integrations(w.integration)}, nil
+		},
+		WholeEvery: time.Nanosecond, // every run is whole
+		Groups:     []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: r.logger, Now: w.clockOf(p.Name),
 	})
 	if err != nil {
 		panic(err)
 	}
 	go func() {
 		time.Sleep(time.Minute) // the first webhooks come first
-		_ = reconciler.Loop(p.Context(), 40*time.Minute)
+		_ = clinics.Loop(p.Context(), 40*time.Minute)
 	}()
 }
 

@@ -104,11 +104,9 @@ func (w *wholeWorld) start(p *schedule.Process) {
 // reconcile runs a replica's reconciler over the clinics of its users.
 func (w *wholeWorld) reconcile(p *schedule.Process, all *accounts.Accounts, r *receiver) {
 	environment := w.platform.Site().Environment
-	clinics, err := reconcile.NewClinics(reconcile.ClinicsConfig{
-		Config: reconcile.Config{
-			Environment: environment, Inbox: r.inbox, Overlap: time.Minute, Logger: r.logger, Now: w.events.clockOf(p.Name),
-			Groups: []reconcile.Group{reconcile.Products, reconcile.Patients, reconcile.TreatmentPlans},
-		},
+	clinics, err := reconcile.New(reconcile.Config{
+		Environment: environment, Inbox: r.inbox, Overlap: time.Minute, Logger: r.logger, Now: w.events.clockOf(p.Name),
+		Groups:   []reconcile.Group{reconcile.Products, reconcile.Patients, reconcile.TreatmentPlans},
 		Parallel: 1, WholeEvery: w.wholeEvery,
 		List: func(ctx context.Context, after string, limit int) ([]string, error) {
 			return all.Clinics(ctx, environment, after, limit)

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// reconcilable is an engine with other answers to a Reconciler. Zero fields
+// reconcilable is an engine with other answers to reconcile.Clinics. Zero fields
 // change nothing.
 type reconcilable struct {
 	*memoryinbox.Inbox

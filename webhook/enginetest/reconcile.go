@@ -13,8 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// reconciling does what a reconcile.Reconciler does, for engines that are
-// reconcile.Inbox.
+// reconciling tests engines that are a reconcile.Inbox as reconcile.Clinics uses them.
 var reconciling = map[string]func(*harness){
 	"Missing":           missing,
 	"MissingWholeKeys":  missingWholeKeys,

@@ -75,8 +75,8 @@
 //	provide               stream and durable         durable queues, for both   topics whose retention is  memory, and trimming by
 //	                      consumer, for both topics  topics                     longer than any outage     age
 //	your handler must     repeats, and disorder of   repeats, and disorder of   repeats of the last        repeats, disorder; have a
-//	bear                  what is delivered again    what is delivered again    second of a partition,     Reconciler run for what a
-//	                                                                            and one slow event         failover lost
+//	bear                  what is delivered again    what is delivered again    second of a partition,     reconcile.Clinics run for
+//	                                                                            and one slow event         what a failover lost
 //	                                                                            holding up its partition
 //
 // A broker must wait for an acknowledgement for longer than [MaxHandling] says, or it
@@ -112,8 +112,8 @@
 //
 // # Reconciliation
 //
-// An Inbox is a [reconcile.Inbox]. With a ledger, a reconciler publishes what was
-// never seen, and no more; its checkpoint is in the same database, for all replicas.
+// An Inbox is a [reconcile.Inbox]. With a ledger, [reconcile.Clinics] publishes only
+// events that were never seen. Its checkpoints are in the same database, for all replicas.
 //
 // Without one, an Inbox does not know what was seen: each run publishes again all events
 // that it lists. After a start these are those of [reconcile.Config].FirstRun, 30 days by

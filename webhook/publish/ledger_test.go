@@ -310,12 +310,14 @@ func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile.Report, []string) {
 	t.Helper()
 	before := len(f.broker.ids())
-	r, err := reconcile.New(reconcile.Config{
-		Environment: f.platform.Site().Environment, Events: f.platform.Client(model.User{}).Events, Inbox: inbox, Now: f.platform.Clock().Now,
-		Integrations: reconcile.Integrations("in_1"),
+	clinics, err := reconcile.New(reconcile.Config{
+		Environment: f.platform.Site().Environment, Inbox: inbox, Now: f.platform.Clock().Now, List: reconcile.ClinicIDs("clinic"),
+		Open: func(context.Context, string, api.Limiter) (reconcile.Clinic, error) {
+			return reconcile.Clinic{Events: f.platform.Client(model.User{}).Events, Integrations: reconcile.Integrations("in_1")}, nil
+		},
 	})
 	require.NoError(t, err)
-	report, err := r.Run(t.Context())
+	report, err := clinics.Run(t.Context(), "clinic")
 	require.NoError(t, err)
 	return report, f.broker.ids()[before:]
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// checkpoint is what a [Reconciler] remembers between its runs.
+// checkpoint is what [Clinics] remembers between its runs.
 type checkpoint struct {
 	// Integrations are those that everything below holds for.
 	Integrations []string `json:"integrations"`

@@ -1,90 +1,36 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// Defaults of a [ClinicsConfig].
-const (
-	// DefaultParallel is how many clinics are reconciled at a time.
-	DefaultParallel = 4
-
-	// DefaultIntegrationsFor is how long the integrations of a clinic are not asked
-	// for again.
-	DefaultIntegrationsFor = 24 * time.Hour
-
-	// DefaultWholeEvery is how often all lists of a clinic are read.
-	DefaultWholeEvery = 24 * time.Hour
-)
-
-// Clinic is what a run over one clinic reads: the events of a client whose token is
-// that of a user of the clinic, and its integrations, as in [Config].
-type Clinic struct {
-	Events       events.Service
-	Integrations func(context.Context) ([]string, error)
-}
-
-// ClinicsConfig is what [Clinics] are made of. Config.Environment, Config.Inbox, List
-// and Open are required.
-type ClinicsConfig struct {
-	// Config is what the runs over all clinics have in common. Events and Integrations
-	// must be left empty. The checkpoint of a clinic is named after Name and the
-	// clinic's id; IntegrationsFor is [DefaultIntegrationsFor] where it is 0.
-	Config Config
-
-	// List returns the ids of the clinics, in the order of their bytes, beginning after
-	// the id after, and limit of them at most; fewer than that are the last.
-	List func(ctx context.Context, after string, limit int) ([]string, error)
-
-	// Open returns what reads the events of a clinic. It is called once in a run. Its
-	// client has to wait for budget, which is Budget, before each attempt.
-	Open func(ctx context.Context, clinicID string, budget api.Limiter) (Clinic, error)
-
-	// Budget bounds the calls to the platform, so that reconciling leaves the rest of
-	// what the platform allows to others: a limiter of 1,000 requests in five minutes,
-	// for example. Each replica has its own. Nil sets no bound but the client's own.
-	Budget api.Limiter
-
-	// Parallel is how many clinics are reconciled at a time, and how many more that
-	// failed before; 0 means [DefaultParallel].
-	Parallel int
-
-	// WholeEvery is how often the lists of events of a clinic are read although nothing says
-	// that one is missing; the package comment says what does. Runs between are short: one
-	// call. 0 means [DefaultWholeEvery], more than 15 days is refused, as the platform keeps
-	// events for 30; with less than the interval of the loop all runs are whole.
-	WholeEvery time.Duration
-}
-
-// Clinics reconciles all clinics of an environment, in one loop: each in turn, as a
-// [Reconciler] of its own would. It is safe for concurrent use.
+// Clinics finds the events of all clinics of an environment whose webhooks never arrived, and
+// accepts them into the same [Inbox] under the same [webhook.Key]. It is safe for concurrent
+// use.
 //
-// A pass goes over the clinics in the order of their ids, so that the one whose last turn
-// is the longest ago is always next. How far it has come is kept in a checkpoint beside
-// the inbox, named after Config.Name: a program that starts anew goes on there, and replicas
-// take turns from one pass. What a process had begun when it was killed has its turn in the
+// [Clinics.Loop] reconciles every clinic again and again. [Clinics.Run] reconciles one clinic
+// once, for a program with a scheduler of its own.
+//
+// A pass of the loop reconciles the clinics in the order of their IDs, so the next clinic is
+// always the one that was reconciled the longest ago. A checkpoint beside the inbox, named
+// after [Config].Name, stores the position. A program that restarts resumes there, and
+// replicas share one pass. A clinic whose run was cut off by a crash has its next turn in the
 // next pass.
 //
-// A clinic that fails keeps no other waiting: it is tried again after a minute, two, and so
-// on up to the interval, apart from the pass, in runs that are counted apart.
-//
-// The runs of most clinics are short, see [ClinicsConfig].WholeEvery; the package comment
-// counts their calls.
+// A clinic that fails blocks no other clinic. It is retried after 1 minute, 2 minutes and so
+// on up to the interval, outside of the pass.
 type Clinics struct {
-	config  ClinicsConfig
+	config  Config
 	trigger chan struct{}
 
 	mu       sync.Mutex
@@ -105,70 +51,10 @@ type turn struct {
 	outages  int       // until then; see rotation
 }
 
-// FailingClinic is a clinic whose last run here failed.
-type FailingClinic struct {
-	ClinicID string
-
-	// Since is when the last run began that left nothing to do, or, where there was
-	// none, when the first one failed.
-	Since time.Time
-
-	// Failures is how many runs failed in a row, and Next when the next one is due.
-	Failures int
-	Next     time.Time
-
-	// Err is why the last one failed.
-	Err error
-
-	failed time.Time // when the last one did
-	busy   bool
-}
-
-// ClinicsStats says how [Clinics] stand, as far as this process knows.
-type ClinicsStats struct {
-	// PassBegan is when the pass began that is under way, or was the last, by whichever
-	// replica; zero before the first. Passing reports one that is under way.
-	PassBegan time.Time
-	Passing   bool
-
-	// Running is how many clinics this process reconciles now.
-	Running int
-
-	// Failing are the clinics whose last run in this process failed, the one that was
-	// reconciled the longest ago first. One that List does not return any more leaves them
-	// with the next pass.
-	Failing []FailingClinic
-
-	// Oldest is since when every clinic has been reconciled, the failing ones included:
-	// now less this is the lag of the oldest clinic. Zero before the first pass is over.
-	Oldest time.Time
-}
-
-// NewClinics returns what reconciles all clinics. It sends nothing. An error is an
-// [*api.ArgumentError].
-func NewClinics(c ClinicsConfig) (*Clinics, error) {
-	problem := func(field, reason string) error { return problem("ClinicsConfig."+field, reason) }
-	switch {
-	case c.List == nil:
-		return nil, problem("List", "is missing")
-	case c.Open == nil:
-		return nil, problem("Open", "is missing")
-	case c.Parallel < 0:
-		return nil, problem("Parallel", "is negative")
-	case c.WholeEvery < 0:
-		return nil, problem("WholeEvery", "is negative")
-	case c.WholeEvery > retention/2:
-		return nil, problem("WholeEvery", "is longer than 15 days: the platform keeps events for 30")
-	case c.Config.Events != (events.Service{}):
-		return nil, problem("Config.Events", "must be left empty")
-	case c.Config.Integrations != nil:
-		return nil, problem("Config.Integrations", "must be left empty")
-	}
-	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
-	c.WholeEvery = cmp.Or(c.WholeEvery, DefaultWholeEvery)
-	c.Config.IntegrationsFor = cmp.Or(c.Config.IntegrationsFor, DefaultIntegrationsFor)
-	var err error
-	if c.Config, err = c.Config.withDefaults(); err != nil {
+// New returns Clinics. It sends nothing. An error is an [*api.ArgumentError].
+func New(c Config) (*Clinics, error) {
+	c, err := c.withDefaults()
+	if err != nil {
 		return nil, err
 	}
 	return &Clinics{config: c, trigger: make(chan struct{}, 1), failing: map[string]*FailingClinic{}}, nil
@@ -177,11 +63,16 @@ func NewClinics(c ClinicsConfig) (*Clinics, error) {
 // Format prints the type only.
 func (c *Clinics) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "reconcile.Clinics") }
 
-// Loop makes one pass over all clinics in each interval, and one after the other if a pass
-// takes longer, until ctx ends; its error is the cause of that. An hour is a good interval.
-// What fails is logged, and [Observer].RunEnd is called with it.
+// minPause is the pause before a clinic that failed is retried. It doubles with every further
+// failure.
+const minPause = time.Minute
+
+// Loop makes one pass over all clinics in each interval, until ctx ends. If a pass takes
+// longer, the next one follows at once. An hour is a good interval. Failures are logged and
+// passed to [Observer].RunEnd. The error is the cause of the end of ctx, or an
+// [*api.ArgumentError] if interval is not positive.
 //
-// With several replicas each of them can call it.
+// Every replica can call it.
 func (c *Clinics) Loop(ctx context.Context, interval time.Duration) error {
 	if interval <= 0 {
 		return &api.ArgumentError{Field: "interval", Reason: "must be positive"}
@@ -194,8 +85,8 @@ func (c *Clinics) Loop(ctx context.Context, interval time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// work reconciles what next returns, Parallel clinics at a time. Where next has none it
-// says when to ask again.
+// work reconciles the clinics that next returns, Parallel at a time. If next returns no
+// clinic, it returns when to ask again.
 func (c *Clinics) work(ctx context.Context, interval time.Duration, next func() (turn, time.Duration), trigger <-chan struct{}) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -226,77 +117,76 @@ func (c *Clinics) work(ctx context.Context, interval time.Duration, next func() 
 	}
 }
 
-// reconcile makes one run over a clinic.
+// reconcile makes the run of a turn.
 func (c *Clinics) reconcile(ctx context.Context, one turn, interval time.Duration) {
-	config := c.config.Config
-	config.Name += "/" + one.clinicID
-	reconciler := &Reconciler{config: config, wholeEvery: c.config.WholeEvery, outages: one.outages, open: func(ctx context.Context) (Clinic, error) {
-		return c.config.Open(ctx, one.clinicID, c.config.Budget)
-	}}
 	c.count(1)
 	defer c.count(-1)
-	now := config.Now()
-	report, err := reconciler.run(ctx, max(now.Sub(one.since), 0))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.failing[one.clinicID]
-	if was != nil {
-		was.busy = false
+	now := c.config.Now()
+	report, err := c.run(ctx, &run{clinicID: one.clinicID, outages: one.outages}, max(now.Sub(one.since), 0))
+	c.note(one.clinicID, report, err, ctx.Err() != nil, now, interval)
+}
+
+// Run reconciles one clinic once, with a whole run: it accepts the missed events of all groups
+// into the inbox, oldest first.
+//
+// An error means that work is left, and [GroupReport].Err has the reason for each group. The
+// next run resumes at the checkpoint and reads no accepted event again. The error is
+// [ErrCheckpointHeld] while another run over the clinic is under way, and if another replica
+// took over because this one was delayed for too long.
+//
+// An event that can never be recovered is no error. See [Report].Gaps.
+func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
+	if clinicID == "" {
+		return Report{}, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
 	}
+	c.mu.Lock()
+	outages := c.rotation.Outages
+	c.mu.Unlock()
+	return c.run(ctx, &run{clinicID: clinicID, outages: outages, whole: true}, 0)
+}
+
+// run makes a run, which skips its work if it was done less than fresh ago.
+func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Report, error) {
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityReconcile)
+	if start := c.config.Observer.RunStart; start != nil {
+		given := ctx
+		ctx = safecall.Begin(given, c.config.Logger, func() context.Context { return start(given) })
+	}
+	one.config, one.now, one.missed = &c.config, c.config.Now(), map[string]*missedEvent{}
+	one.report.Name, one.report.Started = c.config.Name+"/"+one.clinicID, one.now
+	err := one.execute(ctx, fresh)
+	one.report.Completed = one.checkpoint.Completed
+	one.report.Duration = c.config.Now().Sub(one.now)
+	one.log(ctx, err)
+	if end := c.config.Observer.RunEnd; end != nil {
+		safecall.Observe(ctx, c.config.Logger, func() { end(ctx, one.report, err) })
+	}
+	return one.report, err
+}
+
+func (r *run) log(ctx context.Context, err error) {
+	level, message := slog.LevelInfo, "webhook events reconciled"
+	attrs := []slog.Attr{slog.String("name", r.report.Name), slog.Any("report", r.report)}
 	switch {
-	case err == nil:
-		delete(c.failing, one.clinicID)
-	case ctx.Err() != nil:
-		c.left = append(c.left, one.clinicID)
-	case errors.Is(err, ErrCheckpointHeld): // another replica is at it
-		if was != nil {
-			was.Next = now.Add(minPause)
-		}
-	default:
-		failed := &FailingClinic{ClinicID: one.clinicID, Since: report.Completed, Err: err, failed: now}
-		if was != nil {
-			failed.Failures = was.Failures
-		}
-		if failed.Since.IsZero() {
-			failed.Since = now
-			if was != nil {
-				failed.Since = was.Since
-			}
-		}
-		failed.Next = now.Add(min(interval, minPause<<min(failed.Failures, 10)))
-		failed.Failures++
-		c.failing[one.clinicID] = failed
+	case r.report.Skipped || errors.Is(err, ErrCheckpointHeld):
+		level = slog.LevelDebug
+	case err != nil:
+		level = slog.LevelError
+	case len(r.report.Gaps) > 0:
+		level = slog.LevelWarn
 	}
+	if err != nil {
+		message = "webhook events not reconciled"
+		attrs = append(attrs, slog.String("reason", err.Error()))
+	}
+	if len(r.report.Gaps) > 0 {
+		attrs = append(attrs, slog.String("first_gap", r.report.Gaps[0].String()))
+	}
+	r.config.Logger.LogAttrs(ctx, level, message, attrs...)
 }
 
-func (c *Clinics) count(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running += n
-}
-
-// nextFailing returns the failing clinic that is due first, or when to ask again.
-func (c *Clinics) nextFailing() (turn, time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var first *FailingClinic
-	for _, one := range c.failing {
-		if !one.busy && (first == nil || one.Next.Before(first.Next)) {
-			first = one
-		}
-	}
-	if first == nil {
-		return turn{}, minPause
-	}
-	if wait := first.Next.Sub(c.config.Config.Now()); wait > 0 {
-		return turn{}, min(wait, minPause)
-	}
-	first.busy = true
-	return turn{first.ClinicID, first.failed, c.rotation.Outages}, 0
-}
-
-// next returns the next clinic of the pass, or when to ask again. Those that failed have
-// their own turns.
+// next returns the next clinic of the pass, or when to ask again. It skips failing clinics,
+// which have turns of their own.
 func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.Duration) {
 	for ctx.Err() == nil {
 		for len(c.turns) > 0 {
@@ -311,8 +201,8 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 		case errors.Is(err, ErrCheckpointHeld): // another replica takes some
 			return turn{}, time.Second
 		case err != nil:
-			c.config.Config.Logger.LogAttrs(ctx, slog.LevelError, "no clinic to reconcile could be found",
-				slog.String("name", c.config.Config.Name), slog.String("reason", err.Error()))
+			c.config.Logger.LogAttrs(ctx, slog.LevelError, "no clinic to reconcile could be found",
+				slog.String("name", c.config.Name), slog.String("reason", err.Error()))
 			return turn{}, minPause
 		case wait > 0:
 			return turn{}, wait
@@ -321,15 +211,9 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 	return turn{}, 0
 }
 
-func (c *Clinics) fails(clinicID string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failing[clinicID] != nil
-}
-
-// Trigger has [Clinics.Loop] begin a pass now, or after the one that is under way, and makes a
-// whole run over every clinic. Call it when the webhook address was switched on again, and when
-// the inbox was restored from a backup.
+// Trigger starts a pass of [Clinics.Loop] now, or after the pass that is under way, in which
+// all runs are whole. Call it after the webhook endpoint was enabled again and after the inbox
+// was restored from a backup. It does not wait for the pass.
 func (c *Clinics) Trigger() {
 	select {
 	case c.trigger <- struct{}{}:
@@ -337,33 +221,10 @@ func (c *Clinics) Trigger() {
 	}
 }
 
-// RunAfterOutage triggers whole runs when an outage is over, as [Reconciler.RunAfterOutage]
-// triggers a run.
+// RunAfterOutage calls [Clinics.Trigger] at the end of an outage, during which the platform may
+// have dropped webhooks. Call it in [webhook.AlarmConfig].Notify.
 func (c *Clinics) RunAfterOutage(o webhook.Outage) {
 	if o.Over {
 		c.Trigger()
 	}
-}
-
-// Stats says how the clinics stand.
-func (c *Clinics) Stats() ClinicsStats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := ClinicsStats{
-		PassBegan: c.rotation.Began, Passing: !c.rotation.Began.IsZero() && !c.rotation.Done,
-		Running: c.running, Oldest: c.rotation.Before,
-	}
-	if c.rotation.Done {
-		s.Oldest = c.rotation.Began
-	}
-	for _, one := range c.failing {
-		s.Failing = append(s.Failing, *one)
-	}
-	slices.SortFunc(s.Failing, func(a, b FailingClinic) int {
-		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ClinicID, b.ClinicID))
-	})
-	if len(s.Failing) > 0 && !s.Oldest.IsZero() {
-		s.Oldest = earlier(s.Oldest, s.Failing[0].Since)
-	}
-	return s
 }

@@ -142,11 +142,9 @@ func (f *clinicsFixture) handle(_ context.Context, e events.Event) error {
 }
 
 // config is that of a replica.
-func (f *clinicsFixture) config() reconcile.ClinicsConfig {
-	return reconcile.ClinicsConfig{
-		Config: reconcile.Config{Environment: f.environment, Inbox: f.inbox, Observer: reconcile.Observer{
-			RunEnd: f.observe,
-		}},
+func (f *clinicsFixture) config() reconcile.Config {
+	return reconcile.Config{
+		Environment: f.environment, Inbox: f.inbox, Observer: reconcile.Observer{RunEnd: f.observe},
 		List: func(ctx context.Context, after string, limit int) ([]string, error) {
 			return f.accounts.Clinics(ctx, f.environment, after, limit)
 		},
@@ -161,13 +159,13 @@ func (f *clinicsFixture) config() reconcile.ClinicsConfig {
 }
 
 // reconcileAll starts a replica; its loop ends with stop, or with the test.
-func (f *clinicsFixture) reconcileAll(t *testing.T, interval time.Duration, change func(*reconcile.ClinicsConfig)) (all *reconcile.Clinics, stop func()) {
+func (f *clinicsFixture) reconcileAll(t *testing.T, interval time.Duration, change func(*reconcile.Config)) (all *reconcile.Clinics, stop func()) {
 	t.Helper()
 	c := f.config()
 	if change != nil {
 		change(&c)
 	}
-	all, err := reconcile.NewClinics(c)
+	all, err := reconcile.New(c)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -16,7 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -41,7 +40,7 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 		limiter, err := dispensary.NewRateLimiter(budget, per)
 		require.NoError(t, err)
 		start := time.Now()
-		all, _ := f.reconcileAll(t, interval, func(c *reconcile.ClinicsConfig) { c.Budget, c.WholeEvery = limiter, time.Minute })
+		all, _ := f.reconcileAll(t, interval, func(c *reconcile.Config) { c.Budget, c.WholeEvery = limiter, time.Minute })
 
 		time.Sleep(interval + interval/2)
 		synctest.Wait()
@@ -118,7 +117,7 @@ func TestClinicsGoOnAfterARestart(t *testing.T) {
 		for n := range f.clinics {
 			limiter, err := dispensary.NewRateLimiter(pagesOfARun, 10*time.Minute)
 			require.NoError(t, err)
-			_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) { c.Budget, c.Parallel = limiter, 1 })
+			_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) { c.Budget, c.Parallel = limiter, 1 })
 			time.Sleep(10*time.Minute - time.Second)
 			want := make([]int, len(f.clinics))
 			for i := range n + 1 {
@@ -136,7 +135,7 @@ func TestClinicsGiveTurnsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 7)
-		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
 			c.Parallel = 2
 			open := c.Open
 			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
@@ -162,7 +161,7 @@ func TestReplicasShareTheClinics(t *testing.T) {
 		var mu sync.Mutex
 		shares := make([]int, 3)
 		for i := range shares {
-			f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+			f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
 				c.Parallel = 1
 				open := c.Open
 				c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
@@ -266,7 +265,7 @@ func TestClinicThatHasLeft(t *testing.T) {
 				f := newClinicsFixture(t, 5)
 				f.down[f.clinics[left]], f.down[f.clinics[1]] = true, true
 				var gone atomic.Bool
-				all, _ := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+				all, _ := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
 					c.Parallel = 2
 					c.List = func(_ context.Context, after string, limit int) ([]string, error) {
 						listed := slices.DeleteFunc(slices.Clone(f.clinics), func(id string) bool {
@@ -296,7 +295,7 @@ func TestClinicsSurviveTheirFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 3)
 		var lists, opens atomic.Int32
-		f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+		f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
 			list, open := c.List, c.Open
 			c.Parallel = 1
 			c.List = func(ctx context.Context, after string, limit int) ([]string, error) {
@@ -327,26 +326,32 @@ func TestClinicsSurviveTheirFunctions(t *testing.T) {
 func TestClinicsRefuse(t *testing.T) {
 	t.Parallel()
 	f := newClinicsFixture(t, 1)
-	for field, change := range map[string]func(*reconcile.ClinicsConfig){
-		"ClinicsConfig.List":                func(c *reconcile.ClinicsConfig) { c.List = nil },
-		"ClinicsConfig.Open":                func(c *reconcile.ClinicsConfig) { c.Open = nil },
-		"ClinicsConfig.Parallel":            func(c *reconcile.ClinicsConfig) { c.Parallel = -1 },
-		"ClinicsConfig.WholeEvery":          func(c *reconcile.ClinicsConfig) { c.WholeEvery = 16 * 24 * time.Hour },
-		"ClinicsConfig.Config.Integrations": func(c *reconcile.ClinicsConfig) { c.Config.Integrations = reconcile.Integrations("x") },
-		"ClinicsConfig.Config.Events":       func(c *reconcile.ClinicsConfig) { c.Config.Events = f.platform.Client(model.User{}).Events },
-		"Config.Inbox":                      func(c *reconcile.ClinicsConfig) { c.Config.Inbox = nil },
-		"Config.IntegrationsFor":            func(c *reconcile.ClinicsConfig) { c.Config.IntegrationsFor = -1 },
+	for field, change := range map[string]func(*reconcile.Config){
+		"Config.List":            func(c *reconcile.Config) { c.List = nil },
+		"Config.Open":            func(c *reconcile.Config) { c.Open = nil },
+		"Config.Parallel":        func(c *reconcile.Config) { c.Parallel = -1 },
+		"Config.WholeEvery":      func(c *reconcile.Config) { c.WholeEvery = 16 * 24 * time.Hour },
+		"Config.Inbox":           func(c *reconcile.Config) { c.Inbox = nil },
+		"Config.Environment":     func(c *reconcile.Config) { c.Environment = api.Environment{} },
+		"Config.Groups":          func(c *reconcile.Config) { c.Groups = []reconcile.Group{"order"} },
+		"Config.FirstRun":        func(c *reconcile.Config) { c.FirstRun = -1 },
+		"Config.Overlap":         func(c *reconcile.Config) { c.Overlap = -1 },
+		"Config.MaxBody":         func(c *reconcile.Config) { c.MaxBody = -1 },
+		"Config.Lease":           func(c *reconcile.Config) { c.Lease = time.Millisecond },
+		"Config.IntegrationsFor": func(c *reconcile.Config) { c.IntegrationsFor = -1 },
 	} {
 		c := f.config()
 		change(&c)
-		_, err := reconcile.NewClinics(c)
+		_, err := reconcile.New(c)
 		var argument *api.ArgumentError
 		require.ErrorAs(t, err, &argument, field)
 		assert.Equal(t, "reconcile."+field, argument.Field)
 	}
-	all, err := reconcile.NewClinics(f.config())
+	all, err := reconcile.New(f.config())
 	require.NoError(t, err)
 	require.ErrorIs(t, all.Loop(t.Context(), 0), api.ErrInvalidArgument)
+	_, err = all.Run(t.Context(), "")
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
 	assert.Zero(t, all.Stats())
 }
 
@@ -355,7 +360,7 @@ func TestIntegrationsAreAskedForOnceInAWhile(t *testing.T) {
 	s := newFixture(t)
 	asked := 0
 	run := func() {
-		s.reconcile(t, func(c *reconcile.Config) {
+		s.reconcile(t, func(c *config) {
 			integrations := c.Integrations
 			c.IntegrationsFor = 24 * time.Hour
 			c.Integrations = func(ctx context.Context) ([]string, error) {

@@ -16,12 +16,22 @@ import (
 
 // Defaults of a [Config].
 const (
-	// DefaultOverlap is how much of what it has listed a [Reconciler] lists again.
+	// DefaultOverlap is the time before the newest event of the last run that the next run
+	// lists again.
 	DefaultOverlap = time.Hour
 
-	// DefaultLease is how long a replica that died keeps the others from
-	// reconciling.
+	// DefaultLease is the longest time for which a replica that died keeps others from
+	// reconciling the same clinic.
 	DefaultLease = time.Minute
+
+	// DefaultParallel is the number of clinics that are reconciled at the same time.
+	DefaultParallel = 4
+
+	// DefaultIntegrationsFor is the time for which the integrations of a clinic are kept.
+	DefaultIntegrationsFor = 24 * time.Hour
+
+	// DefaultWholeEvery is the interval at which all event lists of a clinic are read.
+	DefaultWholeEvery = 24 * time.Hour
 )
 
 // retention is how long the platform keeps events and deliveries.
@@ -45,90 +55,124 @@ const (
 // Groups returns all groups.
 func Groups() []Group { return []Group{ClinicKeys, Products, Patients, TreatmentPlans, Orders} }
 
-// Config is what a [Reconciler] is made of. Environment, Events, Inbox and
-// Integrations are required; everything else has a default.
+// Config sets up [Clinics]. Environment, Inbox, List and Open are required. All other fields
+// have a default.
 type Config struct {
-	// Environment is the one that Events belongs to, as in
-	// [webhook.HandlerConfig].
+	// Environment is the environment of the clinics, as in [webhook.HandlerConfig].
 	Environment api.Environment
 
-	// Events reads the platform's record: the Events field of a client whose token
-	// may read all groups. The client waits for the rate limit and repeats what
-	// fails for a moment.
-	Events events.Service
-
-	// Inbox is where webhooks go, and where missed events go, too. It keeps the
-	// checkpoint as well.
+	// Inbox is the inbox of the webhooks. It receives the missed events as well, and it
+	// stores the checkpoints.
 	Inbox Inbox
 
-	// Integrations returns the ids of the integrations whose webhooks arrive here
-	// for the clinic of the token. It is called once in a run; see [Integrations]
-	// for ids that are known.
-	//
-	// Event lists do not say which integration an event would have been sent for,
-	// webhooks do, and it is part of the [webhook.Key]. The id of the clinic's own
-	// integration is what GET /clinic answers. The empty id stands for webhooks
-	// that name none. Leave out an integration whose key was revoked: it is sent
-	// nothing. The text of an error is logged.
-	Integrations func(context.Context) ([]string, error)
+	// List returns up to limit clinic IDs after the ID after, in byte order. Fewer than
+	// limit are the last. It is accounts.Accounts.Clinics for the clinics of all connected
+	// users, or [ClinicIDs].
+	List func(ctx context.Context, after string, limit int) ([]string, error)
 
-	// IntegrationsFor is how long what Integrations has returned is used without asking
-	// again; 0 asks in every run. Events that were missed for an integration that is
-	// newer are found once it has been asked for.
-	IntegrationsFor time.Duration
+	// Open returns the means to read the events of a clinic. It is called once per run. The
+	// client must wait for budget, which is Budget, before each attempt.
+	Open func(ctx context.Context, clinicID string, budget api.Limiter) (Clinic, error)
 
-	// Name is the name of the checkpoint; empty means that of the environment.
-	// Reconcilers with tokens of different clinics need different names, for
-	// example the clinic's id.
+	// Name is the name of the checkpoint of the rotation. Empty means the name of the
+	// environment. The checkpoint of a clinic is named after Name and the clinic's ID.
 	Name string
 
-	// Groups are the groups that are listed; nil means all. Leave out what the
-	// token has no scope for.
+	// Budget limits the calls to the platform, to leave the rest of its limit to others. An
+	// example is a limiter of 1,000 requests in 5 minutes. Each replica has its own. Nil
+	// means no limit beside the client's own.
+	Budget api.Limiter
+
+	// Parallel is the number of clinics that are reconciled at the same time, and the number
+	// of clinics that are retried at the same time. 0 means [DefaultParallel].
+	Parallel int
+
+	// WholeEvery is the interval at which the event lists of a clinic are read even if
+	// there is no sign of a missed event, see "Short runs". All other runs take one call. 0
+	// means [DefaultWholeEvery]. The maximum is 15 days, because the platform keeps events
+	// for 30. If WholeEvery is shorter than the interval of the loop, all runs are whole.
+	WholeEvery time.Duration
+
+	// IntegrationsFor is the time for which the result of Clinic.Integrations is kept. 0
+	// means [DefaultIntegrationsFor]. Events that were missed for a newer integration are
+	// found once the time is over.
+	IntegrationsFor time.Duration
+
+	// Groups are the groups to list. Nil means all. Leave out groups that the tokens have no
+	// scope for.
 	Groups []Group
 
-	// FirstRun is how far back the first run goes, and the first one with an
-	// integration that was not there before. 0 means as far as the platform goes,
-	// 30 days: a new inbox has missed all of it.
+	// FirstRun is how far back the first run over a clinic goes, and the first run with an
+	// integration that is new. 0 means 30 days, as far as the platform goes: a new inbox
+	// has missed everything.
 	FirstRun time.Duration
 
-	// Overlap is how much before the newest event of the last run is listed again,
-	// for events that the platform lists late; 0 means [DefaultOverlap]. It costs
-	// pages, and reads no event twice.
+	// Overlap is the time before the newest event of the last run that is listed again, for
+	// events that the platform lists late. 0 means [DefaultOverlap]. It costs pages, but it
+	// reads no event twice.
 	Overlap time.Duration
 
-	// MaxBody is how many bytes an event may have, as in [webhook.HandlerConfig];
-	// 0 means [webhook.DefaultMaxBody]. A larger one is refused as its webhook
-	// would be.
+	// MaxBody is the largest size of an event in bytes, as in [webhook.HandlerConfig]. 0
+	// means [webhook.DefaultMaxBody]. A larger event is rejected as its webhook would be.
 	MaxBody int64
 
-	// Lease is how long the claim on the checkpoint lasts. It is extended while a
-	// run goes on, so that it only ends early where a process dies; 0 means
-	// [DefaultLease], less than a second is refused.
+	// Lease is the duration of the claim on a checkpoint. A run extends its claim, so a claim
+	// expires only if a process dies. 0 means [DefaultLease]. The minimum is 1 second.
 	Lease time.Duration
 
-	// Logger logs every run: its [Report], and why it failed. Nil logs nothing.
+	// Logger receives a record of each run: its [Report], and the reason if it failed. Nil
+	// logs nothing.
 	Logger *slog.Logger
 
-	// Observer watches every run, for traces, counters and alarms.
+	// Observer is called with every run, for traces, counters and alarms.
 	Observer Observer
 
-	// Now is the clock; nil means [time.Now].
+	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
 }
 
-// Observer watches the runs of a [Reconciler]. Nil functions are not called. A
-// panic in one is logged and harms nothing.
+// Clinic is the access of one run to one clinic.
+type Clinic struct {
+	// Events reads the platform's record. It is the Events field of a client whose token is
+	// that of a user of the clinic and may read all groups. The client waits for the rate
+	// limit and retries transient failures.
+	Events events.Service
+
+	// Integrations returns the IDs of the integrations whose webhooks arrive here for the
+	// clinic. See [Integrations] for IDs that are known.
+	//
+	// Event lists do not name the integration of an event. Webhooks do, and it is part of
+	// the [webhook.Key]. GET /clinic returns the ID of the clinic's own integration. The
+	// empty ID stands for webhooks without one. Leave out an integration whose key was
+	// revoked, because it receives no webhooks. The text of an error is logged.
+	Integrations func(context.Context) ([]string, error)
+}
+
+// Observer is called with the runs of [Clinics]. Nil functions are not called. A panic in one
+// is logged and has no other effect.
 type Observer struct {
-	// RunStart is called before a run. The context that it returns, which has to
-	// be made from the one given, is that of the run; nil means the one given.
+	// RunStart is called before a run. It returns the context of the run, which must be
+	// derived from its argument. Nil means the argument itself.
 	RunStart func(context.Context) context.Context
 
-	// RunEnd is called after a run with what Run returns, also if it was skipped:
-	// see Report.Skipped.
+	// RunEnd is called after a run with its result, also if the run was skipped. See
+	// [Report].Skipped.
 	RunEnd func(context.Context, Report, error)
 }
 
-// Integrations is [Config].Integrations for ids that are known.
+// ClinicIDs returns a [Config].List for clinics that are known.
+func ClinicIDs(ids ...string) func(ctx context.Context, after string, limit int) ([]string, error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	return func(_ context.Context, after string, limit int) ([]string, error) {
+		first, known := slices.BinarySearch(ids, after)
+		if known {
+			first++
+		}
+		return ids[first:min(first+limit, len(ids))], nil
+	}
+}
+
+// Integrations returns a [Clinic].Integrations for IDs that are known.
 func Integrations(ids ...string) func(context.Context) ([]string, error) {
 	ids = slices.Clone(ids)
 	return func(context.Context) ([]string, error) { return ids, nil }
@@ -142,6 +186,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Overlap = cmp.Or(c.Overlap, DefaultOverlap)
 	c.MaxBody = cmp.Or(c.MaxBody, webhook.DefaultMaxBody)
 	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
+	c.WholeEvery = cmp.Or(c.WholeEvery, DefaultWholeEvery)
+	c.IntegrationsFor = cmp.Or(c.IntegrationsFor, DefaultIntegrationsFor)
 	c.Inbox = safeInbox{c.Inbox}
 	if c.Groups == nil {
 		c.Groups = Groups()
@@ -153,15 +200,23 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func problem(field, reason string) error {
-	return &api.ArgumentError{Field: "reconcile." + field, Reason: reason}
-}
-
 func (c Config) validate() error {
-	problem := func(field, reason string) error { return problem("Config."+field, reason) }
+	problem := func(field, reason string) error {
+		return &api.ArgumentError{Field: "reconcile.Config." + field, Reason: reason}
+	}
 	switch {
 	case c.Inbox == nil:
 		return problem("Inbox", "is missing")
+	case c.List == nil:
+		return problem("List", "is missing")
+	case c.Open == nil:
+		return problem("Open", "is missing")
+	case c.Parallel < 0:
+		return problem("Parallel", "is negative")
+	case c.WholeEvery < 0:
+		return problem("WholeEvery", "is negative")
+	case c.WholeEvery > retention/2:
+		return problem("WholeEvery", "is longer than 15 days: the platform keeps events for 30")
 	case c.IntegrationsFor < 0:
 		return problem("IntegrationsFor", "is negative")
 	case c.FirstRun < 0:
@@ -177,7 +232,7 @@ func (c Config) validate() error {
 	}
 	for _, group := range c.Groups {
 		if !slices.Contains(Groups(), group) {
-			return problem("Groups", fmt.Sprintf("holds %q, which is no group", group))
+			return problem("Groups", fmt.Sprintf("contains %q, which is not a group", group))
 		}
 	}
 	if err := c.Environment.Validate(); err != nil {

@@ -22,7 +22,7 @@ const maxLogData = 32 << 20
 func (r *run) listDeliveries(ctx context.Context) error {
 	options := events.DeliveryListOptions{Outcome: events.Undelivered, SortBy: events.DeliveriesByAttempt, Order: api.Descending}
 	known := map[webhook.Key]bool{}
-	for page, err := range r.config.Events.Deliveries.Pages(ctx, options) {
+	for page, err := range r.clinic.Events.Deliveries.Pages(ctx, options) {
 		if err != nil {
 			r.report.DeliveryLogErr = err
 			if endsRun(ctx, err) {

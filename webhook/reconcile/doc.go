@@ -2,10 +2,10 @@
 // them into the same inbox under the same [webhook.Key], so that webhook,
 // repetition and recovery are one event.
 //
-// What the platform could not deliver, or did not try to while the address was
-// switched off, stays in its event lists for 30 days. [Reconciler.Loop] looks for
-// it once an hour and after each outage; [Reconciler.Run] is for a scheduler. [Clinics]
-// does it for all clinics of an environment, in one loop and under a budget.
+// The platform keeps events for 30 days in its event lists, including those that it could not
+// deliver and those that it never sent because the endpoint was disabled. [Clinics.Loop] looks
+// for missed events of all clinics of an environment once an hour and after each outage, within
+// a budget of calls. [Clinics.Run] reconciles one clinic, for a program with a scheduler.
 //
 // # What a run does
 //
@@ -41,9 +41,9 @@
 //     intervals, and the clinic has had no whole run since,
 //   - the last run failed or left a [Gap], or there was none, or none with an integration or a
 //     group that there is now,
-//   - the last whole run was [ClinicsConfig].WholeEvery ago, a day by default.
+//   - the last whole run was [Config].WholeEvery ago, a day by default.
 //
-// The runs of a [Reconciler] are all whole.
+// [Clinics.Run] always makes a whole run.
 //
 // A webhook that failed is found by the next run, as by a whole one. What the platform never
 // tried to send, outside of an outage that was seen, is not in the log: it is found after

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/testsize"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // TestReconciliationDrill: the receiver fails until the platform switches it off,
@@ -56,7 +55,7 @@ func TestReconciliationDrill(t *testing.T) {
 	assert.Empty(t, report.Recovered)
 	_, pages, reads = s.calls()
 	assert.Equal(t, [2]int{6, 0}, [2]int{pages, reads}, "nothing is walked twice but the overlap")
-	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "other", time.Hour)
+	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox/"+s.clinic, "other", time.Hour)
 	require.NoError(t, err)
 	assert.Less(t, len(state), 1000, "the checkpoint is small, whatever was missed")
 	assert.True(t, json.Valid(state))
@@ -76,7 +75,7 @@ func TestRecoveredEventsAreThoseOfWebhooks(t *testing.T) {
 	_, _, reads := s.calls()
 	assert.Zero(t, reads)
 	keys = append(keys, s.happen(t, 5)...)
-	report := s.reconcile(t, func(c *reconcile.Config) { c.Name = "another" })
+	report := s.reconcile(t, func(c *config) { c.Name = "another" })
 	assert.Len(t, report.Recovered, 5)
 	s.finish(t, keys...)
 	for _, e := range s.platform.Events() {

@@ -19,7 +19,7 @@ import (
 
 // One run that recovers what was missed while there was no webhook address. The
 // handler cannot tell it from a webhook.
-func ExampleReconciler_Run() {
+func ExampleClinics_Run() {
 	platform, err := dispensarytest.Start()
 	if err != nil {
 		log.Fatal(err)
@@ -41,22 +41,22 @@ func ExampleReconciler_Run() {
 		log.Fatal(err)
 	}
 	client := platform.Client(platform.Users()[0])
-	reconciler, err := reconcile.New(reconcile.Config{
+	clinic, err := client.Clinic.Get(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	clinics, err := reconcile.New(reconcile.Config{
 		Environment: platform.Site().Environment,
-		Events:      client.Events,
 		Inbox:       inbox,
-		Integrations: func(ctx context.Context) ([]string, error) {
-			clinic, err := client.Clinic.Get(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return []string{clinic.IntegrationID}, nil
+		List:        reconcile.ClinicIDs(clinic.ID),
+		Open: func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
+			return reconcile.Clinic{Events: client.Events, Integrations: reconcile.Integrations(clinic.IntegrationID)}, nil
 		},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	report, err := reconciler.Run(context.Background())
+	report, err := clinics.Run(context.Background(), clinic.ID)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -67,40 +67,18 @@ func ExampleReconciler_Run() {
 	// handled R410000004
 }
 
-// A program without a scheduler reconciles in a goroutine: when it starts, every
-// hour, and as soon as an alarm says that an outage is over. The alarm's Observe
-// method is given to webhook.HandlerConfig.
-func ExampleReconciler_Loop() {
-	start := func(ctx context.Context, config reconcile.Config) (*webhook.Alarm, error) {
-		reconciler, err := reconcile.New(config)
-		if err != nil {
-			return nil, err
-		}
-		go func() {
-			if err := reconciler.Loop(ctx, time.Hour); ctx.Err() == nil {
-				log.Print(err)
-			}
-		}()
-		return webhook.NewAlarm(webhook.AlarmConfig{Notify: func(_ context.Context, o webhook.Outage) {
-			log.Printf("webhooks have failed since %s, over: %t", o.Since, o.Over)
-			reconciler.RunAfterOutage(o)
-		}})
-	}
-	_ = start
-}
-
-// One loop reconciles the clinics of all users, an hour apart, with at most 1,000 of the
-// calls that the platform takes in five minutes. The users are those of accounts, which
-// knows the clinics and who may call for each.
-func ExampleClinics() {
-	start := func(ctx context.Context, users *accounts.Accounts, environment dispensary.Environment, inbox reconcile.Inbox) (*reconcile.Clinics, error) {
+// One loop reconciles the clinics of all users, an hour apart, with at most 1,000 of the calls
+// that the platform accepts in 5 minutes. It runs at once when an alarm reports the end of an
+// outage. The alarm's Observe method belongs into webhook.HandlerConfig.
+func ExampleClinics_Loop() {
+	start := func(ctx context.Context, users *accounts.Accounts, environment dispensary.Environment, inbox reconcile.Inbox) (*webhook.Alarm, error) {
 		budget, err := dispensary.NewRateLimiter(1000, 5*time.Minute)
 		if err != nil {
 			return nil, err
 		}
-		all, err := reconcile.NewClinics(reconcile.ClinicsConfig{
-			Config: reconcile.Config{Environment: environment, Inbox: inbox, Logger: slog.Default()},
-			Budget: budget,
+		clinics, err := reconcile.New(reconcile.Config{
+			Environment: environment,
+			Inbox:       inbox,
 			List: func(ctx context.Context, after string, limit int) ([]string, error) {
 				return users.Clinics(ctx, environment, after, limit)
 			},
@@ -111,12 +89,17 @@ func ExampleClinics() {
 				}
 				return reconcile.Clinic{Events: clinic.Client.Events, Integrations: clinic.Integrations}, nil
 			},
+			Budget: budget,
+			Logger: slog.Default(),
 		})
 		if err != nil {
 			return nil, err
 		}
-		go func() { _ = all.Loop(ctx, time.Hour) }()
-		return all, nil
+		go func() { _ = clinics.Loop(ctx, time.Hour) }()
+		return webhook.NewAlarm(webhook.AlarmConfig{Notify: func(_ context.Context, o webhook.Outage) {
+			log.Printf("webhooks have failed since %s, over: %t", o.Since, o.Over)
+			clinics.RunAfterOutage(o)
+		}})
 	}
 	_ = start
 }

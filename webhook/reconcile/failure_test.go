@@ -52,11 +52,11 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 			}
 			return nil
 		}}
-		s.fails(t, died, func(c *reconcile.Config) { c.Inbox = dying })
+		s.fails(t, died, func(c *config) { c.Inbox = dying })
 
 		s.fails(t, reconcile.ErrCheckpointHeld, nil)
 		time.Sleep(reconcile.DefaultLease)
-		report := s.reconcile(t, func(c *reconcile.Config) { c.Overlap = time.Second })
+		report := s.reconcile(t, func(c *config) { c.Overlap = time.Second })
 		assert.Equal(t, keys[250:], report.Recovered)
 		listed := 0
 		for _, group := range report.Groups {
@@ -184,7 +184,7 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 	s.broken.Store(true)
 	keys := s.orders(t, 4)
 	s.clock.Advance(24 * time.Hour) // so that no attempt is made any more
-	read := func(c *reconcile.Config) {
+	read := func(c *config) {
 		c.Groups = []reconcile.Group{reconcile.ClinicKeys}
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			deleteFromLog(body, "data")
@@ -210,7 +210,7 @@ func TestReconcilerHonoursItsContext(t *testing.T) {
 		}
 		return nil
 	})
-	report, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = hooked{s.inbox, leave} }).Run(ctx)
+	report, err := s.reconciler(t, func(c *config) { c.Inbox = hooked{s.inbox, leave} }).Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.LessOrEqual(t, len(report.Recovered), 3)
 	rest := s.reconcile(t, nil) // at once: the claim has been given back
@@ -230,7 +230,7 @@ func TestReconcilerKeepsToTheRateLimit(t *testing.T) {
 		limiter, err := dispensary.NewRateLimiter(10, time.Minute)
 		require.NoError(t, err)
 		start := time.Now()
-		report := s.reconcile(t, func(c *reconcile.Config) { c.Events = s.client(dispensary.WithLimiter(limiter)).Events })
+		report := s.reconcile(t, func(c *config) { c.Events = s.client(dispensary.WithLimiter(limiter)).Events })
 		assert.Equal(t, keys, report.Recovered)
 		assert.Equal(t, 55*6*time.Second, time.Since(start), "56 calls, spread over the time, and a claim that is shorter")
 		s.finish(t, keys...)
@@ -251,7 +251,7 @@ func TestReconcilerHasItsPriority(t *testing.T) {
 	s := newLossyFixture(t)
 	keys := s.happen(t, 3)
 	asked := priorities{}
-	limited := func(c *reconcile.Config) { c.Events = s.client(dispensary.WithLimiter(asked)).Events }
+	limited := func(c *config) { c.Events = s.client(dispensary.WithLimiter(asked)).Events }
 	s.reconcile(t, limited)
 	assert.Equal(t, priorities{api.PriorityReconcile: pagesOfARun, api.PriorityEvent: 3}, asked)
 	s.finish(t, keys...)

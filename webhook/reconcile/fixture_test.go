@@ -143,31 +143,55 @@ func (s *fixture) observe(ctx context.Context, o webhook.Observation) {
 	}
 }
 
-// config is that of a reconciler with a client of the moment.
-func (s *fixture) config() reconcile.Config {
-	return reconcile.Config{
-		Environment:  s.platform.Site().Environment,
+// config sets up the reconciler of the fixture's clinic.
+type config struct {
+	reconcile.Config
+	reconcile.Clinic
+}
+
+// config is that of a reconciler with a client of the moment, whose runs are all whole.
+func (s *fixture) config() config {
+	return config{reconcile.Config{
+		Environment: s.platform.Site().Environment,
+		Inbox:       s.inbox,
+		List:        reconcile.ClinicIDs(s.clinic),
+
+		WholeEvery:      time.Nanosecond,
+		IntegrationsFor: time.Nanosecond,
+		Now:             s.clock.Now,
+	}, reconcile.Clinic{
 		Events:       s.client().Events,
-		Inbox:        s.inbox,
 		Integrations: reconcile.Integrations(s.integrations...),
-		Now:          s.clock.Now,
-	}
+	}}
+}
+
+// reconciler reconciles the fixture's clinic.
+type reconciler struct {
+	*reconcile.Clinics
+	clinic string
+}
+
+func (r *reconciler) Run(ctx context.Context) (reconcile.Report, error) {
+	return r.Clinics.Run(ctx, r.clinic)
 }
 
 // reconciler makes one; change may be nil.
-func (s *fixture) reconciler(t *testing.T, change func(*reconcile.Config)) *reconcile.Reconciler {
+func (s *fixture) reconciler(t *testing.T, change func(*config)) *reconciler {
 	t.Helper()
 	c := s.config()
 	if change != nil {
 		change(&c)
 	}
-	r, err := reconcile.New(c)
+	if c.Open == nil {
+		c.Open = func(context.Context, string, api.Limiter) (reconcile.Clinic, error) { return c.Clinic, nil }
+	}
+	all, err := reconcile.New(c.Config)
 	require.NoError(t, err)
-	return r
+	return &reconciler{all, s.clinic}
 }
 
 // reconcile makes a run that must succeed.
-func (s *fixture) reconcile(t *testing.T, change func(*reconcile.Config)) reconcile.Report {
+func (s *fixture) reconcile(t *testing.T, change func(*config)) reconcile.Report {
 	t.Helper()
 	report, err := s.reconciler(t, change).Run(t.Context())
 	require.NoError(t, err)
@@ -175,7 +199,7 @@ func (s *fixture) reconcile(t *testing.T, change func(*reconcile.Config)) reconc
 }
 
 // fails makes a run that must fail with an error.
-func (s *fixture) fails(t *testing.T, want error, change func(*reconcile.Config)) (reconcile.Report, error) {
+func (s *fixture) fails(t *testing.T, want error, change func(*config)) (reconcile.Report, error) {
 	t.Helper()
 	report, err := s.reconciler(t, change).Run(t.Context())
 	require.ErrorIs(t, err, want)

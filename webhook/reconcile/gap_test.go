@@ -101,8 +101,8 @@ func TestReconcilerReportsTheGap(t *testing.T) {
 }
 
 // refusing returns an inbox that answers some keys with an error, or a panic.
-func (s *fixture) refusing(err error, keys ...webhook.Key) func(*reconcile.Config) {
-	return func(c *reconcile.Config) {
+func (s *fixture) refusing(err error, keys ...webhook.Key) func(*config) {
+	return func(c *config) {
 		c.Inbox = hooked{s.inbox, func(method string, d webhook.Delivery) error {
 			if method != "Accept" || !slices.Contains(keys, d.Key) {
 				return nil
@@ -210,11 +210,4 @@ func TestReconcilerBoundsBodies(t *testing.T) {
 	assert.Equal(t, keys[1].EventID, report.Gaps[0].EventID)
 	require.ErrorIs(t, report.Gaps[0].Err, webhook.ErrBodyTooLarge)
 	assert.Equal(t, keys[1:2], s.reconcile(t, nil).Recovered)
-
-	_, err = reconcile.New(func() reconcile.Config {
-		c := s.config()
-		c.MaxBody = -1
-		return c
-	}())
-	require.ErrorContains(t, err, "MaxBody is negative")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// Inbox is a [webhook.Inbox] that a [Reconciler] can fill: it can tell which events
-// it has never seen, and keeps the checkpoint next to them. The engines of this
+// Inbox is a [webhook.Inbox] that [Clinics] can fill. It knows which events it has
+// never seen, and stores the checkpoints beside them. The engines of this
 // module are, and package enginetest holds them to it.
 type Inbox interface {
 	webhook.Inbox
@@ -26,8 +26,8 @@ type Inbox interface {
 	Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error)
 }
 
-// Checkpoints keeps what a [Reconciler] has to remember between its runs, and lets
-// one replica run at a time. A checkpoint has a name, a holder for the time being
+// Checkpoints stores the state of [Clinics] between runs, and lets one replica
+// run at a time. A checkpoint has a name, a holder for the time being
 // and a state of at most 64 KB, which holds neither patient data nor secrets.
 //
 // Time is that of the storage, not of the caller, so that the clocks of replicas
@@ -53,7 +53,7 @@ type Checkpoints interface {
 // held it since.
 var ErrCheckpointHeld = errors.New("reconcile: checkpoint is held by another replica")
 
-// safeInbox turns the panics of an inbox into errors. A [Reconciler] calls it on
+// safeInbox turns the panics of an inbox into errors. [Clinics] calls it on
 // goroutines that nothing else protects, also with events that the program's own
 // functions, such as [webhook.Work].Order, cannot take.
 type safeInbox struct{ inbox Inbox }

@@ -13,6 +13,7 @@ import (
 // call to the platform may wait for longer than it lasts.
 type lease struct {
 	config *Config
+	name   string // of the checkpoint
 	holder string
 	ended  chan struct{} // closed when nothing extends it any more
 	cancel context.CancelCauseFunc
@@ -27,10 +28,10 @@ var errReleased = errors.New("reconcile: the run is over")
 // claim claims the checkpoint, and returns a context that ends when the claim is
 // lost. Each run has another holder, so that one process does not reconcile
 // twice at the same time either.
-func claim(ctx context.Context, c *Config) (context.Context, *lease, error) {
-	l := &lease{config: c, holder: rand.Text(), ended: make(chan struct{})}
+func claim(ctx context.Context, c *Config, name string) (context.Context, *lease, error) {
+	l := &lease{config: c, name: name, holder: rand.Text(), ended: make(chan struct{})}
 	now := time.Now()
-	state, err := c.Inbox.ClaimCheckpoint(ctx, c.Name, l.holder, c.Lease)
+	state, err := c.Inbox.ClaimCheckpoint(ctx, name, l.holder, c.Lease)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +82,7 @@ func (l *lease) save(ctx context.Context, state []byte) error {
 func (l *lease) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.config.Lease/3)
 	defer cancel()
-	return l.config.Inbox.SaveCheckpoint(ctx, l.config.Name, l.holder, l.state, l.config.Lease)
+	return l.config.Inbox.SaveCheckpoint(ctx, l.name, l.holder, l.state, l.config.Lease)
 }
 
 // release gives up the claim, also if the context of the run has ended.
@@ -91,5 +92,5 @@ func (l *lease) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Lease)
 	defer cancel()
 	// Where it fails the claim ends by itself.
-	_ = l.config.Inbox.ReleaseCheckpoint(ctx, l.config.Name, l.holder)
+	_ = l.config.Inbox.ReleaseCheckpoint(ctx, l.name, l.holder)
 }

@@ -3,17 +3,51 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
+// listRun is the reading of one list, from its newest entry back to where the last
+// run began.
+type listRun struct {
+	group  Group
+	rank   int       // among the groups
+	from   time.Time // older entries are done
+	report *GroupReport
+
+	seen     map[string]bool // the ids of the page before
+	last     time.Time       // of the entry before
+	newest   time.Time
+	unsorted bool
+	complete bool // it was read to its end
+
+	blocked time.Time // when the oldest event happened that could not be recovered
+}
+
+// isDone takes in the time of the next entry, zero if it has none, and reports whether it was
+// looked at before.
+func (l *listRun) isDone(at time.Time) bool {
+	if at.IsZero() {
+		return false
+	}
+	l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
+	l.last, l.newest = at, later(at, l.newest)
+	return at.Before(l.from)
+}
+
+// done reports that everything from here on was looked at before. A list that is
+// not sorted as it was asked for is read to its end instead: nothing would be
+// noticed of what is missed otherwise.
+func (l *listRun) done() bool { return !l.unsorted && !l.last.IsZero() && l.last.Before(l.from) }
+
 // listGroup lists a group and records what the inbox has not seen. It returns an
 // error only where the run ends by it.
 func (r *run) listGroup(ctx context.Context, l *listRun) error {
 	options := events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}
-	for page, err := range r.config.group(l.group).Pages(ctx, options) {
+	for page, err := range r.clinic.group(l.group).Pages(ctx, options) {
 		if err != nil {
 			l.report.Err = err
 			if endsRun(ctx, err) || r.report.Pages == 0 && r.report.DeliveryLogErr != nil {
@@ -35,7 +69,7 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 	return nil
 }
 
-func (c *Config) group(g Group) events.Group {
+func (c *Clinic) group(g Group) events.Group {
 	switch g {
 	case ClinicKeys:
 		return c.Events.ClinicKeys

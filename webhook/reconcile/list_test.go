@@ -26,7 +26,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 	dispensarytest.EachBehavior(t, func(t *testing.T, reading dispensarytest.Option) {
 		t.Parallel()
 		s := newFixture(t, reading, dispensarytest.WithIntegrations(2))
-		keyed := func(c *reconcile.Config) {
+		keyed := func(c *config) {
 			c.Events = s.client(dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey()))).Events
 		}
 		s.happen(t, 5)
@@ -107,7 +107,7 @@ func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
 		hide(body, func(e map[string]any) bool { return e["id"] == late.EventID })
 	}))
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
-	report = s.reconcile(t, func(c *reconcile.Config) { c.Overlap = time.Second })
+	report = s.reconcile(t, func(c *config) { c.Overlap = time.Second })
 	assert.Empty(t, report.Recovered, "beyond the overlap")
 	assert.Equal(t, []webhook.Key{late}, s.reconcile(t, nil).Recovered)
 	s.finish(t, keys...)
@@ -140,7 +140,7 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 				}
 				return base.RoundTrip(r)
 			})}))
-			report := s.reconcile(t, func(c *reconcile.Config) { c.Events = client.Events })
+			report := s.reconcile(t, func(c *config) { c.Events = client.Events })
 			assert.Equal(t, lost, report.Recovered, "and in order")
 			s.finish(t, append(keys, lost...)...)
 		})
@@ -152,7 +152,7 @@ func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
-	logOnly := func(c *reconcile.Config) { c.Groups = []reconcile.Group{reconcile.ClinicKeys} }
+	logOnly := func(c *config) { c.Groups = []reconcile.Group{reconcile.ClinicKeys} }
 	keys := s.happen(t, 150)
 	s.clock.Advance(12 * time.Hour) // all attempts
 	assert.Len(t, s.reconcile(t, logOnly).Recovered, 150)
@@ -165,7 +165,7 @@ func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
 		r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
 		return base.RoundTrip(r)
 	})}))
-	report := s.reconcile(t, func(c *reconcile.Config) {
+	report := s.reconcile(t, func(c *config) {
 		logOnly(c)
 		c.Events = client.Events
 	})
@@ -180,7 +180,7 @@ func TestReconcilerSurvivesStrangeDates(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 10)
-	strange := func(dates ...any) func(*reconcile.Config) {
+	strange := func(dates ...any) func(*config) {
 		return s.rewritten(func(_ *http.Request, body map[string]any) {
 			for i, e := range items(body, "events") {
 				if i < len(dates) {
@@ -207,7 +207,7 @@ func TestReconcilerDoesNotTrustItsClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newLossyFixture(t)
-			wrong := func(c *reconcile.Config) { c.Now = func() time.Time { return s.clock.Now().Add(off) } }
+			wrong := func(c *config) { c.Now = func() time.Time { return s.clock.Now().Add(off) } }
 			var keys []webhook.Key
 			for range 4 {
 				more := s.happen(t, 5)

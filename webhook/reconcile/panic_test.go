@@ -31,7 +31,7 @@ func TestReconcilerSurvivesPanics(t *testing.T) {
 			t.Parallel()
 			s := newLossyFixture(t)
 			s.orders(t, 1)
-			_, err := s.reconciler(t, func(c *reconcile.Config) {
+			_, err := s.reconciler(t, func(c *config) {
 				c.Inbox = panicking(s.inbox, in)
 				switch in {
 				case "Integrations":
@@ -54,7 +54,7 @@ func TestReconcilerSurvivesPanicsOfItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		_, err := s.reconciler(t, func(c *reconcile.Config) {
+		_, err := s.reconciler(t, func(c *config) {
 			c.Inbox = panicking(s.inbox, "SaveCheckpoint")
 			c.Integrations = func(ctx context.Context) ([]string, error) {
 				<-ctx.Done() // while the claim is extended in vain

@@ -15,33 +15,9 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
-
-func TestNewRefuses(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	for field, change := range map[string]func(*reconcile.Config){
-		"Environment":  func(c *reconcile.Config) { c.Environment = api.Environment{} },
-		"Events":       func(c *reconcile.Config) { c.Events = events.Service{} },
-		"Inbox":        func(c *reconcile.Config) { c.Inbox = nil },
-		"Integrations": func(c *reconcile.Config) { c.Integrations = nil },
-		"Groups":       func(c *reconcile.Config) { c.Groups = []reconcile.Group{"order"} },
-		"Groups is":    func(c *reconcile.Config) { c.Groups = []reconcile.Group{} },
-		"FirstRun":     func(c *reconcile.Config) { c.FirstRun = -1 },
-		"Overlap":      func(c *reconcile.Config) { c.Overlap = -1 },
-		"Lease":        func(c *reconcile.Config) { c.Lease = time.Millisecond },
-	} {
-		c := s.config()
-		change(&c)
-		_, err := reconcile.New(c)
-		require.ErrorContains(t, err, "reconcile.Config."+field)
-		var argument *api.ArgumentError
-		require.ErrorAs(t, err, &argument)
-	}
-}
 
 func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 	t.Parallel()
@@ -51,11 +27,11 @@ func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 		reconcile.Integrations(),
 		func(context.Context) ([]string, error) { return nil, broken },
 	} {
-		_, err := s.reconciler(t, func(c *reconcile.Config) { c.Integrations = ask }).Run(t.Context())
+		_, err := s.reconciler(t, func(c *config) { c.Integrations = ask }).Run(t.Context())
 		require.ErrorContains(t, err, "reconcile: run failed: integrations: ")
 	}
 	assert.Zero(t, s.platform.Journal().Len())
-	report := s.reconcile(t, func(c *reconcile.Config) {
+	report := s.reconcile(t, func(c *config) {
 		c.Integrations = func(ctx context.Context) ([]string, error) {
 			clinic, err := s.client().Clinic.Get(ctx)
 			return []string{clinic.IntegrationID}, err
@@ -107,7 +83,7 @@ func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
 
 	more := s.happen(t, 1)
 	more[0].IntegrationID = ""
-	report := s.reconcile(t, func(c *reconcile.Config) { c.Integrations = reconcile.Integrations("") })
+	report := s.reconcile(t, func(c *config) { c.Integrations = reconcile.Integrations("") })
 	assert.Contains(t, report.Recovered, more[0])
 }
 
@@ -125,7 +101,7 @@ func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
 		keys[i].IntegrationID = ""
 	}
 	s.integrations = []string{""}
-	report := s.reconcile(t, func(c *reconcile.Config) { c.Integrations, c.Events = reconcile.Integrations("in_1"), bare })
+	report := s.reconcile(t, func(c *config) { c.Integrations, c.Events = reconcile.Integrations("in_1"), bare })
 	assert.Equal(t, keys, report.Recovered)
 	s.finish(t, keys...)
 }
@@ -137,7 +113,7 @@ func TestReconcilerRecoversFromTheLogAlone(t *testing.T) {
 	s := newFixture(t, dispensarytest.WithIntegrations(2))
 	s.broken.Store(true)
 	keys := s.happen(t, 5)
-	report := s.reconcile(t, func(c *reconcile.Config) {
+	report := s.reconcile(t, func(c *config) {
 		c.Groups = []reconcile.Group{reconcile.ClinicKeys}
 	})
 	assert.ElementsMatch(t, keys, report.Recovered)
@@ -197,7 +173,7 @@ func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 	s := newLossyFixture(t)
 	keys := s.happen(t, 10)
 	tokens := s.platform.TokenSource(model.User{}, "catalog:read", "clinic:read", "patients:read", "patients:treatment_plan_history")
-	limited := func(c *reconcile.Config) {
+	limited := func(c *config) {
 		c.Events = s.client(dispensary.WithTokenSource(tokens)).Events
 	}
 	report, err := s.fails(t, api.ErrForbidden, limited)
@@ -206,7 +182,7 @@ func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 	for _, group := range report.Groups {
 		assert.Equal(t, group.Group == reconcile.Orders, group.Err != nil, group.Group)
 	}
-	report = s.reconcile(t, func(c *reconcile.Config) {
+	report = s.reconcile(t, func(c *config) {
 		limited(c)
 		c.Groups = slices.DeleteFunc(reconcile.Groups(), func(g reconcile.Group) bool { return g == reconcile.Orders })
 	})
@@ -225,7 +201,7 @@ func TestReconcilerGoesBackAsFarAsConfigured(t *testing.T) {
 	s.clock.Advance(10 * time.Minute)
 	keys := s.happen(t, 5)
 	s.clock.Advance(24*time.Hour - 5*time.Minute)
-	day := func(c *reconcile.Config) { c.FirstRun = 24 * time.Hour }
+	day := func(c *config) { c.FirstRun = 24 * time.Hour }
 	assert.Equal(t, keys, s.reconcile(t, day).Recovered)
 	assert.Empty(t, s.reconcile(t, day).Recovered, "the overlap does not reach behind it")
 	s.clock.Advance(48 * time.Hour)
@@ -246,13 +222,14 @@ func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 	s.clock.Advance(48 * time.Hour)
 	s.broken.Store(true)
 	keys = append(keys, s.happen(t, 5)...)
-	one := func(c *reconcile.Config) { c.Integrations = reconcile.Integrations(s.integrations[0]) }
+	one := func(c *config) { c.Integrations = reconcile.Integrations(s.integrations[0]) }
 	report := s.reconcile(t, one)
 	assert.Len(t, report.Recovered, 10)
 	for _, notice := range report.FailedDeliveries {
 		assert.Equal(t, s.integrations[0], notice.Key.IntegrationID)
 	}
 	assert.Empty(t, s.reconcile(t, one).Recovered)
+	s.clock.Advance(time.Second) // integrations are asked for again
 	assert.Len(t, s.reconcile(t, nil).Recovered, 10)
 	assert.Empty(t, s.reconcile(t, nil).Recovered)
 	s.finish(t, keys...)
@@ -263,7 +240,7 @@ func TestReconcilerIsOvertakenByWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 5)
-	report := s.reconcile(t, func(c *reconcile.Config) {
+	report := s.reconcile(t, func(c *config) {
 		c.Inbox = hooked{s.inbox, func(method string, d webhook.Delivery) (err error) {
 			if method == "Accept" {
 				_, err = s.inbox.Accept(t.Context(), d)

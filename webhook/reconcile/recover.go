@@ -25,6 +25,45 @@ const (
 	saveEvery = 100
 )
 
+// missedEvent is an event that the inbox has not seen.
+type missedEvent struct {
+	event events.Event  // without Data if it has to be read
+	keys  []webhook.Key // by which it was, or would have been, sent
+	list  *listRun
+	found int // in which order
+
+	withoutIntegration bool // it was sent without one
+}
+
+func (r *run) key(e events.Event, integration string) webhook.Key {
+	return webhook.Key{Environment: r.config.Environment, EventID: e.ID, IntegrationID: integration}
+}
+
+// maxKeys is how many keys an inbox is asked about at a time.
+const maxKeys = 300
+
+// missing asks the inbox about all keys that events can have.
+func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.Key]bool, error) {
+	var keys []webhook.Key
+	for _, e := range listed {
+		keys = append(keys, r.key(e, ""))
+		for _, id := range r.integrations {
+			keys = append(keys, r.key(e, id))
+		}
+	}
+	all := map[webhook.Key]bool{}
+	for batch := range slices.Chunk(keys, maxKeys) {
+		missing, err := r.config.Inbox.Missing(ctx, batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range missing {
+			all[key] = true
+		}
+	}
+	return all, nil
+}
+
 // recoverMissed reads what was missed and accepts it. An event that cannot be read,
 // or that the inbox refuses, keeps no other from it, but the checkpoint stays before
 // it. It returns an error only where the run ends by it.
@@ -125,7 +164,7 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	if api.PriorityOf(ctx) == api.PriorityReconcile { // what is known to be missed is more urgent than to look for it
 		ctx = api.ContextWithPriority(ctx, api.PriorityEvent)
 	}
-	got, err := r.config.Events.Get(ctx, e.ID)
+	got, err := r.clinic.Events.Get(ctx, e.ID)
 	r.report.Reads++
 	if err != nil {
 		return e, err

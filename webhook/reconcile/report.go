@@ -13,10 +13,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Report is the result of one run of a [Reconciler]. However it is printed or
+// Report is the result of one run of [Clinics]. However it is printed or
 // logged, only numbers are seen.
 type Report struct {
-	// Name is [Config].Name.
+	// Name is the name of the checkpoint: Config.Name and the clinic ID.
 	Name string
 
 	// Started is when the run began, by [Config].Now, and Duration
@@ -25,12 +25,12 @@ type Report struct {
 	Duration time.Duration
 
 	// Skipped reports that nothing was done, because another replica had done
-	// it a moment before; see [Reconciler.Loop].
+	// it a moment before; see [Clinics.Loop].
 	Skipped bool
 
 	// Short reports that the lists of events were not read, as the platform's log of failed
 	// deliveries had none of an event that is missing, and nothing else gave a reason to; see
-	// [ClinicsConfig].WholeEvery. Groups is empty then.
+	// [Config].WholeEvery. Groups is empty then.
 	Short bool
 
 	// Completed is when the last run began that left nothing to do: this one, if it

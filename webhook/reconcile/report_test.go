@@ -35,7 +35,7 @@ func TestReportIsANumberForEverything(t *testing.T) {
 		reconcile.ClinicKeys: {0, 0, 0}, reconcile.Patients: {5, 5, 5}, reconcile.TreatmentPlans: {3, 3, 3},
 		reconcile.Orders: {2, 2, 1}, reconcile.Products: {2, 2, 2},
 	}, listed)
-	assert.Equal(t, "us/sandbox", report.Name)
+	assert.Equal(t, "us/sandbox/"+s.clinic, report.Name)
 	assert.Equal(t, s.clock.Now(), report.Started)
 	assert.Zero(t, report.Duration, "the clock stands still")
 
@@ -60,7 +60,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	s.happen(t, 10)
 	var out bytes.Buffer
-	loud := func(c *reconcile.Config) { c.Logger = receivertest.Loggers(&out) }
+	loud := func(c *config) { c.Logger = receivertest.Loggers(&out) }
 	for _, f := range []model.Fault{
 		{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
 		{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
@@ -75,10 +75,10 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 		s.clock.Advance(time.Second)
 		s.happen(t, 5)
 	}
-	_, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "other", time.Hour)
+	_, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox/"+s.clinic, "other", time.Hour)
 	require.NoError(t, err)
 	s.fails(t, reconcile.ErrCheckpointHeld, loud)
-	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "other", time.Hour)
+	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox/"+s.clinic, "other", time.Hour)
 	require.NoError(t, err)
 	out.Write(state)
 	receivertest.Say(&out, s.reconciler(t, nil))

@@ -42,8 +42,8 @@ func changed(base http.RoundTripper, change func(*http.Request, map[string]any))
 }
 
 // rewritten has a reconciler see them.
-func (s *fixture) rewritten(change func(*http.Request, map[string]any)) func(*reconcile.Config) {
-	return func(c *reconcile.Config) { c.Events = s.rewriting(change) }
+func (s *fixture) rewritten(change func(*http.Request, map[string]any)) func(*config) {
+	return func(c *config) { c.Events = s.rewriting(change) }
 }
 
 // deleteFromLog takes a field from all events in the log of deliveries.

@@ -24,7 +24,7 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	var wait time.Duration
 	unlisted := func(string) bool { return false }
 	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
-		now := c.config.Config.Now()
+		now := c.config.Now()
 		r.Again = r.Again || c.again
 		if c.again || r.stoodStill(now, interval) {
 			r.Outages++
@@ -64,7 +64,7 @@ func (c *Clinics) giveBack() {
 		left = append(left, one.clinicID)
 	}
 	c.turns = nil
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Config.Lease)
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.Lease)
 	defer cancel()
 	for len(left) > 0 && ctx.Err() == nil {
 		_, err := c.update(ctx, func(_ context.Context, r *rotation) error {
@@ -80,9 +80,7 @@ func (c *Clinics) giveBack() {
 
 // update changes the rotation while no other replica does.
 func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation) error) (r rotation, err error) {
-	config := c.config.Config
-	config.Name += "/" // no clinic's
-	ctx, lease, err := claim(ctx, &config)
+	ctx, lease, err := claim(ctx, &c.config, c.config.Name+"/") // no clinic has an empty ID
 	if err != nil {
 		return r, err
 	}

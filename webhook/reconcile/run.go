@@ -3,22 +3,24 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// run is one run of a [Reconciler]. It lists what was missed, and reads and accepts
-// it only then: lists come with the newest first, as they can be broken off then
-// where the last run began, and events are accepted with the oldest first.
+// run is one run over one clinic. It lists the missed events first, and then reads and
+// accepts them. Lists start with the newest event, so that the run can stop where the last
+// one began. Events are accepted with the oldest first.
 type run struct {
-	config       Config
-	open         func(context.Context) (Clinic, error)
-	wholeEvery   time.Duration // 0 makes every run a whole one
-	outages      int
+	config       *Config
+	clinicID     string
+	clinic       Clinic
+	whole        bool // read the lists in any case
+	outages      int  // see rotation
 	now          time.Time
 	lease        *lease
 	checkpoint   checkpoint
@@ -31,76 +33,150 @@ type run struct {
 	report       Report
 }
 
-// listRun is the reading of one list, from its newest entry back to where the last
-// run began.
-type listRun struct {
-	group  Group
-	rank   int       // among the groups
-	from   time.Time // older entries are done
-	report *GroupReport
-
-	seen     map[string]bool // the ids of the page before
-	last     time.Time       // of the entry before
-	newest   time.Time
-	unsorted bool
-	complete bool // it was read to its end
-
-	blocked time.Time // when the oldest event happened that could not be recovered
-}
-
-// isDone takes in the time of the next entry, zero if it has none, and reports whether it was
-// looked at before.
-func (l *listRun) isDone(at time.Time) bool {
-	if at.IsZero() {
-		return false
+// execute claims the checkpoint and does everything that has to be done while no
+// other replica does it.
+func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
+	working, lease, err := claim(ctx, r.config, r.report.Name)
+	if err != nil {
+		return fmt.Errorf("reconcile: run failed: %w", err)
 	}
-	l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
-	l.last, l.newest = at, later(at, l.newest)
-	return at.Before(l.from)
-}
-
-// done reports that everything from here on was looked at before. A list that is
-// not sorted as it was asked for is read to its end instead: nothing would be
-// noticed of what is missed otherwise.
-func (l *listRun) done() bool { return !l.unsorted && !l.last.IsZero() && l.last.Before(l.from) }
-
-// missedEvent is an event that the inbox has not seen.
-type missedEvent struct {
-	event events.Event  // without Data if it has to be read
-	keys  []webhook.Key // by which it was, or would have been, sent
-	list  *listRun
-	found int // in which order
-
-	withoutIntegration bool // it was sent without one
-}
-
-func (r *run) key(e events.Event, integration string) webhook.Key {
-	return webhook.Key{Environment: r.config.Environment, EventID: e.ID, IntegrationID: integration}
-}
-
-// maxKeys is how many keys an inbox is asked about at a time.
-const maxKeys = 300
-
-// missing asks the inbox about all keys that events can have.
-func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.Key]bool, error) {
-	var keys []webhook.Key
-	for _, e := range listed {
-		keys = append(keys, r.key(e, ""))
-		for _, id := range r.integrations {
-			keys = append(keys, r.key(e, id))
-		}
-	}
-	all := map[webhook.Key]bool{}
-	for batch := range slices.Chunk(keys, maxKeys) {
-		missing, err := r.config.Inbox.Missing(ctx, batch)
+	r.lease = lease
+	defer func() {
+		lease.release()
+		// Whatever failed because the claim was lost, that is why.
 		if err != nil {
-			return nil, err
+			if cause := context.Cause(working); ctx.Err() == nil && cause != errReleased {
+				err = cause
+			}
+			err = fmt.Errorf("reconcile: run failed: %w", err)
 		}
-		for _, key := range missing {
-			all[key] = true
+	}()
+	if err := r.checkpoint.decode(lease.state); err != nil {
+		return err
+	}
+	if since := r.now.Sub(r.checkpoint.Completed); since >= 0 && since < fresh {
+		r.report.Skipped = true
+		return nil
+	}
+	if err := r.work(working); err != nil {
+		return errors.Join(err, r.wholeNext(context.WithoutCancel(working)))
+	}
+	return nil
+}
+
+// work does what there is to do.
+func (r *run) work(ctx context.Context) error {
+	clinic, err := safecall.Value(func() (Clinic, error) { return r.config.Open(ctx, r.clinicID, r.config.Budget) })
+	if err != nil {
+		return err
+	}
+	r.clinic = clinic
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	if err := r.list(ctx); err != nil {
+		return err
+	}
+	if err := r.recoverMissed(ctx); err != nil {
+		return errors.Join(err, r.save(context.WithoutCancel(ctx)))
+	}
+	return r.complete(ctx)
+}
+
+// prepare finds out where the run begins.
+func (r *run) prepare(ctx context.Context) error {
+	if err := r.findIntegrations(ctx); err != nil {
+		return fmt.Errorf("integrations: %w", err)
+	}
+	r.report.Groups = make([]GroupReport, len(r.config.Groups))
+	restart := r.checkpoint.begin(r.integrations, r.now, r.config.FirstRun)
+	r.deliveries = &listRun{rank: len(r.config.Groups), from: r.checkpoint.Deliveries.Add(-r.config.Overlap), report: &GroupReport{}}
+	for i, group := range r.config.Groups {
+		r.report.Groups[i].Group = group
+		r.lists = append(r.lists, &listRun{group: group, rank: i, from: r.checkpoint.from(group, r.config.Overlap), report: &r.report.Groups[i]})
+		switch checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention); {
+		case checked.IsZero(): // it was left out until now, perhaps
+			r.checkpoint.Whole = time.Time{}
+		case checked.Before(lost):
+			r.report.Gaps = append(r.report.Gaps, Gap{Group: group, From: checked, To: lost})
 		}
 	}
-	return all, nil
+	if restart {
+		return r.save(ctx)
+	}
+	return nil
+}
+
+// findIntegrations asks for the integrations, if it is time to.
+func (r *run) findIntegrations(ctx context.Context) error {
+	age := r.now.Sub(r.checkpoint.Asked)
+	if known := r.checkpoint.Integrations; len(known) > 0 && age >= 0 && age < r.config.IntegrationsFor {
+		r.integrations = known
+		return nil
+	}
+	ids, err := safecall.Value(func() ([]string, error) { return r.clinic.Integrations(ctx) })
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return errors.New("there is none")
+	}
+	r.integrations, r.checkpoint.Asked = slices.Compact(slices.Sorted(slices.Values(ids))), r.now
+	return nil
+}
+
+// list finds out what was missed. A group that cannot be listed keeps no other
+// from it.
+func (r *run) list(ctx context.Context) error {
+	if err := r.listDeliveries(ctx); err != nil {
+		return err
+	}
+	if r.isShort() {
+		r.report.Short, r.report.Groups = true, nil
+		return nil
+	}
+	// Before anything is accepted: a run that is killed then leaves less in the log to see.
+	if err := r.wholeNext(ctx); err != nil {
+		return err
+	}
+	for _, l := range r.lists {
+		if err := r.listGroup(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete records what was done in the checkpoint, and returns what was not.
+func (r *run) complete(ctx context.Context) error {
+	var failed []error
+	for _, l := range r.lists {
+		switch {
+		case l.complete && l.blocked.IsZero():
+			r.checkpoint.complete(l.group, l.newest, r.now)
+		case l.complete:
+			r.checkpoint.block(l.group, l.blocked)
+		}
+		if err := l.report.Err; err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", l.group, err))
+		}
+	}
+	if r.deliveries.complete && r.deliveries.blocked.IsZero() {
+		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, earlier(r.deliveries.newest, r.now))
+	}
+	if err := r.deliveries.report.Err; err != nil {
+		failed = append(failed, err)
+	}
+	if len(failed) == 0 {
+		r.checkpoint.Completed = r.now
+	}
+	if len(failed) == 0 && !r.report.Short {
+		r.checkpoint.Outages = r.outages
+		if len(r.report.Gaps) == 0 {
+			r.checkpoint.Whole = r.now
+		}
+	}
+	return errors.Join(append(failed, r.save(ctx))...)
 }
 
 // isShort reports whether the lists of events can be left out: every event that the platform
@@ -108,7 +184,7 @@ func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.K
 // try. A clock that was wrong, or is, is no reason to leave them out.
 func (r *run) isShort() bool {
 	age := r.now.Sub(r.checkpoint.Whole)
-	return age >= 0 && age < r.wholeEvery && r.checkpoint.Outages == r.outages &&
+	return !r.whole && age >= 0 && age < r.config.WholeEvery && r.checkpoint.Outages == r.outages &&
 		r.report.DeliveryLogErr == nil && len(r.missed) == 0
 }
 

@@ -27,7 +27,7 @@ func TestRunsAreWholeAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 6)
-		slow := func(c *reconcile.ClinicsConfig) {
+		slow := func(c *reconcile.Config) {
 			c.Parallel = 1
 			open := c.Open
 			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
@@ -117,9 +117,9 @@ func TestRunsAreWholeWhereTheCheckpointSaysTooLittle(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				f.register(t, f.clinics[0])
 				var listed atomic.Int32
-				f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
-					end := c.Config.Observer.RunEnd
-					c.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+				f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+					end := c.Observer.RunEnd
+					c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
 						for _, group := range report.Groups {
 							listed.Add(int32(group.Listed))
 						}
@@ -140,7 +140,7 @@ func TestRunsAreWholeWhereTheCheckpointSaysTooLittle(t *testing.T) {
 }
 
 // opened has the first clinic read with a client whose answers are changed.
-func (f *clinicsFixture) opened(c *reconcile.ClinicsConfig, change func(*http.Request, map[string]any)) {
+func (f *clinicsFixture) opened(c *reconcile.Config, change func(*http.Request, map[string]any)) {
 	open := c.Open
 	c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
 		clinic, err := open(ctx, id, budget)
@@ -179,9 +179,9 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newReceivingFixture(t, 1)
 				var unread atomic.Int32
-				f.reconcileAll(t, time.Hour, func(config *reconcile.ClinicsConfig) {
-					end := config.Config.Observer.RunEnd
-					config.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+				f.reconcileAll(t, time.Hour, func(config *reconcile.Config) {
+					end := config.Observer.RunEnd
+					config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
 						if report.DeliveryLogErr != nil {
 							unread.Add(1)
 						}
@@ -246,14 +246,14 @@ func TestRunsAreWholeWhileThereIsAGap(t *testing.T) {
 		f := newReceivingFixture(t, 1)
 		var full atomic.Bool
 		var gaps atomic.Int32
-		f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
-			end := c.Config.Observer.RunEnd
-			c.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+		f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+			end := c.Observer.RunEnd
+			c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
 				assert.Equal(t, full.Load(), err != nil)
 				gaps.Add(int32(len(report.Gaps)))
 				end(ctx, report, err)
 			}
-			c.Config.Inbox = hooked{f.inbox, onAccept(func() error {
+			c.Inbox = hooked{f.inbox, onAccept(func() error {
 				if full.Load() {
 					return webhook.ErrUnstorable
 				}
@@ -318,8 +318,8 @@ func TestRunsAreWholeAfterOneThatWasKilled(t *testing.T) {
 		errKilled := errors.New("killed")
 		var accepted atomic.Int32
 		var killed atomic.Bool
-		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
-			c.Config.Inbox = hooked{f.inbox, func(method string, _ webhook.Delivery) error {
+		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+			c.Inbox = hooked{f.inbox, func(method string, _ webhook.Delivery) error {
 				if method == "Accept" && accepted.Add(1) == 2 {
 					killed.Store(true)
 				}

@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// FailingClinic is a clinic whose last run in this process failed.
+type FailingClinic struct {
+	ClinicID string
+
+	// Since is the start of the last run that left no work. If there was none, it is the
+	// time of the first failure.
+	Since time.Time
+
+	// Failures is the number of failed runs in a row, and Next the time of the next retry.
+	Failures int
+	Next     time.Time
+
+	// Err is the error of the last run.
+	Err error
+
+	failed time.Time // when the last one did
+	busy   bool
+}
+
+// ClinicsStats is the state of [Clinics] as far as this process knows it.
+type ClinicsStats struct {
+	// PassBegan is the start of the current or last pass, by any replica. Zero before the
+	// first pass. Passing reports whether a pass is under way.
+	PassBegan time.Time
+	Passing   bool
+
+	// Running is the number of clinics that this process is reconciling.
+	Running int
+
+	// Failing are the clinics whose last run in this process failed, the one with the
+	// earliest Since first. A clinic that Config.List no longer returns is removed in the
+	// next pass.
+	Failing []FailingClinic
+
+	// Oldest is the time since which every clinic has been reconciled, including the
+	// failing ones. Now minus Oldest is the lag of the oldest clinic. Zero before the end of
+	// the first pass.
+	Oldest time.Time
+}
+
+// Stats returns the state of the clinics.
+func (c *Clinics) Stats() ClinicsStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := ClinicsStats{
+		PassBegan: c.rotation.Began, Passing: !c.rotation.Began.IsZero() && !c.rotation.Done,
+		Running: c.running, Oldest: c.rotation.Before,
+	}
+	if c.rotation.Done {
+		s.Oldest = c.rotation.Began
+	}
+	for _, one := range c.failing {
+		s.Failing = append(s.Failing, *one)
+	}
+	slices.SortFunc(s.Failing, func(a, b FailingClinic) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ClinicID, b.ClinicID))
+	})
+	if len(s.Failing) > 0 && !s.Oldest.IsZero() {
+		s.Oldest = earlier(s.Oldest, s.Failing[0].Since)
+	}
+	return s
+}
+
+func (c *Clinics) count(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running += n
+}
+
+// note records the result of a turn that began at now. ended reports whether the loop ends.
+func (c *Clinics) note(clinicID string, report Report, err error, ended bool, now time.Time, interval time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.failing[clinicID]
+	if was != nil {
+		was.busy = false
+	}
+	switch {
+	case err == nil:
+		delete(c.failing, clinicID)
+	case ended:
+		c.left = append(c.left, clinicID)
+	case errors.Is(err, ErrCheckpointHeld): // another replica is at it
+		if was != nil {
+			was.Next = now.Add(minPause)
+		}
+	default:
+		failed := &FailingClinic{ClinicID: clinicID, Since: report.Completed, Err: err, failed: now}
+		if was != nil {
+			failed.Failures = was.Failures
+		}
+		if failed.Since.IsZero() {
+			failed.Since = now
+			if was != nil {
+				failed.Since = was.Since
+			}
+		}
+		failed.Next = now.Add(min(interval, minPause<<min(failed.Failures, 10)))
+		failed.Failures++
+		c.failing[clinicID] = failed
+	}
+}
+
+func (c *Clinics) fails(clinicID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failing[clinicID] != nil
+}
+
+// nextFailing returns the failing clinic that is due first, or when to ask again.
+func (c *Clinics) nextFailing() (turn, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var first *FailingClinic
+	for _, one := range c.failing {
+		if !one.busy && (first == nil || one.Next.Before(first.Next)) {
+			first = one
+		}
+	}
+	if first == nil {
+		return turn{}, minPause
+	}
+	if wait := first.Next.Sub(c.config.Now()); wait > 0 {
+		return turn{}, min(wait, minPause)
+	}
+	first.busy = true
+	return turn{first.ClinicID, first.failed, c.rotation.Outages}, 0
+}
