@@ -89,6 +89,15 @@ func (s tokenStore) Release(ctx context.Context, lease tokens.Lease) error {
 	return err
 }
 
+func (s tokenStore) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (string, error) {
+	return ask(ctx, s, "ClaimFlow", tokens.Key{}, func() (string, error) { return s.db.ClaimFlow(ctx, claim, ttl) })
+}
+
+func (s tokenStore) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
+	_, err := ask(ctx, s, "EndFlow", tokens.Key{}, func() (nothing, error) { return nothing{}, s.db.EndFlow(ctx, claim, result) })
+	return err
+}
+
 func (s tokenStore) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
 	return ask(ctx, s, "List", tokens.Key{}, func() ([]tokens.Record, error) { return s.db.List(ctx, listing) })
 }

@@ -63,7 +63,7 @@ func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	t.Cleanup(func() {
 		db, err := sql.Open(d.driver, d.name)
 		require.NoError(t, err)
-		for _, table := range []string{"oauth_tokens", "oauth_schema"} {
+		for _, table := range []string{"oauth_tokens", "oauth_flows", "oauth_schema"} {
 			_, err = db.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+d.prefix+table)
 			require.NoError(t, err)
 		}

@@ -14,6 +14,7 @@
 // # Tables and upgrades
 //
 // dispensary_oauth_tokens has a row for each user of each environment,
+// dispensary_oauth_flows has a row for each authorization flow of the last day, and
 // dispensary_oauth_schema the versions of the schema that were made; another
 // [Config.TablePrefix] takes the place of dispensary_. [Migrate] makes them and brings
 // them up to date. [Schema] is the same as text, for programs that migrate with a tool

@@ -28,7 +28,16 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   bigint NOT NULL,
 	PRIMARY KEY (environment, username)
 ) WITH (fillfactor = 80);
-CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL`, `
+CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS {flows} (
+	environment   text   COLLATE "C" NOT NULL,
+	flow          text   COLLATE "C" NOT NULL,
+	owner         text   COLLATE "C" NOT NULL,
+	claimed_until bigint NOT NULL,
+	result        text   NOT NULL,
+	PRIMARY KEY (environment, flow)
+);
+CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`, `
 ALTER TABLE {tokens} ADD COLUMN IF NOT EXISTS clinic_id text COLLATE "C" NOT NULL DEFAULT '';
 CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> ''`},
 	MySQL: {`
@@ -47,6 +56,15 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   bigint         NOT NULL,
 	PRIMARY KEY (environment, username),
 	KEY {tokens}_due (environment, state, due_at)
+) ENGINE = InnoDB;
+CREATE TABLE IF NOT EXISTS {flows} (
+	environment   varbinary(32)  NOT NULL,
+	flow          varbinary(255) NOT NULL,
+	owner         varbinary(255) NOT NULL,
+	claimed_until bigint         NOT NULL,
+	result        varbinary(64)  NOT NULL,
+	PRIMARY KEY (environment, flow),
+	KEY {flows}_end (claimed_until)
 ) ENGINE = InnoDB`, `
 ALTER TABLE {tokens} ADD COLUMN clinic_id varbinary(255) NOT NULL DEFAULT '', ADD KEY {tokens}_clinic (environment, clinic_id, username)`},
 	SQLite: {`
@@ -65,7 +83,16 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   INTEGER NOT NULL,
 	PRIMARY KEY (environment, username)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL`, `
+CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS {flows} (
+	environment   TEXT    NOT NULL,
+	flow          TEXT    NOT NULL,
+	owner         TEXT    NOT NULL,
+	claimed_until INTEGER NOT NULL,
+	result        TEXT    NOT NULL,
+	PRIMARY KEY (environment, flow)
+) STRICT;
+CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`, `
 ALTER TABLE {tokens} ADD COLUMN clinic_id TEXT NOT NULL DEFAULT '';
 CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> ''`},
 }

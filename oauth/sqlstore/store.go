@@ -24,6 +24,7 @@ type Store struct {
 	dialect Dialect
 	config  Config
 	sql     statements
+	flows   flowStatements
 
 	// writing serializes the writers of this process where the database is a file,
 	// which has one writer at a time: waiting here is fair and costs nothing,
@@ -47,7 +48,7 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	if err := config.validate(dialect); err != nil {
 		return nil, err
 	}
-	s := &Store{pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config.tokens())}
+	s := &Store{pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config.tokens()), flows: newFlowStatements(dialect, config)}
 	if dialect == SQLite {
 		s.writing = make(chan struct{}, 1)
 	}

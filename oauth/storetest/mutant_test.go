@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -56,6 +57,8 @@ var mutants = map[string]struct {
 	"loses replaced grants":         {"SaveAndLoad", func(m *mutant) { m.token = func(t *oauth.Token) { t.Replaced = nil } }},
 	"forgets who has moved":         {"ListOfClinics", func(m *mutant) { m.sedentary = true }},
 	"write checks end leases":       {"CheckWrite", func(m *mutant) { m.clumsy = true }},
+	"frees flows of the dead":       {"FlowClaimExpires", func(m *mutant) { m.eager = true }},
+	"ends flows for everyone":       {"Flow", func(m *mutant) { m.meddling = true }},
 	"refreshes twice":               {"Replay/immediate", func(m *mutant) { m.owner = func(string) string { return "x" } }},
 }
 
@@ -68,8 +71,9 @@ type mutant struct {
 	token func(*oauth.Token)
 	ctx   func(context.Context) context.Context
 
-	amnesia, reckless, generous, polite, loose, hasty, careless, sedentary, clumsy bool
-	last                                                                           tokens.Lease
+	amnesia, reckless, generous, polite, loose, hasty, careless, sedentary, clumsy, eager, meddling bool
+	last                                                                                            tokens.Lease
+	claim                                                                                           tokens.FlowClaim
 }
 
 func newMutant(breaks func(*mutant)) *mutant {
@@ -198,6 +202,24 @@ func (m *mutant) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record,
 		}
 	}
 	return claimed, err
+}
+
+func (m *mutant) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (string, error) {
+	result, err := m.MemoryStore.ClaimFlow(ctx, claim, ttl)
+	if m.eager && errors.Is(err, tokens.ErrNoResult) {
+		return "", nil
+	}
+	if err == nil && result == "" {
+		m.claim = claim
+	}
+	return result, err
+}
+
+func (m *mutant) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
+	if m.meddling {
+		claim = m.claim
+	}
+	return m.MemoryStore.EndFlow(ctx, claim, result)
 }
 
 func TestMutant(t *testing.T) { //nolint:paralleltest // its subtests are

@@ -31,7 +31,7 @@ import (
 func Run(t *testing.T, fresh func(t *testing.T) func() tokens.Store) {
 	t.Helper()
 	for _, section := range []map[string]func(*testing.T, opener){
-		contract, keys, leases, races, capabilities, replays,
+		contract, keys, leases, flows, races, capabilities, replays,
 	} {
 		for name, play := range section {
 			t.Run(name, func(t *testing.T) {

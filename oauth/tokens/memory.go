@@ -18,8 +18,9 @@ import (
 // programs that may forget their users: when the process ends, every user has
 // to authorize again.
 type MemoryStore struct {
-	mu   sync.Mutex
-	rows map[Key]*memoryRow
+	mu    sync.Mutex
+	rows  map[Key]*memoryRow
+	flows map[flowKey]memoryFlow
 
 	// last is the last version given to any record: versions are never reused.
 	last int64
@@ -40,7 +41,7 @@ var (
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
-	return &MemoryStore{rows: map[Key]*memoryRow{}}
+	return &MemoryStore{rows: map[Key]*memoryRow{}, flows: map[flowKey]memoryFlow{}}
 }
 
 // Load implements [Store].

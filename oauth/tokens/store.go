@@ -125,6 +125,8 @@ type Store interface {
 	// read-only server or a full disk. Each call costs a write, so call it every few
 	// seconds at most.
 	CheckWrite(ctx context.Context) error
+
+	FlowStore
 }
 
 // Lister is an optional interface of a [Store]: it lists the users who are

@@ -113,6 +113,16 @@ func (s *FlakyStore) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Rec
 	return returning(ctx, s, "ClaimDue", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.(tokens.Claimer).ClaimDue(ctx, due) })
 }
 
+// ClaimFlow implements [tokens.FlowStore].
+func (s *FlakyStore) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (string, error) {
+	return returning(ctx, s, "ClaimFlow", tokens.Key{}, func() (string, error) { return s.Store.ClaimFlow(ctx, claim, ttl) })
+}
+
+// EndFlow implements [tokens.FlowStore].
+func (s *FlakyStore) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
+	return s.do(ctx, "EndFlow", tokens.Key{}, func() error { return s.Store.EndFlow(ctx, claim, result) })
+}
+
 // Lease implements [tokens.Store].
 func (s *FlakyStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
 	return returning(ctx, s, "Lease", lease.Key, func() (tokens.Record, error) { return s.Store.Lease(ctx, lease, ttl) })

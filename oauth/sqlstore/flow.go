@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// flowStatements is the SQL for authorization flows.
+type flowStatements struct{ claim, read, end, free, expire statement }
+
+// ofFlow finds a flow.
+const ofFlow = ` WHERE environment = :environment AND flow = :flow`
+
+// newFlowStatements compiles the SQL for authorization flows.
+func newFlowStatements(d Dialect, config Config) flowStatements {
+	present := ` ON CONFLICT (environment, flow) DO NOTHING`
+	if d == MySQL {
+		present = ` ON DUPLICATE KEY UPDATE flow = flow` // INSERT IGNORE would hide other errors
+	}
+	sql := func(parts ...string) statement {
+		return d.compile(config.name(strings.ReplaceAll(strings.Join(parts, ""), "{clock}", d.clock())))
+	}
+	return flowStatements{
+		claim: sql(`INSERT INTO {flows} (environment, flow, owner, claimed_until, result)
+			VALUES (:environment, :flow, :owner, {clock} + :ttl, '')`, present),
+		read:   sql(`SELECT owner, result, CASE WHEN claimed_until > {clock} THEN 1 ELSE 0 END FROM {flows}`, ofFlow),
+		end:    sql(`UPDATE {flows} SET result = :result`, ofFlow, ` AND owner = :owner AND result = ''`),
+		free:   sql(`DELETE FROM {flows}`, ofFlow, ` AND owner = :owner AND result = ''`),
+		expire: sql(`DELETE FROM {flows} WHERE claimed_until < {clock} - :retention`),
+	}
+}
+
+// maxClaims bounds how often ClaimFlow starts again after another owner has deleted its
+// claim.
+const maxClaims = 3
+
+// ClaimFlow implements [tokens.FlowStore]. It also deletes expired flows.
+func (s *Store) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (result string, err error) {
+	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
+		return "", err
+	}
+	v := flowValues(claim)
+	v["ttl"], v["retention"] = ttl.Microseconds(), tokens.FlowRetention.Microseconds()
+	for range maxClaims {
+		if err := s.exec(ctx, "claim a flow", s.flows.claim, v); err != nil {
+			return "", err
+		}
+		var owner string
+		var running int
+		found := false
+		err := s.retry(ctx, "read a flow", s.flows.read, func(conn *sql.Conn) error {
+			return s.each(ctx, conn, s.flows.read, v, func(row scanner) error {
+				found = true
+				return row.Scan(&owner, &result, &running)
+			})
+		})
+		switch {
+		case err != nil:
+			return "", err
+		case !found: // its owner has deleted the claim
+			continue
+		case result != "":
+			return result, nil
+		case owner == claim.Owner:
+			// The claim counts, whether or not old flows can be deleted now.
+			_ = s.exec(ctx, "delete expired flows", s.flows.expire, v)
+			return "", nil
+		case running == 1:
+			return "", tokens.ErrLeased
+		}
+		return "", tokens.ErrNoResult
+	}
+	return "", tokens.ErrLeased
+}
+
+// EndFlow implements [tokens.FlowStore].
+func (s *Store) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
+	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
+		return err
+	}
+	v := flowValues(claim)
+	if result == "" {
+		return s.exec(ctx, "free a flow", s.flows.free, v)
+	}
+	v["result"] = result
+	return s.exec(ctx, "end a flow", s.flows.end, v)
+}
+
+// exec runs a statement that returns no rows.
+func (s *Store) exec(ctx context.Context, op string, query statement, v values) error {
+	return s.retry(ctx, op, query, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, query.text, query.args(v)...)
+		return err
+	})
+}
+
+func flowValues(claim tokens.FlowClaim) values {
+	return values{"environment": claim.Environment.String(), "flow": claim.Flow, "owner": claim.Owner}
+}

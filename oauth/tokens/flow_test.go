@@ -1,0 +1,139 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// returns is work that takes a while and returns a result.
+func returns(result string, after time.Duration) func(context.Context) string {
+	return func(context.Context) string {
+		time.Sleep(after)
+		return result
+	}
+}
+
+func TestRunFlowRunsOnceInAllReplicas(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		var mu sync.Mutex
+		var runs int
+		var wg sync.WaitGroup
+		for range 4 {
+			replica := w.replica(t)
+			wg.Go(func() {
+				result, ran, err := replica.RunFlow(t.Context(), user, "flow-1", returns("connected", 3*time.Second))
+				assert.NoError(t, err)
+				assert.Equal(t, "connected", result)
+				mu.Lock()
+				defer mu.Unlock()
+				if ran {
+					runs++
+				}
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, 1, runs)
+		result, ran, err := w.replica(t).RunFlow(t.Context(), user, "flow-1", returns("again", 0))
+		require.NoError(t, err)
+		assert.False(t, ran)
+		assert.Equal(t, "connected", result)
+	})
+}
+
+func TestRunFlowRunsAgainAfterEmptyResult(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		first := make(chan bool, 1)
+		go func() {
+			_, ran, _ := w.replica(t).RunFlow(t.Context(), user, "flow-1", returns("", 3*time.Second))
+			first <- ran
+		}()
+		time.Sleep(time.Second)
+		result, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", returns("connected", 0))
+		require.NoError(t, err)
+		assert.True(t, ran)
+		assert.Equal(t, "connected", result)
+		assert.True(t, <-first)
+	})
+}
+
+// A replica that dies with the claim keeps the others waiting for LeaseTTL at most.
+func TestRunFlowStopsWaitingForDeadReplica(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		claim := tokens.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "dead"}
+		_, err := w.store.ClaimFlow(t.Context(), claim, tokens.DefaultLeaseTTL)
+		require.NoError(t, err)
+		began := time.Now()
+		_, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", returns("connected", 0))
+		require.ErrorIs(t, err, tokens.ErrNoResult)
+		assert.False(t, ran)
+		assert.InDelta(t, tokens.DefaultLeaseTTL, time.Since(began), float64(2*time.Second))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		claim.Flow = "flow-2"
+		_, err = w.store.ClaimFlow(t.Context(), claim, tokens.DefaultLeaseTTL)
+		require.NoError(t, err)
+		time.AfterFunc(time.Second, cancel)
+		_, _, err = w.conns.RunFlow(ctx, user, "flow-2", returns("connected", 0))
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestRunFlowSurvivesShortStoreOutage(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		for _, method := range []string{"ClaimFlow", "EndFlow"} {
+			w.store.Break(method, errors.New("away"))
+			time.AfterFunc(3*time.Second, func() { w.store.Break(method, nil) })
+			result, ran, err := w.conns.RunFlow(t.Context(), user, "flow-"+method, returns("connected", 0))
+			require.NoError(t, err)
+			assert.True(t, ran)
+			assert.Equal(t, "connected", result)
+			result, _, err = w.replica(t).RunFlow(t.Context(), user, "flow-"+method, returns("again", 0))
+			require.NoError(t, err)
+			assert.Equal(t, "connected", result)
+		}
+	})
+}
+
+func TestRunFlowFailsWithoutStore(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		w.store.Break("ClaimFlow", errors.New("away"))
+		_, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", func(context.Context) string {
+			require.Fail(t, "work ran without a claim")
+			return ""
+		})
+		var failure *tokens.StoreError
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, "ClaimFlow", failure.Op)
+		assert.Equal(t, user, failure.Key.User)
+		assert.False(t, ran)
+		for _, flow := range []string{"", "a b", "é"} {
+			_, _, err = w.conns.RunFlow(t.Context(), user, flow, returns("", 0))
+			require.ErrorIs(t, err, api.ErrInvalidArgument)
+		}
+	})
+}
+
+func TestMemoryStoreForgetsOldFlows(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		run := func() (ran bool) {
+			_, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", returns("connected", 0))
+			require.NoError(t, err)
+			return ran
+		}
+		assert.True(t, run())
+		time.Sleep(tokens.FlowRetention)
+		assert.False(t, run())
+		time.Sleep(time.Hour)
+		assert.True(t, run())
+	})
+}
