@@ -89,6 +89,11 @@ func (s tokenStore) Release(ctx context.Context, lease tokens.Lease) error {
 	return err
 }
 
+func (s tokenStore) CheckWrite(ctx context.Context) error {
+	_, err := ask(ctx, s, "CheckWrite", tokens.Key{}, func() (nothing, error) { return nothing{}, s.db.CheckWrite(ctx) })
+	return err
+}
+
 func (s tokenStore) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (string, error) {
 	return ask(ctx, s, "ClaimFlow", tokens.Key{}, func() (string, error) { return s.db.ClaimFlow(ctx, claim, ttl) })
 }
