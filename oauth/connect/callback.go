@@ -9,17 +9,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// connecting is one exchange of a code, which all requests with its state share.
+// connecting is one exchange of a code. All requests with its state on this replica
+// share it.
 type connecting struct {
-	done chan struct{}
+	done   chan struct{}
+	ending ending // valid once done is closed
+}
 
-	// Valid when done is closed.
-	record tokens.Record
-	err    error
+// ending is the result of connecting a user.
+type ending struct {
+	outcome Outcome
+	record  tokens.Record
+	err     error
 }
 
 // maxAhead is how far the clock of the replica that began may be ahead.
@@ -63,15 +69,64 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 		result.fail(outcomeOf(err), err)
 		return
 	}
-	a := h.join(r.Context(), f, func(ctx context.Context) (tokens.Record, error) {
-		return h.config.Connections.Connect(ctx, result.Key.User, code)
+	a := h.join(r.Context(), f, func(ctx context.Context) ending {
+		return h.connectOnce(ctx, f, result.Key.User, code)
 	})
 	<-a.done // ends soon whatever the platform and the store do, see join
-	result.Record, result.Err = a.record, a.err
-	result.Outcome = outcomeOf(a.err)
-	if result.Outcome == OutcomeCodeRefused {
+	result.Outcome, result.Record, result.Err = a.ending.outcome, a.ending.record, a.ending.err
+	if result.Outcome == OutcomeInterrupted {
 		h.recognizeConnected(r.Context(), f, result)
 	}
+}
+
+// connectOnce connects the user. If another replica runs the same flow, it returns the
+// outcome of that replica and does not use the code.
+func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api.Secret) (e ending) {
+	first, ran, err := h.config.Connections.RunFlow(ctx, user, f.id(), func(ctx context.Context) string {
+		e.record, e.err = h.exchange(ctx, user, code)
+		e.outcome = outcomeOf(e.err)
+		if e.outcome == OutcomeExchangeFailed && errors.Is(e.err, api.ErrNotSent) {
+			return "" // the code is not used, so another replica may try it
+		}
+		return string(e.outcome)
+	})
+	_, failed := pages[Outcome(first)]
+	switch {
+	case ran:
+		return e
+	case errors.Is(err, tokens.ErrNoResult):
+		return ending{outcome: OutcomeInterrupted, err: err}
+	case err != nil:
+		return ending{outcome: outcomeOf(err), err: err}
+	case Outcome(first) == OutcomeConnected:
+		return h.alreadyConnected(ctx, user)
+	case failed:
+		return ending{outcome: Outcome(first), err: fmt.Errorf("%w: %s", ErrDuplicate, first)}
+	}
+	return ending{outcome: OutcomeInterrupted, err: ErrDuplicate} // a result of another release
+}
+
+// exchange connects the user. It turns a panic, such as one of Verify, into an error, so
+// that the flow has a result.
+func (h *Handler) exchange(ctx context.Context, user string, code api.Secret) (record tokens.Record, err error) {
+	defer recoverAsError(&err)
+	return h.config.Connections.Connect(ctx, user, code)
+}
+
+// alreadyConnected checks the stored token of a user whom another replica has connected.
+// The result of a flow is not encrypted, so it does not prove anything.
+func (h *Handler) alreadyConnected(ctx context.Context, user string) ending {
+	record, err := h.config.Connections.Record(ctx, user)
+	if err == nil {
+		err = h.config.Connections.Usable(record)
+	}
+	switch {
+	case err == nil:
+		return ending{outcome: OutcomeAlreadyConnected}
+	case errors.Is(err, tokens.ErrNoRecord), errors.Is(err, oauth.ErrReauthorize):
+		return ending{outcome: OutcomeUsedState, err: fmt.Errorf("%w: it has been used, and the user is not connected any more", oauth.ErrState)}
+	}
+	return ending{outcome: OutcomeInterrupted, err: err}
 }
 
 func (r *Result) fail(outcome Outcome, err error) { r.Outcome, r.Err = outcome, err }
@@ -99,8 +154,8 @@ func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, re
 	return true
 }
 
-// recognizeConnected checks whether the user has been connected since the flow began: by
-// the same state, in a request whose answer this browser did not wait for.
+// recognizeConnected checks whether the user has been connected since the flow began, such
+// as by a request of the same flow whose response this browser did not wait for.
 func (h *Handler) recognizeConnected(ctx context.Context, f flow, result *Result) {
 	record, err := h.config.Connections.Record(ctx, result.Key.User)
 	if err == nil && record.State == tokens.StateActive && !record.Token.ConnectedAt.Before(f.issued) {
@@ -114,31 +169,37 @@ const connectTimeout = 90 * time.Second
 // errAbandoned is the result of work whose goroutine was ended by runtime.Goexit.
 var errAbandoned = errors.New("connect: connecting a user ended without a result")
 
-// join runs work for a state, once for all requests that come with it at the same
-// time. It goes on when they leave: the code cannot be used again.
-func (h *Handler) join(ctx context.Context, f flow, work func(context.Context) (tokens.Record, error)) *connecting {
+// join runs work for a state, once for all concurrent requests with that state on this
+// replica. It continues after they leave, because the code cannot be used again.
+func (h *Handler) join(ctx context.Context, f flow, work func(context.Context) ending) *connecting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if a, ok := h.running[f.nonce]; ok {
 		return a
 	}
-	a := &connecting{done: make(chan struct{}), err: errAbandoned}
+	a := &connecting{done: make(chan struct{}), ending: ending{outcome: OutcomeInterrupted, err: errAbandoned}}
 	h.running[f.nonce] = a
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
 		defer cancel()
 		defer func() {
-			if v := recover(); v != nil {
-				a.err = fmt.Errorf("connect: connecting a user: panic with a %T", v)
-			}
 			h.mu.Lock()
 			delete(h.running, f.nonce)
 			h.mu.Unlock()
 			close(a.done)
 		}()
-		a.record, a.err = work(ctx)
+		defer recoverAsError(&a.ending.err) // of a store
+		a.ending = work(ctx)
 	}()
 	return a
+}
+
+// recoverAsError turns a panic into an error that shows only the type of its value. It
+// must be deferred.
+func recoverAsError(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("connect: connecting a user: panic with a %T", v)
+	}
 }
 
 // maxFlowCookies bounds what the browser carries for flows that were not finished.
@@ -189,7 +250,7 @@ func (h *Handler) log(ctx context.Context, result *Result) {
 	switch result.Outcome {
 	case OutcomeConnected, OutcomeAlreadyConnected, OutcomeCancelled:
 		level = slog.LevelInfo
-	case OutcomeExchangeFailed, OutcomeCodeRefused, OutcomePageError, OutcomeOwnerRefused:
+	case OutcomeExchangeFailed, OutcomeInterrupted, OutcomeCodeRefused, OutcomePageError, OutcomeOwnerRefused:
 		level = slog.LevelWarn
 	case OutcomeNotStored, OutcomeMisconfigured:
 		level = slog.LevelError

@@ -101,19 +101,19 @@ type Config struct {
 //
 // # Replicas
 //
-// Nothing is kept on the server: any replica with the same keys can finish what
-// another began. A state is signed, names no user, expires, and is good only in
+// Any replica with the same keys and the same store can finish a flow that another one
+// began. A state is signed, names no user, expires, and is good only in
 // the browser that has its cookie, and only while the same user is signed in
 // there. The cookie is __Host-, Secure, HttpOnly and SameSite=Lax.
 //
 // # Used once
 //
-// A browser that comes back loses the cookie with the answer, and with it the state. Two
-// requests that are under way at the same time both carry it; then the code
-// decides, which the platform takes once. On one replica they share a single
-// exchange and have the same result. On two replicas one of them is refused: it
-// finds that the user was connected since the flow began, and says so
-// ([OutcomeAlreadyConnected]).
+// The response to the callback deletes the cookie, and with it the state. If two requests
+// with the cookie arrive at the same time, such as after a double click, exactly one of
+// them exchanges the code. On one replica both have the same result. Otherwise the store
+// decides: the other replica waits for the result and reports
+// [OutcomeAlreadyConnected], or the same failure. If the replica with the code crashes,
+// the other one reports [OutcomeInterrupted] after LeaseTTL of [tokens.Config].
 //
 // An exchange that has begun goes on when the browser leaves: the code cannot be
 // used again.

@@ -58,22 +58,6 @@ func TestDoubleClickOnOneReplica(t *testing.T) {
 	})
 }
 
-// On two replicas the platform decides, and the slower one finds the result.
-func TestDoubleClickOnTwoReplicas(t *testing.T) {
-	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
-		other := newFixture(t, func(c *settings) {
-			c.App.HTTPClient, c.Tokens.Store = &http.Client{Transport: s.platform}, s.store
-		})
-		state := b.begin(t, s, "?return_to=/a")
-		twin := &browser{cookies: maps.Clone(b.cookies)}
-		b.back(s, code(state))
-		s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`))
-		answer := twin.back(other, code(state))
-		assert.Equal(t, "/a", answer.Header.Get("Location"))
-		assert.Equal(t, connect.OutcomeAlreadyConnected, other.result(t).Outcome)
-	})
-}
-
 // A connected user goes through the flow again, and a call of theirs refreshes
 // meanwhile: that is not what the flow was to do.
 func TestARefreshDoesNotPassForConnecting(t *testing.T) {

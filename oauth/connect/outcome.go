@@ -11,15 +11,15 @@ import (
 // Outcome is how a visit of a browser to a [Handler] ended.
 type Outcome string
 
-// The outcomes. Unless they say otherwise nothing was stored, and the user can
-// start again.
+// The outcomes. Unless the comment states otherwise, nothing was stored and the user can
+// start again. If another request of the same flow has failed, a request reports the same
+// outcome, and Err matches [ErrDuplicate] instead.
 const (
 	// OutcomeConnected: the token is stored, see [Result.Record].
 	OutcomeConnected Outcome = "connected"
 
-	// OutcomeAlreadyConnected: this browser comes a second time with a state
-	// that has done its work: the user pressed twice, or went back. The user
-	// is connected since the flow began.
+	// OutcomeAlreadyConnected: another request of the same flow has connected the
+	// user, on this replica or on another one: the user clicked twice or went back.
 	OutcomeAlreadyConnected Outcome = "already_connected"
 
 	// OutcomeCancelled: the user did not authorize. It is an answer, no
@@ -74,14 +74,23 @@ const (
 	// its own error. Err is an [*api.Error].
 	OutcomeExchangeFailed Outcome = "exchange_failed"
 
-	// OutcomeNotStored: the store failed. The token has been revoked. Err is a
-	// [*tokens.StoreError].
+	// OutcomeInterrupted: another replica began to connect the user and did not
+	// finish, for example because it crashed. It may have stored a token. Err matches
+	// [tokens.ErrNoResult], or is the error that prevented a result.
+	OutcomeInterrupted Outcome = "interrupted"
+
+	// OutcomeNotStored: the store failed. If it failed after the exchange, the token
+	// has been revoked. Err is a [*tokens.StoreError].
 	OutcomeNotStored Outcome = "not_stored"
 
 	// OutcomeMisconfigured: the platform refuses the application, and only its
 	// operator can help. Err is a [*oauth.ConfigError].
 	OutcomeMisconfigured Outcome = "misconfigured"
 )
+
+// ErrDuplicate is matched by [Result].Err if another request of the same flow has failed
+// with the same outcome.
+var ErrDuplicate = errors.New("connect: another request of this flow has failed")
 
 // Result is what [Config.Done] receives. It holds no code, no state and
 // no secret.

@@ -30,6 +30,7 @@ var pages = map[Outcome]pageText{
 	OutcomeCodeRefused:    {http.StatusBadRequest, "Not connected", "The dispensary did not accept the confirmation, most likely because it was too old.", true},
 	OutcomeOwnerRefused:   {http.StatusForbidden, "Wrong account", "The dispensary account that you chose cannot be connected here. Choose another one.", true},
 	OutcomeExchangeFailed: {http.StatusBadGateway, "Not connected", "The dispensary cannot be reached at the moment.", true},
+	OutcomeInterrupted:    {http.StatusServiceUnavailable, "Not confirmed", "Connecting was interrupted, so we do not know whether it worked. Please try again.", true},
 	OutcomeNotStored:      {http.StatusServiceUnavailable, "Not connected", "The connection could not be saved.", true},
 	OutcomeMisconfigured:  {http.StatusInternalServerError, "Not connected", "The connection to the dispensary is not set up correctly. Please tell your support.", false},
 }

@@ -154,6 +154,9 @@ func (k *stateKeys) openCookie(f flow, cookie, user string) (returnTo string, ou
 	return string(rest), true, hmac.Equal(tag, k.userTag(f, user))
 }
 
+// id identifies the flow in the store of all replicas.
+func (f flow) id() string { return browserSafe.EncodeToString(f.nonce[:]) }
+
 // cookieSuffix names the cookie of one flow, so that flows in several tabs do
 // not take each other's.
 func (f flow) cookieSuffix() string { return browserSafe.EncodeToString(f.nonce[:6]) }
