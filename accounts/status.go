@@ -124,6 +124,10 @@ const accountPage = 500
 // the order of their ids. It reads them from the store in pages, as it goes; an
 // error ends it, and one that matches [errors.ErrUnsupported] says that the
 // store is no [tokens.Lister].
+//
+// List is for display. It returns owner, clinic and scopes from columns that are not
+// encrypted, so anyone who can write to the database can change them.
+// [Accounts.Status] returns them from the encrypted record.
 func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
 		lister, err := a.lister()

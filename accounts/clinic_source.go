@@ -1,0 +1,328 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// clinicPage is the number of users that ForClinic lists at a time. Most clinics have
+// fewer.
+const clinicPage = 20
+
+// clinicSource is the source of the token of the first user of a clinic who has one. It
+// lists users as it needs them.
+type clinicSource struct {
+	app    *application
+	lister tokens.Lister
+	scopes []string
+
+	// turn is held while users are listed or opened. It guards the following fields.
+	turn       chan struct{}
+	listing    tokens.Listing // of the next page
+	complete   bool           // whether all pages have been listed
+	unreadable error          // of the last record that could not be decrypted
+
+	mu    sync.Mutex
+	none  ClinicError   // for when no user is left
+	users []*clinicUser // who may call, in this order
+	later []*clinicUser // who are tried after all others
+}
+
+// clinicUser is a user who may call for a clinic.
+type clinicUser struct {
+	key tokens.Key
+
+	// clinicSource.turn guards the following fields.
+	record tokens.Record // as it was decrypted
+	opened bool          // whether record is set
+	bound  bool          // whether the user's token was that of record
+
+	given dispensary.Secret // the last token that was returned; clinicSource.mu guards it
+}
+
+func newClinicSource(app *application, lister tokens.Lister, environment dispensary.Environment, clinicID string, scopes []string) *clinicSource {
+	return &clinicSource{
+		app: app, lister: lister, scopes: scopes, turn: make(chan struct{}, 1),
+		listing: tokens.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage},
+		none:    ClinicError{Environment: environment, ClinicID: clinicID},
+	}
+}
+
+// Token implements [dispensary.TokenSource].
+func (s *clinicSource) Token(ctx context.Context) (dispensary.AccessToken, error) {
+	return s.next(ctx, func(one *clinicUser) (dispensary.AccessToken, error) { return s.of(one).Token(ctx) })
+}
+
+// Refresh implements the api package's TokenRefresher: where the user of the rejected
+// token has to authorize again, the token is another user's.
+func (s *clinicSource) Refresh(ctx context.Context, rejected dispensary.AccessToken) (dispensary.AccessToken, error) {
+	owner := s.owner(rejected)
+	return s.next(ctx, func(one *clinicUser) (dispensary.AccessToken, error) {
+		if one == owner {
+			return s.of(one).Refresh(ctx, rejected)
+		}
+		return s.of(one).Token(ctx)
+	})
+}
+
+// Refused implements the api package's TokenRefresher. Later calls are those of the next
+// user, if there is one.
+func (s *clinicSource) Refused(ctx context.Context, token dispensary.AccessToken) {
+	one := s.owner(token)
+	if one == nil {
+		return
+	}
+	s.of(one).Refused(ctx, token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.users, one); i >= 0 {
+		s.users, s.later = slices.Delete(s.users, i, i+1), append(s.later, one) // the refusal may pass
+	}
+}
+
+// next returns the token that fetch returns for the first user who need not authorize
+// again.
+func (s *clinicSource) next(ctx context.Context, fetch func(*clinicUser) (dispensary.AccessToken, error)) (dispensary.AccessToken, error) {
+	for {
+		one, _, err := s.current(ctx)
+		if err != nil {
+			return dispensary.AccessToken{}, err
+		}
+		token, err := fetch(one)
+		if err == nil {
+			token, err = s.bind(ctx, one, token)
+		}
+		if needsOtherUser(err) && ctx.Err() == nil {
+			s.drop(one)
+			continue
+		}
+		s.mu.Lock()
+		one.given = token.Secret
+		s.mu.Unlock()
+		return token, err
+	}
+}
+
+// errOtherClinic reports a user whose decrypted record does not permit calls for the
+// clinic.
+var errOtherClinic = errors.New("accounts: the user's record does not permit calls for the clinic")
+
+// needsOtherUser reports whether err is about one user only.
+func needsOtherUser(err error) bool {
+	return errors.Is(err, dispensary.ErrReauthorize) || errors.Is(err, errOtherClinic)
+}
+
+// current returns the first user whose decrypted record names the clinic, and the record.
+// It lists more users if necessary.
+func (s *clinicSource) current(ctx context.Context) (one *clinicUser, record tokens.Record, err error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, tokens.Record{}, err
+	}
+	defer func() { <-s.turn }()
+	for err == nil {
+		one = s.first()
+		switch {
+		case one == nil:
+			err = s.more(ctx)
+		case one.opened:
+			return one, one.record, nil
+		default:
+			if err = s.open(ctx, one); needsOtherUser(err) {
+				s.drop(one)
+				err = nil
+			}
+		}
+	}
+	return nil, tokens.Record{}, err
+}
+
+// begin takes the turn.
+func (s *clinicSource) begin(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// more fills users with the next page, or with the users who were put off.
+func (s *clinicSource) more(ctx context.Context) error {
+	if !s.complete {
+		return s.list(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users, s.later = s.later, nil
+	switch {
+	case len(s.users) > 0:
+		return nil
+	case s.unreadable != nil:
+		return s.unreadable
+	}
+	none := s.none
+	return &none
+}
+
+// list lists the next page. The list is not encrypted: it finds users, but does not decide
+// about them. Users who are marked as having to authorize again are put off, because the
+// mark may be wrong.
+func (s *clinicSource) list(ctx context.Context) error {
+	records, err := s.lister.List(ctx, s.listing)
+	if err != nil {
+		return fmt.Errorf("accounts: listing the users of clinic %s of %s: %w", s.listing.ClinicID, s.listing.Environment, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(records)
+	s.none.Users += n
+	for i := range n {
+		record := records[(firstOfDay(s.listing.ClinicID, n)+i)%n]
+		one := &clinicUser{key: record.Key}
+		switch {
+		case !grants(record.Token, s.scopes):
+			s.none.MissingScope++
+		case s.app.conns.Usable(record) != nil:
+			s.later = append(s.later, one)
+		default:
+			s.users = append(s.users, one)
+		}
+	}
+	s.complete = n < s.listing.Limit
+	if n > 0 {
+		s.listing.After = records[n-1].Key.User
+	}
+	return nil
+}
+
+// open decrypts the record of a user and checks it.
+func (s *clinicSource) open(ctx context.Context, one *clinicUser) error {
+	record, err := s.app.conns.Record(ctx, one.key.User)
+	switch {
+	case errors.Is(err, tokens.ErrNoRecord):
+		return s.reject(false)
+	case errors.Is(err, tokens.ErrUnreadable):
+		s.unreadable = err
+		return s.reject(false)
+	case err != nil:
+		return err
+	case record.Token.Clinic.ID != s.none.ClinicID:
+		s.app.conns.Client().Logger().LogAttrs(ctx, slog.LevelWarn, "accounts: the encrypted record of a user names another clinic than its row",
+			slog.String("environment", one.key.Environment.String()), slog.String("user", one.key.User), slog.String("clinic", s.none.ClinicID))
+		return s.reject(false)
+	case !grants(record.Token, s.scopes):
+		return s.reject(true)
+	}
+	one.record, one.opened = record, true
+	return nil
+}
+
+// reject corrects the counts of the [ClinicError] and returns errOtherClinic.
+func (s *clinicSource) reject(ofClinic bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ofClinic {
+		s.none.MissingScope++
+	} else {
+		s.none.Users--
+	}
+	return errOtherClinic
+}
+
+// maxReads bounds how often bind reads a record that others write.
+const maxReads = 3
+
+// bind makes sure that the token of a user's first call belongs to the record that was
+// checked: the token in memory may be of an account that the user has replaced.
+func (s *clinicSource) bind(ctx context.Context, one *clinicUser, token dispensary.AccessToken) (dispensary.AccessToken, error) {
+	if err := s.begin(ctx); err != nil {
+		return dispensary.AccessToken{}, err
+	}
+	defer func() { <-s.turn }()
+	for try := 1; !one.bound && token.Secret != one.record.Token.AccessToken; try++ {
+		if try > maxReads {
+			return dispensary.AccessToken{}, fmt.Errorf("accounts: the token of %s was replaced %d times in a row", one.key, try)
+		}
+		var err error
+		if token, err = s.of(one).Reload(ctx); err != nil {
+			return dispensary.AccessToken{}, err
+		}
+		if err := s.open(ctx, one); err != nil {
+			return dispensary.AccessToken{}, err
+		}
+	}
+	one.bound = true
+	return token, nil
+}
+
+// of returns the source of a user's own token.
+func (s *clinicSource) of(one *clinicUser) *tokens.TokenSource {
+	return s.app.conns.TokenSource(one.key.User)
+}
+
+// first returns the user whose turn it is, nil if there is none.
+func (s *clinicSource) first() *clinicUser {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.users) == 0 {
+		return nil
+	}
+	return s.users[0]
+}
+
+// user returns the id of the user whose turn it is, or "".
+func (s *clinicSource) user() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, left := range [][]*clinicUser{s.users, s.later} {
+		if len(left) > 0 {
+			return left[0].key.User
+		}
+	}
+	return ""
+}
+
+// drop takes a user out.
+func (s *clinicSource) drop(one *clinicUser) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users = slices.DeleteFunc(s.users, func(other *clinicUser) bool { return other == one })
+}
+
+// owner returns the user to whom a token was given, nil if that is not known.
+func (s *clinicSource) owner(token dispensary.AccessToken) *clinicUser {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range slices.Concat(s.users, s.later) {
+		if one.given == token.Secret {
+			return one
+		}
+	}
+	return nil
+}
+
+// grants reports that a token has scopes, as far as that is known.
+func grants(token oauth.Token, scopes []string) bool {
+	access := token.Access()
+	return access.Scope == "" || !slices.ContainsFunc(scopes, func(scope string) bool { return !access.HasScope(scope) })
+}
+
+// firstOfDay returns which of n users of a clinic calls first today. All replicas agree.
+func firstOfDay(clinicID string, n int) int {
+	hash := fnv.New32a()
+	_, _ = io.WriteString(hash, clinicID)
+	return int((int64(hash.Sum32()) + time.Now().Unix()/secondsOfADay) % int64(n))
+}
+
+const secondsOfADay = 24 * 60 * 60

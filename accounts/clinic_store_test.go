@@ -1,0 +1,181 @@
+package accounts_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+// sealedClinics is a fixture whose store encrypts. f.store contains the rows.
+func sealedClinics(t *testing.T) *clinicsFixture {
+	t.Helper()
+	return newClinicsFixture(t, func(f *clinicsFixture, c *accounts.Config) {
+		key, err := seal.GenerateKey("k")
+		require.NoError(t, err)
+		ring, err := seal.NewKeyRing(key)
+		require.NoError(t, err)
+		c.Tokens.Store, err = tokens.Sealed(f.store, ring)
+		require.NoError(t, err)
+	})
+}
+
+// tamper changes the row of a user without the key.
+func (f *clinicsFixture) tamper(t *testing.T, user string, change func(*oauth.Token)) {
+	t.Helper()
+	key := f.conns(t).Key(user)
+	row, err := f.store.Load(t.Context(), key)
+	require.NoError(t, err)
+	change(&row.Token)
+	_, err = f.store.Save(t.Context(), key, row.Token)
+	require.NoError(t, err)
+}
+
+func TestForClinicIgnoresChangedRows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := sealedClinics(t)
+		for n := range 3 {
+			require.NoError(t, f.accounts.Disconnect(t.Context(), fmt.Sprint("b-", n)))
+			f.tamper(t, fmt.Sprint("a-", n), func(token *oauth.Token) { token.Clinic.ID = f.clinics[1] })
+		}
+		f.none(t, f.clinics[1], 0)
+		f.connect(t, "b-1", f.people[f.clinics[1]][1])
+		for range 4 {
+			assert.Equal(t, "b-1", f.forClinic(t, f.clinics[1]).User())
+			time.Sleep(24 * time.Hour)
+		}
+	})
+}
+
+func TestForClinicIgnoresChangedDetails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := sealedClinics(t)
+		account, err := f.accounts.Status(t.Context(), "a-0")
+		require.NoError(t, err)
+		for n := range 3 {
+			f.tamper(t, fmt.Sprint("a-", n), func(token *oauth.Token) {
+				token.Clinic.IntegrationID, token.Scope = "another", "everything"
+			})
+		}
+		ids, err := f.forClinic(t, f.clinics[0]).Integrations(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []string{account.Clinic.IntegrationID}, ids)
+
+		_, err = f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{Scopes: []string{"everything"}})
+		var none *accounts.ClinicError
+		require.ErrorAs(t, err, &none)
+		assert.Equal(t, []int{3, 3}, []int{none.Users, none.MissingScope})
+	})
+}
+
+func TestForClinicSkipsUnreadableRecords(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := sealedClinics(t)
+		damage := func(token *oauth.Token) { token.AccessToken += "A" }
+		for _, user := range []string{"a-0", "a-2"} {
+			f.tamper(t, user, damage)
+		}
+		for range 3 {
+			assert.Equal(t, "a-1", f.forClinic(t, f.clinics[0]).User())
+			time.Sleep(24 * time.Hour)
+		}
+		f.tamper(t, "a-1", damage)
+		_, err := f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{})
+		require.ErrorIs(t, err, tokens.ErrUnreadable)
+	})
+}
+
+// counting counts reads.
+type counting struct {
+	*tokens.MemoryStore
+	lists, rows, loads atomic.Int64
+}
+
+func (s *counting) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
+	s.lists.Add(1)
+	records, err := s.MemoryStore.List(ctx, listing)
+	s.rows.Add(int64(len(records)))
+	return records, err
+}
+
+func (s *counting) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+	s.loads.Add(1)
+	return s.MemoryStore.Load(ctx, key)
+}
+
+func TestForClinicReadsFewUsers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var store *counting
+		f := newClinicsFixture(t, func(f *clinicsFixture, c *accounts.Config) {
+			store = &counting{MemoryStore: f.store}
+			c.Tokens.Store = store
+		})
+		record, err := f.store.Load(t.Context(), f.conns(t).Key("a-0"))
+		require.NoError(t, err)
+		save := func(n int, scope string) {
+			token := record.Token
+			token.Scope = scope
+			_, err := f.store.Save(t.Context(), f.conns(t).Key(fmt.Sprintf("a-%04d", n)), token)
+			require.NoError(t, err)
+		}
+		for n := range 700 {
+			save(n, "clinic:read")
+		}
+		f.forClinic(t, f.clinics[0])
+		store.lists.Store(0)
+		store.rows.Store(0)
+		store.loads.Store(0)
+		for range 10 {
+			f.forClinic(t, f.clinics[0])
+		}
+		assert.EqualValues(t, 10, store.lists.Load())
+		assert.LessOrEqual(t, store.rows.Load(), int64(200))
+		assert.EqualValues(t, 10, store.loads.Load())
+
+		save(650, "clinic:read orders:read")
+		for n := range 3 {
+			require.NoError(t, f.accounts.Disconnect(t.Context(), fmt.Sprint("a-", n)))
+		}
+		found, err := f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{Scopes: []string{"orders:read"}})
+		require.NoError(t, err)
+		assert.Equal(t, "a-0650", found.User())
+	})
+}
+
+// Another replica still has the token of the account that the user has replaced.
+func TestForClinicUsesTheReplacingAccount(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		for n := range 3 {
+			require.NoError(t, f.accounts.Disconnect(t.Context(), fmt.Sprint("b-", n)))
+		}
+		client, err := f.accounts.Client(t.Context(), "a-0")
+		require.NoError(t, err)
+		_, err = client.Clinic.Get(t.Context()) // the token of the first clinic is in memory
+		require.NoError(t, err)
+		peer, err := tokens.NewConnections(tokens.Config{
+			Client: f.conns(t).Client(), Store: f.store,
+			Clinic: func(context.Context, tokens.Key, dispensary.AccessToken) (oauth.Clinic, error) {
+				return oauth.Clinic{ID: f.clinics[1], IntegrationID: "integration"}, nil
+			},
+		})
+		require.NoError(t, err)
+		address, err := peer.Client().AuthorizeURL("state-1")
+		require.NoError(t, err)
+		back, err := f.platform.Approve(address, f.people[f.clinics[1]][0])
+		require.NoError(t, err)
+		_, err = peer.Connect(t.Context(), "a-0", dispensary.Secret(back.Query().Get("code")))
+		require.NoError(t, err)
+		f.forClinic(t, f.clinics[1])
+	})
+}
