@@ -277,6 +277,7 @@ func (r *recording) uses() {
 	stop(exitDone)
 	r.stands(" --output behaviors.json", "")
 	r.runs(exitDone, "probe", "--user", "dr-house", "--yes", "--output", filepath.Join(r.folder, "behaviors.json"))
+	delete(r.variables, "DISPENSARY_INBOX") // dev has no key for it
 	self, err := os.Executable()
 	require.NoError(t, err)
 	r.stands("env "+asProgram+"=command "+self, "dispensary")
