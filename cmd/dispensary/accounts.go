@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,7 +107,8 @@ func (p *program) accountsCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the users who were connected, and how they stand",
 		Long: `List shows the users whose tokens are in the store: whether calls work, or why not, and
-when they were connected and seen. It asks the store, and not the platform.`,
+when they were connected and seen, and the type and ID of the platform account that owns the
+tokens. It asks the store, and not the platform.`,
 		Example: `  dispensary accounts list
   dispensary accounts list --environment ca/sandbox
   dispensary accounts list --json | jq -r 'select(.status == "must_reauthorize") | .user'`,
@@ -208,7 +210,7 @@ func (p *program) printAccounts(all ...accounts.Account) error {
 			}
 			continue
 		}
-		rows = append(rows, []string{v.User, v.Environment, v.Status, v.Reason, v.OwnerType, timeText(v.ConnectedAt), timeText(v.UsedAt)})
+		rows = append(rows, []string{v.User, v.Environment, v.Status, v.Reason, strings.TrimSpace(v.OwnerType + " " + v.OwnerID), timeText(v.ConnectedAt), timeText(v.UsedAt)})
 	}
 	if p.json {
 		return nil

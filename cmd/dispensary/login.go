@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -12,15 +14,18 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 func (p *program) loginCommand() *cobra.Command {
@@ -32,6 +37,10 @@ func (p *program) loginCommand() *cobra.Command {
 		Long: `Login sends you through the platform's authorization page and stores the tokens, sealed, in
 the configured store, where the library finds them. Without a configured store they are in
 a file of your own, whose key is in the system's keyring, or in a file that only you can read.
+It prints whose account it stored: compare the owner with the account that you signed in with.
+
+Only the browser that opens the printed URL can complete the login. The URL works once. Login
+ignores all other visits, and waits until that browser returns, or until Ctrl-C.
 
 The platform sends the browser back to the registered redirect address, to the letter: login
 serves it if it is a loopback address, such as http://127.0.0.1:8765/callback. Otherwise take
@@ -55,15 +64,13 @@ func (p *program) login(ctx context.Context, t target, paste bool) (err error) {
 	app, a, err := p.openAccounts(ctx, t, &connect.Config{
 		User: func(*http.Request) (string, error) { return t.user, nil },
 		Done: func(w http.ResponseWriter, _ *http.Request, result *connect.Result) {
-			if result.Connected() { // there is no other page to go to
-				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-				_, _ = io.WriteString(w, "You are connected, and can close this page.\n")
-			} else {
-				connect.DefaultPage(w, result)
+			loginPage(w, result)
+			if !endsLogin(result) {
+				return
 			}
 			select {
 			case ended <- result:
-			default: // the first end counts
+			default: // the first result counts
 			}
 		},
 	})
@@ -74,6 +81,9 @@ func (p *program) login(ctx context.Context, t target, paste bool) (err error) {
 	if err := p.allowWriting(a.Site.Environment); err != nil {
 		return err
 	}
+	if err := (tokens.Key{Environment: a.Site.Environment, User: t.user}).Validate(); err != nil {
+		return fmt.Errorf("--user: %w", err)
+	}
 	if paste {
 		err = p.pasteCode(ctx, app, a, t.user)
 	} else {
@@ -82,12 +92,62 @@ func (p *program) login(ctx context.Context, t target, paste bool) (err error) {
 	if err != nil {
 		return err
 	}
-	account, err := app.Accounts.Status(ctx, t.user)
+	account, err := app.Accounts.Status(context.WithoutCancel(ctx), t.user) // the tokens are stored
 	if err != nil {
 		return failed(err)
 	}
 	return p.printAccounts(account)
 }
+
+// endsLogin reports whether a visit to the redirect address ends the command. Only a visit
+// with the state of a flow that the command began does. Any web page, or a scanner that opens
+// links, can send the others.
+func endsLogin(result *connect.Result) bool {
+	switch result.Outcome {
+	case connect.OutcomeWrongState, connect.OutcomeUsedState:
+		return false
+	}
+	return result.Key.User != "" // empty for a visit without a state
+}
+
+// loginPage writes the page that the browser shows at the end of a visit.
+func loginPage(w http.ResponseWriter, result *connect.Result) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	text, status := "You are connected, and can close this page.\n", http.StatusOK
+	switch {
+	case result.Connected():
+	case endsLogin(result):
+		text, status = "You are not connected: "+outcomeText(result)+". Run dispensary login again.\n", http.StatusBadRequest
+	default:
+		text, status = "This page does not belong to the login that waits. Open the URL that dispensary login printed.\n", http.StatusBadRequest
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
+}
+
+func outcomeText(result *connect.Result) string {
+	return strings.ReplaceAll(string(result.Outcome), "_", " ")
+}
+
+// startOnce lets one request with the secret through to the start of the flow. Another user of
+// the machine could otherwise begin a flow and complete it with an account of their own.
+func startOnce(next http.Handler, secret string) http.Handler {
+	var used atomic.Bool
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := r.URL.Query().Get(startParameter)
+		prefetch := r.Header.Get("Sec-Purpose") != "" // must not use the secret up
+		if r.Method != http.MethodGet || prefetch || subtle.ConstantTimeCompare([]byte(given), []byte(secret)) != 1 || !used.CompareAndSwap(false, true) {
+			http.Error(w, "This URL does not work, or was used already. Run dispensary login again.", http.StatusForbidden)
+			return
+		}
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = ""
+		next.ServeHTTP(w, r)
+	})
+}
+
+// startParameter is the query parameter with the one-time secret of the printed URL.
+const startParameter = "once"
 
 // serveFlow serves the redirect address until the browser has come back to it.
 func (p *program) serveFlow(ctx context.Context, app *integration.Integration, a integration.Application, ended <-chan *connect.Result) error {
@@ -99,30 +159,40 @@ func (p *program) serveFlow(ctx context.Context, app *integration.Integration, a
 	if err != nil {
 		return fmt.Errorf("%w: end the program that uses it, or take --paste", httpserve.ListenError("the redirect address", redirect.Host, err))
 	}
+	secret := rand.Text()
+	start := url.URL{Scheme: "http", Host: redirect.Host, Path: path.Join(path.Dir(redirect.Path), "connect"), RawQuery: startParameter + "=" + secret}
 	mux := http.NewServeMux()
-	app.Mount(mux)
+	mux.Handle(redirect.Path, app.Connect)
+	mux.Handle(start.Path, startOnce(app.Connect, secret))
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
 	go func() {
-		served <- httpserve.Serve(serving, listener, mux, func() error {
-			start := url.URL{Scheme: "http", Host: redirect.Host, Path: path.Join(path.Dir(redirect.Path), "connect")}
-			_, err := fmt.Fprintf(p.errOut, "Open this address in a browser: %s\n", &start)
+		served <- httpserve.Serve(serving, listener, control.Local(mux), func() error {
+			_, err := fmt.Fprintf(p.errOut, "Open this URL in a browser: %s\n", &start)
 			return err
 		})
 	}()
-	for {
+	select {
+	case result := <-ended:
+		stop()
+		return errors.Join(notConnected(result), <-served)
+	case err := <-served:
 		select {
-		case result := <-ended:
-			if !result.Connected() {
-				err = failed(fmt.Errorf("not connected: %s", strings.ReplaceAll(string(result.Outcome), "_", " ")))
-			}
-			stop()
-			return errors.Join(err, <-served)
-		case err := <-served:
+		case result := <-ended: // the last visit, which Ctrl-C did not interrupt
+			return errors.Join(notConnected(result), err)
+		default:
 			return errors.Join(err, ctx.Err())
 		}
 	}
+}
+
+// notConnected returns the error of a flow that did not connect its user.
+func notConnected(result *connect.Result) error {
+	if result.Connected() {
+		return nil
+	}
+	return failed(fmt.Errorf("not connected: %s", outcomeText(result)))
 }
 
 // pasteCode has the user bring the code from the browser.
@@ -136,7 +206,7 @@ func (p *program) pasteCode(ctx context.Context, app *integration.Integration, a
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(p.errOut, "Open this address in a browser: %s\nPaste the address that it ends up at, or the code in it: ", address)
+	_, _ = fmt.Fprintf(p.errOut, "Open this URL in a browser: %s\nPaste the URL that it ends up at, or the code in it: ", address)
 	text, err := p.readSecret(ctx)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (f *fixture) login(args ...string) (start string, ended func() (code int, s
 	go func() {
 		code <- f.program(strings.NewReader(""), out, stderr).run(f.t.Context(), append([]string{"login"}, args...))
 	}()
-	start = stderr.after(f.t, "Open this address in a browser: ")
+	start = stderr.after(f.t, "Open this URL in a browser: ")
 	return start, func() (int, string, string) { return <-code, out.String(), stderr.String() }
 }
 
@@ -84,7 +84,7 @@ func TestLoginInTheBrowser(t *testing.T) {
 	require.Equal(t, exitDone, code, stderr)
 	assert.Equal(t, 1, assertDocuments(t, "accounts list", out))
 	_, out, _ = f.run("accounts", "list")
-	assert.Regexp(t, `^me\tus/sandbox\tconnected\t\tPractitioner\t\S+Z\t\S+Z\n$`, out)
+	assert.Regexp(t, `^me\tus/sandbox\tconnected\t\tPractitioner \S+\t\S+Z\t\S+Z\n$`, out)
 
 	code, out, stderr = f.run("accounts", "disconnect", "--json")
 	require.Equal(t, exitDone, code, stderr)
@@ -95,6 +95,69 @@ func TestLoginInTheBrowser(t *testing.T) {
 	assert.Contains(t, stderr, "authoriz")
 	_, out, _ = f.run("accounts", "list", "--json")
 	assert.Empty(t, out)
+}
+
+// visit sends a GET request with headers, which alternate names and values, and returns the
+// status.
+func visit(t *testing.T, address string, headers ...string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	require.NoError(t, err)
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			request.Host = headers[i+1]
+		}
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
+// Requests that any page, program or user of the machine can send neither end nor complete the
+// login.
+func TestLoginIgnoresStrangers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	callback := f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"]
+	start, ended := f.login()
+	bare, _, found := strings.Cut(start, "?")
+	require.True(t, found)
+	for _, stranger := range [][]string{
+		{callback},
+		{callback, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"},
+		{callback + "?state=forged&code=code"},
+		{callback + "?error=access_denied"},
+		{callback + "?code=code"},
+		{callback, "Host", "evil.example"},
+		{start, "Host", "evil.example"},
+		{start, "Sec-Purpose", "prefetch"},
+		{bare},
+		{bare + "?once="},
+		{bare + "?once=forged"},
+	} {
+		assert.GreaterOrEqual(t, visit(t, stranger[0], stranger[1:]...), 400, stranger)
+	}
+	page := f.browse(start, func(address string, user model.User) (*url.URL, error) {
+		assert.Equal(t, http.StatusForbidden, visit(t, start), "the URL works once")
+		back, err := f.platform.Approve(address, user)
+		if err == nil { // a scanner of links has no cookie
+			assert.Equal(t, http.StatusBadRequest, visit(t, back.String()))
+		}
+		return back, err
+	})
+	assert.Contains(t, page, "You are connected")
+	code, out, stderr := ended()
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, out, "\tPractitioner "+f.platform.Users()[0].ID+"\t", "it names the account that it stored")
+}
+
+// A user that no store accepts is rejected before a browser is needed.
+func TestLoginChecksUserFirst(t *testing.T) {
+	t.Parallel()
+	newFixture(t).refused("--user: ", "login", "--user", " me")
 }
 
 // A mark that was a mistake is removed; one that was none comes back with the next call.
@@ -144,7 +207,7 @@ func TestLoginThatIsInterrupted(t *testing.T) {
 		in, keys := io.Pipe()
 		stderr, code := newOutput(), make(chan int, 1)
 		go func() { code <- f.program(in, io.Discard, stderr).run(ctx, flags) }()
-		stderr.after(t, "Open this address in a browser: ")
+		stderr.after(t, "Open this URL in a browser: ")
 		stop()
 		assert.Equal(t, exitFailed, <-code)
 		assert.True(t, strings.HasSuffix(stderr.String(), "dispensary: interrupted\n"), stderr.String())
@@ -168,7 +231,7 @@ func TestLoginByPasting(t *testing.T) {
 			go func() {
 				code <- f.program(in, out, stderr).run(t.Context(), []string{"login", "--paste", "--user", "dr-1"})
 			}()
-			back, err := f.platform.Approve(stderr.after(t, "Open this address in a browser: "), f.platform.Users()[0])
+			back, err := f.platform.Approve(stderr.after(t, "Open this URL in a browser: "), f.platform.Users()[0])
 			require.NoError(t, err)
 			_, err = io.WriteString(keys, pasted(back)+"\n")
 			require.NoError(t, err)

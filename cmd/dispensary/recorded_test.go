@@ -96,6 +96,7 @@ var (
 	durations  = regexp.MustCompile(`\b\d[\d.]* ?(ms|s)( {2,}|\n)`)
 	uuids      = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 	localWords = regexp.MustCompile(`\blocal_[A-Z2-7]{26}\b`)
+	onceWords  = regexp.MustCompile(`once=[A-Z2-7]{26}\b`)
 	markers    = regexp.MustCompile(`records marked [a-z2-7]{10}\b`)
 	ages       = regexp.MustCompile(`\b\d+ s( ago|,| apart)`)
 	addresses  = regexp.MustCompile(`127\.0\.0\.1:\d{5}\b`)
@@ -132,6 +133,8 @@ func (r *recording) screen() [][]span {
 		sum := sha256.Sum256([]byte{byte(n)})
 		return "local_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 	})
+	secret := sha256.Sum256([]byte("once"))
+	text = onceWords.ReplaceAllString(text, "once="+base32.StdEncoding.EncodeToString(secret[:])[:26])
 	text = numbered(text, addresses, func(n int) string { return fmt.Sprintf("127.0.0.1:%d", 40000+n) })
 	return screen(text)
 }
@@ -256,7 +259,7 @@ func (r *recording) uses() {
 	require.NoError(t, err)
 	r.stands(redirect.Host, "127.0.0.1:8765")
 	out, end := r.starts("login", "--user", "dr-house")
-	r.browse(out.after(t, "Open this address in a browser: "), r.platform.Approve)
+	r.browse(out.after(t, "Open this URL in a browser: "), r.platform.Approve)
 	out.after(t, "dr-house")
 	end(exitDone)
 	r.runs(exitDone, "accounts", "list")
