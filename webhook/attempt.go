@@ -36,8 +36,9 @@ const (
 	// once, and the attempt does not count.
 	ResultReturned Result = "returned"
 
-	// ResultLost: what became of the attempt could not be recorded, and the event
-	// will be handled again. Observers see it, engines do not.
+	// ResultLost: the outcome of the attempt could not be recorded. The event comes
+	// again, and its handler usually is called again. Observers see this result, engines
+	// do not.
 	ResultLost Result = "lost"
 )
 

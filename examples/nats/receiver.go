@@ -145,7 +145,7 @@ func (r *receiver) consume(ctx context.Context, work webhook.Work) (err error) {
 	if err != nil {
 		return err
 	}
-	err = publish.Consume(r.router, publish.ConsumerConfig{
+	_, err = publish.Consume(r.router, publish.ConsumerConfig{
 		Subscriber:      r.subscriber,
 		Topic:           r.settings.name,
 		DeadLetters:     r.publisher,

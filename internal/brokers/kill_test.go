@@ -91,7 +91,7 @@ func (r receiver) start(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	if err := publish.Consume(router, publish.ConsumerConfig{
+	if _, err := publish.Consume(router, publish.ConsumerConfig{
 		Subscriber: subscriber, Topic: r.Broker.Topic, DeadLetters: publisher, DeadLetterTopic: r.Broker.deadLetterTopic(), Seal: ring, Work: work,
 	}); err != nil {
 		return nil, err

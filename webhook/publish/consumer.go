@@ -3,12 +3,10 @@ package publish
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/seal"
@@ -38,9 +36,10 @@ type ConsumerConfig struct {
 	// Topic is the [Config.Topic] of the inbox.
 	Topic string
 
-	// DeadLetters publishes what is given up, under DeadLetterTopic: the message as it
-	// came, sealed, with the reason in the metadata that Watermill's poison queue
-	// writes. Publishing it to Topic again handles it again.
+	// DeadLetters publishes dead letters to DeadLetterTopic: see [Replay]. If it fails,
+	// the message returns to the broker after a backoff as of Work.Retry. The event then
+	// stays a dead letter, and this process publishes it again without calling the
+	// handler.
 	DeadLetters     message.Publisher
 	DeadLetterTopic string
 
@@ -56,7 +55,8 @@ type ConsumerConfig struct {
 
 	// Ledger remembers which events were handled, so that a message that comes again is
 	// not. Nil means that it is handled again. It may be the ledger of the inbox. While
-	// its database is away, messages go back to the broker.
+	// its database is unavailable, messages return to the broker after a backoff as of
+	// Work.Retry.
 	Ledger *Ledger
 
 	// Name is the name of the handlers in Watermill's router, and in the ledger that of
@@ -97,7 +97,8 @@ func withRetryDefaults(p webhook.RetryPolicy) webhook.RetryPolicy {
 
 // MaxHandling returns how long all attempts to handle an event and the waits between
 // them may take. The broker has to wait at least as long for an acknowledgement before
-// it hands the event to another consumer.
+// it hands the event to another consumer. It includes 10 seconds to note the event in
+// the ledger, but not the time to publish a dead letter.
 func MaxHandling(w webhook.Work) time.Duration {
 	retry := withRetryDefaults(w.Retry)
 	total := time.Duration(retry.MaxAttempts)*cmp.Or(w.HandlerTimeout, webhook.DefaultHandlerTimeout) + noteTimeout
@@ -109,76 +110,79 @@ func MaxHandling(w webhook.Work) time.Duration {
 	return total
 }
 
-// Consume adds handlers to the router that open, decode and handle what an [Inbox] has
-// published: until it is handled, or until it is given up and published as a dead
-// letter. The message is acknowledged then, and not before. Call it before router.Run.
-// Errors are [api.ArgumentError].
-func Consume(router *message.Router, c ConsumerConfig) error {
+// Consume adds handlers to the router that decrypt, decode and handle the messages of an
+// [Inbox]. A message is acknowledged once its event is handled or published as a dead
+// letter. Call Consume before router.Run.
+// Errors are [*api.ArgumentError].
+func Consume(router *message.Router, c ConsumerConfig) (*Consumer, error) {
 	if router == nil {
-		return &api.ArgumentError{Field: "publish.Consume router", Reason: "is nil"}
+		return nil, &api.ArgumentError{Field: "publish.Consume router", Reason: "is nil"}
 	}
 	c, err := c.withDefaults()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	consumer := &consumer{config: c, worker: worker, retry: worker.Work().Retry}
-	deadLetters, err := middleware.PoisonQueueWithFilter(c.DeadLetters, c.DeadLetterTopic, isDead)
-	if err != nil {
-		return err
-	}
-	for n := range worker.Work().Workers {
+	work := worker.Work()
+	consumer := &Consumer{config: c, worker: worker, retry: work.Retry}
+	for n := range work.Workers {
 		name := c.Name
 		if n > 0 {
 			name = fmt.Sprintf("%s-%d", c.Name, n+1)
 		}
-		router.AddConsumerHandler(name, c.Topic, c.Subscriber, consumer.handle).AddMiddleware(deadLetters)
+		router.AddConsumerHandler(name, c.Topic, c.Subscriber, consumer.handle)
 	}
-	return nil
+	return consumer, nil
 }
 
-type consumer struct {
-	config ConsumerConfig
-	worker *engine.Worker
-	retry  webhook.RetryPolicy
+// Consumer handles the messages of a router. It is safe for concurrent use.
+type Consumer struct {
+	config     ConsumerConfig
+	worker     *engine.Worker
+	retry      webhook.RetryPolicy
+	unrecorded unrecorded
 }
 
-// handle makes the attempts to handle a message. Without an error it is
-// acknowledged; with one that isDead it is published as a dead letter; with another
-// one the broker delivers it again.
-func (c *consumer) handle(msg *message.Message) error {
+// handle makes the attempts to handle a message. Without an error Watermill acknowledges
+// the message. With one the broker delivers it again.
+func (c *Consumer) handle(msg *message.Message) error {
 	ctx := msg.Context()
+	if err := ctx.Err(); err != nil {
+		return err // brokers in memory deliver to a consumer that stops until they are closed
+	}
 	task := engine.Task{}
 	task.Delivery, task.Err = readMessage(c.config.Seal, msg)
 	if handled, err := c.handled(ctx, task); handled || err != nil {
-		return c.postpone(ctx, err)
+		return c.finish(ctx, msg, webhook.Attempt{}, err)
+	}
+	known, ok := c.unrecorded.find(msg.UUID)
+	switch {
+	case ok && known.Err == nil:
+		return c.finish(ctx, msg, known, c.note(ctx, known))
+	case ok: // the worker takes the error in place of calling the handler
+		task.Err, task.Attempt = known.Err, known.Number-1
 	}
 	for {
 		task.Attempt++
 		var made webhook.Attempt
 		err := c.worker.Do(ctx, task, func(a webhook.Attempt) error {
 			made = a
-			return c.note(ctx, a)
+			return c.record(msg, a)
 		})
 		switch {
-		case err != nil: // handled, and not noted
-			return c.postpone(ctx, err)
-		case made.Err == nil:
-			return nil
-		case made.Result != webhook.ResultFailed:
-			return &attemptError{made}
-		}
-		if !pause(ctx, made.RetryIn) {
+		case err != nil || made.Err == nil || made.Result == webhook.ResultDead:
+			return c.finish(ctx, msg, made, err)
+		case made.Result != webhook.ResultFailed || !pause(ctx, made.RetryIn):
 			return &attemptError{made}
 		}
 	}
 }
 
-// handled reports a message that the ledger knows.
-func (c *consumer) handled(ctx context.Context, t engine.Task) (bool, error) {
+// handled reports whether the ledger contains the event.
+func (c *Consumer) handled(ctx context.Context, t engine.Task) (bool, error) {
 	if c.config.Ledger == nil || t.Err != nil {
 		return false, nil
 	}
@@ -186,9 +190,21 @@ func (c *consumer) handled(ctx context.Context, t engine.Task) (bool, error) {
 	return err == nil && len(missing) == 0, err
 }
 
-// note writes down that an event was handled, even if ctx has ended meanwhile.
-func (c *consumer) note(ctx context.Context, a webhook.Attempt) error {
-	if c.config.Ledger == nil || a.Result != webhook.ResultHandled {
+// record stores the outcome of an attempt, even if the context of msg has ended.
+func (c *Consumer) record(msg *message.Message, a webhook.Attempt) error {
+	ctx := context.WithoutCancel(msg.Context())
+	switch a.Result {
+	case webhook.ResultHandled:
+		return c.note(ctx, a)
+	case webhook.ResultDead:
+		return c.bury(ctx, msg, a)
+	}
+	return nil
+}
+
+// note adds a handled event to the ledger.
+func (c *Consumer) note(ctx context.Context, a webhook.Attempt) error {
+	if c.config.Ledger == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
@@ -196,30 +212,14 @@ func (c *consumer) note(ctx context.Context, a webhook.Attempt) error {
 	return c.config.Ledger.add(ctx, handledBy(c.config.Name), a.Key)
 }
 
-// postpone returns err after a while: brokers deliver at once what is not
-// acknowledged, and a ledger that is away is not back at once.
-func (c *consumer) postpone(ctx context.Context, err error) error {
-	if err != nil {
-		pause(ctx, c.retry.BackOff)
+// finish ends the handling of a message. If the outcome could not be recorded, it
+// remembers the outcome and returns err after a backoff: a broker delivers again at
+// once, and neither a ledger nor a topic that is unavailable recovers at once.
+func (c *Consumer) finish(ctx context.Context, msg *message.Message, a webhook.Attempt, err error) error {
+	if err == nil {
+		c.unrecorded.forget(msg.UUID)
+		return nil
 	}
+	pause(ctx, c.retry.Wait(c.unrecorded.failed(msg.UUID, a)))
 	return err
-}
-
-// attemptError is the error of a failed attempt that Watermill gets. Watermill puts it
-// into logs and into the metadata of dead letters, so its text is not that of the
-// handler's error, which may repeat patient data.
-type attemptError struct{ attempt webhook.Attempt }
-
-func (e *attemptError) Error() string {
-	return fmt.Sprintf("webhook event %s: attempt %d: %s", e.attempt.Result, e.attempt.Number, e.attempt.Reason())
-}
-
-// Is tells a handler that was told to stop, which Watermill does not log, from one
-// that failed.
-func (e *attemptError) Is(target error) bool { return errors.Is(e.attempt.Err, target) }
-
-// isDead reports an event that no further attempt is made for.
-func isDead(err error) bool {
-	var failed *attemptError
-	return errors.As(err, &failed) && failed.attempt.Result == webhook.ResultDead
 }

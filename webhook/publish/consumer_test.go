@@ -3,6 +3,7 @@ package publish_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"slices"
@@ -29,6 +30,7 @@ import (
 // what is not acknowledged.
 type fixture struct {
 	inbox       *publish.Inbox
+	consumer    *publish.Consumer
 	broker      *gochannel.GoChannel
 	deadLetters *recorder
 	log         bytes.Buffer // of Watermill and of the worker
@@ -63,7 +65,8 @@ func newFixtureOn(t *testing.T, broker gochannel.Config, handle webhook.HandlerF
 	}
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NewSlogLogger(logger))
 	require.NoError(t, err)
-	require.NoError(t, publish.Consume(router, c))
+	f.consumer, err = publish.Consume(router, c)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(ctx) }()
@@ -92,6 +95,21 @@ func (f *fixture) results() (results []webhook.Result) {
 		results = append(results, a.Result)
 	}
 	return results
+}
+
+func (f *fixture) count(result webhook.Result) (n int) {
+	for _, r := range f.results() {
+		if r == result {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fixture) last() webhook.Attempt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.attempts[len(f.attempts)-1]
 }
 
 // later is when what happens within a time has happened.
@@ -165,14 +183,19 @@ func TestDeadLetters(t *testing.T) {
 				require.Len(t, f.deadLetters.published(), 1)
 				assert.Equal(t, "dead", f.deadLetters.topic)
 				dead := f.deadLetters.published()[0]
-				assert.Equal(t, d.Key.String(), dead.UUID)
+				assert.Equal(t, d.Key.String(), dead.Metadata.Get(publish.MetadataKey))
+				assert.NotEqual(t, d.Key.String(), dead.UUID, "JetStream drops a known ID")
 				assert.Equal(t, c.reason, dead.Metadata.Get(middleware.ReasonForPoisonedKey))
 				assert.Equal(t, "events", dead.Metadata.Get(middleware.PoisonedTopicKey))
 
-				dead = dead.Copy() // published again, it is handled again
-				require.NoError(t, f.broker.Publish("events", dead))
+				again := publish.Replay(dead)
+				assert.NotEqual(t, dead.UUID, again.UUID, "JetStream drops a known ID")
+				assert.Empty(t, again.Metadata.Get(middleware.ReasonForPoisonedKey))
+				require.NoError(t, f.broker.Publish("events", again))
 				later(time.Hour)
 				assert.Equal(t, append(c.results, c.results...), f.results())
+				require.Len(t, f.deadLetters.published(), 2)
+				assert.NotEqual(t, dead.UUID, f.deadLetters.published()[1].UUID)
 				f.stop()
 				synctest.Wait() // the router's goroutines log their end
 				assert.NotContains(t, f.log.String(), receivertest.Canary)
@@ -187,33 +210,71 @@ func TestUnreadableMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, receivertest.Succeed, func(c *publish.ConsumerConfig) { c.Seal = receivertest.KeyRing(t) })
-		require.NoError(t, f.broker.Publish("events", message.NewMessage("1", nil)))
+		other := message.NewMessage("1", nil)
+		other.Metadata.Set(publish.MetadataKey, "1")
+		require.NoError(t, f.broker.Publish("events", other))
 		later(time.Hour)
 		assert.Equal(t, []webhook.Result{"dead"}, f.results())
 		f.accept(t, delivery(1, "in_1"))
 		later(time.Hour)
 		assert.Equal(t, []webhook.Result{"dead", "failed", "failed", "failed", "failed", "dead"}, f.results())
-		assert.Equal(t, []string{"1", "us/sandbox/evt_1/in_1"}, f.deadLetters.ids())
+		assert.Equal(t, []string{"1", "us/sandbox/evt_1/in_1"}, f.deadLetters.keys())
 	})
 }
 
-// A dead letter that cannot be published is not lost: the broker delivers the event
-// again.
-func TestDeadLetterIsNotLost(t *testing.T) {
+// While the topic of dead letters is unavailable, the broker delivers the event again. The
+// consumer then publishes the dead letter again after a growing backoff. It does not call
+// the handler again.
+func TestDeadLetterTopicUnavailable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   error
+		calls int
+	}{
+		"permanent":           {webhook.Permanent(errHandler), 1},
+		"all attempts failed": {errHandler, publish.DefaultMaxAttempts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				f := newFixture(t, func(context.Context, events.Event) error { calls++; return c.err })
+				f.deadLetters.fail(assert.AnError)
+				f.accept(t, delivery(1, "in_1"))
+				later(time.Hour)
+				assert.Equal(t, c.calls, calls)
+				assert.Equal(t, 1, f.consumer.Stats().Unrecorded)
+				lost := f.count(webhook.ResultLost)
+				assert.Less(t, lost, 800, "the backoff grows to 5 to 10 seconds")
+				assert.Greater(t, lost, 300)
+
+				f.deadLetters.fail(nil)
+				later(time.Minute)
+				assert.Equal(t, c.calls, calls)
+				require.Len(t, f.deadLetters.published(), 1)
+				assert.Equal(t, webhook.ResultDead, f.last().Result)
+				assert.Equal(t, c.calls, f.last().Number)
+				require.ErrorIs(t, f.last().Err, errHandler)
+				assert.Zero(t, f.consumer.Stats().Unrecorded)
+				f.stop()
+				synctest.Wait() // the router's goroutines log their end
+				assert.NotContains(t, f.log.String(), receivertest.Canary)
+			})
+		})
+	}
+}
+
+// A publisher that panics fails like any other.
+func TestDeadLetterPublisherPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, func(ctx context.Context, _ events.Event) error {
-			time.Sleep(time.Second)
-			return webhook.Permanent(errHandler)
-		})
-		f.deadLetters.fail(assert.AnError)
+		calls := 0
+		f := newFixture(t, func(context.Context, events.Event) error { calls++; return webhook.Permanent(errHandler) },
+			func(c *publish.ConsumerConfig) { c.DeadLetters = panicking{} })
 		f.accept(t, delivery(1, "in_1"))
-		later(5500 * time.Millisecond)
-		assert.Len(t, f.results(), 5)
-		f.deadLetters.fail(nil)
 		later(time.Minute)
-		assert.Len(t, f.results(), 6)
-		assert.Len(t, f.deadLetters.published(), 1)
+		assert.Equal(t, 1, calls)
+		assert.Less(t, f.count(webhook.ResultLost), 20)
 	})
 }
 
@@ -275,32 +336,39 @@ func TestConsumerLedger(t *testing.T) {
 	}
 }
 
-// An event that was handled, and could not be noted, is handled again: after a while,
-// as a database that is away is not back at once.
+// An event that was handled, but could not be noted, is noted when the broker delivers it
+// again. Its handler is not called again.
 func TestConsumerLedgerFails(t *testing.T) {
 	t.Parallel()
 	db := database(t, "sqlite")
 	l := ledger(t, publish.LedgerConfig{DB: db})
-	attempts := make(chan int, 10)
-	n := 0
+	calls := make(chan int, 10)
 	f := newFixture(t, func(context.Context, events.Event) error {
-		n++
-		if n == 1 {
-			_, err := db.Exec("ALTER TABLE dispensary_ledger RENAME TO away")
-			assert.NoError(t, err)
-			time.AfterFunc(50*time.Millisecond, func() {
-				_, err := db.Exec("ALTER TABLE away RENAME TO dispensary_ledger")
-				assert.NoError(t, err)
-			})
-		}
-		attempts <- n
+		_, err := db.Exec("CREATE TRIGGER readonly BEFORE INSERT ON dispensary_ledger BEGIN SELECT RAISE(ABORT, 'read-only'); END")
+		assert.NoError(t, err)
+		calls <- 1
 		return nil
-	}, func(c *publish.ConsumerConfig) { c.Ledger, c.Work.Retry.BackOff = l, 100*time.Millisecond })
+	}, func(c *publish.ConsumerConfig) {
+		c.Ledger, c.Work.Retry = l, webhook.RetryPolicy{BackOff: time.Millisecond, MaxBackOff: time.Millisecond}
+	})
 	f.accept(t, delivery(1, "in_1"))
-	<-attempts
-	<-attempts
-	require.Eventually(t, func() bool { return len(f.results()) == 2 }, 10*time.Second, time.Millisecond)
-	assert.Equal(t, []webhook.Result{"lost", "handled"}, f.results())
+	<-calls
+	require.Eventually(t, func() bool { return f.consumer.Stats().Unrecorded == 1 }, time.Minute, time.Millisecond)
+	_, err := db.Exec("DROP TRIGGER readonly")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return f.consumer.Stats().Unrecorded == 0 }, time.Minute, time.Millisecond)
+	noted, err := keysIn(t, db)
+	require.NoError(t, err)
+	assert.Equal(t, 1, noted)
+	assert.Empty(t, calls)
+	assert.Equal(t, []webhook.Result{webhook.ResultLost}, f.results())
+}
+
+// keysIn returns the number of keys in the ledger.
+func keysIn(t *testing.T, db *sql.DB) (n int, err error) {
+	t.Helper()
+	err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM dispensary_ledger").Scan(&n)
+	return n, err
 }
 
 func TestConsumerConfig(t *testing.T) {
@@ -322,16 +390,20 @@ func TestConsumerConfig(t *testing.T) {
 		c := whole
 		change(&c)
 		var wrong *api.ArgumentError
-		require.ErrorAs(t, publish.Consume(router, c), &wrong)
+		_, err := publish.Consume(router, c)
+		require.ErrorAs(t, err, &wrong)
 		assert.Equal(t, "publish.ConsumerConfig."+field, wrong.Field)
 	}
-	require.Error(t, publish.Consume(nil, whole))
+	_, err = publish.Consume(nil, whole)
+	require.Error(t, err)
 	c := whole
 	c.Work.Handle = nil
-	require.Error(t, publish.Consume(router, c))
+	_, err = publish.Consume(router, c)
+	require.Error(t, err)
 	c = whole
 	c.Work.Workers, c.Name = 3, "billing"
-	require.NoError(t, publish.Consume(router, c))
+	_, err = publish.Consume(router, c)
+	require.NoError(t, err)
 	var names []string
 	for name := range router.Handlers() {
 		names = append(names, name)

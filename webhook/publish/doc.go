@@ -22,7 +22,7 @@
 //
 //	router, err := message.NewRouter(message.RouterConfig{}, logger)
 //	…
-//	err = publish.Consume(router, publish.ConsumerConfig{
+//	_, err = publish.Consume(router, publish.ConsumerConfig{
 //		Subscriber:      subscriber,
 //		Topic:           "dispensary",
 //		DeadLetters:     publisher,
@@ -38,9 +38,9 @@
 //
 // # What goes through the broker
 //
-// The id of a message is the [webhook.Key] as text, its payload the body, sealed and
-// bound to that key. The metadata holds type, clinic and times of the event and the
-// partition key, which is a digest: nothing of a patient.
+// The payload of a message is the body, encrypted and bound to the [webhook.Key]. The
+// metadata contains key, type, clinic and times of the event, and the partition key,
+// which is a digest. It contains no patient data.
 //
 // # What each broker promises
 //
@@ -89,14 +89,18 @@
 //
 // # Retries and dead letters
 //
-// An event that fails is tried again while the broker waits, as Work.Retry says: five
-// times within some seconds, and not over hours. Then, or at once if the error is
-// [webhook.Permanent], the message is published to the dead letter topic and
-// acknowledged. To handle it again, publish it to the topic again: with Watermill's
-// requeuer component, or the broker's own tools. Within the time for which JetStream
-// drops repeats, that needs another Nats-Msg-Id.
+// A failed event is retried while the broker waits, as Work.Retry defines: five times
+// within some seconds, not over hours. Then, or at once if the error is
+// [webhook.Permanent], the consumer publishes the message to the dead letter topic and
+// acknowledges it. The dead letter has an ID of its own, so that both topics can be in one
+// JetStream stream. To handle the event again, publish the copy that [Replay] returns to
+// the topic.
 //
-// While the consumer stops, events that are not handled go back to the broker.
+// If the dead letter cannot be published, the message returns to the broker. The consumer
+// waits before that, longer after each failure, up to Work.Retry.MaxBackOff. When the
+// message comes again, it publishes the dead letter again without calling the handler.
+//
+// While the consumer stops, events that are not handled return to the broker.
 //
 // # Duplicates
 //
@@ -104,7 +108,8 @@
 // again. A [Ledger], a table in a database of yours, remembers keys for 31 days:
 //
 //   - [Config.Ledger] has the inbox publish what was never published.
-//   - [ConsumerConfig.Ledger] has a consumer skip what it has handled.
+//   - [ConsumerConfig.Ledger] has a consumer skip what it has handled. If the note fails,
+//     the consumer remembers the event for an hour and notes it when it comes again.
 //
 // Both note a key after the fact, so that what is broken off in between is done twice
 // and never not at all. Watermill's Deduplicator middleware notes it before: an event

@@ -60,14 +60,15 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := publish.Consume(router, publish.ConsumerConfig{
+	_, err = publish.Consume(router, publish.ConsumerConfig{
 		Subscriber:      broker,
 		Topic:           "dispensary",
 		DeadLetters:     broker,
 		DeadLetterTopic: "dispensary_dead",
 		Seal:            keys,
 		Work:            webhook.Work{Handle: handlers.Dispatch},
-	}); err != nil {
+	})
+	if err != nil {
 		log.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

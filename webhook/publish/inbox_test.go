@@ -56,6 +56,14 @@ func (r *recorder) published() []*message.Message {
 	return append([]*message.Message(nil), r.all...)
 }
 
+// keys returns the keys of the published messages.
+func (r *recorder) keys() (keys []string) {
+	for _, msg := range r.published() {
+		keys = append(keys, msg.Metadata.Get(publish.MetadataKey))
+	}
+	return keys
+}
+
 func (r *recorder) ids() (ids []string) {
 	for _, msg := range r.published() {
 		ids = append(ids, msg.UUID)
@@ -98,8 +106,9 @@ func TestMessage(t *testing.T) {
 	event, err := d.Event()
 	require.NoError(t, err)
 	assert.Equal(t, "events", broker.topic)
-	assert.Equal(t, "us/sandbox/evt_7/in_1", msg.UUID)
+	assert.Equal(t, "us/sandbox/evt_7/in_1", msg.UUID, "a broker can drop repeats")
 	assert.Equal(t, message.Metadata{
+		"event_key":     "us/sandbox/evt_7/in_1",
 		"partition_key": string(webhook.ByPatient(d, event)),
 		"event_type":    "patient.updated",
 		"clinic_id":     "cl_1",

@@ -12,9 +12,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Metadata of a message. The payload is the sealed body, and the id of the message is
-// the text of the [webhook.Key]. None of it is patient data.
+// Metadata of a message. The payload is the encrypted body. Neither payload nor metadata
+// show patient data.
 const (
+	// MetadataKey is the text of the event's [webhook.Key]. The ID of the message is the
+	// same text if an [Inbox] published it, so that a broker can drop repeats. Dead
+	// letters and replayed messages have other IDs.
+	MetadataKey = "event_key"
+
 	// MetadataPartitionKey is the ordering key: messages with the same one are to be
 	// handled in the order of the topic. It is a digest; see [webhook.OrderingKey].
 	MetadataPartitionKey = "partition_key"
@@ -47,6 +52,7 @@ func newMessage(ctx context.Context, aead seal.AEAD, order func(webhook.Delivery
 		return nil, err
 	}
 	msg := message.NewMessageWithContext(ctx, d.Key.String(), sealed)
+	msg.Metadata.Set(MetadataKey, d.Key.String())
 	if event, err := d.Event(); err == nil {
 		msg.Metadata.Set(MetadataPartitionKey, string(order(d, event)))
 	}
@@ -67,7 +73,7 @@ func readMessage(aead seal.AEAD, msg *message.Message) (webhook.Delivery, error)
 		CreatedAt:  parseTime(msg.Metadata.Get(MetadataCreatedAt)),
 		ReceivedAt: parseTime(msg.Metadata.Get(MetadataReceivedAt)),
 	}
-	if err := d.Key.UnmarshalText([]byte(msg.UUID)); err != nil {
+	if err := d.Key.UnmarshalText([]byte(msg.Metadata.Get(MetadataKey))); err != nil {
 		return d, webhook.Permanent(err) // a message that no Inbox has published
 	}
 	var err error

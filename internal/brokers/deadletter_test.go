@@ -1,0 +1,82 @@
+package brokers_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/publish"
+)
+
+// One JetStream stream can have both topics. JetStream confirms a message with a known ID
+// but drops it, so the dead letters of an event and its replay have IDs of their own.
+func TestDeadLetterSharesStream(t *testing.T) {
+	t.Parallel()
+	b := broker{Kind: "nats", Address: embeddedNATS(t), Topic: "t" + strings.ToLower(rand.Text()[:12])}
+	stream := provideSharedStream(t, b)
+	ring := receivertest.KeyRing(t)
+	publisher, subscriber := b.connected(t, b.Topic)
+	inbox, err := publish.New(publish.Config{Publisher: publisher, Topic: b.Topic, Seal: ring})
+	require.NoError(t, err)
+	work := webhook.Work{Workers: 1, Handle: func(context.Context, events.Event) error {
+		return webhook.Permanent(errors.New("no such clinic"))
+	}}
+	attempts := receivertest.Observe(&work)
+	router := newRouter(t)
+	_, err = publish.Consume(router, publish.ConsumerConfig{
+		Subscriber: subscriber, Topic: b.Topic, DeadLetters: publisher, DeadLetterTopic: b.deadLetterTopic(), Seal: ring, Work: work,
+	})
+	require.NoError(t, err)
+	running(t, router)
+
+	d := delivery(1, "in_1")
+	_, err = inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	assert.Equal(t, webhook.ResultDead, (<-attempts).Result)
+	assert.EqualValues(t, 1, stored(t, stream, b.deadLetterTopic()), "the event is dead once its dead letter is stored")
+
+	dead := received(t, b)
+	assert.Equal(t, d.Key.String(), dead.Metadata.Get(publish.MetadataKey))
+	require.NoError(t, publisher.Publish(b.Topic, publish.Replay(dead)))
+	assert.Equal(t, webhook.ResultDead, (<-attempts).Result)
+	assert.EqualValues(t, 2, stored(t, stream, b.deadLetterTopic()))
+}
+
+// provideSharedStream makes a stream with the topics of events and of dead letters.
+func provideSharedStream(t *testing.T, b broker) jetstream.Stream {
+	t.Helper()
+	conn, err := nats.Connect(b.Address)
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: b.Topic, Subjects: []string{b.Topic, b.deadLetterTopic()}})
+	require.NoError(t, err)
+	for _, topic := range []string{b.Topic, b.deadLetterTopic()} {
+		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
+			Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic, FilterSubject: topic,
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute,
+		})
+		require.NoError(t, err)
+	}
+	return stream
+}
+
+// stored returns the number of messages of a subject.
+func stored(t *testing.T, stream jetstream.Stream, subject string) uint64 {
+	t.Helper()
+	info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(subject))
+	require.NoError(t, err)
+	return info.State.Subjects[subject]
+}

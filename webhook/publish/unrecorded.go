@@ -1,0 +1,109 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Bounds of what a process remembers of outcomes that it could not record.
+const (
+	maxUnrecorded  = 10_000
+	keepUnrecorded = time.Hour // since the message was last delivered
+)
+
+// unrecorded remembers the outcomes of messages that returned to the broker because the
+// outcome could not be recorded. A message that comes again needs no handler then. The
+// zero value is ready to use.
+type unrecorded struct {
+	mu       sync.Mutex
+	outcomes map[string]outcome // by the IDs of the messages
+}
+
+// outcome is the last attempt of a message, without its body.
+type outcome struct {
+	attempt  webhook.Attempt // zero if no attempt was made
+	failures int
+	last     time.Time
+}
+
+// find returns the attempt that decided the outcome of a message. An old outcome does not
+// count: another replica may have recorded it, and a new message may have the same ID.
+func (u *unrecorded) find(id string) (webhook.Attempt, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.expire(id, time.Now())
+	found := u.outcomes[id]
+	return found.attempt, found.attempt.Number > 0
+}
+
+// failed remembers a message and returns how often its outcome could not be recorded.
+func (u *unrecorded) failed(id string, a webhook.Attempt) int {
+	a.Body = nil
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	found, known := u.outcomes[id]
+	found.last = time.Now()
+	found.failures++
+	if a.Number > 0 {
+		found.attempt = a
+	}
+	if !known && len(u.outcomes) >= maxUnrecorded {
+		for other := range u.outcomes {
+			u.expire(other, found.last)
+		}
+	}
+	if u.outcomes == nil {
+		u.outcomes = map[string]outcome{}
+	}
+	if known || len(u.outcomes) < maxUnrecorded {
+		u.outcomes[id] = found
+	}
+	return found.failures
+}
+
+// expire forgets an old outcome.
+func (u *unrecorded) expire(id string, now time.Time) {
+	if one, ok := u.outcomes[id]; ok && now.Sub(one.last) > keepUnrecorded {
+		delete(u.outcomes, id)
+	}
+}
+
+func (u *unrecorded) forget(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.outcomes, id)
+}
+
+func (u *unrecorded) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.outcomes)
+}
+
+// attemptError is the error of an attempt for Watermill, which puts it into logs and into
+// the metadata of dead letters. Its text is not that of the handler's error, which may
+// repeat patient data.
+type attemptError struct{ attempt webhook.Attempt }
+
+func (e *attemptError) Error() string {
+	return fmt.Sprintf("webhook event %s: attempt %d: %s", e.attempt.Result, e.attempt.Number, e.attempt.Reason())
+}
+
+// Is reports whether the handler's error matches target. Watermill does not log a handler
+// that was canceled.
+func (e *attemptError) Is(target error) bool { return errors.Is(e.attempt.Err, target) }
+
+// Stats are the numbers of a [Consumer].
+type Stats struct {
+	// Unrecorded is the number of messages whose outcome could not be recorded: dead
+	// letters that could not be published, and events that the ledger could not note.
+	// The broker delivers these messages again.
+	Unrecorded int
+}
+
+// Stats returns the numbers of the consumer.
+func (c *Consumer) Stats() Stats { return Stats{Unrecorded: c.unrecorded.count()} }
