@@ -35,7 +35,7 @@ func TestEachBroker(t *testing.T) {
 		attempts := map[string]int{}
 		var observed []webhook.Attempt
 		router := newRouter(t)
-		_, err = publish.Consume(router, publish.ConsumerConfig{
+		consumer, err := publish.Consume(router, publish.ConsumerConfig{
 			Subscriber: subscriber, Topic: b.Topic, DeadLetters: publisher, DeadLetterTopic: b.deadLetterTopic(), Seal: ring,
 			Work: webhook.Work{
 				Workers: 2,
@@ -63,6 +63,7 @@ func TestEachBroker(t *testing.T) {
 		})
 		require.NoError(t, err)
 		running(t, router)
+		require.NoError(t, consumer.Err())
 
 		sent := map[string]webhook.Delivery{}
 		for n, integration := range []string{"in_1", "in_1", "in_again", "in_dead", "in_1"} {

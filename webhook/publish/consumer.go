@@ -63,6 +63,9 @@ type ConsumerConfig struct {
 	// those who have handled an event: consumers that each handle all events need
 	// different names. Empty means Topic.
 	Name string
+
+	// Observer watches the subscriptions.
+	Observer Observer
 }
 
 func (c ConsumerConfig) withDefaults() (ConsumerConfig, error) {
@@ -112,7 +115,7 @@ func MaxHandling(w webhook.Work) time.Duration {
 
 // Consume adds handlers to the router that decrypt, decode and handle the messages of an
 // [Inbox]. A message is acknowledged once its event is handled or published as a dead
-// letter. Call Consume before router.Run.
+// letter. Call Consume before router.Run, and close the router before its subscriber.
 // Errors are [*api.ArgumentError].
 func Consume(router *message.Router, c ConsumerConfig) (*Consumer, error) {
 	if router == nil {
@@ -128,22 +131,25 @@ func Consume(router *message.Router, c ConsumerConfig) (*Consumer, error) {
 	}
 	work := worker.Work()
 	consumer := &Consumer{config: c, worker: worker, retry: work.Retry}
+	consumer.subscriptions = newSubscriptions(c, work)
+	router.AddSubscriberDecorators(consumer.subscriptions.noteClose)
 	for n := range work.Workers {
 		name := c.Name
 		if n > 0 {
 			name = fmt.Sprintf("%s-%d", c.Name, n+1)
 		}
-		router.AddConsumerHandler(name, c.Topic, c.Subscriber, consumer.handle)
+		router.AddConsumerHandler(name, c.Topic, consumer.subscriptions.watch(name), consumer.handle)
 	}
 	return consumer, nil
 }
 
 // Consumer handles the messages of a router. It is safe for concurrent use.
 type Consumer struct {
-	config     ConsumerConfig
-	worker     *engine.Worker
-	retry      webhook.RetryPolicy
-	unrecorded unrecorded
+	config        ConsumerConfig
+	worker        *engine.Worker
+	retry         webhook.RetryPolicy
+	subscriptions *subscriptions
+	unrecorded    unrecorded
 }
 
 // handle makes the attempts to handle a message. Without an error Watermill acknowledges

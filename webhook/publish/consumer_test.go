@@ -278,6 +278,86 @@ func TestDeadLetterPublisherPanics(t *testing.T) {
 	})
 }
 
+// A subscription that closes by itself is reported. One that the program closes is not.
+func TestSubscriptionCloses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ended []error
+		observe := func(c *publish.ConsumerConfig) {
+			c.Work.Workers = 2
+			c.Observer.SubscriptionEnd = func(_ context.Context, handler string, err error) { ended = append(ended, err) }
+		}
+		f := newFixture(t, receivertest.Succeed, observe)
+		require.NoError(t, f.consumer.Err())
+		assert.Equal(t, publish.Stats{Subscriptions: 2, Open: 2}, f.consumer.Stats())
+		require.NoError(t, f.broker.Close())
+		synctest.Wait()
+		require.ErrorIs(t, f.consumer.Err(), publish.ErrSubscriptionClosed)
+		require.Len(t, ended, 2)
+		require.ErrorIs(t, ended[0], publish.ErrSubscriptionClosed)
+		assert.Contains(t, f.log.String(), "webhook consumer stopped")
+		assert.Equal(t, publish.Stats{Subscriptions: 2}, f.consumer.Stats())
+
+		ended = nil
+		f = newFixture(t, receivertest.Succeed, observe)
+		f.stop()
+		synctest.Wait()
+		require.ErrorIs(t, f.consumer.Err(), publish.ErrNotSubscribed)
+		assert.Empty(t, ended)
+		assert.NotContains(t, f.log.String(), "webhook consumer stopped")
+	})
+}
+
+// A router that is closed closes the subscriber, which can be that of other handlers.
+func TestRouterClosesSharedSubscriber(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := gochannel.NewGoChannel(gochannel.Config{}, nil)
+		router, err := message.NewRouter(message.RouterConfig{}, nil)
+		require.NoError(t, err)
+		var consumers []*publish.Consumer
+		for _, topic := range []string{"events", "others"} {
+			consumer, err := publish.Consume(router, publish.ConsumerConfig{
+				Subscriber: broker, Topic: topic, DeadLetters: &recorder{}, DeadLetterTopic: "dead",
+				Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: receivertest.Succeed},
+			})
+			require.NoError(t, err)
+			require.ErrorIs(t, consumer.Err(), publish.ErrNotSubscribed)
+			consumers = append(consumers, consumer)
+		}
+		go func() { assert.NoError(t, router.Run(context.Background())) }()
+		<-router.Running()
+		for _, consumer := range consumers {
+			require.NoError(t, consumer.Err())
+		}
+		require.NoError(t, router.Close())
+		synctest.Wait()
+		for _, consumer := range consumers {
+			require.ErrorIs(t, consumer.Err(), publish.ErrNotSubscribed)
+		}
+	})
+}
+
+// A subscriber that fails is reported by the router and by the consumer.
+func TestSubscribeFails(t *testing.T) {
+	t.Parallel()
+	router, err := message.NewRouter(message.RouterConfig{}, nil)
+	require.NoError(t, err)
+	consumer, err := publish.Consume(router, publish.ConsumerConfig{
+		Subscriber: unavailable{}, Topic: "events", DeadLetters: &recorder{}, DeadLetterTopic: "dead",
+		Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: receivertest.Succeed},
+	})
+	require.NoError(t, err)
+	require.ErrorIs(t, router.Run(t.Context()), assert.AnError)
+	require.ErrorIs(t, consumer.Err(), assert.AnError)
+}
+
+type unavailable struct{ message.Subscriber }
+
+func (unavailable) Subscribe(context.Context, string) (<-chan *message.Message, error) {
+	return nil, assert.AnError
+}
+
 // Stopping is no failure: an event whose handler was told to stop, and one that waits
 // for its next attempt, go back to the broker.
 func TestStop(t *testing.T) {

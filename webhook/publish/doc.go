@@ -22,7 +22,7 @@
 //
 //	router, err := message.NewRouter(message.RouterConfig{}, logger)
 //	…
-//	_, err = publish.Consume(router, publish.ConsumerConfig{
+//	consumer, err := publish.Consume(router, publish.ConsumerConfig{
 //		Subscriber:      subscriber,
 //		Topic:           "dispensary",
 //		DeadLetters:     publisher,
@@ -101,6 +101,14 @@
 // message comes again, it publishes the dead letter again without calling the handler.
 //
 // While the consumer stops, events that are not handled return to the broker.
+//
+// # Watching
+//
+// A subscription can close by itself, for example if the broker deletes its consumer.
+// Watermill does not subscribe again. The consumer then logs an error, calls
+// [Observer].SubscriptionEnd, and returns an error from [Consumer.Err], which fits a health
+// check. [Consumer.Stats] returns the number of open subscriptions, and of messages whose
+// outcome could not be recorded.
 //
 // # Duplicates
 //

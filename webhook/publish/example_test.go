@@ -60,7 +60,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = publish.Consume(router, publish.ConsumerConfig{
+	consumer, err := publish.Consume(router, publish.ConsumerConfig{
 		Subscriber:      broker,
 		Topic:           "dispensary",
 		DeadLetters:     broker,
@@ -75,6 +75,9 @@ func Example() {
 	defer stop()
 	go func() { _ = router.Run(ctx) }()
 	<-router.Running()
+	if err := consumer.Err(); err != nil { // a health check asks this, too
+		log.Fatal(err)
+	}
 
 	if err := platform.Webhooks.RegisterHandler(handler); err != nil {
 		log.Fatal(err)

@@ -96,14 +96,3 @@ func (e *attemptError) Error() string {
 // Is reports whether the handler's error matches target. Watermill does not log a handler
 // that was canceled.
 func (e *attemptError) Is(target error) bool { return errors.Is(e.attempt.Err, target) }
-
-// Stats are the numbers of a [Consumer].
-type Stats struct {
-	// Unrecorded is the number of messages whose outcome could not be recorded: dead
-	// letters that could not be published, and events that the ledger could not note.
-	// The broker delivers these messages again.
-	Unrecorded int
-}
-
-// Stats returns the numbers of the consumer.
-func (c *Consumer) Stats() Stats { return Stats{Unrecorded: c.unrecorded.count()} }

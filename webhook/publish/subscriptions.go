@@ -1,0 +1,178 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+)
+
+// Why a [Consumer] does not handle events: see [Consumer.Err].
+var (
+	// ErrNotSubscribed means that the router does not run, or has been closed.
+	ErrNotSubscribed = errors.New("publish: consumer is not subscribed, because its router does not run")
+
+	// ErrSubscriptionClosed means that a subscription has closed although the program
+	// closed neither the router nor its subscriber. Watermill does not subscribe again:
+	// restart the process.
+	ErrSubscriptionClosed = errors.New("publish: subscription closed by itself")
+)
+
+// Observer watches the subscriptions of a [Consumer]. Nil functions are not called. A
+// panic is logged and harms nothing.
+type Observer struct {
+	// SubscriptionEnd is called if a subscription fails or closes by itself. handler is
+	// the name of its handler in the router. err matches [ErrSubscriptionClosed], or is
+	// the error of the subscriber.
+	SubscriptionEnd func(ctx context.Context, handler string, err error)
+}
+
+// Stats are the numbers of a [Consumer].
+type Stats struct {
+	// Subscriptions is the number of subscriptions that the consumer needs, and Open the
+	// number of those that deliver.
+	Subscriptions, Open int
+
+	// Unrecorded is the number of messages whose outcome could not be recorded: dead
+	// letters that could not be published, and events that the ledger could not note.
+	// The broker delivers these messages again.
+	Unrecorded int
+}
+
+// Stats returns the numbers of the consumer.
+func (c *Consumer) Stats() Stats {
+	c.subscriptions.mu.Lock()
+	defer c.subscriptions.mu.Unlock()
+	return Stats{Subscriptions: c.subscriptions.want, Open: c.subscriptions.open, Unrecorded: c.unrecorded.count()}
+}
+
+// Err returns nil while all subscriptions are open. It fits a health check:
+//
+//	health.Ping(func(context.Context) error { return consumer.Err() })
+//
+// The error matches [ErrNotSubscribed], [ErrSubscriptionClosed] or the error of the
+// subscriber.
+func (c *Consumer) Err() error { return c.subscriptions.err() }
+
+// subscriptions counts the open subscriptions of a consumer.
+type subscriptions struct {
+	config ConsumerConfig
+	logger *slog.Logger
+	want   int
+
+	closing atomic.Bool // the router closes its subscribers
+
+	mu     sync.Mutex
+	open   int
+	failed error // of the first subscription that failed
+}
+
+func newSubscriptions(c ConsumerConfig, work webhook.Work) *subscriptions {
+	return &subscriptions{config: c, logger: safecall.Logger(work.Logger), want: work.Workers}
+}
+
+func (s *subscriptions) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil && s.open < s.want {
+		return ErrNotSubscribed
+	}
+	return s.failed
+}
+
+// began counts a subscription if err is nil.
+func (s *subscriptions) began(ctx context.Context, handler string, err error) {
+	if err != nil {
+		s.fail(ctx, handler, err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open++
+}
+
+func (s *subscriptions) ended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+}
+
+// fail stores and reports that a subscription failed.
+func (s *subscriptions) fail(ctx context.Context, handler string, err error) {
+	err = fmt.Errorf("publish: subscription %s: %w", handler, err)
+	s.mu.Lock()
+	if s.failed == nil {
+		s.failed = err
+	}
+	s.mu.Unlock()
+	s.logger.ErrorContext(ctx, "webhook consumer stopped", "handler", handler, "reason", err.Error())
+	if end := s.config.Observer.SubscriptionEnd; end != nil {
+		safecall.Observe(ctx, s.logger, func() { end(ctx, handler, err) })
+	}
+}
+
+// watch returns the consumer's subscriber for one handler of the router.
+func (s *subscriptions) watch(handler string) message.Subscriber {
+	return &watched{Subscriber: s.config.Subscriber, subscriptions: s, handler: handler}
+}
+
+// noteClose is a decorator of all subscribers of the router, which closes them only when
+// it closes itself. The consumer's subscriber can be that of other handlers.
+func (s *subscriptions) noteClose(subscriber message.Subscriber) (message.Subscriber, error) {
+	return closeNoted{subscriber, &s.closing}, nil
+}
+
+type closeNoted struct {
+	message.Subscriber
+	closing *atomic.Bool
+}
+
+// Close implements [message.Subscriber].
+func (c closeNoted) Close() error {
+	c.closing.Store(true)
+	return c.Subscriber.Close()
+}
+
+// watched is a subscriber that reports if its subscription closes by itself.
+type watched struct {
+	message.Subscriber
+	subscriptions *subscriptions
+	handler       string
+}
+
+// Subscribe implements [message.Subscriber].
+func (w *watched) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	messages, err := w.Subscriber.Subscribe(ctx, topic)
+	w.subscriptions.began(ctx, w.handler, err)
+	if err != nil {
+		return nil, err
+	}
+	forwarded := make(chan *message.Message)
+	go func() {
+		defer close(forwarded)
+		for msg := range messages {
+			forwarded <- msg // the router receives until the channel is closed
+		}
+		w.subscriptions.ended()
+		if ctx.Err() == nil && !w.subscriptions.closing.Load() {
+			w.subscriptions.fail(ctx, w.handler, ErrSubscriptionClosed)
+		}
+	}()
+	return forwarded, nil
+}
+
+// String names the subscriber as Watermill does, which puts the name into dead letters.
+func (w *watched) String() string {
+	if named, ok := w.Subscriber.(fmt.Stringer); ok {
+		return named.String()
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", w.Subscriber), "*")
+}
