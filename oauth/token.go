@@ -57,7 +57,8 @@ type ReplacedGrant struct {
 	AccessToken  api.Secret `json:"access_token"`
 	RefreshToken api.Secret `json:"refresh_token"`
 
-	// ResourceOwner and Clinic are those of the replaced token.
+	// ExpiresAt, ResourceOwner and Clinic are those of the replaced token.
+	ExpiresAt     time.Time     `json:"expires_at,omitzero"`
 	ResourceOwner ResourceOwner `json:"resource_owner"`
 	Clinic        Clinic        `json:"clinic,omitzero"`
 }

@@ -43,7 +43,7 @@ func sample(key tokens.Key, n int) oauth.Token {
 		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner},
 		Clinic:        oauth.Clinic{ID: fmt.Sprintf("cl-%d", n), IntegrationID: fmt.Sprintf("int-%d", n)}, Environment: key.Environment,
 		Replaced: []oauth.ReplacedGrant{
-			{AccessToken: "SECRET-oldest", RefreshToken: "SECRET-\xff-oldest-refresh", Clinic: oauth.Clinic{ID: "cl-0", IntegrationID: "int-0"}},
+			{AccessToken: "SECRET-oldest", RefreshToken: "SECRET-\xff-oldest-refresh", ExpiresAt: time.UnixMicro(1).UTC(), Clinic: oauth.Clinic{ID: "cl-0", IntegrationID: "int-0"}},
 			{AccessToken: api.Secret(fmt.Sprintf("SECRET-replaced-%d", n)), ResourceOwner: oauth.ResourceOwner{ID: "prac-ü", Type: oauth.OwnerStaff}},
 		},
 	}

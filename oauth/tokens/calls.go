@@ -20,14 +20,17 @@ type callKind int
 const (
 	loadCall callKind = iota
 	refreshCall
-	commitCall // writing a token pair that the store did not take at first
-	clinicCall // finding out the clinic of a user who connected before it was kept
+	commitCall  // writing a token pair that the store did not take at first
+	clinicCall  // finding out the clinic of a user who connected before it was kept
+	revokeCall  // revoking the replaced grants of a record
+	disposeCall // revoking a token that is in no record
 )
 
 // callKey is what happens once at a time in a process.
 type callKey struct {
-	key  Key
-	kind callKind
+	key   Key
+	kind  callKind
+	token api.Secret // of a disposeCall: a user may have several
 }
 
 // call is work for one user that any number of callers wait for. It belongs to
@@ -95,7 +98,7 @@ func (g *callGroup) outdate(key Key) (last uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, kind := range []callKind{loadCall, refreshCall} {
-		if c, ok := g.running[callKey{key, kind}]; ok {
+		if c, ok := g.running[callKey{key: key, kind: kind}]; ok {
 			c.outdated.Store(true)
 		}
 	}

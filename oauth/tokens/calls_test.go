@@ -128,7 +128,7 @@ func TestSecondPendingCommitIsNotLost(t *testing.T) {
 		require.NoError(t, err)
 		leased, err := conns.acquireLease(t.Context(), record, nil)
 		require.NoError(t, err)
-		first, _ := conns.calls.join(t.Context(), callKey{key, commitCall}, nil, func(context.Context) (Record, error) {
+		first, _ := conns.calls.join(t.Context(), callKey{key: key, kind: commitCall}, nil, func(context.Context) (Record, error) {
 			time.Sleep(time.Minute)
 			return Record{}, nil
 		})

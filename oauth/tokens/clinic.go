@@ -52,7 +52,7 @@ func (c *Connections) learnClinic(ctx context.Context, record Record) {
 	if c.config.Clinic == nil || record.Token.Clinic != (oauth.Clinic{}) {
 		return
 	}
-	c.calls.join(ctx, callKey{record.Key, clinicCall}, nil, func(ctx context.Context) (Record, error) {
+	c.calls.join(ctx, callKey{key: record.Key, kind: clinicCall}, nil, func(ctx context.Context) (Record, error) {
 		clinic := c.findClinic(ctx, record.Key, record.Token)
 		if clinic == (oauth.Clinic{}) {
 			return Record{}, nil

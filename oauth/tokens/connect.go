@@ -3,11 +3,8 @@ package tokens
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
-	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -39,11 +36,18 @@ type Authorization struct {
 // [Config.Verify]), and saves. A token that is not accepted is revoked and not
 // stored. A [Connected] event reports success.
 //
-// A code works once, so that whatever comes after the exchange is tried hard: a
-// store that fails is asked again for a third of [Config.LeaseTTL]. If it still
-// fails the token is revoked, because it would be lost. With [Config.Verify] the same
-// goes for a stored token that cannot be opened ([ErrUnreadable]), because its owner is
-// not known: put the key back, or delete the record.
+// A code works once, so Connect retries a failing store for a third of [Config.LeaseTTL]. If
+// the store still fails, Connect revokes the token, because it would be lost. With
+// [Config.Verify] it does the same if the stored token cannot be decrypted ([ErrUnreadable]),
+// because its owner is not known: put the key back, or delete the record.
+//
+// If the record has a token of another account or clinic, Connect revokes that token once
+// the new one is stored. Replicas that have it in memory get a 401 for their next call, and
+// read the new token. If the platform cannot be reached, the old token stays in the record
+// ([oauth.Token].Replaced) and is revoked when a replica next reads the record. A replica
+// compares its token in memory with the store every 30 seconds, so it uses the
+// new account by then. A replaced token of the same account is not revoked before
+// [Connections.Disconnect]: revoking it may end the user's whole consent (assumption).
 //
 // Errors: [oauth.ErrCodeRefused]; [*oauth.ConfigError]; [ErrOwnerRefused], together
 // with what Verify returned; [*StoreError]; otherwise [*api.Error]. The user can
@@ -58,95 +62,24 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 	if err != nil {
 		return Record{}, err // nothing is counted against the application: the code is the browser's
 	}
-	stored := false
+	a := &authorizing{conns: c, key: key, token: token}
 	defer func() {
-		if !stored { // for any reason, a panic of Verify included
-			c.revokeOrphan(ctx, key, token)
+		if !a.stored { // for any reason, including a panic of Verify
+			a.discard(ctx)
 		}
 	}()
-	previous, err := c.previousOwner(ctx, key)
+	a.token.Clinic = c.findClinic(ctx, key, token)
+	record, err := a.save(ctx)
 	if err != nil {
 		return Record{}, err
 	}
-	token.Clinic = c.findClinic(ctx, key, token)
-	grant := Authorization{Key: key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes(), Clinic: token.Clinic}
-	if err := c.verify(ctx, grant); err != nil {
-		return Record{}, fmt.Errorf("%w: %w", ErrOwnerRefused, err)
-	}
-	record, err := c.saveFirst(ctx, key, token)
-	if err != nil {
-		return Record{}, err
-	}
-	stored = true
-	c.forget(key)
-	c.circuit.clearAll(key)
-	c.forced.clear(key)
-	c.hooks.log(ctx, slog.LevelInfo, "user connected", key, slog.Any("token", token))
-	c.hooks.raise(ctx, Connected{Key: key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes()})
-	return record, nil
+	a.stored = true
+	return a.connected(ctx, record), nil
 }
 
-// verify asks the configuration whether the account is accepted.
-func (c *Connections) verify(ctx context.Context, grant Authorization) error {
-	if types := c.config.OwnerTypes; len(types) > 0 && !slices.Contains(types, grant.Owner.Type) {
-		return fmt.Errorf("the account is of the type %q", grant.Owner.Type)
-	}
-	if c.config.Verify == nil {
-		return nil
-	}
-	return c.config.Verify(ctx, grant)
-}
-
-// previousOwner returns the owner of the token that is stored, zero if there is none.
-// Where Verify compares it a store that fails is asked again, because the code cannot
-// be had again; a record that cannot be opened stays as it is. Elsewhere it is zero
-// where it is not known.
-func (c *Connections) previousOwner(ctx context.Context, key Key) (oauth.ResourceOwner, error) {
-	ctx, cancel := c.withAnswerTimeout(ctx)
-	defer cancel()
-	for try := 1; ; try++ {
-		record, err := c.store.Load(ctx, key)
-		switch {
-		case err == nil:
-			return record.Token.ResourceOwner, nil
-		case errors.Is(err, ErrNoRecord), c.config.Verify == nil:
-			return oauth.ResourceOwner{}, nil
-		case errors.Is(err, ErrUnreadable), !pause(ctx, jitteredBackoff(try, firstRewrite, lastPoll)):
-			return oauth.ResourceOwner{}, storeError("Load", key, err)
-		}
-	}
-}
-
-// saveFirst stores a token that cannot be had again.
-func (c *Connections) saveFirst(ctx context.Context, key Key, token oauth.Token) (Record, error) {
-	ctx, cancel := withStoreTimeout(ctx)
-	defer cancel()
-	end := time.Now().Add(c.config.answerTime())
-	for try := 1; ; try++ {
-		record, err := c.store.Save(ctx, key, token)
-		if err == nil {
-			return record, nil
-		}
-		problem := storeError("Save", key, err)
-		c.hooks.log(ctx, slog.LevelWarn, "a new token could not be stored", key, slog.Any("error", problem), slog.Int("try", try))
-		if time.Now().After(end) || !pause(ctx, jitteredBackoff(try, firstRewrite, lastPoll)) {
-			return Record{}, problem
-		}
-	}
-}
-
-// revokeOrphan revokes a token that was not stored, as far as that is possible.
-func (c *Connections) revokeOrphan(ctx context.Context, key Key, token oauth.Token) {
-	ctx, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx))
-	defer cancel()
-	if err := c.client.Revoke(ctx, token); err != nil {
-		c.hooks.log(ctx, slog.LevelWarn, "a token that was not stored could not be revoked", key, slog.Any("error", err))
-	}
-}
-
-// Disconnect revokes the token of user at the platform and then deletes it. A
-// user who is not connected is no error, so that it can be repeated. A
-// [Disconnected] event reports success.
+// Disconnect revokes the token of user at the platform, and the tokens that it has
+// replaced, and then deletes the record. A user who is not connected is no error, so
+// that it can be repeated. A [Disconnected] event reports success.
 //
 // It takes the lease on the record first: a refresh under way is waited for, and
 // none begins, so that no pair is left behind unknown. If the platform
@@ -185,53 +118,60 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 	return c.deleteLeased(ctx, leased)
 }
 
-// revokeLeased revokes the token of a record whose lease is held, or marks it. A
-// platform that does not know the grant any more has nothing to revoke.
+// revokeLeased revokes the token and the replaced grants of a record whose lease is held,
+// or marks the record.
 func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) error {
 	revoking, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
 	defer cancel()
-	err := c.client.Revoke(revoking, leased.Token)
-	if err == nil || c.alreadyRevoked(revoking, leased, err) {
+	alive, err := c.revokeGrant(revoking, leased.Token)
+	problems := []error{err}
+	next := leased.Token
+	if err != nil {
+		next.AccessToken, next.RefreshToken, next.ExpiresAt = alive.AccessToken, alive.RefreshToken, alive.ExpiresAt
+	}
+	next.Replaced = nil
+	renewed := next.AccessToken != leased.Token.AccessToken
+	for _, g := range leased.Token.Replaced {
+		alive, err := c.revokeGrant(revoking, c.tokenOf(g))
+		if err == nil {
+			continue
+		}
+		problems = append(problems, err)
+		next.Replaced = append(next.Replaced, grantOf(alive))
+		renewed = renewed || alive.AccessToken != g.AccessToken
+	}
+	if err := errors.Join(problems...); err == nil {
 		return nil
+	}
+	if renewed { // the new pairs are the ones to be revoked: they must not be lost
+		c.keepLeased(ctx, leased, next)
 	}
 	marking, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, failure := c.store.Fail(marking, leased.lease, ReasonDisconnecting); failure != nil && !isContention(failure) {
-		return errors.Join(err, storeError("Fail", leased.lease.Key, failure))
+		problems = append(problems, storeError("Fail", leased.lease.Key, failure))
 	}
-	return err
+	return joined(problems)
 }
 
-// alreadyRevoked reports that a refusal to revoke leaves nothing to be revoked. What a
-// platform says of a token that it does not know is not stated; its word on the
-// refresh token is clear. If that brings a new pair, the pair has to be revoked: it
-// is kept if that fails.
-func (c *Connections) alreadyRevoked(ctx context.Context, leased *leasedRecord, refusal error) bool {
-	var answer *api.Error
-	switch old := leased.Token; {
-	case !errors.As(refusal, &answer), answer.StatusCode < 400, answer.StatusCode >= 500, answer.StatusCode == http.StatusTooManyRequests:
-		return false
-	case answer.Code == "invalid_grant", answer.Code == "invalid_token":
-		return true
-	case answer.Code == "invalid_client":
-		return false
-	case old.RefreshToken == "":
-		return !old.ExpiresAt.IsZero() && time.Now().After(old.ExpiresAt)
+// keepLeased commits a token to a leased record and takes the lease again.
+func (c *Connections) keepLeased(ctx context.Context, leased *leasedRecord, token oauth.Token) {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := c.commit(ctx, *leased, token, false); err != nil {
+		return
 	}
-	token, err := c.exchangeOnce(ctx, leased.Token)
-	if err != nil {
-		return isInvalidGrant(err)
+	if again, err := c.waitForLease(ctx, leased.lease.Key); err == nil {
+		*leased = again
 	}
-	if c.client.Revoke(ctx, token) == nil {
-		return true
+}
+
+// joined returns the only error as it is.
+func joined(problems []error) error {
+	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
+	if len(problems) == 1 {
+		return problems[0]
 	}
-	if _, err := c.commit(context.WithoutCancel(ctx), *leased, token, false); err != nil {
-		return false
-	}
-	if again, err := c.waitForLease(context.WithoutCancel(ctx), leased.lease.Key); err == nil {
-		*leased = again // the new pair's record is the one to be marked
-	}
-	return false
+	return errors.Join(problems...)
 }
 
 // deleteLeased deletes the record, unless the user has connected again meanwhile.
@@ -279,13 +219,13 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	if err := key.Validate(); err != nil {
 		return err
 	}
-	before, changed, err := c.rewrite(ctx, key, func(before Record) (oauth.Token, bool) {
+	before, written, err := c.rewrite(ctx, key, func(before Record) (oauth.Token, bool) {
 		return before.Token, before.State != StateActive && before.Reason != ReasonDisconnecting
 	})
 	switch {
 	case err != nil:
 		return err
-	case !changed:
+	case written.Version == 0:
 		return c.validate(before)
 	}
 	c.circuit.clearAll(key)
@@ -294,27 +234,28 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	return nil
 }
 
-// rewrite commits the token that change makes of a record, whose lease it takes; a change
-// that returns false leaves the record as it is. It returns the record of before.
-func (c *Connections) rewrite(ctx context.Context, key Key, change func(Record) (oauth.Token, bool)) (before Record, changed bool, err error) {
+// rewrite leases a record and commits the token that change returns. If change returns false,
+// it leaves the record as it is and written is empty.
+func (c *Connections) rewrite(ctx context.Context, key Key, change func(Record) (oauth.Token, bool)) (before, written Record, err error) {
 	leased, err := c.waitForLease(ctx, key)
 	switch {
 	case errors.Is(err, ErrNoRecord):
-		return Record{}, false, c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
+		return Record{}, Record{}, c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
 	case err != nil:
-		return Record{}, false, err
+		return Record{}, Record{}, err
 	}
 	before = leased.Record
 	token, changed := change(before)
 	if !changed {
 		c.release(context.WithoutCancel(ctx), leased.lease)
-		return before, false, nil
+		return before, Record{}, nil
 	}
 	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
-	if _, err := c.store.Commit(writing, leased.lease, token); err != nil {
+	written, err = c.store.Commit(writing, leased.lease, token)
+	if err != nil {
 		c.release(context.WithoutCancel(ctx), leased.lease)
-		return before, false, storeError("Commit", key, err)
+		return before, Record{}, storeError("Commit", key, err)
 	}
-	return before, true, nil
+	return before, written, nil
 }

@@ -309,14 +309,16 @@ func TestDisconnectWithAPendingCommit(t *testing.T) {
 	})
 }
 
-func TestRefusedTokenThatCannotBeRevokedIsLogged(t *testing.T) {
+func TestRejectedTokenIsRevokedUntilItSucceeds(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
 		refusing := w.verified(t, func(context.Context, tokens.Authorization) error { return errors.New("no") })
 		_, err := refusing.Connect(t.Context(), user, "code-1")
 		require.ErrorIs(t, err, tokens.ErrOwnerRefused)
-		assert.Contains(t, w.logs.String(), "could not be revoked")
 		w.requireToken(t, "access-0")
+		require.NoError(t, refusing.Close(t.Context()))
+		assert.Contains(t, w.logs.String(), "could not be revoked")
+		w.requireRevokedLast(t, "access-1")
 	})
 }
 

@@ -106,9 +106,9 @@ func (c *Connections) Usable(record Record) error {
 // check look at it, and do not end the process while it is not.
 func (c *Connections) PendingCommits() int { return len(c.calls.all()[commitCall]) }
 
-// Close waits until no refresh is under way and every new token pair is
-// stored. Call it before the program ends, after the last call was made. If ctx
-// ends first it returns an error that matches ctx's and says what is open.
+// Close waits until no refresh is under way, every new token pair is stored, and every
+// token that was not stored is revoked. Call it before the program ends, after the last
+// call. If ctx ends first, it returns an error that matches ctx's and counts the open work.
 func (c *Connections) Close(ctx context.Context) error {
 	for {
 		open := c.calls.all()
@@ -122,8 +122,8 @@ func (c *Connections) Close(ctx context.Context) error {
 		select {
 		case <-next.done:
 		case <-ctx.Done():
-			return fmt.Errorf("tokens: closed with %d token refreshes open and %d token pairs not stored: %w",
-				len(open[loadCall])+len(open[refreshCall]), len(open[commitCall]), ctx.Err())
+			return fmt.Errorf("tokens: closed with %d token refreshes open, %d token pairs not stored and %d tokens not revoked: %w",
+				len(open[loadCall])+len(open[refreshCall]), len(open[commitCall]), len(open[disposeCall]), ctx.Err())
 		}
 	}
 }

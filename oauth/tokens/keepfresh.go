@@ -262,7 +262,7 @@ func (r *refresher) refresh(ctx context.Context, record Record, claim Lease) (er
 		return err
 	}
 	work := &refreshTask{conns: r.Connections, key: record.Key, claim: &claim}
-	c, started := r.calls.join(ctx, callKey{record.Key, refreshCall}, nil, work.run)
+	c, started := r.calls.join(ctx, callKey{key: record.Key, kind: refreshCall}, nil, work.run)
 	if !started {
 		r.release(context.WithoutCancel(ctx), claim) // or the call would wait for our lease
 	}

@@ -124,7 +124,7 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 	}
 	failure := err
 	start := func() (*call, bool) {
-		return c.calls.join(ctx, callKey{leased.Key, commitCall}, failure, func(ctx context.Context) (Record, error) {
+		return c.calls.join(ctx, callKey{key: leased.Key, kind: commitCall}, failure, func(ctx context.Context) (Record, error) {
 			c.hooks.raise(ctx, CommitDelayed{Key: leased.Key, Err: failure})
 			return p.writeUntilStored(ctx, failure)
 		})
@@ -145,7 +145,7 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 // awaitPendingCommit waits for a pair of the user that an earlier refresh could not
 // write. It returns an empty record if there is none.
 func (c *Connections) awaitPendingCommit(key Key) (Record, error) {
-	if pending := c.calls.underWay(callKey{key, commitCall}); pending != nil {
+	if pending := c.calls.underWay(callKey{key: key, kind: commitCall}); pending != nil {
 		return c.awaitCommit(pending)
 	}
 	return Record{}, nil

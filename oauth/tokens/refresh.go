@@ -47,6 +47,7 @@ func (r *refreshTask) run(ctx context.Context) (Record, error) {
 		r.conns.circuit.clearAll(r.key)
 		if r.asked {
 			r.conns.learnClinic(ctx, record)
+			r.conns.revokeReplacedLater(ctx, record)
 		}
 	case needsUser(err):
 		r.conns.circuit.clear(r.key)
@@ -82,7 +83,7 @@ func (r *refreshTask) outcome(err error) Outcome {
 // lease on it is this replica's. A replica that died with the lease keeps it
 // waiting until the lease ends.
 func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
-	if r.claim != nil && r.conns.calls.underWay(callKey{r.key, commitCall}) != nil {
+	if r.claim != nil && r.conns.calls.underWay(callKey{key: r.key, kind: commitCall}) != nil {
 		r.conns.release(ctx, *r.claim) // it keeps the pair from being written
 	}
 	if record, err := r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {

@@ -148,7 +148,11 @@ func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 		return nil, Record{}, err
 	}
 	c, _, err := s.join(ctx, loadCall, func(ctx context.Context) (Record, error) {
-		return s.conns.load(ctx, s.key)
+		record, err := s.conns.load(ctx, s.key)
+		if err == nil {
+			s.conns.revokeReplacedLater(ctx, record)
+		}
+		return record, err
 	})
 	if err != nil {
 		return nil, Record{}, err
@@ -160,7 +164,7 @@ func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 // return the token from before the user connected again.
 func (s *TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (Record, error)) (c *call, started bool, err error) {
 	for {
-		c, started = s.conns.calls.join(ctx, callKey{s.key, kind}, nil, work)
+		c, started = s.conns.calls.join(ctx, callKey{key: s.key, kind: kind}, nil, work)
 		if started || !c.outdated.Load() {
 			return c, started, nil
 		}
@@ -211,7 +215,7 @@ func (s *TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 		return
 	}
 	ctx = api.ContextWithPriority(ctx, api.PriorityRefresh)
-	if c, started := s.conns.calls.join(ctx, callKey{s.key, refreshCall}, nil, r.run); started {
+	if c, started := s.conns.calls.join(ctx, callKey{key: s.key, kind: refreshCall}, nil, r.run); started {
 		go func() { _, _, _ = s.await(context.WithoutCancel(ctx), c) }()
 	}
 }

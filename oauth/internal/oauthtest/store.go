@@ -81,9 +81,9 @@ func (s *FlakyStore) Save(ctx context.Context, key tokens.Key, token oauth.Token
 	return returning(ctx, s, "Save", key, func() (tokens.Record, error) { return s.Store.Save(ctx, key, token) })
 }
 
-// SaveVersion implements [tokens.Store].
+// SaveVersion implements [tokens.Store]. It is intercepted as Save.
 func (s *FlakyStore) SaveVersion(ctx context.Context, key tokens.Key, version int64, token oauth.Token) (tokens.Record, error) {
-	return returning(ctx, s, "SaveVersion", key, func() (tokens.Record, error) { return s.Store.SaveVersion(ctx, key, version, token) })
+	return returning(ctx, s, "Save", key, func() (tokens.Record, error) { return s.Store.SaveVersion(ctx, key, version, token) })
 }
 
 // Delete implements [tokens.Store].

@@ -36,6 +36,7 @@ type fields struct {
 type grant struct {
 	Access  []byte              `json:"access"`
 	Refresh []byte              `json:"refresh,omitempty"`
+	Expires *int64              `json:"expires,omitempty"`
 	Owner   oauth.ResourceOwner `json:"owner"`
 	Clinic  oauth.Clinic        `json:"clinic,omitzero"`
 }
@@ -45,7 +46,9 @@ type grant struct {
 func Marshal(t oauth.Token) ([]byte, error) {
 	var replaced []grant
 	for _, g := range t.Replaced {
-		replaced = append(replaced, grant{[]byte(g.AccessToken.Reveal()), []byte(g.RefreshToken.Reveal()), g.ResourceOwner, g.Clinic})
+		replaced = append(replaced, grant{
+			[]byte(g.AccessToken.Reveal()), []byte(g.RefreshToken.Reveal()), Micros(g.ExpiresAt), g.ResourceOwner, g.Clinic,
+		})
 	}
 	return json.Marshal(fields{
 		TokenType: t.TokenType, CreatedAt: Micros(t.CreatedAt), ExpiresAt: Micros(t.ExpiresAt), ConnectedAt: Micros(t.ConnectedAt), UsedAt: Micros(t.UsedAt),
@@ -62,7 +65,8 @@ func Unmarshal(data []byte) (t oauth.Token, refreshable bool, err error) {
 	var replaced []oauth.ReplacedGrant
 	for _, g := range f.Replaced {
 		replaced = append(replaced, oauth.ReplacedGrant{
-			AccessToken: api.Secret(g.Access), RefreshToken: api.Secret(g.Refresh), ResourceOwner: g.Owner, Clinic: g.Clinic,
+			AccessToken: api.Secret(g.Access), RefreshToken: api.Secret(g.Refresh), ExpiresAt: timeOf(g.Expires),
+			ResourceOwner: g.Owner, Clinic: g.Clinic,
 		})
 	}
 	return oauth.Token{

@@ -1,0 +1,154 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// Waits between attempts to revoke a token that is in no record.
+const (
+	firstDisposal = time.Second
+	lastDisposal  = 5 * time.Minute
+)
+
+// disposal is a token that this process has received and that may be in no record. It ends
+// when the token is stored, kept as a replaced grant, or revoked.
+type disposal struct {
+	conns *Connections
+	key   Key
+	token oauth.Token
+
+	// stored is called if the record turns out to contain the token. Nil if the token
+	// cannot be stored.
+	stored func(context.Context, Record)
+
+	// keep adds the token to the record of an active user of the same account. It is set
+	// for a pair of a refresh. Without it the token is revoked whatever the record has.
+	keep bool
+}
+
+// now disposes of the token. If that fails it continues in the background.
+func (d *disposal) now(ctx context.Context) {
+	if err := d.attempt(ctx); err != nil {
+		d.later(ctx, err)
+	}
+}
+
+// later disposes of the token in the background: [Connections.Close] waits for it. cause is
+// the failure of an attempt, or nil if there was none.
+func (d *disposal) later(ctx context.Context, cause error) {
+	d.conns.calls.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, cause, func(ctx context.Context) (Record, error) {
+		err := cause
+		for try := 1; ; try++ {
+			if err != nil {
+				wait := jitteredBackoff(try, firstDisposal, lastDisposal)
+				d.conns.hooks.log(ctx, slog.LevelWarn, "a token that was not stored could not be revoked yet", d.key,
+					slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
+				time.Sleep(wait)
+			}
+			if err = d.attempt(ctx); err == nil {
+				return Record{}, nil
+			}
+		}
+	})
+}
+
+// attempt disposes of the token once.
+func (d *disposal) attempt(ctx context.Context) (err error) {
+	defer recoverAsError(&err)
+	c := d.conns
+	ctx, cancel := withStoreTimeout(context.WithoutCancel(ctx))
+	defer cancel()
+	if d.stored != nil || d.keep {
+		record, err := c.store.Load(ctx, d.key)
+		switch {
+		case errors.Is(err, ErrNoRecord), errors.Is(err, ErrUnreadable):
+		case err != nil:
+			return storeError("Load", d.key, err)
+		case record.Token.AccessToken == d.token.AccessToken:
+			if d.stored != nil {
+				d.stored(ctx, record)
+			}
+			return nil
+		case d.keep && record.Token.RefreshToken == d.token.RefreshToken:
+			return nil // the record has the same grant
+		case d.keep && record.State == StateActive && sameAccount(grantOf(record.Token), grantOf(d.token)):
+			return d.add(ctx)
+		}
+	}
+	alive, err := c.revokeGrant(ctx, d.token)
+	d.token = alive
+	return err
+}
+
+// add adds the token to the replaced grants of the record.
+func (d *disposal) add(ctx context.Context) error {
+	var beyond []oauth.ReplacedGrant
+	_, _, err := d.conns.rewrite(ctx, d.key, func(before Record) (token oauth.Token, changed bool) {
+		token, beyond = replacing(before.Token, grantOf(d.token))
+		return token, before.State == StateActive && before.Token.AccessToken != d.token.AccessToken
+	})
+	if err == nil {
+		d.conns.revokeBeyond(ctx, d.key, beyond)
+	}
+	return err
+}
+
+// revokeBeyond revokes the grants for which a record has no room.
+func (c *Connections) revokeBeyond(ctx context.Context, key Key, beyond []oauth.ReplacedGrant) {
+	for _, g := range beyond {
+		(&disposal{conns: c, key: key, token: c.tokenOf(g)}).later(ctx, nil)
+	}
+}
+
+// revokeGrant revokes a token. A platform that has forgotten the token has nothing to
+// revoke. After an error alive is the token that must still be revoked.
+//
+// The API does not define the response for a token that the platform does not know, but its
+// word on the refresh token is clear. If the refresh token still works, the new pair is revoked.
+func (c *Connections) revokeGrant(ctx context.Context, token oauth.Token) (alive oauth.Token, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*c.config.answerTime())
+	defer cancel()
+	err = c.client.Revoke(ctx, token)
+	switch {
+	case err == nil, isForgotten(err):
+		return oauth.Token{}, nil
+	case !isUnclear(err):
+		return token, err
+	case token.RefreshToken == "":
+		if !token.ExpiresAt.IsZero() && time.Now().After(token.ExpiresAt) {
+			return oauth.Token{}, nil
+		}
+		return token, err
+	}
+	next, failure := c.exchangeOnce(ctx, token)
+	switch {
+	case isInvalidGrant(failure):
+		return oauth.Token{}, nil
+	case failure != nil:
+		return token, err
+	case c.client.Revoke(ctx, next) == nil:
+		return oauth.Token{}, nil
+	}
+	return next, err
+}
+
+// isForgotten reports whether a revocation failed because the platform does not know the token.
+func isForgotten(err error) bool {
+	var answer *api.Error
+	return errors.As(err, &answer) && (answer.Code == "invalid_grant" || answer.Code == "invalid_token") && isUnclear(err)
+}
+
+// isUnclear reports whether the response to a revocation leaves open if the platform knows
+// the token.
+func isUnclear(err error) bool {
+	var answer *api.Error
+	return errors.As(err, &answer) && answer.StatusCode >= 400 && answer.StatusCode < 500 &&
+		answer.StatusCode != http.StatusTooManyRequests && answer.Code != "invalid_client"
+}

@@ -1,0 +1,184 @@
+package tokens_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// revoked returns the access tokens that the platform was asked to revoke.
+func (w *fixture) revoked() (all []string) {
+	routes := w.platform.Routes()
+	for i, body := range w.platform.Sent() {
+		if routes[i] == "/api/oauth/revoke" {
+			all = append(all, body["token"])
+		}
+	}
+	return all
+}
+
+// saveOtherAccount stores access-0 as the token of an account that the platform does not
+// connect the user with.
+func (w *fixture) saveOtherAccount(t *testing.T) oauth.Token {
+	t.Helper()
+	token := oauthtest.FirstToken(time.Hour)
+	token.ResourceOwner.ID = "prac-0"
+	w.save(t, token)
+	return token
+}
+
+func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
+	clinic := func(id string) func(c *settings) {
+		return func(c *settings) {
+			c.Tokens.Clinic = func(context.Context, tokens.Key, api.AccessToken) (oauth.Clinic, error) {
+				return oauth.Clinic{ID: id}, nil
+			}
+		}
+	}
+	oauthtest.Each(t, map[string]func(*oauth.Token){
+		"other owner":  func(token *oauth.Token) { token.ResourceOwner.ID = "prac-0" },
+		"other type":   func(token *oauth.Token) { token.ResourceOwner.Type = oauth.OwnerClinic },
+		"other clinic": func(token *oauth.Token) { token.Clinic.ID = "clinic-0" },
+	}, func(t *testing.T, change func(*oauth.Token)) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		before := oauthtest.FirstToken(time.Hour)
+		change(&before)
+		w.save(t, before)
+		peer := w.replica(t).TokenSource(user)
+		requireTokenFrom(t, peer, "access-0")
+		record, err := w.replica(t, clinic("clinic-1")).Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"access-0"}, w.revoked())
+		assert.Empty(t, record.Token.Replaced)
+		assert.Equal(t, w.record(t).Version, record.Version)
+		token, err := peer.Refresh(t.Context(), before.Access()) // after the 401
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+	})
+}
+
+func TestReplacedTokenOfSameAccountIsRevokedByDisconnect(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Empty(t, w.revoked(), "this could end the new grant as well")
+		require.Len(t, record.Token.Replaced, 1)
+		assert.Equal(t, "refresh-0", record.Token.Replaced[0].RefreshToken.Reveal())
+
+		time.Sleep(3 * time.Hour)
+		w.requireToken(t, "access-2")
+		assert.Len(t, w.record(t).Token.Replaced, 1, "a refresh keeps it")
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: "clinic-1"}))
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		assert.Equal(t, []string{"access-2", "access-0"}, w.revoked())
+		w.requireForgotten(t)
+	})
+}
+
+func TestReplacedTokenIsRevokedOnceThePlatformIsBack(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		w.saveOtherAccount(t)
+		w.platform.Inject(nil, oauthtest.Answers(500, ""))
+		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err, "the new token is stored")
+		require.Len(t, record.Token.Replaced, 1)
+		assert.Contains(t, w.logs.String(), "could not be revoked")
+		require.Equal(t, []string{"access-0"}, w.revoked())
+
+		peer := w.replica(t)
+		requireTokenOf(t, peer, "access-1")
+		require.NoError(t, peer.Close(t.Context()))
+		assert.Equal(t, []string{"access-0", "access-0"}, w.revoked())
+		assert.Empty(t, w.record(t).Token.Replaced)
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestReplacedTokenThatIsNotForgottenIsKeptWithItsNewPair(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		w.saveOtherAccount(t)
+		unclear := oauthtest.Answers(404, `{"error":"Not Found"}`)
+		w.platform.Inject(nil, unclear, nil, unclear) // exchange, revoke, refresh, revoke
+		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		require.Len(t, record.Token.Replaced, 1)
+		assert.Equal(t, "access-2", record.Token.Replaced[0].AccessToken.Reveal())
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		assert.Equal(t, []string{"access-0", "access-2", "access-1", "access-2"}, w.revoked())
+	})
+}
+
+func TestReconnectKeepsGrantThatWasBeingDisconnected(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		w.platform.Inject(oauthtest.Answers(500, ""))
+		require.Error(t, w.conns.Disconnect(t.Context(), user))
+		require.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
+		_, err := w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		w.requireToken(t, "access-1")
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		assert.Equal(t, []string{"access-0", "access-1", "access-0"}, w.revoked())
+	})
+}
+
+func TestDisconnectKeepsRecordUntilReplacedTokensAreRevoked(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		_, err := w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		w.platform.Inject(nil, oauthtest.Answers(500, ""))
+		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), api.ErrServer)
+		w.requireReauthorize(t, tokens.ReasonDisconnecting)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		w.requireForgotten(t)
+		w.requireRevokedLast(t, "access-0")
+	})
+}
+
+// A ninth reconnect has no room for the oldest grant.
+func TestOldestReplacedTokenIsRevoked(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		for n := range 9 {
+			record, err := w.conns.Connect(t.Context(), user, api.Secret(fmt.Sprint("code-", n)))
+			require.NoError(t, err)
+			assert.Len(t, record.Token.Replaced, min(n+1, 8))
+		}
+		require.NoError(t, w.conns.Close(t.Context()))
+		assert.Equal(t, []string{"access-0"}, w.revoked())
+		assert.Equal(t, "access-1", w.record(t).Token.Replaced[0].AccessToken.Reveal())
+	})
+}
+
+// A pair that a peer stores between the reads and the write of Connect is a grant too.
+func TestConnectKeepsPairOfAPeer(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		var asked []string
+		store := oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
+			"Save": oauthtest.First(1, func(_ context.Context, _ tokens.Key, work func() error) error {
+				refreshed := oauthtest.FirstToken(time.Hour)
+				refreshed.AccessToken, refreshed.RefreshToken = "access-peer", "refresh-peer"
+				refreshed.ResourceOwner.ID = "prac-0"
+				w.save(t, refreshed)
+				return work()
+			}),
+		})
+		conns := w.on(t, store, func(c *settings) {
+			c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
+				asked = append(asked, grant.Previous.ID)
+				return nil
+			}
+		})
+		_, err := conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"prac-1", "prac-0"}, asked, "the account is compared with the one that is replaced")
+		assert.Equal(t, []string{"access-peer"}, w.revoked())
+	})
+}
