@@ -206,15 +206,19 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 			return Record{}, storeError("Commit", key, err)
 		}
 		if record, err = p.conns.read(ctx, key); err != nil {
-			return Record{}, err // a user who was deleted meanwhile stays deleted
+			if needsUser(err) {
+				p.drop(ctx) // a user who was deleted meanwhile stays deleted
+			}
+			return Record{}, err
 		}
 		if !p.succeeds(record) {
 			if record.State == StateActive && record.Token.AccessToken == p.token.AccessToken {
 				return p.stored(ctx, record) // by a write whose answer was lost
 			}
+			p.drop(ctx)
 			return record, p.conns.validate(record)
 		}
-		p.lease.Version, p.old.State, p.old.Reason = record.Version, record.State, record.Reason
+		p.follow(record)
 		_, err = p.conns.store.Lease(ctx, p.lease, p.conns.config.LeaseTTL)
 		if err != nil && !errors.Is(err, ErrConflict) {
 			break // a peer refreshes with the old token: its result decides
@@ -255,6 +259,18 @@ func (p *pendingCommit) markDisconnecting(ctx context.Context, record Record) (R
 	}
 	p.report(ctx, record)
 	return Record{}, p.conns.reauthorize(p.lease.Key, ReasonDisconnecting, record.Token.ResourceOwner, nil)
+}
+
+// follow continues the write on a newer version of the record, and keeps the fields that were
+// written to it meanwhile: the clinic, and replaced grants.
+func (p *pendingCommit) follow(record Record) {
+	p.lease.Version, p.old.State, p.old.Reason = record.Version, record.State, record.Reason
+	p.token.Clinic, p.token.Replaced = record.Token.Clinic, record.Token.Replaced
+}
+
+// drop disposes of a pair that no record takes any more. The refresh does not wait for it.
+func (p *pendingCommit) drop(ctx context.Context) {
+	(&disposal{conns: p.conns, key: p.lease.Key, token: p.token, keep: true}).later(ctx, nil)
 }
 
 // succeeds reports a record that the pair is the successor of: it holds the

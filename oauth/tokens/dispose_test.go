@@ -1,0 +1,132 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// pending starts a refresh on a replica that cannot write to the store, and returns when its
+// lease has ended. mended lets it write.
+func (w *fixture) pending(t *testing.T) (conns *tokens.Connections, mended func()) {
+	t.Helper()
+	store := oauthtest.Around(w.store.Store, nil)
+	store.Break("Commit", errors.New("database is away"))
+	conns = w.on(t, store)
+	_, err := conns.TokenSource(user).Token(t.Context())
+	requireStoreError(t, err, "Commit")
+	time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+	return conns, func() {
+		store.Break("Commit", nil)
+		require.NoError(t, conns.Close(t.Context()))
+	}
+}
+
+func TestPairOfADisconnectedUserIsRevoked(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		_, mended := w.pending(t)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(503, ""))...)
+		mended()
+		w.requireForgotten(t)
+		assert.Equal(t, []string{"access-0", "access-1", "access-1", "access-1"}, w.revoked())
+	})
+}
+
+func TestPairThatAReconnectOvertakesIsNotLost(t *testing.T) {
+	type test struct {
+		owner string
+		want  func(t *testing.T, w *fixture)
+	}
+	oauthtest.Each(t, map[string]test{
+		"same account": {"prac-1", func(t *testing.T, w *fixture) {
+			assert.Empty(t, w.revoked())
+			require.NoError(t, w.conns.Disconnect(t.Context(), user))
+			assert.Equal(t, []string{"access-new", "access-1"}, w.revoked())
+		}},
+		"other account": {"prac-2", func(t *testing.T, w *fixture) { assert.Equal(t, []string{"access-1"}, w.revoked()) }},
+	}, func(t *testing.T, test test) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		_, mended := w.pending(t)
+		next := oauthtest.FirstToken(time.Hour)
+		next.AccessToken, next.RefreshToken, next.ResourceOwner.ID = "access-new", "refresh-new", test.owner
+		w.save(t, next)
+		mended()
+		w.requireToken(t, "access-new")
+		test.want(t, w)
+	})
+}
+
+// Without rotation the pair that is dropped and the stored one are the same grant.
+func TestDroppedPairOfTheSameGrantIsLeftAlone(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
+		_, mended := w.pending(t)
+		w.requireToken(t, "access-2")
+		mended()
+		assert.Empty(t, w.revoked())
+		assert.Empty(t, w.record(t).Token.Replaced)
+	})
+}
+
+func TestSetClinicSurvivesPendingPair(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		_, mended := w.pending(t)
+		moved := oauth.Clinic{ID: "clinic-2", IntegrationID: "integration-2"}
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, moved))
+		mended()
+		assert.Equal(t, moved, w.record(t).Token.Clinic)
+		w.requireToken(t, "access-1")
+	})
+}
+
+// lost carries a write out and loses the response.
+func lost(_ context.Context, _ tokens.Key, work func() error) error {
+	return errors.Join(work(), errors.New("connection reset"))
+}
+
+func TestConnectFindsTokenWhoseSaveLostItsResponse(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		conns := w.on(t, oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{"Save": lost}))
+		record, err := conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, w.record(t).Version, record.Version)
+		assert.Empty(t, w.revoked())
+		requireTokenOf(t, conns, "access-1")
+	})
+}
+
+// After a Save with an unknown result the token is revoked only once the store shows that it
+// is not there.
+func TestConnectWithUnknownSaveReadsBeforeItRevokes(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		for name, applied := range map[string]bool{"applied": true, "not applied": false} {
+			var store *oauthtest.FlakyStore
+			store = oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
+				"Save": func(ctx context.Context, key tokens.Key, work func() error) error {
+					store.Break("Load", errors.New("connection refused"))
+					if !applied {
+						work = func() error { return nil }
+					}
+					return lost(ctx, key, work)
+				},
+			})
+			conns := w.on(t, store)
+			_, err := conns.Connect(t.Context(), user, "code-1")
+			requireStoreError(t, err, "Load")
+			synctest.Wait()
+			assert.Empty(t, w.revoked(), name)
+			store.Break("Load", nil)
+			require.NoError(t, conns.Close(t.Context()))
+			assert.Equal(t, !applied, len(w.revoked()) == 1, name)
+		}
+	})
+}
