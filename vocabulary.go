@@ -12,7 +12,7 @@ import (
 // holds an address, a query, a body or a token. Calls return a *Error.
 //
 // Its fields are Operation, Method, Route, StatusCode, RequestID, Code, RetryAfter,
-// Attempts and Outcome, its methods Body, Messages, Fields, Timeout and Temporary; see
+// Attempts, Outcome and Untrusted, its methods Body, Messages, Fields, Timeout and Temporary; see
 // [api.Error].
 type Error = api.Error
 
@@ -105,6 +105,7 @@ var (
 	ErrInsecure         = api.ErrInsecure         // plain HTTP beyond loopback
 	ErrUnknownSite      = api.ErrUnknownSite      // the directory lacks the environment
 	ErrInvalidArgument  = api.ErrInvalidArgument  // every ArgumentError
+	ErrUntrusted        = api.ErrUntrusted        // a proxy or a gateway may have written the response
 	ErrBadResponse      = api.ErrBadResponse      // success that cannot be decoded
 )
 

@@ -45,8 +45,8 @@ type Error struct {
 	// RequestID is the X-Request-Id of the last answer.
 	RequestID string
 
-	// Code is the error code of an OAuth answer, for example "invalid_grant"
-	// (RFC 6749, section 5.2); empty for all others.
+	// Code is the error code of an OAuth response, for example "invalid_grant"
+	// (RFC 6749, section 5.2). It is empty for all others, and if Untrusted is true.
 	Code string
 
 	// RetryAfter is how long the platform asked to wait, or how much of that is
@@ -58,6 +58,16 @@ type Error struct {
 
 	// Outcome says what became of the call.
 	Outcome Outcome
+
+	// Untrusted reports whether the last response lacks proof that the platform wrote it.
+	// Such an error matches [ErrUntrusted]. Its status says nothing about a record, a user
+	// or the application, so it never matches [ErrNotFound] or [ErrInvalid]. A write
+	// without a proven response may have been applied.
+	//
+	// A response has proof if it has the X-Request-Id that the API promises and its body
+	// is a JSON object, or if it contains the created or changed record.
+	// API section: "Errors" 5.
+	Untrusted bool
 
 	// detail is a function because that is the one thing that printing by
 	// reflection never looks into: fmt calls no method on an Error in an
@@ -121,13 +131,15 @@ func (e *Error) Unwrap() error {
 	return e.details().cause
 }
 
-// Is matches the sentinels of status and outcome.
+// Is matches the sentinels of status and outcome, and [ErrUntrusted].
 func (e *Error) Is(target error) bool {
-	return target == e.statusSentinel() || target == e.outcomeSentinel()
+	return target == e.statusSentinel() || target == e.outcomeSentinel() || target == ErrUntrusted && e.Untrusted
 }
 
 func (e *Error) statusSentinel() error {
 	switch s := e.StatusCode; {
+	case e.Untrusted && s < 500 && s != http.StatusTooManyRequests:
+		return errNone
 	case s == http.StatusUnauthorized:
 		return ErrUnauthorized
 	case s == http.StatusForbidden:
@@ -167,9 +179,9 @@ func (e *Error) Timeout() bool {
 }
 
 // Temporary reports an error that a later call may not meet: a rate limit, a
-// server error, or no answer at all.
+// server error, an Untrusted response, or no response at all.
 func (e *Error) Temporary() bool {
-	return e.StatusCode == 0 || e.StatusCode == http.StatusTooManyRequests || e.StatusCode >= 500
+	return e.Untrusted || e.StatusCode == 0 || e.StatusCode == http.StatusTooManyRequests || e.StatusCode >= 500
 }
 
 // Error returns a line like
@@ -189,6 +201,9 @@ func (e *Error) Error() string {
 	}
 	if cause := e.Unwrap(); cause != nil {
 		b.WriteString(": " + strings.TrimPrefix(cause.Error(), "dispensary: "))
+	}
+	if e.Untrusted {
+		b.WriteString(": " + strings.TrimPrefix(ErrUntrusted.Error(), "dispensary: "))
 	}
 	if sentinel := e.outcomeSentinel(); sentinel != errNone && sentinel != ErrRefused {
 		b.WriteString(": " + strings.TrimPrefix(sentinel.Error(), "dispensary: "))
@@ -233,6 +248,9 @@ func (e *Error) LogValue() slog.Value {
 	add("request_id", e.RequestID)
 	add("code", e.Code)
 	add("outcome", string(e.Outcome))
+	if e.Untrusted {
+		attrs = append(attrs, slog.Bool("untrusted", true))
+	}
 	if e.RetryAfter > 0 {
 		attrs = append(attrs, slog.Duration("retry_after", e.RetryAfter))
 	}

@@ -2,9 +2,10 @@ package api
 
 import "errors"
 
-// Sentinels that an [Error] matches through [errors.Is], by the answer's status.
+// Sentinels that an [Error] matches through [errors.Is], by the response's status.
 // Which status the platform uses for which mistake is not published; the
-// mapping follows HTTP and what has been seen.
+// mapping follows HTTP and what has been seen. An [Error] that is Untrusted matches
+// only ErrRateLimited and ErrServer.
 // API section: "Errors".
 var (
 	// ErrUnauthorized (401): the access token is missing, unknown, expired or
@@ -44,8 +45,9 @@ var (
 	// ErrRefused: the platform answered that it did not do it.
 	ErrRefused = errors.New("dispensary: request was refused")
 
-	// ErrMaybeApplied: the write was sent and its fate is unknown: the answer
-	// was lost, was unreadable, or was a server error. Look before repeating.
+	// ErrMaybeApplied: the write was sent and its outcome is unknown. The response was
+	// lost, was unreadable, was a server error, or was [Error.Untrusted]. Look before
+	// repeating.
 	ErrMaybeApplied = errors.New("dispensary: write may have been applied")
 )
 
@@ -70,6 +72,10 @@ var (
 	// ErrInvalidArgument: a call was given something that cannot be sent. Every
 	// [ArgumentError] matches it.
 	ErrInvalidArgument = errors.New("dispensary: invalid argument")
+
+	// ErrUntrusted: the response does not prove that the platform wrote it. A proxy, a
+	// gateway or a sign-in page may have responded instead. See [Error.Untrusted].
+	ErrUntrusted = errors.New("dispensary: response may not be from the platform")
 
 	// ErrBadResponse: the answer said success but could not be decoded.
 	ErrBadResponse = errors.New("dispensary: undecodable response")

@@ -75,11 +75,11 @@ var configCodes = []string{
 }
 
 // classify turns an answer that blames the application into a [ConfigError].
-// Every other answer stays what it is: what is not understood counts as a
-// temporary failure, which logs no user out.
+// Every other response stays what it is. One that is not understood, or not provably the
+// platform's, counts as a temporary failure, which logs no user out.
 func classify(environment api.Environment, err error) error {
 	var e *api.Error
-	if !errors.As(err, &e) || e.StatusCode < 400 || e.StatusCode >= 500 {
+	if !errors.As(err, &e) || e.Untrusted || e.StatusCode < 400 || e.StatusCode >= 500 {
 		return err
 	}
 	code := e.Code

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -97,13 +98,16 @@ func TestRevoke(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		client := oauthtest.NewClient(t, p)
-		p.Inject(oauthtest.Answers(200, `{}`), oauthtest.Answers(401, `{"error":"invalid_client"}`), oauthtest.Answers(200, ``))
+		p.Inject(oauthtest.Answers(200, `{}`), oauthtest.Answers(401, `{"error":"invalid_client"}`), oauthtest.Answers(200, ``),
+			oauthtest.Answers(200, "<!doctype html><title>Guest Wi-Fi</title>"), oauthtest.Answers(200, `{"error":"upstream unavailable"}`))
 		require.NoError(t, client.Revoke(t.Context(), oauthtest.FirstToken(-time.Hour)))
 		assert.Equal(t, []map[string]string{{"client_id": "client-1", "client_secret": "hush-hush", "token": "access-0"}}, p.Sent())
 		assert.Equal(t, []string{"/api/oauth/revoke"}, p.Routes())
 		var refusal *oauth.ConfigError
 		require.ErrorAs(t, client.Revoke(t.Context(), oauthtest.FirstToken(0)), &refusal)
-		require.NoError(t, client.Revoke(t.Context(), oauthtest.FirstToken(0)), "an empty answer is fine too")
+		for _, response := range []string{"empty", "page", "error"} {
+			require.ErrorIs(t, client.Revoke(t.Context(), oauthtest.FirstToken(0)), api.ErrMaybeApplied, response)
+		}
 
 		token := oauthtest.FirstToken(0)
 		token.Environment = oauthtest.CASandbox
@@ -124,4 +128,51 @@ func TestInvalidUTF8InGrantNamesField(t *testing.T) {
 	require.EqualError(t, err, "dispensary: oauth.token: refresh_token must be valid UTF-8")
 	require.EqualError(t, client.Revoke(t.Context(), token), "dispensary: oauth.revoke: token must be valid UTF-8")
 	assert.Empty(t, p.Sent())
+}
+
+func TestUntrustedResponseBlamesNobody(t *testing.T) {
+	oauthtest.Each(t, map[string]oauthtest.Fault{
+		"invalid grant":  foreign(401, `{"error":"invalid_grant"}`),
+		"invalid client": foreign(401, `{"error":"invalid_client"}`),
+		"redirect":       foreign(400, `{"error":"redirect_uri_mismatch"}`),
+		"no code":        foreign(401, `{}`),
+		"page":           oauthtest.Answers(401, "<html>"),
+	}, func(t *testing.T, fault oauthtest.Fault) {
+		p := oauthtest.NewPlatform(oauthtest.RotateNever)
+		client := oauthtest.NewClient(t, p)
+		p.Inject(fault, fault, fault)
+		_, exchange := client.Exchange(t.Context(), "code-1")
+		_, refresh := client.Refresh(t.Context(), oauthtest.FirstToken(0))
+		for _, err := range []error{exchange, refresh, client.Revoke(t.Context(), oauthtest.FirstToken(0))} {
+			require.ErrorIs(t, err, api.ErrUntrusted)
+			var refusal *oauth.ConfigError
+			assert.NotErrorAs(t, err, &refusal)
+			assert.NotErrorIs(t, err, oauth.ErrReauthorize)
+			assert.NotErrorIs(t, err, oauth.ErrCodeRefused)
+		}
+	})
+}
+
+// foreign is a fault with a response that has no X-Request-Id.
+func foreign(status int, body string) oauthtest.Fault {
+	return func(func() *http.Response) (*http.Response, error) {
+		response := oauthtest.Respond(status, body)
+		response.Header.Del("X-Request-Id")
+		return response, nil
+	}
+}
+
+// The platform forgets the pair before a new one, so a granted pair is kept in any case.
+func TestGrantedTokenNeedsNoRequestID(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		p := oauthtest.NewPlatform(oauthtest.RotateAtOnce)
+		p.Inject(func(handle func() *http.Response) (*http.Response, error) {
+			response := handle()
+			response.Header.Del("X-Request-Id")
+			return response, nil
+		})
+		token, err := oauthtest.NewClient(t, p).Refresh(t.Context(), oauthtest.FirstToken(0))
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.AccessToken.Reveal())
+	})
 }

@@ -65,22 +65,6 @@ func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
 
 func (a *answer) requestID() string { return a.header.Get(requestIDHeader) }
 
-// refusedForNow is an answer of "not done, come back later". A rate limit is counted
-// before anything is done. Unavailable is what a gateway says too when the platform
-// behind it has begun and not answered: only the platform's own is a refusal.
-func (a *answer) refusedForNow() bool {
-	if a.header.Get("Retry-After") == "" {
-		return false
-	}
-	switch a.status {
-	case http.StatusTooManyRequests:
-		return true
-	case http.StatusServiceUnavailable:
-		return a.complete && writtenByPlatform(a.body.Bytes())
-	}
-	return false
-}
-
 // buffers hold answers while they are decoded. A list of 100 products is about
 // 100 KB; growing a new buffer to that costs more than decoding into a used one.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

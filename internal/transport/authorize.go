@@ -14,11 +14,11 @@ import (
 
 var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithTokenSource")
 
-// authorize is the link that gives the request its token. A 401 is followed by one
-// fresh token and one more run of next; 401 again is the answer of the call, and only
-// the token endpoint can say whether the user or the platform is the reason. A
-// platform that answers 401 has not done what was asked, so a write may be repeated
-// too.
+// authorize is the link that gives the request its token. After a 401 it gets one fresh
+// token and runs next once more. A second 401 is the response of the call: only the token
+// endpoint can say whether the user or the platform is the reason. A platform that
+// responds with 401 has not applied the write, so a write is repeated, too. Without proof
+// that the platform wrote the 401, only a read is repeated; see [answer.fromPlatform].
 func authorize(ctx context.Context, s *callState, next step) error {
 	if !s.call.Operation.NeedsToken() {
 		return next(ctx, s)
@@ -38,7 +38,10 @@ func authorize(ctx context.Context, s *callState, next step) error {
 		return err
 	}
 	err = next(ctx, s)
-	if refresher, ok := source.(api.TokenRefresher); ok && err == nil && s.answer.status == http.StatusUnauthorized {
+	if err != nil || s.answer.status != http.StatusUnauthorized || !s.call.Operation.Read() && !s.answer.fromPlatform("") {
+		return err
+	}
+	if refresher, ok := source.(api.TokenRefresher); ok {
 		return authorizeAgain(ctx, s, refresher, token, next)
 	}
 	return err

@@ -140,3 +140,23 @@ func TestAsChangesOnlyTheTokens(t *testing.T) {
 	assert.NoError(t, get(t.Context(), jane))
 	assert.ErrorIs(t, get(t.Context(), client), api.ErrUnauthorized)
 }
+
+// A gateway's 401 may hide a write that the platform has applied.
+func TestUntrustedUnauthorizedRepeatsNoWrite(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"message":"Unauthorized"}`, "<html>Sign in"} {
+		source, transport := &rotating{}, says(401, body, "X-Request-Id", "")
+		err := createOnce(t.Context(), newTestClient(t, transport, withTokens(source)))
+		require.ErrorIs(t, err, api.ErrMaybeApplied)
+		require.ErrorIs(t, err, api.ErrUntrusted)
+		assert.NotErrorIs(t, err, api.ErrUnauthorized)
+		assert.EqualValues(t, 1, transport.calls.Load())
+		assert.Zero(t, source.refreshes.Load())
+
+		err = get(t.Context(), newTestClient(t, transport, withTokens(source)))
+		require.ErrorIs(t, err, api.ErrUntrusted)
+		assert.EqualValues(t, 3, transport.calls.Load(), "a read is repeated with a fresh token")
+		assert.EqualValues(t, 1, source.refreshes.Load())
+		assert.EqualValues(t, 1, source.refusals.Load())
+	}
+}

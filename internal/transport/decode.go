@@ -31,6 +31,9 @@ func decodeOne[T any](s *callState) (*T, error) {
 	if value == nil {
 		return nil, undecodable(s, &decodeError{"has no " + s.call.Operation.Key})
 	}
+	if err := checkSuccess(s); err != nil {
+		return nil, err
+	}
 	return value, nil
 }
 

@@ -56,7 +56,7 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 	return platform.run(ctx, client)
 }
 
-// answered is a create call that was answered, by the platform if the body is JSON.
+// answered is a create call that may have been applied and got a response.
 func answered(status int, body string) error {
 	return api.NewError(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
 }
@@ -71,29 +71,27 @@ func TestEnsureRules(t *testing.T) {
 	lost := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeMaybeApplied}
 	unsent := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeNotSent}
 	invalid := &api.Error{Method: http.MethodPost, StatusCode: 422, Outcome: api.OutcomeRefused}
+	foreign := &api.Error{Method: http.MethodPost, StatusCode: 422, Outcome: api.OutcomeMaybeApplied, Untrusted: true}
 	tests := map[string]struct {
 		platform ensured
 		creates  int
 		id       string
 		err      error
 	}{
-		"made at once":                    {ensured{failures: []error{nil}}, 1, "made", nil},
-		"failed before it was applied":    {ensured{failures: []error{answered(500, platformBody), nil}}, 2, "made", nil},
-		"failed after it was applied":     {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
-		"failed for good":                 {ensured{failures: []error{answered(500, platformBody)}}, maxCreates, "", api.ErrMaybeApplied},
-		"failed, and the look fails":      {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
-		"bad gateway":                     {ensured{failures: []error{answered(502, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"gateway timeout":                 {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
-		"gateway timeout, in JSON":        {ensured{failures: []error{answered(504, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"a gateway's own status":          {ensured{failures: []error{answered(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"a gateway's own error":           {ensured{failures: []error{answered(500, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"unavailable, sender unknown":     {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"answer lost, appears late":       {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
-		"answer lost, never appears":      {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
-		"never sent":                      {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
-		"refused":                         {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrInvalid},
-		"refused, as another was faster":  {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
-		"said made, answer was not there": {ensured{failures: []error{answered(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
+		"made at once":                       {ensured{failures: []error{nil}}, 1, "made", nil},
+		"server error, appears at once":      {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
+		"server error, never appears":        {ensured{failures: []error{answered(500, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"server error, and the look fails":   {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
+		"unavailable, sender unknown":        {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"gateway timeout":                    {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
+		"a gateway's own status":             {ensured{failures: []error{answered(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"response lost, appears late":        {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
+		"response lost, never appears":       {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
+		"invalid, but not by the platform":   {ensured{failures: []error{foreign, nil}}, 1, "", api.ErrMaybeApplied},
+		"never sent":                         {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
+		"rejected":                           {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrInvalid},
+		"rejected, as another was faster":    {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
+		"said made, response without record": {ensured{failures: []error{answered(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -53,13 +53,6 @@ func parseErrorBody(body []byte, fields requestFields) (code string, messages []
 	return code, r.messages
 }
 
-// writtenByPlatform distinguishes an answer of the platform, which writes JSON objects,
-// from the HTML page or the empty body of a proxy in front of it.
-func writtenByPlatform(body []byte) bool {
-	var object map[string]json.RawMessage
-	return json.Unmarshal(body, &object) == nil && object != nil
-}
-
 // maxMessageDepth keeps a hostile body from nesting without end.
 const maxMessageDepth = 4
 

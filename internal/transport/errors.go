@@ -44,40 +44,45 @@ func buildError(s *callState, err error) *api.Error {
 		e.RetryAfter = throttled.left
 	}
 	s.observed.recordFailure(classify(err, a), e.Outcome)
+	e.Untrusted = a.status != 0 && !a.fromPlatform(op.Key)
 	var body []byte
 	var messages []api.Message
 	if a.body != nil && a.status != 0 {
 		body = bytes.Clone(a.body.Bytes()[:min(a.body.Len(), maxErrorBody)])
 		e.Code, messages = parseErrorBody(body, s.fieldsOfRequest())
 	}
+	if e.Untrusted {
+		e.Code = ""
+	}
 	cause := publicCause(err)
-	if cause == nil && s.missingScope != nil && a.status == http.StatusForbidden {
+	if cause == nil && s.missingScope != nil && a.status == http.StatusForbidden && !e.Untrusted {
 		cause = s.missingScope // most likely
 	}
 	return api.NewError(e, cause, body, messages)
 }
 
-// undecodable reports an answer of success that could not be read. The write behind it
-// has most likely happened.
+// undecodable returns the error of a success that cannot be used. The write behind it
+// has most likely been applied.
 func undecodable(s *callState, cause error) *api.Error {
 	e := buildError(s, nil)
 	s.observed.recordFailure(observe.FailureBadResponse, e.Outcome)
 	return api.NewError(*e, cause, e.Body(), nil)
 }
 
-// outcome says what became of the call. A read that was sent has none: it changes
-// nothing. A server error is no refusal, whether it is the platform's, which may have
-// done a part, or a gateway's, which does not know; nor is "see other", which names
-// the outcome of something done.
+// outcome returns the outcome of a failed call. A read that was sent has none, because it
+// changes nothing. A write was rejected only if the platform says so; see
+// [answer.fromPlatform]. A server error is no rejection: the platform may have applied a
+// part, and a gateway does not know. A 303 names the result of a write that was applied.
+// A gateway sends 408 if the platform is slow.
 func outcome(s *callState, err error) api.Outcome {
 	switch status := s.answer.status; {
 	case status == 0 && unsent(err, &s.trace):
 		return api.OutcomeNotSent
 	case s.call.Operation.Read():
 		return api.OutcomeNone
-	case status == http.StatusSeeOther:
+	case status == http.StatusSeeOther, status == http.StatusRequestTimeout:
 		return api.OutcomeMaybeApplied
-	case status >= 300 && status < 500, s.answer.refusedForNow():
+	case status >= 300 && status < 500 && s.answer.fromPlatform(""):
 		return api.OutcomeRefused
 	}
 	return api.OutcomeMaybeApplied

@@ -344,7 +344,7 @@ func TestPrefetchPassesErrorsOnInOrder(t *testing.T) {
 	pages := listing(10, 1)
 	transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Get("page[number]") == "4" {
-			return reply(404, ""), nil
+			return reply(404, `{"error":"Not Found"}`), nil
 		}
 		return pages.answer(call, r)
 	}}

@@ -159,7 +159,8 @@ func TestRedirectsStayAtTheOrigin(t *testing.T) {
 	err = create(t.Context(), client)
 	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, http.StatusFound, failure.StatusCode)
-	assert.ErrorIs(t, err, api.ErrRefused)
+	assert.ErrorIs(t, err, api.ErrMaybeApplied)
+	assert.ErrorIs(t, err, api.ErrUntrusted)
 }
 
 func TestUntrustedCertificateIsNotRetried(t *testing.T) {

@@ -95,8 +95,8 @@ func (r *retrier) check(ctx context.Context, response *http.Response, err error)
 	if err != nil {
 		endAttempt(ctx, s, err)
 	}
-	if err == nil && !s.call.Operation.Read() && response.StatusCode == http.StatusServiceUnavailable {
-		_ = readAnswer(s, response) // its body shows who refused
+	if err == nil && !s.call.Operation.Read() && response.StatusCode == http.StatusTooManyRequests {
+		_ = readAnswer(s, response) // its body shows who wrote it
 	}
 	policy := s.client.config.Retry
 	if ctx.Err() != nil || s.settings.NoRetries || s.attempts >= policy.MaxAttempts || !isRetryable(s, response, err) {
@@ -126,9 +126,9 @@ func (r *retrier) prepareNext(request *http.Request) error {
 	return waitForLimit(r.ctx, r.s)
 }
 
-// isRetryable holds the rules: a read is repeated when the network, the rate limit or
-// the server failed; a write only when it was provably not sent, or when it was
-// refused for now with the time until when.
+// isRetryable contains the rules. A read is repeated if the network, the rate limit or
+// the server failed. A write is repeated only if it was provably not sent, or if the
+// platform provably rejected it and said when to repeat it; see [answer.fromPlatform].
 func isRetryable(s *callState, response *http.Response, err error) bool {
 	read := s.call.Operation.Read()
 	if err != nil {
@@ -137,7 +137,6 @@ func isRetryable(s *callState, response *http.Response, err error) bool {
 	if status := response.StatusCode; read {
 		return status == http.StatusTooManyRequests || (status >= 500 && status != http.StatusNotImplemented)
 	}
-	s.answer.status, s.answer.header = response.StatusCode, response.Header
 	return s.answer.refusedForNow()
 }
 

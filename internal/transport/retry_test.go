@@ -47,6 +47,9 @@ func TestRetryRules(t *testing.T) {
 	gateway := func(status int, headers ...string) func() (*http.Response, error) {
 		return answering(status, "<html>body-canary", headers...)
 	}
+	foreign := func(status int, headers ...string) func() (*http.Response, error) {
+		return answering(status, `{"error":"body-canary"}`, append(headers, "X-Request-Id", "")...)
+	}
 	fail := func(err error) func() (*http.Response, error) {
 		return func() (*http.Response, error) { return nil, err }
 	}
@@ -65,7 +68,9 @@ func TestRetryRules(t *testing.T) {
 		"write, server error":             {createOnce, answer(500), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, bad gateway":              {createOnce, answer(502), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, unavailable":              {createOnce, answer(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, unavailable until":        {createOnce, answer(503, "Retry-After", "2"), 4, []error{api.ErrServer, api.ErrRefused}},
+		"write, unavailable until":        {createOnce, answer(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, foreign unavailable":      {createOnce, foreign(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"read, foreign unavailable":       {get, foreign(503), 4, []error{api.ErrServer, api.ErrUntrusted}},
 		"write, gateway unavailable":      {createOnce, gateway(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, empty unavailable":        {createOnce, answering(503, "", "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, broken unavailable":       {createOnce, truncated(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
@@ -73,7 +78,24 @@ func TestRetryRules(t *testing.T) {
 		"write, gateway timeout":          {createOnce, answer(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, gateway timeout until":    {createOnce, answer(504, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, see other":                {createOnce, answer(303, "Location", "https://platform.example/p1"), 1, []error{api.ErrMaybeApplied}},
-		"write, gateway's rate limit":     {createOnce, gateway(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrRefused}},
+		"write, gateway's rate limit":     {createOnce, gateway(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign rate limit":       {createOnce, foreign(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"read, foreign rate limit":        {get, foreign(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited}},
+		"write, request timeout":          {createOnce, answer(408), 1, []error{api.ErrMaybeApplied}},
+		"write, conflict":                 {createOnce, answer(409), 1, []error{api.ErrInvalid, api.ErrRefused}},
+		"write, too large":                {createOnce, answer(413), 1, []error{api.ErrRefused}},
+		"write, foreign forbidden":        {createOnce, foreign(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign conflict":         {createOnce, foreign(409), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign too large":        {createOnce, foreign(413), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign invalid":          {createOnce, foreign(422), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, gateway's forbidden":      {createOnce, gateway(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign redirect":         {createOnce, foreign(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign success":          {createOnce, foreign(200), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign empty object":     {createOnce, answering(201, `{"patient":{}}`, "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, empty success":            {createOnce, answering(201, "", "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"read, foreign not found":         {get, foreign(404), 1, []error{api.ErrUntrusted}},
+		"read, gateway's not found":       {get, gateway(404), 1, []error{api.ErrUntrusted}},
+		"read, not found breaks off":      {get, truncated(404), 4, []error{api.ErrUntrusted, io.ErrUnexpectedEOF}},
 		"write, rate limit":               {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrRefused}},
 		"write, rate limit until":         {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrRefused}},
 		"write, connection lost":          {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
@@ -102,6 +124,10 @@ func TestRetryRules(t *testing.T) {
 					assert.ErrorIs(t, err, want)
 				}
 				assertOutcome(t, err, failure)
+				assert.Equal(t, failure.Untrusted, errors.Is(err, api.ErrUntrusted))
+				for _, certain := range []error{api.ErrUnauthorized, api.ErrForbidden, api.ErrNotFound, api.ErrInvalid, api.ErrRefused} {
+					assert.False(t, failure.Untrusted && errors.Is(err, certain), "%v", certain)
+				}
 				for _, text := range texts(err) {
 					assert.NotContains(t, text, "canary")
 					assert.NotContains(t, text, "platform.example")
@@ -211,12 +237,12 @@ func TestWaitsKnowTheDeadline(t *testing.T) {
 func TestContextThatEndsDuringAWaitKeepsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := says(503, `{"error":"busy"}`, "Retry-After", "30")
+		transport := says(429, `{"error":"busy"}`, "Retry-After", "30")
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		err := create(ctx, newTestClient(t, transport))
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.ErrorIs(t, err, api.ErrServer)
+		assert.ErrorIs(t, err, api.ErrRateLimited)
 		assert.ErrorIs(t, err, api.ErrRefused)
 		var failure *api.Error
 		require.ErrorAs(t, err, &failure)

@@ -22,13 +22,15 @@ func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
 	return decodeOne[T](s)
 }
 
-// Do sends a call and ignores the content of the answer.
+// Do sends a call that returns no content. A write must succeed with a JSON object that
+// reports no error.
 func Do(ctx context.Context, c *Client, call Call) error {
 	s, err := c.send(ctx, &call)
-	if err == nil {
-		s.release()
+	if err != nil {
+		return err
 	}
-	return err
+	defer s.release()
+	return checkEmptySuccess(s)
 }
 
 // List returns the page that paging names.
@@ -121,6 +123,9 @@ func Raw(ctx context.Context, c *Client, method, path string, query url.Values, 
 		return nil, err
 	}
 	defer s.release()
+	if err := checkSuccess(s); err != nil {
+		return nil, err
+	}
 	return bytes.Clone(s.answer.body.Bytes()), nil
 }
 

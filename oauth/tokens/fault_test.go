@@ -157,7 +157,7 @@ func TestRefusalOfOneUserDoesNotPauseOthers(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"invalid_request": oauthtest.Answers(400, `{"error":"invalid_request"}`),
 		"invalid_scope":   oauthtest.Answers(400, `{"error":"invalid_scope"}`),
-		"bare 401":        oauthtest.Answers(401, ``),
+		"bare 401":        oauthtest.Answers(401, `{}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		a := w.watched(t, tokens.BreakerPolicy{})

@@ -1,0 +1,89 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+)
+
+// fromPlatform reports whether the platform itself provably wrote the response. This
+// function alone decides which responses the client believes.
+//
+// A proxy, a gateway that stops waiting, a firewall or a sign-in page can respond with
+// any status in the platform's place, while the platform carries on. There are two proofs:
+//
+//   - The response has an X-Request-Id, which the API promises on every response, and its
+//     body is a JSON object. A JSON object alone proves nothing, because gateways write
+//     JSON, too. A success may also be empty.
+//   - The response is a success, and its body has the content that the operation returns
+//     under key, such as the created patient. Only the platform can know it.
+//
+// Callers follow these rules:
+//
+//   - Any response to a write that has no proof means that the write may have been
+//     applied, whatever the status. The client does not repeat the write.
+//   - With proof, 3xx and 4xx mean that the platform did not apply the write, except 303
+//     and 408. A 5xx is never such a proof, since gateways may add an X-Request-Id.
+//   - A write is repeated only after a 429 with proof and a Retry-After, or once with a
+//     fresh token after a 401 with proof.
+//   - A read may be repeated in any case, so it is retried and gets a fresh token without
+//     proof. Its content is decoded without further proof. But 400, 401, 403, 404, 409 and
+//     422 without proof say nothing about the record or the user: the error is Untrusted
+//     and matches no sentinel of these statuses.
+//   - At the token endpoint, an error without proof blames neither the application nor the
+//     user's grant. It counts as a temporary failure.
+func (a *answer) fromPlatform(key string) bool {
+	if !a.complete {
+		return false
+	}
+	body := bytes.TrimSpace(a.body.Bytes())
+	if a.requestID() != "" {
+		switch {
+		case len(body) == 0:
+			return a.success()
+		case body[0] == '{' && body[len(body)-1] == '}':
+			return a.success() || json.Valid(body) // a success is decoded later
+		}
+		return false
+	}
+	return a.success() && key != "" && hasContent(body, key)
+}
+
+// hasContent reports whether a body has an object with at least one member under key.
+func hasContent(body []byte, key string) bool {
+	var envelope map[string]json.RawMessage
+	var content map[string]json.RawMessage
+	return json.Unmarshal(body, &envelope) == nil && json.Unmarshal(envelope[key], &content) == nil && len(content) > 0
+}
+
+// checkSuccess returns the error of a write whose success is not provably the platform's.
+func checkSuccess(s *callState) error {
+	if op := s.call.Operation; op.Read() || s.answer.fromPlatform(op.Key) {
+		return nil
+	}
+	return undecodable(s, &decodeError{"no JSON object with an X-Request-Id"})
+}
+
+// checkEmptySuccess returns the error of a write whose success must be an empty JSON
+// object, as the API states for a revocation. A member named error contradicts the status.
+func checkEmptySuccess(s *callState) error {
+	if err := checkSuccess(s); err != nil || s.call.Operation.Read() {
+		return err
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(s.answer.body.Bytes(), &object) != nil || object == nil {
+		return undecodable(s, &decodeError{"is not a JSON object"})
+	}
+	for _, name := range []string{"error", "errors"} {
+		if _, failed := object[name]; failed {
+			return undecodable(s, &decodeError{"reports an error"})
+		}
+	}
+	return nil
+}
+
+// refusedForNow reports whether the platform has rejected a write for now, and when to
+// repeat it. It counts its rate limit before it does anything.
+func (a *answer) refusedForNow() bool {
+	return a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") != "" && a.fromPlatform("")
+}
