@@ -97,8 +97,9 @@ type RawRequest struct {
 	// reads, which are retried.
 	Method string
 
-	// Path is below the site's base address and starts with a slash. It is not
-	// escaped and must hold no query.
+	// Path is the path below the site's base URL. It starts with a slash, is
+	// percent-encoded as in a URL and contains no query. Encode an ID with
+	// [url.PathEscape], which turns a slash into "%2F".
 	Path string
 
 	Query url.Values

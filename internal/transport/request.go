@@ -153,14 +153,14 @@ func (e *endpoint) url(call *Call) (_ *url.URL, wrong api.ArgumentErrors) {
 // where that differs, percent-encoded. Its error has all that cannot be sent.
 func (c *Call) expand(base *url.URL) (plain, escaped string, wrong api.ArgumentErrors) {
 	if c.path != "" {
-		if !utf8.ValidString(c.path) {
+		plain, escaped, err := rawPath(c.path)
+		switch {
+		case err != nil:
+			return "", "", api.ArgumentErrors{c.invalid("Path", "is not percent-encoded")}
+		case !utf8.ValidString(plain):
 			return "", "", api.ArgumentErrors{c.invalid("Path", notUTF8)}
 		}
-		u := url.URL{Path: base.Path + c.path}
-		if base.RawPath != "" {
-			return u.Path, base.EscapedPath() + (&url.URL{Path: c.path}).EscapedPath(), nil
-		}
-		return u.Path, "", nil
+		return base.Path + plain, base.EscapedPath() + escaped, nil
 	}
 	var path strings.Builder
 	path.Grow(len(base.Path) + len(c.Operation.Route) + 32*len(c.Path))
@@ -189,6 +189,18 @@ func (c *Call) expand(base *url.URL) (plain, escaped string, wrong api.ArgumentE
 		escaped = c.expandEscaped(base)
 	}
 	return path.String(), escaped, wrong
+}
+
+// rawPath returns the path of a raw call decoded, and with each segment percent-encoded as the
+// parameters of other calls are.
+func rawPath(path string) (plain, escaped string, err error) {
+	plain, err = url.PathUnescape(path)
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		value, _ := url.PathUnescape(segment)
+		segments[i] = url.PathEscape(value)
+	}
+	return plain, strings.Join(segments, "/"), err
 }
 
 func (c *Call) expandEscaped(base *url.URL) string {

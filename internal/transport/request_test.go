@@ -159,13 +159,34 @@ func TestRaw(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"anything":1}`, string(body))
 
-	for _, path := range []string{"", "versions", "/a?b=canary", "/a#canary", "/../canary", "/a/./canary", "https://canary.example/"} {
+	for _, path := range []string{"", "versions", "/%2e%2E/canary", "/a/b%2F..%2Fcanary", "/canary%zz", "/canary%ff", "/a?b=canary", "/a#canary", "/../canary", "/a/./canary", "https://canary.example/"} {
 		_, err := Raw(t.Context(), client, "GET", path, nil, nil, nil)
 		require.ErrorIs(t, err, api.ErrInvalidArgument, path)
 		assert.NotContains(t, err.Error(), "canary")
 	}
 	_, err = Raw(t.Context(), client, "get", "/versions", nil, nil, nil)
 	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+// A raw path is sent as it is written, and what it leaves unescaped is escaped.
+func TestRawPathIsEscaped(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/patients/a%2Fb":       "/api/patients/a%2Fb",
+		"/patients/a%252Fb":     "/api/patients/a%252Fb",
+		"/café/a%2Fb%20c d":     "/api/caf%C3%A9/a%2Fb%20c%20d",
+		"/versions/2:latest@eu": "/api/versions/2:latest@eu",
+		"/a%3Fb/":               "/api/a%3Fb/",
+	} {
+		var sent string
+		client := newTestClient(t, &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+			sent = r.URL.RequestURI()
+			return reply(200, `{}`), nil
+		}})
+		_, err := Raw(t.Context(), client, "GET", path, nil, nil, nil)
+		require.NoError(t, err, path)
+		assert.Equal(t, want, sent)
+	}
 }
 
 func TestRawErrorsDoNotTellThePath(t *testing.T) {

@@ -115,7 +115,8 @@ func Raw(ctx context.Context, c *Client, method, path string, query url.Values, 
 	default:
 		return nil, call.invalid("Method", "must be an HTTP method in capitals")
 	}
-	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || hasDotSegment(path) {
+	plain, _, _ := rawPath(path)
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || hasDotSegment(plain) {
 		return nil, call.invalid("Path", "must start with a slash, be below the base address and hold no query")
 	}
 	s, err := c.send(ctx, &call)
