@@ -35,8 +35,8 @@ func (p *program) apiCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "api METHOD PATH",
 		Short: "Call the platform's API, with token, retries and limiter",
-		Long: `Api calls an endpoint and prints the body of the answer, which may hold data of patients; that
-of a refusal, too.
+		Long: `Api calls an endpoint and prints the body of the response, also of a rejection. A body may
+contain data of patients. PATH is encoded as in a URL: write %2F for a slash in an ID.
 Without --user it calls with DISPENSARY_ACCESS_TOKEN, and DISPENSARY_CLINIC_KEY beside it, if
 that is set. Otherwise it calls as a user who was connected with "dispensary login".
 Reads are repeated where that is safe, and the limits of the platform are kept.
@@ -99,10 +99,20 @@ func (p *program) api(ctx context.Context, c apiConfig, method, path string) err
 		err = p.allowWriting(client.Site().Environment)
 	}
 	if err == nil {
-		err = p.pages(ctx, client, request, c.paginate, func(body []byte) error { return p.printBody(ctx, body, query) })
+		err = p.pages(ctx, client, request, c.paginate, func(body []byte) error {
+			err := p.printBody(ctx, body, query)
+			if errors.Is(err, errNotJSON) && request.Method != http.MethodGet {
+				err = maybeApplied{err} // a proxy may have responded
+			}
+			return err
+		})
 	}
-	if refusal := (*dispensary.Error)(nil); errors.As(err, &refusal) && json.Valid(refusal.Body()) {
-		err = errors.Join(err, failed(p.printRaw(refusal.Body())))
+	if rejection := (*dispensary.Error)(nil); errors.As(err, &rejection) && len(rejection.Body()) > 0 {
+		if body := rejection.Body(); json.Valid(body) {
+			err = errors.Join(err, failed(p.printRaw(body)))
+		} else {
+			err = errors.Join(err, failed(p.printText(body, query != nil)))
+		}
 	}
 	return errors.Join(err, failed(closed()))
 }
@@ -200,17 +210,38 @@ func (p *program) pages(ctx context.Context, client *dispensary.Client, r dispen
 	}
 }
 
+// errNotJSON is the error of a response that api prints as it is.
+var errNotJSON = errors.New("the response is not JSON")
+
+// printText prints a body that is not JSON. If the reader of stdout expects JSON or the results
+// of a query, it goes to stderr.
+func (p *program) printText(body []byte, queried bool) error {
+	to, steerable := p.out, p.terminal
+	if p.json || queried {
+		to, steerable = p.errOut, true
+	}
+	text := string(body)
+	if steerable {
+		text = strings.TrimRight(printableLines(text), "\n") + "\n"
+	}
+	_, err := io.WriteString(to, text)
+	return err
+}
+
 // printBody prints the body of an answer: indented for people, on a line with --json.
 func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
+	}
+	if !json.Valid(body) {
+		return errors.Join(p.printText(body, query != nil), errNotJSON)
 	}
 	if query == nil {
 		return p.printRaw(body)
 	}
 	var document any
 	if err := json.Unmarshal(body, &document); err != nil {
-		return errors.New("--jq: the answer is no JSON")
+		return errNotJSON
 	}
 	results := query.RunWithContext(ctx, document)
 	for {
@@ -247,7 +278,7 @@ func (p *program) printRaw(document []byte) error {
 		err = json.Indent(&made, document, "", "  ")
 	}
 	if err != nil {
-		return errors.New("the answer is no JSON")
+		return errNotJSON
 	}
 	_, err = fmt.Fprintf(p.out, "%s\n", made.Bytes())
 	return err

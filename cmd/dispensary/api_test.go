@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +115,57 @@ func TestAPIRefuses(t *testing.T) {
 	f.refused("DISPENSARY_US_SANDBOX_BASE_URL", "api", "GET", "/clinic")
 	f.variables = map[string]string{}
 	f.refused("no environment is configured", "api", "GET", "/clinic")
+}
+
+// serves responds to all requests with a status and a body.
+func serves(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// A page of a proxy explains more than the error, so it is shown, and cannot steer a terminal.
+func TestAPIShowsResponsesThatAreNotJSON(t *testing.T) {
+	t.Parallel()
+	const page = "<html>\r\n<p>\tBlocked\u009b2J\x1b]0;owned\a\n"
+	for _, status := range []int{http.StatusOK, http.StatusForbidden, http.StatusNotFound} {
+		f := newFixture(t)
+		f.behind(serves(status, page))
+		code, out, stderr := f.run("api", "GET", "/clinic")
+		assert.Equal(t, exitFailed, code, stderr)
+		assert.Equal(t, page, out, "a pipe gets the bytes as they are")
+		f.terminal = true
+		_, out, _ = f.run("api", "GET", "/clinic")
+		assert.Equal(t, "<html>\n<p>\tBlocked\ufffd2J\ufffd]0;owned\ufffd\n", out)
+		for _, flags := range [][]string{{"--json"}, {"--jq", ".clinic"}} {
+			code, out, stderr = f.run(append([]string{"api", "GET", "/clinic"}, flags...)...)
+			assert.Equal(t, exitFailed, code)
+			assert.Empty(t, out, "stdout is for JSON and results of the query")
+			assert.Contains(t, stderr, "\tBlocked\ufffd2J")
+		}
+		code, _, stderr = f.run("api", "POST", "/clinic/patients", "-f", "email=a@example.com")
+		assert.Equal(t, exitFailed, code)
+		if status == http.StatusOK {
+			assert.Contains(t, stderr, "the response is not JSON: write may have been applied")
+		}
+	}
+}
+
+func TestAPISendsEscapedPath(t *testing.T) {
+	t.Parallel()
+	var sent string
+	f := newFixture(t)
+	f.behind(func(w http.ResponseWriter, r *http.Request) { sent = r.RequestURI; _, _ = io.WriteString(w, "{}") })
+	for path, want := range map[string]string{
+		"/clinic/patients/a%2Fb": "/api/clinic/patients/a%2Fb", "/clinic/patients/a%252Fb?x=%2F": "/api/clinic/patients/a%252Fb?x=%2F",
+	} {
+		code, _, stderr := f.run("api", "GET", path)
+		require.Equal(t, exitDone, code, stderr)
+		assert.Equal(t, want, sent)
+	}
+	f.refused("Path", "api", "GET", "/clinic/%2e%2e/x")
+	f.refused("Path", "api", "GET", "/clinic/100%")
 }
 
 func TestProductionIsOnlyReadUnlessAllowed(t *testing.T) {

@@ -49,14 +49,25 @@ func cells(row []string) []string {
 	return made
 }
 
-// printable replaces what could steer a terminal: texts come from other machines.
-func printable(text string) string {
+// printable replaces characters that could steer a terminal: texts come from other machines.
+func printable(text string) string { return strings.Map(harmless, text) }
+
+// printableLines is printable for a text that keeps its lines and tabs.
+func printableLines(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return unicode.ReplacementChar
+		if r == '\n' || r == '\t' {
+			return r
 		}
-		return r
-	}, text)
+		return harmless(r)
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
+// harmless returns r, or a replacement for a control character.
+func harmless(r rune) rune {
+	if unicode.IsControl(r) {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // style is a way to print on a terminal.
