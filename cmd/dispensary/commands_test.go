@@ -173,3 +173,18 @@ func TestTablesAndLines(t *testing.T) {
 		assert.NotContains(t, printed(true, variables), "\x1b")
 	}
 }
+
+// The error of an unreachable PostgreSQL has lines and tabs, which are no control sequences.
+func TestDriverErrorIsOneLine(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	address := freeAddress(t)
+	f.variables["DISPENSARY_STORE"] = "postgres://app@" + address + "/x?sslmode=disable"
+	f.variables["DISPENSARY_SEAL_KEYS"] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	_, _, stderr := f.run("accounts", "list")
+	assert.Contains(t, stderr, address)
+	assert.NotContains(t, stderr, "\ufffd")
+	assert.NotContains(t, stderr, ":;")
+	assert.Equal(t, "a: b; c d", oneLine("\na:\n\tb\n\n c\td\n"))
+	assert.Equal(t, "a\ufffd[2J", oneLine("a\x1b[2J"))
+}

@@ -252,9 +252,23 @@ func parts(err error) (all []error) {
 	return all
 }
 
-// oneLine puts what was joined into one line.
+// oneLine returns text in one line. Drivers break and indent the lines of their errors.
 func oneLine(text string) string {
-	return printable(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+	var line strings.Builder
+	for part := range strings.Lines(text) {
+		part = strings.ReplaceAll(strings.TrimSpace(part), "\t", " ")
+		switch {
+		case part == "":
+			continue
+		case line.Len() == 0:
+		case strings.HasSuffix(line.String(), ":"):
+			line.WriteString(" ")
+		default:
+			line.WriteString("; ")
+		}
+		line.WriteString(part)
+	}
+	return printable(line.String())
 }
 
 func helpCommand() *cobra.Command {
