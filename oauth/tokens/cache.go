@@ -3,6 +3,7 @@ package tokens
 import (
 	"container/list"
 	"sync"
+	"time"
 )
 
 // tokenCache stores the tokens of the most recently used users, one for all sources of
@@ -61,6 +62,17 @@ func (c *tokenCache) put(user string, from *call, next *cachedToken) *cachedToke
 	}
 	c.entries[user] = c.order.PushFront(&cacheEntry{user, next})
 	return next
+}
+
+// touch notes that a token was compared with the store, or that the store does not respond.
+func (c *tokenCache) touch(user string, token *cachedToken) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element, ok := c.entries[user]; ok && element.Value.(*cacheEntry).token == token {
+		next := *token
+		next.checked = time.Now().Round(0)
+		element.Value.(*cacheEntry).token = &next
+	}
 }
 
 // remove drops the token of a user, unless a call after upTo stored it.

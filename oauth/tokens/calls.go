@@ -151,7 +151,22 @@ type cachedToken struct {
 	renew  time.Time // from here on a new one is fetched in the background
 	expire time.Time // from here on callers wait for a new one
 	seq    uint64    // of the call that brought it
+
+	// checked is the last time the token was compared with the store, without a monotonic
+	// reading: that clock stands still while a machine sleeps.
+	checked time.Time
 }
+
+const (
+	// checkEvery is how long a source uses a token without comparing it with the store. A
+	// user who connects again or disconnects on another replica is noticed by then, even if
+	// the old token still works. The platform's limit allows 17 calls per second, so the
+	// store gets no more reads than that.
+	checkEvery = 30 * time.Second
+
+	// checkPatience is how long a caller with a valid token waits for the store.
+	checkPatience = 2 * time.Second
+)
 
 // expiryMargin is how early a token counts as expired, so that it is still
 // valid when it arrives. x/oauth2 uses the same.
@@ -160,7 +175,7 @@ const expiryMargin = 10 * time.Second
 // newCachedToken works the times out. Both margins shrink with the token's
 // lifetime, or a token that lives for a minute would be refreshed by every call.
 func newCachedToken(t oauth.Token, leeway time.Duration, seq uint64) *cachedToken {
-	c := &cachedToken{token: t.Access(), seq: seq}
+	c := &cachedToken{token: t.Access(), seq: seq, checked: time.Now().Round(0)}
 	// Hundreds of thousands of tokens have the same few texts.
 	c.token.Environment = unique.Make(t.Environment).Value()
 	c.token.Scope = unique.Make(t.Scope).Value()
@@ -172,6 +187,13 @@ func newCachedToken(t oauth.Token, leeway time.Duration, seq uint64) *cachedToke
 		c.expire = t.ExpiresAt.Add(-min(expiryMargin, leeway/2))
 	}
 	return c
+}
+
+// unchecked reports whether the token must be compared with the store before its next use. A
+// wall clock that was set back counts too.
+func (c *cachedToken) unchecked(now time.Time) bool {
+	age := now.Round(0).Sub(c.checked)
+	return age < 0 || age >= checkEvery
 }
 
 func (c *cachedToken) fresh(now time.Time) bool { return c.renew.IsZero() || now.Before(c.renew) }

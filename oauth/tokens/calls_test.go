@@ -84,6 +84,16 @@ func TestBackoffDoublesAndIsBounded(t *testing.T) {
 	}
 }
 
+func TestTokenIsUncheckedAfterSleepAndClockChange(t *testing.T) {
+	t.Parallel()
+	c := newCachedToken(oauth.Token{AccessToken: "a"}, DefaultLeeway, 1)
+	assert.NotContains(t, c.checked.String(), "m=", "the monotonic clock stands still while a machine sleeps")
+	now := time.Now()
+	assert.False(t, c.unchecked(now))
+	assert.True(t, c.unchecked(now.Add(checkEvery)))
+	assert.True(t, c.unchecked(now.Add(-time.Minute)))
+}
+
 func TestLaterCallsWin(t *testing.T) {
 	t.Parallel()
 	s := &TokenSource{conns: &Connections{config: &Config{Leeway: DefaultLeeway}, cache: tokenCache{limit: 1}}}

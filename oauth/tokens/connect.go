@@ -89,8 +89,8 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 // forgotten the token, because the user revoked it there, counts as success; where its
 // answer leaves that open, the refresh token is tried.
 //
-// Another replica, or another source, may go on with the token in its memory
-// until the platform has revoked it, and not after that.
+// Another replica may use the token in its memory until the platform has revoked it, and for
+// 30 seconds at most if the platform cannot be reached.
 //
 // Errors: the platform's ([*api.Error], [*oauth.ConfigError]), after which the user
 // is marked; [*StoreError]; [ErrLeased] if another owner kept the lease for longer

@@ -36,8 +36,8 @@ type Connected struct {
 // [Connections.Disconnect].
 type Disconnected struct{ Key Key }
 
-// Refreshed says that a new token of a user is stored. Sources that still hold
-// the one before go on with it until it ends or is refused.
+// Refreshed says that a new token of a user is stored. Replicas that have the previous
+// one in memory use it for up to 30 seconds, or until it expires or is rejected.
 type Refreshed struct {
 	Key Key
 

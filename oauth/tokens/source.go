@@ -41,7 +41,9 @@ func (c *Connections) TokenSource(user string) *TokenSource {
 func (s *TokenSource) Key() Key { return s.key }
 
 // Token implements [api.TokenSource]. A valid token in memory is returned
-// whatever the state of ctx, of the store and of the platform.
+// whatever the state of ctx, of the store and of the platform. Every 30 seconds Token compares
+// it with the store first and waits up to 2 seconds for that: another replica may have
+// connected the user with another account, or disconnected the user.
 //
 // Errors: [*ReauthorizeError]; [*oauth.ConfigError]; [*StoreError];
 // [api.ErrWrongEnvironment] if the stored token is another environment's; an
@@ -49,7 +51,8 @@ func (s *TokenSource) Key() Key { return s.key }
 // [*api.Error] where the platform could not be asked. After all but the first and
 // the argument, a later call may succeed.
 func (s *TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
-	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.fresh(time.Now()) {
+	now := time.Now()
+	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.fresh(now) && !cached.unchecked(now) {
 		return cached.token, nil
 	}
 	return s.fetch(ctx)
@@ -100,19 +103,26 @@ func (s *TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 	return s.Token(ctx)
 }
 
-// fetch is Token without a fresh token in memory.
+// fetch is Token without a fresh and recently checked token in memory.
 func (s *TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 	r := &refreshTask{}
+	now := time.Now()
 	cached := s.conns.cache.get(s.key.User)
-	if cached == nil {
+	switch {
+	case cached == nil:
 		var record Record
 		var err error
 		if cached, record, err = s.load(ctx); err != nil {
 			return s.retryMarked(ctx, err)
 		}
 		r.loaded = &record
+	case cached.unchecked(now):
+		var err error
+		if cached, err = s.check(ctx, cached); err != nil {
+			return s.retryMarked(ctx, err)
+		}
 	}
-	now := time.Now()
+	now = time.Now()
 	switch {
 	case cached.fresh(now):
 		return cached.token, nil
@@ -125,6 +135,40 @@ func (s *TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 		return cached.token, nil
 	}
 	return token, err
+}
+
+// check compares a token in memory with the store and returns the token to use. It returns
+// cached itself if the store does not respond, and if the user is marked but has no other
+// token: whoever marked the user had a refresh rejected, and not this token.
+func (s *TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedToken, error) {
+	waiting, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	c, err := s.loading(waiting)
+	if err != nil {
+		s.keepUnchecked(ctx, cached)
+		return cached, nil
+	}
+	record, err := c.wait(waiting, s.key)
+	var marked *ReauthorizeError
+	switch {
+	case err == nil:
+		next, _, err := s.await(context.WithoutCancel(ctx), c)
+		return next, err
+	case errors.As(err, &marked) && (record.Token.AccessToken != cached.token.Secret || marked.Reason == ReasonDisconnecting),
+		errors.Is(err, api.ErrWrongEnvironment):
+		_, _, err := s.await(context.WithoutCancel(ctx), c)
+		return nil, err
+	}
+	s.keepUnchecked(ctx, cached)
+	return cached, nil
+}
+
+// keepUnchecked lets calls use a token that could not be compared until the next check is due.
+// A caller whose own context ended has learned nothing.
+func (s *TokenSource) keepUnchecked(ctx context.Context, cached *cachedToken) {
+	if ctx.Err() == nil {
+		s.conns.cache.touch(s.key.User, cached)
+	}
 }
 
 // retryMarked is Token for a marked user: the refresh token is tried again where it
@@ -144,8 +188,17 @@ func (s *TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessTo
 
 // load reads the stored token into memory.
 func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
-	if err := ctx.Err(); err != nil {
+	c, err := s.loading(ctx)
+	if err != nil {
 		return nil, Record{}, err
+	}
+	return s.await(ctx, c)
+}
+
+// loading returns a call that reads the stored token.
+func (s *TokenSource) loading(ctx context.Context) (*call, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	c, _, err := s.join(ctx, loadCall, func(ctx context.Context) (Record, error) {
 		record, err := s.conns.load(ctx, s.key)
@@ -154,10 +207,7 @@ func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 		}
 		return record, err
 	})
-	if err != nil {
-		return nil, Record{}, err
-	}
-	return s.await(ctx, c)
+	return c, err
 }
 
 // join returns a call that is not outdated. It waits for an outdated call, which may

@@ -202,6 +202,83 @@ func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
 	})
 }
 
+func TestPeerNoticesReconnectWithoutA401(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 2*time.Hour, func(t *testing.T, w *fixture) {
+		peer := w.replica(t).TokenSource(user)
+		requireTokenFrom(t, peer, "access-0")
+		_, err := w.conns.Connect(t.Context(), user, "code-1") // same account: access-0 still works
+		require.NoError(t, err)
+		time.Sleep(30 * time.Second)
+		requireTokenFrom(t, peer, "access-1")
+	})
+}
+
+func TestPeerNoticesDisconnectWhileThePlatformIsAway(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 2*time.Hour, func(t *testing.T, w *fixture) {
+		peer := w.replica(t).TokenSource(user)
+		requireTokenFrom(t, peer, "access-0")
+		w.platform.Inject(oauthtest.Answers(500, ""))
+		require.Error(t, w.conns.Disconnect(t.Context(), user))
+		time.Sleep(30 * time.Second)
+		_, err := peer.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonDisconnecting)
+	})
+}
+
+// A refresh token that one replica saw rejected does not show that the access token is dead.
+func TestPeerUsesValidTokenOfAMarkedUser(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		peer := w.replica(t).TokenSource(user)
+		requireTokenFrom(t, peer, "access-0")
+		w.platform.ForgetAll()
+		token, err := w.source.Token(t.Context())
+		require.NoError(t, err)
+		_, err = w.source.Refresh(t.Context(), token)
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		time.Sleep(50 * time.Minute)
+		requireTokenFrom(t, peer, "access-0")
+
+		other := oauthtest.FirstToken(time.Hour)
+		other.AccessToken = "access-other"
+		record := w.save(t, other)
+		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "peer"}
+		_, err = w.store.Lease(t.Context(), lease, time.Minute)
+		require.NoError(t, err)
+		_, err = w.store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
+		require.NoError(t, err)
+		time.Sleep(30 * time.Second)
+		_, err = peer.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+	})
+}
+
+func TestTokenInMemoryOutlastsAStoreThatFails(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		w.requireToken(t, "access-0")
+		w.store.Break("Load", errors.New("database is away"))
+		time.Sleep(30 * time.Second)
+		for range 10 {
+			w.requireToken(t, "access-0")
+		}
+		assert.Equal(t, 2, w.store.Count("Load"), "one check in 30 seconds")
+		w.store.Break("Load", nil)
+		w.store.Slow = time.Hour
+		time.Sleep(30 * time.Second)
+		began := time.Now()
+		for range 10 {
+			w.requireToken(t, "access-0")
+		}
+		assert.Equal(t, 2*time.Second, time.Since(began))
+		time.Sleep(30 * time.Second)
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		token, err := w.source.Token(canceled)
+		require.NoError(t, err)
+		assert.Equal(t, "access-0", token.Secret.Reveal())
+		time.Sleep(2 * time.Hour) // the call of the store ends
+	})
+}
+
 func TestForgetReadsTheStore(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
