@@ -111,7 +111,7 @@ func (c *Clinic) Integrations(ctx context.Context) ([]string, error) {
 		if c.source.first() != one {
 			continue // the response may be about the previous user or the next one
 		}
-		now := oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID}
+		now := oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID, Name: got.Name}
 		if now != known.Clinic {
 			if err := c.source.app.conns.SetClinic(ctx, one.key.User, now); err != nil {
 				return nil, err
@@ -174,7 +174,7 @@ func (a *Accounts) clinicOf(app *application) func(context.Context, tokens.Key, 
 		if err != nil {
 			return oauth.Clinic{}, err
 		}
-		return oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID}, nil
+		return oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID, Name: got.Name}, nil
 	}
 }
 

@@ -134,6 +134,7 @@ func TestClinicsOfUsersAreKnown(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, f.clinics[1], account.Clinic.ID)
 		assert.NotEmpty(t, account.Clinic.IntegrationID)
+		assert.Equal(t, f.platform.Clinics.All()[1].Name, account.Clinic.Name)
 		var users []string
 		for account, err := range f.accounts.List(t.Context(), accounts.ListOptions{ClinicID: f.clinics[1]}) {
 			require.NoError(t, err)

@@ -49,6 +49,10 @@ type Clinic struct {
 
 	// IntegrationID is that of the application's connection with the clinic.
 	IntegrationID string `json:"integration_id"`
+
+	// Name is the clinic's name when the platform was last asked. It is for display: names
+	// change and are not unique.
+	Name string `json:"name,omitempty"`
 }
 
 // ReplacedGrant is an authorization that a newer [Token] of its user has replaced and that

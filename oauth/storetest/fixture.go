@@ -41,7 +41,7 @@ func sample(key tokens.Key, n int) oauth.Token {
 		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second),
 		Scope: "catalog:read clinic:read", ConfiguredScope: "catalog:read clinic:read patients:read",
 		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner},
-		Clinic:        oauth.Clinic{ID: fmt.Sprintf("cl-%d", n), IntegrationID: fmt.Sprintf("int-%d", n)}, Environment: key.Environment,
+		Clinic:        oauth.Clinic{ID: fmt.Sprintf("cl-%d", n), IntegrationID: fmt.Sprintf("int-%d", n), Name: fmt.Sprintf("Clinic %d", n)}, Environment: key.Environment,
 		Replaced: []oauth.ReplacedGrant{
 			{AccessToken: "SECRET-oldest", RefreshToken: "SECRET-\xff-oldest-refresh", ExpiresAt: time.UnixMicro(1).UTC(), Clinic: oauth.Clinic{ID: "cl-0", IntegrationID: "int-0"}},
 			{AccessToken: api.Secret(fmt.Sprintf("SECRET-replaced-%d", n)), ResourceOwner: oauth.ResourceOwner{ID: "prac-ü", Type: oauth.OwnerStaff}},
