@@ -20,6 +20,9 @@ type checkpoint struct {
 
 	Groups map[Group]progress `json:"groups"`
 
+	// Retries are events that no run could recover so far. Through is past them.
+	Retries []retry `json:"retries,omitempty"`
+
 	// Deliveries is the latest failed attempt to deliver a webhook that was looked
 	// at.
 	Deliveries time.Time `json:"deliveries,omitzero"`
@@ -38,7 +41,7 @@ type checkpoint struct {
 // progress is how far a group has come.
 type progress struct {
 	// Through is a time by the platform's clock: of the events that it dates
-	// before, all that were listed are in the inbox. It is not a time of this
+	// before, all that were listed are in the inbox or in Retries. It is not a time of this
 	// machine's clock, because a clock that is wrong is a reason for webhooks to
 	// be missed.
 	Through time.Time `json:"through,omitzero"`
@@ -101,11 +104,6 @@ func (c *checkpoint) advance(group Group, at, now time.Time) {
 	p := c.Groups[group]
 	p.Through = later(p.Through, earlier(at, now))
 	c.Groups[group] = p
-}
-
-// block keeps a group before an event that could not be recovered.
-func (c *checkpoint) block(group Group, at time.Time) {
-	c.Groups[group] = progress{Through: at, Checked: at}
 }
 
 // complete records that a group was listed to its end and recovered.

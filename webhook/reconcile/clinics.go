@@ -155,7 +155,7 @@ func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Repor
 	one.config, one.now, one.missed = &c.config, c.config.Now(), map[string]*missedEvent{}
 	one.report.Name, one.report.Started = c.config.Name+"/"+one.clinicID, one.now
 	err := one.execute(ctx, fresh)
-	one.report.Completed = one.checkpoint.Completed
+	one.report.Completed, one.report.Retries = one.checkpoint.Completed, len(one.checkpoint.Retries)
 	one.report.Duration = c.config.Now().Sub(one.now)
 	one.log(ctx, err)
 	if end := c.config.Observer.RunEnd; end != nil {
@@ -172,7 +172,7 @@ func (r *run) log(ctx context.Context, err error) {
 		level = slog.LevelDebug
 	case err != nil:
 		level = slog.LevelError
-	case len(r.report.Gaps) > 0:
+	case len(r.report.Gaps) > 0 || r.report.Retries > 0:
 		level = slog.LevelWarn
 	}
 	if err != nil {

@@ -22,9 +22,11 @@
 // end of its context, costs nothing but the pages: what the inbox has seen is not
 // read again.
 //
-// An event that the inbox refuses, while it takes others, is a [Gap]. It keeps no
-// other from being recovered, and every run tries it again, as long as the platform
-// has it.
+// An event that the platform does not return, or that the inbox rejects, is a [Gap] and blocks
+// no other event. The checkpoint remembers it, and later runs retry it until the platform drops
+// it after 30 days. An event that failed twice is tried last. A run ends early only if the
+// platform responds with 401 or 429, if the inbox is closed or fails three times in a row, if its
+// context ends, or if three events fail and none has been recovered.
 //
 // Order is kept as far as there is any: see [webhook.Work].Order and Stale for what
 // a webhook that came in time and an older event that was recovered are to each
@@ -33,13 +35,13 @@
 // # Short runs
 //
 // A run over one of many clinics is short where nothing says that an event is missing: it
-// reads the log of failed deliveries, one call, and leaves out the lists. It is whole, and
-// reads them, where
+// reads the log of failed deliveries, one call, retries what failed before, and leaves out the
+// lists. It is whole, and reads them, if
 //
 //   - the log has an event that the inbox has not seen, or cannot be read,
 //   - there was an outage, see [Clinics.RunAfterOutage], or no replica has reconciled for two
 //     intervals, and the clinic has had no whole run since,
-//   - the last run failed or left a [Gap], or there was none, or none with an integration or a
+//   - the last run did not read all lists, or there was none, or none with an integration or a
 //     group that there is now,
 //   - the last whole run was [Config].WholeEvery ago, a day by default.
 //

@@ -84,7 +84,8 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 		first, reads int // that are recovered, and made, nevertheless
 	}{
 		"rate limited":              {[]model.Fault{limited("events.get", 7)}, api.ErrRateLimited, 7, 8},
-		"server error":              {[]model.Fault{failing("events.get", 7, 3)}, api.ErrServer, 7, 10},
+		"server error":              {[]model.Fault{failing("events.get", 7, 3)}, api.ErrServer, 117, 120},
+		"server error at the start": {[]model.Fault{failing("events.get", 0, 3)}, api.ErrServer, 0, 3},
 		"token ends":                {[]model.Fault{{Effect: model.TokenExpired, Operation: "events.get", Skip: 7, Times: 1}}, api.ErrUnauthorized, 7, 8},
 		"in a list":                 {[]model.Fault{limited("events.list_orders", 0)}, api.ErrRateLimited, 0, 0},
 		"in the log":                {[]model.Fault{limited("webhook_deliveries.list", 0)}, api.ErrRateLimited, 0, 0},
@@ -127,7 +128,10 @@ func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	for range 3 { // days, so that no overlap reaches it
 		s.clock.Advance(24 * time.Hour)
 		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-		s.fails(t, api.ErrServer, nil)
+		report = s.reconcile(t, nil)
+		require.Len(t, report.Gaps, 1)
+		require.ErrorIs(t, report.Gaps[0].Err, api.ErrServer)
+		assert.Equal(t, 1, report.Retries)
 		last, _ := s.platform.Journal().Last()
 		require.True(t, strings.HasSuffix(last.Path, poison))
 	}

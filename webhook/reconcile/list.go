@@ -22,9 +22,8 @@ type listRun struct {
 	last     time.Time       // of the entry before
 	newest   time.Time
 	unsorted bool
-	complete bool // it was read to its end
-
-	blocked time.Time // when the oldest event happened that could not be recovered
+	complete bool // it was read to its end, and no event was left behind
+	err      error
 }
 
 // isDone takes in the time of the next entry, zero if it has none, and reports whether it was
@@ -49,7 +48,7 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 	options := events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}
 	for page, err := range r.clinic.group(l.group).Pages(ctx, options) {
 		if err != nil {
-			l.report.Err = err
+			l.err, l.report.Err = err, err
 			if endsRun(ctx, err) || r.report.Pages == 0 && r.report.DeliveryLogErr != nil {
 				return err // a platform that answers neither log nor list is not asked for the others
 			}

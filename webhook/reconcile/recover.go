@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// maxFailures is how many events in a row may not be read, or not be taken by
-	// the inbox, before the run ends.
+	// maxFailures is the number of failures that end a run if it had no success before, and
+	// the number of accepts that fail in a row until the inbox counts as down.
 	maxFailures = 3
 
-	// saveEvery is after how many events the checkpoint is saved. What comes
-	// after it is not read again either, as the inbox knows it.
+	// saveEvery is the number of events after which the checkpoint is saved. Later events
+	// are not read again after a crash either, because the inbox knows them.
 	saveEvery = 100
 )
 
@@ -64,30 +64,43 @@ func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.K
 	return all, nil
 }
 
-// recoverMissed reads what was missed and accepts it. An event that cannot be read,
-// or that the inbox refuses, keeps no other from it, but the checkpoint stays before
-// it. It returns an error only where the run ends by it.
+// recoverMissed reads the missed events and accepts them. An event that cannot be read, or that
+// the inbox rejects, is retried by later runs and blocks no other event. It returns an error
+// only if the run ends by it.
 func (r *run) recoverMissed(ctx context.Context) error {
 	missed := r.oldestFirst()
 	for _, m := range missed {
 		r.report.Missed += len(m.keys)
 	}
-	failures := 0
+	failures, succeeded := 0, false
+	var rejected []Gap // since the last success, perhaps because the inbox is down
 	for i, m := range missed {
-		if err := r.recoverOne(ctx, m); err != nil {
-			m.block(err)
-			if !r.addRefused(m, err) {
+		known := r.retries(m) > 0
+		err := r.recoverOne(ctx, m)
+		switch {
+		case err == nil:
+			succeeded = true
+			r.report.Gaps, rejected = append(r.report.Gaps, rejected...), nil
+			r.recovered(m)
+		case endsRun(ctx, err):
+			return err
+		default:
+			gap, gone := r.fail(m, err)
+			certain := gone || isRejected(err)
+			if !certain {
 				failures++
 			}
-			if failures == maxFailures || endsRun(ctx, err) {
+			if !certain && errors.Is(err, webhook.ErrInbox) {
+				rejected = append(rejected, gap)
+			} else {
+				r.report.Gaps = append(r.report.Gaps, gap)
+			}
+			switch hopeless := failures >= maxFailures && !succeeded; {
+			case hopeless && known:
+				return nil // the next run tries the others first
+			case hopeless, len(rejected) == maxFailures:
 				return err
 			}
-			continue
-		}
-		failures = 0
-		r.report.Gaps, r.suspected = append(r.report.Gaps, r.suspected...), nil
-		if m.list.complete && m.list.blocked.IsZero() {
-			r.checkpoint.advance(m.list.group, m.event.CreatedAt.Time, r.now)
 		}
 		if (i+1)%saveEvery == 0 {
 			if err := r.save(ctx); err != nil {
@@ -95,38 +108,30 @@ func (r *run) recoverMissed(ctx context.Context) error {
 			}
 		}
 	}
+	r.report.Gaps = append(r.report.Gaps, rejected...)
 	return nil
 }
 
-// recoverOne recovers an event, unless the platform has it no longer.
-func (r *run) recoverOne(ctx context.Context, m *missedEvent) error {
-	event, err := r.read(ctx, m)
-	switch {
-	case err == nil:
-		return r.accept(ctx, m, event)
-	case r.outsideRetention(m, err):
-		return nil
-	}
-	return err
+// isRejected reports whether the inbox rejected an event because of the event itself.
+func isRejected(err error) bool {
+	return errors.Is(err, webhook.ErrUnstorable) || errors.Is(err, webhook.ErrBodyTooLarge) || errors.Is(err, webhook.ErrPanic)
 }
 
-// addRefused reports an event that the inbox does not take as a gap, and returns
-// whether it is certain that the event is the reason. Where it is not, the inbox may
-// be the reason: then the gap counts once the inbox has taken a later event.
-func (r *run) addRefused(m *missedEvent, err error) (certain bool) {
-	if !errors.Is(err, webhook.ErrInbox) {
-		return false
+// recoverOne reads an event and accepts it.
+func (r *run) recoverOne(ctx context.Context, m *missedEvent) error {
+	event, err := r.read(ctx, m)
+	if err != nil {
+		return err
 	}
-	gap := m.gap()
-	gap.Err = err
-	for _, known := range []error{webhook.ErrUnstorable, webhook.ErrBodyTooLarge, webhook.ErrPanic} {
-		if errors.Is(err, known) {
-			r.report.Gaps = append(r.report.Gaps, gap)
-			return true
-		}
+	return r.accept(ctx, m, event)
+}
+
+// recovered moves the checkpoint past an event that is in the inbox.
+func (r *run) recovered(m *missedEvent) {
+	r.checkpoint.forget(m.event.ID)
+	if m.list != r.deliveries && m.list.complete {
+		r.checkpoint.advance(m.list.group, m.event.CreatedAt.Time, r.now)
 	}
-	r.suspected = append(r.suspected, gap)
-	return false
 }
 
 func (m *missedEvent) gap() Gap {
@@ -134,17 +139,27 @@ func (m *missedEvent) gap() Gap {
 	return Gap{Group: m.list.group, From: at, To: at, EventID: m.event.ID, Type: m.event.Type}
 }
 
-// oldestFirst returns what was missed in the order in which it happened. Of events
-// of one time, the one that leads to others comes first.
+// oldestFirst returns the missed events in the order in which they happened. Of events of one
+// time, the one that leads to others comes first. Events that failed repeatedly come last, and
+// those with the fewest failures first.
 func (r *run) oldestFirst() []*missedEvent {
 	return slices.SortedFunc(maps.Values(r.missed), func(a, b *missedEvent) int {
 		return cmp.Or(
+			cmp.Compare(r.retries(a), r.retries(b)),
 			a.event.CreatedAt.Compare(b.event.CreatedAt.Time),
 			cmp.Compare(a.list.rank, b.list.rank),
 			-cmp.Compare(created(a.event), created(b.event)),
 			-cmp.Compare(a.found, b.found), // the newest was listed first
 		)
 	})
+}
+
+// retries returns the failures of an event that is tried last, 0 for all others.
+func (r *run) retries(m *missedEvent) int {
+	if e := r.checkpoint.retry(m.event.ID); e != nil && e.Failures >= retriesLast {
+		return e.Failures
+	}
+	return 0
 }
 
 // created returns 1 for an event that is the first of its object, else 0.
@@ -171,32 +186,6 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	}
 	e.Data = got.Data
 	return e, nil
-}
-
-// outsideRetention reports an event that the platform no longer has as a gap, and
-// returns whether the platform has kept it for as long as it keeps events.
-func (r *run) outsideRetention(m *missedEvent, err error) bool {
-	if !errors.Is(err, api.ErrNotFound) {
-		return false
-	}
-	r.report.Gaps = append(r.report.Gaps, m.gap())
-	return m.event.CreatedAt.Before(r.config.Now().Add(-retention))
-}
-
-// block keeps the checkpoint before an event that could not be read or was refused.
-// One that is gone before its time is no error, and not listed again; but an answer
-// that was not the platform's must not end in losing everything there is.
-func (m *missedEvent) block(err error) {
-	l, at := m.list, m.event.CreatedAt.Time
-	if l.report.Err == nil && !errors.Is(err, api.ErrNotFound) {
-		l.report.Err = err
-	}
-	switch {
-	case at.IsZero():
-		l.complete = false // its place is not known: the group is not done
-	case l.blocked.IsZero() || at.Before(l.blocked):
-		l.blocked = at
-	}
 }
 
 // accept puts the event into the inbox for each integration that missed it. What is

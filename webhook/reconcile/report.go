@@ -28,8 +28,8 @@ type Report struct {
 	// it a moment before; see [Clinics.Loop].
 	Skipped bool
 
-	// Short reports that the lists of events were not read, as the platform's log of failed
-	// deliveries had none of an event that is missing, and nothing else gave a reason to; see
+	// Short reports that the run did not read the event lists, because the delivery log has
+	// no failed webhook of a missing event, and there was no other reason to read them. See
 	// [Config].WholeEvery. Groups is empty then.
 	Short bool
 
@@ -52,9 +52,13 @@ type Report struct {
 	// may have been accepted before: see [webhook.Receipt].Unchecked.
 	Unchecked int
 
-	// Gaps are what was missed and cannot be recovered: the platform does not have
-	// it any more, or the inbox does not take it.
+	// Gaps are the missed events that this run did not recover. Later runs retry those with
+	// an Err. The others are lost.
 	Gaps []Gap
+
+	// Retries is the number of missed events that later runs retry, including those that this
+	// run did not try.
+	Retries int
 
 	// FailedDeliveries are the webhooks that the platform could not deliver since
 	// the last run, the latest first. It is empty for events that happened while
@@ -79,29 +83,29 @@ type GroupReport struct {
 	// how many of those were accepted.
 	Listed, Missed, Recovered int
 
-	// Err is why the group is not done; the next run goes on where it stopped.
+	// Err is the error that leaves work in the group: that of the list, or of the first event
+	// that failed for the first time. The next run continues there.
 	Err error
 }
 
-// Gap is something that was missed for good, unless the inbox accepts it later: the
+// Gap is a missed event, or a span of time with missed events, that was not recovered. The
 // platform keeps events for 30 days.
 // API section: "Limits".
 type Gap struct {
 	Group Group
 
-	// From and To bound the time that cannot be looked into any more, because the
-	// last run was longer ago than the platform keeps events. Both are when the
-	// event happened if it is a single one.
+	// From and To are the bounds of a span of time that is lost, because the last run was
+	// longer ago than the platform keeps events. Both are the time of the event if the gap is
+	// a single event.
 	From, To time.Time
 
-	// EventID and Type are set where it is a single event, which was listed and
-	// could not be read any more, or was refused. Should it be listed again, the
-	// next run tries again.
+	// EventID and Type are set for a single event.
 	EventID string
 	Type    events.Type
 
-	// Err is why the inbox refused the event: it matches [webhook.ErrInbox]. It is
-	// nil where the platform has the event no longer.
+	// Err is the reason for a gap that later runs retry. It matches [webhook.ErrInbox] if the
+	// inbox rejected the event. Otherwise the platform did not return it. Nil means that the
+	// platform no longer has the event, or the events of the span.
 	Err error
 }
 
@@ -162,7 +166,7 @@ func (r Report) String() string {
 		return "skipped: another replica has just done it"
 	}
 	text := fmt.Sprintf("recovered %d of %d missed; pages: %d, reads: %d", len(r.Recovered), r.Missed, r.Pages, r.Reads)
-	if r.Short {
+	if r.Short && r.Missed == 0 {
 		text = fmt.Sprintf("short: nothing missed; pages: %d", r.Pages)
 	}
 	if r.Unchecked > 0 {
@@ -170,6 +174,9 @@ func (r Report) String() string {
 	}
 	if len(r.Gaps) > 0 {
 		text += fmt.Sprintf("; gaps: %d", len(r.Gaps))
+	}
+	if r.Retries > 0 {
+		text += fmt.Sprintf("; retried later: %d", r.Retries)
 	}
 	if len(r.FailedDeliveries) > 0 {
 		text += fmt.Sprintf("; failed deliveries: %d (%s)", len(r.FailedDeliveries), r.reasons())
@@ -201,6 +208,7 @@ func (r Report) LogValue() slog.Value {
 		slog.Int("recovered", len(r.Recovered)),
 		slog.Int("unchecked", r.Unchecked),
 		slog.Int("gaps", len(r.Gaps)),
+		slog.Int("retries", r.Retries),
 		slog.Int("failed_deliveries", len(r.FailedDeliveries)),
 		slog.Int("pages", r.Pages),
 		slog.Int("reads", r.Reads),

@@ -23,7 +23,7 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	s.happen(t, 5)
 	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1})
 	report := s.reconcile(t, nil)
-	text := "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1; failed deliveries: 7 (7 status 503)"
+	text := "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1; retried later: 1; failed deliveries: 7 (7 status 503)"
 	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%d"} {
 		assert.Equal(t, text, fmt.Sprintf(verb, report))
 	}
@@ -48,6 +48,7 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("%s %s: attempt 1: no answer", notice.Type, notice.Key), notice.String())
 	assert.Equal(t, "skipped: another replica has just done it", reconcile.Report{Skipped: true}.String())
 	assert.Equal(t, "short: nothing missed; pages: 1", reconcile.Report{Short: true, Pages: 1}.String())
+	assert.Equal(t, "recovered 0 of 1 missed; pages: 1, reads: 1", reconcile.Report{Short: true, Missed: 1, Pages: 1, Reads: 1}.String())
 }
 
 // Nothing that a reconciler logs, reports or keeps holds anything of a patient,

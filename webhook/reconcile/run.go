@@ -29,7 +29,7 @@ type run struct {
 	deliveries   *listRun                // of the delivery log
 	missed       map[string]*missedEvent // by event id
 	logData      int                     // bytes of data in missed that come from the delivery log
-	suspected    []Gap                   // events that were refused, perhaps because the inbox failed
+	failed       []error                 // of events that failed for the first time, one of a list
 	report       Report
 }
 
@@ -61,7 +61,7 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 	if err := r.work(working); err != nil {
 		return errors.Join(err, r.wholeNext(context.WithoutCancel(working)))
 	}
-	return nil
+	return errors.Join(r.failed...)
 }
 
 // work does what there is to do.
@@ -133,7 +133,7 @@ func (r *run) list(ctx context.Context) error {
 	}
 	if r.isShort() {
 		r.report.Short, r.report.Groups = true, nil
-		return nil
+		return r.addRetries(ctx)
 	}
 	// Before anything is accepted: a run that is killed then leaves less in the log to see.
 	if err := r.wholeNext(ctx); err != nil {
@@ -144,37 +144,32 @@ func (r *run) list(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.addRetries(ctx)
 }
 
-// complete records what was done in the checkpoint, and returns what was not.
+// complete records the work in the checkpoint, and returns the errors of lists that could not
+// be read.
 func (r *run) complete(ctx context.Context) error {
 	var failed []error
+	whole := !r.report.Short
 	for _, l := range r.lists {
-		switch {
-		case l.complete && l.blocked.IsZero():
+		if l.complete {
 			r.checkpoint.complete(l.group, l.newest, r.now)
-		case l.complete:
-			r.checkpoint.block(l.group, l.blocked)
+		} else {
+			whole = false
 		}
-		if err := l.report.Err; err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", l.group, err))
+		if l.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", l.group, l.err))
 		}
 	}
-	if r.deliveries.complete && r.deliveries.blocked.IsZero() {
+	if r.deliveries.complete {
 		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, earlier(r.deliveries.newest, r.now))
 	}
-	if err := r.deliveries.report.Err; err != nil {
-		failed = append(failed, err)
-	}
-	if len(failed) == 0 {
+	if len(failed) == 0 && len(r.failed) == 0 {
 		r.checkpoint.Completed = r.now
 	}
-	if len(failed) == 0 && !r.report.Short {
-		r.checkpoint.Outages = r.outages
-		if len(r.report.Gaps) == 0 {
-			r.checkpoint.Whole = r.now
-		}
+	if whole {
+		r.checkpoint.Whole, r.checkpoint.Outages = r.now, r.outages
 	}
 	return errors.Join(append(failed, r.save(ctx))...)
 }
@@ -185,7 +180,17 @@ func (r *run) complete(ctx context.Context) error {
 func (r *run) isShort() bool {
 	age := r.now.Sub(r.checkpoint.Whole)
 	return !r.whole && age >= 0 && age < r.config.WholeEvery && r.checkpoint.Outages == r.outages &&
-		r.report.DeliveryLogErr == nil && len(r.missed) == 0
+		r.report.DeliveryLogErr == nil && !r.missedAnew()
+}
+
+// missedAnew reports whether an event is missing that is no retry.
+func (r *run) missedAnew() bool {
+	for id := range r.missed {
+		if r.checkpoint.retry(id) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // wholeNext makes the next run a whole one, unless this one is and comes to its end.

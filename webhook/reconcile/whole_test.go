@@ -207,7 +207,7 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 	}
 }
 
-// A run that failed, or left a gap, is followed by a whole one, by another process too.
+// A run that failed is followed by a whole one, in another process as well.
 func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 	t.Parallel()
 	for name, operation := range map[string]string{"in all it reads": model.AnyOperation, "in a list": "events.list_orders"} {
@@ -240,7 +240,8 @@ func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 	}
 }
 
-func TestRunsAreWholeWhileThereIsAGap(t *testing.T) {
+// An event that the inbox rejects makes one run fail, and no later one. Every run retries it.
+func TestShortRunsRetryRejectedEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
@@ -249,7 +250,7 @@ func TestRunsAreWholeWhileThereIsAGap(t *testing.T) {
 		f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
 			end := c.Observer.RunEnd
 			c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
-				assert.Equal(t, full.Load(), err != nil)
+				assert.Equal(t, full.Load() && gaps.Load() == 0, err != nil)
 				gaps.Add(int32(len(report.Gaps)))
 				end(ctx, report, err)
 			}
@@ -265,18 +266,19 @@ func TestRunsAreWholeWhileThereIsAGap(t *testing.T) {
 		refused := f.register(t, f.clinics[0])
 		full.Store(true)
 		time.Sleep(12 * time.Hour)
-		assert.Equal(t, []string{"w"}, f.kinds())
-		assert.EqualValues(t, f.failures(f.clinics[0]), gaps.Load(), "every run tries it again")
-		assert.GreaterOrEqual(t, gaps.Load(), int32(12))
+		assert.Equal(t, []string{"wssssssssssss"}, f.kinds())
+		assert.Equal(t, 1, f.failures(f.clinics[0]))
+		assert.EqualValues(t, 13, gaps.Load(), "the retry a minute later, and each run")
 		full.Store(false)
 		time.Sleep(3 * time.Hour)
-		assert.Equal(t, []string{"wss"}, f.kinds())
+		assert.Equal(t, []string{"sss"}, f.kinds())
 		assert.True(t, f.wasHandled(refused))
 	})
 }
 
-// What the platform has listed and does not have is a gap, and no failure.
-func TestRunsAreWholeAfterAGap(t *testing.T) {
+// An event that the platform lists and responds to with 404 makes no run fail. Every run
+// retries it.
+func TestShortRunsRetryMissingEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
@@ -286,7 +288,7 @@ func TestRunsAreWholeAfterAGap(t *testing.T) {
 		time.Sleep(90 * time.Minute)
 		gone.Remove()
 		time.Sleep(2 * time.Hour)
-		assert.Equal(t, []string{"wwws"}, f.kinds())
+		assert.Equal(t, []string{"wsss"}, f.kinds())
 		assert.Zero(t, f.failures(f.clinics[0]))
 		assert.True(t, f.wasHandled(unsent))
 	})

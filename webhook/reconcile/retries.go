@@ -1,0 +1,170 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// retry is a missed event that the platform could not return, or that the inbox rejected. The
+// checkpoint stores it and moves on, so that it blocks no other event. Every run retries it.
+type retry struct {
+	ID       string      `json:"id"`
+	Type     events.Type `json:"type,omitempty"`
+	ClinicID string      `json:"clinic,omitempty"`
+	Group    Group       `json:"group,omitempty"`
+
+	// At is the time of the event, zero if it has none, and Since the time of its first
+	// failure.
+	At    time.Time `json:"at,omitzero"`
+	Since time.Time `json:"since"`
+
+	// Integrations are those that missed the event.
+	Integrations []string `json:"integrations"`
+
+	// Failures is the number of runs that failed to recover it.
+	Failures int `json:"failures"`
+}
+
+const (
+	// maxRetries is the largest size of the retries of a checkpoint in bytes. An event that
+	// exceeds it keeps its group before it.
+	maxRetries = 40 << 10
+
+	// retriesLast is the number of failures after which an event is tried last.
+	retriesLast = 2
+)
+
+// began returns the time of the event, for its age. An event has none in the future.
+func (e *retry) began() time.Time {
+	if e.At.IsZero() {
+		return e.Since
+	}
+	return earlier(e.At, e.Since)
+}
+
+// retry returns the retry of an event, nil if there is none.
+func (c *checkpoint) retry(id string) *retry {
+	for i := range c.Retries {
+		if c.Retries[i].ID == id {
+			return &c.Retries[i]
+		}
+	}
+	return nil
+}
+
+// forget removes the retry of an event, if there is one.
+func (c *checkpoint) forget(id string) {
+	c.Retries = slices.DeleteFunc(c.Retries, func(e retry) bool { return e.ID == id })
+}
+
+// remember stores a retry, and reports whether there was room for it.
+func (c *checkpoint) remember(e retry) bool {
+	retries := append(slices.Clone(c.Retries), e)
+	encoded, err := json.Marshal(retries)
+	if err != nil || len(encoded) > maxRetries {
+		return false
+	}
+	c.Retries = retries
+	return true
+}
+
+// newRetry returns the retry of an event that fails for the first time.
+func newRetry(m *missedEvent, now time.Time) *retry {
+	e := &retry{
+		ID: m.event.ID, Type: m.event.Type, ClinicID: m.event.ClinicID, Group: m.list.group,
+		At: m.event.CreatedAt.Time, Since: now, Failures: 1,
+	}
+	for _, key := range m.keys {
+		e.Integrations = append(e.Integrations, key.IntegrationID)
+	}
+	return e
+}
+
+// addRetries adds the retries to the missed events, unless their webhooks have arrived.
+func (r *run) addRetries(ctx context.Context) error {
+	var listed []events.Event
+	for _, e := range r.checkpoint.Retries {
+		listed = append(listed, e.event())
+	}
+	missing, err := r.missing(ctx, listed)
+	if err != nil {
+		return err
+	}
+	for i, e := range slices.Clone(r.checkpoint.Retries) {
+		if r.missed[e.ID] != nil {
+			continue // it was listed again
+		}
+		m := &missedEvent{event: listed[i], list: r.listOf(e.Group), found: len(r.missed)}
+		for _, id := range e.Integrations {
+			if key := r.key(m.event, id); missing[key] && missing[r.key(m.event, "")] {
+				m.keys = append(m.keys, key)
+			}
+		}
+		if len(m.keys) == 0 {
+			r.checkpoint.forget(e.ID)
+			continue
+		}
+		r.missed[e.ID] = m
+	}
+	return nil
+}
+
+func (e *retry) event() events.Event {
+	return events.Event{ID: e.ID, Type: e.Type, ClinicID: e.ClinicID, CreatedAt: api.Timestamp{Time: e.At}}
+}
+
+// listOf returns the list of a group. Events that only the delivery log has, and those of a
+// group that is no longer listed, are of the delivery log.
+func (r *run) listOf(group Group) *listRun {
+	for _, l := range r.lists {
+		if l.group == group {
+			return l
+		}
+	}
+	return r.deliveries
+}
+
+// fail records that an event was not recovered, and returns it as a gap. gone reports whether
+// the platform no longer has it.
+func (r *run) fail(m *missedEvent, err error) (gap Gap, gone bool) {
+	gap = m.gap()
+	e := r.checkpoint.retry(m.event.ID)
+	known := e != nil
+	if !known {
+		e = newRetry(m, r.now)
+	}
+	if r.isGone(e, err) {
+		r.checkpoint.forget(e.ID)
+		return gap, true
+	}
+	gap.Err = err
+	switch {
+	case known:
+		e.Failures++
+		return gap, false
+	case !r.checkpoint.remember(*e):
+		m.list.complete = false // the checkpoint stays before the event
+	case errors.Is(err, api.ErrNotFound):
+		return gap, false
+	}
+	if m.list.report.Err == nil {
+		m.list.report.Err = err
+		r.failed = append(r.failed, fmt.Errorf("%s: %w", cmp.Or(string(m.list.group), "delivery log"), err))
+	}
+	return gap, false
+}
+
+// isGone reports whether the platform no longer has an event, because it keeps events for 30
+// days. A response 404 alone is no proof: a proxy may have sent it.
+func (r *run) isGone(e *retry, err error) bool {
+	age := r.config.Now().Sub(e.began())
+	return age > retention && (errors.Is(err, api.ErrNotFound) || age > retention+24*time.Hour)
+}
