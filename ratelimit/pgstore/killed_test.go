@@ -76,7 +76,7 @@ func TestDatabaseIsKilled(t *testing.T) {
 	})
 }
 
-// An exchange whose connection ends in the middle stores nothing, and keeps no other waiting.
+// An exchange whose connection is terminated is repeated on another one.
 func TestTerminatedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t)
@@ -98,9 +98,35 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 		assert.Equal(c, 1, waiting)
 	}, time.Minute, 5*time.Millisecond)
 	assert.Equal(t, 1, d.terminate(t))
-	assert.ErrorContains(t, <-ended, "pgstore")
 	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-ended)
 	board, err := d.store.Exchange(t.Context(), "limit", "b", nil, time.Hour)
 	require.NoError(t, err)
+	assert.Equal(t, "2", string(board.Records["a"].Data))
+}
+
+// An exchange replaces connections to a server that was read-only when they were opened.
+func TestExchangeReplacesReadOnlyConnections(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), postgrestest.Schema(t))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	store, err := pgstore.New(pool)
+	require.NoError(t, err)
+	require.NoError(t, store.Migrate(t.Context()))
+	var held []*pgxpool.Conn
+	for range 3 {
+		conn, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), `SET default_transaction_read_only = on`)
+		require.NoError(t, err)
+		held = append(held, conn)
+	}
+	for _, conn := range held {
+		conn.Release()
+	}
+	board, err := store.Exchange(t.Context(), "limit", "a", []byte("1"), time.Hour)
+	require.NoError(t, err)
 	assert.Equal(t, "1", string(board.Records["a"].Data))
+	assert.Zero(t, pool.Stat().AcquiredConns())
 }

@@ -20,11 +20,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
 // Store is a [ratelimit.Store]. It is safe for concurrent use. Get it from [New].
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool  *pgxpool.Pool
+	conns failover.Pool[*pgxpool.Conn]
+}
 
 var _ ratelimit.Store = (*Store)(nil)
 
@@ -34,7 +38,17 @@ func New(pool *pgxpool.Pool) (*Store, error) {
 	if pool == nil {
 		return nil, &api.ArgumentError{Field: "pgstore.New pool", Reason: "is nil"}
 	}
-	return &Store{pool}, nil
+	return &Store{pool, failover.Pool[*pgxpool.Conn]{
+		Acquire: pool.Acquire,
+		Release: (*pgxpool.Conn).Release,
+		Discard: func(c *pgxpool.Conn) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = c.Conn().Close(ctx) // the pool drops a closed connection
+			c.Release()
+		},
+		Idle: func() int { return int(pool.Stat().IdleConns()) },
+	}}, nil
 }
 
 // Schema is the SQL of the table, which [Store.Migrate] runs. It is unlogged: what a crash
@@ -73,6 +87,17 @@ func (s *Store) Exchange(ctx context.Context, name, process string, record []byt
 	if record == nil {
 		record = []byte{} // not NULL
 	}
+	err = s.conns.Do(ctx, func(conn *pgxpool.Conn) (err error) {
+		board, err = exchange(ctx, conn, name, process, record, keep)
+		return err
+	})
+	if err != nil {
+		return ratelimit.Board{}, fmt.Errorf("pgstore: %w", err)
+	}
+	return board, nil
+}
+
+func exchange(ctx context.Context, conn *pgxpool.Conn, name, process string, record []byte, keep time.Duration) (board ratelimit.Board, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
 	batch.Queue(`SELECT pg_advisory_xact_lock($1, hashtext($2))`, int32(lock), name)
@@ -81,12 +106,8 @@ func (s *Store) Exchange(ctx context.Context, name, process string, record []byt
 	batch.Queue(`DELETE FROM dispensary_ratelimit WHERE name = $1 AND at < clock_timestamp() - $2::interval`, name, keep)
 	batch.Queue(`SELECT process, record, at, clock_timestamp() FROM dispensary_ratelimit WHERE name = $1`, name)
 	batch.Queue(`COMMIT`)
-	results := s.pool.SendBatch(ctx, batch)
-	defer func() {
-		if err = errors.Join(err, results.Close()); err != nil {
-			board, err = ratelimit.Board{}, fmt.Errorf("pgstore: %w", err)
-		}
-	}()
+	results := conn.SendBatch(ctx, batch)
+	defer func() { err = errors.Join(err, results.Close()) }()
 	for range 4 {
 		if _, err := results.Exec(); err != nil {
 			return board, err
