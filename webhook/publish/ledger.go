@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
+	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -77,6 +78,7 @@ func (c LedgerConfig) withDefaults() (_ LedgerConfig, err error) {
 // broken off before the note, happens twice.
 type Ledger struct {
 	config  LedgerConfig
+	pool    failover.Pool[*sql.Conn]
 	dialect dialect
 	added   atomic.Int64
 }
@@ -88,7 +90,7 @@ func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{config: c}
+	l := &Ledger{config: c, pool: failover.SQL(c.DB)}
 	err = contention.Retry(ctx, func() (err error) {
 		l.dialect, err = detect(ctx, c.DB)
 		return err
@@ -177,19 +179,22 @@ func (l *Ledger) missing(ctx context.Context, p purpose, keys []webhook.Key) ([]
 	}
 	known := map[string]bool{}
 	query := `SELECT id FROM {table} WHERE id IN (?` + strings.Repeat(`, ?`, len(keys)-1) + `)`
-	rows, err := l.config.DB.QueryContext(ctx, l.sql(query), ids...)
-	if err != nil {
-		return nil, ledgerError(err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var id []byte
-		if err := rows.Scan(&id); err != nil {
-			return nil, ledgerError(err)
+	err := l.pool.Do(ctx, func(conn *sql.Conn) error {
+		rows, err := conn.QueryContext(ctx, l.sql(query), ids...)
+		if err != nil {
+			return err
 		}
-		known[string(id)] = true
-	}
-	if err := rows.Err(); err != nil {
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var id []byte
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			known[string(id)] = true
+		}
+		return rows.Err()
+	})
+	if err != nil {
 		return nil, ledgerError(err)
 	}
 	return engine.Missing(keys, func(key webhook.Key) bool { return known[string(p.id(key))] }), nil
@@ -212,13 +217,27 @@ func (l *Ledger) prune(ctx context.Context) error {
 		l.config.Retention.Microseconds())
 }
 
-// exec runs a statement, and runs it again where the database gave it up because of
-// others.
+// CheckWrite reports whether the ledger accepts writes. It writes a row of the table of
+// checkpoints, which all processes share, and fails if that fails, such as on a read-only
+// server. Call it every few seconds at most.
+func (l *Ledger) CheckWrite(ctx context.Context) error {
+	const name = "write check"
+	err := l.exec(ctx, `INSERT INTO {table}_checkpoints (name, holder, held_until) VALUES (?, '', 0) `+fmt.Sprintf(l.dialect.ignore, "name"), name)
+	if err != nil {
+		return err
+	}
+	return l.exec(ctx, `UPDATE {table}_checkpoints SET held_until = {now} WHERE name = ?`, name)
+}
+
+// exec runs a statement. It runs the statement again if the database aborted it because of
+// others, or if the server of the connection is read-only.
 func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
 	query = l.sql(query)
 	err := contention.Retry(ctx, func() error {
-		_, err := l.config.DB.ExecContext(ctx, query, args...)
-		return err
+		return l.pool.Do(ctx, func(conn *sql.Conn) error {
+			_, err := conn.ExecContext(ctx, query, args...)
+			return err
+		})
 	})
 	if err != nil {
 		return ledgerError(err)
@@ -284,7 +303,8 @@ func (l *Ledger) ReleaseCheckpoint(ctx context.Context, name, holder string) err
 // changed would not tell: MySQL does not count what it finds as it is to be.
 func (l *Ledger) held(ctx context.Context, name, holder string) (state []byte, err error) {
 	query := l.sql(`SELECT state FROM {table}_checkpoints WHERE name = ? AND holder = ? AND held_until > {now}`)
-	switch err := l.config.DB.QueryRowContext(ctx, query, name, holder).Scan(&state); {
+	err = l.pool.Do(ctx, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, query, name, holder).Scan(&state) })
+	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, reconcile.ErrCheckpointHeld
 	case err != nil:

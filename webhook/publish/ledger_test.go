@@ -232,8 +232,8 @@ func TestLedgerSchemaIsWhatNewLedgerMakes(t *testing.T) {
 		}[dialect])
 		require.NoError(t, err)
 		ledger(t, applied)
-		_, err = publish.NewLedger(t.Context(), publish.LedgerConfig{DB: made.DB, Table: made.Table + "_none"})
-		require.Error(t, err, "which makes tables")
+		_, err = applied.DB.ExecContext(t.Context(), "DELETE FROM "+applied.Table)
+		require.Error(t, err, "the connection of NewLedger rejects writes")
 		_, err = applied.DB.ExecContext(t.Context(), map[publish.Dialect]string{
 			publish.SQLite: "PRAGMA query_only = off", publish.PostgreSQL: "SET default_transaction_read_only = off",
 			publish.MySQL: "SET SESSION TRANSACTION READ WRITE",
@@ -367,4 +367,59 @@ func TestReconcileWithoutLedger(t *testing.T) {
 
 	_, got = f.reconcile(t, newInbox(t, f.broker))
 	assert.Equal(t, append(early, late...), got, "after a start, everything")
+}
+
+// demote makes all connections of the pool read-only, as those are that were opened to a
+// server before it became the primary.
+func demote(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	var held []*sql.Conn
+	for range db.Stats().MaxOpenConnections {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		_, err = conn.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+		held = append(held, conn)
+	}
+	for _, conn := range held {
+		require.NoError(t, conn.Close())
+	}
+}
+
+func TestLedgerReplacesReadOnlyConnections(t *testing.T) {
+	t.Parallel()
+	for driver, statement := range map[string]string{"pgx": "SET default_transaction_read_only = on", "mysql": "SET SESSION TRANSACTION READ ONLY"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			c := publish.LedgerConfig{DB: database(t, driver), Table: "t" + strings.ToLower(rand.Text()[:10])}
+			t.Cleanup(func() { dropLedger(t, c) })
+			c.DB.SetMaxIdleConns(4)
+			l := ledger(t, c)
+			inbox := newInbox(t, &recorder{}, func(config *publish.Config) { config.Ledger = l })
+			demote(t, c.DB, statement)
+			_, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
+			require.NoError(t, err)
+			demote(t, c.DB, statement)
+			require.NoError(t, l.CheckWrite(t.Context()))
+			receipt, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
+			require.NoError(t, err)
+			assert.True(t, receipt.Duplicate, "the key was noted")
+		})
+	}
+}
+
+func TestLedgerChecksWrites(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+		l := ledger(t, c)
+		for range 2 {
+			require.NoError(t, l.CheckWrite(t.Context()))
+		}
+		state, err := l.ClaimCheckpoint(t.Context(), "name", "holder", time.Minute)
+		require.NoError(t, err)
+		assert.Empty(t, state)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		require.Error(t, l.CheckWrite(ended))
+	})
 }
