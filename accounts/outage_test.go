@@ -73,6 +73,7 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch o.kind {
 	case "invalid_grant":
 		answer.StatusCode, body = http.StatusBadRequest, `{"error":"invalid_grant"}`
+		answer.Header.Set("X-Request-Id", "req-1") // the platform's own mistake
 	case "HTML":
 		answer.StatusCode, body = http.StatusOK, "<html><body>We will be back soon</body></html>"
 		answer.Header.Set("Content-Type", "text/html")

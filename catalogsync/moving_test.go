@@ -95,7 +95,7 @@ func (m *movingList) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return &http.Response{
-		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"req-1"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
 	}, nil
 }
 

@@ -65,7 +65,7 @@ func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	keys := s.happen(t, 20)
 	fault := s.platform.Fault(model.Fault{Effect: model.ProxyError, Status: 404, Operation: "events.get"})
 	for range 2 {
-		s.fails(t, api.ErrNotFound, nil)
+		s.fails(t, api.ErrUntrusted, nil)
 		s.clock.Advance(48 * time.Hour)
 	}
 	assert.LessOrEqual(t, len(s.platform.Journal().Of("events.get")), 6)
