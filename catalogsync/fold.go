@@ -3,6 +3,8 @@ package catalogsync
 import (
 	"strings"
 	"unicode"
+
+	"github.com/dispensary-go/dispensary/internal/fold"
 )
 
 // word is a part of a text in the form in which words are compared: lower case, without
@@ -32,7 +34,7 @@ func words(text string) []word {
 		case 'A' <= r && r <= 'Z':
 			letters = append(letters, byte(r-'A'+'a'))
 		case unicode.IsLetter(r) || unicode.IsDigit(r):
-			letters = append(letters, fold(unicode.ToLower(r))...)
+			letters = append(letters, fold.Letter(r)...)
 		case r == '\'' || r == '’' || unicode.Is(unicode.Mn, r): // nature's; an accent of its own
 		case r == '-' || r == '‐' || r == '‑':
 			end()
@@ -55,28 +57,3 @@ func join(parts []word) (code string, cut []int) {
 	}
 	return b.String(), cut
 }
-
-func fold(r rune) string {
-	if plain, ok := plainLetters[r]; ok {
-		return plain
-	}
-	return string(r)
-}
-
-// plainLetters are what is typed for the accented letters of the languages written in Latin
-// letters, and for Greek ones in the names of substances. What is not here stays as it is.
-// (The general way, normalization, is not in the standard library.)
-var plainLetters = func() map[rune]string {
-	all := map[rune]string{}
-	for plain, letters := range map[string]string{
-		"a": "àáâãäåāăąǎ", "ae": "æǽ", "c": "çćĉċč", "d": "ðďđ", "e": "èéêëēĕėęěẽ", "g": "ĝğġģ", "h": "ĥħ", "i": "ìíîïĩīĭįıǐ",
-		"ij": "ĳ", "j": "ĵ", "k": "ķ", "l": "ĺļľŀł", "n": "ñńņňŋ", "o": "òóôõöøōŏőǒ", "oe": "œ", "r": "ŕŗř", "s": "śŝşšș",
-		"ss": "ß", "t": "ţťŧț", "th": "þ", "u": "ùúûüũūŭůűųǔ", "w": "ŵẁẃẅ", "y": "ýÿŷỳ", "z": "źżž",
-		"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "omega": "ω",
-	} {
-		for _, letter := range letters {
-			all[letter] = plain
-		}
-	}
-	return all
-}()
