@@ -58,6 +58,7 @@ var arrows = map[string][]string{
 	"internal/schedule":        {"internal/jitter"},
 	"internal/simulation":      {},
 	"internal/testsize":        {},
+	"internal/textfile":        {},
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"listen":                   {"api", "events", "internal/filelock", "webhook"},

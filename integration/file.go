@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // LoadFile reads a configuration from a file in JSON:
@@ -35,7 +36,7 @@ import (
 // The keys are the names of [Load]'s variables in lower case, without what comes in
 // front, and lists are lists. A key that does not exist is an error, which says what was
 // meant. Everything else is as with Load; an error that is no [*dispensary.ArgumentError]
-// says that the file cannot be read, or is no JSON.
+// says that the file cannot be read, or is no JSON in UTF-8.
 func LoadFile(path string) (Config, error) {
 	return loadFile(path, func(data []byte) ([]byte, error) { return data, nil })
 }
@@ -74,6 +75,9 @@ func loadFile(path string, section func(data []byte) ([]byte, error)) (Config, e
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("integration: %w", err)
+	}
+	if data, err = textfile.Decode(data); err != nil {
+		return Config{}, fmt.Errorf("integration: %s %w", path, err)
 	}
 	d := &document{environments: map[dispensary.Environment]map[string]json.RawMessage{}}
 	if err := validJSON(data); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/joined"
+	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // Load reads a configuration from environment variables, through lookup, usually
@@ -25,7 +26,8 @@ import (
 //
 // Lists are separated by white space. Each variable can be replaced by one whose name
 // ends in _FILE and which names a file that holds the value, as secrets of containers
-// are: DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE.
+// are: DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE. A file is UTF-8, with or without a byte
+// order mark, and may end with line breaks.
 //
 // The error is all that [Config.Check] finds, and what could not be read, under the
 // names of the variables. What could be read is returned in any case, for programs that
@@ -195,6 +197,9 @@ func valuesOf(path string, list bool) ([]string, error) {
 		return nil, fmt.Errorf("names a file that cannot be read: %w", failure.Err)
 	case err != nil:
 		return nil, err
+	}
+	if data, err = textfile.Decode(data); err != nil {
+		return nil, fmt.Errorf("names a file that %w", err)
 	}
 	values := strings.Fields(string(data))
 	if !list && len(values) > 0 {

@@ -156,6 +156,48 @@ func TestValuesInFiles(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// Notepad and PowerShell 5 put a byte order mark in front of a text, or write UTF-16.
+func TestFilesOfWindowsEditors(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "secret")
+	write := func(text string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	inFile := variables()
+	delete(inFile, "DISPENSARY_US_SANDBOX_CLIENT_SECRET")
+	inFile["DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE"] = path
+	want := byHand()
+	for _, text := range []string{"\ufeffcanary-us", "\ufeffcanary-us\r\n"} {
+		write(text)
+		got, err := load(inFile)
+		require.NoError(t, err)
+		assert.Equal(t, want.Applications[1].ClientSecret.Reveal(), got.Applications[1].ClientSecret.Reveal())
+	}
+	for text, reason := range map[string]string{
+		"\ufeff\r\n":    "names a file that is empty",
+		"\xff\xfec\x00": "names a file that is encoded in UTF-16: save it as UTF-8",
+		"\xfe\xff\x00c": "names a file that is encoded in UTF-16: save it as UTF-8",
+	} {
+		write(text)
+		_, err := load(inFile)
+		assert.Equal(t, []string{"DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE " + reason}, problems(t, err))
+	}
+	inFile = variables()
+	delete(inFile, "DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS")
+	inFile["DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS_FILE"] = path
+	write("\ufeffcanary-new\r\ncanary-old\r\n")
+	got, err := load(inFile)
+	require.NoError(t, err)
+	assert.EqualExportedValues(t, want, got)
+
+	got, err = loadFile(t, "\ufeff"+theFile+"\r\n")
+	require.NoError(t, err)
+	assert.EqualExportedValues(t, want, got)
+	_, err = loadFile(t, "\xff\xfe{\x00}\x00")
+	assert.ErrorContains(t, err, "dispensary.json is encoded in UTF-16: save it as UTF-8")
+}
+
 // problems returns the lines of an error, each of which has to be an ArgumentError, and
 // holds that none of them has a secret.
 func problems(t *testing.T, err error) []string {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // apiConfig is what the flags of api say.
@@ -152,6 +153,9 @@ func (p *program) request(c apiConfig, method, path string) (dispensary.RawReque
 		content, err := p.readFile(c.input)
 		if err != nil {
 			return r, fmt.Errorf("--input: %w", err)
+		}
+		if content, err = textfile.Decode(content); err != nil {
+			return r, fmt.Errorf("--input %s: the file %w", c.input, err)
 		}
 		if !json.Valid(content) {
 			return r, fmt.Errorf("--input %s: not JSON", c.input)

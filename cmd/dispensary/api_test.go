@@ -152,6 +152,19 @@ func TestAPIShowsResponsesThatAreNotJSON(t *testing.T) {
 	}
 }
 
+// An input that Notepad saved begins with a byte order mark, which is not JSON.
+func TestAPIInputWithByteOrderMark(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	path := filepath.Join(f.folder, "patient.json")
+	require.NoError(t, os.WriteFile(path, []byte("\ufeff"+`{"first_name":"Ada","last_name":"L","email":"ada@example.com"}`+"\r\n"), 0o600))
+	code, out, stderr := f.run("api", "POST", "/clinic/patients", "--input", path)
+	assert.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, out, "ada@example.com")
+	require.NoError(t, os.WriteFile(path, []byte("\xff\xfe{\x00}\x00"), 0o600))
+	f.refused("the file is encoded in UTF-16: save it as UTF-8", "api", "POST", "/clinic/patients", "--input", path)
+}
+
 func TestAPISendsEscapedPath(t *testing.T) {
 	t.Parallel()
 	var sent string

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/internal/textfile"
 	"github.com/dispensary-go/dispensary/webhook/diagnose"
 )
 
@@ -119,11 +120,14 @@ func (p *program) diagnoseConfig(c verifyConfig) (made diagnose.Config, err erro
 	return made, err
 }
 
-// secretFile reads a secret, without the line break that editors leave.
+// secretFile reads a secret without the line break and the byte order mark that editors add.
 func secretFile(flag, name string) (dispensary.Secret, error) {
 	content, err := os.ReadFile(name)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	if content, err = textfile.Decode(content); err != nil {
+		return "", fmt.Errorf("%s: the file %w", flag, err)
 	}
 	secret := strings.TrimSpace(string(content))
 	if secret == "" {
@@ -148,6 +152,9 @@ func (p *program) savedDelivery(c verifyConfig, name string) (diagnose.Delivery,
 	headers, err := os.ReadFile(c.headers)
 	if err != nil {
 		return diagnose.Delivery{}, fmt.Errorf("--headers: %w", err)
+	}
+	if headers, err = textfile.Decode(headers); err != nil {
+		return diagnose.Delivery{}, fmt.Errorf("--headers %s: the file %w", c.headers, err)
 	}
 	delivery, err := diagnose.ParseParts(headers, content)
 	if err != nil {

@@ -54,7 +54,11 @@ func TestVerify(t *testing.T) {
 		want string // the reason
 		args []string
 	}{
-		"whole":   {"valid", []string{whole, "--secret-file", secret}},
+		"whole": {"valid", []string{whole, "--secret-file", secret}},
+		"marked": {"valid", []string{
+			bodyFile, "--headers", file("marked-headers", append([]byte("\ufeff"), headers...)),
+			"--secret-file", file("marked-secret", []byte("\ufeff"+app.WebhookSecret+"\r\n")),
+		}},
 		"parts":   {"valid", []string{bodyFile, "--headers", headersFile, "--secret-file", secret}},
 		"other":   {"wrong_secret", []string{whole, "--secret-file", other}},
 		"swapped": {"challenge", []string{whole, "--secret-file", other, "--challenge-file", secret}},
@@ -92,6 +96,7 @@ func TestVerify(t *testing.T) {
 	f.refused("--headers: open none", "verify", bodyFile, "--headers", "none")
 	f.refused("--secret-file: open none", "verify", whole, "--secret-file", "none")
 	f.refused("the file is empty", "verify", whole, "--secret-file", file("empty", nil))
+	f.refused("the file is encoded in UTF-16: save it as UTF-8", "verify", whole, "--secret-file", file("wide", []byte("\xff\xfes\x00")))
 	f.refused("--received: not a time", "verify", whole, "--received", "yesterday")
 	f.variables = map[string]string{}
 	f.refused("--secret-file", "verify", whole)

@@ -1,0 +1,20 @@
+// Package textfile decodes text files that editors and shells wrote. Notepad and PowerShell 5
+// put a byte order mark in front of UTF-8, and PowerShell 5 redirects output as UTF-16.
+package textfile
+
+import (
+	"bytes"
+	"errors"
+)
+
+// ErrUTF16 is the error for a file in UTF-16. Its text follows the name of the file.
+var ErrUTF16 = errors.New("is encoded in UTF-16: save it as UTF-8")
+
+// Decode returns the content of a text file without the byte order mark of UTF-8. It fails
+// with [ErrUTF16] if the byte order mark is that of UTF-16.
+func Decode(content []byte) ([]byte, error) {
+	if bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff")) {
+		return nil, ErrUTF16
+	}
+	return bytes.TrimPrefix(content, []byte("\ufeff")), nil
+}

@@ -1,0 +1,25 @@
+package textfile_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/textfile"
+)
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"": "", "text": "text", "\ufefftext\r\n": "text\r\n", "\ufeff": "", "a\ufeffb": "a\ufeffb", "caf\xe9": "caf\xe9",
+	} {
+		text, err := textfile.Decode([]byte(content))
+		require.NoError(t, err)
+		assert.Equal(t, want, string(text))
+	}
+	for _, content := range []string{"\xff\xfet\x00", "\xfe\xff\x00t"} {
+		_, err := textfile.Decode([]byte(content))
+		assert.ErrorIs(t, err, textfile.ErrUTF16)
+	}
+}
