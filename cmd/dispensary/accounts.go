@@ -174,11 +174,11 @@ func (p *program) changeAccount(ctx context.Context, t target, do func(*accounts
 	if err := do(app.Accounts, ctx, t.user); err != nil {
 		return failed(err)
 	}
-	account, err := app.Accounts.Status(ctx, t.user)
+	account, err := app.Accounts.Status(context.WithoutCancel(ctx), t.user) // the change is done
 	if err != nil {
 		return failed(err)
 	}
-	return p.printAccounts(account)
+	return failed(p.printAccounts(account))
 }
 
 // accountView is an account as it is printed.

@@ -121,6 +121,8 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 		return nil
 	case errors.As(err, &exit):
 		return failed(fmt.Errorf("%s ended with %s", args[0], exit.ProcessState))
+	case command.Process != nil: // it ran
+		return failed(err)
 	}
 	return err
 }

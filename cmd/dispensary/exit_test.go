@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -114,6 +115,44 @@ func TestInterruptedReplayNamesEvent(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Regexp(t, `^dispensary: interrupted: event `+id+`: .*write may have been applied\n$`, stderr)
 }
+
+// Tokens are revoked at the platform before they are deleted from the store.
+func TestInterruptedDisconnectReportsOutcome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.variables[storeVariable] = "sqlite:" + filepath.Join(f.folder, "ehr.db")
+	f.variables[sealKeysVariable] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	f.connected("dr-house")
+	ctx, interrupt := context.WithCancel(t.Context())
+	server := f.behind(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		interrupt()
+		<-r.Context().Done()
+	})
+	f.variables["DISPENSARY_US_SANDBOX_AUTH_URL"] = server.URL
+	code, _, stderr := f.runWith(ctx, "", "accounts", "disconnect", "--user", "dr-house")
+	assert.Equal(t, exitFailed, code)
+	assert.Regexp(t, `^dispensary: interrupted: .*write may have been applied.*\n$`, stderr)
+}
+
+// A change in the store sends no request, and an unwritable stdout does not undo it.
+func TestChangeOfStoreExitsWithOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connected("dr-house")
+	f.platform.Tokens.InvalidateAll()
+	f.run("api", "GET", "/clinic", "--user", "dr-house")
+	code := f.program(strings.NewReader(""), unwritable{}, io.Discard).run(t.Context(), []string{"accounts", "restore", "--user", "dr-house"})
+	assert.Equal(t, exitFailed, code)
+	_, out, _ := f.run("accounts", "list")
+	assert.Contains(t, out, "\tconnected\t")
+}
+
+// unwritable is a stdout whose reader is gone.
+type unwritable struct{}
+
+// Write implements [io.Writer].
+func (unwritable) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // An interrupted read has no outcome to report.
 func TestInterruptedReadReportsNoOutcome(t *testing.T) {
