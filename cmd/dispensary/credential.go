@@ -24,18 +24,15 @@ func (p *program) hasCredential(t target) bool {
 }
 
 // credential returns the access token of the variables, and the key of its clinic, for calls
-// to an application. No other function reads these variables.
-//
-// The variables name no site. Their token and key therefore belong to the site that the
-// command works with if no flag chooses another one, and credential rejects every other site.
+// to an application. It rejects an application of another site than [program.isHome]. No other
+// function reads these variables.
 func (p *program) credential(a integration.Application) (token oauth.Token, clinicKey dispensary.Secret, err error) {
-	c, _ := p.defaultConfig() // its problems do not matter: only addresses are compared
-	home, err := p.application(c, target{})
-	if err != nil {
-		return token, "", fmt.Errorf("%s belongs to the environment in %s: %w", tokenVariable, environmentVariable, err)
+	home, err := p.isHome(a.Site)
+	if err == nil && !home {
+		err = fmt.Errorf("%s belongs to another site than this %s", tokenVariable, a.Site.Environment)
 	}
-	if !sameSite(home.Site, a.Site) {
-		return token, "", fmt.Errorf("%s belongs to another site than this %s: unset it, or call as a connected user with --user", tokenVariable, a.Site.Environment)
+	if err != nil {
+		return token, "", fmt.Errorf("%w: unset the token, or call as a connected user with --user", err)
 	}
 	text, _ := p.lookup(tokenVariable)
 	key, _ := p.lookup(clinicKeyVariable)
@@ -43,6 +40,23 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 		key = a.ClinicKey.Reveal()
 	}
 	return oauth.Token{AccessToken: dispensary.Secret(text), Environment: a.Site.Environment}, dispensary.Secret(key), nil
+}
+
+// isHome reports whether the token of the variables belongs to a site. The variables contain
+// no address for it, so its site is the one that the command works with if no flag chooses
+// another. If only flags configure sites, DISPENSARY_ENVIRONMENT has to name the environment.
+func (p *program) isHome(site dispensary.Site) (bool, error) {
+	c, _ := p.defaultConfig() // its problems do not matter: only sites are compared
+	name, _ := p.lookup(environmentVariable)
+	environment, err := dispensary.ParseEnvironment(name)
+	if err != nil && (name != "" || len(c.Applications) != 1) {
+		return false, fmt.Errorf("%s does not name the environment of %s", environmentVariable, tokenVariable)
+	}
+	if len(c.Applications) == 0 {
+		return environment == site.Environment, nil
+	}
+	home, err := p.application(c, target{})
+	return err == nil && sameSite(home.Site, site), nil
 }
 
 // sameSite reports whether two sites are one environment at one address.

@@ -103,11 +103,27 @@ func TestCredentialOfUnknownEnvironmentIsRejected(t *testing.T) {
 		{"--environment", "ca/sandbox"}, {"--environment", "us/sandbox"}, {"--profile", "other"},
 	} {
 		for _, args := range callers {
-			f.refused("DISPENSARY_ACCESS_TOKEN belongs to the environment in DISPENSARY_ENVIRONMENT: ", append(args, flags...)...)
+			f.refused("DISPENSARY_ENVIRONMENT does not name the environment of DISPENSARY_ACCESS_TOKEN: unset the token, or call as a connected user with --user", append(args, flags...)...)
 		}
 	}
 	check()
 	assert.Empty(t, f.platform.Journal().Requests())
+}
+
+// A file alone does not say whose token it is: the variable of the environment has to.
+func TestCredentialBesideFileNeedsEnvironment(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	file := f.writeJSON("one.json", map[string]any{"environments": map[string]any{"us/sandbox": map[string]string{
+		"base_url": f.platform.BaseURL(), "auth_url": f.platform.AuthURL(),
+	}}})
+	f.variables = map[string]string{tokenVariable: f.variables[tokenVariable]}
+	f.refused("DISPENSARY_ENVIRONMENT does not name the environment", "api", "GET", "/clinic", "--config", file)
+	f.variables[environmentVariable] = "ca/sandbox"
+	f.refused("belongs to another site than this us/sandbox", "api", "GET", "/clinic", "--config", file, "--environment", "us/sandbox")
+	f.variables[environmentVariable] = "us/sandbox"
+	code, _, stderr := f.run("api", "GET", "/clinic", "--config", file)
+	assert.Equal(t, exitDone, code, stderr)
 }
 
 // --user calls as that user, whatever the variables contain.
