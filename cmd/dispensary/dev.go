@@ -162,6 +162,10 @@ func (p *program) devVariables(platform *dispensarytest.Server, settings control
 			variables = append(variables, name+"="+value)
 		}
 	}
+	for _, variable := range variables { // a file of the environment would contradict the value
+		name, _, _ := strings.Cut(variable, "=")
+		variables = append(variables, name+"_FILE=")
+	}
 	return variables, nil
 }
 

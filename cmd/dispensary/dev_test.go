@@ -81,6 +81,7 @@ func TestDev(t *testing.T) {
 	_, err = http.Get(settings.ControlURL + "/settings")
 	require.Error(t, err, "the platform ended with the program")
 
+	t.Setenv("DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE", filepath.Join(f.folder, "secret-of-the-sandbox"))
 	state := filepath.Join(f.folder, "state.json")
 	code, _, stderr = dev("ends", "--state", state)
 	require.Equal(t, exitDone, code, stderr)
