@@ -115,6 +115,11 @@ func (s tokenStore) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Reco
 	return ask(ctx, s, "ClaimDue", tokens.Key{}, func() ([]tokens.Record, error) { return s.db.ClaimDue(ctx, due) })
 }
 
+func (s tokenStore) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+	_, err := ask(ctx, s, "Postpone", lease.Key, func() (nothing, error) { return nothing{}, s.db.Postpone(ctx, lease, until) })
+	return err
+}
+
 func (s tokenStore) Reseal(ctx context.Context, key tokens.Key, version int64, access, refresh api.Secret) error {
 	_, err := ask(ctx, s, "Reseal", key, func() (nothing, error) {
 		return nothing{}, s.db.Reseal(ctx, key, version, access, refresh)

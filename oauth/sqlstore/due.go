@@ -1,9 +1,11 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -75,14 +77,43 @@ func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, 
 		claims, err = s.claims(ctx, conn, query, due.Environment, v)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(claims, func(a, b claimed) int { return int(min(max(a.due-b.due, -1), 1)) })
+	return s.readable(ctx, claims, due)
+}
+
+// readable returns the claimed records that can be read, and postpones the others.
+func (s *Store) readable(ctx context.Context, claims []claimed, due tokens.Due) ([]tokens.Record, error) {
+	var unreadable, failure error
 	records := make([]tokens.Record, 0, len(claims))
 	for _, c := range claims {
-		if !c.unreadable { // such a one stays leased, and is not in the way of the others
+		if !c.unreadable {
 			records = append(records, c.record)
+			continue
+		}
+		unreadable = fmt.Errorf("%w: %s", errDetails, c.record.Key)
+		if !due.Retry.IsZero() {
+			lease := tokens.Lease{Key: c.record.Key, Version: c.record.Version, Owner: due.Owner}
+			failure = cmp.Or(failure, s.Postpone(ctx, lease, due.Retry))
 		}
 	}
-	return records, err
+	if len(records) > 0 {
+		return records, nil
+	}
+	return nil, cmp.Or(failure, unreadable)
+}
+
+// Postpone implements [tokens.Claimer].
+func (s *Store) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+	if !isOwner(lease.Owner) {
+		return ctx.Err()
+	}
+	v := leaseValues(lease)
+	v["due"] = until.UnixMicro()
+	_, err := s.change(ctx, "postpone", lease.Key, s.sql.postpone, v)
+	return err
 }
 
 // since is a time in a column that must not be before it: any, if it is not set.

@@ -130,16 +130,22 @@ func TestRowThatCannotBeRead(t *testing.T) {
 			sqlstore.PostgreSQL: `UPDATE {tokens} SET details = 'x'::bytea`, sqlstore.MySQL: `UPDATE {tokens} SET details = 'x'`,
 			sqlstore.SQLite: `UPDATE {tokens} SET details = CAST('x' AS BLOB)`,
 		}[d.dialect]+` WHERE username = 'user-17'`)
-		var claimed []tokens.Record
-		for range 2 {
-			some, err := store.ClaimDue(t.Context(), tokens.Due{
-				Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 1, Owner: "a", TTL: time.Minute,
-			})
-			require.NoError(t, err)
-			claimed = append(claimed, some...)
+		due := tokens.Due{
+			Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 1, Owner: "a", TTL: time.Minute,
+			Retry: time.Now().AddDate(1, 0, 1),
 		}
+		_, err = store.ClaimDue(t.Context(), due)
+		require.ErrorIs(t, err, tokens.ErrUnreadable)
+		claimed, err := store.ClaimDue(t.Context(), due)
+		require.NoError(t, err)
 		require.Len(t, claimed, 1, "the other one is due later")
 		assert.Equal(t, user18, claimed[0].Key)
+		claimed, err = store.ClaimDue(t.Context(), due)
+		require.NoError(t, err)
+		assert.Empty(t, claimed, "the unreadable one is postponed")
+		due.From, due.Before = due.Retry, due.Retry.AddDate(0, 0, 1)
+		_, err = store.ClaimDue(t.Context(), due)
+		require.ErrorIs(t, err, tokens.ErrUnreadable, "no lease blocks it")
 		_, err = store.Load(t.Context(), user17)
 		require.ErrorIs(t, err, tokens.ErrUnreadable)
 		require.NotErrorIs(t, err, tokens.ErrNoRecord)

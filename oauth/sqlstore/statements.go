@@ -4,7 +4,7 @@ import "strings"
 
 // statements is the SQL of a store, compiled for its dialect and its tables.
 type statements struct {
-	claim, claimPick, claimTake, clinics, commit, fail, forget, forgetVersion, lease, load, probe, release, reseal, save, saveNew, saveVersion statement
+	claim, claimPick, claimTake, clinics, commit, fail, forget, forgetVersion, lease, load, postpone, probe, release, reseal, save, saveNew, saveVersion statement
 
 	list map[listed]statement
 }
@@ -99,6 +99,7 @@ func newStatements(d Dialect, tokens string) statements {
 			{state: true, clinic: true}: sql(list, ofClinic, ofState, page),
 		},
 		load:        sql(`SELECT `, columns, ` FROM {tokens}`, row),
+		postpone:    sql(update, `due_at = :due, lease_owner = '', lease_until = 0`, mine),
 		probe:       sql(`SELECT version FROM {tokens}`, row),
 		release:     sql(update, `lease_owner = '', lease_until = 0`, mine),
 		reseal:      sql(update, `access_token = :access, refresh_token = :refresh`, row, ` AND version = :version`),

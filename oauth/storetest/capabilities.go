@@ -21,6 +21,7 @@ var capabilities = map[string]func(*testing.T, opener){
 	"ClaimDue":       claimDue,
 	"ClaimDueIsFair": claimDueIsFair,
 	"ClaimDueRaces":  claimDueRaces,
+	"Postpone":       postpone,
 	"Reseal":         reseal,
 }
 
@@ -264,6 +265,40 @@ func claimDueIsFair(t *testing.T, open opener) {
 		require.True(t, time.Now().Before(end), "a lease does not end for claims")
 	}
 	assert.Equal(t, []string{"free"}, users(claimed))
+}
+
+// postpone holds that a postponed record is due later, unless a token is written.
+func postpone(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	c := capability[tokens.Claimer](t, store)
+	require.NoError(t, c.Postpone(ctx, tokens.Lease{Key: user17, Version: 1, Owner: "a"}, epoch))
+	record := saveDue(t, store, "first", 1)
+	saveDue(t, store, "second", 1000)
+	due := all
+	due.UsedSince, due.Limit, due.Before = time.Time{}, 1, epoch.Add(5000*time.Minute)
+	claim := func() []string {
+		t.Helper()
+		claimed, err := c.ClaimDue(ctx, due)
+		require.NoError(t, err)
+		for _, record := range claimed {
+			require.NoError(t, store.Release(ctx, leaseOf(record, due.Owner)))
+		}
+		return users(claimed)
+	}
+	require.Equal(t, []string{"first"}, claim())
+	same := unchanged(t, store, record.Key)
+	lease := take(t, store, record, "a", long)
+	require.NoError(t, c.Postpone(ctx, leaseOf(record, "b"), epoch.Add(3000*time.Minute)))
+	_, err := store.Lease(ctx, leaseOf(record, "b"), long)
+	requireError(t, err, tokens.ErrLeased, "another owner's lease stays")
+	require.NoError(t, c.Postpone(ctx, lease, epoch.Add(3000*time.Minute)))
+	same()
+	assert.Equal(t, []string{"second"}, claim(), "it is due later")
+	due.From = epoch.Add(2000 * time.Minute)
+	assert.Equal(t, []string{"first"}, claim(), "its lease has ended")
+	due.From, due.Before = time.Time{}, epoch.Add(2000*time.Minute)
+	saveDue(t, store, "first", 1)
+	assert.Equal(t, []string{"first"}, claim(), "a write makes it due again")
 }
 
 func claimDueRaces(t *testing.T, open opener) {

@@ -48,6 +48,7 @@ var mutants = map[string]struct {
 	"answers nothing with nothing":  {"NothingIsThere", func(m *mutant) { m.polite = true }},
 	"claims without leases":         {"ClaimDue", func(m *mutant) { m.loose = true }},
 	"claims without leases, raced":  {"ClaimDueRaces", func(m *mutant) { m.loose = true }},
+	"postpones no record":           {"Postpone", func(m *mutant) { m.loose = true }},
 	"brings back who was deleted":   {"ReplayDelete", func(m *mutant) { m.reckless = true }},
 	"lets an old refresh overwrite": {"ReplaySave", func(m *mutant) { m.reckless = true }},
 	"deletes whatever there is":     {"DeleteVersion", func(m *mutant) { m.hasty = true }},
@@ -220,6 +221,13 @@ func (m *mutant) EndFlow(ctx context.Context, claim tokens.FlowClaim, result str
 		claim = m.claim
 	}
 	return m.MemoryStore.EndFlow(ctx, claim, result)
+}
+
+func (m *mutant) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+	if m.loose {
+		return m.MemoryStore.Release(ctx, lease)
+	}
+	return m.MemoryStore.Postpone(ctx, lease, until)
 }
 
 func TestMutant(t *testing.T) { //nolint:paralleltest // its subtests are

@@ -117,6 +117,8 @@ type refresher struct {
 	*Connections
 	claimer Claimer
 	policy  KeepFreshPolicy
+
+	unreadable int // how many records that cannot be read the next claim may postpone
 }
 
 // round is what came of one claim.
@@ -188,9 +190,15 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	defer cancel()
 	began := time.Now()
 	records, err := r.claimer.ClaimDue(asking, due)
+	if errors.Is(err, ErrUnreadable) {
+		r.passUnreadable(ctx, batch, err)
+		result.more = true
+		return result, nil
+	}
 	if err != nil {
 		return result, err
 	}
+	r.unreadable = 0
 	result.more = len(records) >= due.Limit
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -203,9 +211,21 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 			continue
 		}
 		begun++
+		result.more = true // the claim may have left out records that cannot be read
 		wg.Go(func() { result.count(r.refresh(ctx, record, claim)) })
 	}
 	return result, nil
+}
+
+// unreadableRetry is how long KeepFresh ignores a record that cannot be read.
+const unreadableRetry = time.Hour
+
+// passUnreadable reports that a claim found only records that cannot be read, which are
+// postponed now. The next claim is larger, so that any number of them is passed soon.
+func (r *refresher) passUnreadable(ctx context.Context, batch int, err error) {
+	r.unreadable = min(max(2*r.unreadable, batch), maxSkipped)
+	r.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: due tokens cannot be read and are postponed",
+		slog.Any("error", err), slog.String("environment", r.Environment().String()), slog.Duration("next_in", unreadableRetry))
 }
 
 // claimTime is how long a claim may wait for its turn.
@@ -236,7 +256,8 @@ func (r *refresher) due(batch int) Due {
 	now := time.Now()
 	due := Due{
 		Environment: r.Environment(), Before: now,
-		Limit: batch + min(r.circuit.failingNow(), maxSkipped), Owner: rand.Text(), TTL: r.config.LeaseTTL,
+		Limit: batch + min(r.circuit.failingNow(), maxSkipped) + r.unreadable, Owner: rand.Text(), TTL: r.config.LeaseTTL,
+		Retry: now.Add(unreadableRetry),
 	}
 	if !r.policy.Everyone {
 		due.UsedSince = now.Add(-r.policy.UsedWithin)

@@ -271,6 +271,38 @@ func TestKeepFreshMarksTokensWithoutNewScopes(t *testing.T) {
 	})
 }
 
+// A lost encryption key must not keep the tokens of other users from being refreshed.
+func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
+		const lost, good = 300, 100
+		w.store = oauthtest.Around(tokens.NewMemoryStore(), nil)
+		inner := w.store
+		w.store = oauthtest.Around(sealed(t, inner, sealKey(t, "lost")), nil)
+		w.connect(t, lost, time.Minute)
+		w.store = oauthtest.Around(sealed(t, inner, sealKey(t, "new")), nil)
+		for i := range good {
+			token := oauthtest.FirstToken(10 * time.Minute)
+			token.AccessToken, token.UsedAt = api.Secret(fmt.Sprint("access-good-", i)), time.Now()
+			_, err := w.store.Save(t.Context(), w.conns.Key(fmt.Sprint("good-", i)), token)
+			require.NoError(t, err)
+		}
+		conns := w.replica(t)
+		stop := runs(t, conns, tokens.KeepFreshPolicy{})
+		time.Sleep(2 * time.Minute)
+		for i := range good {
+			record, err := conns.Record(t.Context(), fmt.Sprint("good-", i))
+			require.NoError(t, err)
+			require.Greater(t, time.Until(record.Token.ExpiresAt), time.Hour)
+		}
+		assert.Contains(t, w.logs.String(), "cannot be read")
+		asked := inner.Count("Postpone")
+		assert.Equal(t, lost, asked)
+		time.Sleep(50 * time.Minute)
+		assert.Equal(t, asked, inner.Count("Postpone"), "not before an hour")
+		stop()
+	})
+}
+
 func TestKeepFreshNeedsAClaimer(t *testing.T) {
 	t.Parallel()
 	platform := oauthtest.NewPlatform(oauthtest.RotateNever)

@@ -30,6 +30,17 @@ type memoryRow struct {
 	record Record
 	owner  string
 	until  time.Time
+
+	postponed time.Time // not due before
+}
+
+// dueAt returns from when on the record is due; zero is never.
+func (r *memoryRow) dueAt() time.Time {
+	at := DueAt(r.record.Token)
+	if !at.IsZero() && r.postponed.After(at) {
+		return r.postponed
+	}
+	return at
 }
 
 var (
@@ -229,7 +240,7 @@ func (s *MemoryStore) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
 			claimed = append(claimed, row.record)
 		}
 	}
-	slices.SortFunc(claimed, func(a, b Record) int { return DueAt(a.Token).Compare(DueAt(b.Token)) })
+	slices.SortFunc(claimed, func(a, b Record) int { return s.rows[a.Key].dueAt().Compare(s.rows[b.Key].dueAt()) })
 	claimed = claimed[:min(len(claimed), max(due.Limit, 0))]
 	for _, record := range claimed {
 		row := s.rows[record.Key]
@@ -244,8 +255,22 @@ func (r *memoryRow) due(due Due, now time.Time) bool {
 		(r.owner != "" && now.Before(r.until)) || token.UsedAt.Before(due.UsedSince) {
 		return false
 	}
-	at := DueAt(*token)
+	at := r.dueAt()
 	return !at.IsZero() && !at.Before(due.From) && at.Before(due.Before)
+}
+
+// Postpone implements [Claimer].
+func (s *MemoryStore) Postpone(ctx context.Context, lease Lease, until time.Time) error {
+	_, err := s.with(ctx, lease.Key, func(row *memoryRow) error {
+		if row.leasedBy(lease) {
+			row.owner, row.postponed = "", until
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNoRecord) {
+		return nil
+	}
+	return err
 }
 
 // Reseal implements [Resealer].
@@ -285,7 +310,7 @@ func (s *MemoryStore) with(ctx context.Context, key Key, change func(*memoryRow)
 
 func (s *MemoryStore) write(row *memoryRow, token oauth.Token, state State, reason Reason) {
 	s.last++
-	row.owner = ""
+	row.owner, row.postponed = "", time.Time{}
 	row.record.Token, row.record.State, row.record.Reason = token, state, reason
 	row.record.Version, row.record.UpdatedAt = s.last, time.Now()
 }

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -156,28 +157,34 @@ type sealedClaims struct {
 	inner Claimer
 }
 
-// ClaimDue implements [Claimer]. What cannot be opened is left out and stays
-// leased, so that it is not in the way of all others at every call; it is an
-// error only where nothing else is due.
+// ClaimDue implements [Claimer].
 func (c sealedClaims) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
 	stored, err := c.inner.ClaimDue(ctx, due)
 	if err != nil {
 		return nil, err
 	}
-	var problem error
+	var unreadable, failure error
 	records := make([]Record, 0, len(stored))
 	for _, s := range stored {
 		record, err := c.store.open(s.Key, s)
-		if err != nil {
-			problem = err
+		if err == nil {
+			records = append(records, record)
 			continue
 		}
-		records = append(records, record)
+		unreadable = err
+		if !due.Retry.IsZero() {
+			failure = cmp.Or(failure, c.inner.Postpone(ctx, Lease{Key: s.Key, Version: s.Version, Owner: due.Owner}, due.Retry))
+		}
 	}
 	if len(records) > 0 {
 		return records, nil
 	}
-	return records, problem
+	return nil, cmp.Or(failure, unreadable)
+}
+
+// Postpone implements [Claimer].
+func (c sealedClaims) Postpone(ctx context.Context, lease Lease, until time.Time) error {
+	return c.inner.Postpone(ctx, lease, until)
 }
 
 // write hands the sealed form of token to the inner store and returns the record

@@ -354,8 +354,15 @@ func TestSealedClaims(t *testing.T) {
 		assert.Equal(t, "access-0", record.Token.AccessToken.Reveal())
 	}
 	v.plant(t, storeKey, func(*oauth.Token) {}) // a write ends its lease
+	due.Retry = time.Now().Add(2 * time.Hour)
 	_, err = v.store.(tokens.Claimer).ClaimDue(t.Context(), due)
 	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	claimed, err = v.store.(tokens.Claimer).ClaimDue(t.Context(), due)
+	require.NoError(t, err, "it is postponed")
+	assert.Empty(t, claimed)
+	due.From, due.Before = due.Retry, due.Retry.Add(time.Second)
+	_, err = v.store.(tokens.Claimer).ClaimDue(t.Context(), due)
+	require.ErrorIs(t, err, tokens.ErrUnreadable, "no lease blocks it")
 
 	listed, err := v.store.(tokens.Lister).List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, Limit: 10})
 	require.NoError(t, err)

@@ -184,7 +184,17 @@ type Claimer interface {
 	//
 	// The leases are those of [Store.Lease]: versions stay, and no record is
 	// handed to two callers at a time. None that is due is no error.
+	//
+	// ClaimDue does not return a record that it cannot read, but postpones it to
+	// due.Retry. If no other record is due, it fails with an error that matches
+	// [ErrUnreadable]: call it again.
 	ClaimDue(ctx context.Context, due Due) ([]Record, error)
+
+	// Postpone ends the lease, as [Store.Release] does, and makes ClaimDue ignore the record
+	// until the given time, by the caller's clock, or until a token is written. It changes
+	// neither token nor version. If the lease is no longer this owner's, it changes
+	// nothing and returns nil.
+	Postpone(ctx context.Context, lease Lease, until time.Time) error
 }
 
 // Due says what a [Claimer] hands out. Its times are by the caller's clock, the
@@ -208,6 +218,10 @@ type Due struct {
 	// Owner and TTL are those of the leases; see [Lease] and [Store.Lease].
 	Owner string
 	TTL   time.Duration
+
+	// Retry is the time to which a record that cannot be read is postponed. Zero leaves
+	// the record leased instead.
+	Retry time.Time
 }
 
 // Resealer is what a [Store] may implement beyond its duty, for the sake of a

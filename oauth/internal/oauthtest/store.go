@@ -123,6 +123,11 @@ func (s *FlakyStore) EndFlow(ctx context.Context, claim tokens.FlowClaim, result
 	return s.do(ctx, "EndFlow", tokens.Key{}, func() error { return s.Store.EndFlow(ctx, claim, result) })
 }
 
+// Postpone implements [tokens.Claimer].
+func (s *FlakyStore) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+	return s.do(ctx, "Postpone", lease.Key, func() error { return s.Store.(tokens.Claimer).Postpone(ctx, lease, until) })
+}
+
 // Lease implements [tokens.Store].
 func (s *FlakyStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
 	return returning(ctx, s, "Lease", lease.Key, func() (tokens.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
