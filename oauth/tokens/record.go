@@ -108,8 +108,8 @@ const (
 	// the application.
 	ReasonInvalidGrant Reason = "invalid_grant"
 
-	// ReasonNoRefreshToken: the access token ended and there is nothing to
-	// refresh it with.
+	// ReasonNoRefreshToken: the access token expired, or was rejected if its expiry is not
+	// known, and there is no refresh token.
 	ReasonNoRefreshToken Reason = "no_refresh_token"
 
 	// ReasonScopesExtended: the application has scopes it did not have when

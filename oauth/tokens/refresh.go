@@ -129,6 +129,9 @@ func (r *refreshTask) satisfiedBy(record Record) bool {
 		return record.Version != r.claim.Version
 	}
 	cached := newCachedToken(token, r.conns.config.Leeway, 0)
+	if token.RefreshToken == "" && !token.ExpiresAt.IsZero() && cached.valid(time.Now()) {
+		return true // there is no other token before its end, and a single 401 may be a mistake
+	}
 	if r.stale == "" {
 		return cached.fresh(time.Now())
 	}
