@@ -192,11 +192,21 @@ func (c *Connections) validate(record Record) error {
 	case record.State != StateActive: // a state that this version does not know permits no refresh
 		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
 		if c.mayBeMistake(record) {
-			mark.retryFrom = record.UpdatedAt.Add(firstRetry)
+			mark.retryFrom = retryFrom(record.UpdatedAt)
 		}
 		return mark
 	}
 	return nil
+}
+
+// retryFrom returns when the refresh token of a user who was marked at the given time, by the
+// store's clock, may be tried again. A time in the future shows that the clocks differ: then
+// only the waits of this process count.
+func retryFrom(marked time.Time) time.Time {
+	if now := time.Now(); marked.After(now) {
+		return now
+	}
+	return marked.Add(firstRetry)
 }
 
 // mayBeMistake reports a mark that may be wrong: because of a mistake of the platform,

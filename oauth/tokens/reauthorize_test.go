@@ -1,6 +1,7 @@
 package tokens_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -42,5 +43,33 @@ func TestTokenWithoutExpiryAndRefreshTokenEndsWithA401(t *testing.T) {
 		w.save(t, token)
 		_, err := w.source.Refresh(t.Context(), token.Access())
 		requireReauthorize(t, err, tokens.ReasonNoRefreshToken)
+	})
+}
+
+// clockStore is a store whose clock is ahead.
+type clockStore struct {
+	tokens.Store
+	ahead time.Duration
+}
+
+func (s clockStore) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+	record, err := s.Store.Load(ctx, key)
+	record.UpdatedAt = record.UpdatedAt.Add(s.ahead)
+	return record, err
+}
+
+func TestMarkedUserIsRetriedWhateverTheClockOfTheStore(t *testing.T) {
+	oauthtest.Each(t, oauthtest.ByName(-2*time.Hour, -time.Second, 0, time.Second, 2*time.Hour), func(t *testing.T, ahead time.Duration) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		conns := w.on(t, clockStore{w.store, ahead})
+		undo := w.platform.ForgetAll()
+		_, err := conns.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		undo()
+		_, err = conns.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		assert.Len(t, w.platform.Sent(), 1, "it is not retried at once")
+		time.Sleep(time.Minute + time.Second)
+		requireTokenOf(t, conns, "access-1")
 	})
 }
