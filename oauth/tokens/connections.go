@@ -238,7 +238,7 @@ func (c *Connections) markScopesExtended(ctx context.Context, record Record) (Re
 
 // markReauthorize marks a user who has to authorize again, and raises the event if
 // that is new. If the token was replaced meanwhile, that token is returned and the
-// user is not marked.
+// user is not marked. If a peer is replacing it, the error is errLeaseLost.
 func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Record, reason Reason, cause error) (Record, error) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
@@ -259,8 +259,15 @@ func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Reco
 		return Record{}, verdict
 	}
 	current, err := c.read(ctx, lease.Key)
-	if err == nil && current.Token.AccessToken != old.Token.AccessToken {
+	switch {
+	case err == nil && current.Token.AccessToken != old.Token.AccessToken:
 		return current, c.validate(current)
+	case err == nil && current.State == StateActive && reason == ReasonInvalidGrant:
+		// A peer has taken the lease and may have spent the refresh token: its result decides.
+		return Record{}, errLeaseLost
 	}
 	return Record{}, verdict
 }
+
+// errLeaseLost is the result of a refresh whose lease ended before it could mark the user.
+var errLeaseLost = fmt.Errorf("tokens: the lease ended before the refresh: %w", ErrLeased)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,6 +232,29 @@ func TestSlowHolderAdoptsWhatAPeerCommitted(t *testing.T) {
 		}))
 		w.requireToken(t, "access-2")
 		assert.Equal(t, "refresh-2", w.record(t).Token.RefreshToken.Reveal())
+	})
+}
+
+// A refresh token that was rejected after the lease ended may have been spent by the peer that
+// has the lease now.
+func TestStalledReplicaWaitsForItsSuccessor(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		peer := w.replica(t)
+		var waiting sync.WaitGroup
+		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
+			time.Sleep(tokens.DefaultLeaseTTL + time.Second) // this machine hangs
+			w.platform.Delay = 5 * time.Second
+			waiting.Go(func() {
+				_, err := peer.TokenSource(user).Token(t.Context())
+				assert.NoError(t, err)
+			})
+			synctest.Wait()
+			return oauthtest.Respond(401, `{"error":"invalid_grant"}`), nil
+		})
+		w.requireToken(t, "access-1")
+		waiting.Wait()
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Len(t, w.platform.Sent(), 2)
 	})
 }
 

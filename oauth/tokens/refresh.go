@@ -138,9 +138,9 @@ func (r *refreshTask) satisfiedBy(record Record) bool {
 	return token.AccessToken != r.stale && cached.alive(time.Now())
 }
 
-// attempt refreshes if the lease on the record can be had; done is false where
-// it cannot. Where the refresh was forced by a 401 and new tokens turn out to be
-// refused too, the record stays as it is.
+// attempt takes the lease on the record and refreshes its token. done is false if it
+// cannot get the lease, or lost it to a peer. If a 401 forced the refresh and new tokens
+// are rejected too, it returns record unchanged.
 func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
 	if r.stale != "" {
 		select {
@@ -165,6 +165,10 @@ func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record
 	}()
 	result, err = r.replace(ctx, leased)
 	ended = true
+	if errors.Is(err, errLeaseLost) {
+		r.asked = false // the result will be the peer's
+		return Record{}, false, err
+	}
 	return result, true, err
 }
 
