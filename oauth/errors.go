@@ -40,6 +40,11 @@ var (
 	ErrCodeRefused = errors.New("oauth: the authorization code was refused")
 )
 
+// ErrOwnerChanged says that a refresh returned a token of another [ResourceOwner] than the one
+// whose refresh token was sent. The token is dropped and not revoked: it may belong to a user
+// whose response was mixed up with this one.
+var ErrOwnerChanged = errors.New("oauth: the refresh returned a token of another resource owner")
+
 // ConfigError says that the platform refuses the application itself: its
 // ClientID, ClientSecret or RedirectURL is not what the dashboard has. It says
 // nothing about any user.

@@ -80,7 +80,8 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 // a time.
 //
 // Errors: one that matches [ErrReauthorize] if the platform does not know the
-// refresh token any more, or there is none; [*ConfigError];
+// refresh token any more, or there is none; one that matches [ErrOwnerChanged] and
+// [ErrReauthorize] if the new token acts for another resource owner; [*ConfigError];
 // [api.ErrWrongEnvironment]; otherwise [*api.Error], after which the old refresh
 // token may be tried again.
 // API section: "OAuth" (POST /oauth/token), "Authentication" 4.
@@ -99,6 +100,9 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 	}
 	if err != nil {
 		return Token{}, err
+	}
+	if before, after := old.ResourceOwner.ID, token.ResourceOwner.ID; before != "" && after != "" && before != after {
+		return Token{}, fmt.Errorf("%w: %w", ErrOwnerChanged, ErrReauthorize)
 	}
 	token.ConfiguredScope, token.ConnectedAt = old.ConfiguredScope, old.ConnectedAt
 	token.Clinic, token.Replaced = old.Clinic, old.Replaced

@@ -94,6 +94,22 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+func TestRefreshRejectsTokenOfAnotherOwner(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		client := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever))
+		old := oauthtest.FirstToken(0)
+		old.ResourceOwner.ID = "prac-0"
+		token, err := client.Refresh(t.Context(), old)
+		require.ErrorIs(t, err, oauth.ErrOwnerChanged)
+		require.ErrorIs(t, err, oauth.ErrReauthorize)
+		assert.Zero(t, token)
+		old.ResourceOwner = oauth.ResourceOwner{}
+		token, err = client.Refresh(t.Context(), old)
+		require.NoError(t, err, "the owner was not known")
+		assert.Equal(t, "prac-1", token.ResourceOwner.ID)
+	})
+}
+
 func TestRevoke(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)

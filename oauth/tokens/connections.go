@@ -215,7 +215,7 @@ func (c *Connections) mayBeMistake(record Record) bool {
 	if record.State == StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken == "" {
 		return false
 	}
-	return record.Reason == ReasonInvalidGrant || (record.Reason == ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
+	return record.Reason == ReasonInvalidGrant || record.Reason == ReasonOwnerChanged || (record.Reason == ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
 }
 
 // reauthorize makes the error; cause may be nil.
@@ -262,7 +262,7 @@ func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Reco
 	switch {
 	case err == nil && current.Token.AccessToken != old.Token.AccessToken:
 		return current, c.validate(current)
-	case err == nil && current.State == StateActive && reason == ReasonInvalidGrant:
+	case err == nil && current.State == StateActive && (reason == ReasonInvalidGrant || reason == ReasonOwnerChanged):
 		// A peer has taken the lease and may have spent the refresh token: its result decides.
 		return Record{}, errLeaseLost
 	}

@@ -82,8 +82,8 @@ func isContention(err error) bool {
 // ReauthorizeError says that a user has to go through the authorization page
 // again, and why. It matches [oauth.ErrReauthorize], and [ErrNoRecord] where nothing
 // is stored. It is remembered in the [Store], with the token, and returned without
-// asking the platform. Only where the platform refused the refresh token does a
-// call try that again, a minute later at first and then once an hour: should it
+// asking the platform. Only for [ReasonInvalidGrant] and [ReasonOwnerChanged] does a
+// call try the refresh token again, a minute later at first and then once an hour: should it
 // be taken after all, the call succeeds and [Restored] is raised.
 type ReauthorizeError struct {
 	// Key names the user.

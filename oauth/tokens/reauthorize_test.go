@@ -2,12 +2,16 @@ package tokens_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -71,5 +75,35 @@ func TestMarkedUserIsRetriedWhateverTheClockOfTheStore(t *testing.T) {
 		assert.Len(t, w.platform.Sent(), 1, "it is not retried at once")
 		time.Sleep(time.Minute + time.Second)
 		requireTokenOf(t, conns, "access-1")
+	})
+}
+
+// asOwner is a fault that changes the owner of the new token.
+func asOwner(t *testing.T, id string) oauthtest.Fault {
+	return oauthtest.Changes(func(response *http.Response) {
+		body := oauthtest.ReadBody(t, response)
+		response.Body = io.NopCloser(strings.NewReader(strings.ReplaceAll(body, "prac-1", id)))
+		response.ContentLength = -1
+	})
+}
+
+func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.platform.Inject(asOwner(t, "prac-2"))
+		_, err := w.source.Token(t.Context())
+		mark := requireReauthorize(t, err, tokens.ReasonOwnerChanged)
+		require.ErrorIs(t, mark, oauth.ErrOwnerChanged)
+		record := w.record(t)
+		assert.Equal(t, "prac-1", record.Token.ResourceOwner.ID)
+		assert.Equal(t, "access-0", record.Token.AccessToken.Reveal())
+		assert.Len(t, eventsOf[tokens.MustReauthorize](a), 1)
+		assert.Contains(t, w.logs.String(), "another account")
+		assert.Empty(t, w.revoked(), "the token may belong to another user")
+		w.requireReauthorize(t, tokens.ReasonOwnerChanged)
+
+		time.Sleep(time.Minute + time.Second) // two responses were mixed up
+		w.requireToken(t, "access-2")
+		assert.Len(t, eventsOf[tokens.Restored](a), 1)
 	})
 }

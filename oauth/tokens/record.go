@@ -116,6 +116,11 @@ const (
 	// the user authorized. See [oauth.Config].
 	ReasonScopesExtended Reason = "scopes_extended"
 
+	// ReasonOwnerChanged: a refresh returned a token of another account of the platform.
+	// It was neither used nor stored. Like a rejected refresh token it is retried
+	// later, since the platform may have mixed up two responses.
+	ReasonOwnerChanged Reason = "owner_changed"
+
 	// ReasonDisconnecting: the user was disconnected here, but the platform
 	// could not be reached yet. Call [Connections.Disconnect] again.
 	ReasonDisconnecting Reason = "disconnecting"

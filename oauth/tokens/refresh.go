@@ -188,6 +188,9 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record,
 		return record, err
 	case isInvalidGrant(err):
 		return r.conns.refused(ctx, leased, err)
+	case errors.Is(err, oauth.ErrOwnerChanged):
+		r.conns.hooks.log(ctx, slog.LevelError, "a refresh returned a token of another account, which was not stored", r.key)
+		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonOwnerChanged, err)
 	}
 	r.conns.release(ctx, leased.lease)
 	return Record{}, err
