@@ -33,10 +33,10 @@ type Config struct {
 	// environment that users belong to.
 	Applications []oauth.Config
 
-	// Tokens sets up what keeps the tokens of all users of all environments: the
-	// store, which accounts are accepted, observers and so on. Its Client is
-	// put in by Accounts and must be left empty; so is Clinic, where it is nil, which
-	// asks GET /clinic if the token may.
+	// Tokens sets up the tokens of all users of all environments: the store, observers and
+	// so on. Set Tokens.Verify: without it, a user can connect an account of another clinic.
+	// Leave Tokens.Client empty, because Accounts sets it. If Tokens.Clinic is nil,
+	// Accounts calls GET /clinic with each token that has the scope for it.
 	Tokens tokens.Config
 
 	// Locate returns the environment that a user belongs to. It is required where

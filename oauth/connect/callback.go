@@ -85,7 +85,7 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 	first, ran, err := h.config.Connections.RunFlow(ctx, user, f.id(), func(ctx context.Context) string {
 		e.record, e.err = h.exchange(ctx, user, code)
 		e.outcome = outcomeOf(e.err)
-		if e.outcome == OutcomeExchangeFailed && errors.Is(e.err, api.ErrNotSent) {
+		if e.outcome == OutcomeExchangeFailed && errors.Is(e.err, api.ErrNotSent) && !errors.Is(e.err, tokens.ErrUndecided) {
 			return "" // the code is not used, so another replica may try it
 		}
 		return string(e.outcome)

@@ -34,7 +34,8 @@ const DefaultStateLifetime = 30 * time.Minute
 
 // Config sets up a [Handler]. Connections, StateKeys and User are required.
 type Config struct {
-	// Connections connect the users.
+	// Connections connect the users. Set Verify of [tokens.Config]: without it, a user can
+	// connect an account of another clinic.
 	Connections *tokens.Connections
 
 	// StateKeys sign what goes through the browser: each at least 32 random

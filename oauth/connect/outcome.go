@@ -71,7 +71,7 @@ const (
 	OutcomeOwnerRefused Outcome = "owner_refused"
 
 	// OutcomeExchangeFailed: the platform could not be asked, or answered with
-	// its own error. Err is an [*api.Error].
+	// its own error. Err is an [*api.Error], or matches [tokens.ErrUndecided].
 	OutcomeExchangeFailed Outcome = "exchange_failed"
 
 	// OutcomeInterrupted: another replica began to connect the user and did not

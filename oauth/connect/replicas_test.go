@@ -3,6 +3,7 @@ package connect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -107,6 +108,7 @@ func TestDoubleClickOnTwoReplicasShowsTheFailure(t *testing.T) {
 		"application refused": {fault: oauthtest.Answers(401, `{"error":"invalid_client"}`), outcome: connect.OutcomeMisconfigured},
 		"exchange failed":     {fault: oauthtest.Loses, outcome: connect.OutcomeExchangeFailed},
 		"account refused":     {verify: errors.New("another clinic"), outcome: connect.OutcomeOwnerRefused},
+		"account unchecked":   {verify: fmt.Errorf("%w: %w", tokens.ErrUndecided, api.ErrNotSent), outcome: connect.OutcomeExchangeFailed},
 		"Verify was not sent": {verify: api.ErrNotSent, outcome: connect.OutcomeOwnerRefused},
 	}, func(t *testing.T, test test) {
 		verify := func(c *settings) {

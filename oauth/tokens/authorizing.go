@@ -32,7 +32,7 @@ func (a *authorizing) save(ctx context.Context) (Record, error) {
 	end := time.Now().Add(c.config.answerTime())
 	for try := 1; ; try++ {
 		record, err := a.replace(ctx)
-		if err == nil || errors.Is(err, ErrOwnerRefused) || errors.Is(err, ErrUnreadable) {
+		if err == nil || errors.Is(err, ErrOwnerRefused) || errors.Is(err, ErrUndecided) || errors.Is(err, ErrUnreadable) {
 			return record, err
 		}
 		if !errors.Is(err, ErrConflict) {
@@ -86,7 +86,11 @@ func (a *authorizing) verify(ctx context.Context, previous oauth.ResourceOwner) 
 	grant := Authorization{
 		Key: a.key, Owner: a.token.ResourceOwner, Previous: previous, Scopes: a.token.Scopes(), Clinic: a.token.Clinic,
 	}
-	if err := a.conns.verify(ctx, grant); err != nil {
+	err := a.conns.verify(ctx, grant)
+	switch {
+	case errors.Is(err, ErrUndecided):
+		return err
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrOwnerRefused, err)
 	}
 	a.verified = true

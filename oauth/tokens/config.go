@@ -37,10 +37,23 @@ type Config struct {
 	// for example [oauth.OwnerPractitioner]; empty accepts all.
 	OwnerTypes []string
 
-	// Verify decides whether the account that a user authorized with is the
-	// right one; nil accepts every account. An error refuses it: the token is
-	// revoked and not stored. Compare [Authorization.Previous] where a user must
-	// not change accounts unnoticed.
+	// Verify reports whether the user may connect the account: nil accepts it, and an error
+	// rejects it. The token is then revoked and not stored. A nil Verify accepts every
+	// account that the user can sign in to, including one of another clinic, whose
+	// patients then appear as those of your user. So most programs need Verify:
+	//
+	//	Verify: func(_ context.Context, grant tokens.Authorization) error {
+	//		switch want := clinicOf(grant.Key.User); { // the clinic's id, from your own database
+	//		case grant.Clinic.ID == "":
+	//			return tokens.ErrUndecided // the platform could not be asked
+	//		case grant.Clinic.ID != want:
+	//			return errors.New("the account belongs to another clinic")
+	//		}
+	//		return nil
+	//	}
+	//
+	// Compare [Authorization].Previous if a user must not change accounts unnoticed. Return
+	// [ErrUndecided] if the user should try again.
 	Verify func(ctx context.Context, grant Authorization) error
 
 	// Clinic asks the platform which clinic the user of a token belongs to; nil asks

@@ -27,7 +27,8 @@ type Authorization struct {
 	// Scopes are the granted scopes.
 	Scopes []string
 
-	// Clinic is the one that the user belongs to, if [Config].Clinic could find it out.
+	// Clinic is the clinic of the account. It is zero if [Config].Clinic is nil, returned
+	// zero or failed.
 	Clinic oauth.Clinic
 }
 
@@ -50,8 +51,8 @@ type Authorization struct {
 // [Connections.Disconnect]: revoking it may end the user's whole consent (assumption).
 //
 // Errors: [oauth.ErrCodeRefused]; [*oauth.ConfigError]; [ErrOwnerRefused], together
-// with what Verify returned; [*StoreError]; otherwise [*api.Error]. The user can
-// always start again.
+// with what Verify returned; [ErrUndecided]; [*StoreError]; otherwise [*api.Error]. The
+// user can always start again.
 // API section: "Authentication" 3.
 func (c *Connections) Connect(ctx context.Context, user string, code api.Secret) (Record, error) {
 	key := c.Key(user)

@@ -3,6 +3,7 @@ package tokens_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"testing"
@@ -318,6 +319,20 @@ func TestRejectedTokenIsRevokedUntilItSucceeds(t *testing.T) {
 		w.requireToken(t, "access-0")
 		require.NoError(t, refusing.Close(t.Context()))
 		assert.Contains(t, w.logs.String(), "could not be revoked")
+		w.requireRevokedLast(t, "access-1")
+	})
+}
+
+func TestUndecidedVerifyDoesNotBlameTheAccount(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		undecided := w.verified(t, func(context.Context, tokens.Authorization) error {
+			return fmt.Errorf("%w: no clinic", tokens.ErrUndecided)
+		})
+		_, err := undecided.Connect(t.Context(), user, "code-1")
+		require.ErrorIs(t, err, tokens.ErrUndecided)
+		require.NotErrorIs(t, err, tokens.ErrOwnerRefused)
+		w.requireToken(t, "access-0")
+		require.NoError(t, undecided.Close(t.Context()))
 		w.requireRevokedLast(t, "access-1")
 	})
 }

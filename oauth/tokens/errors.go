@@ -39,6 +39,11 @@ var ErrUnreadable = errors.New("tokens: a stored token cannot be opened")
 // integrator does not accept for them. The token has been revoked.
 var ErrOwnerRefused = errors.New("tokens: the platform account is not accepted for this user")
 
+// ErrUndecided is the error for [Config].Verify to return if it cannot decide, for example
+// because the clinic is not known. [Connections.Connect] returns it without
+// [ErrOwnerRefused]. The token has been revoked, and the user can try again.
+var ErrUndecided = errors.New("tokens: the platform account could not be checked")
+
 // StoreError is a failure of the [Store] itself, for example of its database.
 // What the platform granted is not lost by it: a token pair that could not be
 // written is kept and tried again, see [Connections.PendingCommits].
