@@ -5,7 +5,8 @@
 //	go run ./examples/ehr
 //
 // Without a configuration it starts a fake of the platform for each country and keeps all
-// in SQLite. For real ones, and tokens in PostgreSQL, set the variables of integration.Load.
+// in SQLite. For real ones, and tokens in PostgreSQL, set the variables of integration.Load
+// and EHR_CLINICS.
 package main
 
 import (
@@ -35,6 +36,7 @@ import (
 	"github.com/dispensary-go/dispensary/examples/ehr/fakes"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/admin"
@@ -58,20 +60,23 @@ func run(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	config, end, err := fakes.Load("http://" + listener.Addr().String())
+	config, clinics, end, err := fakes.Load("http://" + listener.Addr().String())
 	defer end()
 	if err != nil {
 		return err
 	}
-	return serve(ctx, config, listener)
+	return serve(ctx, config, clinics, listener)
 }
 
 // ehr is the health record.
-type ehr struct{ dispensary *integration.Integration }
+type ehr struct {
+	dispensary *integration.Integration
+	clinics    map[string]string // the platform's id of the clinic of each practice
+}
 
 // serve opens the integration and serves until ctx ends or the server fails.
-func serve(ctx context.Context, config integration.Config, listener net.Listener) (err error) {
-	var e ehr
+func serve(ctx context.Context, config integration.Config, clinics map[string]string, listener net.Listener) (err error) {
+	e := ehr{clinics: clinics}
 	var router webhook.Router
 	router.OnOrderPlaced(e.orderPlaced)
 	router.OnTreatmentPlanCreated(planChanged)
@@ -79,9 +84,12 @@ func serve(ctx context.Context, config integration.Config, listener net.Listener
 	e.dispensary, err = integration.Open(ctx, config, integration.Setup{
 		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleSkip},
 		Connect: connect.Config{User: signedIn},
-		Accounts: accounts.Config{Locate: func(_ context.Context, id string) (dispensary.Environment, error) {
-			return dispensary.Environment{Region: users[id].Region, Stage: dispensary.Sandbox}, nil
-		}},
+		Accounts: accounts.Config{
+			Locate: func(_ context.Context, id string) (dispensary.Environment, error) {
+				return dispensary.Environment{Region: users[id].Region, Stage: dispensary.Sandbox}, nil
+			},
+			Tokens: tokens.Config{Verify: e.verify},
+		},
 		Operations: admin.Config{Observer: admin.Observer{BodyOpened: func(r *http.Request, key webhook.Key) error {
 			slog.InfoContext(r.Context(), "the operator opens the body of an event", "key", key.String())
 			return nil
@@ -104,16 +112,29 @@ func serve(ctx context.Context, config integration.Config, listener net.Listener
 // user is a user of the health record.
 type user struct {
 	Name, Clinic string
+	Practice     string // the key of ehr.clinics
 	Region       dispensary.Region
 	Home         string // the first page; the list of patients if it is empty
 	Account      accounts.Account
 }
 
+// verify accepts only accounts of the user's own clinic. Otherwise the patients of another
+// clinic would appear as those of the user.
+func (e *ehr) verify(_ context.Context, grant tokens.Authorization) error {
+	switch want := e.clinics[users[grant.Key.User].Practice]; grant.Clinic.ID {
+	case "":
+		return tokens.ErrUndecided
+	case want:
+		return nil
+	}
+	return errors.New("the account belongs to another clinic")
+}
+
 // users are those of the health record, by its own ids. The operator sees no patients.
 var users = map[string]user{
-	"osei":        {Name: "Dr. Amara Osei", Clinic: "Maple Hollow, Portland", Region: dispensary.US},
-	"fitzwilliam": {Name: "Dr. Dmitri Fitzwilliam", Clinic: "Two Rivers, Salem", Region: dispensary.US},
-	"whitcombe":   {Name: "Dr. Daniel Whitcombe", Clinic: "Birch Harbour, Ottawa", Region: dispensary.Canada},
+	"osei":        {Name: "Dr. Amara Osei", Clinic: "Maple Hollow, Portland", Practice: "maple-hollow", Region: dispensary.US},
+	"fitzwilliam": {Name: "Dr. Dmitri Fitzwilliam", Clinic: "Two Rivers, Salem", Practice: "two-rivers", Region: dispensary.US},
+	"whitcombe":   {Name: "Dr. Daniel Whitcombe", Clinic: "Birch Harbour, Ottawa", Practice: "birch-harbour", Region: dispensary.Canada},
 	"park":        {Name: "Jo Park", Clinic: "Operations", Home: "/operations/"},
 }
 

@@ -74,7 +74,7 @@ func (f *fixture) start() {
 	f.program.Store(http.Handler(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: listener.Addr().String()})))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, f.Config, listener) }()
+	go func() { ended <- serve(ctx, f.Config, f.Clinics, listener) }()
 	f.stop = func() error {
 		cancel()
 		return <-ended
@@ -189,6 +189,29 @@ func TestThreeClinics(t *testing.T) {
 				assert.NotContains(f, people[1-i].get("/"), order.Number)
 			}
 		}
+	})
+}
+
+// A practitioner who can sign in to an account of another clinic may not connect it: its
+// patients would appear as those of the practitioner's own clinic.
+func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		p := f.person("fitzwilliam")
+		assert.Contains(f, p.connect(f.US, f.Users()[0]), "<h1>Wrong account</h1>")
+		page := p.get("/")
+		assert.Contains(f, page, "<h1>Connect the dispensary</h1>")
+		for i, account := range f.Users()[:2] {
+			clinic, err := f.US.Client(account).Clinic.Get(f.Context())
+			require.NoError(f, err)
+			assert.NotContains(f, page, clinic.Name)
+			if i == 1 {
+				assert.Contains(f, p.connect(f.US, account), "<small>"+clinic.Name+"</small>")
+			}
+		}
+		f.US.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusServiceUnavailable, Operation: "clinic.get"})
+		assert.Contains(f, p.connect(f.US, f.Users()[1]), "cannot be reached")
+		f.US.ClearFaults()
+		assert.Contains(f, p.get("/"), "<h1>Patients</h1>")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -21,6 +22,9 @@ import (
 type Fakes struct {
 	US, Canada *dispensarytest.Server
 	Config     integration.Config
+
+	// Clinics maps the practices of the health record to the platform's ids of their clinics.
+	Clinics map[string]string
 
 	folder string
 }
@@ -51,6 +55,10 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 		}
 		maps.Copy(all, (*platform).Variables())
 	}
+	f.Clinics = map[string]string{}
+	for i, user := range f.Users() {
+		f.Clinics[[]string{"maple-hollow", "two-rivers", "birch-harbour"}[i]] = user.ClinicID
+	}
 	maps.Copy(all, variables)
 	if f.Config, err = integration.Load(func(name string) (string, bool) { return all[name], true }); err != nil {
 		return nil, err
@@ -67,23 +75,29 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 	return f, nil
 }
 
-// Load reads the configuration of a health record at an address from the environment. If
-// there is none it starts fakes, and prints where to click. The function that it returns
-// ends them; there is one in any case.
-func Load(home string) (config integration.Config, end func(), err error) {
+// Load reads the configuration of a health record at an address from the environment, and
+// the clinics of its practices from EHR_CLINICS: "maple-hollow=ID,two-rivers=ID,birch-harbour=ID", with the
+// platform's ids. If there is no configuration, Load starts fakes and prints where to
+// click. Call end in any case: it stops them.
+func Load(home string) (config integration.Config, clinics map[string]string, end func(), err error) {
 	config, err = integration.Load(os.LookupEnv)
 	if len(config.Applications) > 0 {
-		return config, func() {}, err
+		clinics = map[string]string{}
+		for pair := range strings.SplitSeq(os.Getenv("EHR_CLINICS"), ",") {
+			name, id, _ := strings.Cut(pair, "=")
+			clinics[name] = id
+		}
+		return config, clinics, func() {}, err
 	}
 	f, err := Start(home, nil)
 	if err != nil {
-		return config, func() {}, err
+		return config, nil, func() {}, err
 	}
 	fmt.Printf("Open %s in a browser; end with Ctrl-C.\nThe platform asks for its own accounts when a practitioner connects:\n", home)
 	for _, account := range f.Users() {
 		fmt.Printf("  %-20s %-42s %s\n", account.Name, account.Email, account.Password)
 	}
-	return f.Config, func() { _ = f.Close() }, nil
+	return f.Config, f.Clinics, func() { _ = f.Close() }, nil
 }
 
 // Users are the accounts of the platforms that the practitioners of the health record
