@@ -111,7 +111,7 @@ func TestWholeIntegration(t *testing.T) {
 		"STORE": database, "INBOX": database, "SEAL_KEYS": "2026:" + key, "STATE_KEYS": key,
 	}
 	program := exec.CommandContext(t.Context(), binary)
-	program.Env = append(os.Environ(), "LISTEN="+address)
+	program.Env = append(os.Environ(), "LISTEN="+address, "CLINIC_ID="+practitioner(t, platform).ClinicID)
 	for line := range strings.Lines(listed[0]) {
 		name, _, _ := strings.Cut(line, "=")
 		value := values[strings.TrimPrefix(strings.TrimPrefix(name, "DISPENSARY_"), "US_SANDBOX_")]

@@ -5,9 +5,10 @@
 //	config, err := integration.Load(os.LookupEnv) // or LoadFile
 //	…
 //	app, err := integration.Open(ctx, config, integration.Setup{
-//		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
-//		Connect: connect.Config{User: userOfSession},
-//		Logger:  slog.Default(),
+//		Work:     webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
+//		Connect:  connect.Config{User: userOfSession},
+//		Accounts: accounts.Config{Tokens: tokens.Config{Verify: ownClinic}}, // rejects accounts of other clinics
+//		Logger:   slog.Default(),
 //	})
 //	…
 //	mux := http.NewServeMux()
