@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -107,19 +109,29 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 	})
 }
 
-// A user without an environment, or no user at all, gets a page, not a panic.
+// A user who is signed in is not asked to sign in because their environment is not found.
 func TestAccountsHandlerWithoutAUser(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := newFixture(t, 2)
-		for _, user := range []string{"", "fr:x", "unknown:x"} {
+		var logs logtest.Buffer
+		p := newFixture(t, 2, func(c *accounts.Config) {
+			for i := range c.Applications {
+				c.Applications[i].Logger = logtest.NewLogger(&logs)
+			}
+		})
+		for user, status := range map[string]int{
+			"": http.StatusUnauthorized, " x": http.StatusUnauthorized,
+			"fr:x": http.StatusServiceUnavailable, "unknown:x": http.StatusServiceUnavailable,
+		} {
 			p.user = user
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://ehr-0.example.com/dispensary/connect?return_to=/", nil)
 			require.NoError(t, err)
 			answer, err := p.platforms[0].HTTPClient().Do(request)
 			require.NoError(t, err)
-			assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
+			assert.Equal(t, status, answer.StatusCode, user)
 			require.NoError(t, answer.Body.Close())
 		}
+		assert.Equal(t, 2, strings.Count(logs.String(), `"level":"ERROR"`))
+		assert.Contains(t, logs.String(), "user_lookup_failed")
 	})
 }
 

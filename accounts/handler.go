@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/dispensary-go/dispensary"
@@ -55,9 +56,11 @@ func (h *accountsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bare.RequestURI = bare.URL.EscapedPath()
 	bare.Form, bare.PostForm = nil, nil
 	who, app := located{}, h.accounts.order[0]
-	if who.user, who.err = h.user(bare); who.err == nil {
-		var found *application
-		if found, who.err = h.accounts.locate(r.Context(), who.user); who.err == nil {
+	if who.user, who.err = h.user(bare); who.err == nil && app.conns.Key(who.user).Validate() == nil {
+		found, err := h.accounts.locate(r.Context(), who.user)
+		if err != nil { // the user is signed in
+			who.err = fmt.Errorf("%w: %w", connect.ErrUserLookup, err)
+		} else {
 			app = found
 		}
 	}

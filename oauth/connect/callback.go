@@ -252,8 +252,11 @@ func (h *Handler) log(ctx context.Context, result *Result) {
 		level = slog.LevelInfo
 	case OutcomeExchangeFailed, OutcomeInterrupted, OutcomeCodeRefused, OutcomePageError, OutcomeOwnerRefused:
 		level = slog.LevelWarn
-	case OutcomeNotStored, OutcomeMisconfigured:
+	case OutcomeNotStored, OutcomeMisconfigured, OutcomeUserLookupFailed:
 		level = slog.LevelError
+	}
+	if ctx.Err() != nil && result.Outcome == OutcomeUserLookupFailed {
+		level = slog.LevelDebug // the browser left
 	}
 	attrs = append(attrs, slog.String("environment", result.Key.Environment.String()), slog.String("user", result.Key.User))
 	h.client.Logger().LogAttrs(ctx, level, "connect: connecting a user", attrs...)

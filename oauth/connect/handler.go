@@ -13,6 +13,7 @@ package connect
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,8 +46,9 @@ type Config struct {
 	StateKeys []api.Secret
 
 	// User returns the key of the user who is signed in to the integrator's
-	// own application, from its session; an error or "" if there is none. The
-	// request it sees has no query.
+	// own application, from its session; an error or "" if there is none. If it cannot
+	// find out, for example because the database of sessions fails, it returns an error
+	// that matches [ErrUserLookup]. The request it sees has no query.
 	//
 	// The browser comes back from another site: a session cookie with
 	// SameSite=Strict is not sent then, one with Lax is.
@@ -273,8 +275,12 @@ func (h *Handler) identify(r *http.Request, result *Result) bool {
 	if err == nil {
 		err = h.config.Connections.Key(user).Validate()
 	}
-	if err != nil {
-		result.Outcome, result.Err = OutcomeNotSignedIn, err
+	switch {
+	case errors.Is(err, ErrUserLookup):
+		result.fail(OutcomeUserLookupFailed, err)
+		return false
+	case err != nil:
+		result.fail(OutcomeNotSignedIn, err)
 		return false
 	}
 	result.Key.User = user

@@ -3,6 +3,7 @@ package connect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -40,6 +41,7 @@ type fixture struct {
 
 	mu      sync.Mutex
 	user    string // who is signed in
+	lookup  error  // of the sessions
 	results []connect.Result
 	events  []tokens.Event
 }
@@ -99,7 +101,10 @@ func (s *fixture) signedIn(r *http.Request) (string, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.user == "" {
+	switch {
+	case s.lookup != nil:
+		return "", fmt.Errorf("%w: %w", connect.ErrUserLookup, s.lookup)
+	case s.user == "":
 		return "", errors.New("no session")
 	}
 	return s.user, nil
@@ -267,6 +272,10 @@ func TestHandlerOutcomes(t *testing.T) {
 		"signed out": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.user = "" },
 			outcome: connect.OutcomeNotSignedIn, status: 401,
+		},
+		"sessions away": {
+			query: code, prepare: func(s *fixture, _ *browser) { s.lookup = errors.New("connection refused") },
+			outcome: connect.OutcomeUserLookupFailed, status: 503, err: connect.ErrUserLookup,
 		},
 		"unusable user": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.user = " x" },

@@ -30,6 +30,10 @@ const (
 	// Err is what it returned.
 	OutcomeNotSignedIn Outcome = "not_signed_in"
 
+	// OutcomeUserLookupFailed: [Config.User], or Locate of package accounts, could not find
+	// out who the user is. The user may be signed in. Err matches [ErrUserLookup].
+	OutcomeUserLookupFailed Outcome = "user_lookup_failed"
+
 	// OutcomeBadReturn: the flow was to start with a return address that is
 	// not allowed. Err matches [ErrReturn].
 	OutcomeBadReturn Outcome = "bad_return"
@@ -87,6 +91,10 @@ const (
 	// operator can help. Err is a [*oauth.ConfigError].
 	OutcomeMisconfigured Outcome = "misconfigured"
 )
+
+// ErrUserLookup is matched by the error of a [Config.User] that could not find out who is
+// signed in.
+var ErrUserLookup = errors.New("connect: the user could not be looked up")
 
 // ErrDuplicate is matched by [Result].Err if another request of the same flow has failed
 // with the same outcome.
