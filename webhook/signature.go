@@ -68,10 +68,10 @@ func (s *signature) parseHeader(h http.Header) error {
 }
 
 // parse reads a header of the form t=<unix seconds>,v1=<hex>. It is strict about
-// everything that is signed or compared. Two liberties are safe, because they
-// touch neither: white space around an element, which HTTP allows in lists, and
-// upper-case hex digits. Elements of other schemes are ignored, as the format
-// is made to be extended.
+// everything that is signed or compared. Three liberties are safe, because they
+// touch neither: white space around an element and empty elements, both of which HTTP
+// allows in lists, and upper-case hex digits. Elements of other schemes are ignored, as
+// the format is made to be extended.
 func (s *signature) parse(header string) error {
 	if header == "" {
 		return ErrSignatureMissing
@@ -82,7 +82,11 @@ func (s *signature) parse(header string) error {
 	for rest, more := header, true; more; {
 		var element string
 		element, rest, more = strings.Cut(rest, ",")
-		name, value, ok := strings.Cut(strings.Trim(element, " \t"), "=")
+		element = strings.Trim(element, " \t")
+		if element == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(element, "=")
 		if !ok || name == "" {
 			return errNotAPair
 		}
