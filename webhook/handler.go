@@ -38,9 +38,10 @@ import (
 //
 // API section: "Webhooks", "Signature header".
 type Handler struct {
-	config  HandlerConfig
-	own     *Tenant // nil if config.Tenant is asked
-	unknown *Tenant // whose requests are refused
+	config   HandlerConfig
+	reporter reporter
+	own      *Tenant // nil if config.Tenant is asked
+	unknown  *Tenant // whose requests are refused
 }
 
 // NewHandler returns a handler. It fails with an [*api.ArgumentError] if something
@@ -58,7 +59,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{config: c, own: own, unknown: unknown}, nil
+	return &Handler{config: c, reporter: reporter{c.Logger, c.Observer}, own: own, unknown: unknown}, nil
 }
 
 // Format prints the environment only: the handler holds secrets.
@@ -73,32 +74,13 @@ func (h *Handler) Format(f fmt.State, _ rune) {
 // ServeHTTP handles one request, as described at [Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
-	r = h.start(r)
+	r = h.reporter.start(r)
 	tenant := h.unknown
 	o := h.receive(w, r, start, &tenant)
 	o.Tenant = tenant.config.Name
-	h.respond(w, o, tenant.answer)
+	respond(w, o, tenant.answer)
 	o.Duration = h.config.Now().Sub(start)
-	h.end(r.Context(), o)
-}
-
-// start gives the request the context that it is observed in.
-func (h *Handler) start(r *http.Request) *http.Request {
-	start := h.config.Observer.RequestStart
-	if start == nil {
-		return r
-	}
-	return r.WithContext(safecall.Begin(r.Context(), h.config.Logger, func() context.Context { return start(r.Context(), r) }))
-}
-
-// end logs a request that has been answered, and reports it to the observer.
-func (h *Handler) end(ctx context.Context, o Observation) {
-	if level := o.level(); h.config.Logger.Enabled(ctx, level) {
-		h.config.Logger.LogAttrs(ctx, level, "webhook "+string(o.Outcome), o.attrs()...)
-	}
-	if end := h.config.Observer.RequestEnd; end != nil {
-		safecall.Observe(ctx, h.config.Logger, func() { end(ctx, o) })
-	}
+	h.reporter.end(r, o)
 }
 
 // receive decides what becomes of a request. What can be refused cheaply is
@@ -212,17 +194,4 @@ func inboxError(ctx context.Context, err error) error {
 		return ErrInboxTimeout
 	}
 	return fmt.Errorf("%w: %w", ErrInbox, err)
-}
-
-// respond writes the answer. A caller who was refused does not learn why.
-func (h *Handler) respond(w http.ResponseWriter, o Observation, answer []byte) {
-	switch o.Status {
-	case http.StatusOK:
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer) // a caller who is gone sends the event again
-		return
-	case http.StatusMethodNotAllowed:
-		w.Header().Set("Allow", http.MethodPost)
-	}
-	http.Error(w, http.StatusText(o.Status), o.Status)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Observer watches what a [Handler] and a worker do, for traces, counters and alarms.
-// Its functions run where what they watch runs, so that they must be quick. Nil
+// RequestStart, AttemptStart and AttemptEnd delay the handling, so they must be quick. Nil
 // functions are not called. A panic in one is logged and harms nothing.
 type Observer struct {
 	// RequestStart is called before a request is looked at. It must not read the
@@ -18,7 +18,9 @@ type Observer struct {
 	// is what Tenant, the inbox and RequestEnd are given; nil means the one given.
 	RequestStart func(context.Context, *http.Request) context.Context
 
-	// RequestEnd is called after a request was answered.
+	// RequestEnd is called after the response was sent, with a context that does not end
+	// with the request. It may take long: after 100 ms the connection no longer waits
+	// for it. If 256 calls take longer in the process, connections wait.
 	RequestEnd func(context.Context, Observation)
 
 	// AttemptStart is called before an attempt to handle an event, which has no
