@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 )
 
 // isEmpty reports that a request has no body at all.
@@ -18,6 +19,22 @@ func isEmpty(r *http.Request) bool {
 	}
 	n, err := io.ReadFull(r.Body, make([]byte, 1))
 	return n == 0 && err == io.EOF
+}
+
+// limitBody limits the time that a caller has to send the body, also a body that is not
+// read: net/http reads the rest of it before it sends the response. It returns a function
+// that removes the limit. A shorter limit of the server stays. A writer that knows no
+// deadlines has no limit.
+func limitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) (unlimited func()) {
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	if r.ContentLength == 0 || server != nil && server.ReadTimeout > 0 && server.ReadTimeout <= limit {
+		return func() {}
+	}
+	controller := http.NewResponseController(w)
+	if controller.SetReadDeadline(time.Now().Add(limit)) != nil {
+		return func() {}
+	}
+	return func() { _ = controller.SetReadDeadline(time.Time{}) }
 }
 
 // trustedLength is how many bytes are set aside for a body because the request

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -141,4 +142,75 @@ func TestHandlerRefusesABodyThatBreaksOff(t *testing.T) {
 	assert.Contains(t, string(response), "400 Bad Request")
 	o := <-done
 	require.ErrorIs(t, o.Err, webhook.ErrBodyUnreadable)
+}
+
+// A caller who sends the body slowly, or never, does not keep the handler. net/http reads
+// the body of a rejected request, too, before it sends the response.
+func TestHandlerLimitsTimeForBody(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]string{"signed": sign(secret, now, orderBody), "unsigned": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, func(c *webhook.HandlerConfig) {
+				c.BodyTimeout = 10 * time.Millisecond
+				c.Observer = webhook.Observer{}
+			})
+			server := httptest.NewServer(r)
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\nSVC-Signature: "+header+"\r\n\r\n{")
+			require.NoError(t, err)
+			response, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			assert.Regexp(t, "^HTTP/1.1 40[01] ", string(response))
+		})
+	}
+}
+
+// The limit ends with the body. A shorter limit of the server stays, and a request without
+// a body has none.
+func TestHandlerRestoresReadDeadline(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body   string
+		server *http.Server
+		calls  int
+	}{
+		"body":         {body: orderBody, calls: 2},
+		"no body":      {},
+		"long limit":   {body: orderBody, server: &http.Server{ReadTimeout: time.Minute}, calls: 2},
+		"short limit":  {body: orderBody, server: &http.Server{ReadTimeout: time.Second}},
+		"server alone": {body: orderBody, server: &http.Server{}, calls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, nil)
+			w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+			req := request(http.MethodPost, sign(secret, now, c.body), c.body)
+			if c.server != nil {
+				req = req.WithContext(context.WithValue(req.Context(), http.ServerContextKey, c.server))
+			}
+			r.ServeHTTP(w, req)
+			assert.Equal(t, http.StatusOK, w.Code)
+			require.Len(t, w.set, c.calls)
+			if c.calls > 0 {
+				assert.False(t, w.set[0].IsZero())
+				assert.True(t, w.set[1].IsZero())
+			}
+		})
+	}
+}
+
+// deadlines is a writer that records read deadlines.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.set = append(d.set, at)
+	return nil
 }

@@ -19,6 +19,10 @@ const (
 	// DefaultAcceptTimeout leaves room below the platform's own time-out, which
 	// is not published. Assumption: it is two seconds.
 	DefaultAcceptTimeout = 800 * time.Millisecond
+
+	// DefaultBodyTimeout is as long as the platform waits for a response.
+	// Assumption: it waits 2 seconds.
+	DefaultBodyTimeout = 2 * time.Second
 )
 
 // HandlerConfig is what a [Handler] is made of. Environment, Secrets, Challenge and
@@ -59,6 +63,10 @@ type HandlerConfig struct {
 	// MaxBody is how many bytes a body may have; 0 means [DefaultMaxBody].
 	MaxBody int64
 
+	// BodyTimeout is how long a caller may take to send the body. 0 means
+	// [DefaultBodyTimeout]. A shorter http.Server.ReadTimeout takes precedence.
+	BodyTimeout time.Duration
+
 	// AcceptTimeout is how long the inbox may take; 0 means
 	// [DefaultAcceptTimeout].
 	AcceptTimeout time.Duration
@@ -90,6 +98,8 @@ func (c HandlerConfig) withDefaults() (HandlerConfig, error) {
 		return c, argumentError("HandlerConfig.Inbox", "is missing")
 	case c.MaxBody < 0:
 		return c, argumentError("HandlerConfig.MaxBody", "is negative")
+	case c.BodyTimeout < 0:
+		return c, argumentError("HandlerConfig.BodyTimeout", "is negative")
 	case c.AcceptTimeout < 0:
 		return c, argumentError("HandlerConfig.AcceptTimeout", "is negative")
 	case c.Tolerance < 0:
@@ -97,6 +107,7 @@ func (c HandlerConfig) withDefaults() (HandlerConfig, error) {
 	}
 	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
 	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, DefaultAcceptTimeout)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
 	c.Tolerance = cmp.Or(c.Tolerance, DefaultTolerance)
 	c.Logger = safecall.Logger(c.Logger)
 	if c.Now == nil {

@@ -34,8 +34,8 @@
 // Secret and challenge are two different values of the developer dashboard: the
 // secret key verifies what comes in, the challenge token acknowledges it. Each
 // environment has its own. Mount the handler in front of everything that reads
-// request bodies, because the signature is made of the body's exact bytes, and
-// give the server a ReadTimeout.
+// request bodies, because the signature is made of the body's exact bytes. The handler
+// limits the time for the body, so the server only needs a ReadHeaderTimeout.
 //
 // # Choosing an inbox
 //

@@ -50,8 +50,8 @@ var (
 	// 413.
 	ErrBodyTooLarge = errors.New("webhook: body is too large")
 
-	// ErrBodyUnreadable: the body broke off or took longer than the server
-	// waits. Answered with 400.
+	// ErrBodyUnreadable: the body broke off or took longer than
+	// [HandlerConfig].BodyTimeout. Answered with 400.
 	ErrBodyUnreadable = errors.New("webhook: body could not be read")
 )
 

@@ -75,10 +75,12 @@ func (h *Handler) Format(f fmt.State, _ rune) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
 	r = h.reporter.start(r)
+	unlimited := limitBody(w, r, h.config.BodyTimeout)
 	tenant := h.unknown
 	o := h.receive(w, r, start, &tenant)
 	o.Tenant = tenant.config.Name
 	respond(w, o, tenant.answer)
+	unlimited()
 	o.Duration = h.config.Now().Sub(start)
 	h.reporter.end(r, o)
 }

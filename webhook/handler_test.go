@@ -165,6 +165,7 @@ func TestNewHandlerRefuses(t *testing.T) {
 		"Inbox is missing":            func(c *webhook.HandlerConfig) { c.Inbox = nil },
 		"Tolerance is negative":       func(c *webhook.HandlerConfig) { c.Tolerance = -1 },
 		"MaxBody is negative":         func(c *webhook.HandlerConfig) { c.MaxBody = -1 },
+		"BodyTimeout is negative":     func(c *webhook.HandlerConfig) { c.BodyTimeout = -1 },
 		"AcceptTimeout is negative":   func(c *webhook.HandlerConfig) { c.AcceptTimeout = -1 },
 	} {
 		t.Run(text, func(t *testing.T) {
