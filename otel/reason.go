@@ -19,6 +19,7 @@ var reasons = []struct {
 	word string
 }{
 	{webhook.ErrPanic, "panic"},
+	{webhook.ErrUnknownPath, "unknown_path"},
 	{webhook.ErrMethod, "method"},
 	{webhook.ErrUnknownTenant, "unknown_tenant"},
 	{webhook.ErrTenant, "tenant"},

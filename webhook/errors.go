@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
@@ -40,6 +41,10 @@ var (
 	// be for. Answered with 401.
 	ErrUnknownTenant = errors.New("webhook: request is for no tenant that is known")
 
+	// ErrUnknownPath: no [Handler] serves the path: see [NotFoundHandler]. Answered with
+	// 404.
+	ErrUnknownPath = errors.New("webhook: path is unknown")
+
 	// ErrBodyConsumed: the signature does not match, and the body is not as
 	// long as the request announced: something in front of the handler, a
 	// logging or parsing middleware, has read or rewritten it. Mount the
@@ -54,6 +59,10 @@ var (
 	// [HandlerConfig].BodyTimeout. Answered with 400.
 	ErrBodyUnreadable = errors.New("webhook: body could not be read")
 )
+
+// errUnsignedProbe is the error of an empty body without a signature. A monitor of
+// endpoints sends such requests, and perhaps the platform before each event.
+var errUnsignedProbe = fmt.Errorf("%w, and the body is empty", ErrSignatureMissing)
 
 // Why an event that was sent by the platform is not acknowledged. Answered with
 // 503, so that the platform sends it again.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -91,4 +92,34 @@ func respond(w http.ResponseWriter, o Observation, answer []byte) {
 	w.WriteHeader(o.Status)
 	_, _ = w.Write(answer)                    // a caller who is gone sends the event again
 	_ = http.NewResponseController(w).Flush() // a writer that cannot flush sends it later
+}
+
+// NotFoundHandler returns a handler for paths that no [Handler] serves. It responds with
+// 404, and reports the request to logger and observer. Its error matches [ErrUnknownPath],
+// and [ErrMethod], [ErrSignatureMissing] or [ErrSignatureMalformed] if the request cannot
+// be the platform's. An [Alarm] needs these requests: after a path was renamed, the
+// platform still sends its events to the old path. A nil logger logs nothing.
+func NotFoundHandler(logger *slog.Logger, observer Observer) http.Handler {
+	p := reporter{safecall.Logger(logger), observer}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		r = p.start(r)
+		unlimited := limitBody(w, r, DefaultBodyTimeout)
+		o := refused(http.StatusNotFound, unknownPath(r))
+		respond(w, o, nil)
+		unlimited()
+		o.Duration = time.Since(start)
+		p.end(r, o)
+	})
+}
+
+func unknownPath(r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return fmt.Errorf("%w: %w", ErrUnknownPath, ErrMethod)
+	}
+	var s signature
+	if err := s.parseHeader(r.Header); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknownPath, err)
+	}
+	return ErrUnknownPath
 }
