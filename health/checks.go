@@ -59,18 +59,22 @@ func Inbox(inbox engine.Engine, limit time.Duration) Check {
 	}
 }
 
-// Alarm is degraded during an outage of webhooks, with its beginning and the number of
-// failures.
+// Alarm is degraded during an outage of webhooks. The details are its kind, its start, and
+// the number of failures. An outage of kind [webhook.OutageKindRejecting] shows no number:
+// the requests of strangers are part of it, and strangers may read the check.
 func Alarm(alarm *webhook.Alarm) Check {
 	return func(context.Context) Result {
 		outage, counts := alarm.Outage()
 		if !counts {
 			return Result{Status: OK}
 		}
-		return Result{
-			Status: Degraded, Err: outage.Reason,
-			Details: map[string]any{"since": outage.Since.UTC().Format(time.RFC3339), "failures": outage.Failures},
+		result := Result{Status: Degraded, Err: outage.Reason, Details: map[string]any{
+			"kind": string(outage.Kind), "since": outage.Since.UTC().Format(time.RFC3339),
+		}}
+		if outage.Kind != webhook.OutageKindRejecting {
+			result.Details["failures"] = outage.Failures
 		}
+		return result
 	}
 }
 

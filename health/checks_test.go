@@ -101,10 +101,18 @@ func TestAlarm(t *testing.T) {
 	}
 	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
 	assert.Equal(t, health.Result{
-		Status: health.Degraded, Err: webhook.ErrInbox, Details: map[string]any{"since": "2026-03-04T09:00:00Z", "failures": 3},
+		Status: health.Degraded, Err: webhook.ErrInbox, Details: map[string]any{"kind": "failing", "since": "2026-03-04T09:00:00Z", "failures": 3},
 	}, check(t.Context()))
 	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeAccepted})
 	assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()))
+
+	for range 12*60 + 1 {
+		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch})
+		now = now.Add(time.Minute)
+	}
+	assert.Equal(t, health.Result{
+		Status: health.Degraded, Err: webhook.ErrSignatureMismatch, Details: map[string]any{"kind": "rejecting", "since": "2026-03-04T09:00:00Z"},
+	}, check(t.Context()), "the number would show strangers that their requests count")
 }
 
 // connected returns a user who is connected.

@@ -17,64 +17,136 @@ import (
 // API section: "Webhooks" 8.
 var defaultAlarmAfter = []time.Duration{15 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 20 * time.Hour}
 
-// AlarmConfig is what an [Alarm] is made of. Notify is required.
+// Bounds of an outage of kind [OutageKindRejecting] that the platform's delivery log does
+// not confirm. Anybody can send a request that is rejected, but a scanner does not send
+// one each hour, and does not know the form of a signature.
+const (
+	sustainedAge    = 12 * time.Hour
+	sustainedSigned = 12        // rejected requests with a well-formed signature header
+	sustainedGap    = time.Hour // between rejected requests without a signature header
+)
+
+const (
+	confirmTimeout = 30 * time.Second
+	confirmPause   = 5 * time.Minute // between two calls of Confirm
+)
+
+// AlarmConfig configures an [Alarm]. Notify is required.
 type AlarmConfig struct {
-	// Notify is called at each of the times of an outage that After names, and
-	// once when it is over. It must return quickly.
+	// Notify is called at each age of an outage that After contains, and once when the
+	// outage is over. Calls do not overlap. It may take long if a [Handler] calls
+	// Observe, because the response has been sent.
 	Notify func(context.Context, Outage)
 
-	// After says at what age of an outage Notify is called; nil means after 15
-	// minutes, 1, 4, 12 and 20 hours.
+	// Confirm reports whether the platform could not deliver events since Outage.Since.
+	// Its delivery log shows that: API section "Webhooks" 9. It is called for an outage
+	// of kind [OutageKindRejecting], at most once for each age in After and every 5
+	// minutes, and must return within 30 seconds. False ends the outage. With an error,
+	// and if Confirm is nil, the alarm decides by the requests alone: see [Alarm].
+	Confirm func(context.Context, Outage) (bool, error)
+
+	// After contains the ages of an outage at which Notify is called. Nil means 15
+	// minutes and 1, 4, 12 and 20 hours.
 	After []time.Duration
 
-	// MinFailures is how many failures in a row make an outage; 0 means 3. One
-	// event that cannot be read, and nothing else all night, is none.
+	// MinFailures is the number of failures in a row that make an outage. 0 means 3:
+	// one event that cannot be read, and no other all night, is not an outage.
 	MinFailures int
 
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
 }
 
-// Outage is a series of failures without a success.
+// OutageKind is the kind of failures in an [Outage].
+type OutageKind string
+
+// The kinds of outages.
+const (
+	// OutageKindFailing: the program cannot accept events, because the inbox or the
+	// lookup of the tenant fails, or because a correctly signed body is not an event.
+	OutageKindFailing OutageKind = "failing"
+
+	// OutageKindRejecting: the program rejects all requests, and the platform's requests
+	// are among them, as far as known. The usual causes are a wrong secret, a wrong
+	// clock, a renamed path, an unknown tenant, or a proxy that removes the signature
+	// header.
+	OutageKindRejecting OutageKind = "rejecting"
+)
+
+// Outage is a series of failures of one kind without a success.
 type Outage struct {
-	// Since is when the first of them was, and Last when the latest.
+	Kind OutageKind
+
+	// Since is the time of the first failure, and Last that of the latest.
 	Since, Last time.Time
 
-	// Failures is how many there were.
+	// Failures is the number of failures. With [OutageKindRejecting] it includes the
+	// requests of strangers.
 	Failures int
 
-	// Reason is the error of the latest.
+	// Reason is the error of the latest failure.
 	Reason error
 
-	// Over reports that a delivery has been acknowledged again. Whatever was
-	// given up meanwhile is in the platform's event lists: see package
+	// Over reports that a delivery has been acknowledged again. The platform's event
+	// lists contain the events that it could not deliver meanwhile: see package
 	// reconcile.
 	Over bool
 }
 
-// Age is how long there have been nothing but failures.
+// Age returns the time from the first failure to the latest.
 func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 
-// Alarm warns before the platform switches an address off: it counts failures
-// that no success has broken, and their age. Give its Observe method to
-// [Observer].RequestEnd, or call it there.
+// Alarm warns before the platform disables an endpoint. It counts failures in a row and
+// their age. Set [Observer].RequestEnd to its Observe method, or call Observe there.
 //
-// What counts is what comes from the platform, as far as one can tell: requests
-// that could not be stored, and refused requests that carry a signature header.
-// Requests without one do not count, and neither do probes, which the
-// platform may answer its own questions with while every event fails.
+// A request that the program could not accept counts at once. So does a correctly signed
+// body without an event.
 //
-// An alarm sees what its process sees. Behind a balancer, give each process its
-// own: a process that fails alone is worth an alarm too. A process that ends
-// takes the count along; the platform's delivery log has the whole story.
+// A rejected request does not count at once, because anybody can send one. Rejected
+// requests are an outage if AlarmConfig.Confirm confirms it. Without Confirm, they are an
+// outage after 12 hours in which no event was accepted, if at least 12 requests had a
+// well-formed signature header, or if requests without the header came at least once per
+// hour. Without Confirm, a malformed header never counts, because the platform does not
+// send one. Probes and methods other than POST never count.
+//
+// An alarm sees the requests of its process. Behind a load balancer, create one in each
+// process: a process that fails alone is worth an alarm too. The counts end with the
+// process. The platform's delivery log contains all attempts.
 type Alarm struct {
 	config AlarmConfig
 
 	mu        sync.Mutex
-	outage    Outage
-	notified  int // how many of config.After have passed
-	pending   []Outage
-	notifying bool // a request calls Notify with what is pending, one after the other
+	failing   series
+	rejecting rejections
+	asked     time.Time // of the last call of Confirm
+	pending   []notice
+	notifying bool // a goroutine in Observe works on pending
+}
+
+// series is an outage in the making.
+type series struct {
+	outage   Outage
+	passed   int // ages of AlarmConfig.After that Notify was called for
+	notified bool
+}
+
+// rejections is a series of rejected requests.
+type rejections struct {
+	series
+	confirmed bool
+	asked     int  // ages of AlarmConfig.After that Confirm was called for
+	decides   bool // Confirm is nil or failed, so the requests decide
+
+	signed      int // requests with a well-formed signature header
+	signedSince time.Time
+	steadySince time.Time // no gap between plausible requests is longer than sustainedGap
+	steadyLast  time.Time
+}
+
+// notice is a call of Notify, after Confirm if ask is set.
+type notice struct {
+	outage Outage
+	ask    bool
 }
 
 // NewAlarm returns an alarm. An error is an [*api.ArgumentError].
@@ -99,81 +171,202 @@ func NewAlarm(c AlarmConfig) (*Alarm, error) {
 	return &Alarm{config: c}, nil
 }
 
-// Observe counts a request. It is the RequestEnd of an [Observer].
+// Observe counts a request. It is the RequestEnd of an [Observer]. It calls Confirm and
+// Notify before it returns, unless another call of Observe is in one of them, which then
+// makes the call.
 func (a *Alarm) Observe(ctx context.Context, o Observation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case o.Outcome == OutcomeAccepted || o.Outcome == OutcomeDuplicate:
-		a.succeeded()
-	case isFailure(o):
+	switch e := evidenceOf(o); e {
+	case delivered:
+		a.over(&a.failing)
+		a.over(&a.rejecting.series)
+		a.failing, a.rejecting = series{}, rejections{}
+	case failed:
 		a.failed(o.Err)
+		if o.Key.EventID != "" && !a.rejecting.confirmed { // its signature was accepted
+			a.rejecting = rejections{}
+		}
+	case unproven, unsigned, malformedHeader:
+		a.rejected(e, o.Err)
 	}
 	if !a.notifying {
 		a.notify(ctx)
 	}
 }
 
-// notify calls Notify with what is pending, in the order in which it happened: that an outage
-// is over never comes before its warning. Nothing waits for a Notify of another request.
+// Outage returns the current outage for a health check. The bool is false if there is
+// none, or if it does not count yet: see [Alarm].
+func (a *Alarm) Outage() (Outage, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	failing, rejecting := a.failing.outage, a.rejecting.outage
+	counts := failing.Failures >= a.config.MinFailures
+	if a.rejecting.confirmed && (!counts || rejecting.Since.Before(failing.Since)) {
+		return rejecting, true
+	}
+	return failing, counts
+}
+
+// over adds the end of an outage to pending.
+func (a *Alarm) over(s *series) {
+	if s.notified {
+		over := s.outage
+		over.Over = true
+		a.pending = append(a.pending, notice{outage: over})
+	}
+}
+
+// failed counts a request that the program could not accept.
+func (a *Alarm) failed(reason error) {
+	if passed := a.count(&a.failing, OutageKindFailing, reason); passed > a.failing.passed {
+		a.failing.passed, a.failing.notified = passed, true
+		a.pending = append(a.pending, notice{outage: a.failing.outage})
+	}
+}
+
+// rejected counts a request that may be the platform's.
+func (a *Alarm) rejected(e evidence, reason error) {
+	r := &a.rejecting
+	if r.outage.Failures == 0 {
+		r.decides = a.config.Confirm == nil
+	}
+	if a.config.Confirm == nil && e == malformedHeader {
+		return
+	}
+	passed := a.count(&r.series, OutageKindRejecting, reason)
+	r.confirmed = r.confirmed || r.sustained(e) && r.decides
+	switch {
+	case r.confirmed && passed > r.passed:
+		r.passed, r.notified = passed, true
+		a.pending = append(a.pending, notice{outage: r.outage})
+	case !r.confirmed && a.config.Confirm != nil && passed > r.asked && r.outage.Last.Sub(a.asked) >= confirmPause:
+		r.asked, a.asked = passed, r.outage.Last
+		a.pending = append(a.pending, notice{outage: r.outage, ask: true})
+	}
+}
+
+// count adds a failure to s. It returns the number of ages in After that the outage has
+// reached, or 0 if it has too few failures.
+func (a *Alarm) count(s *series, kind OutageKind, reason error) int {
+	now := a.config.Now()
+	if s.outage.Failures == 0 {
+		s.outage.Kind, s.outage.Since = kind, now
+	}
+	s.outage.Failures++
+	s.outage.Last, s.outage.Reason = now, reason
+	passed := 0
+	for passed < len(a.config.After) && s.outage.Age() >= a.config.After[passed] {
+		passed++
+	}
+	if s.outage.Failures < a.config.MinFailures {
+		return 0
+	}
+	return passed
+}
+
+// sustained counts the latest request. It reports whether the series is an outage by the
+// requests alone.
+func (r *rejections) sustained(e evidence) bool {
+	now := r.outage.Last
+	if e == malformedHeader {
+		return false
+	}
+	if r.steadySince.IsZero() || now.Sub(r.steadyLast) > sustainedGap {
+		r.steadySince = now
+	}
+	r.steadyLast = now
+	if e == unproven {
+		if r.signed == 0 {
+			r.signedSince = now
+		}
+		r.signed++
+	}
+	return now.Sub(r.steadySince) >= sustainedAge ||
+		r.signed >= sustainedSigned && now.Sub(r.signedSince) >= sustainedAge
+}
+
+// notify works on pending in order, so that the end of an outage never comes before its
+// warning. Observe does not wait for a Notify of another request.
 func (a *Alarm) notify(ctx context.Context) {
 	a.notifying = true
 	defer func() { a.notifying = false }()
 	for len(a.pending) > 0 {
 		next := a.pending[0]
 		a.pending = a.pending[1:]
-		func() {
-			a.mu.Unlock()
-			defer a.mu.Lock()
-			a.config.Notify(ctx, next)
-		}()
+		if next.ask && !a.confirm(ctx, next.outage) {
+			continue
+		}
+		a.unlocked(func() { a.config.Notify(ctx, next.outage) })
 	}
 }
 
-// Outage returns the outage of the moment, for a health check; false if there is
-// none, or not yet one that counts.
-func (a *Alarm) Outage() (Outage, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.outage, a.outage.Failures >= a.config.MinFailures
+// confirm calls Confirm. It reports whether the outage is confirmed and goes on.
+func (a *Alarm) confirm(ctx context.Context, o Outage) bool {
+	var confirmed bool
+	var err error
+	a.unlocked(func() {
+		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+		defer cancel()
+		confirmed, err = a.config.Confirm(ctx, o)
+	})
+	r := &a.rejecting
+	switch {
+	case r.outage.Failures == 0 || !r.outage.Since.Equal(o.Since):
+		return false // an event was accepted meanwhile
+	case err != nil:
+		r.decides = true
+		return false
+	case !confirmed: // the requests were not the platform's
+		*r = rejections{}
+		return false
+	}
+	r.confirmed, r.notified, r.passed = true, true, max(r.passed, r.asked)
+	return true
 }
 
-func (a *Alarm) succeeded() {
-	if a.notified > 0 {
-		over := a.outage
-		over.Over = true
-		a.pending = append(a.pending, over)
-	}
-	a.outage, a.notified = Outage{}, 0
+// unlocked calls f without the lock.
+func (a *Alarm) unlocked(f func()) {
+	a.mu.Unlock()
+	defer a.mu.Lock()
+	f()
 }
 
-func (a *Alarm) failed(reason error) {
-	now := a.config.Now()
-	if a.outage.Failures == 0 {
-		a.outage.Since = now
-	}
-	a.outage.Failures++
-	a.outage.Last, a.outage.Reason = now, reason
-	passed := 0
-	for passed < len(a.config.After) && a.outage.Age() >= a.config.After[passed] {
-		passed++
-	}
-	if passed <= a.notified || a.outage.Failures < a.config.MinFailures {
-		return
-	}
-	a.notified = passed
-	a.pending = append(a.pending, a.outage)
+// evidence is what a request shows about the platform's deliveries.
+type evidence int
+
+const (
+	unrelated       evidence = iota
+	delivered                // an event was accepted
+	failed                   // an event could not be accepted
+	unproven                 // rejected, with a well-formed signature header
+	unsigned                 // rejected, without a signature header
+	malformedHeader          // rejected, with a malformed one
+)
+
+// unprovenErrors are the errors of rejected requests with a well-formed signature header.
+var unprovenErrors = []error{
+	ErrSignatureMismatch, ErrTimestampTooOld, ErrTimestampTooNew, ErrUnknownTenant, ErrUnknownPath,
+	ErrBodyConsumed, ErrBodyTooLarge, ErrBodyUnreadable,
 }
 
-// fromPlatform are refusals of requests that look like the platform's.
-var fromPlatform = []error{
-	ErrSignatureMalformed, ErrSignatureMismatch, ErrTimestampTooOld, ErrTimestampTooNew, ErrBodyConsumed,
-	ErrBodyTooLarge, ErrBodyUnreadable, events.ErrMalformed, events.ErrNoEvent,
-}
-
-func isFailure(o Observation) bool {
-	if o.Outcome == OutcomeUnavailable {
-		return true
+func evidenceOf(o Observation) evidence {
+	is := func(err error) bool { return errors.Is(o.Err, err) }
+	switch {
+	case o.Outcome == OutcomeAccepted || o.Outcome == OutcomeDuplicate:
+		return delivered
+	case o.Outcome == OutcomeUnavailable:
+		return failed
+	case o.Outcome != OutcomeRefused || is(ErrMethod) || is(errUnsignedProbe):
+		return unrelated
+	case is(events.ErrMalformed) || is(events.ErrNoEvent): // they follow the signature
+		return failed
+	case is(ErrSignatureMissing):
+		return unsigned
+	case is(ErrSignatureMalformed):
+		return malformedHeader
+	case slices.ContainsFunc(unprovenErrors, is):
+		return unproven
 	}
-	return o.Outcome == OutcomeRefused && slices.ContainsFunc(fromPlatform, func(err error) bool { return errors.Is(o.Err, err) })
+	return unrelated
 }

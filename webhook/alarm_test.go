@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,10 @@ var (
 	accepted = webhook.Observation{Outcome: webhook.OutcomeAccepted}
 )
 
+func rejected(err error) webhook.Observation {
+	return webhook.Observation{Outcome: webhook.OutcomeRefused, Err: err}
+}
+
 func TestAlarmReportsOutagesAsTheyAge(t *testing.T) {
 	t.Parallel()
 	a := newAlarmed(t, webhook.AlarmConfig{})
@@ -73,7 +78,7 @@ func TestAlarmReportsSkippedAgesOnce(t *testing.T) {
 	t.Parallel()
 	a := newAlarmed(t, webhook.AlarmConfig{})
 	a.after(0, down)
-	a.after(time.Second, mismatch)
+	a.after(time.Second, down)
 	a.after(5*time.Hour, down)
 	require.Len(t, a.told, 1)
 	a.after(time.Hour, down)
@@ -89,7 +94,7 @@ func TestAlarmKnowsWhatCounts(t *testing.T) {
 		counts bool
 	}{
 		"inbox":     {down, true},
-		"signature": {mismatch, true},
+		"signature": {mismatch, false},
 		"body":      {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: events.ErrMalformed}, true},
 		"stranger":  {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMissing}, false},
 		"browser":   {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrMethod}, false},
@@ -159,6 +164,185 @@ func TestAlarmNeedsSeveralFailuresInARow(t *testing.T) {
 		a.after(time.Minute, webhook.Observation{Outcome: webhook.OutcomeDuplicate})
 	}
 	assert.Empty(t, a.told)
+}
+
+// Anybody can send a request that is rejected, so a few of them are not an outage.
+func TestAlarmIgnoresStrangers(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]webhook.Observation{
+		"mismatch":       mismatch,
+		"missing":        rejected(webhook.ErrSignatureMissing),
+		"malformed":      rejected(webhook.ErrSignatureMalformed),
+		"too old":        rejected(webhook.ErrTimestampTooOld),
+		"unknown tenant": rejected(webhook.ErrUnknownTenant),
+		"unknown path":   rejected(webhook.ErrUnknownPath),
+		"large body":     rejected(webhook.ErrBodyTooLarge),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAlarmed(t, webhook.AlarmConfig{})
+			for range 4 * 60 {
+				a.after(time.Minute, o)
+				_, ok := a.Outage()
+				assert.False(t, ok)
+			}
+			a.after(time.Minute, accepted)
+			assert.Empty(t, a.told)
+		})
+	}
+}
+
+// Without Confirm, rejected requests are an outage only after half a day without an event.
+func TestAlarmReportsSustainedRejections(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		o     webhook.Observation
+		every time.Duration
+		is    bool
+	}{
+		"signed, each minute":       {mismatch, time.Minute, true},
+		"signed, each two hours":    {mismatch, 2 * time.Hour, true},
+		"tenant, each minute":       {rejected(webhook.ErrUnknownTenant), time.Minute, true},
+		"path, each minute":         {rejected(webhook.ErrUnknownPath), time.Minute, true},
+		"unsigned, each minute":     {rejected(webhook.ErrSignatureMissing), time.Minute, true},
+		"unsigned, each two hours":  {rejected(webhook.ErrSignatureMissing), 2 * time.Hour, false},
+		"malformed, each minute":    {rejected(webhook.ErrSignatureMalformed), time.Minute, false},
+		"unsigned path, two hourly": {rejected(fmt.Errorf("%w: %w", webhook.ErrUnknownPath, webhook.ErrSignatureMissing)), 2 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAlarmed(t, webhook.AlarmConfig{})
+			for passed := time.Duration(0); passed < 24*time.Hour; passed += c.every {
+				a.after(c.every, c.o)
+			}
+			outage, ok := a.Outage()
+			assert.Equal(t, c.is, ok)
+			assert.Equal(t, c.is, len(a.told) > 0)
+			if !c.is {
+				return
+			}
+			assert.Equal(t, webhook.OutageKindRejecting, outage.Kind)
+			assert.GreaterOrEqual(t, a.told[0].Age(), 12*time.Hour)
+			a.after(time.Minute, accepted)
+			_, ok = a.Outage()
+			assert.False(t, ok)
+			assert.True(t, a.told[len(a.told)-1].Over)
+		})
+	}
+}
+
+// A platform that could not deliver confirms that the rejected requests were its own.
+func TestAlarmConfirmsRejections(t *testing.T) {
+	t.Parallel()
+	var asked []webhook.Outage
+	var answers []bool // false after the last
+	var err error
+	a := newAlarmed(t, webhook.AlarmConfig{Confirm: func(ctx context.Context, o webhook.Outage) (bool, error) {
+		_, limited := ctx.Deadline()
+		assert.True(t, limited)
+		asked = append(asked, o)
+		answer := len(answers) > 0 && answers[0]
+		answers = answers[min(1, len(answers)):]
+		return answer, err
+	}})
+	malformed := rejected(webhook.ErrSignatureMalformed)
+	for range 16 {
+		a.after(time.Minute, malformed)
+	}
+	require.Len(t, asked, 1, "at the age of 15 minutes")
+	assert.Equal(t, webhook.OutageKindRejecting, asked[0].Kind)
+	assert.Equal(t, 15*time.Minute, asked[0].Age())
+	assert.Empty(t, a.told)
+	_, ok := a.Outage()
+	assert.False(t, ok)
+
+	// The requests were forged, so a new series begins, and the next age is asked about.
+	answers = []bool{true}
+	for range 16 {
+		a.after(time.Minute, mismatch)
+	}
+	require.Len(t, asked, 2)
+	require.Len(t, a.told, 1)
+	outage, ok := a.Outage()
+	assert.True(t, ok)
+	assert.Equal(t, now.Add(17*time.Minute), outage.Since, "not the time of the forged requests")
+	for range 5 * 60 {
+		a.after(time.Minute, mismatch)
+	}
+	assert.Len(t, asked, 2, "it is confirmed already")
+	assert.Len(t, a.told, 3, "after 1 and 4 hours, too")
+	a.after(time.Minute, accepted)
+	require.Len(t, a.told, 4)
+	assert.True(t, a.told[3].Over)
+
+	// The delivery log cannot be read, so the requests decide.
+	err = assert.AnError
+	for range 13 * 60 {
+		a.after(time.Minute, mismatch)
+	}
+	assert.Len(t, asked, 2+3, "once for each age, until the requests decide")
+	require.Len(t, a.told, 5)
+	assert.GreaterOrEqual(t, a.told[4].Age(), 12*time.Hour)
+}
+
+// Confirm never blocks the count of another request, and its answer does not count if an
+// event was accepted meanwhile.
+func TestAlarmCountsWhileConfirming(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan struct{})
+		told := 0
+		alarm, err := webhook.NewAlarm(webhook.AlarmConfig{
+			MinFailures: 1, After: []time.Duration{0}, Notify: func(context.Context, webhook.Outage) { told++ },
+			Confirm: func(context.Context, webhook.Outage) (bool, error) { <-sent; return true, nil },
+		})
+		require.NoError(t, err)
+		go alarm.Observe(t.Context(), mismatch)
+		synctest.Wait()
+		alarm.Observe(t.Context(), mismatch)
+		alarm.Observe(t.Context(), accepted)
+		close(sent)
+		synctest.Wait()
+		_, ok := alarm.Outage()
+		assert.False(t, ok)
+		assert.Zero(t, told)
+	})
+}
+
+// A stranger who forges requests all the time cannot hide a real outage behind ages that
+// have passed, and cannot cause many calls of the delivery log.
+func TestAlarmAsksAgainAfterForgedRequests(t *testing.T) {
+	t.Parallel()
+	asked, failing := 0, false
+	a := newAlarmed(t, webhook.AlarmConfig{
+		After:   []time.Duration{0, time.Hour},
+		Confirm: func(context.Context, webhook.Outage) (bool, error) { asked++; return failing, nil },
+	})
+	for range 24 * 60 {
+		a.after(time.Minute, mismatch)
+	}
+	assert.LessOrEqual(t, asked, 24*12+1)
+	assert.Empty(t, a.told)
+	failing = true
+	for range 10 {
+		a.after(time.Minute, mismatch)
+	}
+	assert.Len(t, a.told, 1)
+}
+
+// A correctly signed request shows that the platform's requests are not rejected.
+func TestAlarmEndsRejectionsOnSignedRequest(t *testing.T) {
+	t.Parallel()
+	a := newAlarmed(t, webhook.AlarmConfig{})
+	for n := range 13 * 60 {
+		a.after(time.Minute, mismatch)
+		if n%(6*60) == 0 {
+			a.after(0, webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox, Key: orderKey})
+		}
+	}
+	for _, outage := range a.told {
+		assert.Equal(t, webhook.OutageKindFailing, outage.Kind)
+	}
 }
 
 func TestNewAlarmRefuses(t *testing.T) {

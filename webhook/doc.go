@@ -109,19 +109,22 @@
 // Environments can share an inbox, as they are part of an event's [Key]; two
 // applications in one environment need an inbox each.
 //
-// # Staying switched on
+// # Staying enabled
 //
-// The platform switches an address off when it is answered with 410, which
-// [Handler] cannot do, or when everything fails for 24 hours. An [Alarm], given
-// to [Observer].RequestEnd, warns long before; the reason of each failure is in the
-// log:
+// The platform disables an endpoint that responds with 410, which [Handler] never does, or
+// if every delivery fails for 24 hours. An [Alarm], set as [Observer].RequestEnd, warns
+// long before. It counts the program's own failures at once, and rejected requests only
+// after the platform's delivery log or their duration has confirmed them, because anybody
+// can send one. A program with several paths reports an unknown path with
+// [NotFoundHandler]. The log contains the reason of each failure:
 //
-//   - a mismatch is usually the wrong secret: the challenge token, or another
-//     environment's
-//   - [ErrBodyConsumed] is a middleware that read or rewrote the body
-//   - [ErrTimestampTooOld] and [ErrTimestampTooNew], all of a sudden and for
-//     every request, are a clock that went wrong
-//   - [ErrInbox], [ErrInboxTimeout] and [ErrInboxFull] are the storage
+//   - A mismatch usually is the wrong secret: the challenge token, or the secret of another
+//     environment.
+//   - [ErrUnknownTenant] and [ErrUnknownPath] are a renamed path or a lost tenant.
+//   - [ErrSignatureMissing] can be a proxy that removes unknown headers.
+//   - [ErrBodyConsumed] is a middleware that read or rewrote the body.
+//   - [ErrTimestampTooOld] and [ErrTimestampTooNew] for every request are a wrong clock.
+//   - [ErrInbox], [ErrInboxTimeout] and [ErrInboxFull] are the storage.
 //
 // # Missed webhooks
 //

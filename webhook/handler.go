@@ -96,6 +96,9 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time,
 	unsigned := s.parseHeader(r.Header)
 	probe := errors.Is(unsigned, ErrSignatureMissing) && h.config.AnswerUnsignedProbe && isEmpty(r)
 	if unsigned != nil && !probe {
+		if unsigned == ErrSignatureMissing && r.ContentLength == 0 {
+			unsigned = errUnsignedProbe
+		}
 		return refused(http.StatusUnauthorized, unsigned)
 	}
 	if !probe {
@@ -110,7 +113,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time,
 	*tenant = t
 	if probe {
 		if t == h.unknown {
-			return refused(http.StatusUnauthorized, ErrUnknownTenant)
+			return refused(http.StatusUnauthorized, fmt.Errorf("%w: %w", ErrUnknownTenant, errUnsignedProbe))
 		}
 		return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
 	}
