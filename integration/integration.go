@@ -289,7 +289,8 @@ func (i *Integration) logger() *slog.Logger {
 	return i.setup.Logger
 }
 
-// serveWebhook hands a request to the application that its path names.
+// serveWebhook hands a request to the application that its path names. It reports a request
+// with an unknown path to the alarms of all applications, because it may be for any of them.
 func (i *Integration) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(r.URL.Path)
 	for _, application := range i.config.Applications {
@@ -298,7 +299,18 @@ func (i *Integration) serveWebhook(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.NotFound(w, r)
+	observer := i.setup.Webhooks.Observer
+	observe := observer.RequestEnd
+	observer.RequestEnd = func(ctx context.Context, o webhook.Observation) {
+		for _, alarm := range i.alarms {
+			alarm.Observe(ctx, o)
+		}
+		if observe != nil {
+			observe(ctx, o)
+		}
+	}
+	logger := cmp.Or(i.setup.Webhooks.Logger, i.setup.Logger)
+	webhook.NotFoundHandler(logger, observer).ServeHTTP(w, r)
 }
 
 // WebhooksOf returns what receives the webhooks of one environment, to be mounted at any

@@ -2,9 +2,11 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,16 +197,20 @@ func TestWrapInbox(t *testing.T) {
 	assert.Equal(t, 1, stats.Waiting+stats.Running, "it is handled once Run is called")
 }
 
-// An outage is reported, to the program and by /readyz, and when it is over missed
-// webhooks are looked for.
+// An outage is reported to the program and by /readyz. When it is over, the integration
+// looks for missed webhooks. Forged requests are not an outage.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	f.variables["DISPENSARY_CA_SANDBOX_RECONCILE_USERS"] = "ca:dr-1"
-	now := time.Now()
+	var later atomic.Int64 // the clock's distance from now
+	var broken atomic.Bool
 	outages, runs := make(chan webhook.Outage, 10), make(chan reconcile.Report, 10)
+	seen := make(chan webhook.Observation, 100)
 	setup := f.setup(func(context.Context, events.Event) error { return nil })
-	setup.Webhooks.Now = func() time.Time { return now }
+	setup.Webhooks.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	setup.Webhooks.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { seen <- o }
+	setup.WrapInbox = func(inbox webhook.Inbox) webhook.Inbox { return unreliable{inbox, &broken} }
 	setup.Outage = func(_ context.Context, environment dispensary.Environment, outage webhook.Outage) {
 		assert.Equal(t, canada, environment)
 		outages <- outage
@@ -216,34 +222,89 @@ func TestOutage(t *testing.T) {
 	<-runs
 	handler, err := i.WebhooksOf(canada)
 	require.NoError(t, err)
-	forged := func() {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+"/webhooks/ca-sandbox", nil)
+	send := func(path, secret string, status int) {
+		const body = `{"event":{"id":"evt_1","type":"order.placed"}}`
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
-		request.Header.Set("SVC-Signature", "t=1,v1=00")
+		request.Header.Set("SVC-Signature", webhook.Sign(dispensary.Secret(secret), setup.Webhooks.Now(), []byte(body)))
 		answer, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
-		assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
+		assert.Equal(t, status, answer.StatusCode)
+		<-seen // the alarm has counted it
 	}
 	for range 3 {
-		forged()
+		send("/webhooks/ca-sandbox", "forged", http.StatusUnauthorized)
+		send("/webhooks/other", "forged", http.StatusNotFound)
 	}
-	code, found := f.ready(t, "/readyz")
+	code, found := f.ready(t, "/readyz?strict")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Equal(t, "ok", found["alarm ca/sandbox"])
+
+	broken.Store(true)
+	secret := f.platforms[canada].Application().WebhookSecret
+	for range 3 {
+		send("/webhooks/ca-sandbox", secret, http.StatusServiceUnavailable)
+	}
+	code, found = f.ready(t, "/readyz")
 	assert.Equal(t, http.StatusOK, code, "another replica would do no better")
 	assert.Equal(t, "degraded", found["alarm ca/sandbox"])
 	assert.Equal(t, "ok", found["alarm us/sandbox"])
 	code, _ = f.ready(t, "/readyz?strict")
 	assert.Equal(t, http.StatusServiceUnavailable, code)
-	now = now.Add(20 * time.Minute)
-	forged()
-	assert.False(t, (<-outages).Over)
+	later.Store(int64(20 * time.Minute))
+	send("/webhooks/ca-sandbox", secret, http.StatusServiceUnavailable)
+	outage := <-outages
+	assert.False(t, outage.Over)
+	assert.Equal(t, webhook.OutageKindFailing, outage.Kind)
 
-	now = time.Now()
+	later.Store(0)
+	broken.Store(false)
 	require.NoError(t, f.platforms[canada].Webhooks.RegisterHandler(handler, "order.placed"))
 	_, event := f.order(t, canada)
 	require.NoError(t, f.platforms[canada].Webhooks.WaitDelivered(t.Context(), event.ID))
 	assert.True(t, (<-outages).Over)
 	<-runs // the one that the end of the outage has triggered
+}
+
+// unreliable is an inbox that fails while broken is set.
+type unreliable struct {
+	webhook.Inbox
+	broken *atomic.Bool
+}
+
+func (u unreliable) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if u.broken.Load() {
+		return webhook.Receipt{}, errors.New("unavailable")
+	}
+	return u.Inbox.Accept(ctx, d)
+}
+
+// Nobody knows whose event comes to an unknown path, so the alarms of all applications
+// count it.
+func TestUnknownPathRaisesAlarms(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	var later time.Duration
+	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup.Webhooks.Now = func() time.Time { return time.Now().Add(later) }
+	warned := map[dispensary.Environment]int{}
+	setup.Outage = func(_ context.Context, environment dispensary.Environment, outage webhook.Outage) {
+		assert.Equal(t, webhook.OutageKindRejecting, outage.Kind)
+		require.ErrorIs(t, outage.Reason, webhook.ErrUnknownPath)
+		warned[environment]++
+	}
+	i := f.open(t, setup)
+	for range 13 {
+		const body = `{"event":{"id":"evt_1","type":"order.placed"}}`
+		request := httptest.NewRequest(http.MethodPost, "/webhooks/renamed", strings.NewReader(body))
+		request.Header.Set("SVC-Signature", webhook.Sign("any", setup.Webhooks.Now(), []byte(body)))
+		w := httptest.NewRecorder()
+		i.Webhooks.ServeHTTP(w, request)
+		assert.Equal(t, http.StatusNotFound, w.Code)
+		later += time.Hour
+	}
+	assert.Equal(t, map[dispensary.Environment]int{us: 1, canada: 1}, warned)
 }
 
 func TestWebhooksOfOthers(t *testing.T) {
