@@ -44,12 +44,15 @@ var reasons = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// reason says in a word why something failed: never in the words of an error,
-// which may repeat what an event says. Of an error that is not known here it
-// returns the type; of none, nothing.
+// reason returns a word for an error, never its text, which may repeat data of an event:
+// the code of [webhook.WithReason], the word of a known error, or the type of an unknown
+// one. It is empty for nil.
 func reason(err error) string {
 	if err == nil {
 		return ""
+	}
+	if code := webhook.ReasonCode(err); code != "" {
+		return code
 	}
 	for _, known := range reasons {
 		if errors.Is(err, known.err) {

@@ -47,6 +47,7 @@ func TestResultsOfAttempts(t *testing.T) {
 		"reauthorize":  {failing(api.ErrReauthorize), engine.Task{Attempt: 1}, nil, "failed", "reauthorize", true},
 		"timeout":      {failing(context.DeadlineExceeded), engine.Task{Attempt: 1}, nil, "failed", "timeout", true},
 		"last attempt": {failing(secret), engine.Task{Attempt: 3}, nil, "dead", "*errors.errorString", true},
+		"reason":       {failing(webhook.WithReason("no_chart", secret)), engine.Task{Attempt: 1}, nil, "failed", "no_chart", true},
 		"permanent":    {failing(webhook.Permanent(secret)), engine.Task{Attempt: 1}, nil, "dead", "*errors.errorString", true},
 		"panic":        {func(context.Context, events.Event) error { panic("Jane Doe") }, engine.Task{Attempt: 1}, nil, "failed", "panic", true},
 		"abandoned":    {succeed, engine.Task{Attempt: 3, Err: webhook.ErrAbandoned}, nil, "dead", "abandoned", true},

@@ -1,15 +1,6 @@
 package webhook
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"time"
-
-	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/seal"
-)
+import "time"
 
 // Result says in a word what became of an attempt to handle an event, and so
 // what an engine has to record.
@@ -68,56 +59,4 @@ type Attempt struct {
 
 	// Duration is how long the handler took.
 	Duration time.Duration
-}
-
-// Reason describes Err without its text, which a handler may have put patient
-// data into: it can be logged and stored. Neither does it say what differs from event
-// to event, the id of a request for example, so that events can be counted by it. It is
-// empty if Err is nil.
-func (a Attempt) Reason() string { return reason(a.Err) }
-
-// harmless are errors whose texts hold nothing of an event.
-var harmless = []error{
-	events.ErrMalformed, events.ErrNoEvent, context.DeadlineExceeded, context.Canceled,
-	ErrAbandoned, seal.ErrNotSealed, seal.ErrTampered, seal.ErrUnknownKey, ErrBodyLost,
-}
-
-// reason describes an error without its text, which a handler may have put
-// patient data into. The errors of this module hold none and are quoted.
-func reason(err error) string {
-	if err == nil {
-		return ""
-	}
-	var marked *permanentError
-	if errors.As(err, &marked) {
-		return "permanent: " + reason(marked.err)
-	}
-	var data *events.DataError
-	var call *api.Error
-	var caught PanicError
-	switch {
-	case errors.As(err, &data):
-		text := data.Reason.Error()
-		if data.Field != "" {
-			text += ", field " + data.Field
-		}
-		return text
-	case errors.As(err, &call):
-		alike := *call
-		alike.RequestID = ""
-		return alike.Error()
-	case errors.As(err, &caught):
-		return caught.Error()
-	}
-	// The text of the sentinel and not of what wraps it: a handler may have
-	// added to it.
-	for _, known := range harmless {
-		if errors.Is(err, known) {
-			return known.Error()
-		}
-	}
-	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
-		err = cause
-	}
-	return fmt.Sprintf("error of type %T", err)
 }

@@ -127,7 +127,7 @@ func Example_deadLetters() {
 		Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond},
 		Handle: func(_ context.Context, event events.Event) error {
 			if !repaired {
-				return errors.New("no such clinic")
+				return webhook.WithReason("no_clinic", errors.New("no such clinic"))
 			}
 			fmt.Println("handled", event.ID)
 			return nil
@@ -177,7 +177,7 @@ func Example_deadLetters() {
 		log.Fatal(err)
 	}
 	// Output:
-	// clinic_key.activated us/sandbox/evt_1/ after 2 attempts: error of type *errors.errorString
+	// clinic_key.activated us/sandbox/evt_1/ after 2 attempts: no_clinic
 	// no such clinic
 	// handled evt_1
 }

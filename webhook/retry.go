@@ -55,9 +55,13 @@ func (p RetryPolicy) Wait(attempt int) time.Duration {
 // Permanent marks an error that no further attempt can help: the event becomes a
 // dead letter at once. A nil error stays nil.
 //
+// Logs and dead letters show the reason of the error, not its text: see [Attempt.Reason].
+// Set it with [WithReason], or use an error type with a telling name:
+//
+//	return webhook.Permanent(webhook.WithReason("no_chart", err))
+//
 // Events whose body or data cannot be decoded need no mark: their errors are
-// permanent by nature. What becomes of them is decided by people, who can
-// replay them once the program understands them.
+// permanent by nature. Operators can replay them once the program understands them.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

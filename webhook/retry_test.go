@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -41,36 +40,7 @@ func TestPermanent(t *testing.T) {
 	require.EqualError(t, err, errDown.Error())
 	assert.True(t, webhook.IsPermanent(fmt.Errorf("x: %w", err)))
 	assert.True(t, webhook.IsPermanent(events.ErrNoEvent))
-	assert.Equal(t, "permanent: error of type *errors.errorString", webhook.Attempt{Err: err}.Reason())
-}
-
-// TestReasonQuotesOnlySentinels holds that what a handler adds to a known error
-// is not told.
-func TestReasonQuotesOnlySentinels(t *testing.T) {
-	t.Parallel()
-	for _, err := range []error{context.DeadlineExceeded, webhook.ErrAbandoned, webhook.ErrBodyLost, events.ErrMalformed} {
-		a := webhook.Attempt{Err: fmt.Errorf("%s: %w", marked, err)}
-		assert.Equal(t, err.Error(), a.Reason())
-	}
-}
-
-// Events are counted by their reasons: one cause has one, whatever the event.
-func TestReasonIsThatOfTheCause(t *testing.T) {
-	t.Parallel()
-	call := func(requestID string) error {
-		return api.NewError(api.Error{Operation: "orders.get", Method: "GET", Route: "/orders/{id}", StatusCode: 503, RequestID: requestID}, nil, nil, nil)
-	}
-	for want, errs := range map[string][2]error{
-		"dispensary: orders.get GET /orders/{id}: 503 Service Unavailable": {call("r-1"), fmt.Errorf("%s: %w", marked, call("r-2"))},
-		"events: data cannot be decoded, field first_name": {
-			&events.DataError{Type: events.PatientCreated, ID: "evt_1", Field: "first_name", Reason: events.ErrBadData},
-			&events.DataError{Type: events.PatientUpdated, ID: "evt_2", Field: "first_name", Reason: events.ErrBadData},
-		},
-	} {
-		for _, err := range errs {
-			assert.Equal(t, want, webhook.Attempt{Err: err}.Reason())
-		}
-	}
+	assert.Equal(t, "permanent: unnamed error: see webhook.WithReason", webhook.Attempt{Err: err}.Reason())
 }
 
 func TestRefetch(t *testing.T) {

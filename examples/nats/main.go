@@ -120,7 +120,7 @@ func settingsOf(platform *dispensarytest.Server, address, name string, handled c
 		keys:        keys,
 		handle: func(_ context.Context, order events.OrderEvent) error {
 			if order.Data.OrderNumber == refused {
-				return webhook.Permanent(errors.New("no such warehouse"))
+				return webhook.Permanent(webhook.WithReason("no_warehouse", errors.New("no such warehouse")))
 			}
 			handled <- order.Data.OrderNumber
 			return nil

@@ -30,6 +30,6 @@ func TestTheStory(t *testing.T) {
 	require.NoError(t, run(ctx, &out, nats.ClientURL(), "example"))
 	assert.Equal(t, `10 orders were published, and acknowledged
 all but one were handled
-that is a dead letter: order.placed, webhook event dead: attempt 1: permanent: error of type *errors.errorString
+that is a dead letter: order.placed, webhook event dead: attempt 1: permanent: no_warehouse
 `, out.String())
 }

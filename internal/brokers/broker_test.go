@@ -107,7 +107,7 @@ func TestEachBroker(t *testing.T) {
 			assert.True(t, want.ReceivedAt.Equal(a.ReceivedAt))
 		}
 		assert.Equal(t, sent["evt_3"].Key.String(), dead.Metadata.Get(publish.MetadataKey))
-		assert.Equal(t, "webhook event dead: attempt 1: permanent: error of type *errors.errorString", dead.Metadata.Get(middleware.ReasonForPoisonedKey))
+		assert.Equal(t, "webhook event dead: attempt 1: permanent: unnamed error: see webhook.WithReason", dead.Metadata.Get(middleware.ReasonForPoisonedKey))
 		assert.NotContains(t, fmt.Sprint(string(dead.Payload), dead.Metadata), receivertest.Canary)
 		body, err := engine.OpenBody(ring, sent["evt_3"].Key, dead.Payload)
 		require.NoError(t, err)

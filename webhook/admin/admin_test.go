@@ -251,7 +251,7 @@ func TestLists(t *testing.T) {
 	assert.NotContains(t, page, `rel="next"`)
 	assert.Contains(t, page, "First page")
 	for query, want := range map[string]string{
-		"type=robot.built": "40", "clinic=cl_a": "30", "reason=" + url.QueryEscape("permanent: error of type *errors.errorString"): "108",
+		"type=robot.built": "40", "clinic=cl_a": "30", "reason=" + url.QueryEscape("permanent: unnamed error: see webhook.WithReason"): "108",
 		"reason=" + url.QueryEscape("permanent: error of type *fmt.wrapError"): "0", "age=1h": "2", "age=1d": "25", "age=over-1d": "95", "age=7d&clinic=cl_a": "30",
 		"reason=" + url.QueryEscape(events.ErrMalformed.Error()): "12", "type=robot.built&age=1d": "9",
 	} {

@@ -52,7 +52,7 @@ func listed(r *harness) {
 		assert.Equal(r, string(want.Body), string(got.Body))
 		assert.Equal(r, maxAttempts, got.Attempts)
 		assert.Equal(r, errDown.Error(), got.Err.Error())
-		assert.Equal(r, "error of type *errors.errorString", got.Reason)
+		assert.Equal(r, "unnamed error: see webhook.WithReason", got.Reason)
 		assert.WithinRange(r, got.Position.At, before.Add(-time.Second), time.Now().Add(time.Second))
 	}
 	ctx, cancel := context.WithCancel(r.Context())

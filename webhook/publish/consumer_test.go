@@ -158,12 +158,12 @@ func TestDeadLetters(t *testing.T) {
 	}{
 		"all attempts failed": {
 			func(context.Context, events.Event) error { return errHandler },
-			"webhook event dead: attempt 5: error of type *errors.errorString",
+			"webhook event dead: attempt 5: unnamed error: see webhook.WithReason",
 			[]webhook.Result{"failed", "failed", "failed", "failed", "dead"},
 		},
 		"permanent": {
 			func(context.Context, events.Event) error { return webhook.Permanent(errHandler) },
-			"webhook event dead: attempt 1: permanent: error of type *errors.errorString",
+			"webhook event dead: attempt 1: permanent: unnamed error: see webhook.WithReason",
 			[]webhook.Result{"dead"},
 		},
 		"panic": {

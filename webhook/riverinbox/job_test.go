@@ -51,9 +51,9 @@ func TestJobsTellWhatHappened(t *testing.T) {
 		told     string
 	}{
 		"done":      {nil, 3, rivertype.JobStateCompleted, ""},
-		"failed":    {errors.New(receivertest.Canary), 3, rivertype.JobStateRetryable, "attempt 1 failed: error of type *errors.errorString"},
-		"last":      {errors.New(receivertest.Canary), 1, rivertype.JobStateDiscarded, "attempt 1 dead: error of type *errors.errorString"},
-		"permanent": {webhook.Permanent(errors.New(receivertest.Canary)), 3, rivertype.JobStateCancelled, "attempt 1 dead: permanent: error of type *errors.errorString"},
+		"failed":    {errors.New(receivertest.Canary), 3, rivertype.JobStateRetryable, "attempt 1 failed: unnamed error: see webhook.WithReason"},
+		"last":      {errors.New(receivertest.Canary), 1, rivertype.JobStateDiscarded, "attempt 1 dead: unnamed error: see webhook.WithReason"},
+		"permanent": {webhook.Permanent(errors.New(receivertest.Canary)), 3, rivertype.JobStateCancelled, "attempt 1 dead: permanent: unnamed error: see webhook.WithReason"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
