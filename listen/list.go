@@ -115,7 +115,8 @@ type listing struct {
 
 	pages    int
 	last     time.Time // of the event before
-	newest   time.Time
+	newest   time.Time // of the events that are not after now
+	now      time.Time
 	unsorted bool
 }
 
@@ -163,7 +164,7 @@ func (l *listing) follow(e events.Event) time.Time {
 	}
 	l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
 	l.last = at
-	if at.After(l.newest) {
+	if at.After(l.newest) && !at.After(l.now) {
 		l.newest = at
 	}
 	return at

@@ -195,6 +195,65 @@ func TestEventsThatAreListedLate(t *testing.T) {
 	})
 }
 
+// dating is a platform that lists one event with a date in the future.
+type dating struct {
+	next  http.RoundTripper
+	event atomic.Value // string
+}
+
+func (d *dating) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.next.RoundTrip(r)
+	id, ok := d.event.Load().(string)
+	if err != nil || !ok || !strings.HasSuffix(r.URL.Path, "/events/patients") {
+		return resp, err
+	}
+	var list struct {
+		Events []map[string]any `json:"events"`
+		Meta   map[string]any   `json:"meta"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Events, func(a, b map[string]any) int { // as the platform would
+		switch id {
+		case a["id"]:
+			return -1
+		case b["id"]:
+			return 1
+		}
+		return 0
+	})
+	if len(list.Events) > 0 && list.Events[0]["id"] == id {
+		list.Events[0]["created_at"] = "2099-01-01T00:00:00Z"
+	}
+	body, err := json.Marshal(list)
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, err
+}
+
+// An event dated in the future hides no later event, also if the clock of the machine is fast.
+func TestFutureDateHidesNoEvent(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		network := &dating{next: f.platform.HTTPClient().Transport}
+		client := f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
+		var want []string
+		f.start(t, func(c *listen.Config) {
+			c.Sources[0].Events = client.Events
+			c.Since = 30 * 24 * time.Hour
+			c.Now = func() time.Time { return time.Now().Add(48 * time.Hour) }
+		}, func() {
+			time.Sleep(time.Second)
+			want = f.edit(t, 0, 1)
+			network.event.Store(want[0])
+			time.Sleep(time.Minute)
+			want = append(want, f.edit(t, 1, 3)...)
+			time.Sleep(time.Minute)
+		})
+		assert.ElementsMatch(t, want, f.eventIDs())
+	})
+}
+
 // Clinics are kept apart, and one that is refused keeps no other from being forwarded.
 func TestSeveralClinics(t *testing.T) {
 	t.Parallel()

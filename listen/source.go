@@ -65,11 +65,11 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 	var failed []error
 	s.found = nil
 	for _, g := range s.groups {
-		l := listing{service: s.Events, group: g.index, types: c.Types, floor: g.floor(c, start)}
+		l := listing{service: s.Events, group: g.index, types: c.Types, floor: g.floor(c, start), now: start}
 		err := l.read(ctx, func(e events.Event, at time.Time) { s.find(g, e, at) })
 		if err == nil {
-			// A date in the future must not hide what happens until then.
-			g.listed = later(g.listed, earlier(l.newest, start))
+			// A date in the future does not count, even up to now: the clock may be fast.
+			g.listed = later(g.listed, l.newest)
 			result.Gap = result.Gap || !g.checked.IsZero() && g.checked.Before(start.Add(-retention))
 			g.checked = start
 			if l.floor.Before(g.listed) {
