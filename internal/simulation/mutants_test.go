@@ -84,7 +84,7 @@ var mutants = []mutant{
 	{"what cannot be read counts as gone", "webhook/reconcile/retries.go",
 		"\treturn age > retention && (", "\treturn age > 0 || (", "TestEvents"},
 	{"the checkpoint moves to now although lists were broken off", "webhook/reconcile/checkpoint.go",
-		"p.Through = later(p.Through, earlier(at, now))", "p.Through = now.Add(24 * time.Hour)", "TestEvents"},
+		"p.Through = newest(p.Through, at, now)", "p.Through = now.Add(24 * time.Hour)", "TestEvents"},
 	{"writes are repeated like reads", "internal/transport/retry.go",
 		"(read || unsent(err, &s.trace))", "true", "TestWrites"},
 	{"a 503 of something on the way repeats a write", "internal/transport/retry.go",

@@ -97,13 +97,21 @@ func (c *checkpoint) from(group Group, overlap time.Duration) time.Time {
 	return later(c.Since, p.Through.Add(-overlap))
 }
 
-// advance records that everything in a group up to a time is in the inbox. A date
-// in the future must not move the checkpoint there: nothing would be looked at
-// until then.
+// advance records that everything in a group up to a time is in the inbox.
 func (c *checkpoint) advance(group Group, at, now time.Time) {
 	p := c.Groups[group]
-	p.Through = later(p.Through, earlier(at, now))
+	p.Through = newest(p.Through, at, now)
 	c.Groups[group] = p
+}
+
+// newest returns the later of two times, but ignores at if it is in the future. The checkpoint
+// cannot move there, because nothing would be read until then. It cannot move to now either,
+// because the clock of this machine may be fast.
+func newest(known, at, now time.Time) time.Time {
+	if at.After(now) {
+		return known
+	}
+	return later(known, at)
 }
 
 // complete records that a group was listed to its end and recovered.

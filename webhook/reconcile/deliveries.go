@@ -50,7 +50,7 @@ func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known m
 	seen := make(map[string]bool, len(page))
 	for _, d := range page {
 		seen[d.ID] = true
-		if l.seen[d.ID] || l.isDone(d.AttemptedAt.Time) || bool(d.SuccessfullyDelivered) {
+		if l.seen[d.ID] || l.isDone(d.AttemptedAt.Time, r.now) || bool(d.SuccessfullyDelivered) {
 			continue
 		}
 		e, err := d.Event()

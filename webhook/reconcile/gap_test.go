@@ -74,6 +74,52 @@ func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	s.finish(t, keys...)
 }
 
+// An event dated in the future hides no later event, whatever the clock of the machine says.
+func TestFutureDateHidesNoEvent(t *testing.T) {
+	t.Parallel()
+	for _, fast := range []time.Duration{0, 2 * time.Hour, 48 * time.Hour, -2 * time.Hour} {
+		t.Run(fast.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newLossyFixture(t)
+			keys := s.orders(t, 1)
+			run := func() []webhook.Key {
+				return s.reconcile(t, func(c *config) {
+					s.dated(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), keys[0].EventID)(c)
+					c.Now = func() time.Time { return s.clock.Now().Add(fast) }
+				}).Recovered
+			}
+			assert.Equal(t, keys, run())
+			for range 3 {
+				s.clock.Advance(10 * time.Minute)
+				later := s.orders(t, 1)
+				s.clock.Advance(10 * time.Minute)
+				assert.Equal(t, later, run())
+				keys = append(keys, later...)
+			}
+			s.finish(t, keys...)
+		})
+	}
+}
+
+// A failed delivery dated in the future hides no later one, of events that only the log has.
+func TestFutureAttemptHidesNoDelivery(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.broken.Store(true)
+	keys := s.orders(t, 1)
+	run := func() []webhook.Key {
+		return s.reconcile(t, func(c *config) {
+			s.dated(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), keys[0].EventID)(c)
+			c.Groups = []reconcile.Group{reconcile.ClinicKeys}
+			c.Now = func() time.Time { return s.clock.Now().Add(48 * time.Hour) }
+		}).Recovered
+	}
+	assert.Equal(t, keys, run())
+	later := s.orders(t, 1)
+	assert.Equal(t, later, run())
+	s.finish(t, append(keys, later...)...)
+}
+
 // What happened after the last run and before the oldest event that the platform still
 // has is a gap that cannot be closed.
 func TestReconcilerReportsTheGap(t *testing.T) {

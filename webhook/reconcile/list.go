@@ -20,20 +20,20 @@ type listRun struct {
 
 	seen     map[string]bool // the ids of the page before
 	last     time.Time       // of the entry before
-	newest   time.Time
+	newest   time.Time       // of the entries that are not in the future
 	unsorted bool
 	complete bool // it was read to its end, and no event was left behind
 	err      error
 }
 
-// isDone takes in the time of the next entry, zero if it has none, and reports whether it was
-// looked at before.
-func (l *listRun) isDone(at time.Time) bool {
+// isDone notes the time of the next entry, zero if it has none, and reports whether an earlier
+// run has read it.
+func (l *listRun) isDone(at, now time.Time) bool {
 	if at.IsZero() {
 		return false
 	}
 	l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
-	l.last, l.newest = at, later(at, l.newest)
+	l.last, l.newest = at, newest(l.newest, at, now)
 	return at.Before(l.from)
 }
 
@@ -55,7 +55,7 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 			return nil
 		}
 		r.report.Pages++
-		listed := l.filterNew(page.Items)
+		listed := l.filterNew(page.Items, r.now)
 		l.report.Listed += len(listed)
 		if err := r.checkBatch(ctx, listed, l); err != nil {
 			return err
@@ -85,14 +85,14 @@ func (c *Clinic) group(g Group) events.Group {
 // filterNew returns the events of a page that the run has not looked at. What
 // happens meanwhile moves events from the end of a page to the beginning of the
 // next.
-func (l *listRun) filterNew(page []events.Event) (fresh []events.Event) {
+func (l *listRun) filterNew(page []events.Event, now time.Time) (fresh []events.Event) {
 	seen := make(map[string]bool, len(page))
 	for _, e := range page {
 		seen[e.ID] = true
 		if e.ID == "" || l.seen[e.ID] {
 			continue
 		}
-		if !l.isDone(e.CreatedAt.Time) {
+		if !l.isDone(e.CreatedAt.Time, now) {
 			fresh = append(fresh, e)
 		}
 	}

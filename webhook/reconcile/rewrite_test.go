@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary"
@@ -124,4 +125,26 @@ func (h hooked) ReleaseCheckpoint(ctx context.Context, name, holder string) erro
 		return err
 	}
 	return h.Inbox.ReleaseCheckpoint(ctx, name, holder)
+}
+
+// dated has a reconciler see a date in place of that of some events, in lists and in the log.
+func (s *fixture) dated(at time.Time, ids ...string) func(*config) {
+	return s.rewritten(func(_ *http.Request, body map[string]any) {
+		for _, e := range items(body, "events") {
+			if slices.Contains(ids, e["id"].(string)) {
+				e["created_at"] = at.Format(time.RFC3339)
+			}
+		}
+		if list, ok := body["events"].([]any); ok {
+			slices.SortStableFunc(list, func(a, b any) int {
+				return -strings.Compare(a.(map[string]any)["created_at"].(string), b.(map[string]any)["created_at"].(string))
+			})
+		}
+		for _, row := range items(body, "webhook_deliveries") {
+			e := row["event_payload"].(map[string]any)["event"].(map[string]any)
+			if slices.Contains(ids, e["id"].(string)) {
+				row["attempted_at"] = at.Format(time.RFC3339)
+			}
+		}
+	})
 }

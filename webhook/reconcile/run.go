@@ -163,7 +163,7 @@ func (r *run) complete(ctx context.Context) error {
 		}
 	}
 	if r.deliveries.complete {
-		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, earlier(r.deliveries.newest, r.now))
+		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, r.deliveries.newest)
 	}
 	if len(failed) == 0 && len(r.failed) == 0 {
 		r.checkpoint.Completed = r.now
