@@ -157,19 +157,25 @@ func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Repor
 	err := one.execute(ctx, fresh)
 	one.report.Completed, one.report.Retries = one.checkpoint.Completed, len(one.checkpoint.Retries)
 	one.report.Duration = c.config.Now().Sub(one.now)
-	one.log(ctx, err)
+	one.log(ctx, err, c.disconnected(one.clinicID))
 	if end := c.config.Observer.RunEnd; end != nil {
 		safecall.Observe(ctx, c.config.Logger, func() { end(ctx, one.report, err) })
 	}
 	return one.report, err
 }
 
-func (r *run) log(ctx context.Context, err error) {
+// log logs a run. disconnected reports whether the last run failed because no user of the clinic
+// is connected.
+func (r *run) log(ctx context.Context, err error, disconnected bool) {
 	level, message := slog.LevelInfo, "webhook events reconciled"
 	attrs := []slog.Attr{slog.String("name", r.report.Name), slog.Any("report", r.report)}
 	switch {
 	case r.report.Skipped || errors.Is(err, ErrCheckpointHeld):
 		level = slog.LevelDebug
+	case errors.Is(err, api.ErrReauthorize) && disconnected:
+		level = slog.LevelDebug
+	case errors.Is(err, api.ErrReauthorize):
+		level = slog.LevelWarn
 	case err != nil:
 		level = slog.LevelError
 	case len(r.report.Gaps) > 0 || r.report.Retries > 0:
@@ -177,6 +183,9 @@ func (r *run) log(ctx context.Context, err error) {
 	}
 	if err != nil {
 		message = "webhook events not reconciled"
+		if errors.Is(err, api.ErrReauthorize) {
+			message += ": no user of the clinic is connected"
+		}
 		attrs = append(attrs, slog.String("reason", err.Error()))
 	}
 	if len(r.report.Gaps) > 0 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // FailingClinic is a clinic whose last run in this process failed.
@@ -26,6 +28,10 @@ type FailingClinic struct {
 	failed time.Time // when the last one did
 	busy   bool
 }
+
+// Disconnected reports whether the runs fail because no user of the clinic is connected: Err
+// matches [api.ErrReauthorize]. Only a user of the clinic can change that.
+func (c FailingClinic) Disconnected() bool { return errors.Is(c.Err, api.ErrReauthorize) }
 
 // ClinicsStats is the state of [Clinics] as far as this process knows it.
 type ClinicsStats struct {
@@ -109,6 +115,14 @@ func (c *Clinics) note(clinicID string, report Report, err error, ended bool, no
 		failed.Failures++
 		c.failing[clinicID] = failed
 	}
+}
+
+// disconnected reports whether the last run over a clinic failed for want of a user.
+func (c *Clinics) disconnected(clinicID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.failing[clinicID]
+	return one != nil && one.Disconnected()
 }
 
 func (c *Clinics) fails(clinicID string) bool {
