@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
@@ -54,7 +52,7 @@ func openMaintenance(ctx context.Context, config Config, keys seal.AEAD) (Mainte
 		}
 		return inbox, nil
 	}
-	pool, err := pgxpool.New(ctx, at.name)
+	pool, err := newPool(ctx, at.name, 0)
 	if err != nil {
 		return nil, fmt.Errorf("integration: inbox: %w", err)
 	}

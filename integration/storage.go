@@ -8,6 +8,7 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver of mysql:
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -64,7 +65,7 @@ func openDatabase(ctx context.Context, at address) (db *sql.DB, dialect sqlstore
 		db.SetMaxIdleConns(mysqlConns)
 		db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
 	default:
-		pool, err := pgxpool.New(ctx, at.name)
+		pool, err := newPool(ctx, at.name, 0)
 		if err != nil {
 			return nil, "", nil, err
 		}
@@ -77,6 +78,37 @@ func openDatabase(ctx context.Context, at address) (db *sql.DB, dialect sqlstore
 // mysqlConns is how many connections a MySQL store has. Each method is a statement or
 // two, so that few serve many users.
 const mysqlConns = 10
+
+// maxConnLifetime is the longest life of a connection to PostgreSQL. It bounds the use of a
+// former primary whose version does not report that it is read-only (before 14).
+const maxConnLifetime = 5 * time.Minute
+
+// newPool opens a pool whose limit of connections is minConns or more. Parameters of the
+// address take precedence. The pool closes a connection whose server is read-only as soon as it
+// is released, so the next use opens a new one, which leads to the new primary after a
+// failover. It still opens such a connection, because tokens are read while the database is
+// read-only.
+func newPool(ctx context.Context, name string, minConns int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	given := func(parameter string) bool {
+		u, err := url.Parse(name)
+		return err == nil && u.Query().Has(parameter)
+	}
+	if !given("pool_max_conns") {
+		config.MaxConns = max(config.MaxConns, minConns)
+	}
+	if !given("pool_max_conn_lifetime") {
+		config.MaxConnLifetime = maxConnLifetime
+	}
+	config.AfterRelease = func(conn *pgx.Conn) bool {
+		server := conn.PgConn()
+		return server.ParameterStatus("in_hot_standby") != "on" && server.ParameterStatus("default_transaction_read_only") != "on"
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
 
 // closePool closes a pool, which waits until all its connections are back.
 func closePool(pool *pgxpool.Pool) closer {
@@ -135,19 +167,12 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
 // poolFor makes a pool that is large enough for an inbox on River whose handlers all use
 // a connection, unless the address says how large it is to be.
 func poolFor(ctx context.Context, name string, work webhook.Work) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(name)
+	work, err := work.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	work, err = work.WithDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if u, err := url.Parse(name); err == nil && !u.Query().Has("pool_max_conns") {
-		const more = 4 // for the listener, the writer, the leases, and the program
-		config.MaxConns = max(config.MaxConns, int32(work.Workers)+more)
-	}
-	return pgxpool.NewWithConfig(ctx, config)
+	const more = 4 // for the listener, the writer, the leases, and the program
+	return newPool(ctx, name, int32(work.Workers)+more)
 }
 
 // afterBegin handles no event before Run: what a process before left in the inbox is due
