@@ -28,6 +28,12 @@ type Observer struct {
 	// given, is that of the handler and of AttemptEnd; nil means the one given.
 	AttemptStart func(context.Context, Attempt) context.Context
 
+	// AttemptOverdue is called once if the handler still runs 5 seconds after the end of
+	// [Work].HandlerTimeout, which it ignores: it keeps its worker until it returns.
+	// Duration is the time since its start, and Result is empty. The context is that of
+	// the handler, which has ended.
+	AttemptOverdue func(context.Context, Attempt)
+
 	// AttemptEnd is called after an attempt, once its outcome has been recorded.
 	AttemptEnd func(context.Context, Attempt)
 }

@@ -36,7 +36,8 @@ type Work struct {
 
 	// HandlerTimeout ends the context of an attempt; 0 means
 	// [DefaultHandlerTimeout]. A handler that ignores its context keeps its
-	// worker.
+	// worker. If it still runs 5 seconds later, it is logged and reported to
+	// Observer.AttemptOverdue.
 	HandlerTimeout time.Duration
 
 	// Order keeps events of one [OrderingKey] in order: [ByObject], [ByPatient],
@@ -70,7 +71,7 @@ type Work struct {
 	// patient data; Observer has it. Nil logs nothing.
 	Logger *slog.Logger
 
-	// Observer watches every attempt: its AttemptStart and AttemptEnd.
+	// Observer watches every attempt: its AttemptStart, AttemptOverdue and AttemptEnd.
 	Observer Observer
 }
 

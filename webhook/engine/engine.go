@@ -110,6 +110,11 @@ type Stats struct {
 	// later included. Running counts those that are being handled. Dead counts the dead letters.
 	Waiting, Running, Dead int
 
+	// Overdue is the number of handlers in this process that ignore the end of their time:
+	// see [Worker.Overdue]. While it is [webhook.Work].Workers, this process handles no
+	// events.
+	Overdue int
+
 	// Oldest is when the event arrived, of those that wait or are being handled, that
 	// arrived first; zero if there is none. Its age is the number to watch: it grows
 	// where handlers are too slow, or fail. A replayed event is as old as it was.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -14,9 +15,19 @@ import (
 )
 
 // Worker is the part of an [Engine] that is the same for all: it runs the handler
-// for one event and decides what follows. It has no state, and is safe
-// for concurrent use.
-type Worker struct{ work webhook.Work }
+// for one event and decides what follows. It is safe for concurrent use.
+type Worker struct {
+	work    webhook.Work
+	overdue atomic.Int64 // handlers
+}
+
+// overdueMargin is the time that a handler has to stop once its context has ended, before it
+// is reported as overdue.
+const overdueMargin = 5 * time.Second
+
+// Overdue returns the number of handlers that run although their time ended 5 seconds ago or
+// earlier. Each of them keeps a worker.
+func (w *Worker) Overdue() int { return int(w.overdue.Load()) }
 
 // NewWorker returns a worker. An error is an [*api.ArgumentError] that says what is
 // wrong with w.
@@ -123,7 +134,9 @@ func (w *Worker) handle(ctx context.Context, a *webhook.Attempt) error {
 	defer cancel()
 	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityEvent)
 	ctx = webhook.Handling{Key: a.Key, Attempt: a.Number, Stale: a.Stale}.Context(ctx)
+	returned := w.watch(ctx, *a)
 	err = safecall.Isolated(func() error { return w.work.Handle(ctx, event) })
+	returned()
 	if err != nil && committed(ctx) {
 		// The event counts as handled, and would be reported as one that failed.
 		w.work.Logger.LogAttrs(ctx, slog.LevelError, "webhook handler failed after its transaction",
@@ -131,6 +144,29 @@ func (w *Worker) handle(ctx context.Context, a *webhook.Attempt) error {
 		return nil
 	}
 	return err
+}
+
+// watch reports the attempt if its handler becomes overdue before returned is called.
+func (w *Worker) watch(ctx context.Context, a webhook.Attempt) (returned func()) {
+	const running, overdue, ended = 0, 1, 2
+	var state atomic.Int32
+	a.Duration = w.work.HandlerTimeout + overdueMargin
+	timer := time.AfterFunc(a.Duration, func() {
+		w.overdue.Add(1)
+		if !state.CompareAndSwap(running, overdue) { // it has just returned
+			w.overdue.Add(-1)
+			return
+		}
+		w.work.Logger.LogAttrs(ctx, slog.LevelWarn, "webhook handler ignores the end of its time", attrsOf(a)[1:]...)
+		if observe := w.work.Observer.AttemptOverdue; observe != nil {
+			safecall.Observe(ctx, w.work.Logger, func() { observe(ctx, a) })
+		}
+	})
+	return func() {
+		if !timer.Stop() && state.Swap(ended) == overdue {
+			w.overdue.Add(-1)
+		}
+	}
 }
 
 // decide says what follows from an attempt that was made.

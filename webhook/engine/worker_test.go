@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -86,6 +88,61 @@ func TestWorkerHandsBackWhatIsStopped(t *testing.T) {
 	assert.Equal(t, webhook.ResultReturned, told.Result)
 	told, _ = do(t, ctx, webhook.Work{Handle: succeed}, task(1), nil)
 	assert.Equal(t, webhook.ResultHandled, told.Result, "success counts, however late")
+}
+
+// A handler that ignores the end of its context is reported once, and counted until it
+// returns.
+func TestWorkerReportsOverdueHandler(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var overdue []webhook.Attempt
+		release := make(chan struct{})
+		worker, err := engine.NewWorker(webhook.Work{
+			Handle:         func(context.Context, events.Event) error { <-release; return nil },
+			HandlerTimeout: time.Minute,
+			Logger:         slog.New(slog.NewTextHandler(&log, nil)),
+			Observer: webhook.Observer{
+				AttemptStart: func(ctx context.Context, _ webhook.Attempt) context.Context { return begun(ctx) },
+				AttemptOverdue: func(ctx context.Context, a webhook.Attempt) {
+					assert.True(t, hasBegun(ctx))
+					overdue = append(overdue, a)
+				},
+			},
+		})
+		require.NoError(t, err)
+		var result webhook.Result
+		go func() {
+			_ = worker.Do(t.Context(), task(3), func(a webhook.Attempt) error { result = a.Result; return nil })
+		}()
+		time.Sleep(time.Minute + 4*time.Second)
+		assert.Zero(t, worker.Overdue(), "it still has a moment to stop")
+		time.Sleep(time.Hour)
+		assert.Equal(t, 1, worker.Overdue())
+		require.Len(t, overdue, 1)
+		assert.Equal(t, 3, overdue[0].Number)
+		assert.Equal(t, time.Minute+5*time.Second, overdue[0].Duration)
+		assert.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
+		assert.Contains(t, log.String(), "event_id=evt_1")
+		close(release)
+		synctest.Wait()
+		assert.Zero(t, worker.Overdue())
+		assert.Equal(t, webhook.ResultHandled, result)
+	})
+}
+
+func TestWorkerReportsNoHandlerThatStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		told, _ := do(t, t.Context(), webhook.Work{
+			Handle: func(ctx context.Context, _ events.Event) error { <-ctx.Done(); return ctx.Err() },
+			Observer: webhook.Observer{AttemptOverdue: func(context.Context, webhook.Attempt) {
+				assert.Fail(t, "the handler stopped at the end of its time")
+			}},
+		}, task(1), nil)
+		assert.Equal(t, webhook.ResultFailed, told.Result)
+		time.Sleep(time.Hour)
+	})
 }
 
 func TestWorkerReportsLostOutcomes(t *testing.T) {

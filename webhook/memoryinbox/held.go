@@ -141,6 +141,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	if err := i.unavailable(ctx); err != nil {
 		return s, err
 	}
+	s.Overdue = i.worker.Overdue()
 	for _, e := range i.held {
 		switch {
 		case e.partition == nil:

@@ -45,13 +45,20 @@ type Stats struct {
 	// letters that could not be published, and events that the ledger could not note.
 	// The broker delivers these messages again.
 	Unrecorded int
+
+	// Overdue is the number of handlers in this process that ignore the end of their
+	// time, and each keep a subscription: see [webhook.Observer].AttemptOverdue.
+	Overdue int
 }
 
 // Stats returns the numbers of the consumer.
 func (c *Consumer) Stats() Stats {
 	c.subscriptions.mu.Lock()
 	defer c.subscriptions.mu.Unlock()
-	return Stats{Subscriptions: c.subscriptions.want, Open: c.subscriptions.open, Unrecorded: c.unrecorded.count()}
+	return Stats{
+		Subscriptions: c.subscriptions.want, Open: c.subscriptions.open,
+		Unrecorded: c.unrecorded.count(), Overdue: c.worker.Overdue(),
+	}
 }
 
 // Err returns nil while all subscriptions are open. It fits a health check:

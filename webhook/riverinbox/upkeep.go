@@ -156,6 +156,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	if err != nil {
 		return engine.Stats{}, fmt.Errorf("riverinbox: %w", err)
 	}
+	s.Overdue = i.worker.Overdue()
 	if oldest != nil {
 		s.Oldest = oldest.UTC()
 	}

@@ -69,6 +69,9 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	if err != nil {
 		return engine.Stats{}, fmt.Errorf("sqlinbox: %w", err)
 	}
+	if i.worker != nil { // one of Maintenance handles no events
+		s.Overdue = i.worker.Overdue()
+	}
 	if oldest != nil {
 		s.Oldest = time.UnixMicro(*oldest).UTC()
 	}
