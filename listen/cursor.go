@@ -12,7 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// ErrInUse is returned where another listener has the cursor file.
+// ErrInUse is returned if another listener has the cursor file, or can have it because
+// somebody removed its lock file.
 var ErrInUse = errors.New("listen: another listener uses this cursor file")
 
 // cursorVersion is that of the file's form.
@@ -39,13 +40,13 @@ type progress struct {
 // cursor is the file that a listener keeps.
 type cursor struct {
 	path string
-	lock *os.File
+	lock *filelock.Lock
 }
 
 // openCursor locks the file and reads it. A file that is not there is an empty one.
 func openCursor(path string) (*cursor, cursorState, error) {
 	empty := cursorState{Version: cursorVersion, Sources: map[string]map[string]progress{}}
-	lock, err := filelock.Lock(path + ".lock")
+	lock, err := filelock.Acquire(path + ".lock")
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return nil, empty, ErrInUse
@@ -68,8 +69,24 @@ func openCursor(path string) (*cursor, cursorState, error) {
 	return c, state, nil
 }
 
-// save replaces the file: whatever ends the process, it is whole.
+// check fails with [ErrInUse] if the lock file was removed, so that another listener can
+// lock the cursor.
+func (c *cursor) check() error {
+	switch err := c.lock.Check(); {
+	case errors.Is(err, filelock.ErrLost):
+		return fmt.Errorf("%w: somebody removed %s.lock", ErrInUse, filepath.Base(c.path))
+	case err != nil:
+		return fmt.Errorf("listen: cursor: %w", err)
+	}
+	return nil
+}
+
+// save replaces the file: whatever ends the process, it is whole. It fails with the error of
+// check.
 func (c *cursor) save(state cursorState) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	content, err := json.Marshal(state)
 	if err != nil {
 		return fmt.Errorf("listen: cursor: %w", err)

@@ -79,6 +79,9 @@ func (l *Listener) Run(ctx context.Context) (err error) {
 	}()
 	for {
 		next := l.config.Now().Add(l.config.Interval)
+		if err := cursor.check(); err != nil {
+			return err
+		}
 		if err := l.poll(ctx); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -517,6 +518,22 @@ func TestSecondListenerIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			require.ErrorIs(t, second.Run(t.Context()), listen.ErrInUse)
 		})
+	})
+}
+
+func TestRemovedLockFileStopsListener(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not remove a locked file")
+	}
+	inBubble(t, func(t *testing.T, f *fixture) {
+		listener, err := listen.New(f.config(t))
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- listener.Run(t.Context()) }()
+		time.Sleep(time.Second)
+		require.NoError(t, os.Remove(f.cursor+".lock"))
+		require.ErrorIs(t, <-ended, listen.ErrInUse)
 	})
 }
 

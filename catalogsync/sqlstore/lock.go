@@ -40,14 +40,32 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 	if path == "" {
 		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is in memory, where no other process can see it: use catalogsync.MemoryStore"}
 	}
-	file, err := filelock.Lock(resolved(path) + "." + s.config.prefix() + "lock")
+	lock, err := filelock.Acquire(resolved(path) + "." + s.config.prefix() + "lock")
 	if errors.Is(err, filelock.ErrHeld) {
 		return nil, catalogsync.ErrSyncing
 	}
 	if err != nil {
 		return nil, err
 	}
-	return file.Close, nil
+	s.lock.Store(lock)
+	return func() error {
+		s.lock.CompareAndSwap(lock, nil)
+		return lock.Close()
+	}, nil
+}
+
+// checkLock fails with [catalogsync.ErrSyncing] if somebody removed the lock file of a sync,
+// so that another process can sync.
+func (s *Store) checkLock() error {
+	lock := s.lock.Load()
+	if lock == nil {
+		return nil
+	}
+	err := lock.Check()
+	if errors.Is(err, filelock.ErrLost) {
+		return catalogsync.ErrSyncing
+	}
+	return err
 }
 
 func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error) {

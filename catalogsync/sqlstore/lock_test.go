@@ -1,6 +1,9 @@
 package sqlstore_test
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,6 +52,33 @@ func TestALockThatIsLost(t *testing.T) {
 	unlock, err = one.Lock(t.Context())
 	require.NoError(t, err)
 	assert.NoError(t, unlock())
+}
+
+func TestRemovedLockFileStopsSync(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not remove a locked file")
+	}
+	d := newDatabase(t, sqlstore.SQLite)
+	store := d.store(t, d.migrated(t))
+	unlock, err := store.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, store.Begin(t.Context(), catalogsync.Walk{Generation: 1}))
+	locks, err := filepath.Glob(filepath.Join(filepath.Dir(d.name), "*lock"))
+	require.NoError(t, err)
+	require.Len(t, locks, 1)
+	require.NoError(t, os.Remove(locks[0]))
+	page, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+	require.NoError(t, err)
+	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, page)
+	require.ErrorIs(t, err, catalogsync.ErrSyncing)
+	require.NoError(t, unlock())
+
+	unlock, err = store.Lock(t.Context())
+	require.NoError(t, err)
+	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, page)
+	require.NoError(t, err)
+	require.NoError(t, unlock())
 }
 
 func TestLockNeedsAConnectionOfItsOwn(t *testing.T) {

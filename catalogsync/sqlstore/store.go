@@ -6,12 +6,14 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
 // Store is a [catalogsync.Store] in tables that [Migrate] made. It is safe for concurrent
@@ -27,7 +29,8 @@ type Store struct {
 	// has one writer at a time: waiting here is fair and costs nothing, waiting in the
 	// driver is a matter of luck. Nil elsewhere.
 	writing  chan struct{}
-	prepared map[string]*sql.Stmt // by their SQL; see prepare
+	lock     atomic.Pointer[filelock.Lock] // of the sync that runs, in SQLite
+	prepared map[string]*sql.Stmt          // by their SQL; see prepare
 }
 
 var _ catalogsync.Store = (*Store)(nil)

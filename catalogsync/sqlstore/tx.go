@@ -52,6 +52,9 @@ func (s *Store) write(ctx context.Context, op string, run func(*sql.Conn) error)
 			return failed(ctx, op, ctx.Err())
 		}
 	}
+	if err := s.checkLock(); err != nil {
+		return failed(ctx, op, err)
+	}
 	err := contention.Retry(ctx, func() error {
 		if err := s.prepare(ctx); err != nil { // needs a connection of its own
 			return err

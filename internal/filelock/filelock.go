@@ -1,9 +1,66 @@
-// Package filelock locks a file for one process. A lock ends with the file that is
-// returned, and so with the process at the latest, however it ends. The file stays: taking
-// it away would let two processes lock two files of one name.
+// Package filelock locks a file for one process.
+//
+// The system releases a lock when the process ends, however it ends. The locked file stays:
+// removing it would let two processes lock two files of one name. If somebody else removes
+// it, [Lock.Check] fails.
 package filelock
 
-import "errors"
+import (
+	"errors"
+	"os"
 
-// ErrHeld is returned where another process, or another part of this one, holds the lock.
-var ErrHeld = errors.New("filelock: another process holds the lock")
+	"github.com/dispensary-go/dispensary/internal/fileid"
+)
+
+var (
+	// ErrHeld is returned by [Acquire] while another process, or another part of this one,
+	// holds the lock.
+	ErrHeld = errors.New("filelock: another process holds the lock")
+
+	// ErrLost is returned by [Lock.Check] if the locked file was moved, removed or replaced,
+	// so that another process can lock the path.
+	ErrLost = errors.New("filelock: the lock file was moved, removed or replaced")
+)
+
+// Lock is a locked file. It is safe for concurrent use.
+type Lock struct {
+	path string
+	file *os.File
+	id   fileid.ID
+}
+
+// Acquire locks the file at path until [Lock.Close], and creates it if it does not exist.
+// It fails with [ErrHeld] and with errors of the file system.
+func Acquire(path string) (*Lock, error) {
+	for {
+		file, err := lock(path)
+		if err != nil {
+			return nil, err
+		}
+		l := &Lock{path: path, file: file}
+		if l.id, err = idOf(file); err == nil {
+			err = l.Check()
+		}
+		if err == nil {
+			return l, nil
+		}
+		_ = file.Close()
+		if !errors.Is(err, ErrLost) { // else it was removed between opening and locking
+			return nil, err
+		}
+	}
+}
+
+// Check fails with [ErrLost] if the path no longer names the locked file. It costs one
+// stat.
+func (l *Lock) Check() error {
+	switch id, err := fileid.Of(l.path); {
+	case errors.Is(err, os.ErrNotExist), err == nil && id != l.id:
+		return ErrLost
+	default:
+		return err
+	}
+}
+
+// Close releases the lock.
+func (l *Lock) Close() error { return l.file.Close() }

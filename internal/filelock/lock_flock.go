@@ -6,11 +6,12 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
-// Lock locks the file at path, which it makes where there is none, until the file that it
-// returns is closed. While another one holds the lock the error is [ErrHeld].
-func Lock(path string) (*os.File, error) {
+// lock opens the file at path and locks it until it is closed.
+func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -25,3 +26,5 @@ func Lock(path string) (*os.File, error) {
 	}
 	return nil, err
 }
+
+func idOf(f *os.File) (fileid.ID, error) { return fileid.OfOpen(int(f.Fd())) }

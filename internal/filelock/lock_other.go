@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
-// Lock refuses: without a lock two processes could do everything twice.
-func Lock(string) (*os.File, error) {
+// lock fails: without a lock two processes could do everything twice.
+func lock(string) (*os.File, error) {
 	return nil, fmt.Errorf("no file locks on this system: %w", errors.ErrUnsupported)
 }
+
+func idOf(*os.File) (fileid.ID, error) { return fileid.ID{}, errors.ErrUnsupported }

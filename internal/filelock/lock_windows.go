@@ -4,15 +4,16 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
 // sharingViolation: another process has the file open and does not share it.
 const sharingViolation = syscall.Errno(32)
 
-// Lock locks the file at path, which it makes where there is none, until the file that it
-// returns is closed: it is opened for oneself alone. While another one holds the lock the
-// error is [ErrHeld].
-func Lock(path string) (*os.File, error) {
+// lock opens the file at path and locks it until it is closed: nobody else can open, move
+// or remove a file that is not shared.
+func lock(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, err
@@ -27,3 +28,5 @@ func Lock(path string) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(handle), path), nil
 }
+
+func idOf(f *os.File) (fileid.ID, error) { return fileid.Of(f.Name()) }

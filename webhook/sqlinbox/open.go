@@ -75,7 +75,7 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 	if err != nil {
 		return nil, err
 	}
-	locked, err := filelock.Lock(path + ".lock")
+	locked, err := filelock.Acquire(path + ".lock")
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return nil, ErrInUse
