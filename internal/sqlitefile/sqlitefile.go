@@ -1,0 +1,79 @@
+// Package sqlitefile guards the files of an open SQLite database.
+//
+// SQLite opens a database, its write-ahead log and its index by path and never looks at the
+// paths again. If somebody moves, removes or replaces one of the files, commits still
+// succeed, but the next process that opens the path does not find them. A [Guard] compares
+// the paths with the open files, so that a store acknowledges no such commit.
+//
+// On Linux the guard covers the database, its log and the lock file. On other Unix systems a
+// [Pool] covers the database only, because it cannot tell whether its own connections have
+// closed and recreated the log. On Windows nobody can move or remove an open file.
+package sqlitefile
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+)
+
+var (
+	// ErrReplaced means that the database, its log or its lock file was moved, removed or
+	// replaced while it was open.
+	ErrReplaced = errors.New("a file of the database was moved, removed or replaced while it was open: restart the process")
+
+	// ErrUnsafePath means that a path leads to a database, but not to the log that another
+	// path of the same database uses.
+	ErrUnsafePath = errors.New("unsafe database path")
+)
+
+// Path returns the path of the main database as SQLite resolved it, or "" for a database in
+// memory.
+func Path(ctx context.Context, db *sql.DB) (string, error) {
+	var path string
+	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
+	if err != nil || path == "" {
+		return "", err
+	}
+	return Resolve(path), nil
+}
+
+// Resolve follows symbolic links, because SQLite keeps the log of a database beside the file
+// and not beside the link. It returns path itself if the file does not exist.
+func Resolve(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path
+}
+
+// CheckPath fails with [ErrUnsafePath] if the file has several hard links or is a mount
+// point itself, as a file that alone is mounted into a container. The log lies beside the
+// path, so another path to the same database misses every commit that is only in the log.
+// It accepts a path without a file.
+//
+// It finds mount points on Linux and links on Unix.
+func CheckPath(path string) error {
+	path = Resolve(path)
+	switch links, err := linksOf(path); {
+	case isMissing(err):
+		return nil
+	case err != nil:
+		return err
+	case links > 1:
+		return fmt.Errorf("%w: %s has %d hard links, and each name has its own log: remove the other links", ErrUnsafePath, path, links)
+	case isMountPoint(path):
+		return fmt.Errorf("%w: %s is a mount point, so its log stays outside of the mount: mount the folder", ErrUnsafePath, path)
+	}
+	return nil
+}
+
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
