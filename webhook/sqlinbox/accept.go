@@ -9,8 +9,8 @@ import (
 )
 
 // Accept implements [webhook.Inbox]: when it returns, the event has been synced
-// to the disk. It fails with [webhook.ErrInboxClosed], [ErrFull], the error of ctx,
-// and errors of the database, which hold nothing of the event.
+// to the disk. It fails with [webhook.ErrInboxClosed], [ErrFull], [ErrReplaced], the error
+// of ctx, and errors of the database, which hold nothing of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -47,6 +48,16 @@ var (
 	// ErrInUse: another process, or another Inbox of this one, has the database
 	// open. It is safe to try again.
 	ErrInUse = errors.New("sqlinbox: another process has this inbox open")
+
+	// ErrReplaced: the database, its log or its lock file was moved, removed or replaced
+	// while the inbox was open, so that the next start would not find what is written now.
+	// Every method fails with it from then on, except Close. Restart the process.
+	ErrReplaced = sqlitefile.ErrReplaced
+
+	// ErrUnsafePath: the database has several hard links, or is mounted alone, as with
+	// "docker run -v ./inbox.db:/data/inbox.db", so that its log would stay behind. Mount
+	// the folder. [Open], [New] and [OpenMaintenance] return it.
+	ErrUnsafePath = sqlitefile.ErrUnsafePath
 
 	// ErrFull: there is no room for another event, as the rest of it is needed
 	// to work off those that are there. [Inbox.Accept] returns it.

@@ -23,7 +23,7 @@ func (i *Inbox) dispatch() {
 			i.life.Go(func() { i.handle(c) })
 		}
 		switch {
-		case errors.Is(err, webhook.ErrInboxClosed):
+		case errors.Is(err, webhook.ErrInboxClosed), errors.Is(err, ErrReplaced):
 			return
 		case err != nil:
 			failures++

@@ -47,12 +47,51 @@
 // # One process
 //
 // The file belongs to one process at a time: a second one is refused with
-// [ErrInUse], by a lock on a file beside the database that ends with the process
-// however it ends. The events that a dead process was handling are handled again
+// [ErrInUse], by a lock on a file beside the database, and on Linux by another one
+// on the database itself. The locks end with the process however it ends. The events
+// that a dead process was handling are handled again
 // at the next start, at once. Put the file on a disk of the machine; SQLite on a
 // network file system loses data. A program that runs on several machines, or
 // several times on one, needs an engine on a server's database or a broker: this
 // one would make a queue for each, which the others do not see.
+//
+// # Replaced files
+//
+// If somebody moves, removes or replaces the database, its log (-wal) or its lock file
+// (.lock) while the inbox is open, the next start would not find the events that are
+// accepted from then on. The inbox therefore compares the paths with its open files
+// before and after each commit. At the first difference it logs an error, accepts and
+// handles no more events, and fails with [ErrReplaced]. Restart the process. The platform
+// sends the rejected webhooks again.
+//
+// [Open] fails with [ErrUnsafePath] if the database has a second hard link or is mounted
+// alone into a container, because its log would stay behind. Mount the folder.
+//
+// On Linux the package switches modernc.org/sqlite to open file description locks, for all
+// databases of the process. With POSIX locks, a program that reads its own database file
+// would lose the locks of SQLite when it closes the file, and sqlite3 in a shell could then
+// remove the log. A program that opens a database before its main function runs keeps
+// POSIX locks. The inbox then stops with [ErrReplaced] once its log is removed.
+//
+// # Backup and restore
+//
+// Back up the inbox with SQL while the process runs, from any connection to the file:
+//
+//	sqlite3 inbox.db "VACUUM INTO '/backup/inbox.db'"
+//
+// Do not copy the file: recent commits are only in its log. SQLite creates the backup
+// readable for everyone as far as the umask permits, so write it to a private folder.
+//
+// To restore a backup:
+//
+//  1. Stop the process.
+//  2. Remove inbox.db-wal and inbox.db-shm. They belong to the old database and would
+//     corrupt the backup.
+//  3. Replace inbox.db with the backup and start the process.
+//  4. Let package reconcile run. It accepts the events that the backup lacks, if they are
+//     at most 30 days old.
+//
+// Events that were handled after the backup are handled again.
 //
 // # Your own tables
 //

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
 // DSN returns the data source name, for the driver modernc.org/sqlite, of a file that
@@ -33,6 +35,9 @@ func DSN(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
+	if err := sqlitefile.CheckPath(path); err != nil {
+		return "", fmt.Errorf("sqlinbox: %w", err)
+	}
 	if err := makePrivate(path); err != nil {
 		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
@@ -53,7 +58,8 @@ func DSN(path string) (string, error) {
 // makePrivate makes the file, if there is none: SQLite would make it readable for
 // everyone, and gives the files beside the database its rights. A file that is there
 // is not opened: to close it again would end the locks that this process has on it,
-// and another one could write to what is being written.
+// and another one could write to what is being written, unless the locks are open file
+// description locks.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -148,8 +148,8 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 
 // each reads rows, beside what the writer does.
 func (i *Inbox) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	if i.life.Stopped() {
-		return webhook.ErrInboxClosed
+	if err := i.readable(); err != nil {
+		return err
 	}
 	rows, err := i.db.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -14,6 +14,7 @@ type Inbox struct {
 	config Config
 	worker *engine.Worker
 	db     *sql.DB
+	files  *files
 	writer *writer
 
 	reserve reserve

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -24,13 +25,16 @@ type Maintenance struct {
 
 // OpenMaintenance opens the inbox in a file, which has to be there. It makes and migrates
 // nothing: it fails with [ErrSchema] and [ErrNewerSchema] where the tables are not those of
-// this version.
+// this version, and with [ErrUnsafePath].
 func OpenMaintenance(path string) (_ *Maintenance, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
 	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	if err := sqlitefile.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=rw&_pragma=busy_timeout(10000)&_txlock=immediate"}
@@ -51,8 +55,12 @@ func OpenMaintenance(path string) (_ *Maintenance, err error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Inbox{config: Config{now: time.Now}, db: db, life: engine.NewLifecycle()}
-	i.writer = newWriter(conn, hooks{
+	files := &files{path: path}
+	if err := files.watch(nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	i := &Inbox{config: Config{now: time.Now}, db: db, files: files, life: engine.NewLifecycle()}
+	i.writer = newWriter(conn, files, hooks{
 		fill: func(*tx) error { return nil }, committed: func(*tx) {}, spend: func(*tx) bool { return false },
 	})
 	return &Maintenance{inbox: i, conn: conn}, nil
@@ -93,7 +101,7 @@ func (m *Maintenance) Stats(ctx context.Context) (engine.Stats, error) { return 
 // Close closes the file. Call it once, when nothing else is under way.
 func (m *Maintenance) Close(context.Context) error {
 	m.inbox.writer.Close()
-	return errors.Join(m.inbox.writer.tx.close(), m.conn.Close(), m.inbox.db.Close())
+	return errors.Join(m.inbox.writer.tx.close(), m.inbox.files.close(m.conn), m.inbox.db.Close())
 }
 
 // Format prints the type only.

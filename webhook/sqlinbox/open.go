@@ -8,18 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-
-	_ "modernc.org/sqlite" // the driver of Open
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/filelock"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Open opens the inbox in a file, which is made if it is not there, readable for
 // its owner only, brings its tables up to date, and starts its workers. Close
-// it to end them. It fails with [ErrInUse] and [ErrNewerSchema].
+// it to end them. It fails with [ErrInUse], [ErrUnsafePath] and [ErrNewerSchema].
 func Open(path string, c Config) (*Inbox, error) {
 	name, err := DSN(path)
 	if err != nil {
@@ -29,7 +25,7 @@ func Open(path string, c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
-	inbox, err := open(db, c, func(ctx context.Context) error {
+	inbox, err := open(db, path, c, func(ctx context.Context) error {
 		if err := Migrate(ctx, db); err != nil {
 			return err
 		}
@@ -47,8 +43,8 @@ func Open(path string, c Config) (*Inbox, error) {
 
 // New opens the inbox in a SQLite database that the program has open, of any
 // driver, and starts its workers. [Migrate] comes first, and [DSN] is what to open
-// it with. It fails with [ErrInUse], [ErrSchema] and [ErrNewerSchema], and for a
-// database in memory.
+// it with. It fails with [ErrInUse], [ErrUnsafePath], [ErrSchema] and [ErrNewerSchema],
+// and for a database in memory.
 //
 // The inbox takes one connection for itself, so the pool needs two at least, and
 // the file write-ahead logging, which is switched on for good. The program
@@ -57,11 +53,12 @@ func New(db *sql.DB, c Config) (*Inbox, error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return nil, &api.ArgumentError{Field: "db", Reason: "has a pool of one connection, which the inbox needs for itself"}
 	}
-	return open(db, c, nil)
+	return open(db, "", c, nil)
 }
 
-// open locks the database, prepares it, and starts everything.
-func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, err error) {
+// open locks the database, prepares it, and starts everything. path is the database as the
+// program named it, or "".
+func open(db *sql.DB, path string, c Config, migrate func(context.Context) error) (_ *Inbox, err error) {
 	c, err = c.withDefaults()
 	if err != nil {
 		return nil, err
@@ -71,24 +68,17 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 		return nil, err
 	}
 	ctx := context.Background()
-	path, err := pathOf(ctx, db)
+	inbox := newInbox(c, worker, db)
+	inbox.files, err = lockFiles(ctx, db, path)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := filelock.Acquire(path + ".lock")
-	switch {
-	case errors.Is(err, filelock.ErrHeld):
-		return nil, ErrInUse
-	case err != nil:
-		return nil, fmt.Errorf("sqlinbox: lock: %w", err)
-	}
 	defer func() {
 		if err != nil {
-			_ = locked.Close()
+			_ = inbox.files.unlock()
 		}
 	}()
-	inbox := newInbox(c, worker, db)
-	inbox.reserve.path, inbox.reserve.log = path+".reserve", path+"-wal"
+	inbox.reserve.path, inbox.reserve.log = inbox.files.resolved+".reserve", inbox.files.resolved+"-wal"
 	err = inbox.reserve.allocate()
 	if errors.Is(err, ErrFull) {
 		inbox.reserve.spent.Store(true)
@@ -102,7 +92,7 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 	if err != nil {
 		return nil, err
 	}
-	inbox.release = append(inbox.release, locked.Close)
+	inbox.release = append(inbox.release, inbox.files.unlock)
 	return inbox, nil
 }
 
@@ -117,6 +107,9 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error
 	if err != nil {
 		return err
 	}
+	if err := i.files.watch(i.replaced); err != nil {
+		return errors.Join(err, conn.Close())
+	}
 	if err := conn.QueryRowContext(ctx, "PRAGMA max_page_count").Scan(&i.reserve.pages); err != nil {
 		return fmt.Errorf("sqlinbox: %w", errors.Join(err, conn.Close()))
 	}
@@ -124,12 +117,12 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error
 	if err := i.reserve.limit(conn, i.reserve.spent.Load()); err != nil {
 		return errors.Join(err, unlimited(), conn.Close())
 	}
-	i.writer = newWriter(conn, hooks{i.fill, i.committed, i.spend})
+	i.writer = newWriter(conn, i.files, hooks{i.fill, i.committed, i.spend})
 	if err := i.start(); err != nil {
 		i.writer.Close()
 		return errors.Join(err, unlimited(), i.writer.tx.close(), conn.Close())
 	}
-	i.release = []func() error{unlimited, i.writer.tx.close, conn.Close}
+	i.release = []func() error{unlimited, i.writer.tx.close, func() error { return i.files.close(conn) }}
 	return nil
 }
 
@@ -165,22 +158,6 @@ func (i *Inbox) start() error {
 	i.loops.Go(i.shrink)
 	i.committed(&tx{freed: true}) // by the process before
 	return nil
-}
-
-// pathOf returns the path of a database, as SQLite has resolved it.
-func pathOf(ctx context.Context, db *sql.DB) (string, error) {
-	var file string
-	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
-	if err != nil {
-		return "", fmt.Errorf("sqlinbox: %w", err)
-	}
-	if file == "" {
-		return "", errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or package memoryinbox")
-	}
-	if resolved, err := filepath.EvalSymlinks(file); err == nil {
-		file = resolved
-	}
-	return file, nil
 }
 
 // writingConn sets up the connection of the writer, and makes sure that what it

@@ -3,6 +3,8 @@ package sqlinbox
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -17,11 +19,15 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 		sealed = engine.SealError(i.config.Seal, a.Key, a.Err)
 	}
 	err = i.life.Record(i.worker.Work().Logger, i.config.margin, func() error {
-		return i.writer.doFor(c, func(t *tx) error {
+		err := i.writer.doFor(c, func(t *tx) error {
 			next = nil
 			t.vacant = append(t.vacant, &next)
 			return i.recordOutcome(t, c, a, sealed)
 		})
+		if errors.Is(err, ErrReplaced) { // for good, so the claim ends
+			err = fmt.Errorf("%w: %w", engine.ErrClaimLost, err)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err

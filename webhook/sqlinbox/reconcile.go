@@ -16,8 +16,8 @@ var _ reconcile.Inbox = (*Inbox)(nil)
 // Missing implements [reconcile.Inbox]. A key is known for as long as
 // Retention says.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
-	if i.life.Stopped() {
-		return nil, webhook.ErrInboxClosed
+	if err := i.readable(); err != nil {
+		return nil, err
 	}
 	list, err := json.Marshal(keys)
 	if err != nil {

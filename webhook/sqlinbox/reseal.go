@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -15,8 +14,8 @@ const page = 100
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	after := int64(0)
 	next := func() ([]engine.Sealed, error) {
-		if i.life.Stopped() {
-			return nil, webhook.ErrInboxClosed
+		if err := i.readable(); err != nil {
+			return nil, err
 		}
 		return collect(ctx, i.db, func(rows *sql.Rows) (s engine.Sealed, err error) {
 			return s, rows.Scan(&after, &s.Key, &s.Body, &s.Failure)

@@ -2,11 +2,11 @@ package sqlinbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -15,7 +15,11 @@ func (i *Inbox) retain() {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
 	for {
-		if err := i.purge(); err != nil && !i.life.Stopped() {
+		err := i.purge()
+		if errors.Is(err, ErrReplaced) {
+			return
+		}
+		if err != nil && !i.life.Stopped() {
 			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelWarn, "webhook inbox cannot purge", slog.String("reason", err.Error()))
 		}
 		select {
@@ -56,8 +60,8 @@ func (i *Inbox) purge() error {
 // Stats implements [engine.Engine].
 func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	var s engine.Stats
-	if i.life.Stopped() {
-		return s, webhook.ErrInboxClosed
+	if err := i.readable(); err != nil {
+		return s, err
 	}
 	var oldest *int64
 	err := i.db.QueryRowContext(ctx, `SELECT

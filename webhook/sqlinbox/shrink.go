@@ -29,7 +29,11 @@ func (i *Inbox) shrink() {
 		case <-i.life.Stopping():
 			return
 		}
-		if err := i.giveBack(); err != nil && !i.life.Stopped() {
+		err := i.giveBack()
+		if errors.Is(err, ErrReplaced) {
+			return
+		}
+		if err != nil && !i.life.Stopped() {
 			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelWarn, "webhook inbox cannot shrink", slog.String("reason", err.Error()))
 		}
 		if err := i.restore(); err != nil {

@@ -34,6 +34,7 @@ type write struct {
 type writer struct {
 	*engine.Batcher[*write]
 	tx      *tx
+	files   *files
 	lazy    bool // transactions are not synced at present
 	pace    pace
 	counted int // urgent writes of the batch that pace knows of
@@ -47,8 +48,8 @@ type hooks struct {
 	spend     func(*tx) bool // makes room on a full disk, if it can
 }
 
-func newWriter(conn *sql.Conn, hooks hooks) *writer {
-	w := &writer{hooks: hooks, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}
+func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
+	w := &writer{hooks: hooks, files: files, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}
 	w.Batcher = engine.NewBatcher(engine.BatcherConfig[*write]{
 		Commit: w.commit,
 		Size:   func(job *write) int { return job.bytes },
@@ -172,6 +173,9 @@ func (w *writer) transactOne(job *write) error {
 // transact does a batch in a transaction, and then, if asked to, gives events to
 // the handlers that are free by it.
 func (w *writer) transact(batch []*write, fill bool) (err error) {
+	if err := w.files.failed(); err != nil {
+		return err
+	}
 	if batch[0].alone {
 		return batch[0].do(w.tx)
 	}
@@ -202,7 +206,15 @@ func (w *writer) transact(batch []*write, fill bool) (err error) {
 			return err
 		}
 	}
+	// Before the commit, because it may go into the log beside another database. After it,
+	// because only then is it certain that the commit is in the files that the paths name.
+	if err := w.files.check(); err != nil {
+		return err
+	}
 	if err := w.tx.exec("COMMIT"); err != nil {
+		return err
+	}
+	if err := w.files.check(); err != nil {
 		return err
 	}
 	now := time.Now()

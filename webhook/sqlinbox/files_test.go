@@ -1,0 +1,280 @@
+package sqlinbox_test
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/logtest"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// skipOnWindows skips a test that moves or removes open files.
+func skipOnWindows(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not move or remove open files")
+	}
+}
+
+// holding opens an inbox whose handlers run until it is closed with the test.
+func holding(t *testing.T, path string) *sqlinbox.Inbox {
+	t.Helper()
+	inbox, err := sqlinbox.Open(path, config(t, receivertest.Hold))
+	require.NoError(t, err)
+	t.Cleanup(func() { interrupt(t, inbox) })
+	return inbox
+}
+
+// interrupt closes an inbox without waiting for its handlers.
+func interrupt(t *testing.T, inbox *sqlinbox.Inbox) {
+	t.Helper()
+	ended, end := context.WithCancel(context.Background())
+	end()
+	require.NoError(t, inbox.Close(ended))
+}
+
+// move renames the files of an inbox that exist.
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	for _, end := range []string{"", "-wal", "-shm", ".lock", ".reserve"} {
+		if err := os.Rename(from+end, to+end); !os.IsNotExist(err) {
+			require.NoError(t, err)
+		}
+	}
+}
+
+// replacements replace a file of the open inbox at path.
+var replacements = map[string]func(t *testing.T, path string){
+	"removed": func(t *testing.T, path string) {
+		for _, end := range []string{"", "-wal", "-shm"} {
+			require.NoError(t, os.Remove(path+end))
+		}
+	},
+	"moved aside": func(t *testing.T, path string) { move(t, path, path+".old") },
+	"folder moved": func(t *testing.T, path string) {
+		require.NoError(t, os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"))
+	},
+	"older copy in place": func(t *testing.T, path string) {
+		older := newPath(t)
+		inbox, err := sqlinbox.Open(older, config(t, receivertest.Hold))
+		require.NoError(t, err)
+		require.NoError(t, inbox.Close(context.Background()))
+		require.NoError(t, os.Rename(older, path))
+	},
+	"log removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path+"-wal")) },
+	"lock swept":  func(t *testing.T, path string) { require.NoError(t, os.Remove(path+".lock")) },
+}
+
+func TestReplacedFileStopsInbox(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	for name, replace := range replacements {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log logtest.Buffer
+			path := filepath.Join(t.TempDir(), "folder", "inbox.db")
+			require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+			c := config(t, receivertest.Hold)
+			c.Work.Logger = logtest.NewLogger(&log)
+			inbox, err := sqlinbox.Open(path, c)
+			require.NoError(t, err)
+			stored := receivertest.Accept(t, inbox)
+
+			replace(t, path)
+			for range 3 {
+				_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
+				require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			}
+			_, err = inbox.Stats(t.Context())
+			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			_, err = inbox.Missing(t.Context(), []webhook.Key{stored.Key})
+			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			_, err = inbox.Replay(t.Context(), engine.Filter{Keys: []webhook.Key{stored.Key}})
+			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			_, err = inbox.ClaimCheckpoint(t.Context(), "name", "holder", 1)
+			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+
+			interrupt(t, inbox)
+			assert.Equal(t, 1, strings.Count(log.String(), "webhook inbox stopped"), log.String())
+			assert.NotContains(t, log.String(), "cannot claim")
+		})
+	}
+}
+
+// An operator moves the files of a draining process aside and starts the next process.
+func TestStoppedInboxKeepsLogOfSuccessor(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path := newPath(t)
+	first := holding(t, path)
+	receivertest.Accept(t, first)
+	move(t, path, path+".old")
+
+	second := holding(t, path)
+	receivertest.Accept(t, second)
+	_, err := first.Accept(t.Context(), receivertest.NewDelivery())
+	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	interrupt(t, first)
+	assert.FileExists(t, path+"-wal")
+	receivertest.Accept(t, second)
+}
+
+func TestReplacedFileStopsMaintenance(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path := newPath(t)
+	inbox, err := sqlinbox.Open(path, config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	require.NoError(t, inbox.Close(context.Background()))
+	tool, err := sqlinbox.OpenMaintenance(path)
+	require.NoError(t, err)
+	move(t, path, path+".old")
+	_, err = tool.Discard(t.Context(), engine.Filter{Keys: []webhook.Key{receivertest.NewDelivery().Key}})
+	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	_, err = tool.List(t.Context(), engine.Filter{}, engine.Position{}, 1)
+	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	require.NoError(t, tool.Close(context.Background()))
+}
+
+// SQLite itself truncates, resets and rewrites its files while the inbox is open.
+func TestInboxToleratesMaintenanceOfFiles(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	inbox := open(t, path, config(t, receivertest.Succeed))
+	for range 3 {
+		for _, statement := range []string{
+			"PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(RESTART)", "PRAGMA optimize", "PRAGMA journal_mode = WAL",
+		} {
+			db := database(t, path)
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err, statement)
+			receivertest.Accept(t, inbox)
+			require.NoError(t, db.Close())
+			receivertest.Accept(t, inbox)
+		}
+		tool, err := sqlinbox.OpenMaintenance(path)
+		require.NoError(t, err)
+		_, err = tool.Replay(t.Context(), engine.Filter{Keys: []webhook.Key{receivertest.NewDelivery().Key}})
+		require.NoError(t, err)
+		require.NoError(t, tool.Close(context.Background()))
+		receivertest.Accept(t, inbox)
+	}
+	require.NoError(t, inbox.Shrink())
+	receivertest.Accept(t, inbox)
+}
+
+func TestInboxFollowsSymbolicLink(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path, link := newPath(t), newPath(t)
+	require.NoError(t, os.Symlink(path, link))
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	inbox := holding(t, link)
+	receivertest.Accept(t, inbox)
+	_, err := sqlinbox.Open(path, config(t, receivertest.Hold))
+	require.ErrorIs(t, err, sqlinbox.ErrInUse)
+
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, os.Symlink(newPath(t), link))
+	_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
+	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+}
+
+func TestHardLinkIsRejected(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path, link := newPath(t), newPath(t)
+	inbox := holding(t, path)
+	require.NoError(t, os.Link(path, link))
+	receivertest.Accept(t, inbox) // the link came later
+
+	_, err := sqlinbox.Open(link, config(t, receivertest.Hold))
+	require.ErrorIs(t, err, sqlinbox.ErrUnsafePath)
+	require.ErrorContains(t, err, "2 hard links")
+	_, err = sqlinbox.OpenMaintenance(link)
+	require.ErrorIs(t, err, sqlinbox.ErrUnsafePath)
+}
+
+func TestNewRejectsHardLink(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path := newPath(t)
+	db := database(t, path)
+	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
+	require.NoError(t, os.Link(path, newPath(t)))
+	_, err := sqlinbox.New(db, config(t, receivertest.Hold))
+	require.ErrorIs(t, err, sqlinbox.ErrUnsafePath)
+}
+
+// TestBackupAndRestore holds what the section "Backup and restore" of the package promises.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	path, backup, c := newPath(t), newPath(t), config(t, receivertest.Hold)
+	inbox, err := sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	before := receivertest.Accept(t, inbox)
+
+	db := database(t, path)
+	_, err = db.ExecContext(t.Context(), "VACUUM INTO ?", backup)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	after := receivertest.Accept(t, inbox)
+	inbox.Crash()
+
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(path + end); !os.IsNotExist(err) {
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, os.Rename(backup, path))
+	handled := make(chan webhook.Attempt, 2)
+	c.Work.Handle = receivertest.Succeed
+	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { handled <- a }
+	inbox = open(t, path, c)
+	assert.Equal(t, before.Key, (<-handled).Key)
+	missing, err := inbox.Missing(t.Context(), []webhook.Key{before.Key, after.Key})
+	require.NoError(t, err)
+	assert.Equal(t, []webhook.Key{after.Key}, missing, "reconcile asks for it")
+
+	restored := database(t, path)
+	var integrity, mode string
+	var vacuum int
+	require.NoError(t, restored.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&integrity))
+	assert.Equal(t, "ok", integrity)
+	require.NoError(t, restored.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode))
+	assert.Equal(t, "wal", mode)
+	require.NoError(t, restored.QueryRowContext(t.Context(), "PRAGMA auto_vacuum").Scan(&vacuum))
+	assert.Equal(t, 2, vacuum, "the file can shrink")
+}
+
+// The connections of a pool can be older than the file at the path.
+func TestNewRejectsReplacedFile(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	path := newPath(t)
+	dsn, err := sqlinbox.DSN(path)
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
+	for _, end := range []string{"", "-wal", "-shm"} {
+		require.NoError(t, os.Remove(path+end))
+	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, err = sqlinbox.New(db, config(t, receivertest.Hold))
+	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+}
