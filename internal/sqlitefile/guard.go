@@ -65,13 +65,17 @@ func NewGuard(c Config) (*Guard, error) {
 //
 // A store calls it before a commit, so that it does not write into the log of another
 // database, and again before it acknowledges the commit.
-func (g *Guard) Check() error {
+func (g *Guard) Check() error { return g.check(g.config.Pinned) }
+
+// check is Check. logging reports that a connection is open that has used the log, if the
+// database has one.
+func (g *Guard) check(logging bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed != nil {
 		return g.failed
 	}
-	failed, err := g.compare()
+	failed, err := g.compare(logging)
 	if failed == "" {
 		return err
 	}
@@ -99,7 +103,7 @@ func (g *Guard) OwnsLog() bool {
 }
 
 // compare returns the path that names another file than the open one.
-func (g *Guard) compare() (failed string, err error) {
+func (g *Guard) compare(logging bool) (failed string, err error) {
 	switch id, err := fileid.Of(g.config.Path); {
 	case isMissing(err), err == nil && id != g.database:
 		return g.config.Path, nil
@@ -120,7 +124,7 @@ func (g *Guard) compare() (failed string, err error) {
 		return "", err
 	case id == g.logID:
 		return "", nil
-	case g.config.Pinned, isOpenElsewhere(g.log, g.logID):
+	case g.config.Pinned, logging && err != nil, isOpenElsewhere(g.log, g.logID):
 		return g.log, nil
 	}
 	g.logID = id // the last connection removed the log, or the first one created it

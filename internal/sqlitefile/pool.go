@@ -3,55 +3,79 @@ package sqlitefile
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
-	"time"
+
+	"github.com/dispensary-go/dispensary/internal/failover"
 )
 
-// Pool guards a database that a store uses through a pool of connections. A nil Pool guards
-// nothing. It is safe for concurrent use.
+// Pool guards a database that a store uses through a pool of connections. It is safe for
+// concurrent use.
 type Pool struct {
-	db *sql.DB
+	inner failover.Pool[*sql.Conn]
 
 	mu    sync.Mutex
-	known bool   // guard is set
-	guard *Guard // nil for a database in memory
+	known bool      // guard is set
+	guard *Guard    // nil for a database in memory
+	kept  *sql.Conn // see keep
 }
 
-// NewPool returns the guard of the SQLite database that db has open. It asks the database
-// for its path at the first [Pool.Do].
-func NewPool(db *sql.DB) *Pool { return &Pool{db: db} }
+// NewPool returns a guarded pool of db, which is a SQLite database. It asks the database for
+// its path at the first [Pool.Do].
+func NewPool(db *sql.DB) *Pool {
+	p := &Pool{inner: failover.SQL(db)}
+	release := p.inner.Release
+	p.inner.Release = func(c *sql.Conn) {
+		if !p.keeps(c) {
+			release(c)
+		}
+	}
+	return p
+}
 
-// Do calls run, which reads from or writes to the database. It fails with [ErrUnsafePath],
-// and with [ErrReplaced] if a file was replaced: before run, or after a run that wrote, whose
-// result then does not count.
-func (p *Pool) Do(ctx context.Context, writes bool, run func() error) error {
-	if p == nil {
-		return run()
-	}
-	guard, err := p.open(ctx)
-	switch {
-	case err != nil:
-		return err
-	case guard == nil:
-		return run()
-	}
-	if err := guard.Check(); err != nil {
+// Do calls run with a connection, like [failover.Pool.Do]. It fails with [ErrUnsafePath], and
+// with [ErrReplaced] if a file was replaced before run, or before run returned. The result of
+// run then counts for nothing.
+func (p *Pool) Do(ctx context.Context, run func(*sql.Conn) error) error {
+	if err := p.err(); err != nil {
 		return err
 	}
-	if err := run(); err != nil || !writes {
-		return err
+	return p.inner.Do(ctx, func(conn *sql.Conn) error {
+		guard, err := p.open(ctx, conn)
+		switch {
+		case err != nil:
+			return err
+		case guard == nil:
+			return run(conn)
+		}
+		if err := p.keep(conn, guard.check(false)); err != nil {
+			return err
+		}
+		if err := run(conn); err != nil {
+			return err
+		}
+		return p.keep(conn, guard.check(true))
+	})
+}
+
+// err returns the error of a database that was replaced. It needs no connection.
+func (p *Pool) err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.guard == nil {
+		return nil
 	}
-	return guard.Check()
+	return p.guard.Err()
 }
 
 // open returns the guard, which it creates once. It is nil for a database in memory.
-func (p *Pool) open(ctx context.Context) (*Guard, error) {
+func (p *Pool) open(ctx context.Context, conn *sql.Conn) (*Guard, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known {
 		return p.guard, nil
 	}
-	path, err := Path(ctx, p.db)
+	path, err := Path(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +83,7 @@ func (p *Pool) open(ctx context.Context) (*Guard, error) {
 		if err := CheckPath(path); err != nil {
 			return nil, err
 		}
-		if p.guard, err = NewGuard(Config{Path: path, Failed: func(error) { p.park() }}); err != nil {
+		if p.guard, err = NewGuard(Config{Path: path}); err != nil {
 			return nil, err
 		}
 	}
@@ -67,14 +91,22 @@ func (p *Pool) open(ctx context.Context) (*Guard, error) {
 	return p.guard, nil
 }
 
-// park leaks an idle connection for the rest of the process. SQLite removes the log, by its
-// path, with the last connection to a database. If another process uses the path by now,
-// that would be the log of the other process.
-func (p *Pool) park() {
-	if p.db.Stats().Idle == 0 {
-		return // a new connection would open the other file
+// keep returns err. If a file was replaced, it keeps one connection out of the pool until the
+// process ends. SQLite removes the log, by its path, with the last connection to a database.
+// If another process uses the path by now, that would be the log of the other process.
+func (p *Pool) keep(conn *sql.Conn, err error) error {
+	if errors.Is(err, ErrReplaced) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.kept == nil {
+			p.kept = conn
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, _ = p.db.Conn(ctx)
+	return err
+}
+
+func (p *Pool) keeps(conn *sql.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept == conn
 }

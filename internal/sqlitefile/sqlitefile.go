@@ -5,9 +5,10 @@
 // succeed, but the next process that opens the path does not find them. A [Guard] compares
 // the paths with the open files, so that a store acknowledges no such commit.
 //
-// On Linux the guard covers the database, its log and the lock file. On other Unix systems a
-// [Pool] covers the database only, because it cannot tell whether its own connections have
-// closed and recreated the log. On Windows nobody can move or remove an open file.
+// The connections of a [Pool] come and go, so SQLite itself may remove and recreate the log.
+// On Linux a Pool finds out whether the process still has another log open. On other Unix
+// systems it notices a removed log, but not a replaced one. On Windows nobody can move or
+// remove an open file.
 package sqlitefile
 
 import (
@@ -30,9 +31,14 @@ var (
 	ErrUnsafePath = errors.New("unsafe database path")
 )
 
+// Querier is a database or a connection.
+type Querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // Path returns the path of the main database as SQLite resolved it, or "" for a database in
 // memory.
-func Path(ctx context.Context, db *sql.DB) (string, error) {
+func Path(ctx context.Context, db Querier) (string, error) {
 	var path string
 	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
 	if err != nil || path == "" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
@@ -29,6 +30,19 @@ type Config struct {
 // not take it. Wrap the store with [tokens.Sealed], or read about
 // [Config.InsecurePlaintext].
 var ErrPlaintext = errors.New("sqlstore: the token is not sealed: wrap the store with tokens.Sealed")
+
+// Errors of a SQLite file.
+var (
+	// ErrReplaced: the SQLite database or its log was moved, removed or replaced while it was
+	// open, so that the next start would not find what is written now. Every method of the
+	// store fails with it from then on. Restart the process.
+	ErrReplaced = sqlitefile.ErrReplaced
+
+	// ErrUnsafePath: the SQLite database has several hard links, or is mounted alone, as with
+	// "docker run -v ./tokens.db:/data/tokens.db", so that its log would stay behind. Mount the
+	// folder.
+	ErrUnsafePath = sqlitefile.ErrUnsafePath
+)
 
 func (c Config) validate(dialect Dialect) error {
 	if !dialect.known() {

@@ -36,4 +36,34 @@
 // database's clock, or one more than before where the clock has not moved on. So
 // versions grow across deletions without a trace of users who are gone. The time is
 // that before the write waits for others, of a row that is not there.
+//
+// # SQLite files
+//
+// If somebody moves, removes or replaces the database or its log (-wal) while the store is
+// open, the next start would not find the tokens that are saved from then on. The store
+// therefore compares the paths with its open files before and after each statement. At the
+// first difference it fails with [ErrReplaced], for good. Restart the process. On other Unix
+// systems than Linux it does not notice a log that somebody replaced, only a removed one.
+//
+// A database with a second hard link, or one that is mounted alone into a container, fails
+// with [ErrUnsafePath], because its log would stay behind. Mount the folder.
+//
+// # Backup and restore
+//
+// Back up a SQLite file with SQL while the process runs, from any connection to it:
+//
+//	sqlite3 tokens.db "VACUUM INTO '/backup/tokens.db'"
+//
+// Do not copy the file: recent commits are only in its log. SQLite creates the backup
+// readable for everyone as far as the umask permits, so write it to a private folder.
+//
+// To restore a backup:
+//
+//  1. Stop the process.
+//  2. Remove tokens.db-wal and tokens.db-shm. They belong to the old database and would
+//     corrupt the backup.
+//  3. Replace tokens.db with the backup and start the process.
+//
+// Users whose refresh token was replaced after the backup must authorize again, if the
+// platform accepts a refresh token only once.
 package sqlstore

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
 // OpenSQLite opens a database file for a [Store], with the driver
@@ -30,9 +32,17 @@ import (
 //
 //	db, err := sqlstore.OpenSQLite("sqlite", "tokens.db")
 //
-// Errors are those of the file system, and of [sql.Open]; the database itself is not
-// asked yet.
+// On Linux call sqlite.OFDLocking(true) of modernc.org/sqlite before the first connection,
+// unless the program imports package sqlinbox. Without it, a program that reads its own
+// database file drops the locks of SQLite when it closes the file, and sqlite3 in a shell
+// can then remove the log. The store notices that and fails with [ErrReplaced].
+//
+// OpenSQLite fails with [ErrUnsafePath], and with errors of the file system and of
+// [sql.Open]. It does not read the database yet.
 func OpenSQLite(driver, path string) (*sql.DB, error) {
+	if err := sqlitefile.CheckPath(path); err != nil {
+		return nil, fmt.Errorf("sqlstore: %w", err)
+	}
 	// Only a file that is new is opened here: to close another one would take the
 	// locks from under a connection of this process that has it open.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)

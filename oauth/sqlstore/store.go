@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -20,7 +21,7 @@ import (
 // [tokens.Sealed]. It is safe for concurrent use; make one for a database and
 // share it.
 type Store struct {
-	pool    failover.Pool[*sql.Conn]
+	pool    pool
 	dialect Dialect
 	config  Config
 	sql     statements
@@ -30,6 +31,11 @@ type Store struct {
 	// which has one writer at a time: waiting here is fair and costs nothing,
 	// waiting in the driver is a matter of luck. Nil elsewhere.
 	writing chan struct{}
+}
+
+// pool runs statements on one connection of a pool.
+type pool interface {
+	Do(ctx context.Context, run func(*sql.Conn) error) error
 }
 
 var (
@@ -50,7 +56,7 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	}
 	s := &Store{pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config.tokens()), flows: newFlowStatements(dialect, config)}
 	if dialect == SQLite {
-		s.writing = make(chan struct{}, 1)
+		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
 	}
 	return s, nil
 }

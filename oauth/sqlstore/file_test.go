@@ -1,0 +1,201 @@
+package sqlstore_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// skipOnWindows skips a test that moves or removes open files.
+func skipOnWindows(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not move or remove open files")
+	}
+}
+
+// openFile opens a store in a file and returns it with a function that closes it.
+func openFile(t *testing.T, path string) (*sqlstore.Store, func()) {
+	t.Helper()
+	db, err := sqlstore.OpenSQLite("sqlite", path)
+	require.NoError(t, err)
+	config := sqlstore.Config{InsecurePlaintext: true}
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	store, err := sqlstore.New(db, sqlstore.SQLite, config)
+	require.NoError(t, err)
+	end := sync.OnceFunc(func() { assert.NoError(t, db.Close()) })
+	t.Cleanup(end)
+	return store, end
+}
+
+func newFile(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "folder")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	return filepath.Join(folder, "tokens.db")
+}
+
+// replacements replace a file of the open store at path.
+var replacements = map[string]func(t *testing.T, path string){
+	"removed": func(t *testing.T, path string) {
+		for _, end := range []string{"", "-wal", "-shm"} {
+			require.NoError(t, os.Remove(path+end))
+		}
+	},
+	"moved aside": func(t *testing.T, path string) {
+		for _, end := range []string{"", "-wal", "-shm"} {
+			require.NoError(t, os.Rename(path+end, path+".old"+end))
+		}
+	},
+	"folder moved": func(t *testing.T, path string) {
+		require.NoError(t, os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"))
+	},
+	"older copy in place": func(t *testing.T, path string) {
+		older := newFile(t)
+		store, end := openFile(t, older)
+		save(t, store)
+		end()
+		require.NoError(t, os.Rename(older, path))
+	},
+	"log removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path+"-wal")) },
+	"log replaced": func(t *testing.T, path string) {
+		if runtime.GOOS != "linux" {
+			t.Skip("needs /proc")
+		}
+		require.NoError(t, os.Rename(path+"-wal", path+".old"))
+		require.NoError(t, os.WriteFile(path+"-wal", nil, 0o600))
+	},
+}
+
+func TestReplacedFileStopsStore(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	for name, replace := range replacements {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newFile(t)
+			store, _ := openFile(t, path)
+			record := save(t, store)
+			lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+
+			replace(t, path)
+			for range 2 {
+				_, err := store.Save(t.Context(), user17, token("lost"))
+				require.ErrorIs(t, err, sqlstore.ErrReplaced)
+			}
+			_, err := store.Commit(t.Context(), lease, token("lost"))
+			require.ErrorIs(t, err, sqlstore.ErrReplaced)
+			require.ErrorIs(t, store.Delete(t.Context(), user17), sqlstore.ErrReplaced)
+			require.ErrorIs(t, store.CheckWrite(t.Context()), sqlstore.ErrReplaced)
+			_, err = store.Load(t.Context(), user17)
+			require.ErrorIs(t, err, sqlstore.ErrReplaced)
+		})
+	}
+}
+
+// An operator moves the files of a process aside and starts the next one.
+func TestStoppedStoreKeepsLogOfSuccessor(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path := newFile(t)
+	first, end := openFile(t, path)
+	save(t, first)
+	replacements["moved aside"](t, path)
+	second, _ := openFile(t, path)
+	save(t, second)
+	require.ErrorIs(t, first.CheckWrite(t.Context()), sqlstore.ErrReplaced)
+	end()
+	assert.FileExists(t, path+"-wal")
+	save(t, second)
+}
+
+// SQLite removes the log with the last connection, truncates it and rewrites the file.
+func TestStoreToleratesMaintenanceOfFile(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	db, err := sqlstore.OpenSQLite("sqlite", path)
+	require.NoError(t, err)
+	config := sqlstore.Config{InsecurePlaintext: true}
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	store, err := sqlstore.New(db, sqlstore.SQLite, config)
+	require.NoError(t, err)
+	for round := range 20 {
+		db.SetMaxIdleConns(round % 2)
+		save(t, store)
+		_, err := store.Load(t.Context(), user17)
+		require.NoError(t, err)
+		for _, statement := range []string{"PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM"} {
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+			save(t, store)
+		}
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				_, err := store.Save(t.Context(), user18, token("access"))
+				assert.NoError(t, err)
+			})
+		}
+		group.Wait()
+	}
+	require.NoError(t, db.Close())
+}
+
+func TestHardLinkIsRejected(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path, link := newFile(t), newFile(t)
+	db, err := sqlstore.OpenSQLite("sqlite", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	config := sqlstore.Config{InsecurePlaintext: true}
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	require.NoError(t, os.Link(path, link))
+	store, err := sqlstore.New(db, sqlstore.SQLite, config)
+	require.NoError(t, err)
+	_, err = store.Load(t.Context(), user17)
+	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+	_, err = sqlstore.OpenSQLite("sqlite", link)
+	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+}
+
+// TestBackupAndRestore holds what the section "Backup and restore" of the package promises.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	path, backup := newFile(t), newFile(t)
+	db, err := sqlstore.OpenSQLite("sqlite", path)
+	require.NoError(t, err)
+	config := sqlstore.Config{InsecurePlaintext: true}
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	store, err := sqlstore.New(db, sqlstore.SQLite, config)
+	require.NoError(t, err)
+	before := save(t, store)
+	_, err = db.ExecContext(t.Context(), "VACUUM INTO ?", backup)
+	require.NoError(t, err)
+	_, err = store.Save(t.Context(), user18, token("later"))
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+
+	for _, end := range []string{"-wal", "-shm"} {
+		if err := os.Remove(path + end); !os.IsNotExist(err) {
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, os.Rename(backup, path))
+	restored, _ := openFile(t, path)
+	record, err := restored.Load(t.Context(), user17)
+	require.NoError(t, err)
+	assert.Equal(t, before.Version, record.Version)
+	assert.Equal(t, before.Token.AccessToken, record.Token.AccessToken)
+	_, err = restored.Load(t.Context(), user18)
+	require.ErrorIs(t, err, tokens.ErrNoRecord)
+	save(t, restored)
+}
