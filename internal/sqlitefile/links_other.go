@@ -5,7 +5,4 @@ package sqlitefile
 import "os"
 
 // linksOf returns 1 for every file: os.Stat does not count links on this system.
-func linksOf(path string) (uint64, error) {
-	_, err := os.Stat(path)
-	return 1, err
-}
+func linksOf(os.FileInfo) uint64 { return 1 }

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 )
@@ -67,11 +68,14 @@ func Resolve(path string) string {
 // It finds mount points on Linux and links on Unix.
 func CheckPath(path string) error {
 	path = Resolve(path)
-	switch links, err := linksOf(path); {
-	case isMissing(err):
+	info, err := os.Stat(path)
+	switch {
+	case isMissing(err), err == nil && !info.Mode().IsRegular(): // SQLite reports a folder itself
 		return nil
 	case err != nil:
 		return err
+	}
+	switch links := linksOf(info); {
 	case links > 1:
 		return fmt.Errorf("%w: %s has %d hard links, and each name has its own log: remove the other links", ErrUnsafePath, path, links)
 	case isMountPoint(path):
