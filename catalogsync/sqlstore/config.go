@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
@@ -30,6 +31,16 @@ var (
 	// ErrNotCatalog: the file is no SQLite database, cannot be read, or is that of another
 	// program.
 	ErrNotCatalog = errors.New("catalogsync/sqlstore: the file is no catalog")
+
+	// ErrReplaced: the SQLite database or its log was moved, removed or replaced while it was
+	// open, so that the next start would not find what is written now. Every method of the
+	// store fails with it from then on. Restart the process.
+	ErrReplaced = sqlitefile.ErrReplaced
+
+	// ErrUnsafePath: the SQLite database has several hard links, or is mounted alone, as with
+	// "docker run -v ./catalog.db:/data/catalog.db", so that its log would stay behind. Mount the
+	// folder.
+	ErrUnsafePath = sqlitefile.ErrUnsafePath
 )
 
 // Config sets up a store; it is the same for [Migrate] and [New].

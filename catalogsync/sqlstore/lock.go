@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/internal/filelock"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
 // Lock implements [catalogsync.Store]. In SQLite the lock is on a file beside the database,
@@ -32,15 +33,14 @@ func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
 }
 
 func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
-	var path string
-	err = s.db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
+	path, err := sqlitefile.Path(ctx, s.db)
 	if err != nil {
 		return nil, err
 	}
 	if path == "" {
 		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is in memory, where no other process can see it: use catalogsync.MemoryStore"}
 	}
-	lock, err := filelock.Acquire(resolved(path) + "." + s.config.prefix() + "lock")
+	lock, err := filelock.Acquire(path + "." + s.config.prefix() + "lock")
 	if errors.Is(err, filelock.ErrHeld) {
 		return nil, catalogsync.ErrSyncing
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/dispensary-go/dispensary/internal/contention"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
 // OpenSQLite opens a database file for a [Store], with the driver modernc.org/sqlite, which
@@ -25,21 +26,29 @@ import (
 // A file that is not there is made, to be read and written by its owner only (mode 0600), as
 // are those that SQLite puts beside it. One that is there keeps its mode, and has to be
 // empty or to have the tables of a store, whatever else there is: otherwise the error is
-// [ErrNotCatalog], and the file is left as it is.
+// [ErrNotCatalog], and the file is left as it is. A file that has several hard links, or is
+// mounted alone, fails with [ErrUnsafePath].
 //
 // The pool that is returned is for the store, and not for the program's own writes: its
 // connections wait for other writers for a moment only, and the store does the rest of the
 // waiting. A program that has its own tables in the file opens it a second time for these,
 // with a busy_timeout of some seconds and _txlock=immediate.
 //
+// On Linux call sqlite.OFDLocking(true) of modernc.org/sqlite before the first connection,
+// unless the program imports package sqlinbox. Without it, a program that reads its own
+// database file drops the locks of SQLite when it closes the file.
+//
 //	db, err := sqlstore.OpenSQLite(ctx, "sqlite", "catalog.db")
 func OpenSQLite(ctx context.Context, driver, path string) (*sql.DB, error) {
+	if err := sqlitefile.CheckPath(path); err != nil {
+		return nil, failed(ctx, "open", err)
+	}
 	// Only a file that is new is opened here: to close another one would take the locks
 	// from under a connection of this process that has it open.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {
 	case errors.Is(err, os.ErrExist):
-		err = checkFile(ctx, driver, resolved(path))
+		err = checkFile(ctx, driver, sqlitefile.Resolve(path))
 	case err == nil:
 		err = f.Close()
 	}
@@ -86,14 +95,6 @@ func checkFile(ctx context.Context, driver, path string) (err error) {
 		return fmt.Errorf("%w: %s is the database of another program", ErrNotCatalog, path)
 	}
 	return nil
-}
-
-// resolved is the path that SQLite uses: the log of a file is beside it, not beside a link.
-func resolved(path string) string {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		return target
-	}
-	return path
 }
 
 func exists(path string) bool {

@@ -14,13 +14,14 @@ import (
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/filelock"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
 // Store is a [catalogsync.Store] in tables that [Migrate] made. It is safe for concurrent
 // use; make one for a database and share it.
 type Store struct {
 	db      *sql.DB
-	pool    failover.Pool[*sql.Conn]
+	pool    pool
 	dialect Dialect
 	config  Config
 	sql     statements
@@ -31,6 +32,11 @@ type Store struct {
 	writing  chan struct{}
 	lock     atomic.Pointer[filelock.Lock] // of the sync that runs, in SQLite
 	prepared map[string]*sql.Stmt          // by their SQL; see prepare
+}
+
+// pool runs statements on one connection of a pool.
+type pool interface {
+	Do(ctx context.Context, run func(*sql.Conn) error) error
 }
 
 var _ catalogsync.Store = (*Store)(nil)
@@ -46,7 +52,7 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	}
 	s := &Store{db: db, pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config)}
 	if dialect == SQLite {
-		s.writing = make(chan struct{}, 1)
+		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
 	}
 	return s, nil
 }

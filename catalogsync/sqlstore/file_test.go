@@ -1,0 +1,68 @@
+package sqlstore_test
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+)
+
+func TestReplacedFileStopsStore(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not move or remove open files")
+	}
+	for _, ends := range [][]string{{"", "-wal", "-shm"}, {""}, {"-wal"}} {
+		d := newDatabase(t, sqlstore.SQLite)
+		store := d.store(t, d.migrated(t))
+		w := catalogsync.Walk{Generation: 1}
+		require.NoError(t, store.Begin(t.Context(), w))
+		for _, end := range ends {
+			require.NoError(t, os.Rename(d.name+end, d.name+".old"+end))
+		}
+		page, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+		require.NoError(t, err)
+		for range 2 {
+			_, err = store.SavePage(t.Context(), w, page)
+			require.ErrorIs(t, err, sqlstore.ErrReplaced)
+		}
+		require.ErrorIs(t, store.Request(t.Context(), start, "a"), sqlstore.ErrReplaced)
+		_, err = store.State(t.Context())
+		require.ErrorIs(t, err, sqlstore.ErrReplaced)
+	}
+}
+
+func TestHardLinkIsRejected(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not count links")
+	}
+	d := newDatabase(t, sqlstore.SQLite)
+	db := d.migrated(t)
+	require.NoError(t, os.Link(d.name, d.name+".link"))
+	_, err := d.store(t, db).State(t.Context())
+	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+	_, err = sqlstore.OpenSQLite(t.Context(), "sqlite", d.name+".link")
+	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+}
+
+// Without idle connections SQLite removes the log after each statement.
+func TestStoreToleratesRecreatedLog(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, sqlstore.SQLite)
+	db := d.migrated(t)
+	store := d.store(t, db)
+	for round := range 10 {
+		db.SetMaxIdleConns(round % 2)
+		require.NoError(t, store.Request(t.Context(), start, "a"))
+		requests, err := store.Requested(t.Context(), 10)
+		require.NoError(t, err)
+		assert.Len(t, requests, 1)
+	}
+}
