@@ -29,6 +29,7 @@ type dialect struct {
 	ignore   string   // ends an INSERT that does nothing where the row with this key is there
 	numbered bool     // parameters are $1, $2 …
 	schema   []string // of the tables; each may be run again
+	file     bool     // the database is a file
 }
 
 var (
@@ -53,6 +54,7 @@ var (
 	sqlite = dialect{
 		now:    `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`,
 		ignore: `ON CONFLICT (%s) DO NOTHING`,
+		file:   true,
 		schema: []string{
 			`CREATE TABLE IF NOT EXISTS {table} (id BLOB NOT NULL PRIMARY KEY, noted_at INTEGER NOT NULL) WITHOUT ROWID`,
 			`CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at)`,

@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -41,7 +42,9 @@ const (
 // LedgerConfig is what a [Ledger] is made of. DB is required.
 type LedgerConfig struct {
 	// DB is a database: PostgreSQL, MySQL, MariaDB or SQLite. It stays the caller's to
-	// close.
+	// close. For a SQLite file on Linux, call sqlite.OFDLocking(true) of modernc.org/sqlite
+	// before the first connection. Without it, a program that reads its own database file
+	// drops the locks of SQLite when it closes the file.
 	DB *sql.DB
 
 	// Table is the name of the table of keys; empty means [DefaultTable]. That of the
@@ -78,13 +81,13 @@ func (c LedgerConfig) withDefaults() (_ LedgerConfig, err error) {
 // broken off before the note, happens twice.
 type Ledger struct {
 	config  LedgerConfig
-	pool    failover.Pool[*sql.Conn]
+	pool    pool
 	dialect dialect
 	added   atomic.Int64
 }
 
 // NewLedger returns the ledger in a database, and makes its tables where they are not
-// there. An error is an [api.ArgumentError], or that of the database.
+// there. An error is an [api.ArgumentError], [ErrUnsafePath], or that of the database.
 func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -98,8 +101,29 @@ func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 	if err != nil {
 		return nil, ledgerError(err)
 	}
+	if l.dialect.file {
+		l.pool = sqlitefile.NewPool(c.DB)
+	}
 	return l, l.create(ctx)
 }
+
+// pool runs statements on one connection of a pool.
+type pool interface {
+	Do(ctx context.Context, run func(*sql.Conn) error) error
+}
+
+// Errors of a ledger in a SQLite file.
+var (
+	// ErrReplaced: the SQLite database or its log was moved, removed or replaced while it was
+	// open, so that the next start would not find what is written now. Every method of the
+	// ledger fails with it from then on. Restart the process.
+	ErrReplaced = sqlitefile.ErrReplaced
+
+	// ErrUnsafePath: the SQLite database has several hard links, or is mounted alone, as with
+	// "docker run -v ./ledger.db:/data/ledger.db", so that its log would stay behind. Mount the
+	// folder.
+	ErrUnsafePath = sqlitefile.ErrUnsafePath
+)
 
 // LedgerSchema returns the SQL of a ledger's tables, for programs that apply it with a
 // migration tool of their own, to run without the right to make tables. table is
@@ -142,7 +166,9 @@ func (l *Ledger) create(ctx context.Context) (err error) {
 func (l *Ledger) probe(ctx context.Context) error {
 	for _, table := range []string{`{table}`, `{table}_checkpoints`} {
 		var one int
-		err := l.config.DB.QueryRowContext(ctx, l.sql(`SELECT 1 FROM `+table+` WHERE 1 = 0`)).Scan(&one)
+		err := l.pool.Do(ctx, func(conn *sql.Conn) error {
+			return conn.QueryRowContext(ctx, l.sql(`SELECT 1 FROM `+table+` WHERE 1 = 0`)).Scan(&one)
+		})
 		if !errors.Is(err, sql.ErrNoRows) {
 			return ledgerError(err)
 		}
