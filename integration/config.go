@@ -67,11 +67,6 @@ type Application struct {
 	// their own, see [accounts.Config].
 	// API section: "Authentication" 9.
 	ClinicKey dispensary.Secret
-
-	// ReconcileUsers are users, by the integrator's ids, whose tokens read the lists of
-	// events: one for each clinic whose missed webhooks are to be found. See package
-	// reconcile.
-	ReconcileUsers []string
 }
 
 // Name is the name of the application in paths and logs: region and stage, as in
@@ -136,7 +131,7 @@ func (c Config) checkStorage() []error {
 	var problems []error
 	durable, needed := false, c.Inbox != ""
 	for i := range c.Applications {
-		needed = needed || c.Applications[i].receives() || len(c.Applications[i].ReconcileUsers) > 0
+		needed = needed || c.Applications[i].receives()
 	}
 	for _, one := range []struct {
 		key     string

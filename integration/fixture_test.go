@@ -136,6 +136,11 @@ func (f *fixture) connect(t *testing.T, environment dispensary.Environment, user
 	require.Fail(t, "there is no practitioner")
 }
 
+// clinic returns the name of the checkpoint of an environment's clinic.
+func (f *fixture) clinic(environment dispensary.Environment) string {
+	return environment.String() + "/" + f.platforms[environment].Clinics.All()[0].ID
+}
+
 // order has a patient order.
 func (f *fixture) order(t *testing.T, environment dispensary.Environment) (number string, event model.Event) {
 	t.Helper()

@@ -14,7 +14,6 @@ import (
 	"path"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
@@ -57,8 +56,10 @@ type Integration struct {
 	// program, behind its own login. See package admin.
 	Operations *admin.Handler
 
-	// Reconcilers find missed webhooks, one for each user of ReconcileUsers.
-	Reconcilers []*reconcile.Clinics
+	// Reconcilers find missed webhooks, one for each environment that receives webhooks. They
+	// reconcile every clinic that a user of the environment is known to belong to, as any of
+	// its connected users. Empty if Setup.DisableReconcile is true.
+	Reconcilers map[dispensary.Environment]*reconcile.Clinics
 
 	// Health answers /healthz and /readyz: see package health.
 	Health http.Handler
@@ -90,7 +91,8 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, DefaultOldestWaiting)
 	i := &Integration{
 		config: config, setup: setup, webhooks: map[dispensary.Environment]http.Handler{}, alarms: map[string]*webhook.Alarm{},
-		running: run{began: make(chan struct{}), ended: make(chan struct{})},
+		Reconcilers: map[dispensary.Environment]*reconcile.Clinics{},
+		running:     run{began: make(chan struct{}), ended: make(chan struct{})},
 	}
 	defer func() {
 		if err != nil {
@@ -178,23 +180,21 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 		return err
 	}
 	checks["breaker "+environment.String()] = health.Breaker(conns)
-	var reconcilers []*reconcile.Clinics
-	for _, user := range a.ReconcileUsers {
-		one, err := i.reconciler(environment, conns, user)
-		if err != nil {
-			return err
-		}
-		reconcilers = append(reconcilers, one)
-	}
-	i.Reconcilers = append(i.Reconcilers, reconcilers...)
 	if !a.receives() {
 		return nil
+	}
+	var clinics *reconcile.Clinics
+	if !i.setup.DisableReconcile {
+		if clinics, err = i.openClinics(environment); err != nil {
+			return err
+		}
+		i.Reconcilers[environment] = clinics
 	}
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Now: i.setup.Webhooks.Now, Notify: func(ctx context.Context, outage webhook.Outage) {
 		i.logger().WarnContext(ctx, "webhooks fail", "environment", environment.String(),
 			"over", outage.Over, "failures", outage.Failures, "age", outage.Age())
-		for _, one := range reconcilers {
-			one.RunAfterOutage(outage)
+		if clinics != nil {
+			clinics.RunAfterOutage(outage)
 		}
 		if i.setup.Outage != nil {
 			i.setup.Outage(ctx, environment, outage)
@@ -228,42 +228,6 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 	i.webhooks[environment] = handler
 	i.Webhooks = http.HandlerFunc(i.serveWebhook)
 	return nil
-}
-
-// reconciler makes the one that reads events with the token of a user.
-func (i *Integration) reconciler(environment dispensary.Environment, conns *tokens.Connections, user string) (*reconcile.Clinics, error) {
-	base, err := i.Accounts.Base(environment)
-	if err != nil {
-		return nil, err
-	}
-	if err := conns.Key(user).Validate(); err != nil {
-		return nil, &dispensary.ArgumentError{Field: i.config.names.of(environment, "reconcile_users"), Reason: "holds what is no user", Err: err}
-	}
-	client := base.WithTokenSource(conns.TokenSource(user))
-	c := i.setup.Reconcile
-	c.Environment, c.Inbox, c.List = environment, i.events, reconcile.ClinicIDs(user)
-	c.WholeEvery = cmp.Or(c.WholeEvery, time.Nanosecond) // every run is whole
-	observe := c.Observer.RunEnd
-	c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
-		i.Operations.RunEnd(ctx, report, err)
-		if observe != nil {
-			observe(ctx, report, err)
-		}
-	}
-	integrations := func(ctx context.Context) ([]string, error) {
-		clinic, err := client.Clinic.Get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return []string{clinic.IntegrationID}, nil
-	}
-	c.Open = func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
-		return reconcile.Clinic{Events: client.Events, Integrations: integrations}, nil
-	}
-	if c.Logger == nil {
-		c.Logger = i.setup.Logger
-	}
-	return reconcile.New(c)
 }
 
 // makeHealth adds the checks of what all applications share.

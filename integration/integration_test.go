@@ -37,8 +37,6 @@ func TestTwoCountries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t).kept(kept(t))
-			f.variables["DISPENSARY_US_SANDBOX_RECONCILE_USERS"] = "us:dr-1"
-			f.variables["DISPENSARY_CA_SANDBOX_RECONCILE_USERS"] = "ca:dr-1"
 			handled := make(chan string, 10)
 			var i *integration.Integration
 			var router webhook.Router
@@ -86,9 +84,9 @@ func TestTwoCountries(t *testing.T) {
 				delete(expected, <-handled)
 			}
 			assert.Empty(t, expected)
-			assert.ElementsMatch(t, []string{"us/sandbox/us:dr-1", "ca/sandbox/ca:dr-1"}, []string{<-reconciled, <-reconciled})
+			assert.ElementsMatch(t, []string{f.clinic(us), f.clinic(canada)}, []string{<-reconciled, <-reconciled})
 			for page, texts := range map[string][]string{
-				"/": {"both countries", "requests are acknowledged"}, "/runs": {"us/sandbox/us:dr-1", "ca/sandbox/ca:dr-1"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
+				"/": {"both countries", "requests are acknowledged"}, "/runs": {f.clinic(us), f.clinic(canada)}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
 			} {
 				w := httptest.NewRecorder()
 				i.Operations.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))
@@ -202,7 +200,6 @@ func TestWrapInbox(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
-	f.variables["DISPENSARY_CA_SANDBOX_RECONCILE_USERS"] = "ca:dr-1"
 	var later atomic.Int64 // the clock's distance from now
 	var broken atomic.Bool
 	outages, runs := make(chan webhook.Outage, 10), make(chan reconcile.Report, 10)

@@ -22,7 +22,7 @@ import (
 // and for each environment, for example with DISPENSARY_US_SANDBOX_ in front,
 //
 //	BASE_URL, AUTH_URL, CLIENT_ID, CLIENT_SECRET, REDIRECT_URL, SCOPES,
-//	WEBHOOK_SECRETS, WEBHOOK_CHALLENGE, CLINIC_KEY, RECONCILE_USERS    see [Application]
+//	WEBHOOK_SECRETS, WEBHOOK_CHALLENGE, CLINIC_KEY    see [Application]
 //
 // Lists are separated by white space. Each variable can be replaced by one whose name
 // ends in _FILE and which names a file that holds the value, as secrets of containers
@@ -70,7 +70,6 @@ var ofApplication = []setting[Application]{
 	{"webhook_secrets", "WebhookSecrets", true, func(a *Application, v []string) { a.WebhookSecrets = secrets(v) }},
 	{"webhook_challenge", "WebhookChallenge", false, func(a *Application, v []string) { a.WebhookChallenge = dispensary.Secret(v[0]) }},
 	{"clinic_key", "ClinicKey", false, func(a *Application, v []string) { a.ClinicKey = dispensary.Secret(v[0]) }},
-	{"reconcile_users", "ReconcileUsers", true, func(a *Application, v []string) { a.ReconcileUsers = v }},
 }
 
 func secrets(values []string) []dispensary.Secret {

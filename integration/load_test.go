@@ -26,7 +26,7 @@ func variables() map[string]string {
 		"DISPENSARY_US_SANDBOX_CLIENT_ID": "id-us", "DISPENSARY_US_SANDBOX_CLIENT_SECRET": "canary-us",
 		"DISPENSARY_US_SANDBOX_REDIRECT_URL": "https://ehr.example/dispensary/callback", "DISPENSARY_US_SANDBOX_SCOPES": "clinic:read patients:read",
 		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS": "canary-new\ncanary-old", "DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE": "canary-challenge",
-		"DISPENSARY_US_SANDBOX_CLINIC_KEY": "canary-key", "DISPENSARY_US_SANDBOX_RECONCILE_USERS": "dr-1 dr-2",
+		"DISPENSARY_US_SANDBOX_CLINIC_KEY":  "canary-key",
 		"DISPENSARY_CA_PRODUCTION_BASE_URL": "https://ca.platform.example/api", "DISPENSARY_CA_PRODUCTION_AUTH_URL": "https://ca.platform.example",
 		"DISPENSARY_CA_PRODUCTION_CLIENT_ID": "id-ca", "DISPENSARY_CA_PRODUCTION_CLIENT_SECRET": "canary-ca",
 		"DISPENSARY_CA_PRODUCTION_REDIRECT_URL": "https://ehr.example/dispensary/callback",
@@ -43,7 +43,7 @@ const theFile = `{
 			"client_id": "id-us", "client_secret": "canary-us",
 			"redirect_url": "https://ehr.example/dispensary/callback", "scopes": ["clinic:read", "patients:read"],
 			"webhook_secrets": ["canary-new", "canary-old"], "webhook_challenge": "canary-challenge",
-			"clinic_key": "canary-key", "reconcile_users": ["dr-1", "dr-2"]
+			"clinic_key": "canary-key"
 		},
 		"ca/production": {
 			"base_url": "https://ca.platform.example/api", "auth_url": "https://ca.platform.example",
@@ -69,7 +69,7 @@ func byHand() integration.Config {
 			ClientID: "id-us", ClientSecret: "canary-us", RedirectURL: "https://ehr.example/dispensary/callback",
 			Scopes:         []string{dispensary.ScopeClinicRead, dispensary.ScopePatientsRead},
 			WebhookSecrets: []dispensary.Secret{"canary-new", "canary-old"}, WebhookChallenge: "canary-challenge",
-			ClinicKey: "canary-key", ReconcileUsers: []string{"dr-1", "dr-2"},
+			ClinicKey: "canary-key",
 		}},
 	}
 }
@@ -335,7 +335,7 @@ func TestFilesAreStrict(t *testing.T) {
 		"global":         {`"inbox":`, `"inbx":`, []string{"inbx does not exist: did you mean inbox?", "inbox is empty: it has to begin with one of postgres:, sqlite:, memory:"}},
 		"environment":    {`"ca/production"`, `"ca/prodution"`, []string{"environments.ca/prodution does not exist: did you mean ca/production?"}},
 		"a number":       {`"clinic_key": "canary-key"`, `"clinic_key": 5`, []string{"environments.us/sandbox.clinic_key is not a text"}},
-		"a text":         {`"reconcile_users": ["dr-1", "dr-2"]`, `"reconcile_users": "dr-1"`, []string{"environments.us/sandbox.reconcile_users is not a list of texts"}},
+		"a text":         {`"scopes": ["clinic:read", "patients:read"]`, `"scopes": "clinic:read"`, []string{"environments.us/sandbox.scopes is not a list of texts"}},
 		"twice":          {`"clinic_key"`, `"client_id": "canary", "clinic_key"`, []string{"environments.us/sandbox.client_id is there twice"}},
 		"a number in it": {`"scopes": ["clinic:read", "patients:read"]`, `"scopes": [1]`, []string{"environments.us/sandbox.scopes is not a list of texts"}},
 	} {

@@ -38,8 +38,8 @@ func (i *Integration) Run(ctx context.Context) error {
 		return errors.New("integration: Run was called before, or Shutdown was")
 	}
 	var group sync.WaitGroup
-	for _, one := range i.Reconcilers {
-		group.Go(func() { _ = one.Loop(ctx, i.setup.ReconcileEvery) }) // its error is that of ctx
+	for _, clinics := range i.Reconcilers {
+		group.Go(func() { i.reconcile(ctx, clinics) })
 	}
 	err := i.Accounts.KeepFresh(ctx, i.setup.KeepFresh)
 	cancel()

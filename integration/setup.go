@@ -19,7 +19,7 @@ import (
 
 // Defaults of a [Setup].
 const (
-	// DefaultReconcileEvery is how often missed webhooks are looked for.
+	// DefaultReconcileEvery is the interval at which all clinics are reconciled.
 	DefaultReconcileEvery = time.Hour
 
 	// DefaultOldestWaiting is for how long an event may wait until /readyz says that
@@ -54,10 +54,17 @@ type Setup struct {
 	Webhooks  webhook.HandlerConfig
 	WrapInbox func(webhook.Inbox) webhook.Inbox
 
-	// Reconcile is what the reconcilers have in common, and ReconcileEvery how often
-	// they run; 0 means [DefaultReconcileEvery].
-	Reconcile      reconcile.Config
+	// Reconcile adjusts how missed webhooks are found in all environments, for example its
+	// Budget, WholeEvery and Observer. Environment, Name, Inbox, List and Open must be empty.
+	Reconcile reconcile.Config
+
+	// ReconcileEvery is the interval at which all clinics are reconciled. 0 means
+	// [DefaultReconcileEvery].
 	ReconcileEvery time.Duration
+
+	// DisableReconcile disables reconciling. Webhooks that the platform cannot deliver are
+	// lost then after 30 days, unless the program finds them itself with package reconcile.
+	DisableReconcile bool
 
 	// KeepFresh says whose tokens are refreshed before they end.
 	KeepFresh tokens.KeepFreshPolicy

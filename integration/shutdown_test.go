@@ -62,7 +62,6 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	path := file(t)
 	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
-	f.variables["DISPENSARY_US_SANDBOX_RECONCILE_USERS"] = "us:dr-1"
 	var i *integration.Integration
 	handling, goOn := make(chan struct{}), make(chan struct{})
 	called := make(chan error, 1)

@@ -50,7 +50,7 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	if err != nil {
 		return nil, a, err
 	}
-	a.WebhookSecrets, a.WebhookChallenge, a.ReconcileUsers = nil, "", nil
+	a.WebhookSecrets, a.WebhookChallenge = nil, ""
 	c.Applications, c.Inbox = []integration.Application{a}, ""
 	if c.Store == "" {
 		if err := p.useLoginStore(ctx, &c, a); err != nil {
