@@ -22,6 +22,19 @@ type lease struct {
 	state []byte // what is saved, or to be saved with the next extension
 }
 
+// closing is the longest time for storing state after the end of a run's context, so that a
+// program can stop within seconds.
+const closing = 2 * time.Second
+
+// outlive returns a context for storing state at the end of a run. If ctx has ended, it lasts for
+// closing.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), closing)
+}
+
 // errReleased ends the context of a run that is over.
 var errReleased = errors.New("reconcile: the run is over")
 
@@ -85,12 +98,12 @@ func (l *lease) write(ctx context.Context) error {
 	return l.config.Inbox.SaveCheckpoint(ctx, l.name, l.holder, l.state, l.config.Lease)
 }
 
-// release gives up the claim, also if the context of the run has ended.
+// release ends the claim, also if the context of the run has ended.
 func (l *lease) release() {
 	l.cancel(errReleased)
 	<-l.ended
-	ctx, cancel := context.WithTimeout(context.Background(), l.config.Lease)
+	ctx, cancel := context.WithTimeout(context.Background(), min(l.config.Lease, closing))
 	defer cancel()
-	// Where it fails the claim ends by itself.
+	// If it fails, the claim expires.
 	_ = l.config.Inbox.ReleaseCheckpoint(ctx, l.name, l.holder)
 }

@@ -163,7 +163,7 @@ func (r *run) fail(m *missedEvent, err error) (gap Gap, gone bool) {
 }
 
 // isGone reports whether the platform no longer has an event, because it keeps events for 30
-// days. A response 404 alone is no proof: a proxy may have sent it.
+// days. A 404 before that time is no proof. A day later, any other error is.
 func (r *run) isGone(e *retry, err error) bool {
 	age := r.config.Now().Sub(e.began())
 	return age > retention && (errors.Is(err, api.ErrNotFound) || age > retention+24*time.Hour)

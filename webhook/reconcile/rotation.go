@@ -53,8 +53,8 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	return wait, nil
 }
 
-// giveBack returns the turns that the end of the loop has left, to be taken by another
-// replica, or after a restart.
+// giveBack returns the turns that the end of the loop has left, for another replica or the next
+// start. If that fails, these clinics have their next turn in the next pass.
 func (c *Clinics) giveBack() {
 	c.mu.Lock()
 	left := c.left
@@ -64,17 +64,24 @@ func (c *Clinics) giveBack() {
 		left = append(left, one.clinicID)
 	}
 	c.turns = nil
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Lease)
+	if len(left) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	for len(left) > 0 && ctx.Err() == nil {
+	for {
 		_, err := c.update(ctx, func(_ context.Context, r *rotation) error {
 			r.Left = append(r.Left, left...)
 			return nil
 		})
 		if !errors.Is(err, ErrCheckpointHeld) {
-			return // where it failed the next pass has them
+			return
 		}
-		time.Sleep(time.Second)
+		select { // another replica takes turns, for a moment
+		case <-time.After(closing / 20):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

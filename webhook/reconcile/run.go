@@ -59,7 +59,9 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 		return nil
 	}
 	if err := r.work(working); err != nil {
-		return errors.Join(err, r.wholeNext(context.WithoutCancel(working)))
+		last, cancel := outlive(working)
+		defer cancel()
+		return errors.Join(err, r.wholeNext(last))
 	}
 	return errors.Join(r.failed...)
 }
@@ -78,7 +80,9 @@ func (r *run) work(ctx context.Context) error {
 		return err
 	}
 	if err := r.recoverMissed(ctx); err != nil {
-		return errors.Join(err, r.save(context.WithoutCancel(ctx)))
+		last, cancel := outlive(ctx)
+		defer cancel()
+		return errors.Join(err, r.save(last))
 	}
 	return r.complete(ctx)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +25,8 @@ func (s *fixture) unreadable(status int, bad ...webhook.Key) func(*config) {
 	base := s.platform.HTTPClient().Transport
 	through := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if slices.ContainsFunc(bad, func(k webhook.Key) bool { return k.EventID == path.Base(r.URL.Path) }) {
-			return &http.Response{StatusCode: status, Request: r, Header: http.Header{}, Body: http.NoBody}, nil
+			header := http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"req_1"}}
+			return &http.Response{StatusCode: status, Request: r, Header: header, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 		}
 		return base.RoundTrip(r)
 	})}
