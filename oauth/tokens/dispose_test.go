@@ -107,26 +107,29 @@ func TestConnectFindsTokenWhoseSaveLostItsResponse(t *testing.T) {
 // After a Save with an unknown result the token is revoked only once the store shows that it
 // is not there.
 func TestConnectWithUnknownSaveReadsBeforeItRevokes(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		for name, applied := range map[string]bool{"applied": true, "not applied": false} {
-			var store *oauthtest.FlakyStore
-			store = oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
-				"Save": func(ctx context.Context, key tokens.Key, work func() error) error {
-					store.Break("Load", errors.New("connection refused"))
-					if !applied {
-						work = func() error { return nil }
-					}
-					return lost(ctx, key, work)
-				},
-			})
-			conns := w.on(t, store)
-			_, err := conns.Connect(t.Context(), user, "code-1")
-			requireStoreError(t, err, "Load")
-			synctest.Wait()
-			assert.Empty(t, w.revoked(), name)
-			store.Break("Load", nil)
-			require.NoError(t, conns.Close(t.Context()))
-			assert.Equal(t, !applied, len(w.revoked()) == 1, name)
+	oauthtest.Each(t, map[string]bool{"applied": true, "not applied": false}, func(t *testing.T, applied bool) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		var store *oauthtest.FlakyStore
+		store = oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
+			"Save": func(ctx context.Context, key tokens.Key, work func() error) error {
+				store.Break("Load", errors.New("connection refused"))
+				if !applied {
+					work = func() error { return nil }
+				}
+				return lost(ctx, key, work)
+			},
+		})
+		conns := w.on(t, store)
+		_, err := conns.Connect(t.Context(), user, "code-1")
+		requireStoreError(t, err, "Load")
+		synctest.Wait()
+		assert.Empty(t, w.revoked())
+		store.Break("Load", nil)
+		require.NoError(t, conns.Close(t.Context()))
+		if applied {
+			assert.Empty(t, w.revoked())
+		} else {
+			assert.Equal(t, []string{"access-1"}, w.revoked())
 		}
 	})
 }

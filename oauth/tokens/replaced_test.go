@@ -36,14 +36,14 @@ func (w *fixture) saveOtherAccount(t *testing.T) oauth.Token {
 	return token
 }
 
-func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
-	clinic := func(id string) func(c *settings) {
-		return func(c *settings) {
-			c.Tokens.Clinic = func(context.Context, tokens.Key, api.AccessToken) (oauth.Clinic, error) {
-				return oauth.Clinic{ID: id}, nil
-			}
-		}
+// inClinic1 is a setting that finds every user in the clinic clinic-1.
+func inClinic1(c *settings) {
+	c.Tokens.Clinic = func(context.Context, tokens.Key, api.AccessToken) (oauth.Clinic, error) {
+		return oauth.Clinic{ID: "clinic-1"}, nil
 	}
+}
+
+func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
 	oauthtest.Each(t, map[string]func(*oauth.Token){
 		"other owner":  func(token *oauth.Token) { token.ResourceOwner.ID = "prac-0" },
 		"other type":   func(token *oauth.Token) { token.ResourceOwner.Type = oauth.OwnerClinic },
@@ -55,7 +55,7 @@ func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
 		w.save(t, before)
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
-		record, err := w.replica(t, clinic("clinic-1")).Connect(t.Context(), user, "code-1")
+		record, err := w.replica(t, inClinic1).Connect(t.Context(), user, "code-1")
 		require.NoError(t, err)
 		assert.Equal(t, []string{"access-0"}, w.revoked())
 		assert.Empty(t, record.Token.Replaced)
@@ -105,10 +105,12 @@ func TestReplacedTokenIsRevokedOnceThePlatformIsBack(t *testing.T) {
 
 func TestReplacedTokenThatIsNotForgottenIsKeptWithItsNewPair(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
-		w.saveOtherAccount(t)
+		other := oauthtest.FirstToken(time.Hour)
+		other.Clinic.ID = "clinic-0"
+		w.save(t, other)
 		unclear := oauthtest.Answers(404, `{"error":"Not Found"}`)
 		w.platform.Inject(nil, unclear, nil, unclear) // exchange, revoke, refresh, revoke
-		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		record, err := w.replica(t, inClinic1).Connect(t.Context(), user, "code-1")
 		require.NoError(t, err)
 		require.Len(t, record.Token.Replaced, 1)
 		assert.Equal(t, "access-2", record.Token.Replaced[0].AccessToken.Reveal())
