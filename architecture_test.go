@@ -29,7 +29,7 @@ var arrows = map[string][]string{
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
 	"catalogsync":              {"api", "catalog", "events", "internal/fold"},
 	"catalogsync/storetest":    {"api", "catalog", "catalogsync", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
-	"clinic":                   {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
+	"clinic":                   {"api", "catalog", "internal/fold", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"docs":                     {},
 	"doctor":                   {".", "api", "events", "internal/operation", "oauth", "oauth/tokens", "seal", "webhook", "webhook/engine"},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -172,6 +173,151 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 	assert.NotContains(t, err.Error(), "canary")
 }
 
+func TestEnsureAdoptsSamePersonOnly(t *testing.T) {
+	t.Parallel()
+	born, other := api.Date{Year: 1986, Month: 5, Day: 2}, api.Date{Year: 2019, Month: 9, Day: 14}
+	there := clinic.NewPatient{Email: "family@example.com", FirstName: "Ren\u00e9e", LastName: "O'Neill-Quill", DateOfBirth: born}
+	for name, test := range map[string]struct {
+		change func(n *clinic.NewPatient)
+		adopts bool
+	}{
+		"equal":             {func(*clinic.NewPatient) {}, true},
+		"case and accents":  {func(n *clinic.NewPatient) { n.FirstName, n.LastName = "RENEE", "o\u2019neill quill" }, true},
+		"combining accent":  {func(n *clinic.NewPatient) { n.FirstName = "Rene\u0301e" }, true},
+		"no date of birth":  {func(n *clinic.NewPatient) { n.DateOfBirth = api.Date{} }, true},
+		"address in spaces": {func(n *clinic.NewPatient) { n.Email = " Family@Example.COM\t" }, true},
+		"another person":    {func(n *clinic.NewPatient) { n.FirstName, n.DateOfBirth = "Noah", other }, false},
+		"first name":        {func(n *clinic.NewPatient) { n.FirstName = "Noah" }, false},
+		"last name":         {func(n *clinic.NewPatient) { n.LastName = "Vane" }, false},
+		"date of birth":     {func(n *clinic.NewPatient) { n.DateOfBirth = other }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := calltest.NewFixture(t)
+			made, err := s.Client.Clinic.Patients.Create(t.Context(), there)
+			require.NoError(t, err)
+			n := there
+			n.Metadata = clinic.Metadata{ID: "ehr-canary"}
+			test.change(&n)
+			got, created, err := s.Client.Clinic.Patients.Ensure(t.Context(), n)
+			stored, readErr := s.Client.Clinic.Patients.Get(t.Context(), made.ID)
+			require.NoError(t, readErr)
+			assert.False(t, created)
+			if test.adopts {
+				require.NoError(t, err)
+				assert.Equal(t, made.ID, got.ID)
+				assert.Equal(t, "ehr-canary", stored.Metadata.ID)
+				return
+			}
+			var refused *api.EnsureError
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, api.EnsureContradicted, refused.Reason)
+			assert.Equal(t, []string{made.ID}, refused.IDs)
+			assert.Equal(t, "email", refused.Field)
+			assert.Empty(t, stored.Metadata.ID)
+			assert.NotContains(t, err.Error(), "canary")
+		})
+	}
+}
+
+func TestEnsureDoesNotFoldForeignLetters(t *testing.T) {
+	t.Parallel()
+	fixture := calltest.NewFixture(t)
+	var updates atomic.Int32
+	client := fixture.Platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		record := `{"id":"other","email":"\u212Aate@example.com"}`
+		switch {
+		case r.Method == http.MethodPatch:
+			updates.Add(1)
+		case r.Method == http.MethodPost:
+			return respond(r, `{"patient":{"id":"new","metadata":{"id":"own-1"}}}`), nil
+		case strings.HasSuffix(r.URL.Path, "/search/patients"):
+			return respond(r, `{"patients":[`+record+`],"meta":{"current_page":1,"total_pages":1,"total_count":1}}`), nil
+		case strings.HasSuffix(r.URL.Path, "/metadata"):
+			return respond(r, `{"metadata":[],"meta":{"current_page":1,"total_pages":0,"total_count":0}}`), nil
+		}
+		return respond(r, `{"patient":`+record+`}`), nil
+	})}))
+	patient, created, err := client.Clinic.Patients.Ensure(t.Context(), clinic.NewPatient{
+		Email: "kate@example.com", FirstName: "Kate", LastName: "D", Metadata: clinic.Metadata{ID: "own-1"},
+	})
+	require.NoError(t, err)
+	assert.True(t, created)
+	assert.Equal(t, "new", patient.ID)
+	assert.Zero(t, updates.Load())
+}
+
+// alteringPlatform stores metadata ids in another form than they were sent.
+func alteringPlatform(base http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet {
+			return base.RoundTrip(r)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.ReplaceAll(body, []byte("EHR "), []byte("ehr-"))
+		r = r.Clone(r.Context())
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		return base.RoundTrip(r)
+	})
+}
+
+func TestEnsureReportsAlteredMetadataID(t *testing.T) {
+	t.Parallel()
+	s := calltest.NewFixture(t)
+	s.Through(alteringPlatform)
+	id := clinic.Metadata{ID: "EHR 17"}
+	ctx, before := t.Context(), newPatient(2)
+	before.Metadata = clinic.Metadata{}
+	_, err := s.Client.Clinic.Patients.Create(ctx, before)
+	require.NoError(t, err)
+	for name, ensure := range map[string]func() error{
+		"patients.create": func() error {
+			n := newPatient(1)
+			n.Metadata = id
+			_, _, err := s.Client.Clinic.Patients.Ensure(ctx, n)
+			return err
+		},
+		"practitioners.create": func() error {
+			_, _, err := s.Client.Clinic.Practitioners.Ensure(ctx, clinic.NewPractitioner{
+				PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example", Email: "p@example.com", Metadata: id,
+			})
+			return err
+		},
+		"staff.create": func() error {
+			_, _, err := s.Client.Clinic.Staff.Ensure(ctx, clinic.NewStaffMember{FirstName: "S", LastName: "Example", Email: "s@example.com", Metadata: id})
+			return err
+		},
+		"treatment_plans.create": func() error {
+			_, _, err := s.Client.TreatmentPlans.Ensure(ctx, s.Patient, treatmentplans.NewPlan{
+				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: id,
+			})
+			return err
+		},
+	} {
+		var first, second *api.EnsureError
+		require.ErrorAs(t, ensure(), &first, name)
+		assert.Equal(t, api.EnsureAltered, first.Reason, name)
+		require.Len(t, first.IDs, 1, name)
+		assert.NotEmpty(t, first.IDs[0], name)
+		calls := len(s.Platform.Journal().Of(name))
+		require.ErrorAs(t, ensure(), &second, name)
+		assert.Len(t, s.Platform.Journal().Of(name), calls, "%s creates no second record", name)
+		if name != "patients.create" { // its second call finds the first record by e-mail
+			assert.Equal(t, first, second, name)
+		}
+	}
+
+	adopted := newPatient(2)
+	adopted.Metadata.ID = "EHR 18"
+	_, _, err = s.Client.Clinic.Patients.Ensure(ctx, adopted)
+	var altered *api.EnsureError
+	require.ErrorAs(t, err, &altered)
+	assert.Equal(t, api.EnsureAltered, altered.Reason)
+}
+
 func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
@@ -244,6 +390,17 @@ func TestEnsurePassesARefusalOn(t *testing.T) {
 	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.FieldErrors(err))
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// respond returns a response of the platform.
+func respond(r *http.Request, body string) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"X-Request-Id": {"req-1"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}
+}
+
 // found answers every search with one entry of metadata, and counts what is created.
 type found struct {
 	data    string
@@ -256,7 +413,7 @@ func (f *found) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	body := `{"metadata":[{"id":"ehr-patient-1","type":"patient","data":` + f.data + `}],
 		"meta":{"current_page":1,"next_page":null,"prev_page":null,"total_pages":1,"total_count":1}}`
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader([]byte(body))), Request: r}, nil
+	return respond(r, body), nil
 }
 
 // An entry that carries the metadata id and no record is neither returned as an empty record

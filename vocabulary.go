@@ -48,8 +48,8 @@ type ArgumentErrors = api.ArgumentErrors
 func FieldErrors(err error) map[string][]string { return api.FieldErrors(err) }
 
 // EnsureError says why an Ensure call could not end with exactly one record: its Reason,
-// the Field whose value is taken, and the IDs of the records that were found. Calls
-// return a *EnsureError.
+// the Field whose value is taken, and the IDs of the records that were found or created.
+// Calls return a *EnsureError.
 //
 // Its fields are Operation, Reason, Field, IDs and Err, its method Fields; see
 // [api.EnsureError].
@@ -62,9 +62,11 @@ type EnsureReason = api.EnsureReason
 
 // The reasons why an Ensure call fails.
 const (
-	EnsureAmbiguous = api.EnsureAmbiguous // several records carry the metadata id
-	EnsureTaken     = api.EnsureTaken     // another record has the value of [EnsureError].Field
-	EnsureUnknown   = api.EnsureUnknown   // a create call may have been applied: ensure again later
+	EnsureAmbiguous    = api.EnsureAmbiguous    // several records carry the metadata id
+	EnsureTaken        = api.EnsureTaken        // another record has the value of [EnsureError].Field
+	EnsureContradicted = api.EnsureContradicted // the e-mail's patient has another name or date of birth
+	EnsureAltered      = api.EnsureAltered      // the platform stored another metadata id
+	EnsureUnknown      = api.EnsureUnknown      // a create call may have been applied: ensure again later
 )
 
 // ScopeError is the cause of a call that failed because the token lacks a scope,

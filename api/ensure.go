@@ -16,13 +16,14 @@ type EnsureError struct {
 	Reason EnsureReason
 
 	// Field is the field of the record whose value is taken, as JSON names it:
-	// "email" or "metadata.id". Empty unless Reason is [EnsureTaken].
+	// "email" or "metadata.id". It is empty unless Reason is [EnsureTaken] or
+	// [EnsureContradicted].
 	Field string
 
-	// IDs are the platform's ids of the records that were found.
+	// IDs are the platform's ids of the records that were found or created.
 	IDs []string
 
-	// Err is what the create call failed with; nil where none was made.
+	// Err is the error of the create call. It is nil if no create call failed.
 	Err error
 }
 
@@ -38,6 +39,17 @@ const (
 	// EnsureTaken: a record that must be unique exists under another metadata
 	// id, or the metadata id is on a record of another owner.
 	EnsureTaken EnsureReason = "a record is in the way that belongs to another metadata id or owner"
+
+	// EnsureContradicted: a patient has the e-mail, but another name or date of birth.
+	// A parent's e-mail on a child's record is a frequent cause. Ensure did not change
+	// the patient. Compare the two records before you use the one in IDs.
+	EnsureContradicted EnsureReason = "a record with this e-mail has another name or date of birth"
+
+	// EnsureAltered: the platform stored the record under another metadata id than the
+	// call sent, or under none. Ensure cannot find such a record again. Store the id in
+	// IDs with your own record and do not ensure this metadata id again: another process
+	// would create another record.
+	EnsureAltered EnsureReason = "the record was stored under another metadata id"
 
 	// EnsureUnknown: a create call may have been applied, and no record has
 	// appeared since. Call Ensure again later: it looks before it creates.

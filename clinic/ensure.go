@@ -5,29 +5,38 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/fold"
 	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Ensure returns the patient that carries n.Metadata.ID, which is required, and
-// creates it where there is none. It reports whether it did.
+// Ensure returns the patient with the metadata id n.Metadata.ID, which is required. If
+// there is none, Ensure creates the patient. It reports whether it created the patient.
 //
-// It is safe to repeat, and safe where an answer is lost: a create call without a
-// clear answer is followed by looks for the patient, never by a second patient.
-// A patient of the clinic with the same e-mail and no metadata id is given this
-// one and returned. Other fields of a patient that is found stay as they are.
+// Ensure is idempotent. It makes at most one create call, and searches for the patient if
+// that call has no clear outcome. Callers that share a client, or views of it, ensure one
+// id after the other. Between processes the platform's unique e-mails prevent a second
+// patient. If a response was lost and another process ensures the same patient, both may
+// report that they created it.
 //
-// Callers that share a client, or views of it, ensure one id after the other.
-// Between processes the platform's unique e-mails do the same. Where an answer was lost
-// and another process ensures the same patient, both may report that they created it.
+// If a patient of the clinic has the same e-mail and no metadata id, Ensure sets the id on
+// that patient and returns it. It does so only if the names and the date of birth do not
+// contradict those of n. Names are compared without case and accents, and a value that is
+// missing on one side contradicts nothing. E-mails are trimmed, and ASCII letters are
+// compared without case. Ensure changes no other field of a patient that exists.
 //
-// Errors beyond those of Create: [*api.EnsureError] where several patients carry
-// the id, where the e-mail belongs to a patient with another id, and where a
-// create call may have been applied and no patient has appeared.
+// It fails with the errors of Create, or with an [*api.EnsureError] if
+//
+//   - several patients have the metadata id,
+//   - the e-mail belongs to a patient with another metadata id,
+//   - the e-mail belongs to a patient with another name or date of birth,
+//   - the platform stored another metadata id than was sent, or
+//   - a create call may have been applied and no patient has appeared.
+//
 // API section: "Metadata", "Patients".
 func (s Patients) Ensure(ctx context.Context, n NewPatient, options ...api.RequestOption) (patient *Patient, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, func(ctx context.Context) (*Patient, error) {
+	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Patient).ids, func(ctx context.Context) (*Patient, error) {
 		p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, string(MetadataPatient), n.Metadata.ID, options)
 		if err != nil || p != nil {
 			return p, err
@@ -36,45 +45,86 @@ func (s Patients) Ensure(ctx context.Context, n NewPatient, options ...api.Reque
 	})
 }
 
-// adopt finds a patient by e-mail and gives it the integrator's id, unless it has
-// another one.
+func (p *Patient) ids() (id, key string) { return p.ID, p.Metadata.ID }
+
+// adopt finds a patient by e-mail and sets the integrator's id, unless the patient has
+// another one or is another person.
 func (s Patients) adopt(ctx context.Context, n NewPatient, options []api.RequestOption) (*Patient, error) {
-	for found, err := range s.SearchAll(ctx, PatientSearchOptions{Query: n.Email}, options...) {
+	email := emailKey(n.Email)
+	for found, err := range s.SearchAll(ctx, PatientSearchOptions{Query: strings.TrimSpace(n.Email)}, options...) {
 		if err != nil {
 			return nil, err
 		}
-		if !strings.EqualFold(found.Email, n.Email) {
+		if emailKey(found.Email) != email {
 			continue
 		}
 		patient, err := s.Get(ctx, found.ID, options...)
 		if err != nil || patient.Metadata.ID == n.Metadata.ID {
 			return patient, err
 		}
-		if patient.Metadata.ID != "" {
-			return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureTaken, Field: "email", IDs: []string{patient.ID}}
+		failure := &api.EnsureError{Operation: operation.PatientCreate.Name, Field: "email", IDs: []string{patient.ID}}
+		switch {
+		case patient.Metadata.ID != "":
+			failure.Reason = api.EnsureTaken
+			return nil, failure
+		case n.contradicts(patient):
+			failure.Reason = api.EnsureContradicted
+			return nil, failure
 		}
-		return s.Update(ctx, patient.ID, PatientUpdate{Metadata: api.Value(n.Metadata)}, options...)
+		return s.setID(ctx, patient.ID, n.Metadata, options)
 	}
 	return nil, nil
 }
 
-// Ensure returns the practitioner that carries n.Metadata.ID, which is required,
-// and creates it where there is none. It is safe in the way [Patients.Ensure] is,
-// but finds practitioners by their metadata id only.
+// setID sets the integrator's id on a patient and checks that the platform stored it.
+func (s Patients) setID(ctx context.Context, id string, m Metadata, options []api.RequestOption) (*Patient, error) {
+	patient, err := s.Update(ctx, id, PatientUpdate{Metadata: api.Value(m)}, options...)
+	if err == nil && patient.Metadata != m {
+		return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureAltered, IDs: []string{id}}
+	}
+	return patient, err
+}
+
+// contradicts reports whether a patient has another name or date of birth than n. The
+// address alone does not identify a person: parents use theirs for their children.
+func (n NewPatient) contradicts(p *Patient) bool {
+	return differ(fold.Name(n.FirstName), fold.Name(p.FirstName)) ||
+		differ(fold.Name(n.LastName), fold.Name(p.LastName)) ||
+		differ(n.DateOfBirth, p.DateOfBirth)
+}
+
+// differ reports whether two values are known and different.
+func differ[T comparable](a, b T) bool {
+	var unknown T
+	return a != unknown && b != unknown && a != b
+}
+
+// emailKey returns an address in the form in which addresses are compared. Assumption:
+// the platform ignores outer white space and the case of ASCII letters. A letter that only
+// looks like an ASCII letter belongs to another address.
+func emailKey(email string) string { return fold.ASCII(strings.TrimSpace(email)) }
+
+// Ensure returns the practitioner with the metadata id n.Metadata.ID, which is required.
+// If there is none, Ensure creates the practitioner. It is idempotent in the way
+// [Patients.Ensure] is, but finds practitioners by their metadata id only.
 // API section: "Metadata", "Practitioners".
 func (s Practitioners) Ensure(ctx context.Context, n NewPractitioner, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, func(ctx context.Context) (*Practitioner, error) {
+	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Practitioner).ids, func(ctx context.Context) (*Practitioner, error) {
 		return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, string(MetadataPractitioner), n.Metadata.ID, options)
 	})
 }
 
-// Ensure returns the staff member that carries n.Metadata.ID, which is required,
-// and creates it where there is none. It is safe in the way [Patients.Ensure] is,
-// but finds staff by their metadata id only; that their e-mails are unique between
-// processes is an assumption.
+func (p *Practitioner) ids() (id, key string) { return p.ID, p.Metadata.ID }
+
+// Ensure returns the staff member with the metadata id n.Metadata.ID, which is required.
+// If there is none, Ensure creates the staff member. It is idempotent in the way
+// [Patients.Ensure] is, but finds staff by their metadata id only. Assumption: the
+// platform makes their e-mails unique, which prevents a second one between processes.
 // API section: "Metadata", "Staff".
 func (s Staff) Ensure(ctx context.Context, n NewStaffMember, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, func(ctx context.Context) (*StaffMember, error) {
+	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*StaffMember).ids, func(ctx context.Context) (*StaffMember, error) {
 		return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, string(MetadataStaff), n.Metadata.ID, options)
 	})
 }
+
+func (m *StaffMember) ids() (id, key string) { return m.ID, m.Metadata.ID }

@@ -10,23 +10,22 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Ensure returns the patient's plan that carries n.Metadata.ID, which is
-// required, and creates it where there is none. It reports whether it did. A plan
-// that is found is returned as it is, in whatever state.
+// Ensure returns the patient's plan with the metadata id n.Metadata.ID, which is
+// required. If there is none, Ensure creates the plan. It reports whether it created the
+// plan. A plan that exists is returned as it is, in any state.
 //
-// It is safe to repeat, and safe where an answer is lost: a create call without a
-// clear answer is followed by looks for the plan, and by another create call only
-// where the platform itself, and no gateway, has answered 500. Where
-// no answer came, or one that a gateway gives (502, 503, 504, a page instead of
-// JSON), and no plan appears, the error is an [*api.EnsureError] that matches
-// [api.ErrMaybeApplied]: the platform may still be at work, so ensure again later.
+// Ensure is idempotent. It makes at most one create call, and searches for the plan if
+// that call has no clear outcome. If the plan does not appear, the error is an
+// [*api.EnsureError] that matches [api.ErrMaybeApplied]: the platform may still be at
+// work, so ensure the plan again later. If the platform stored another metadata id than
+// was sent, the error names the plan that was created.
 //
 // Callers that share a client, or views of it, ensure one id after the other. The
-// platform does not make metadata ids unique: let one process at a time ensure a
-// plan, or the platform may end with two, which every later call reports.
+// platform does not make metadata ids unique. Let one process at a time ensure a plan, or
+// the platform may end with two, which every later call reports.
 // API section: "Metadata", "Treatment plans".
 func (s Service) Ensure(ctx context.Context, patientID string, n NewPlan, options ...api.RequestOption) (plan *Plan, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(patientID, options), n.Metadata.ID, func(ctx context.Context) (*Plan, error) {
+	return transport.Ensure(ctx, s.t, n.create(patientID, options), n.Metadata.ID, (*Plan).ids, func(ctx context.Context) (*Plan, error) {
 		op := operation.TreatmentPlanCreate
 		found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTreatmentPlan), n.Metadata.ID, options)
 		if err == nil && found != nil && found.Patient.ID != patientID {
@@ -35,3 +34,5 @@ func (s Service) Ensure(ctx context.Context, patientID string, n NewPlan, option
 		return found, err
 	})
 }
+
+func (p *Plan) ids() (id, key string) { return p.ID, p.Metadata.ID }

@@ -75,6 +75,7 @@ type core struct {
 
 	// Shared by all views.
 	ensuring *keyedLock
+	altered  *alteredKeys
 	warned   *sync.Map // names of operations whose assumed scope was missed
 	throttle *throttle
 }
@@ -106,7 +107,7 @@ func New(config Config) (*Client, error) {
 	}
 	return &Client{&core{
 		endpoint: newEndpoint(base, header), config: config, http: newHTTPClient(config.HTTPClient),
-		ensuring: new(keyedLock), warned: new(sync.Map), throttle: new(throttle),
+		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
 	}}, nil
 }
 

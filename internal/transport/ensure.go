@@ -3,6 +3,8 @@ package transport
 import (
 	"context"
 	"errors"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -16,6 +18,7 @@ type ensuring[T any] struct {
 	operation *operation.Operation
 	key       string
 
+	ids    func(*T) (id, key string)
 	find   func(ctx context.Context) (*T, error) // nil where there is none
 	create func(ctx context.Context) (*T, error)
 }
@@ -28,7 +31,8 @@ var looks = []time.Duration{0, 250 * time.Millisecond, time.Second, 2 * time.Sec
 // that may have been applied and the record does not appear, no response allows another
 // one: whatever its status, a gateway may have written it while the platform goes on.
 func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
-	unlock, err := c.ensuring.lock(ctx, e.operation.Name+" "+e.key)
+	name := e.operation.Name + " " + e.key
+	unlock, err := c.ensuring.lock(ctx, name)
 	if err != nil {
 		return nil, false, api.NewError(api.Error{
 			Operation: e.operation.Name, Method: e.operation.Method, Route: e.operation.Route, Outcome: api.OutcomeNotSent,
@@ -38,9 +42,16 @@ func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 	if value, err = e.find(ctx); err != nil || value != nil {
 		return value, false, err
 	}
+	if err = c.altered.find(c.config.Tokens, name); err != nil {
+		return nil, false, err
+	}
 	value, err = e.create(ctx)
 	switch {
 	case err == nil:
+		if id, key := e.ids(value); key != e.key {
+			err = c.altered.add(c.config.Tokens, name, &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureAltered, IDs: []string{id}})
+			return nil, false, err
+		}
 		return value, true, nil
 	case errors.Is(err, api.ErrInvalid):
 		// Another process may have been faster.
@@ -84,4 +95,32 @@ func (e *ensuring[T]) look(ctx context.Context) (*T, error) {
 func isEnsureError(err error) bool {
 	var e *api.EnsureError
 	return errors.As(err, &e)
+}
+
+// alteredKeys are the records that the platform created under another metadata id than
+// was sent. No search finds them, so that only this memory keeps the next call from
+// creating one more. Each entry is a record on the platform, which bounds the memory.
+type alteredKeys struct{ errors sync.Map }
+
+// alteredKey is a key as one user has ensured it. Users of several clinics may share keys.
+type alteredKey struct {
+	user api.TokenSource
+	name string
+}
+
+func (a *alteredKeys) find(user api.TokenSource, name string) error {
+	if !reflect.ValueOf(user).Comparable() {
+		return nil
+	}
+	if known, ok := a.errors.Load(alteredKey{user, name}); ok {
+		return known.(error)
+	}
+	return nil
+}
+
+func (a *alteredKeys) add(user api.TokenSource, name string, err *api.EnsureError) error {
+	if reflect.ValueOf(user).Comparable() {
+		a.errors.Store(alteredKey{user, name}, err)
+	}
+	return err
 }

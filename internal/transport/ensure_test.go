@@ -31,7 +31,7 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 	t.Helper()
 	client := newTestClient(t, &answers{})
 	platform := ensuring[thing]{
-		operation: operation.TreatmentPlanCreate, key: "k",
+		operation: operation.TreatmentPlanCreate, key: "k", ids: thingIDs,
 		find: func(context.Context) (*thing, error) {
 			e.finds++
 			if e.blind && e.creates > 0 {
@@ -55,6 +55,9 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 	}
 	return platform.run(ctx, client)
 }
+
+// thingIDs returns the ids of a thing that carries "k".
+func thingIDs(thing *thing) (id, key string) { return thing.ID, "k" }
 
 // answered is a create call that may have been applied and got a response.
 func answered(status int, body string) error {
@@ -176,11 +179,11 @@ func TestEnsureLeavesTheWorkBehindAGatewayAlone(t *testing.T) {
 				}
 				return &thing{ID: "late"}, nil
 			}
-			_, _, err := Ensure(t.Context(), client, create, "k", find)
+			_, _, err := Ensure(t.Context(), client, create, "k", thingIDs, find)
 			require.ErrorIs(t, err, api.ErrMaybeApplied)
 			time.Sleep(time.Minute)
 			assert.Len(t, begun, 1, "no second record")
-			found, created, err := Ensure(t.Context(), client, create, "k", find)
+			found, created, err := Ensure(t.Context(), client, create, "k", thingIDs, find)
 			require.NoError(t, err)
 			assert.False(t, created)
 			assert.Equal(t, "late", found.ID)

@@ -86,11 +86,15 @@ func All[T any](ctx context.Context, c *Client, call Call, paging api.Paging) it
 	}
 }
 
-// Ensure returns the record that find finds, which is the one whose metadata id is key,
-// or else the one that call creates, and whether it did. find returns nil where there is
-// none. The platform has no idempotency keys, so that a lost answer is followed by a
-// search for the record.
-func Ensure[T any](ctx context.Context, c *Client, call Call, key string, find func(context.Context) (*T, error)) (value *T, created bool, err error) {
+// Ensure returns the record that find returns, which has the metadata id key. If find
+// returns nil, Ensure returns the record that call creates. It reports whether it created
+// the record. ids returns the platform's id and the metadata id of a record.
+//
+// The platform has no idempotency keys, so a lost response is followed by a search for
+// the record.
+func Ensure[T any](
+	ctx context.Context, c *Client, call Call, key string, ids func(*T) (id, key string), find func(context.Context) (*T, error),
+) (value *T, created bool, err error) {
 	call.Blank = append(Blank("metadata.id", key), call.Blank...)
 	var settings api.RequestSettings
 	for _, option := range call.Options {
@@ -99,7 +103,7 @@ func Ensure[T any](ctx context.Context, c *Client, call Call, key string, find f
 	if _, _, err := c.newRequest(ctx, &call, &settings); err != nil {
 		return nil, false, err // before anything is looked for
 	}
-	e := ensuring[T]{operation: call.Operation, key: key, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
+	e := ensuring[T]{operation: call.Operation, key: key, ids: ids, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
 	return e.run(ctx, c)
 }
 
