@@ -95,7 +95,8 @@ type Config struct {
 //
 //   - <mount>/connect?return_to=/patients begins: it sends the browser to the
 //     platform. return_to is a path of the own site, or of an allowed origin, and
-//     may be left out.
+//     may be left out. Link to it from your own site. A browser that another site sends
+//     here gets a page with a link to continue ([OutcomeOtherSite]).
 //   - <mount>/callback, or what the last element of RedirectURL of [oauth.Config] is,
 //     receives the browser, connects the user and sends the browser on.
 //
@@ -244,11 +245,16 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 	}
 	if asked := r.URL.Query()["return_to"]; len(asked) > 0 {
 		if len(asked) > 1 || checkReturn(asked[0], h.config.ReturnOrigins) != nil {
-			result.Outcome, result.Err = OutcomeBadReturn, ErrReturn
+			result.fail(OutcomeBadReturn, ErrReturn)
 			h.finish(w, r, result)
 			return
 		}
 		result.ReturnTo = asked[0]
+	}
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		result.fail(OutcomeOtherSite, ErrOtherSite)
+		h.finish(w, r, result)
+		return
 	}
 	f := newFlow(time.Now())
 	address, err := h.client.AuthorizeURL(h.keys.sealState(f))

@@ -38,6 +38,12 @@ const (
 	// not allowed. Err matches [ErrReturn].
 	OutcomeBadReturn Outcome = "bad_return"
 
+	// OutcomeOtherSite: a link or a redirect of another site was to start the flow. It may
+	// want to connect the user to an account that the browser is signed in to on the
+	// platform, and which is not the user's. The user continues with a link of the page.
+	// Err matches [ErrOtherSite].
+	OutcomeOtherSite Outcome = "other_site"
+
 	// OutcomeWrongState: the state, or the cookie that belongs to it, is
 	// missing, or not from here: an address that was cut off, a forged one, or
 	// one signed by a key that is not in the ring any more. Err matches
@@ -95,6 +101,9 @@ const (
 // ErrUserLookup is matched by the error of a [Config.User] that could not find out who is
 // signed in.
 var ErrUserLookup = errors.New("connect: the user could not be looked up")
+
+// ErrOtherSite is the error of a flow that another site was to start.
+var ErrOtherSite = errors.New("connect: another site opened the connect page")
 
 // ErrDuplicate is matched by [Result].Err if another request of the same flow has failed
 // with the same outcome.

@@ -22,6 +22,7 @@ var pages = map[Outcome]pageText{
 	OutcomeNotSignedIn:      {http.StatusUnauthorized, "Please sign in", "You are not signed in here, or not any more. Sign in, then connect again.", false},
 	OutcomeUserLookupFailed: {http.StatusServiceUnavailable, "Not connected", "We could not look up your user account at the moment. Please try again.", true},
 	OutcomeBadReturn:        {http.StatusBadRequest, "This link does not work", "The link asks to continue at an address that is not allowed.", false},
+	OutcomeOtherSite:        {http.StatusForbidden, "Connect your dispensary account?", "Another website opened this page. Continue only if you want to connect your dispensary account.", true},
 	OutcomeWrongState:       {http.StatusBadRequest, "This link does not work", "The link is incomplete, or it was not made for this browser. Nothing was connected.", true},
 	OutcomeExpiredState:     {http.StatusBadRequest, "That took too long", "The time for connecting has run out. Nothing was connected.", true},
 	OutcomeUsedState:        {http.StatusBadRequest, "This link was already used", "The link has been used, or was opened in another browser, or this browser keeps no cookies.", true},
@@ -53,7 +54,7 @@ var pageTemplate = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 {{- if .Reference}}
 <p>For support, quote the reference <code>{{.Reference}}</code>.</p>
 {{- end}}
-<p>{{if .Again}}<a href="{{.Again}}">Try again</a> or {{end}}<a href="{{.Back}}">continue without connecting</a></p>
+<p>{{if .Again}}<a href="{{.Again}}">{{.Action}}</a> or {{end}}<a href="{{.Back}}">continue without connecting</a></p>
 </main>
 </body>
 </html>
@@ -72,11 +73,14 @@ func DefaultPage(w http.ResponseWriter, result *Result) {
 	if !known {
 		text.status = http.StatusBadRequest
 	}
-	view := struct{ Title, Text, Reference, Again, Back string }{
-		Title: text.title, Text: text.text, Reference: result.requestID(), Back: result.ReturnTo,
+	view := struct{ Title, Text, Reference, Again, Action, Back string }{
+		Title: text.title, Text: text.text, Reference: result.requestID(), Action: "Try again", Back: result.ReturnTo,
 	}
 	if text.again {
 		view.Again = "./" + result.startName + "?return_to=" + url.QueryEscape(result.ReturnTo)
+	}
+	if result.Outcome == OutcomeOtherSite {
+		view.Action = "Connect"
 	}
 	var page strings.Builder
 	if err := pageTemplate.Execute(&page, view); err != nil { // cannot happen with this template
