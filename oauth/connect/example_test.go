@@ -40,10 +40,10 @@ func ExampleHandler() {
 	mux.Handle("/dispensary/", handler)
 
 	leaving := httptest.NewRecorder()
-	mux.ServeHTTP(leaving, httptest.NewRequest(http.MethodGet, "/dispensary/connect?return_to=/patients/7", nil))
+	mux.ServeHTTP(leaving, httptest.NewRequest(http.MethodGet, "https://ehr.example/dispensary/connect?return_to=/patients/7", nil))
 	platform, _ := leaving.Result().Location()
 
-	back := httptest.NewRequest(http.MethodGet, "/dispensary/callback?code=4f7e&state="+platform.Query().Get("state"), nil)
+	back := httptest.NewRequest(http.MethodGet, "https://ehr.example/dispensary/callback?code=4f7e&state="+platform.Query().Get("state"), nil)
 	back.AddCookie(leaving.Result().Cookies()[0])
 	arriving := httptest.NewRecorder()
 	mux.ServeHTTP(arriving, back)

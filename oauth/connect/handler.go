@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
@@ -96,7 +97,8 @@ type Config struct {
 //   - <mount>/connect?return_to=/patients begins: it sends the browser to the
 //     platform. return_to is a path of the own site, or of an allowed origin, and
 //     may be left out. Link to it from your own site. A browser that another site sends
-//     here gets a page with a link to continue ([OutcomeOtherSite]).
+//     here gets a page with a link to continue ([OutcomeOtherSite]), and one on another
+//     host is redirected to the host of RedirectURL first.
 //   - <mount>/callback, or what the last element of RedirectURL of [oauth.Config] is,
 //     receives the browser, connects the user and sends the browser on.
 //
@@ -131,6 +133,7 @@ type Handler struct {
 	config   Config
 	client   *oauth.Client
 	keys     *stateKeys
+	redirect *url.URL
 	callback string // last element of the redirect address
 
 	mu      sync.Mutex
@@ -149,7 +152,7 @@ func New(config Config) (*Handler, error) {
 	config.StateLifetime = cmp.Or(config.StateLifetime, DefaultStateLifetime)
 	client := config.Connections.Client()
 	redirect, _ := url.Parse(client.RedirectURL()) // checked by oauth.New
-	h := &Handler{config: config, client: client, callback: lastElement(redirect.Path), running: map[[16]byte]*connecting{}}
+	h := &Handler{config: config, client: client, redirect: redirect, callback: lastElement(redirect.Path), running: map[[16]byte]*connecting{}}
 	keys, err := newStateKeys(config.StateKeys, client.Environment(), client.ClientID())
 	if err != nil {
 		return nil, &api.ArgumentError{Field: "connect.Config.StateKeys", Reason: err.Error()}
@@ -251,6 +254,9 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 		}
 		result.ReturnTo = asked[0]
 	}
+	if h.redirectToHost(w, r, result) {
+		return
+	}
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		result.fail(OutcomeOtherSite, ErrOtherSite)
 		h.finish(w, r, result)
@@ -266,6 +272,27 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 	h.setCookie(w, h.cookieName(f), h.keys.sealCookie(f, result.Key.User, result.ReturnTo), int(h.config.StateLifetime/time.Second))
 	w.Header().Set("Location", address)
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// hostChecked is the parameter of a request that redirectToHost has redirected.
+const hostChecked = "host_checked"
+
+// redirectToHost sends a browser on another host, such as www.ehr.example, to the host of
+// the redirect address first: the callback gets only the cookies of that host. It
+// redirects once, because a proxy may replace the Host header.
+func (h *Handler) redirectToHost(w http.ResponseWriter, r *http.Request, result *Result) bool {
+	host := &url.URL{Host: r.Host}
+	if strings.EqualFold(host.Hostname(), h.redirect.Hostname()) || r.URL.Query().Has(hostChecked) {
+		return false
+	}
+	address := h.redirect.ResolveReference(&url.URL{Path: "./" + h.config.StartName})
+	address.RawQuery = url.Values{"return_to": {result.ReturnTo}, hostChecked: {"1"}}.Encode()
+	h.client.Logger().LogAttrs(r.Context(), slog.LevelWarn,
+		"connect: the connect page was opened on another host than that of RedirectURL; redirecting the browser",
+		slog.String("host", r.Host), slog.String("redirect_host", h.redirect.Host))
+	w.Header().Set("Location", address.String())
+	w.WriteHeader(http.StatusSeeOther)
+	return true
 }
 
 func (h *Handler) newResult() *Result {

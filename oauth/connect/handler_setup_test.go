@@ -40,7 +40,7 @@ func TestHandlerRoutes(t *testing.T) {
 			{"OPTIONS", "/dispensary/callback", 405},
 		} {
 			w := httptest.NewRecorder()
-			mux.ServeHTTP(w, httptest.NewRequest(test.method, test.path, nil))
+			mux.ServeHTTP(w, httptest.NewRequest(test.method, "https://ehr.example"+test.path, nil))
 			assert.Equal(t, test.status, w.Code, "%s %s", test.method, test.path)
 			if test.status == 405 {
 				assert.Equal(t, "GET", w.Header().Get("Allow"))

@@ -3,6 +3,7 @@ package connect_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,5 +52,66 @@ func TestOtherSiteCannotStartTheFlow(t *testing.T) {
 			back := s.open("https://ehr.example/dispensary/callback?"+code(platform.Query().Get("state")).Encode(), "cross-site", answer.Cookies()...)
 			assert.Equal(t, "/patients/7", back.Header.Get("Location"), from)
 		}
+	})
+}
+
+func TestStartOnOtherHostIsRedirected(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
+		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=/patients%3Ftab=2", "same-origin")
+		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		assert.Empty(t, answer.Cookies())
+		to, err := answer.Location()
+		require.NoError(t, err)
+		assert.Equal(t, "ehr.example", to.Host)
+		assert.Equal(t, "/dispensary/connect", to.Path)
+		assert.Equal(t, "/patients?tab=2", to.Query().Get("return_to"))
+		assert.Contains(t, s.logs.String(), "www.ehr.example")
+
+		started, err := b.get(s.handler, to.String()).Location()
+		require.NoError(t, err)
+		assert.Equal(t, "login.platform.example", started.Host)
+		back := b.back(s, code(started.Query().Get("state")))
+		assert.Equal(t, "/patients?tab=2", back.Header.Get("Location"))
+	})
+}
+
+// A proxy may replace the Host header, so a second redirect would never end.
+func TestStartRedirectsOnce(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
+		const inside = "http://10.0.0.7:8080"
+		first, err := s.open(inside+"/dispensary/connect", "same-origin").Location()
+		require.NoError(t, err)
+		require.Equal(t, "ehr.example", first.Host)
+		second := s.open(inside+first.RequestURI(), "same-origin")
+		to, err := second.Location()
+		require.NoError(t, err)
+		assert.Equal(t, "login.platform.example", to.Host)
+		assert.Len(t, second.Cookies(), 1)
+	})
+}
+
+func TestStartComparesHostNames(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
+		for host, platform := range map[string]bool{
+			"ehr.example": true, "EHR.example": true, "ehr.example:443": true, "evil.example": false, "ehr.example.evil.example": false,
+		} {
+			r := httptest.NewRequest(http.MethodGet, "https://ehr.example/dispensary/connect", nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, r)
+			to, err := url.Parse(w.Header().Get("Location"))
+			require.NoError(t, err)
+			assert.Equal(t, platform, to.Host == "login.platform.example", host)
+			assert.NotContains(t, to.String(), "evil")
+		}
+	})
+}
+
+// Nobody is redirected with a return address that is not allowed.
+func TestStartOnOtherHostChecksReturn(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
+		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=//evil.example", "same-origin")
+		assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+		assert.Equal(t, connect.OutcomeBadReturn, s.result(t).Outcome)
 	})
 }
