@@ -67,7 +67,8 @@ type Config struct {
 	Home string
 
 	// ReturnOrigins are origins, such as "https://app.ehr.example", that users
-	// may return to besides the paths of the handler's own.
+	// may return to besides the paths of the handler's own. A user who comes from an
+	// origin of another site has to confirm first, see [OutcomeOtherSite].
 	ReturnOrigins []string
 
 	// StartName is the last element of the path that starts the flow; ""
