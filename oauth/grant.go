@@ -142,7 +142,7 @@ func (c *Client) Revoke(ctx context.Context, token Token, options ...api.Request
 // requestToken calls the token endpoint.
 func (c *Client) requestToken(ctx context.Context, body grant, options []api.RequestOption) (Token, error) {
 	var response api.Response
-	sent := time.Now()
+	sent := time.Now().Round(0) // a monotonic clock stands still while the machine sleeps
 	got, err := transport.One[tokenResponse](ctx, c.transport, transport.Call{
 		Operation: operation.OAuthToken,
 		Body:      body,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/oauth2"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -31,6 +32,29 @@ func TestExchange(t *testing.T) {
 		}, token)
 		assert.Equal(t, []string{"catalog:read", "clinic:read"}, token.Scopes())
 	})
+}
+
+// The monotonic clock stands still while a machine sleeps: a token that expired meanwhile must
+// not count as valid.
+func TestTokenTimesHaveNoMonotonicReading(t *testing.T) {
+	t.Parallel()
+	client := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever))
+	first, err := client.Exchange(t.Context(), "code-1")
+	require.NoError(t, err)
+	old := oauthtest.FirstToken(0)
+	second, err := client.Refresh(t.Context(), old)
+	require.NoError(t, err)
+	foreign := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
+		return &oauth2.Token{AccessToken: "a", Expiry: time.Now().Add(time.Hour)}, nil
+	}), oauthtest.USSandbox)
+	third, err := foreign.Token(t.Context())
+	require.NoError(t, err)
+	for name, at := range map[string]time.Time{
+		"ExpiresAt": first.ExpiresAt, "ConnectedAt": first.ConnectedAt, "UsedAt": first.UsedAt,
+		"ExpiresAt after a refresh": second.ExpiresAt, "ExpiresAt of x/oauth2": third.ExpiresAt,
+	} {
+		assert.NotContains(t, at.String(), "m=", name)
+	}
 }
 
 func TestExchangeFailures(t *testing.T) {

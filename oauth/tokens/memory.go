@@ -312,7 +312,7 @@ func (s *MemoryStore) write(row *memoryRow, token oauth.Token, state State, reas
 	s.last++
 	row.owner, row.postponed = "", time.Time{}
 	row.record.Token, row.record.State, row.record.Reason = token, state, reason
-	row.record.Version, row.record.UpdatedAt = s.last, time.Now()
+	row.record.Version, row.record.UpdatedAt = s.last, time.Now().Round(0)
 }
 
 // leasedBy does not look at the lease's end: an owner that is late may still
