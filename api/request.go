@@ -35,7 +35,9 @@ type RequestOption func(*RequestSettings)
 // WithHeader adds a header to the request. Headers that the client owns
 // (Authorization, Host, Content-Type, Content-Length, the clinic key) cannot be
 // set this way, nor names and values that HTTP does not allow: the call fails with
-// an [ArgumentError] and sends nothing.
+// an [ArgumentError] and sends nothing. Writes also reject Idempotency-Key and
+// X-Idempotency-Key. The platform ignores them, but net/http repeats such a request if
+// its connection breaks. The Ensure methods create a record once.
 func WithHeader(name, value string) RequestOption {
 	return func(s *RequestSettings) {
 		if s.Header == nil {

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http/httptrace"
 	"net/url"
 	"os"
-	"sync"
 	"syscall"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -27,34 +25,6 @@ type localError struct {
 func (e *localError) Error() string { return e.cause.Error() }
 func (e *localError) Unwrap() error { return e.cause }
 
-// connectionTrace records whether an attempt got a connection. The transport's
-// goroutines write to it.
-type connectionTrace struct {
-	mu             sync.Mutex
-	asked, granted bool
-}
-
-func (t *connectionTrace) hooks() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GetConn: func(string) { t.mu.Lock(); t.asked = true; t.mu.Unlock() },
-		GotConn: func(httptrace.GotConnInfo) { t.mu.Lock(); t.granted = true; t.mu.Unlock() },
-	}
-}
-
-func (t *connectionTrace) reset() {
-	t.mu.Lock()
-	t.asked, t.granted = false, false
-	t.mu.Unlock()
-}
-
-// unconnected reports that a transport which reports such things asked for a
-// connection and got none: nothing can have been sent.
-func (t *connectionTrace) unconnected() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.asked && !t.granted
-}
-
 // unsent reports that the failed attempt provably sent nothing.
 func unsent(err error, trace *connectionTrace) bool {
 	var local *localError
@@ -64,6 +34,8 @@ func unsent(err error, trace *connectionTrace) bool {
 	switch {
 	case errors.As(err, &local):
 		return !local.answered
+	case trace.wasRepeatable():
+		return false // net/http may have sent it, and failed to send it again
 	case errors.As(err, &lookup), errors.As(err, &certificate):
 		return true
 	case errors.As(err, &operation) && operation.Op == "dial":

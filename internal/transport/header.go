@@ -37,14 +37,24 @@ func isHeaderName(name string) bool {
 	return name != ""
 }
 
-// addHeaders adds a caller's headers, except those that are the client's. It returns
-// the name of one that cannot be sent, and why.
-func addHeaders(header, extra http.Header) (field, problem string) {
+// isIdempotencyKey reports whether net/http takes a header for the promise that a write
+// can be repeated.
+func isIdempotencyKey(name string) bool {
+	return name == "Idempotency-Key" || name == "X-Idempotency-Key"
+}
+
+// addHeaders adds a caller's headers, except those that are the client's, and those that
+// make transports repeat a write. It returns the name of one that cannot be sent, and why.
+func addHeaders(header, extra http.Header, read bool) (field, problem string) {
 	for name, values := range extra {
 		if !isHeaderName(name) {
 			return "header name", "is not one that HTTP allows"
 		}
-		switch http.CanonicalHeaderKey(name) {
+		canonical := http.CanonicalHeaderKey(name)
+		if !read && isIdempotencyKey(canonical) {
+			return "header " + name, "would make net/http repeat the write, and the platform ignores it: use Ensure"
+		}
+		switch canonical {
 		case "Authorization", "Host", "Content-Type", "Content-Length", "Transfer-Encoding", clinicKeyHeader:
 			return "header " + name, "is set by the client and cannot be changed for a call"
 		}

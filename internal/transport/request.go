@@ -124,7 +124,7 @@ func (e *endpoint) newRequest(ctx context.Context, call *Call, settings *api.Req
 	if problem != "" {
 		wrong = append(wrong, call.invalid("ClinicKey", problem))
 	}
-	if field, problem := addHeaders(header, settings.Header); problem != "" {
+	if field, problem := addHeaders(header, settings.Header, call.Operation.Read()); problem != "" {
 		wrong = append(wrong, call.invalid(field, problem))
 	}
 	if err := wrong.Err(); err != nil {
