@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// Version is the version of this module, as the User-Agent header has it.
-const Version = "0.1.0"
+// Version is the version of this module. The User-Agent header contains it.
+const Version = transport.Version
 
 // Client talks to one site of the platform. Make one with [New], share it, and
 // derive a view for each user with [Client.WithTokenSource]. It is safe for concurrent use.
@@ -38,7 +38,7 @@ type Client struct {
 // New returns a client for a site. It sends nothing. An option or a site that
 // cannot work is an error here, not at the first call.
 func New(site Site, options ...Option) (*Client, error) {
-	c := config{transport.Config{Site: site, UserAgent: "dispensary-go/" + Version}}
+	c := config{transport.Config{Site: site}}
 	for _, option := range options {
 		if option == nil {
 			continue

@@ -3,6 +3,7 @@ package dispensary
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -91,7 +92,7 @@ func WithUserAgent(product string) Option {
 		if product == "" {
 			return &ArgumentError{Field: "WithUserAgent(product)", Reason: "is empty"}
 		}
-		c.transport.UserAgent = product + " " + c.transport.UserAgent
+		c.transport.UserAgent = strings.TrimSpace(product + " " + c.transport.UserAgent)
 		return nil
 	}
 }

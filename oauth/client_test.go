@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -126,4 +127,28 @@ func TestNewRefusesMisspeltScopes(t *testing.T) {
 	_, err = oauth.New(config("with space"))
 	assert.ErrorContains(t, err, "without space")
 	assert.NotContains(t, err.Error(), "with space")
+}
+
+func TestEveryRequestNamesUserAgent(t *testing.T) {
+	t.Parallel()
+	for product, want := range map[string]string{"": "dispensary-go/", "ExampleEHR/4.2": "ExampleEHR/4.2 dispensary-go/"} {
+		var agents []string
+		p := oauthtest.NewPlatform(oauthtest.RotateNever)
+		client := oauthtest.NewClient(t, oauthtest.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			agents = append(agents, r.UserAgent())
+			if r.URL.Path == "/api/oauth/revoke" {
+				return oauthtest.Respond(http.StatusOK, "{}"), nil
+			}
+			return p.RoundTrip(r)
+		}), func(c *oauth.Config) { c.UserAgent = product })
+		_, err := client.Exchange(t.Context(), "code-1")
+		require.NoError(t, err)
+		_, err = client.Refresh(t.Context(), oauthtest.FirstToken(0))
+		require.NoError(t, err)
+		require.NoError(t, client.Revoke(t.Context(), oauthtest.FirstToken(0)))
+		require.Len(t, agents, 3)
+		for _, agent := range agents {
+			assert.Regexp(t, "^"+want+`\d+\.\d+\.\d+$`, agent)
+		}
+	}
 }

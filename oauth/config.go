@@ -56,7 +56,8 @@ type Config struct {
 	// refreshing, revoking.
 	Observers []observe.Observer
 
-	// UserAgent names the program in every request; empty sends none.
+	// UserAgent is a product such as "ExampleEHR/4.2". It stands before the name of this
+	// module in the User-Agent header. Empty sends the name of this module only.
 	UserAgent string
 }
 

@@ -54,6 +54,8 @@ type Config struct {
 	// Observers receive how calls go.
 	Observers []observe.Observer
 
+	// UserAgent is the product that stands before the name of this module in the
+	// User-Agent header. Empty sends the name of this module only.
 	UserAgent string
 
 	// MaxResponseBytes bounds what is read of an answer.
@@ -101,7 +103,7 @@ func New(config Config) (*Client, error) {
 	if config.MaxResponseBytes == 0 {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	header := http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
+	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(config.UserAgent)}}
 	if config.ClinicKey != "" {
 		header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
 	}
@@ -109,6 +111,15 @@ func New(config Config) (*Client, error) {
 		endpoint: newEndpoint(base, header), config: config, http: newHTTPClient(config.HTTPClient),
 		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
 	}}, nil
+}
+
+// Version is the version of this module.
+const Version = "0.1.0"
+
+// userAgent returns the User-Agent header of every request, those to the token endpoint
+// included. Firewalls block requests without one.
+func userAgent(product string) string {
+	return strings.TrimSpace(product + " dispensary-go/" + Version)
 }
 
 // checkHeaders reports a field of the configuration that is sent as a header and

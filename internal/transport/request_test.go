@@ -123,7 +123,7 @@ func TestHeaders(t *testing.T) {
 	r, _, err := sent(t, Call{Operation: operation.ClinicGet, Options: []api.RequestOption{option}}, key)
 	require.NoError(t, err)
 	assert.Equal(t, http.Header{
-		"Accept": {"application/json"}, "User-Agent": {"test"}, "X-Svc-Clinic-Key": {"clinic-key"}, "X-Trace": {"1"},
+		"Accept": {"application/json"}, "User-Agent": {"test dispensary-go/" + Version}, "X-Svc-Clinic-Key": {"clinic-key"}, "X-Trace": {"1"},
 	}, r.Header)
 
 	for _, name := range []string{"Authorization", "authorization", "Host", "Content-Length", "X-SVC-Clinic-Key"} {

@@ -67,7 +67,7 @@ func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 		f.platform.ServeHTTP(w, r)
 		return
 	}
-	name := r.UserAgent()
+	name, _, _ := strings.Cut(r.UserAgent(), " ")
 	f.callHook(name, beforeTheRefresh)
 	answer := httptest.NewRecorder()
 	f.platform.ServeHTTP(answer, r)
