@@ -144,12 +144,25 @@ func TestAPIShowsResponsesThatAreNotJSON(t *testing.T) {
 			assert.Empty(t, out, "stdout is for JSON and results of the query")
 			assert.Contains(t, stderr, "\tBlocked\ufffd2J")
 		}
-		code, _, stderr = f.run("api", "POST", "/clinic/patients", "-f", "email=a@example.com")
+		code, out, stderr = f.run("api", "POST", "/clinic/patients", "-f", "email=a@example.com")
 		assert.Equal(t, exitFailed, code)
-		if status == http.StatusOK {
-			assert.Contains(t, stderr, "the response is not JSON: write may have been applied")
-		}
+		assert.NotEmpty(t, out)
+		assert.Contains(t, stderr, "write may have been applied", "a proxy may have responded")
 	}
+}
+
+// A success that is cut off has the request ID of the platform.
+func TestAPIReportsOutcomeOfUnreadableSuccess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.behind(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Request-Id", "1")
+		_, _ = io.WriteString(w, `{"patient":{"id":"1"}`)
+	})
+	code, out, stderr := f.run("api", "POST", "/clinic/patients", "-f", "email=a@example.com")
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, `{"patient":{"id":"1"}`, out)
+	assert.Equal(t, "dispensary: the response is not JSON: write may have been applied\n", stderr)
 }
 
 // An input that Notepad saved begins with a byte order mark, which is not JSON.
