@@ -82,15 +82,9 @@ func (p *program) api(ctx context.Context, c apiConfig, method, path string) err
 	if err != nil {
 		return err
 	}
-	var query *gojq.Code
-	if c.jq != "" {
-		parsed, err := gojq.Parse(c.jq)
-		if err == nil {
-			query, err = gojq.Compile(parsed)
-		}
-		if err != nil {
-			return fmt.Errorf("--jq: %w", err)
-		}
+	query, err := compile(c.jq)
+	if err != nil {
+		return err
 	}
 	client, closed, err := p.client(ctx, c.target)
 	if err != nil {
@@ -108,14 +102,35 @@ func (p *program) api(ctx context.Context, c apiConfig, method, path string) err
 			return err
 		})
 	}
-	if rejection := (*dispensary.Error)(nil); errors.As(err, &rejection) && len(rejection.Body()) > 0 {
-		if body := rejection.Body(); json.Valid(body) {
-			err = errors.Join(err, failed(p.printRaw(body)))
-		} else {
-			err = errors.Join(err, failed(p.printText(body, query != nil)))
-		}
+	return errors.Join(err, failed(p.printRejection(err, query != nil)), failed(closed()))
+}
+
+// compile compiles the expression of --jq, or returns nil if there is no expression.
+func compile(expression string) (*gojq.Code, error) {
+	if expression == "" {
+		return nil, nil
 	}
-	return errors.Join(err, failed(closed()))
+	parsed, err := gojq.Parse(expression)
+	if err != nil {
+		return nil, fmt.Errorf("--jq: %w", err)
+	}
+	query, err := gojq.Compile(parsed)
+	if err != nil {
+		return nil, fmt.Errorf("--jq: %w", err)
+	}
+	return query, nil
+}
+
+// printRejection prints the body of the response that the error of a call contains.
+func (p *program) printRejection(err error, queried bool) error {
+	var call *dispensary.Error
+	if !errors.As(err, &call) || len(call.Body()) == 0 {
+		return nil
+	}
+	if body := call.Body(); !json.Valid(body) {
+		return p.printText(body, queried)
+	}
+	return p.printRaw(call.Body())
 }
 
 // request makes a request of the arguments.

@@ -71,8 +71,7 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 		PollEnd: func(_ context.Context, poll listen.Poll) {
 			if !begun {
 				begun = true
-				fmt.Fprintf(p.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(config.Sources), config.Sources[0].Environment)
-				fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", c.shown(c.secret, with.Secret), c.shown(c.challenge, with.Challenge))
+				p.announce(c, config.Sources, with)
 			}
 			polled(poll)
 		},
@@ -107,6 +106,12 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 		return fmt.Errorf("--cursor: %w", err)
 	}
 	return errors.Join(failed(err), out.end())
+}
+
+// announce prints how to configure the receiver.
+func (p *program) announce(c listenConfig, sources []listen.Source, with receiverSecrets) {
+	fmt.Fprintf(p.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(sources), sources[0].Environment)
+	fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", c.shown(c.secret, with.Secret), c.shown(c.challenge, with.Challenge))
 }
 
 // shown is a secret of this machine, or where another one is.

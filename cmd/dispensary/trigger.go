@@ -146,25 +146,31 @@ func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type
 	if c.control == "" {
 		return p.triggerThroughAPI(ctx, c, kind)
 	}
+	return p.triggerThroughControl(ctx, c, kind, body)
+}
+
+// triggerThroughControl makes the event through the control API of a test platform.
+func (p *program) triggerThroughControl(ctx context.Context, c triggerConfig, kind events.Type, body jsonObject) error {
 	address, err := url.Parse(c.control)
 	if err != nil || address.Scheme != "http" || address.Host == "" {
 		return errors.New("--control: not an address such as http://127.0.0.1:9001/control")
 	}
-	made, err := controlAPI(strings.TrimSuffix(c.control, "/")).act(ctx, c, actions[kind], body)
+	control := controlAPI(strings.TrimSuffix(c.control, "/"))
+	made, err := control.act(ctx, c, actions[kind], body)
 	if err != nil {
 		return err
 	}
 	if made.Type != kind {
-		return failed(fmt.Errorf("it was done and made no event %s: see the console's page of events", kind))
+		return fmt.Errorf("it was done and made no event %s: see the console's page of events", kind)
 	}
 	if err := p.printTriggered(made); err != nil {
 		return err
 	}
-	why, err := controlAPI(strings.TrimSuffix(c.control, "/")).skipped(ctx, made.EventID)
+	why, err := control.skipped(ctx, made.EventID)
 	if why != "" {
 		_, _ = fmt.Fprintf(p.errOut, "No webhook of it is sent: %s\n", why)
 	}
-	return failed(err)
+	return err
 }
 
 // platformFlag returns a flag of the command line that chooses a platform to call, or "". The
@@ -300,6 +306,19 @@ func (a controlAPI) resolve(ctx context.Context, c triggerConfig, path string) (
 // call calls the control API. Without a usable response to a write, the error is a
 // [maybeApplied], unless the request never got a connection.
 func (a controlAPI) call(ctx context.Context, method, path string, body, into any) error {
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	err := a.exchange(ctx, method, path, body, into)
+	if err == nil || errors.Is(err, errRejectedAction) || method == http.MethodGet || !connected.Load() {
+		return err
+	}
+	return maybeApplied{err}
+}
+
+var errRejectedAction = errors.New("the test platform rejects the action")
+
+// exchange sends a request to the control API and decodes the response.
+func (a controlAPI) exchange(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var sent bytes.Buffer
@@ -308,40 +327,32 @@ func (a controlAPI) call(ctx context.Context, method, path string, body, into an
 			return err
 		}
 	}
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	request, err := http.NewRequestWithContext(ctx, method, string(a)+path, &sent)
 	if err != nil {
 		return errors.New("--control: not an address")
 	}
 	request.Header.Set("Content-Type", "application/json")
-	lost := func(err error) error {
-		if method == http.MethodGet || !connected.Load() {
-			return err
-		}
-		return maybeApplied{err}
-	}
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return lost(fmt.Errorf("--control: no control API answers: %w", err))
+		return fmt.Errorf("--control: no control API answers: %w", err)
 	}
-	defer func() { _ = answer.Body.Close() }()
+	defer func() { _ = response.Body.Close() }()
 	const most = 1 << 20 // rows are pages of at most 96 KiB
-	text, err := io.ReadAll(io.LimitReader(answer.Body, most))
+	text, err := io.ReadAll(io.LimitReader(response.Body, most))
 	if err != nil {
-		return lost(fmt.Errorf("--control: %w", err))
+		return fmt.Errorf("--control: %w", err)
 	}
-	if answer.StatusCode != http.StatusOK {
-		var refusal struct {
-			Error string `json:"error"`
+	if response.StatusCode == http.StatusOK {
+		if json.Unmarshal(text, into) != nil {
+			return errors.New("--control: not a control API: the response is not JSON")
 		}
-		if json.Unmarshal(text, &refusal) != nil || refusal.Error == "" {
-			return lost(fmt.Errorf("--control: not a control API: it responds with %s", answer.Status))
-		}
-		return fmt.Errorf("the test platform rejects the action: %s", refusal.Error)
+		return nil
 	}
-	if json.Unmarshal(text, into) != nil {
-		return lost(errors.New("--control: not a control API: the response is not JSON"))
+	var rejection struct {
+		Error string `json:"error"`
 	}
-	return nil
+	if json.Unmarshal(text, &rejection) != nil || rejection.Error == "" {
+		return fmt.Errorf("--control: not a control API: it responds with %s", response.Status)
+	}
+	return fmt.Errorf("%w: %s", errRejectedAction, rejection.Error)
 }
