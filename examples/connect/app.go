@@ -31,8 +31,9 @@ type app struct {
 	connect http.Handler
 }
 
-// newApp sets the application up with what the platform's dashboard shows.
-func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secret, home string) (*app, error) {
+// newApp sets the application up with what the platform's dashboard shows. clinicID is the
+// platform's id of the clinic of currentUser.
+func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secret, home, clinicID string) (*app, error) {
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: site, ClientID: clientID, ClientSecret: clientSecret, RedirectURL: home + callbackPath,
@@ -40,7 +41,16 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 		Tokens: tokens.Config{
 			Store:      tokens.NewMemoryStore(), // a real application keeps tokens in its database
 			OwnerTypes: []string{oauth.OwnerPractitioner},
-			Observers:  []tokens.Observer{{Event: onEvent}},
+			Verify: func(_ context.Context, grant tokens.Authorization) error {
+				switch grant.Clinic.ID { // a real application has the clinic of each user in its database
+				case "":
+					return tokens.ErrUndecided
+				case clinicID:
+					return nil
+				}
+				return errors.New("the account belongs to another clinic")
+			},
+			Observers: []tokens.Observer{{Event: onEvent}},
 		},
 	})
 	if err != nil {
