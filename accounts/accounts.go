@@ -220,8 +220,9 @@ func (a *Accounts) application(environment dispensary.Environment) (*application
 }
 
 // Connect turns the code of a callback into a stored token of user, for programs
-// with their own pages; others mount [Accounts.Handler]. Errors are those of
-// [tokens.Connections.Connect].
+// with their own pages; others mount [Accounts.Handler]. A browser may send a callback
+// twice, also to two replicas: call Connect within [tokens.Connections.RunFlow], so that
+// the code is exchanged once. Errors are those of [tokens.Connections.Connect].
 func (a *Accounts) Connect(ctx context.Context, user string, code dispensary.Secret) error {
 	app, err := a.locate(ctx, user)
 	if err != nil {
