@@ -34,6 +34,9 @@ type checkpoint struct {
 	// gap, and if a run has failed since.
 	Whole time.Time `json:"whole,omitzero"`
 
+	// Silence is the time since which no webhook has arrived.
+	Silence Silence `json:"silence,omitzero"`
+
 	// Outages is how many outages a whole run has come after; see rotation.
 	Outages int `json:"outages,omitempty"`
 }

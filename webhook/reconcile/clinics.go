@@ -37,6 +37,7 @@ type Clinics struct {
 	rotation rotation // as this process has seen it last
 	running  int
 	failing  map[string]*FailingClinic
+	troubled map[string]troubled
 	left     []string // clinics whose runs were broken off by the end of the loop
 
 	// Those of the loop over all.
@@ -57,7 +58,7 @@ func New(c Config) (*Clinics, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Clinics{config: c, trigger: make(chan struct{}, 1), failing: map[string]*FailingClinic{}}, nil
+	return &Clinics{config: c, trigger: make(chan struct{}, 1), failing: map[string]*FailingClinic{}, troubled: map[string]troubled{}}, nil
 }
 
 // Format prints the type only.
@@ -156,42 +157,13 @@ func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Repor
 	one.report.Name, one.report.Started = c.config.Name+"/"+one.clinicID, one.now
 	err := one.execute(ctx, fresh)
 	one.report.Completed, one.report.Retries = one.checkpoint.Completed, len(one.checkpoint.Retries)
+	one.report.First, one.report.Silence = one.first, one.checkpoint.Silence
 	one.report.Duration = c.config.Now().Sub(one.now)
 	one.log(ctx, err, c.disconnected(one.clinicID))
 	if end := c.config.Observer.RunEnd; end != nil {
 		safecall.Observe(ctx, c.config.Logger, func() { end(ctx, one.report, err) })
 	}
 	return one.report, err
-}
-
-// log logs a run. disconnected reports whether the last run failed because no user of the clinic
-// is connected.
-func (r *run) log(ctx context.Context, err error, disconnected bool) {
-	level, message := slog.LevelInfo, "webhook events reconciled"
-	attrs := []slog.Attr{slog.String("name", r.report.Name), slog.Any("report", r.report)}
-	switch {
-	case r.report.Skipped || errors.Is(err, ErrCheckpointHeld):
-		level = slog.LevelDebug
-	case errors.Is(err, api.ErrReauthorize) && disconnected:
-		level = slog.LevelDebug
-	case errors.Is(err, api.ErrReauthorize):
-		level = slog.LevelWarn
-	case err != nil:
-		level = slog.LevelError
-	case len(r.report.Gaps) > 0 || r.report.Retries > 0:
-		level = slog.LevelWarn
-	}
-	if err != nil {
-		message = "webhook events not reconciled"
-		if errors.Is(err, api.ErrReauthorize) {
-			message += ": no user of the clinic is connected"
-		}
-		attrs = append(attrs, slog.String("reason", err.Error()))
-	}
-	if len(r.report.Gaps) > 0 {
-		attrs = append(attrs, slog.String("first_gap", r.report.Gaps[0].String()))
-	}
-	r.config.Logger.LogAttrs(ctx, level, message, attrs...)
 }
 
 // next returns the next clinic of the pass, or when to ask again. It skips failing clinics,

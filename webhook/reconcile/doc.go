@@ -43,9 +43,14 @@
 //     intervals, and the clinic has had no whole run since,
 //   - the last run did not read all lists, or there was none, or none with an integration or a
 //     group that there is now,
+//   - a run has recovered events less than WholeEvery ago, and no webhook has arrived since,
 //   - the last whole run was [Config].WholeEvery ago, a day by default.
 //
 // [Clinics.Run] always makes a whole run.
+//
+// Events that arrive only by reconciliation are a [Silence]: the platform may have disabled the
+// endpoint. The report, the stats and the log show it, and so do package health and the operations
+// page of package admin.
 //
 // A webhook that failed is found by the next run, as by a whole one. What the platform never
 // tried to send, outside of an outage that was seen, is not in the log: it is found after

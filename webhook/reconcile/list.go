@@ -18,6 +18,7 @@ type listRun struct {
 	from   time.Time // older entries are done
 	report *GroupReport
 
+	before   progress        // of the last run
 	seen     map[string]bool // the ids of the page before
 	last     time.Time       // of the entry before
 	newest   time.Time       // of the entries that are not in the future
@@ -109,6 +110,7 @@ func (r *run) checkBatch(ctx context.Context, listed []events.Event, l *listRun)
 	}
 	for _, e := range listed {
 		if !missing[r.key(e, "")] {
+			r.arrivals.saw(e, l.before, r.now)
 			continue
 		}
 		var unseen []webhook.Key
@@ -119,6 +121,8 @@ func (r *run) checkBatch(ctx context.Context, listed []events.Event, l *listRun)
 		}
 		if len(unseen) > 0 {
 			r.addFromList(e, unseen, l)
+		} else {
+			r.arrivals.saw(e, l.before, r.now)
 		}
 	}
 	return nil

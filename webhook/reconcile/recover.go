@@ -208,8 +208,18 @@ func (r *run) accept(ctx context.Context, m *missedEvent, e events.Event) error 
 	}
 	if fresh {
 		m.list.report.Recovered++
+		r.noteRecovered(m)
 	}
 	return errors.Join(refused...)
+}
+
+// noteRecovered notes an event that no webhook brought. A retry is no evidence, because its
+// webhook failed before the last run.
+func (r *run) noteRecovered(m *missedEvent) {
+	if r.checkpoint.retry(m.event.ID) == nil {
+		r.arrivals.events++
+		r.arrivals.recovered = newest(r.arrivals.recovered, m.event.CreatedAt.Time, r.now)
+	}
 }
 
 // acceptAs accepts the event for one integration. Its body is what a webhook would

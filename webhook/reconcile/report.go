@@ -60,6 +60,14 @@ type Report struct {
 	// run did not try.
 	Retries int
 
+	// First reports that the run read events of before the last run, because it was the first
+	// one or because an integration is new. Recovered then says nothing about the webhooks.
+	First bool
+
+	// Silence is the time in which the events of the clinic arrived only by reconciliation.
+	// It is zero if webhooks arrive.
+	Silence Silence
+
 	// FailedDeliveries are the webhooks that the platform could not deliver since
 	// the last run, the latest first. It is empty for events that happened while
 	// the address was switched off, as nothing was sent then.
@@ -213,6 +221,9 @@ func (r Report) LogValue() slog.Value {
 		slog.Int("pages", r.Pages),
 		slog.Int("reads", r.Reads),
 		slog.Duration("duration", r.Duration),
+	}
+	if r.Silence.Counts() {
+		attrs = append(attrs, slog.Time("silent_since", r.Silence.Since), slog.Int("silent_events", r.Silence.Events))
 	}
 	if len(r.FailedDeliveries) > 0 {
 		attrs = append(attrs, slog.String("failed_deliveries_by_status", r.reasons()))

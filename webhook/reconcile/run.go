@@ -25,6 +25,8 @@ type run struct {
 	lease        *lease
 	checkpoint   checkpoint
 	integrations []string
+	first        bool // the run reads events of before the last one
+	arrivals     arrivals
 	lists        []*listRun              // of the groups
 	deliveries   *listRun                // of the delivery log
 	missed       map[string]*missedEvent // by event id
@@ -94,10 +96,11 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.report.Groups = make([]GroupReport, len(r.config.Groups))
 	restart := r.checkpoint.begin(r.integrations, r.now, r.config.FirstRun)
+	r.first = restart
 	r.deliveries = &listRun{rank: len(r.config.Groups), from: r.checkpoint.Deliveries.Add(-r.config.Overlap), report: &GroupReport{}}
 	for i, group := range r.config.Groups {
 		r.report.Groups[i].Group = group
-		r.lists = append(r.lists, &listRun{group: group, rank: i, from: r.checkpoint.from(group, r.config.Overlap), report: &r.report.Groups[i]})
+		r.lists = append(r.lists, &listRun{group: group, rank: i, before: r.checkpoint.Groups[group], from: r.checkpoint.from(group, r.config.Overlap), report: &r.report.Groups[i]})
 		switch checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention); {
 		case checked.IsZero(): // it was left out until now, perhaps
 			r.checkpoint.Whole = time.Time{}
@@ -169,6 +172,9 @@ func (r *run) complete(ctx context.Context) error {
 	if r.deliveries.complete {
 		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, r.deliveries.newest)
 	}
+	if !r.first {
+		r.checkpoint.Silence = r.checkpoint.Silence.after(r.arrivals, r.now)
+	}
 	if len(failed) == 0 && len(r.failed) == 0 {
 		r.checkpoint.Completed = r.now
 	}
@@ -178,13 +184,20 @@ func (r *run) complete(ctx context.Context) error {
 	return errors.Join(append(failed, r.save(ctx))...)
 }
 
-// isShort reports whether the lists of events can be left out: every event that the platform
-// has tried to send is here, as its log says, and there is no reason to think that it did not
-// try. A clock that was wrong, or is, is no reason to leave them out.
+// isShort reports whether the run can skip the event lists: the inbox has every event that the
+// delivery log knows, and there is no reason to think that the platform did not try to send
+// others. A clock that is wrong, or was, is no reason to skip them.
 func (r *run) isShort() bool {
 	age := r.now.Sub(r.checkpoint.Whole)
 	return !r.whole && age >= 0 && age < r.config.WholeEvery && r.checkpoint.Outages == r.outages &&
-		r.report.DeliveryLogErr == nil && !r.missedAnew()
+		r.report.DeliveryLogErr == nil && !r.missedAnew() && !r.isSilent()
+}
+
+// isSilent reports whether the last recovered event of the clinic may not be the last one that
+// came without a webhook.
+func (r *run) isSilent() bool {
+	s := r.checkpoint.Silence
+	return s.Runs > 0 && r.now.Sub(s.Last) < r.config.WholeEvery
 }
 
 // missedAnew reports whether an event is missing that is no retry.

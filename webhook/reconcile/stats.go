@@ -48,6 +48,19 @@ type ClinicsStats struct {
 	// next pass.
 	Failing []FailingClinic
 
+	// Silent is the number of clinics whose events arrive only by reconciliation, as far as
+	// this process reconciled them since the start of the previous pass, and SilentSince the
+	// start of the longest [Silence].
+	Silent      int
+	SilentSince time.Time
+
+	// Retries is the number of missed events that later runs retry, of the same clinics.
+	Retries int
+
+	// Taken is the last time at which a replica took turns. It is old if nothing reconciles
+	// the environment. Zero before the first pass.
+	Taken time.Time
+
 	// Oldest is the time since which every clinic has been reconciled, including the
 	// failing ones. Now minus Oldest is the lag of the oldest clinic. Zero before the end of
 	// the first pass.
@@ -60,13 +73,25 @@ func (c *Clinics) Stats() ClinicsStats {
 	defer c.mu.Unlock()
 	s := ClinicsStats{
 		PassBegan: c.rotation.Began, Passing: !c.rotation.Began.IsZero() && !c.rotation.Done,
-		Running: c.running, Oldest: c.rotation.Before,
+		Running: c.running, Oldest: c.rotation.Before, Taken: c.rotation.Taken,
 	}
 	if c.rotation.Done {
 		s.Oldest = c.rotation.Began
 	}
 	for _, one := range c.failing {
 		s.Failing = append(s.Failing, *one)
+	}
+	for _, one := range c.troubled {
+		if one.at.Before(c.rotation.Before) {
+			continue // another replica has reconciled it since
+		}
+		s.Retries += one.retries
+		if one.silence.Counts() {
+			s.Silent++
+			if s.SilentSince.IsZero() || one.silence.Since.Before(s.SilentSince) {
+				s.SilentSince = one.silence.Since
+			}
+		}
 	}
 	slices.SortFunc(s.Failing, func(a, b FailingClinic) int {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ClinicID, b.ClinicID))
@@ -83,10 +108,33 @@ func (c *Clinics) count(n int) {
 	c.running += n
 }
 
+// troubled is a clinic with a silence or retries, as its last run in this process left it.
+type troubled struct {
+	at      time.Time
+	silence Silence
+	retries int
+}
+
+// noteTrouble records the trouble that a run has left. c.mu is held.
+func (c *Clinics) noteTrouble(clinicID string, report Report) {
+	delete(c.troubled, clinicID)
+	if report.Silence.Counts() || report.Retries > 0 {
+		c.troubled[clinicID] = troubled{report.Started, report.Silence, report.Retries}
+	}
+	for id, one := range c.troubled {
+		if one.at.Before(c.rotation.Before) {
+			delete(c.troubled, id)
+		}
+	}
+}
+
 // note records the result of a turn that began at now. ended reports whether the loop ends.
 func (c *Clinics) note(clinicID string, report Report, err error, ended bool, now time.Time, interval time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !errors.Is(err, ErrCheckpointHeld) && !report.Skipped {
+		c.noteTrouble(clinicID, report)
+	}
 	was := c.failing[clinicID]
 	if was != nil {
 		was.busy = false

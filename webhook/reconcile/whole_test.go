@@ -49,12 +49,15 @@ func TestRunsAreWholeAfterAnOutage(t *testing.T) {
 		stop()
 		f.reconcileAll(t, time.Hour, slow)
 		time.Sleep(2 * time.Minute)
-		assert.Equal(t, []string{"sw", "sw", "sw", "ws", "ws", "ws"}, f.kinds())
+		assert.Equal(t, []string{"sw", "sw", "sw", "ww", "ww", "ww"}, f.kinds())
 		for _, id := range unsent {
 			assert.True(t, f.wasHandled(id))
 		}
+		for _, clinic := range f.clinics {
+			f.register(t, clinic) // and the webhook arrives
+		}
 		time.Sleep(2 * time.Hour)
-		assert.Equal(t, []string{"ss", "ss", "ss", "ss", "ss", "ss"}, f.kinds())
+		assert.Equal(t, []string{"ws", "ws", "ws", "ws", "ws", "ws"}, f.kinds())
 	})
 }
 
@@ -200,6 +203,7 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 				assert.Equal(t, []string{"ww"}, f.kinds())
 				assert.True(t, f.wasHandled(unsent))
 				assert.EqualValues(t, 1, unread.Load())
+				f.register(t, f.clinics[0]) // and the webhook arrives
 				time.Sleep(10 * time.Hour)
 				assert.True(t, strings.HasSuffix(f.kinds()[0], "sss"))
 			})
@@ -231,6 +235,8 @@ func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 				time.Sleep(10 * time.Minute) // the webhook that was refused gets through
 				after := f.registerUnsent(t, f.clinics[0])
 				f.reconcileAll(t, time.Hour, nil)
+				time.Sleep(time.Minute)
+				f.register(t, f.clinics[0]) // and the webhook arrives
 				time.Sleep(3 * time.Hour)
 				assert.Equal(t, []string{"wss"}, f.kinds())
 				assert.True(t, f.wasHandled(unsent))
@@ -344,7 +350,7 @@ func TestRunsAreWholeAfterOneThatWasKilled(t *testing.T) {
 		assert.Equal(t, []string{"w"}, f.kinds())
 		f.reconcileAll(t, time.Hour, nil)
 		time.Sleep(2 * time.Hour)
-		assert.Equal(t, []string{"ws"}, f.kinds())
+		assert.Equal(t, []string{"ww"}, f.kinds())
 		assert.True(t, f.wasHandled(unsent))
 	})
 }

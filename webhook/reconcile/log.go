@@ -1,0 +1,54 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// log logs a run. disconnected reports whether the last run failed because no user of the clinic
+// is connected.
+func (r *run) log(ctx context.Context, err error, disconnected bool) {
+	level, message := r.summary()
+	attrs := []slog.Attr{slog.String("name", r.report.Name), slog.Any("report", r.report)}
+	if err != nil {
+		level, message = failure(err, disconnected)
+		attrs = append(attrs, slog.String("reason", err.Error()))
+	}
+	if len(r.report.Gaps) > 0 {
+		attrs = append(attrs, slog.String("first_gap", r.report.Gaps[0].String()))
+	}
+	r.config.Logger.LogAttrs(ctx, level, message, attrs...)
+}
+
+// summary returns the level and the message of a run without an error.
+func (r *run) summary() (slog.Level, string) {
+	const message = "webhook events reconciled"
+	switch report := r.report; {
+	case report.Skipped:
+		return slog.LevelDebug, message
+	case report.Silence.Counts():
+		return slog.LevelWarn, message + ": webhooks do not arrive, events come only by reconciliation"
+	case !report.First && len(report.Recovered) > report.Unchecked:
+		return slog.LevelWarn, message + ": some had not arrived as webhooks"
+	case len(report.Gaps) > 0 || report.Retries > 0:
+		return slog.LevelWarn, message + ": some could not be recovered"
+	}
+	return slog.LevelInfo, message
+}
+
+// failure returns the level and the message of a run that failed.
+func failure(err error, disconnected bool) (slog.Level, string) {
+	const message = "webhook events not reconciled"
+	switch {
+	case errors.Is(err, ErrCheckpointHeld):
+		return slog.LevelDebug, message
+	case errors.Is(err, api.ErrReauthorize) && disconnected:
+		return slog.LevelDebug, message + ": no user of the clinic is connected"
+	case errors.Is(err, api.ErrReauthorize):
+		return slog.LevelWarn, message + ": no user of the clinic is connected"
+	}
+	return slog.LevelError, message
+}

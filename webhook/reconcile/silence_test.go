@@ -1,0 +1,128 @@
+package reconcile_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/logtest"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// Once the platform has disabled an endpoint, no webhook comes and the delivery log stays empty.
+// The loop finds each event within its interval nevertheless, and the log, the report and the
+// stats show the silence until the first webhook arrives, in a new process as well.
+func TestSilenceIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 2)
+		var log logtest.Buffer
+		logged := func(c *reconcile.Config) { c.Logger = logtest.NewLogger(&log) }
+		_, stop := f.reconcileAll(t, time.Hour, logged)
+		time.Sleep(30 * time.Minute)
+		accept := f.refuse()
+		f.register(t, f.clinics[0])
+		time.Sleep(time.Hour)
+		stop()
+		assert.Contains(t, log.Take(), "some had not arrived as webhooks")
+
+		all, _ := f.reconcileAll(t, time.Hour, logged)
+		disabled := f.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+		accept()
+		began := time.Now()
+		for range 24 {
+			missed := f.register(t, f.clinics[0])
+			time.Sleep(time.Hour)
+			assert.True(t, f.wasHandled(missed), "within the interval")
+		}
+		assert.Equal(t, 24, strings.Count(log.Take(), "webhooks do not arrive, events come only by reconciliation"))
+		assert.Equal(t, 1, all.Stats().Silent)
+		assert.Less(t, all.Stats().SilentSince, began)
+		last := f.last(f.clinics[0])
+		assert.Equal(t, 25, last.Silence.Events)
+		assert.Equal(t, last.Silence.Since, all.Stats().SilentSince)
+
+		disabled.Remove()
+		require.True(t, f.wasHandled(f.register(t, f.clinics[0])))
+		time.Sleep(time.Hour)
+		assert.Zero(t, all.Stats().Silent)
+		assert.Zero(t, f.last(f.clinics[0]).Silence)
+		assert.NotContains(t, log.Take(), "level=WARN")
+	})
+}
+
+// last returns the report of the last run over a clinic.
+func (f *clinicsFixture) last(clinic string) reconcile.Report {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.runs[clinic][len(f.runs[clinic])-1]
+}
+
+// A single lost webhook among others, and one that is on its way, are no silence. A recovered
+// event is a warning unless the run is the first one.
+func TestLostWebhookIsNoSilence(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	var log bytes.Buffer
+	logged := func(c *config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+	keys := s.orders(t, 1)
+	report := s.reconcile(t, logged)
+	assert.True(t, report.First)
+	assert.Len(t, report.Recovered, 1)
+	assert.NotContains(t, log.String(), "level=WARN")
+	for range 3 {
+		log.Reset()
+		s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+		keys = append(keys, s.orders(t, 2)...)
+		report = s.reconcile(t, logged)
+		assert.Len(t, report.Recovered, 1)
+		assert.Zero(t, report.Silence, "a later webhook arrived")
+		assert.Contains(t, log.String(), "level=WARN")
+	}
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+	keys = append(keys, s.orders(t, 1)...)
+	report = s.reconcile(t, logged)
+	assert.Equal(t, 1, report.Silence.Runs)
+	assert.False(t, report.Silence.Counts())
+	s.finish(t, keys...)
+}
+
+// An endpoint that the platform disabled before the process began is reported, although no
+// request has failed and each run is made by a new process.
+func TestDisabledEndpointIsReported(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	var log bytes.Buffer
+	run := func() reconcile.Report {
+		return s.reconcile(t, func(c *config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		})
+	}
+	keys := s.happen(t, 2)
+	run()
+	assert.Empty(t, log.String())
+	keys = append(keys, s.switchOff(t)...)
+	run()
+	log.Reset()
+	for range 24 {
+		keys = append(keys, s.happen(t, 2)...)
+		s.clock.Advance(time.Hour)
+		report := run()
+		assert.Len(t, report.Recovered, 2)
+		assert.True(t, report.Silence.Counts())
+	}
+	assert.Equal(t, 24, strings.Count(log.String(), "webhooks do not arrive"))
+	s.switchOn(t)
+	keys = append(keys, s.happen(t, 5)...)
+	assert.Zero(t, run().Silence)
+	s.finish(t, keys...)
+}
