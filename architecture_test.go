@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"docs":                     {},
 	"doctor":                   {".", "api", "events", "internal/operation", "oauth", "oauth/tokens", "seal", "webhook", "webhook/engine"},
-	"health":                   {"api", "oauth/tokens", "webhook", "webhook/engine"},
+	"health":                   {"api", "oauth/tokens", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/admintest":       {"events", "internal/receivertest", "internal/testsize", "webhook", "webhook/admin", "webhook/engine", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/calltest":        {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
 	"internal/catalogtest":     {"catalog", "catalogsync"},
