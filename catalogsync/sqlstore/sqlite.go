@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // OpenSQLite opens a database file for a [Store], with the driver modernc.org/sqlite, which
@@ -39,7 +40,12 @@ import (
 // database file drops the locks of SQLite when it closes the file.
 //
 //	db, err := sqlstore.OpenSQLite(ctx, "sqlite", "catalog.db")
+//
+// It fails with an [*api.ArgumentError] if path is a URI or ":memory:".
 func OpenSQLite(ctx context.Context, driver, path string) (*sql.DB, error) {
+	if err := sqlschema.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
+		return nil, err
+	}
 	if err := sqlitefile.CheckPath(path); err != nil {
 		return nil, failed(ctx, "open", err)
 	}

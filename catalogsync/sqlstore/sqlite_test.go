@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 )
@@ -127,6 +128,10 @@ func TestOpenSQLiteTakes(t *testing.T) {
 
 func TestOpenSQLiteNeedsAFolder(t *testing.T) {
 	t.Parallel()
+	for _, path := range []string{":memory:", "file:catalog.db"} {
+		_, err := sqlstore.OpenSQLite(t.Context(), "sqlite", path)
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+	}
 	_, err := sqlstore.OpenSQLite(t.Context(), "sqlite", filepath.Join(t.TempDir(), "none", "catalog.db"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = sqlstore.OpenSQLite(t.Context(), "no such driver", filepath.Join(t.TempDir(), "catalog.db"))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // OpenSQLite opens a database file for a [Store], with the driver
@@ -37,9 +38,13 @@ import (
 // database file drops the locks of SQLite when it closes the file, and sqlite3 in a shell
 // can then remove the log. The store notices that and fails with [ErrReplaced].
 //
-// OpenSQLite fails with [ErrUnsafePath], and with errors of the file system and of
-// [sql.Open]. It does not read the database yet.
+// Errors: an [*api.ArgumentError] if path is a URI or ":memory:", which names a separate
+// database for each connection; [ErrUnsafePath]; those of the file system and of [sql.Open].
+// OpenSQLite sends no statement to the database.
 func OpenSQLite(driver, path string) (*sql.DB, error) {
+	if err := sqlschema.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
+		return nil, err
+	}
 	if err := sqlitefile.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("sqlstore: %w", err)
 	}

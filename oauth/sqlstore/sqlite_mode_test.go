@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 )
 
@@ -54,6 +55,18 @@ func TestOpenSQLiteLeavesTheModeOfAFileThatIsThere(t *testing.T) { //nolint:para
 	modes := withSQLite(t, path)
 	assert.Equal(t, map[string]os.FileMode{"tokens.db": 0o640, "tokens.db-wal": 0o640, "tokens.db-shm": 0o640}, modes)
 	assert.Equal(t, modes["tokens.db"], withSQLite(t, path)["tokens.db"])
+}
+
+func TestOpenSQLiteRejectsMemoryAndURI(t *testing.T) { //nolint:paralleltest // the working directory is the process's
+	t.Chdir(t.TempDir())
+	for _, path := range []string{":memory:", "file::memory:?cache=shared", "file:tokens.db"} {
+		_, err := sqlstore.OpenSQLite("sqlite", path)
+		require.ErrorContains(t, err, "sqlstore.OpenSQLite path must be the path of a file", path)
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+	}
+	files, err := os.ReadDir(".")
+	require.NoError(t, err)
+	assert.Empty(t, files)
 }
 
 func TestOpenSQLiteNeedsAFolder(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // DSN returns the data source name, for the driver modernc.org/sqlite, of a file that
@@ -30,7 +31,12 @@ import (
 // these stores do the rest of the waiting, and are not for writes of the program's
 // own. These should be short all the same: accepts wait for them, and are refused
 // after [webhook.HandlerConfig.AcceptTimeout].
+//
+// It fails with an [*api.ArgumentError] if path is a URI or ":memory:".
 func DSN(path string) (string, error) {
+	if err := sqlschema.CheckFile("sqlinbox.DSN path", path); err != nil {
+		return "", err
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("sqlinbox: %w", err)

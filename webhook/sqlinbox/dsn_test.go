@@ -12,11 +12,20 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
+
+func TestDSNRejectsMemoryAndURI(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{":memory:", "file:inbox.db"} {
+		_, err := sqlinbox.DSN(path)
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+	}
+}
 
 // TestCopyWhileWebhooksArrive has a program copy rows in transactions of 100, which
 // read first, into the file that its inbox shares with it.
