@@ -64,9 +64,18 @@ const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
 // lock is held by one migration at a time, and by one exchange of a name.
 const lock = 1_298_752_311
 
-// Migrate makes the table where there is none. An error is that of the database.
+// Migrate creates the table if it does not exist. If it exists, Migrate needs no right to create
+// tables. An error is that of the database.
 func (s *Store) Migrate(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	var exists bool
+	err := s.pool.QueryRow(ctx, `SELECT to_regclass('dispensary_ratelimit') IS NOT NULL`).Scan(&exists)
+	if err != nil {
+		return fmt.Errorf("pgstore: %w", err)
+	}
+	if exists {
+		return nil
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(lock)); err != nil {
 			return err
 		}
