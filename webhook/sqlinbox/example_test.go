@@ -3,6 +3,7 @@ package sqlinbox_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -126,4 +127,66 @@ func ExampleDSN() {
 	}
 	// Output:
 	// order R100
+}
+
+// A backup while the inbox is open, and a start from that backup.
+func ExampleOpen_backup() {
+	folder, err := os.MkdirTemp("", "inbox")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	path, backup := filepath.Join(folder, "inbox.db"), filepath.Join(folder, "backup.db")
+	ring, err := seal.ParseKeyRing("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=") // openssl rand -base64 32
+	if err != nil {
+		log.Fatal(err)
+	}
+	config := sqlinbox.Config{Seal: ring, Work: webhook.Work{
+		Handle: func(context.Context, events.Event) error { return nil },
+	}}
+	inbox, err := sqlinbox.Open(path, config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	key := webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"}
+	if _, err := inbox.Accept(ctx, webhook.Delivery{Key: key, Type: events.OrderPlaced}); err != nil {
+		log.Fatal(err)
+	}
+
+	dsn, err := sqlinbox.DSN(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", backup); err != nil {
+		log.Fatal(err)
+	}
+	if err := errors.Join(db.Close(), inbox.Close(ctx)); err != nil {
+		log.Fatal(err)
+	}
+
+	// Restore: the process has stopped.
+	for _, end := range []string{"-wal", "-shm"} {
+		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
+			log.Fatal(err)
+		}
+	}
+	if err := os.Rename(backup, path); err != nil {
+		log.Fatal(err)
+	}
+	inbox, err = sqlinbox.Open(path, config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	missing, err := inbox.Missing(ctx, []webhook.Key{key})
+	fmt.Println("missing events:", len(missing), err)
+	if err := inbox.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// missing events: 0 <nil>
 }

@@ -96,6 +96,7 @@ func TestReplacedFileStopsInbox(t *testing.T) {
 				_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
 				require.ErrorIs(t, err, sqlinbox.ErrReplaced)
 			}
+			require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrReplaced)
 			_, err = inbox.Stats(t.Context())
 			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
 			_, err = inbox.Missing(t.Context(), []webhook.Key{stored.Key})
@@ -128,6 +129,17 @@ func TestStoppedInboxKeepsLogOfSuccessor(t *testing.T) {
 	interrupt(t, first)
 	assert.FileExists(t, path+"-wal")
 	receivertest.Accept(t, second)
+}
+
+// A health check notices the replacement while no events arrive.
+func TestWriteCheckNoticesReplacedFile(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path := newPath(t)
+	inbox := holding(t, path)
+	require.NoError(t, inbox.CheckWrite(t.Context()))
+	move(t, path, path+".old")
+	require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrReplaced)
 }
 
 func TestReplacedFileStopsMaintenance(t *testing.T) {
