@@ -28,7 +28,7 @@ import (
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite"
+	"modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
@@ -81,6 +81,9 @@ func run(ctx context.Context, address, file string, ready func(address string)) 
 	defer cancel()
 	return server.Shutdown(ending)
 }
+
+// The locks of the file then survive code that reads the file, see [sqlstore.OpenSQLite].
+var _, _ = sqlite.OFDLocking(true)
 
 // localCatalog is the catalog in a file, for the users of a clinic.
 type localCatalog struct {

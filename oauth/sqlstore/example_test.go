@@ -23,7 +23,8 @@ func Example() {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 
-	// import _ "modernc.org/sqlite"
+	// import "modernc.org/sqlite"
+	// func init() { _, _ = sqlite.OFDLocking(true) } // on Linux, see OpenSQLite
 	db, err := sqlstore.OpenSQLite("sqlite", filepath.Join(folder, "tokens.db"))
 	if err != nil {
 		log.Fatal(err)
