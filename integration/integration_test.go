@@ -277,8 +277,7 @@ func (u unreliable) Accept(ctx context.Context, d webhook.Delivery) (webhook.Rec
 	return u.Inbox.Accept(ctx, d)
 }
 
-// Nobody knows whose event comes to an unknown path, so the alarms of all applications
-// count it.
+// An event with an unknown path can be for any application, so all alarms count it.
 func TestUnknownPathRaisesAlarms(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")

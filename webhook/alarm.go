@@ -17,9 +17,9 @@ import (
 // API section: "Webhooks" 8.
 var defaultAlarmAfter = []time.Duration{15 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 20 * time.Hour}
 
-// Bounds of an outage of kind [OutageKindRejecting] that the platform's delivery log does
-// not confirm. Anybody can send a request that is rejected, but a scanner does not send
-// one each hour, and does not know the form of a signature.
+// Bounds of an outage of kind [OutageKindRejecting] without the platform's delivery log.
+// Anybody can send requests for the program to reject, but a scanner does not send one
+// each hour and does not know the form of a signature.
 const (
 	sustainedAge    = 12 * time.Hour
 	sustainedSigned = 12        // rejected requests with a well-formed signature header
@@ -33,14 +33,14 @@ const (
 
 // AlarmConfig configures an [Alarm]. Notify is required.
 type AlarmConfig struct {
-	// Notify is called at each age of an outage that After contains, and once when the
-	// outage is over. Calls do not overlap. It may take long if a [Handler] calls
-	// Observe, because the response has been sent.
+	// Notify is called at the ages of an outage in After, and once when the outage is
+	// over. Calls do not overlap. It may take long if a [Handler] calls Observe, because
+	// the response has been sent.
 	Notify func(context.Context, Outage)
 
 	// Confirm reports whether the platform could not deliver events since Outage.Since.
-	// Its delivery log shows that: API section "Webhooks" 9. It is called for an outage
-	// of kind [OutageKindRejecting], at most once for each age in After and every 5
+	// See its delivery log: API section "Webhooks" 9. Confirm is called for an outage of
+	// kind [OutageKindRejecting], at most once for each age in After and every 5
 	// minutes, and must return within 30 seconds. False ends the outage. With an error,
 	// and if Confirm is nil, the alarm decides by the requests alone: see [Alarm].
 	Confirm func(context.Context, Outage) (bool, error)
@@ -49,8 +49,8 @@ type AlarmConfig struct {
 	// minutes and 1, 4, 12 and 20 hours.
 	After []time.Duration
 
-	// MinFailures is the number of failures in a row that make an outage. 0 means 3:
-	// one event that cannot be read, and no other all night, is not an outage.
+	// MinFailures is the smallest number of failures in an outage. 0 means 3: one
+	// unreadable event in a quiet night is not an outage.
 	MinFailures int
 
 	// Now is the clock; nil means [time.Now].
@@ -77,7 +77,7 @@ const (
 type Outage struct {
 	Kind OutageKind
 
-	// Since is the time of the first failure, and Last that of the latest.
+	// Since is the time of the first failure, and Last the time of the latest.
 	Since, Last time.Time
 
 	// Failures is the number of failures. With [OutageKindRejecting] it includes the
@@ -88,8 +88,7 @@ type Outage struct {
 	Reason error
 
 	// Over reports that a delivery has been acknowledged again. The platform's event
-	// lists contain the events that it could not deliver meanwhile: see package
-	// reconcile.
+	// lists contain all undelivered events: see package reconcile.
 	Over bool
 }
 
@@ -99,12 +98,12 @@ func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 // Alarm warns before the platform disables an endpoint. It counts failures in a row and
 // their age. Set [Observer].RequestEnd to its Observe method, or call Observe there.
 //
-// A request that the program could not accept counts at once. So does a correctly signed
-// body without an event.
+// A failure to accept an event counts at once. So does a correctly signed body without an
+// event.
 //
 // A rejected request does not count at once, because anybody can send one. Rejected
 // requests are an outage if AlarmConfig.Confirm confirms it. Without Confirm, they are an
-// outage after 12 hours in which no event was accepted, if at least 12 requests had a
+// outage after 12 hours without an accepted event, if at least 12 requests had a
 // well-formed signature header, or if requests without the header came at least once per
 // hour. Without Confirm, a malformed header never counts, because the platform does not
 // send one. Probes and methods other than POST never count.
@@ -172,8 +171,8 @@ func NewAlarm(c AlarmConfig) (*Alarm, error) {
 }
 
 // Observe counts a request. It is the RequestEnd of an [Observer]. It calls Confirm and
-// Notify before it returns, unless another call of Observe is in one of them, which then
-// makes the call.
+// Notify before it returns. While another call of Observe does so, it leaves the calls to
+// the other one.
 func (a *Alarm) Observe(ctx context.Context, o Observation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -217,7 +216,7 @@ func (a *Alarm) over(s *series) {
 	}
 }
 
-// failed counts a request that the program could not accept.
+// failed counts a failure to accept an event.
 func (a *Alarm) failed(reason error) {
 	if passed := a.count(&a.failing, OutageKindFailing, reason); passed > a.failing.passed {
 		a.failing.passed, a.failing.notified = passed, true

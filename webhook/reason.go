@@ -18,12 +18,12 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// unnamed is the reason of an error whose text must not be shown and whose type has no
-// meaning.
+// unnamed is the reason of an error without a telling type, such as that of errors.New. Its
+// text may repeat patient data.
 const unnamed = "unnamed error: see webhook.WithReason"
 
-// WithReason sets the reason of an error: the [Attempt.Reason] under which an event is
-// logged, stored and counted is code. Code is a constant such as "no_chart", of 1 to 64
+// WithReason sets the reason of an error. [Attempt.Reason] returns code, so the event is
+// logged, stored and counted under it. Code is a constant such as "no_chart", of 1 to 64
 // lower-case letters, digits, dots, hyphens and underscores. It must not depend on the
 // event. WithReason returns err unchanged if code has another form, and nil if err is nil.
 // With several codes, the outermost counts.
@@ -39,7 +39,7 @@ func WithReason(code string, err error) error {
 
 var reasonCode = regexp.MustCompile(`^[a-z0-9_.-]{1,64}$`)
 
-// ReasonCode returns the code that [WithReason] has set, or an empty string.
+// ReasonCode returns the code from [WithReason], or an empty string.
 func ReasonCode(err error) string {
 	var coded *reasonError
 	if errors.As(err, &coded) {
@@ -56,19 +56,19 @@ type reasonError struct {
 func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
-// Reason describes Err without its text, which may repeat patient data, so that it can be
-// logged and stored. It does not contain what differs between events, users or clinics,
-// such as a request ID, so that events can be counted by it. It is empty if Err is nil.
+// Reason describes Err without its text, so it is safe to log and store: the text may
+// repeat patient data. Errors with one cause have one reason for all events, users and
+// clinics, so it is safe to group by. It is empty if Err is nil.
 //
-// It is the first of these that applies, after "permanent: " if Err is [Permanent]:
+// It is the first match in this list, after "permanent: " if Err is [Permanent]:
 //
 //   - the code of [WithReason]
 //   - for an [*events.DataError], the reason and the field
 //   - for an [*api.Error], operation, route, status, code, outcome, and the reason of its
 //     cause
 //   - for a [PanicError], the type of the value, or the error of the runtime
-//   - the type of the outermost error whose type has a name, and the text of a common
-//     error that Err matches, such as [context.DeadlineExceeded] or sql.ErrNoRows
+//   - the type of the outermost error with a named type, and the text of a common error
+//     in its chain, such as [context.DeadlineExceeded] or sql.ErrNoRows
 //   - "unnamed error: see webhook.WithReason", for example for the result of errors.New
 func (a Attempt) Reason() string { return reason(a.Err) }
 
@@ -136,7 +136,7 @@ func describeCall(call *api.Error) string {
 	return api.NewError(alike, cause, nil, nil).Error()
 }
 
-// sentinels are errors whose texts are constant.
+// sentinels are errors with constant texts.
 var sentinels = []error{
 	events.ErrMalformed, events.ErrNoEvent, context.DeadlineExceeded, context.Canceled,
 	ErrAbandoned, seal.ErrNotSealed, seal.ErrTampered, seal.ErrUnknownKey, ErrBodyLost,
@@ -147,15 +147,14 @@ var sentinels = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, os.ErrDeadlineExceeded, os.ErrProcessDone,
 }
 
-// sentinelTexts are texts of database/sql, which this package does not import. They are
-// compared with the texts of errors of type *errors.errorString. Only these constants are
-// shown.
+// sentinelTexts are texts of database/sql. This package does not import it, so it compares
+// the texts of errors of type *errors.errorString. A reason shows these constants only.
 var sentinelTexts = []string{
 	"sql: no rows in result set", "sql: transaction has already been committed or rolled back",
 	"sql: connection is already closed", "sql: database is closed", "driver: bad connection",
 }
 
-// describeSentinel returns the text of the sentinel that err matches, or an empty string.
+// describeSentinel returns the text of a sentinel in the chain, or an empty string.
 func describeSentinel(err error) string {
 	for _, known := range sentinels {
 		if errors.Is(err, known) {
@@ -187,7 +186,7 @@ func describeSentinel(err error) string {
 
 var sqlState = regexp.MustCompile(`^[0-9A-Z]{5}$`)
 
-// hasName reports whether the type of err says more than that it is an error.
+// hasName reports whether the type of err has a telling name.
 func hasName(err error) bool {
 	switch err.(type) {
 	case *permanentError, *reasonError:
@@ -207,7 +206,7 @@ func hasName(err error) bool {
 	return t.Name() != ""
 }
 
-// find returns the first error in the tree of err, depth first, that accept accepts.
+// find returns the first error in the tree of err, depth first, for which accept is true.
 func find(err error, accept func(error) bool) error {
 	for err != nil {
 		if accept(err) {

@@ -17,7 +17,7 @@ type reporter struct {
 	observer Observer
 }
 
-// start returns the request with the context that it is observed in.
+// start returns the request with the context from RequestStart.
 func (p reporter) start(r *http.Request) *http.Request {
 	start := p.observer.RequestStart
 	if start == nil {
@@ -30,7 +30,7 @@ func (p reporter) start(r *http.Request) *http.Request {
 // server usually waits for it, too.
 const endPatience = 100 * time.Millisecond
 
-// detached limits the calls of RequestEnd in the process that outlast their requests.
+// detached limits the number of RequestEnd calls in the background, for the process.
 var detached = make(chan struct{}, 256)
 
 // end logs and reports a request whose response has been sent. net/http takes no further
@@ -94,7 +94,7 @@ func respond(w http.ResponseWriter, o Observation, answer []byte) {
 	_ = http.NewResponseController(w).Flush() // a writer that cannot flush sends it later
 }
 
-// NotFoundHandler returns a handler for paths that no [Handler] serves. It responds with
+// NotFoundHandler returns a handler for paths without a [Handler]. It responds with
 // 404, and reports the request to logger and observer. Its error matches [ErrUnknownPath],
 // and [ErrMethod], [ErrSignatureMissing] or [ErrSignatureMalformed] if the request cannot
 // be the platform's. An [Alarm] needs these requests: after a path was renamed, the

@@ -157,7 +157,7 @@ type Consumer struct {
 func (c *Consumer) handle(msg *message.Message) error {
 	ctx := msg.Context()
 	if err := ctx.Err(); err != nil {
-		return err // brokers in memory deliver to a consumer that stops until they are closed
+		return err // a broker in memory delivers until it is closed
 	}
 	task := engine.Task{}
 	task.Delivery, task.Err = readMessage(c.config.Seal, msg)
@@ -220,7 +220,7 @@ func (c *Consumer) note(ctx context.Context, a webhook.Attempt) error {
 
 // finish ends the handling of a message. If the outcome could not be recorded, it
 // remembers the outcome and returns err after a backoff: a broker delivers again at
-// once, and neither a ledger nor a topic that is unavailable recovers at once.
+// once, but a ledger or a topic needs time to recover.
 func (c *Consumer) finish(ctx context.Context, msg *message.Message, a webhook.Attempt, err error) error {
 	if err == nil {
 		c.unrecorded.forget(msg.UUID)

@@ -12,16 +12,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// poisoned are the metadata that a dead letter has beside those of its event. They have
-// the names of Watermill's poison queue, so that tools made for it show them.
+// poisoned are the additional metadata of a dead letter. They have the names of Watermill's
+// poison queue, so its tools show them.
 var poisoned = []string{
 	middleware.ReasonForPoisonedKey, middleware.PoisonedTopicKey, middleware.PoisonedHandlerKey, middleware.PoisonedSubscriberKey,
 }
 
-// Replay returns a copy of a dead letter to publish to [Config.Topic], so that the event
-// is handled again with the full number of attempts. It has an ID of its own, because a
-// broker may drop a message whose ID it knows, and confirm it. Acknowledge the dead
-// letter after the copy is published.
+// Replay returns a copy of a dead letter. Publish the copy to [Config.Topic] to handle the
+// event again, with the full number of attempts, and then acknowledge the dead letter. The
+// copy has a new ID, because a broker may confirm a message with a known ID and drop it.
 func Replay(dead *message.Message) *message.Message {
 	again := dead.Copy()
 	again.UUID = watermill.NewUUID()
@@ -33,7 +32,7 @@ func Replay(dead *message.Message) *message.Message {
 
 // bury publishes a dead letter: the message as received, with the reason in its metadata.
 // Its ID is new. JetStream would drop one with the ID of the event if both topics are in
-// one stream, and the second dead letter of an event that was replayed within Duplicates.
+// one stream, and the second dead letter of an event after a replay within Duplicates.
 func (c *Consumer) bury(ctx context.Context, msg *message.Message, a webhook.Attempt) error {
 	dead := message.NewMessageWithContext(ctx, watermill.NewUUID(), msg.Payload)
 	for name, value := range msg.Metadata {

@@ -17,11 +17,11 @@ import (
 
 // Why a [Consumer] does not handle events: see [Consumer.Err].
 var (
-	// ErrNotSubscribed means that the router does not run, or has been closed.
+	// ErrNotSubscribed means: the router does not run, or has been closed.
 	ErrNotSubscribed = errors.New("publish: consumer is not subscribed, because its router does not run")
 
-	// ErrSubscriptionClosed means that a subscription has closed although the program
-	// closed neither the router nor its subscriber. Watermill does not subscribe again:
+	// ErrSubscriptionClosed means: a subscription has closed, but the program closed
+	// neither the router nor its subscriber. Watermill does not subscribe again:
 	// restart the process.
 	ErrSubscriptionClosed = errors.New("publish: subscription closed by itself")
 )
@@ -37,13 +37,12 @@ type Observer struct {
 
 // Stats are the numbers of a [Consumer].
 type Stats struct {
-	// Subscriptions is the number of subscriptions that the consumer needs, and Open the
-	// number of those that deliver.
+	// Subscriptions is the number of subscriptions of the consumer, and Open the number of
+	// open ones.
 	Subscriptions, Open int
 
-	// Unrecorded is the number of messages whose outcome could not be recorded: dead
-	// letters that could not be published, and events that the ledger could not note.
-	// The broker delivers these messages again.
+	// Unrecorded is the number of messages without a recorded outcome, because the dead
+	// letter could not be published or the ledger could not note the event. The broker delivers these messages again.
 	Unrecorded int
 
 	// Overdue is the number of handlers in this process that ignore the end of their
@@ -112,7 +111,7 @@ func (s *subscriptions) ended() {
 	s.open--
 }
 
-// fail stores and reports that a subscription failed.
+// fail stores and reports the failure of a subscription.
 func (s *subscriptions) fail(ctx context.Context, handler string, err error) {
 	err = fmt.Errorf("publish: subscription %s: %w", handler, err)
 	s.mu.Lock()
@@ -131,8 +130,8 @@ func (s *subscriptions) watch(handler string) message.Subscriber {
 	return &watched{Subscriber: s.config.Subscriber, subscriptions: s, handler: handler}
 }
 
-// noteClose is a decorator of all subscribers of the router, which closes them only when
-// it closes itself. The consumer's subscriber can be that of other handlers.
+// noteClose is a decorator of all subscribers of the router. The router closes them only
+// when it closes itself. Other handlers can share the consumer's subscriber.
 func (s *subscriptions) noteClose(subscriber message.Subscriber) (message.Subscriber, error) {
 	return closeNoted{subscriber, &s.closing}, nil
 }
@@ -176,7 +175,7 @@ func (w *watched) Subscribe(ctx context.Context, topic string) (<-chan *message.
 	return forwarded, nil
 }
 
-// String names the subscriber as Watermill does, which puts the name into dead letters.
+// String returns Watermill's name of the subscriber. Dead letters contain it.
 func (w *watched) String() string {
 	if named, ok := w.Subscriber.(fmt.Stringer); ok {
 		return named.String()

@@ -9,15 +9,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Bounds of what a process remembers of outcomes that it could not record.
+// Bounds of [unrecorded].
 const (
 	maxUnrecorded  = 10_000
 	keepUnrecorded = time.Hour // since the message was last delivered
 )
 
-// unrecorded remembers the outcomes of messages that returned to the broker because the
-// outcome could not be recorded. A message that comes again needs no handler then. The
-// zero value is ready to use.
+// unrecorded remembers outcomes that could not be recorded. The message returns to the
+// broker and comes again, but the consumer does not call the handler again. The zero value
+// is ready to use.
 type unrecorded struct {
 	mu       sync.Mutex
 	outcomes map[string]outcome // by the IDs of the messages
@@ -30,8 +30,7 @@ type outcome struct {
 	last     time.Time
 }
 
-// find returns the attempt that decided the outcome of a message. An old outcome does not
-// count: another replica may have recorded it, and a new message may have the same ID.
+// find returns the last attempt of a message. An old outcome does not count: another replica may have recorded it, and a new message may have the same ID.
 func (u *unrecorded) find(id string) (webhook.Attempt, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -84,15 +83,15 @@ func (u *unrecorded) count() int {
 	return len(u.outcomes)
 }
 
-// attemptError is the error of an attempt for Watermill, which puts it into logs and into
-// the metadata of dead letters. Its text is not that of the handler's error, which may
-// repeat patient data.
+// attemptError is the error of an attempt for Watermill's logs and for the metadata of dead
+// letters. Its text is the reason, because the text of the handler's error may repeat
+// patient data.
 type attemptError struct{ attempt webhook.Attempt }
 
 func (e *attemptError) Error() string {
 	return fmt.Sprintf("webhook event %s: attempt %d: %s", e.attempt.Result, e.attempt.Number, e.attempt.Reason())
 }
 
-// Is reports whether the handler's error matches target. Watermill does not log a handler
-// that was canceled.
+// Is reports whether the handler's error matches target. Watermill does not log a canceled
+// handler.
 func (e *attemptError) Is(target error) bool { return errors.Is(e.attempt.Err, target) }
