@@ -57,8 +57,8 @@ func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
 // Reason describes Err without its text, so it is safe to log and store: the text may
-// repeat patient data. Errors with one cause have one reason for all events, users and
-// clinics, so it is safe to group by. It is empty if Err is nil.
+// repeat patient data. Errors with the same cause have the same reason for all events,
+// users and clinics, so events can be counted by it. It is empty if Err is nil.
 //
 // It is the first match in this list, after "permanent: " if Err is [Permanent]:
 //

@@ -30,7 +30,8 @@ type outcome struct {
 	last     time.Time
 }
 
-// find returns the last attempt of a message. An old outcome does not count: another replica may have recorded it, and a new message may have the same ID.
+// find returns the last attempt of a message. An old outcome does not count: another
+// replica may have recorded it, and a new message may have the same ID.
 func (u *unrecorded) find(id string) (webhook.Attempt, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
