@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -176,14 +177,15 @@ func poolFor(ctx context.Context, name string, work webhook.Work) (*pgxpool.Pool
 }
 
 // afterBegin handles no event before Run: what a process before left in the inbox is due
-// at once, before the program has the Integration that its handlers use.
+// at once, before the program has the Integration that its handlers use. A wait that
+// takes longer than a handler may take is no failed attempt.
 func (i *Integration) afterBegin(handle webhook.HandlerFunc) webhook.HandlerFunc {
 	return func(ctx context.Context, e events.Event) error {
 		select {
 		case <-i.running.began:
 			return handle(ctx, e)
 		case <-ctx.Done():
-			return ctx.Err()
+			return engine.ErrNotStarted
 		}
 	}
 }

@@ -23,8 +23,8 @@ const (
 	// ResultDead: the event is a dead letter.
 	ResultDead Result = "dead"
 
-	// ResultReturned: the handler was told to stop and did. The event is due at
-	// once, and the attempt does not count.
+	// ResultReturned: the handler was told to stop and did, or the program has not
+	// started yet. The event is due at once, and the attempt does not count.
 	ResultReturned Result = "returned"
 
 	// ResultLost: the outcome of the attempt could not be recorded. The event comes

@@ -145,6 +145,15 @@ func TestWorkerReportsNoHandlerThatStops(t *testing.T) {
 	})
 }
 
+func TestWorkerReturnsEventsBeforeStart(t *testing.T) {
+	t.Parallel()
+	told, _ := do(t, t.Context(), webhook.Work{Handle: func(context.Context, events.Event) error {
+		return fmt.Errorf("wait: %w", engine.ErrNotStarted)
+	}}, task(webhook.DefaultMaxAttempts), nil)
+	assert.Equal(t, webhook.ResultReturned, told.Result)
+	assert.Zero(t, told.RetryIn)
+}
+
 func TestWorkerReportsLostOutcomes(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk is full")
