@@ -5,14 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Ping is the check of what can be asked whether it is there, as the PingContext method
-// of a database. It is failing if it is not.
+// Ping returns a check that is failing if ping fails, such as the PingContext method of a
+// database or the CheckWrite method of a ledger.
 func Ping(ping func(context.Context) error) Check {
 	return func(ctx context.Context) Result {
 		if err := ping(ctx); err != nil {
@@ -22,26 +21,26 @@ func Ping(ping func(context.Context) error) Check {
 	}
 }
 
-// Store asks a token store for the record of a user of an environment who does not
-// exist. It is failing while the store does not answer.
-func Store(store tokens.Store, environment api.Environment) Check {
-	return Ping(func(ctx context.Context) error {
-		_, err := store.Load(ctx, tokens.Key{Environment: environment, User: "health check of dispensary"})
-		if errors.Is(err, tokens.ErrNoRecord) {
-			return nil
-		}
-		return err
-	})
-}
+// Store returns a check that is failing if a token store does not accept a write.
+func Store(store tokens.Store) Check { return Ping(store.CheckWrite) }
 
-// Inbox asks an inbox for its [engine.Stats]: how many events wait, are being handled
-// and were given up, and how long the oldest has waited. It is failing while the inbox
-// does not answer, and degraded while the oldest waits for longer than limit: handlers
-// are too slow, or fail. An event that fails waits for ten hours before it is given up,
-// unless [webhook.RetryPolicy] says otherwise.
+// Inbox returns a check that is failing if an inbox would not store an event, or cannot be
+// read. It shows the [engine.Stats]. It is degraded
+//
+//   - if the oldest event has waited for longer than limit, because handlers are too slow or
+//     fail. An event that fails is retried for ten hours, unless [webhook.RetryPolicy]
+//     is set;
+//   - if handlers ignore the end of their time, and so keep their workers;
+//   - if the inbox stores events but cannot count them in time.
 func Inbox(inbox engine.Engine, limit time.Duration) Check {
 	return func(ctx context.Context) Result {
+		if err := inbox.CheckWrite(ctx); err != nil {
+			return Result{Status: Failing, Err: err}
+		}
 		stats, err := inbox.Stats(ctx)
+		if err != nil && ctx.Err() != nil {
+			return Result{Status: Degraded, Err: err}
+		}
 		if err != nil {
 			return Result{Status: Failing, Err: err}
 		}
@@ -50,10 +49,30 @@ func Inbox(inbox engine.Engine, limit time.Duration) Check {
 			age = time.Since(stats.Oldest)
 		}
 		result := Result{Status: OK, Details: map[string]any{
-			"waiting": stats.Waiting, "running": stats.Running, "dead": stats.Dead, "oldest_seconds": int(age.Seconds()),
+			"waiting": stats.Waiting, "running": stats.Running, "dead": stats.Dead,
+			"overdue": stats.Overdue, "oldest_seconds": int(age.Seconds()),
 		}}
 		if age > limit {
-			result.Status, result.Err = Degraded, errors.New("health: the oldest event waits for longer than "+limit.String())
+			result.Status, result.Err = Degraded, errors.New("health: the oldest event has waited for longer than "+limit.String())
+		}
+		if stats.Overdue > 0 {
+			result.Status, result.Err = Degraded, errOverdue
+		}
+		return result
+	}
+}
+
+var errOverdue = errors.New("health: handlers ignore the end of their time and keep their workers")
+
+// Overdue returns a check that is degraded while handlers ignore the end of their time. It
+// is for a consumer that is no [engine.Engine]; [Inbox] includes it. overdue returns the
+// number of such handlers, as in the Stats of package publish.
+func Overdue(overdue func() int) Check {
+	return func(context.Context) Result {
+		n := overdue()
+		result := Result{Status: OK, Details: map[string]any{"overdue": n}}
+		if n > 0 {
+			result.Status, result.Err = Degraded, errOverdue
 		}
 		return result
 	}

@@ -20,27 +20,25 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
-
 func TestPing(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, health.OK, health.Ping(func(context.Context) error { return nil })(t.Context()).Status)
 	assert.Equal(t, health.Failing, health.Ping(func(context.Context) error { return errors.New("down") })(t.Context()).Status)
 }
 
-// store is one that reads and writes nothing when it is down.
+// store is a store that rejects writes while unwritable is true.
 type store struct {
 	tokens.Store
-	unreadable, unwritable atomic.Bool
+	unwritable atomic.Bool
 }
 
 var errDown = errors.New("down")
 
-func (s *store) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
-	if s.unreadable.Load() {
-		return tokens.Record{}, errDown
+func (s *store) CheckWrite(ctx context.Context) error {
+	if s.unwritable.Load() {
+		return errDown
 	}
-	return s.Store.Load(ctx, key)
+	return s.Store.CheckWrite(ctx)
 }
 
 func (s *store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
@@ -53,18 +51,20 @@ func (s *store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Toke
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s := &store{Store: tokens.NewMemoryStore()}
-	check := health.Store(s, sandbox)
+	check := health.Store(s)
 	assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()))
-	s.unreadable.Store(true)
+	s.unwritable.Store(true)
 	assert.Equal(t, health.Result{Status: health.Failing, Err: errDown}, check(t.Context()))
 }
 
-// inbox holds what a test says.
+// inbox is an engine with the numbers and errors that a test sets.
 type inbox struct {
 	engine.Engine
-	stats engine.Stats
-	err   error
+	stats           engine.Stats
+	err, unwritable error
 }
+
+func (i *inbox) CheckWrite(context.Context) error { return i.unwritable }
 
 func (i *inbox) Stats(context.Context) (engine.Stats, error) { return i.stats, i.err }
 
@@ -74,7 +74,7 @@ func TestInbox(t *testing.T) {
 	check := health.Inbox(i, time.Hour)
 	result := check(t.Context())
 	assert.Equal(t, health.OK, result.Status)
-	assert.Equal(t, map[string]any{"waiting": 0, "running": 0, "dead": 0, "oldest_seconds": 0}, result.Details)
+	assert.Equal(t, map[string]any{"waiting": 0, "running": 0, "dead": 0, "overdue": 0, "oldest_seconds": 0}, result.Details)
 
 	i.stats = engine.Stats{Waiting: 7, Running: 2, Dead: 1, Oldest: time.Now().Add(-2 * time.Hour)}
 	result = check(t.Context())
@@ -85,8 +85,27 @@ func TestInbox(t *testing.T) {
 
 	i.stats.Oldest = time.Now().Add(-time.Minute)
 	assert.Equal(t, health.OK, check(t.Context()).Status)
-	i.err = webhook.ErrInboxClosed
+	i.stats.Overdue = 2
+	result = check(t.Context())
+	assert.Equal(t, health.Degraded, result.Status)
+	assert.Equal(t, 2, result.Details["overdue"])
+
+	i.err = errDown
+	assert.Equal(t, health.Result{Status: health.Failing, Err: errDown}, check(t.Context()))
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Equal(t, health.Result{Status: health.Degraded, Err: errDown}, check(late), "it stores events, but counts them slowly")
+	i.unwritable = webhook.ErrInboxClosed
 	assert.Equal(t, health.Result{Status: health.Failing, Err: webhook.ErrInboxClosed}, check(t.Context()))
+}
+
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	n := 0
+	check := health.Overdue(func() int { return n })
+	assert.Equal(t, health.Result{Status: health.OK, Details: map[string]any{"overdue": 0}}, check(t.Context()))
+	n = 1
+	assert.Equal(t, health.Degraded, check(t.Context()).Status)
 }
 
 func TestAlarm(t *testing.T) {

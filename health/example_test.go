@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"net/http"
@@ -13,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// What a balancer and a monitor ask, of the parts that a program has.
+// Serve health checks of the parts of a program.
 func Example() {
 	var router webhook.Router
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
@@ -21,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	handler, err := health.New(health.Config{Checks: health.Checks{
-		"store": health.Store(tokens.NewMemoryStore(), sandbox),
+		"store": health.Store(tokens.NewMemoryStore()),
 		"inbox": health.Inbox(inbox, 15*time.Minute),
 	}})
 	if err != nil {
@@ -30,10 +31,11 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", handler)
 	mux.Handle("GET /readyz", handler)
+	handler.Check(context.Background()) // in a program: go handler.Run(ctx)
 
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	fmt.Print(answer.Code, " ", answer.Body)
 	// Output:
-	// 200 {"status":"ok","checks":{"inbox":{"status":"ok","details":{"dead":0,"oldest_seconds":0,"running":0,"waiting":0}},"store":{"status":"ok"}}}
+	// 200 {"status":"ok","age_seconds":0,"checks":{"inbox":{"status":"ok","details":{"dead":0,"oldest_seconds":0,"overdue":0,"running":0,"waiting":0}},"store":{"status":"ok"}}}
 }

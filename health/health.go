@@ -1,34 +1,45 @@
-// Package health answers the questions of balancers, orchestrators and monitors:
+// Package health serves health checks to load balancers, orchestrators and monitors.
 //
 //	handler, err := health.New(health.Config{Checks: health.Checks{
-//		"store":   health.Store(store, environment),
+//		"store":   health.Store(store),
 //		"inbox":   health.Inbox(inbox, 15*time.Minute),
 //		"alarm":   health.Alarm(alarm),
 //		"breaker": health.Breaker(conns),
 //	}})
 //	mux.Handle("GET /healthz", handler)
 //	mux.Handle("GET /readyz", handler)
+//	go handler.Run(ctx)
 //
-// /healthz says that the process lives, and asks nothing else: no restart brings back a
-// database. /readyz says whether it should be sent requests, and what each check found,
-// in numbers and times only: no name of a user, no id, no error's text, which goes to
-// the log.
+// /healthz responds with 200 while the process lives. It checks nothing else, because a
+// restart does not bring back a database. /readyz reports whether the process should
+// receive requests, and the last result of each check.
+//
+// # Usage
+//
+// [Handler.Run] runs the checks in the background, every 5 seconds by default. A request
+// renders the last results and queries nothing, however often it is sent. /readyz fails
+// until the first results are there, and if they are older than three intervals, because
+// the loop has ended or hangs. [Handler.Drain] makes it fail at once, before a shutdown.
 //
 // # Failing and degraded
 //
-// A check that fails makes the answer 503, and the balancer sends requests elsewhere.
-// That is right for a store that cannot be reached, and wrong for what is no better
-// elsewhere: while one event is retried for hours, while webhooks are refused, and while
-// the platform refuses tokens, all replicas would leave the balancer, and nothing would
-// work at all. Such a check is degraded: the answer says so, and is 200. A monitor, which
-// has to wake people, asks for /readyz?strict, which is 503 for both.
+// A failing check makes /readyz respond with 503, so that a load balancer sends requests to
+// other replicas. That is right for a store that accepts no writes, and wrong for a problem
+// that all replicas share: if an event is retried for hours, the platform rejects tokens or
+// webhooks do not arrive, all replicas would leave the load balancer. Such a check is
+// degraded. /readyz reports it and responds with 200. A monitor that alerts people requests
+// /readyz?strict, which responds with 503 for both.
+//
+// # Privacy
+//
+// Responses contain numbers, times and fixed words. They contain no name or id, and no text
+// of an error, which is logged only.
 package health
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -40,32 +51,38 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// DefaultTimeout is how long checks may take. Balancers are rarely more patient.
-const DefaultTimeout = 2 * time.Second
+const (
+	// DefaultEvery is the default interval of the checks.
+	DefaultEvery = 5 * time.Second
 
-// Status is how one check, or all of them, came out.
+	// DefaultTimeout is the default limit for the duration of a check.
+	DefaultTimeout = 2 * time.Second
+)
+
+// Status is the result of one check, or of all of them.
 type Status string
 
-// The statuses. A program that is degraded is ready: see the package comment.
+// The statuses. A degraded program is ready: see the package comment.
 const (
 	OK       Status = "ok"
 	Degraded Status = "degraded" // it works, and needs attention
-	Failing  Status = "failing"  // it should not be sent requests
+	Failing  Status = "failing"  // it should not receive requests
 )
 
-// Check looks at one part of the program. It has to return when its context ends, and
-// is never run twice at the same time.
+// Check examines one part of the program. It must return when its context ends. A check
+// never runs twice at the same time.
 type Check func(context.Context) Result
 
-// Checks are checks by the names that the answer has for them.
+// Checks are checks by their names, which the response contains.
 type Checks map[string]Check
 
-// Result is what a [Check] found.
+// Result is the result of a [Check].
 type Result struct {
 	// Status is [OK], [Degraded] or [Failing].
 	Status Status
 
-	// Details are shown to all who ask: numbers, times, fixed words.
+	// Details are shown to every caller: numbers, times, fixed words. A detail that
+	// cannot be encoded as JSON is left out and logged.
 	Details map[string]any
 
 	// Err is the reason for a status other than OK. It is logged when the status
@@ -73,73 +90,84 @@ type Result struct {
 	Err error
 }
 
-// Config is what a [Handler] is made of. Checks are required.
+// Config configures a [Handler]. Checks are required.
 type Config struct {
-	// Checks are run at the same time, at each request for /readyz.
+	// Checks are run at the same time.
 	Checks Checks
 
-	// Timeout is how long they may take; 0 means [DefaultTimeout]. A check that
-	// takes longer is failing.
+	// Every is the interval at which Run runs the checks. 0 means [DefaultEvery].
+	Every time.Duration
+
+	// Timeout ends the context of a check. 0 means [DefaultTimeout]. A check that does
+	// not return soon after is failing.
 	Timeout time.Duration
 
-	// Logger receives a record whenever the status of a check changes. Nil logs
-	// nothing.
+	// Logger receives a record if the status of a check changes, and if a check panics.
+	// Nil logs nothing.
 	Logger *slog.Logger
 }
 
-// Handler answers requests whose path ends in healthz or readyz, with 200 or 503 and an
-// object in JSON:
+// Handler serves requests whose path ends in healthz or readyz. It responds with 200 or 503
+// and a JSON object, in which age_seconds is the age of the results:
 //
-//	{"status":"degraded","checks":{"inbox":{"status":"degraded","details":{"waiting":3}}}}
+//	{"status":"degraded","age_seconds":3,"checks":{"inbox":{"status":"degraded","details":{"waiting":3}}}}
 //
-// It is safe for concurrent use. Requests that come while a check runs share it, so
-// that asking often does not load the database.
+// It is safe for concurrent use. Create it with [New].
 type Handler struct {
 	config Config
 
-	mu      sync.Mutex
-	running map[string]*running
-	last    map[string]Status
+	mu       sync.Mutex
+	running  map[string]*running
+	last     map[string]outcome
+	checked  time.Time // when the checks of last began; zero before the first
+	draining bool
 }
 
-// running is a check under way.
-type running struct {
-	done   chan struct{}
-	result Result
-}
-
-// New returns a handler. An error is an [*api.ArgumentError].
+// New returns a handler that has checked nothing yet. An error is an [*api.ArgumentError].
 func New(c Config) (*Handler, error) {
 	if len(c.Checks) == 0 {
 		return nil, &api.ArgumentError{Field: "health.Config.Checks", Reason: "is empty"}
 	}
 	for name, check := range c.Checks {
 		if name == "" || check == nil {
-			return nil, &api.ArgumentError{Field: "health.Config.Checks", Reason: fmt.Sprintf("holds %q, which has no name or is nil", name)}
+			return nil, &api.ArgumentError{Field: "health.Config.Checks", Reason: fmt.Sprintf("contains %q, which has no name or is nil", name)}
 		}
+	}
+	if c.Every < 0 {
+		return nil, &api.ArgumentError{Field: "health.Config.Every", Reason: "is negative"}
 	}
 	if c.Timeout < 0 {
 		return nil, &api.ArgumentError{Field: "health.Config.Timeout", Reason: "is negative"}
 	}
+	c.Every = cmp.Or(c.Every, DefaultEvery)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{config: c, running: map[string]*running{}, last: map[string]Status{}}, nil
+	return &Handler{config: c, running: map[string]*running{}, last: map[string]outcome{}}, nil
 }
 
 // Format prints the type only.
 func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "health.Handler") }
 
-// answer is what is written.
+// Drain makes /readyz fail from now on, so that load balancers send no more requests. The
+// response shows it as the failing check "shutdown".
+func (h *Handler) Drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining = true
+}
+
+// answer is the body of a response.
 type answer struct {
 	Status Status                 `json:"status"`
+	Age    *int                   `json:"age_seconds,omitempty"`
 	Checks map[string]checkAnswer `json:"checks,omitempty"`
 }
 
 type checkAnswer struct {
-	Status  Status         `json:"status"`
-	Details map[string]any `json:"details,omitempty"`
+	Status  Status                     `json:"status"`
+	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
 // ServeHTTP implements [http.Handler].
@@ -156,7 +184,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case last == "healthz":
 		a = answer{Status: OK}
 	default:
-		a = h.ready(r.Context())
+		a = h.ready(time.Now())
 	}
 	status := http.StatusOK
 	if a.Status == Failing || a.Status == Degraded && r.URL.Query().Has("strict") {
@@ -165,89 +193,45 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(a) // fails only when the caller went away
+	_ = json.NewEncoder(w).Encode(a) // fails only if the caller has left
 }
 
-// ready runs all checks.
-func (h *Handler) ready(ctx context.Context) answer {
-	// Who asked may leave; what is found is found all the same.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.config.Timeout)
-	defer cancel()
-	under := map[string]*running{}
-	for name, check := range h.config.Checks {
-		under[name] = h.start(name, check)
-	}
+// ready returns the last results. They are failing if there are none yet, or none that are
+// recent.
+func (h *Handler) ready(now time.Time) answer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	a := answer{Status: OK, Checks: map[string]checkAnswer{}}
-	for name, one := range under {
-		result := one.wait(ctx)
-		if result.Status == Failing || a.Status == OK {
-			a.Status = result.Status
+	worsen := func(status Status) {
+		if status == Failing || a.Status == OK {
+			a.Status = status
 		}
-		a.Checks[name] = checkAnswer{result.Status, result.Details}
-		h.note(ctx, name, result)
+	}
+	if h.checked.IsZero() {
+		worsen(Failing)
+	} else {
+		age := now.Sub(h.checked)
+		seconds := int(age.Seconds())
+		a.Age = &seconds
+		if age > h.stale() {
+			worsen(Failing)
+		}
+	}
+	for name := range h.config.Checks {
+		last, known := h.last[name]
+		if !known {
+			last.status = Failing
+		}
+		worsen(last.status)
+		a.Checks[name] = checkAnswer{last.status, last.details}
+	}
+	if h.draining {
+		worsen(Failing)
+		a.Checks["shutdown"] = checkAnswer{Status: Failing}
 	}
 	return a
 }
 
-// wait returns what the check has found, if it has by the end of ctx. A check that is
-// done counts also where another one took all the time.
-func (r *running) wait(ctx context.Context) Result {
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		select {
-		case <-r.done:
-		default:
-			return Result{Status: Failing, Err: errors.New("health: the check takes too long")}
-		}
-	}
-	return r.result
-}
-
-// start runs a check, or finds it under way.
-func (h *Handler) start(name string, check Check) *running {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if one := h.running[name]; one != nil {
-		return one
-	}
-	one := &running{done: make(chan struct{}), result: Result{Status: Failing, Err: errors.New("health: the check panicked")}}
-	h.running[name] = one
-	go func() {
-		defer func() { // also after a panic
-			_ = recover()
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			delete(h.running, name)
-			close(one.done)
-		}()
-		// Not the context of a request: others may wait for the same check.
-		ctx, cancel := context.WithTimeout(context.Background(), h.config.Timeout)
-		defer cancel()
-		result := check(ctx)
-		if result.Status != OK && result.Status != Degraded {
-			result.Status = Failing
-		}
-		one.result = result
-	}()
-	return one
-}
-
-// note logs a check whose status has changed.
-func (h *Handler) note(ctx context.Context, name string, result Result) {
-	h.mu.Lock()
-	before, known := h.last[name]
-	h.last[name] = result.Status
-	h.mu.Unlock()
-	if before == result.Status || !known && result.Status == OK {
-		return
-	}
-	level, attrs := slog.LevelWarn, []slog.Attr{slog.String("check", name), slog.String("status", string(result.Status))}
-	if result.Status == OK {
-		level = slog.LevelInfo
-	}
-	if result.Err != nil {
-		attrs = append(attrs, slog.String("reason", result.Err.Error()))
-	}
-	h.config.Logger.LogAttrs(ctx, level, "health of a part changed", attrs...)
-}
+// stale is the age from which results are no longer believed: the last two runs of the
+// checks and the next one are overdue.
+func (h *Handler) stale() time.Duration { return 3*h.config.Every + h.config.Timeout }

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,6 +39,7 @@ func newHandler(t *testing.T, c health.Config) *health.Handler {
 // answer is what the handler writes.
 type answer struct {
 	Status health.Status
+	Age    *int `json:"age_seconds"`
 	Checks map[string]struct {
 		Status  health.Status
 		Details map[string]any
@@ -72,6 +74,7 @@ func TestReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			handler := newHandler(t, health.Config{Checks: c.checks})
+			handler.Check(t.Context())
 			code, a := get(t, handler, "/ops/readyz")
 			assert.Equal(t, c.code, code)
 			assert.Equal(t, c.status, a.Status)
@@ -90,9 +93,10 @@ func TestNothingIsShownButDetails(t *testing.T) {
 	handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(context.Context) health.Result {
 		return health.Result{Status: health.Failing, Err: errors.New("canary"), Details: map[string]any{"waiting": 3}}
 	}}})
+	handler.Check(t.Context())
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-	assert.JSONEq(t, `{"status":"failing","checks":{"a":{"status":"failing","details":{"waiting":3}}}}`, recorder.Body.String())
+	assert.JSONEq(t, `{"status":"failing","age_seconds":0,"checks":{"a":{"status":"failing","details":{"waiting":3}}}}`, recorder.Body.String())
 	assert.Equal(t, "no-store", recorder.Header().Get("Cache-Control"))
 	assert.Equal(t, "health.Handler", fmt.Sprintf("%+v", handler))
 }
@@ -100,6 +104,7 @@ func TestNothingIsShownButDetails(t *testing.T) {
 func TestOtherRequests(t *testing.T) {
 	t.Parallel()
 	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil)}})
+	handler.Check(t.Context())
 	for target, want := range map[string]int{"GET /": 404, "GET /status": 404, "POST /readyz": 405, "HEAD /readyz": 200} {
 		var method, path string
 		_, err := fmt.Sscan(target, &method, &path)
@@ -110,69 +115,192 @@ func TestOtherRequests(t *testing.T) {
 	}
 }
 
-// A check that does not come back makes the program not ready, and does not pile up.
-func TestACheckThatHangs(t *testing.T) {
+// A check that hangs makes the program not ready, and is not started again.
+func TestHungCheckFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int32
 		release := make(chan struct{})
-		handler := newHandler(t, health.Config{Timeout: time.Second, Checks: health.Checks{
-			"a": found(health.OK, nil),
-			"b": func(context.Context) health.Result {
-				begun.Add(1)
-				<-release
-				return health.Result{Status: health.OK}
-			},
-		}})
+		hang := func(context.Context) health.Result {
+			begun.Add(1)
+			<-release
+			return health.Result{Status: health.OK}
+		}
+		handler := newHandler(t, health.Config{Timeout: time.Second, Checks: health.Checks{"a": found(health.OK, nil), "b": hang, "c": hang}})
+		run(t, handler)
 		for range 3 {
+			time.Sleep(health.DefaultEvery)
 			code, a := get(t, handler, "/readyz")
 			assert.Equal(t, 503, code)
 			assert.Equal(t, health.OK, a.Checks["a"].Status)
 			assert.Equal(t, health.Failing, a.Checks["b"].Status)
+			assert.Equal(t, health.Failing, a.Checks["c"].Status)
 		}
-		assert.EqualValues(t, 1, begun.Load())
+		assert.EqualValues(t, 2, begun.Load())
 		close(release)
-		synctest.Wait()
+		time.Sleep(health.DefaultEvery)
 		code, _ := get(t, handler, "/readyz")
 		assert.Equal(t, 200, code)
 	})
 }
 
-// Requests that come at the same time share a check, and one that leaves takes nothing
-// from the others.
-func TestRequestsShareAChecks(t *testing.T) {
+// run runs a handler until the test ends.
+func run(t *testing.T, handler *health.Handler) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		handler.Run(ctx)
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// Requests render the last results, however many there are, and run no check.
+func TestRequestsRunNoCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int32
-		release := make(chan struct{})
-		handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(ctx context.Context) health.Result {
-			begun.Add(1)
-			select {
-			case <-release:
-				return health.Result{Status: health.OK}
-			case <-ctx.Done():
-				return health.Result{Status: health.Failing, Err: ctx.Err()}
-			}
+		handler := newHandler(t, health.Config{Every: time.Minute, Checks: health.Checks{"a": func(context.Context) health.Result {
+			return health.Result{Status: health.OK, Details: map[string]any{"run": begun.Add(1)}}
 		}}})
-		leaving, leave := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		group.Go(func() {
-			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(leaving, http.MethodGet, "/readyz", nil))
-		})
+		code, a := get(t, handler, "/readyz")
+		assert.Equal(t, 503, code, "nothing was checked yet")
+		assert.Equal(t, answer{Status: health.Failing, Checks: a.Checks}, a)
+		assert.Equal(t, health.Failing, a.Checks["a"].Status)
+		assert.Zero(t, begun.Load())
+		run(t, handler)
 		synctest.Wait()
-		for range 5 {
-			group.Go(func() {
-				code, _ := get(t, handler, "/readyz")
+		for n := range 3 {
+			for range 100 {
+				code, a = get(t, handler, "/readyz")
 				assert.Equal(t, 200, code)
-			})
+			}
+			assert.EqualValues(t, n+1, a.Checks["a"].Details["run"])
+			assert.Zero(t, *a.Age)
+			time.Sleep(59 * time.Second)
+			_, a = get(t, handler, "/readyz")
+			assert.Equal(t, 59, *a.Age)
+			time.Sleep(time.Second)
+			synctest.Wait()
 		}
-		synctest.Wait()
-		leave()
-		synctest.Wait()
-		close(release)
-		group.Wait()
-		assert.EqualValues(t, 1, begun.Load())
+		assert.EqualValues(t, 4, begun.Load())
 	})
+}
+
+func TestOldResultsFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil)}})
+		stop := run(t, handler)
+		synctest.Wait()
+		stop()
+		time.Sleep(3*health.DefaultEvery + health.DefaultTimeout)
+		code, _ := get(t, handler, "/readyz")
+		assert.Equal(t, 200, code)
+		time.Sleep(time.Second)
+		code, a := get(t, handler, "/readyz")
+		assert.Equal(t, 503, code)
+		assert.Equal(t, health.Failing, a.Status)
+		assert.Equal(t, 18, *a.Age)
+		handler.Check(t.Context())
+		code, _ = get(t, handler, "/readyz")
+		assert.Equal(t, 200, code)
+	})
+}
+
+// A program closes what the checks use after Run has returned.
+func TestRunWaitsForChecks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Bool
+		handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(ctx context.Context) health.Result {
+			running.Store(true)
+			<-ctx.Done()
+			time.Sleep(100 * time.Millisecond)
+			running.Store(false)
+			return health.Result{Status: health.Failing}
+		}}})
+		stop := run(t, handler)
+		synctest.Wait()
+		stop()
+		assert.False(t, running.Load())
+		_, a := get(t, handler, "/readyz")
+		assert.Nil(t, a.Age, "a check that was stopped has no result")
+	})
+}
+
+func TestDrainFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil)}})
+	handler.Check(t.Context())
+	handler.Drain()
+	code, a := get(t, handler, "/readyz")
+	assert.Equal(t, 503, code)
+	assert.Equal(t, health.Failing, a.Checks["shutdown"].Status)
+	assert.Equal(t, health.OK, a.Checks["a"].Status)
+	code, _ = get(t, handler, "/healthz")
+	assert.Equal(t, 200, code)
+}
+
+func TestUnencodableDetailIsLeftOut(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	handler := newHandler(t, health.Config{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Checks: health.Checks{"load": func(context.Context) health.Result {
+			return health.Result{Status: health.Degraded, Details: map[string]any{"ratio": math.NaN(), "waiting": 3}}
+		}},
+	})
+	for range 2 {
+		handler.Check(t.Context())
+	}
+	code, a := get(t, handler, "/readyz")
+	assert.Equal(t, 200, code)
+	assert.Equal(t, health.Degraded, a.Status)
+	assert.Equal(t, map[string]any{"waiting": 3.0}, a.Checks["load"].Details)
+	assert.Equal(t, 1, strings.Count(log.String(), "check=load detail=ratio reason=\"type float64 cannot be encoded as JSON\""))
+}
+
+func TestPanicIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		check health.Check
+		want  string
+	}{
+		"runtime error": {func(context.Context) health.Result {
+			var m map[string]int
+			m["a"]++
+			return health.Result{}
+		}, "assignment to entry in nil map"},
+		"value":  {func(context.Context) health.Result { panic("canary") }, "with a value of type string"},
+		"error":  {func(context.Context) health.Result { panic(errors.New("canary")) }, "with a value of type *errors.errorString"},
+		"goexit": {func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }, "ended by runtime.Goexit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			check := found(health.Failing, errors.New("why"))
+			handler := newHandler(t, health.Config{
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Checks: health.Checks{"inbox": func(ctx context.Context) health.Result { return check(ctx) }},
+			})
+			handler.Check(t.Context())
+			check = c.check
+			for range 2 {
+				handler.Check(t.Context())
+			}
+			assert.Equal(t, 1, strings.Count(log.String(), c.want), log.String())
+			assert.Equal(t, 1, strings.Count(log.String(), "level=ERROR"))
+			assert.Contains(t, log.String(), "check=inbox")
+			assert.NotContains(t, log.String(), "canary")
+		})
+	}
 }
 
 func TestChangesAreLoggedOnce(t *testing.T) {
@@ -185,7 +313,7 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 	})
 	for _, now := range []health.Status{health.OK, health.Failing, health.Failing, health.OK, health.OK} {
 		status = now
-		get(t, handler, "/readyz")
+		handler.Check(t.Context())
 	}
 	assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), log.String())
 	assert.Contains(t, log.String(), "level=WARN msg=\"health of a part changed\" check=a status=failing reason=why")
@@ -197,7 +325,7 @@ func TestNewRefuses(t *testing.T) {
 	ok := found(health.OK, nil)
 	for name, c := range map[string]health.Config{
 		"no checks": {}, "a nil check": {Checks: health.Checks{"a": nil}}, "no name": {Checks: health.Checks{"": ok}},
-		"a negative time": {Checks: health.Checks{"a": ok}, Timeout: -1},
+		"a negative time": {Checks: health.Checks{"a": ok}, Timeout: -1}, "a negative interval": {Checks: health.Checks{"a": ok}, Every: -1},
 	} {
 		_, err := health.New(c)
 		require.ErrorIs(t, err, api.ErrInvalidArgument, name)

@@ -84,11 +84,11 @@ func ExampleOpen() {
 	ended := make(chan error, 1)
 	go func() { ended <- app.Run(ctx) }()
 
-	page, err := platform.Browser(platform.Users()[0]).Authorize(ctx, server.URL+"/dispensary/connect?return_to=/readyz")
+	page, err := platform.Browser(platform.Users()[0]).Authorize(ctx, server.URL+"/dispensary/connect?return_to=/healthz")
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("ready:", page.StatusCode)
+	fmt.Println("connected:", page.StatusCode)
 	_ = page.Body.Close()
 	client, err := app.Accounts.Client(ctx, "dr-17")
 	if err != nil {
@@ -108,7 +108,7 @@ func ExampleOpen() {
 	<-handled
 	fmt.Println("ended:", app.Shutdown(ctx, server.Config), <-ended)
 	// Output:
-	// ready: 200
+	// connected: 200
 	// connected with Maple Hollow Integrative Clinic
 	// a patient has ordered 1 products
 	// ended: <nil> <nil>

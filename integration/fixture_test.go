@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -47,6 +48,7 @@ type fixture struct {
 	platforms map[dispensary.Environment]*dispensarytest.Server
 	variables map[string]string
 	user      atomic.Value // who is signed in to the health record
+	health    atomic.Pointer[health.Handler]
 }
 
 // newFixture returns a health record with the variables of a configuration, except for
@@ -111,6 +113,7 @@ func (f *fixture) open(t *testing.T, setup integration.Setup) *integration.Integ
 	i, err := integration.Open(t.Context(), f.config(t), setup)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = i.Shutdown(context.Background()) })
+	f.health.Store(i.Health)
 	mux := http.NewServeMux()
 	i.Mount(mux)
 	f.routes.Store(http.Handler(mux))
@@ -150,9 +153,10 @@ func (f *fixture) order(t *testing.T, environment dispensary.Environment) (numbe
 	return order.Number, event
 }
 
-// ready asks a path of the health record whether it is well.
+// ready runs the checks and returns the response to a health check and its statuses.
 func (f *fixture) ready(t *testing.T, path string) (int, map[string]string) {
 	t.Helper()
+	f.health.Load().Check(t.Context())
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+path, nil)
 	require.NoError(t, err)
 	answer, err := http.DefaultClient.Do(request)

@@ -61,8 +61,9 @@ type Integration struct {
 	// its connected users. Empty if Setup.DisableReconcile is true.
 	Reconcilers map[dispensary.Environment]*reconcile.Clinics
 
-	// Health answers /healthz and /readyz: see package health.
-	Health http.Handler
+	// Health serves /healthz and /readyz: see package health. Run runs its checks, so
+	// /readyz fails before.
+	Health *health.Handler
 
 	setup    Setup
 	config   Config
@@ -89,6 +90,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	}
 	setup.ReconcileEvery = cmp.Or(setup.ReconcileEvery, DefaultReconcileEvery)
 	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, DefaultOldestWaiting)
+	setup.Drain = cmp.Or(setup.Drain, DefaultDrain)
 	i := &Integration{
 		config: config, setup: setup, webhooks: map[dispensary.Environment]http.Handler{}, alarms: map[string]*webhook.Alarm{},
 		Reconcilers: map[dispensary.Environment]*reconcile.Clinics{},
@@ -230,18 +232,12 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 	return nil
 }
 
-// makeHealth adds the checks of what all applications share.
+// makeHealth adds the checks of the parts that all applications share.
 func (i *Integration) makeHealth(store tokens.Store, checks health.Checks) (err error) {
-	checks["store"] = health.Store(store, i.config.Applications[0].Site.Environment)
+	checks["store"] = health.Store(store)
 	if i.Inbox != nil {
 		checks["inbox"] = health.Inbox(i.Inbox, i.setup.OldestWaiting)
 	}
-	checks["shutdown"] = health.Ping(func(context.Context) error {
-		if i.stopping.Load() {
-			return errors.New("integration: it is being shut down")
-		}
-		return nil
-	})
 	i.Health, err = health.New(health.Config{Checks: checks, Logger: i.setup.Logger})
 	return err
 }

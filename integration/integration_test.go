@@ -74,7 +74,7 @@ func TestTwoCountries(t *testing.T) {
 			code, found := f.ready(t, "/readyz?strict")
 			assert.Equal(t, http.StatusOK, code)
 			assert.Equal(t, map[string]string{
-				"store": "ok", "inbox": "ok", "shutdown": "ok",
+				"store": "ok", "inbox": "ok",
 				"alarm us/sandbox": "ok", "alarm ca/sandbox": "ok", "breaker us/sandbox": "ok", "breaker ca/sandbox": "ok",
 			}, found)
 

@@ -18,9 +18,9 @@ type run struct {
 	ended  chan struct{}      // closed when Run has returned
 }
 
-// Run handles events, keeps tokens fresh and looks for missed webhooks until ctx ends or
-// [Integration.Shutdown] is called, and returns nil then. Events go on being handled until
-// Shutdown. It is called once.
+// Run handles events, keeps tokens fresh, looks for missed webhooks and checks the health
+// of the parts until ctx ends or [Integration.Shutdown] is called, and returns nil then.
+// Events go on being handled until Shutdown. It is called once.
 //
 // Errors: what is wrong with Setup.KeepFresh, and being called twice or after Shutdown.
 func (i *Integration) Run(ctx context.Context) error {
@@ -38,6 +38,7 @@ func (i *Integration) Run(ctx context.Context) error {
 		return errors.New("integration: Run was called before, or Shutdown was")
 	}
 	var group sync.WaitGroup
+	group.Go(func() { i.Health.Run(ctx) })
 	for _, clinics := range i.Reconcilers {
 		group.Go(func() { i.reconcile(ctx, clinics) })
 	}
@@ -50,11 +51,13 @@ func (i *Integration) Run(ctx context.Context) error {
 // DefaultGrace is how long [Integration.Serve] waits for everything to end.
 const DefaultGrace = 20 * time.Second
 
-// Serve serves on listener, with [Integration.Run] beside it, until ctx ends or the server
-// fails, and ends everything with [Integration.Shutdown] then, within [DefaultGrace].
-// Programs with other servers, or another grace, call the three themselves.
+// Serve serves on listener and calls [Integration.Run], until ctx ends or the server fails.
+// If ctx ends, it calls [Integration.Drain] and goes on serving meanwhile. Then it calls
+// [Integration.Shutdown], which it gives [DefaultGrace]. Give the process more time to stop
+// than the sum of both, which is 25 seconds by default. Programs with other servers, or
+// another grace, call the four themselves.
 //
-// Errors: those of the server, of Run and of Shutdown. That ctx has ended is none.
+// Errors: those of the server, of Run and of Shutdown, but not the end of ctx.
 func (i *Integration) Serve(ctx context.Context, server *http.Server, listener net.Listener) error {
 	running, stop := context.WithCancelCause(ctx)
 	served := make(chan struct{})
@@ -66,11 +69,29 @@ func (i *Integration) Serve(ctx context.Context, server *http.Server, listener n
 	if ctx.Err() == nil && running.Err() != nil {
 		err = errors.Join(err, context.Cause(running))
 	}
+	if ctx.Err() != nil {
+		i.drainUntil(served)
+	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultGrace)
 	defer cancel()
 	err = errors.Join(err, i.Shutdown(ending, server))
 	<-served
 	return err
+}
+
+// Drain makes /readyz fail and then waits for Setup.Drain, or until ctx ends. Meanwhile load
+// balancers notice and send no more connections, and those that they still send are
+// served. Call it before [Integration.Shutdown].
+func (i *Integration) Drain(ctx context.Context) { i.drainUntil(ctx.Done()) }
+
+func (i *Integration) drainUntil(ended <-chan struct{}) {
+	i.Health.Drain()
+	pause := time.NewTimer(max(i.setup.Drain, 0))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ended:
+	}
 }
 
 // Server is what ends first: an [http.Server] is one.
@@ -92,6 +113,9 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...Server) error {
 	i.stopping.Store(true)
 	cancel := i.running.cancel
 	i.running.mu.Unlock()
+	if i.Health != nil { // nil if Open fails
+		i.Health.Drain()
+	}
 	var problems []error
 	attempt := func(what string, end func(context.Context) error) bool {
 		err := end(ctx)

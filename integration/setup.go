@@ -22,6 +22,9 @@ const (
 	// DefaultReconcileEvery is the interval at which all clinics are reconciled.
 	DefaultReconcileEvery = time.Hour
 
+	// DefaultDrain is the pause between a failing /readyz and the end of the server.
+	DefaultDrain = 5 * time.Second
+
 	// DefaultOldestWaiting is for how long an event may wait until /readyz says that
 	// the inbox is degraded.
 	DefaultOldestWaiting = 15 * time.Minute
@@ -78,8 +81,14 @@ type Setup struct {
 	// log has it, and missed webhooks are looked for in any case.
 	Outage func(context.Context, dispensary.Environment, webhook.Outage)
 
-	// Checks are looked at by /readyz beside those of the integration.
+	// Checks are run for /readyz beside those of the integration.
 	Checks health.Checks
+
+	// Drain is the time for which [Integration.Serve] goes on serving after /readyz has
+	// started to fail. It must be longer than a load balancer needs to notice, which is its
+	// interval times its number of failures. 0 means [DefaultDrain], and a negative value
+	// means none.
+	Drain time.Duration
 
 	// OldestWaiting is for how long an event may wait until /readyz says so; 0 means
 	// [DefaultOldestWaiting].

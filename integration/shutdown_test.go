@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -317,17 +318,16 @@ func TestServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t).kept("memory:", "memory:")
-			i := f.open(t, f.setup(succeed))
+			setup := f.setup(succeed)
+			setup.Drain = -1
+			i := f.open(t, setup)
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			served := make(chan error, 1)
 			go func() { served <- i.Serve(ctx, &http.Server{Handler: i.Health}, listener) }()
-			answer, err := http.Get("http://" + listener.Addr().String() + "/readyz")
-			require.NoError(t, err)
-			require.NoError(t, answer.Body.Close())
-			assert.Equal(t, http.StatusOK, answer.StatusCode)
+			require.Eventually(t, func() bool { return readyz(t, listener) == http.StatusOK }, time.Minute, 10*time.Millisecond)
 			if breaks {
 				require.NoError(t, listener.Close())
 				assert.ErrorIs(t, <-served, net.ErrClosed)
@@ -338,6 +338,97 @@ func TestServe(t *testing.T) {
 			assert.Error(t, i.Run(t.Context()), "it has ended")
 			_, err = i.Inbox.Accept(t.Context(), delivery("evt_1"))
 			assert.Error(t, err)
+		})
+	}
+}
+
+// readyz returns the status of the response to a health check over a new connection.
+func readyz(t *testing.T, listener net.Listener) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/readyz", nil)
+	require.NoError(t, err)
+	request.Close = true
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	return answer.StatusCode
+}
+
+// A load balancer sees that /readyz fails before the port closes, and meanwhile webhooks are
+// accepted and handled.
+func TestServeDrains(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	handled := make(chan events.Event, 1)
+	setup := f.setup(func(_ context.Context, e events.Event) error { handled <- e; return nil })
+	setup.Drain = time.Hour
+	i := f.open(t, setup)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := &http.Server{Handler: i.Health}
+	served := make(chan error, 1)
+	go func() { served <- i.Serve(ctx, server, listener) }()
+	require.Eventually(t, func() bool { return readyz(t, listener) == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	cancel()
+	require.Eventually(t, func() bool { return readyz(t, listener) == http.StatusServiceUnavailable }, time.Minute, 10*time.Millisecond)
+	_, err = i.Inbox.Accept(t.Context(), delivery("evt_1"))
+	require.NoError(t, err)
+	assert.Equal(t, "evt_1", (<-handled).ID)
+	assert.Equal(t, http.StatusServiceUnavailable, readyz(t, listener))
+	require.NoError(t, server.Close()) // ends the pause
+	require.NoError(t, <-served)
+}
+
+func TestDrainWaits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	i := f.open(t, f.setup(succeed))
+	ctx, cancel := context.WithCancel(t.Context())
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		i.Drain(ctx)
+	}()
+	require.Eventually(t, func() bool {
+		_, found := f.ready(t, "/readyz")
+		return found["shutdown"] == "failing"
+	}, time.Minute, 10*time.Millisecond)
+	cancel()
+	<-drained
+}
+
+// A long wait for Run is no failed attempt.
+func TestEventsBeforeRunDoNotFail(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	for name, inbox := range map[string]string{"memory": "memory:", "sqlite": "sqlite:" + path, "postgres": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if inbox == "" {
+				inbox = postgrestest.Schema(t)
+			}
+			f := newFixture(t).kept("memory:", inbox)
+			handled := make(chan webhook.Handling, 1)
+			setup := f.setup(func(ctx context.Context, _ events.Event) error { handled <- webhook.HandlingFrom(ctx); return nil })
+			setup.Work.HandlerTimeout = 20 * time.Millisecond
+			setup.Work.Retry = webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}
+			waited := make(chan webhook.Attempt, 1000)
+			setup.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { waited <- a }
+			i := f.open(t, setup)
+			_, err := i.Inbox.Accept(t.Context(), delivery("evt_1"))
+			require.NoError(t, err)
+			for range 4 {
+				a := <-waited
+				assert.Equal(t, webhook.ResultReturned, a.Result)
+				assert.Equal(t, 1, a.Number)
+			}
+			go func() { _ = i.Run(t.Context()) }()
+			assert.Equal(t, 1, (<-handled).Attempt)
+			stats, err := i.Inbox.Stats(t.Context())
+			require.NoError(t, err)
+			assert.Zero(t, stats.Dead)
 		})
 	}
 }

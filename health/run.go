@@ -1,0 +1,178 @@
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+// Run runs all checks now and then every [Config].Every, until ctx ends. It returns once the
+// checks have returned, so that a program can close what they use, but does not wait for a
+// check that hangs. Call it in a goroutine of its own.
+func (h *Handler) Run(ctx context.Context) {
+	ticker := time.NewTicker(h.config.Every)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		h.Check(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Check runs all checks once and waits for their results, for a little longer than
+// [Config].Timeout at most. It is for programs that do not call Run, and for tests. If ctx
+// ends, so do the contexts of the checks, and Check keeps the results that it has.
+func (h *Handler) Check(ctx context.Context) {
+	began := time.Now()
+	patience := time.NewTimer(h.config.Timeout + h.config.Timeout/4)
+	defer patience.Stop()
+	under := map[string]*running{}
+	for name, check := range h.config.Checks {
+		under[name] = h.start(ctx, name, check)
+	}
+	found := map[string]outcome{}
+	for name, one := range under {
+		found[name] = one.wait(patience)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	for name, result := range found {
+		h.note(ctx, name, result)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last, h.checked = found, began
+}
+
+// running is a check under way.
+type running struct {
+	done   chan struct{}
+	result outcome // once done is closed
+}
+
+// outcome is the result of a check, as it is shown and logged.
+type outcome struct {
+	status  Status
+	details map[string]json.RawMessage
+	err     error
+	stack   string           // if the check panicked
+	omitted map[string]error // details that cannot be encoded
+}
+
+var errSlow = errors.New("health: check takes too long")
+
+// wait returns the result of the check, or that it takes too long. A check that is done
+// counts even if another one took all the time.
+func (r *running) wait(patience *time.Timer) outcome {
+	select {
+	case <-r.done:
+		return r.result
+	default:
+	}
+	select {
+	case <-r.done:
+		return r.result
+	case <-patience.C:
+		patience.Reset(0) // for the next check
+		return outcome{status: Failing, err: errSlow}
+	}
+}
+
+// start starts a check, or returns the one that is under way.
+func (h *Handler) start(ctx context.Context, name string, check Check) *running {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if one := h.running[name]; one != nil {
+		return one
+	}
+	one := &running{done: make(chan struct{})}
+	h.running[name] = one
+	go func() {
+		returned := false
+		defer func() {
+			if !returned {
+				one.result = panicked(recover(), debug.Stack())
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			delete(h.running, name)
+			close(one.done)
+		}()
+		ctx, cancel := context.WithTimeout(ctx, h.config.Timeout)
+		defer cancel()
+		one.result = outcomeOf(check(ctx))
+		returned = true
+	}()
+	return one
+}
+
+// panicked returns the outcome of a check that panicked. Its error contains the type of the
+// value, or the text of a runtime error, which contain no data.
+func panicked(value any, stack []byte) outcome {
+	text := fmt.Sprintf("with a value of type %T", value)
+	if err, ok := value.(runtime.Error); ok {
+		text = err.Error()
+	} else if value == nil {
+		text = "its goroutine was ended by runtime.Goexit"
+	}
+	return outcome{status: Failing, err: errors.New("health: check panicked: " + text), stack: string(stack)}
+}
+
+// outcomeOf encodes the details of a result, each on its own.
+func outcomeOf(r Result) outcome {
+	o := outcome{status: r.Status, err: r.Err}
+	if o.status != OK && o.status != Degraded {
+		o.status = Failing
+	}
+	for key, detail := range r.Details {
+		encoded, err := json.Marshal(detail)
+		if err != nil {
+			if o.omitted == nil {
+				o.omitted = map[string]error{}
+			}
+			o.omitted[key] = fmt.Errorf("type %T cannot be encoded as JSON", detail)
+			continue
+		}
+		if o.details == nil {
+			o.details = map[string]json.RawMessage{}
+		}
+		o.details[key] = encoded
+	}
+	return o
+}
+
+// note logs a check whose status has changed, and once what is wrong with the check itself.
+func (h *Handler) note(ctx context.Context, name string, o outcome) {
+	h.mu.Lock()
+	before, known := h.last[name]
+	h.mu.Unlock()
+	for key, err := range o.omitted {
+		if before.omitted[key] == nil {
+			h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "health check returns a detail that is left out",
+				slog.String("check", name), slog.String("detail", key), slog.String("reason", err.Error()))
+		}
+	}
+	panics := o.stack != "" && before.stack == ""
+	if before.status == o.status && !panics || !known && o.status == OK {
+		return
+	}
+	level, attrs := slog.LevelWarn, []slog.Attr{slog.String("check", name), slog.String("status", string(o.status))}
+	if o.status == OK {
+		level = slog.LevelInfo
+	}
+	if o.err != nil {
+		attrs = append(attrs, slog.String("reason", o.err.Error()))
+	}
+	if panics {
+		level, attrs = slog.LevelError, append(attrs, slog.String("stack", o.stack))
+	}
+	h.config.Logger.LogAttrs(ctx, level, "health of a part changed", attrs...)
+}
