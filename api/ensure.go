@@ -33,7 +33,7 @@ type EnsureReason string
 // The reasons.
 const (
 	// EnsureAmbiguous: several records carry the metadata id. Decide which one
-	// is meant, and take the id from the others.
+	// is meant, and remove the id from the others: update them with empty metadata.
 	EnsureAmbiguous EnsureReason = "several records carry the metadata id"
 
 	// EnsureTaken: a record that must be unique exists under another metadata

@@ -87,3 +87,29 @@ func TestMetadataDecodeFailsWithoutTelling(t *testing.T) {
 		assert.NotContains(t, err.Error(), "marked")
 	}
 }
+
+func TestEmptyMetadataRemovesID(t *testing.T) {
+	t.Parallel()
+	for name, empty := range map[string]api.Optional[clinic.Metadata]{
+		"value": api.Value(clinic.Metadata{}), "null": api.Null[clinic.Metadata](),
+	} {
+		b := start(t)
+		marked := b.mark(t, "ehr-7")
+		ctx := t.Context()
+		patient, err := b.Patients.Update(ctx, marked[clinic.MetadataPatient], clinic.PatientUpdate{Metadata: empty})
+		require.NoError(t, err, name)
+		assert.Empty(t, patient.Metadata.ID, name)
+		practitioner, err := b.Practitioners.Update(ctx, marked[clinic.MetadataPractitioner], clinic.PractitionerUpdate{Metadata: empty})
+		require.NoError(t, err, name)
+		assert.Empty(t, practitioner.Metadata.ID, name)
+		staff, err := b.Staff.Update(ctx, marked[clinic.MetadataStaff], clinic.StaffMemberUpdate{Metadata: empty})
+		require.NoError(t, err, name)
+		assert.Empty(t, staff.Metadata.ID, name)
+		plan, err := b.Server.Client(model.User{}).TreatmentPlans.Update(ctx, marked[clinic.MetadataTreatmentPlan], treatmentplans.PlanUpdate{
+			Recommendations: []treatmentplans.Recommendation{{VariantID: b.Server.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1}}, Metadata: empty,
+		})
+		require.NoError(t, err, name)
+		assert.Empty(t, plan.Metadata.ID, name)
+		assert.Empty(t, resourcetest.Collect(t, b.Metadata.All(ctx, clinic.MetadataListOptions{ID: "ehr-7"})), name)
+	}
+}
