@@ -191,17 +191,9 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 			return err
 		}
 		i.Reconcilers[environment] = clinics
+		checks["reconcile "+environment.String()] = health.Reconcile(clinics, i.setup.ReconcileEvery)
 	}
-	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Now: i.setup.Webhooks.Now, Notify: func(ctx context.Context, outage webhook.Outage) {
-		i.logger().WarnContext(ctx, "webhooks fail", "environment", environment.String(),
-			"over", outage.Over, "failures", outage.Failures, "age", outage.Age())
-		if clinics != nil {
-			clinics.RunAfterOutage(outage)
-		}
-		if i.setup.Outage != nil {
-			i.setup.Outage(ctx, environment, outage)
-		}
-	}})
+	alarm, err := i.newAlarm(environment, clinics)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,7 @@ func TestTwoCountries(t *testing.T) {
 			assert.Equal(t, map[string]string{
 				"store": "ok", "inbox": "ok",
 				"alarm us/sandbox": "ok", "alarm ca/sandbox": "ok", "breaker us/sandbox": "ok", "breaker ca/sandbox": "ok",
+				"reconcile us/sandbox": "ok", "reconcile ca/sandbox": "ok",
 			}, found)
 
 			ran := make(chan error, 1)

@@ -5,14 +5,18 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -185,4 +189,43 @@ func TestDisableReconcile(t *testing.T) {
 	i := f.open(t, setup)
 	assert.Empty(t, i.Reconcilers)
 	assert.NotNil(t, i.Webhooks)
+}
+
+// Rejected requests are an outage once the platform's delivery log, read as any connected user,
+// has a failed delivery. Requests of a stranger are none.
+func TestDeliveryLogConfirmsOutage(t *testing.T) {
+	t.Parallel()
+	for name, failed := range map[string]bool{"the platform": true, "a stranger": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newReadmeFixture(t)
+			setup, _ := f.orders(time.Hour)
+			var later atomic.Int64
+			setup.Webhooks.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+			outages, seen := make(chan webhook.Outage, 10), make(chan webhook.Observation, 100)
+			setup.Outage = func(_ context.Context, _ dispensary.Environment, o webhook.Outage) { outages <- o }
+			setup.Webhooks.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { seen <- o }
+			i := f.open(t, setup)
+			f.connect(t, us, "dr-1")
+			if failed { // the secret is rotated on the dashboard alone
+				f.platforms[us].Fault(model.Fault{Effect: model.DeliveryForged})
+			}
+			handler, err := i.WebhooksOf(us)
+			require.NoError(t, err)
+			require.NoError(t, f.platforms[us].Webhooks.RegisterHandler(handler, "order.placed"))
+			f.order(t, us)
+			<-seen
+			for range 4 {
+				request := httptest.NewRequest(http.MethodPost, "/webhooks/us-sandbox", strings.NewReader("{}"))
+				request.Header.Set("SVC-Signature", webhook.Sign("forged", setup.Webhooks.Now(), []byte("{}")))
+				handler.ServeHTTP(httptest.NewRecorder(), request)
+				<-seen
+				later.Add(int64(10 * time.Minute))
+			}
+			if failed {
+				assert.Equal(t, webhook.OutageKindRejecting, (<-outages).Kind)
+			}
+			assert.Empty(t, outages)
+		})
+	}
 }
