@@ -80,7 +80,7 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 }
 
 // connectOnce connects the user. If another replica runs the same flow, it returns the
-// outcome of that replica and does not use the code.
+// outcome of that replica and does not use the code. It waits until ctx ends at most.
 func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api.Secret) (e ending) {
 	first, ran, err := h.config.Connections.RunFlow(ctx, user, f.id(), func(ctx context.Context) string {
 		e.record, e.err = h.exchange(ctx, user, code)
@@ -94,7 +94,7 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 	switch {
 	case ran:
 		return e
-	case errors.Is(err, tokens.ErrNoResult):
+	case errors.Is(err, tokens.ErrNoResult), err != nil && ctx.Err() != nil:
 		return ending{outcome: OutcomeInterrupted, err: err}
 	case err != nil:
 		return ending{outcome: outcomeOf(err), err: err}
