@@ -21,20 +21,27 @@ func isEmpty(r *http.Request) bool {
 	return n == 0 && err == io.EOF
 }
 
-// limitBody limits the time that a caller has to send the body, also a body that is not
-// read: net/http reads the rest of it before it sends the response. It returns a function
-// that removes the limit. A shorter limit of the server stays. A writer that knows no
-// deadlines has no limit.
-func limitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) (unlimited func()) {
+// limitBody limits the time that a caller has to send the body. The limit also holds for a
+// body that the handler does not read, because net/http reads the rest of it before and
+// after it sends the response. The server removes the limit before the next request.
+func limitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
+	if limitsBody(r, limit) { // a writer without deadlines has no limit
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
+	}
+}
+
+// unlimitBody removes the limit after the whole body was read. From then on net/http reads
+// in the background, and a deadline would end the context of the connection.
+func unlimitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
+	if limitsBody(r, limit) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
+}
+
+// limitsBody reports whether r has a body and its server has no shorter limit.
+func limitsBody(r *http.Request, limit time.Duration) bool {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	if r.ContentLength == 0 || server != nil && server.ReadTimeout > 0 && server.ReadTimeout <= limit {
-		return func() {}
-	}
-	controller := http.NewResponseController(w)
-	if controller.SetReadDeadline(time.Now().Add(limit)) != nil {
-		return func() {}
-	}
-	return func() { _ = controller.SetReadDeadline(time.Time{}) }
+	return r.ContentLength != 0 && (server == nil || server.ReadTimeout <= 0 || server.ReadTimeout > limit)
 }
 
 // trustedLength is how many bytes are set aside for a body because the request

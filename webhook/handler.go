@@ -75,12 +75,11 @@ func (h *Handler) Format(f fmt.State, _ rune) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
 	r = h.reporter.start(r)
-	unlimited := limitBody(w, r, h.config.BodyTimeout)
+	limitBody(w, r, h.config.BodyTimeout)
 	tenant := h.unknown
 	o := h.receive(w, r, start, &tenant)
 	o.Tenant = tenant.config.Name
 	respond(w, o, tenant.answer)
-	unlimited()
 	o.Duration = h.config.Now().Sub(start)
 	h.reporter.end(r, o)
 }
@@ -126,6 +125,7 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, now time.Time, 
 	if err != nil {
 		return refused(statusOfBody(err), err)
 	}
+	unlimitBody(w, r, h.config.BodyTimeout)
 	if err := t.verifier.match(s, body); err != nil {
 		if t == h.unknown {
 			return refused(http.StatusUnauthorized, ErrUnknownTenant)

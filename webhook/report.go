@@ -104,10 +104,9 @@ func NotFoundHandler(logger *slog.Logger, observer Observer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		r = p.start(r)
-		unlimited := limitBody(w, r, DefaultBodyTimeout)
+		limitBody(w, r, DefaultBodyTimeout)
 		o := refused(http.StatusNotFound, unknownPath(r))
 		respond(w, o, nil)
-		unlimited()
 		o.Duration = time.Since(start)
 		p.end(r, o)
 	})
