@@ -134,6 +134,10 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	}
 	page := setup.Operations
 	page.Engine, page.Alarms, page.Accounts = i.Inbox, i.alarms, i.Accounts
+	page.Reconcilers = map[string]admin.Reconciler{}
+	for environment, clinics := range i.Reconcilers {
+		page.Reconcilers[environment.String()] = clinics
+	}
 	i.Operations, err = admin.New(page)
 	return i, err
 }

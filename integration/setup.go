@@ -130,6 +130,7 @@ func (s Setup) check(c Config) error {
 		{"Webhooks.Environment", s.Webhooks.Environment != dispensary.Environment{}}, {"Webhooks.Secrets", s.Webhooks.Secrets != nil},
 		{"Webhooks.Challenge", s.Webhooks.Challenge != ""}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
 		{"Operations.Engine", s.Operations.Engine != nil}, {"Operations.Alarms", s.Operations.Alarms != nil}, {"Operations.Accounts", s.Operations.Accounts != nil},
+		{"Operations.Reconcilers", s.Operations.Reconcilers != nil},
 		{"Reconcile.Environment", s.Reconcile.Environment != dispensary.Environment{}}, {"Reconcile.Name", s.Reconcile.Name != ""},
 		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.List", s.Reconcile.List != nil}, {"Reconcile.Open", s.Reconcile.Open != nil},
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // Config is what a [Handler] is made of. Engine is required; the pages of what is left
@@ -27,6 +28,11 @@ type Config struct {
 	// know, which is what this process has seen.
 	Alarms map[string]*webhook.Alarm
 
+	// Reconcilers are the reconcilers of the environments, by the names that the page shows.
+	// The page shows their state as far as this process knows it, and their last runs: see
+	// [Handler.RunEnd].
+	Reconcilers map[string]Reconciler
+
 	// Accounts are the accounts of the program's users: an [*accounts.Accounts].
 	Accounts Accounts
 
@@ -36,6 +42,13 @@ type Config struct {
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
 }
+
+// Reconciler is the part of [reconcile.Clinics] that the pages read.
+type Reconciler interface {
+	Stats() reconcile.ClinicsStats
+}
+
+var _ Reconciler = (*reconcile.Clinics)(nil)
 
 // Accounts is what the pages ask of the accounts of users.
 type Accounts interface {

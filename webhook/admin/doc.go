@@ -17,7 +17,7 @@
 //	…
 //	mux.Handle("/ops/webhooks/", staffOnly(http.StripPrefix("/ops/webhooks", page)))
 //	…
-//	reconciler, err := reconcile.New(reconcile.Config{Observer: reconcile.Observer{RunEnd: page.RunEnd}, …})
+//	clinics, err := reconcile.New(reconcile.Config{Observer: reconcile.Observer{RunEnd: page.RunEnd}, …})
 //
 // It has no login, and no cookies: those who get through to it may do all that it can.
 // Programs with several engines mount one page for each.

@@ -17,6 +17,8 @@ type overviewView struct {
 	Outages map[string]webhook.Outage // by the names of their alarms
 	Run     *run                      // the latest of a reconciler
 
+	Environments map[string]clinicsView // of the reconcilers
+
 	Pending     int // commits of tokens
 	Paused      bool
 	PausedUntil time.Time
@@ -43,6 +45,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 			v.Outages[name] = outage
 		}
 	}
+	v.Environments = h.environments()
 	if last := h.runs.latest(); len(last) > 0 {
 		v.Run = &last[0]
 	}

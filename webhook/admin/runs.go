@@ -2,13 +2,10 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -21,7 +18,8 @@ type runs struct {
 // run is a run of a reconciler. Of what it lists the first are kept.
 type run struct {
 	reconcile.Report
-	Err error
+	Err   error
+	Quiet bool // it found no missed event
 
 	Recovered, FailedDeliveries, Gaps int
 }
@@ -31,19 +29,23 @@ const (
 	mostOfARun = 20 // gaps and failed deliveries
 )
 
-// RunEnd is called with a run of a reconciler: it is the RunEnd of a
-// [reconcile.Observer]. The page shows the last 20 that were not skipped, of this
-// process.
+// RunEnd records a run. It is the RunEnd of a [reconcile.Observer]. The page shows the last 20
+// runs of this process. It leaves out skipped runs, and of several runs in a row that found no
+// missed event it shows the last one.
 func (h *Handler) RunEnd(_ context.Context, report reconcile.Report, err error) {
 	if report.Skipped {
 		return
 	}
-	ended := run{report, err, len(report.Recovered), len(report.FailedDeliveries), len(report.Gaps)}
+	ended := run{report, err, isQuiet(report, err), len(report.Recovered), len(report.FailedDeliveries), len(report.Gaps)}
 	ended.Report.Recovered = nil
 	ended.Report.Gaps = slices.Clone(report.Gaps[:min(mostOfARun, len(report.Gaps))])
 	ended.Report.FailedDeliveries = slices.Clone(report.FailedDeliveries[:min(mostOfARun, len(report.FailedDeliveries))])
 	h.runs.mu.Lock()
 	defer h.runs.mu.Unlock()
+	if ended.Quiet && len(h.runs.all) > 0 && h.runs.all[0].Quiet {
+		h.runs.all[0] = ended
+		return
+	}
 	h.runs.all = slices.Insert(h.runs.all, 0, ended)
 	h.runs.all = h.runs.all[:min(mostRuns, len(h.runs.all))]
 }
@@ -54,57 +56,53 @@ func (r *runs) latest() []run {
 	return slices.Clone(r.all)
 }
 
-func (h *Handler) showRuns(w http.ResponseWriter, _ *http.Request) {
-	h.show(w, http.StatusOK, "runs", frame{Title: "Reconciler", Path: "runs", View: h.runs.latest()})
+// isQuiet reports whether a run found no missed event, and nothing was wrong.
+func isQuiet(r reconcile.Report, err error) bool {
+	return err == nil && r.Missed == 0 && r.Retries == 0 && len(r.Gaps)+len(r.FailedDeliveries) == 0 && r.DeliveryLogErr == nil
 }
 
-// accountsView is how users stand with the platform.
-type accountsView struct {
-	Looked      int                // at how many
-	Partial     bool               // there are more
-	Unlisted    bool               // the store cannot list them
-	By          map[string]int     // by status
-	Reauthorize []accounts.Account // those who must, the first of them
-	More        int
-	Pending     int
-	Paused      bool
-	PausedUntil time.Time
+// runsView is the page of runs.
+type runsView struct {
+	Environments map[string]clinicsView
+	Runs         []run
 }
 
-const (
-	// mostAccounts is how many accounts are shown.
-	mostAccounts = 200
+// clinicsView is the state of the clinics of an environment.
+type clinicsView struct {
+	reconcile.ClinicsStats
+	Failed       []reconcile.FailingClinic // the first that have a connected user
+	Failures     int                       // how many there are
+	Disconnected int                       // clinics without a connected user
+}
 
-	// accountsTime is how long accounts are looked at.
-	accountsTime = 5 * time.Second
-)
+// mostClinics is the number of failing clinics that the page lists.
+const mostClinics = 20
 
-// accounts shows who must authorize again. A token that has just lost a scope is not
-// marked in the store, so that all are looked at, as far as time allows.
-func (h *Handler) accounts(w http.ResponseWriter, r *http.Request) {
-	v := accountsView{By: map[string]int{}, Pending: h.config.Accounts.PendingCommits()}
-	v.PausedUntil, v.Paused = h.config.Accounts.Paused()
-	ctx, cancel := context.WithTimeout(r.Context(), accountsTime)
-	defer cancel()
-	for account, err := range h.config.Accounts.List(ctx, accounts.ListOptions{}) {
-		v.Unlisted = errors.Is(err, errors.ErrUnsupported)
-		v.Partial = err != nil && ctx.Err() != nil
-		if v.Unlisted || v.Partial {
-			break
-		}
-		if err != nil {
-			h.fail(w, err)
-			return
-		}
-		v.Looked++
-		v.By[string(account.Status)]++
+func viewClinics(stats reconcile.ClinicsStats) clinicsView {
+	v := clinicsView{ClinicsStats: stats}
+	for _, one := range stats.Failing {
 		switch {
-		case account.Status != accounts.MustReauthorize:
-		case len(v.Reauthorize) < mostAccounts:
-			v.Reauthorize = append(v.Reauthorize, account)
-		default:
-			v.More++
+		case one.Disconnected():
+			v.Disconnected++
+			continue
+		case v.Failures < mostClinics:
+			v.Failed = append(v.Failed, one)
 		}
+		v.Failures++
 	}
-	h.show(w, http.StatusOK, "accounts", frame{Title: "Accounts", Path: "accounts", View: v})
+	return v
+}
+
+// environments returns the state of all reconcilers.
+func (h *Handler) environments() map[string]clinicsView {
+	all := map[string]clinicsView{}
+	for name, reconciler := range h.config.Reconcilers {
+		all[name] = viewClinics(reconciler.Stats())
+	}
+	return all
+}
+
+func (h *Handler) showRuns(w http.ResponseWriter, _ *http.Request) {
+	view := runsView{Environments: h.environments(), Runs: h.runs.latest()}
+	h.show(w, http.StatusOK, "runs", frame{Title: "Reconciler", Path: "runs", View: view})
 }

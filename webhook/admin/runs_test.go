@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -24,7 +25,7 @@ import (
 func report() reconcile.Report {
 	return reconcile.Report{
 		Name: "clinic 7", Started: time.Now().Add(-time.Minute), Duration: 3 * time.Second, Missed: 12,
-		Recovered: make([]webhook.Key, 11), Unchecked: 2,
+		Recovered: make([]webhook.Key, 11), Unchecked: 2, Retries: 3,
 		Gaps: []reconcile.Gap{{Group: reconcile.Orders, EventID: "evt_9", Type: "order.placed"}},
 		FailedDeliveries: []reconcile.FailedDelivery{
 			{Key: receivertest.NewDelivery().Key, Type: "order.placed", Attempts: 3, Status: 503, Reason: receivertest.Canary},
@@ -40,7 +41,7 @@ func TestRuns(t *testing.T) {
 	assert.Contains(t, f.get("runs"), "No run has been reported", "another replica did it")
 	f.page.RunEnd(t.Context(), report(), nil)
 	page := f.get("runs")
-	for _, want := range []string{"clinic 7", "11 of 12 missed", "Cannot be recovered: 1", "order.placed evt_9", "Failed deliveries: 1", "attempt 3: status 503"} {
+	for _, want := range []string{"clinic 7", "11 of 12 missed", "Not recovered: 1", "Later runs retry 3 missed events", "order.placed evt_9", "Failed deliveries: 1", "attempt 3: status 503"} {
 		assert.Contains(t, page, want)
 	}
 	assert.Contains(t, f.get(""), "11 of 12 missed events were recovered.")
@@ -52,6 +53,49 @@ func TestRuns(t *testing.T) {
 	assert.Contains(t, page, "orders: 503")
 	assert.Contains(t, page, "run 29")
 	assert.Contains(t, f.get(""), "It failed.")
+}
+
+// Runs that found no missed event take the place of one.
+func TestQuietRunsAreOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.page.RunEnd(t.Context(), report(), nil)
+	for n := range 30 {
+		f.page.RunEnd(t.Context(), reconcile.Report{Name: fmt.Sprint("quiet ", n), Short: true}, nil)
+	}
+	page := f.get("runs")
+	assert.Equal(t, 2, strings.Count(page, "<article>"))
+	assert.Contains(t, page, "quiet 29")
+	assert.Contains(t, page, "clinic 7")
+}
+
+// clinics is a reconciler with stats of its own.
+type clinics reconcile.ClinicsStats
+
+func (c clinics) Stats() reconcile.ClinicsStats { return reconcile.ClinicsStats(c) }
+
+func TestClinics(t *testing.T) {
+	t.Parallel()
+	since := time.Now().Add(-time.Hour)
+	stats := clinics{PassBegan: since, Silent: 2, SilentSince: since, Retries: 7}
+	for n := range 25 {
+		stats.Failing = append(stats.Failing, reconcile.FailingClinic{ClinicID: fmt.Sprint("clinic-", n), Since: since, Err: errors.New("orders: 403")},
+			reconcile.FailingClinic{ClinicID: "left", Since: since, Err: fmt.Errorf("nobody: %w", api.ErrReauthorize)})
+	}
+	f := newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Reconcilers = map[string]admin.Reconciler{"us/sandbox": stats, "ca/sandbox": clinics{}}
+	})
+	page := f.get("runs")
+	for _, want := range []string{
+		"us/sandbox", "ca/sandbox", "events come only by reconciliation", `fail</dt><dd class="big failed">25<`,
+		`connected user</dt><dd class="big">25<`, `webhooks</dt><dd class="big failed">2<`, `retry</dt><dd class="big">7<`, "orders: 403",
+	} {
+		assert.Contains(t, page, want)
+	}
+	assert.Equal(t, 20, strings.Count(page, "orders: 403"))
+	page = f.get("")
+	assert.Contains(t, page, "Webhooks of us/sandbox do not arrive")
+	assert.NotContains(t, page, "ca/sandbox")
 }
 
 func TestOutage(t *testing.T) {
