@@ -72,7 +72,8 @@ type Setup struct {
 	// KeepFresh says whose tokens are refreshed before they end.
 	KeepFresh tokens.KeepFreshPolicy
 
-	// Operations sets up the page for operators, [Integration.Operations]: Name, Observer
+	// Operations sets up the page for operators, [Integration.Operations]: Name, Observer,
+	// TrustedOrigins
 	// and Now.
 	Operations admin.Config
 

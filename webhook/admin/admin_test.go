@@ -137,6 +137,50 @@ func TestOpeningABodyIsRecorded(t *testing.T) {
 	assert.NotContains(t, page, receivertest.Canary)
 }
 
+// A proxy that changes the Host header makes a form of the page look like one of another site,
+// unless the program trusts the origin.
+func TestTrustedOrigins(t *testing.T) {
+	t.Parallel()
+	const origin = "https://ops.example"
+	for name, c := range map[string]struct {
+		trusted []string
+		origin  string
+		status  int
+	}{
+		"trusted":     {[]string{"https://other.example", origin}, origin, http.StatusSeeOther},
+		"not trusted": {nil, origin, http.StatusForbidden},
+		"other site":  {[]string{origin}, "https://evil.example", http.StatusForbidden},
+		"other port":  {[]string{origin}, origin + ":8443", http.StatusForbidden},
+		"plain HTTP":  {[]string{origin}, "http://ops.example", http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, func(_ *fixture, config *admin.Config) { config.TrustedOrigins = c.trusted })
+			d := f.die(1)[0]
+			body := strings.NewReader(url.Values{"key": {d.Key.String()}, "action": {"discard"}}.Encode())
+			request, err := http.NewRequest(http.MethodPost, f.url+"bulk", body)
+			require.NoError(t, err)
+			request.Header = http.Header{"Origin": {c.origin}, "Content-Type": {"application/x-www-form-urlencoded"}}
+			answer, err := http.DefaultTransport.RoundTrip(request) // follows no redirect
+			page := f.read(c.status, answer, err)
+			if c.status == http.StatusForbidden {
+				assert.Contains(t, page, "a proxy changes the Host header")
+			}
+		})
+	}
+}
+
+func TestNewRejectsOrigins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for _, origin := range []string{"", "null", "ops.example", "https://ops.example/", "https://"} {
+		_, err := admin.New(admin.Config{Engine: f.inbox, TrustedOrigins: []string{origin}})
+		var wrong *api.ArgumentError
+		require.ErrorAs(t, err, &wrong, origin)
+		assert.Equal(t, "admin.Config.TrustedOrigins", wrong.Field)
+	}
+}
+
 // What another site's page sends does nothing.
 func TestOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,11 @@ type Config struct {
 	// Observer is called with what people do.
 	Observer Observer
 
+	// TrustedOrigins are the origins of this page if a proxy changes the Host header, such
+	// as "https://ops.example". A form from a trusted origin is accepted. Without a proxy
+	// none is needed, and it is better to let the proxy pass the Host on.
+	TrustedOrigins []string
+
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
@@ -27,9 +28,10 @@ var templates = sync.OnceValue(func() *template.Template {
 
 // Handler is the page: see the package comment. It is safe for concurrent use.
 type Handler struct {
-	config Config
-	mux    *http.ServeMux
-	runs   runs
+	config  Config
+	mux     *http.ServeMux
+	origins *http.CrossOriginProtection
+	runs    runs
 }
 
 // New returns a page. Mount it with [http.StripPrefix], at an address that ends with a
@@ -39,7 +41,12 @@ func New(c Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{config: c, mux: http.NewServeMux()}
+	h := &Handler{config: c, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
+	for _, origin := range c.TrustedOrigins {
+		if err := h.origins.AddTrustedOrigin(origin); err != nil {
+			return nil, &api.ArgumentError{Field: "admin.Config.TrustedOrigins", Reason: fmt.Sprintf("contains %q, which is no origin such as https://ops.example", origin), Err: err}
+		}
+	}
 	h.mux.HandleFunc("GET /{$}", h.overview)
 	h.mux.HandleFunc("GET /dead", h.list)
 	h.mux.HandleFunc("GET /waiting", h.list)
@@ -64,8 +71,8 @@ func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "admin.
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webpage.Protect(w.Header())
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		h.refuse(w, http.StatusForbidden, "This request came from a page of another site. Nothing was done.", 1)
+	if err := h.origins.Check(r); err != nil {
+		h.refuse(w, http.StatusForbidden, otherSite, 1)
 		return
 	}
 	if r.Method == http.MethodPost {
@@ -78,6 +85,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.mux.ServeHTTP(w, r)
 }
+
+// otherSite is the reason to reject a form whose origin is not the Host of the request.
+const otherSite = "This request came from a page of another site. Nothing was done. " +
+	"If it came from this page, a proxy changes the Host header: let the proxy pass on the Host of the request, " +
+	"or let the program add the origin of this page to TrustedOrigins."
 
 // maxForm is how many bytes a form may have.
 const maxForm = 1 << 20
