@@ -64,12 +64,12 @@ type Engine interface {
 	// and with [webhook.ErrBodyLost] if the body cannot be opened any more.
 	Open(ctx context.Context, key webhook.Key) (Event, error)
 
-	// Replay handles the dead letters again that filter matches, with as many attempts as
-	// new events: those of the oldest events first, by OrderTime. With order, each keeps its
-	// place before the events of its ordering key that wait, or are replayed with it; those
-	// that were handled meanwhile stay before it. It returns how many these are, also with an error: that of ctx, or
-	// [webhook.ErrInboxClosed]. What is no dead letter stays as it is, whatever the
-	// filter says.
+	// Replay returns the dead letters that match filter to the queue, each with the full
+	// number of attempts. It takes the 10,000 that died first, replays these in order of
+	// OrderTime, and goes on with the next 10,000. It ignores all other events. With order,
+	// a replayed event keeps its place among the waiting and replayed events of its ordering
+	// key. It still runs after events already handled. Replay returns the number of
+	// replayed events, even with an error: that of ctx, or [webhook.ErrInboxClosed].
 	//
 	// The filter needs Keys, or an Until, which [Engine.Count] returns. With Until, a
 	// replay that was interrupted is resumed by the same call: however often it is made,

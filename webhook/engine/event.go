@@ -216,8 +216,10 @@ func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
 // Keys as a page. It looks at ctx before each part, whose own context does not end with
 // it: what is counted was done, and nothing else.
 //
-// It lists all of them first, and keeps their keys in memory: they die in another order
-// than that of their events, where an older one came late.
+// It lists dead letters in windows of 10,000, by their positions, sorts a window by the times
+// of its events, and changes the window before it lists the next one. A call whose time is
+// short therefore makes progress, however many dead letters there are. Sorting matters
+// because an event that came late dies after a newer one of its ordering key.
 //
 // A filter has to say where it ends: it needs Keys or Until, or the error is an
 // [*api.ArgumentError].
@@ -229,49 +231,75 @@ func InBatches(ctx context.Context, of Engine, f Filter, change func(ctx context
 		return 0, nil
 	}
 	f.States = []State{StateDead}
-	keys, err := oldestFirst(ctx, of, f)
-	if err != nil {
-		return 0, err
-	}
-	parts := [][]webhook.Key{{}} // also of nothing: an engine that is closed says so
-	if len(keys) > 0 {
-		parts = slices.Collect(slices.Chunk(keys, page))
-	}
-	for _, part := range parts {
-		if err := ctx.Err(); err != nil {
-			return total, err
-		}
-		f.Keys = part
-		n, err := change(context.WithoutCancel(ctx), f)
-		total += n
+	for places, err := range windows(ctx, of, f) {
 		if err != nil {
 			return total, err
+		}
+		for part := range places.parts() {
+			if err := ctx.Err(); err != nil {
+				return total, err
+			}
+			f.Keys = part
+			n, err := change(context.WithoutCancel(ctx), f)
+			total += n
+			if err != nil {
+				return total, err
+			}
 		}
 	}
 	return total, nil
 }
 
-// oldestFirst returns the keys of what a filter matches, in the order of the events.
-func oldestFirst(ctx context.Context, of Engine, f Filter) ([]webhook.Key, error) {
-	type place struct {
-		key webhook.Key
-		at  time.Time
+// window is the number of dead letters that are listed before they are changed.
+const window = 10_000
+
+// place is the key of an event and its place in the order.
+type place struct {
+	key webhook.Key
+	at  time.Time
+}
+
+type places []place
+
+// parts sorts places by time and returns their keys in parts of a page. Without places it
+// returns one part without keys, because a closed engine must report that it is closed.
+func (p places) parts() iter.Seq[[]webhook.Key] {
+	slices.SortStableFunc(p, func(a, b place) int { return a.at.Compare(b.at) })
+	keys := make([]webhook.Key, len(p))
+	for n, one := range p {
+		keys[n] = one.key
 	}
-	var places []place
-	for part := range f.parts() {
-		for e, err := range All(ctx, of, part) {
-			if err != nil {
-				return nil, err
+	if len(keys) == 0 {
+		return slices.Values([][]webhook.Key{{}})
+	}
+	return slices.Chunk(keys, page)
+}
+
+// windows returns the dead letters that match a filter, in windows. A filter with Keys has one
+// window.
+func windows(ctx context.Context, of Engine, f Filter) iter.Seq2[places, error] {
+	return func(yield func(places, error) bool) {
+		var found places
+		listed := false
+		for part := range f.parts() {
+			for e, err := range All(ctx, of, part) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				found, listed = append(found, place{e.Key, e.OrderTime()}), true
+				if f.Keys == nil && len(found) == window {
+					if !yield(found, nil) {
+						return
+					}
+					found = nil
+				}
 			}
-			places = append(places, place{e.Key, e.OrderTime()})
+		}
+		if len(found) > 0 || !listed {
+			yield(found, nil)
 		}
 	}
-	slices.SortStableFunc(places, func(a, b place) int { return a.at.Compare(b.at) })
-	keys := make([]webhook.Key, len(places))
-	for n, p := range places {
-		keys[n] = p.key
-	}
-	return keys, nil
 }
 
 // parts splits a filter of many keys.
