@@ -184,7 +184,7 @@ func (a *Accounts) withClinicKey(ctx context.Context, client *dispensary.Client,
 }
 
 // source returns the source of a user's tokens.
-func (a *Accounts) source(app *application, user string) *tokens.TokenSource {
+func (a *Accounts) source(app *application, user string) tokens.TokenSource {
 	return app.conns.TokenSource(user)
 }
 

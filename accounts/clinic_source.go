@@ -267,7 +267,7 @@ func (s *clinicSource) bind(ctx context.Context, one *clinicUser, token dispensa
 }
 
 // of returns the source of a user's own token.
-func (s *clinicSource) of(one *clinicUser) *tokens.TokenSource {
+func (s *clinicSource) of(one *clinicUser) tokens.TokenSource {
 	return s.app.conns.TokenSource(one.key.User)
 }
 

@@ -135,7 +135,7 @@ func TestAlarm(t *testing.T) {
 }
 
 // connected returns a user who is connected.
-func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Server, *store, *tokens.Connections, *tokens.TokenSource) {
+func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Server, *store, *tokens.Connections, tokens.TokenSource) {
 	t.Helper()
 	platform := dispensarytest.New(t, dispensarytest.WithInMemory())
 	app := platform.Application()
@@ -157,7 +157,7 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 }
 
 // refresh has the platform asked for a new token.
-func refresh(t *testing.T, source *tokens.TokenSource) error {
+func refresh(t *testing.T, source tokens.TokenSource) error {
 	t.Helper()
 	token, err := source.Token(t.Context())
 	require.NoError(t, err)

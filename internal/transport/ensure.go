@@ -103,6 +103,7 @@ func isEnsureError(err error) bool {
 type alteredKeys struct{ errors sync.Map }
 
 // alteredKey is a key as one user has ensured it. Users of several clinics may share keys.
+// Two clients have the same user if their token sources compare equal.
 type alteredKey struct {
 	user api.TokenSource
 	name string

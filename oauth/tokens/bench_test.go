@@ -54,7 +54,7 @@ func BenchmarkRebuiltSource(b *testing.B) {
 	}
 }
 
-func validSource(b testing.TB) *tokens.TokenSource {
+func validSource(b testing.TB) tokens.TokenSource {
 	b.Helper()
 	store := tokens.NewMemoryStore()
 	conns := newConns(b, oauthtest.NewPlatform(oauthtest.RotateNever), store)

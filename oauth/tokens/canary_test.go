@@ -57,7 +57,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		hidden := struct {
 			client *oauth.Client
 			conns  *tokens.Connections
-			source *tokens.TokenSource
+			source tokens.TokenSource
 			store  tokens.Store
 			token  *oauth.Token
 		}{client, conns, source, store, &token}

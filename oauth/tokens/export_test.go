@@ -1,4 +1,4 @@
 package tokens
 
 // Forget drops the token in memory after a test has written to the store itself.
-func (s *TokenSource) Forget() { s.conns.forget(s.key) }
+func (s TokenSource) Forget() { s.conns.forget(s.key) }

@@ -163,7 +163,7 @@ func TestRefusalOfOneUserDoesNotPauseOthers(t *testing.T) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		w.connect(t, 3, -time.Minute)
 		var refusal *oauth.ConfigError
-		source := func(n int) *tokens.TokenSource {
+		source := func(n int) tokens.TokenSource {
 			return w.conns.TokenSource(fmt.Sprintf("many-%d", n))
 		}
 		for range 5 { // one refresh token that the platform cannot read

@@ -43,7 +43,7 @@ type fixture struct {
 	platform *oauthtest.Platform
 	conns    *tokens.Connections
 	store    *oauthtest.FlakyStore
-	source   *tokens.TokenSource
+	source   tokens.TokenSource
 	logs     *logtest.Buffer
 }
 
@@ -117,7 +117,7 @@ func requireTokenOf(t *testing.T, conns *tokens.Connections, want string) {
 	requireTokenFrom(t, conns.TokenSource(user), want)
 }
 
-func requireTokenFrom(t *testing.T, source *tokens.TokenSource, want string) {
+func requireTokenFrom(t *testing.T, source tokens.TokenSource, want string) {
 	t.Helper()
 	token, err := source.Token(t.Context())
 	require.NoError(t, err)

@@ -230,7 +230,7 @@ func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
 		peer := w.replica(t).TokenSource(user)
 		w.platform.ForgetAll()
 		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(10 * time.Second) {
-			for _, source := range []*tokens.TokenSource{w.source, peer} {
+			for _, source := range []tokens.TokenSource{w.source, peer} {
 				_, err := source.Token(t.Context())
 				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
 			}

@@ -15,15 +15,16 @@ import (
 // the token comes from memory while it is valid, from the store when another
 // replica has refreshed it, and from the platform when it has to. It is safe for
 // concurrent use, small, and can be created for every request: all sources of a user
-// share one token in memory and one refresh, see [Connections.TokenSource].
+// share one token in memory and one refresh, see [Connections.TokenSource]. Sources of one
+// user compare equal, so a client can tell users apart.
 type TokenSource struct {
 	conns *Connections
 	key   Key
 }
 
 var (
-	_ api.TokenRefresher = (*TokenSource)(nil)
-	_ api.TokenReloader  = (*TokenSource)(nil)
+	_ api.TokenRefresher = TokenSource{}
+	_ api.TokenReloader  = TokenSource{}
 )
 
 // TokenSource returns the source of the token of one of the integrator's users. It
@@ -33,12 +34,12 @@ var (
 // All sources of a user share one refresh, and those of several processes share it
 // through the store. The refresh belongs to no caller: when the ctx of a caller
 // ends, that caller leaves and the refresh goes on for the others.
-func (c *Connections) TokenSource(user string) *TokenSource {
-	return &TokenSource{conns: c, key: c.Key(user)}
+func (c *Connections) TokenSource(user string) TokenSource {
+	return TokenSource{conns: c, key: c.Key(user)}
 }
 
 // Key returns the key of the user's record.
-func (s *TokenSource) Key() Key { return s.key }
+func (s TokenSource) Key() Key { return s.key }
 
 // Token implements [api.TokenSource]. A valid token in memory is returned
 // whatever the state of ctx, of the store and of the platform. Every 30 seconds Token compares
@@ -50,7 +51,7 @@ func (s *TokenSource) Key() Key { return s.key }
 // [*api.ArgumentError] for a user that no key can name; the error of ctx;
 // [*api.Error] where the platform could not be asked. After all but the first and
 // the argument, a later call may succeed.
-func (s *TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
+func (s TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 	now := time.Now()
 	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.fresh(now) && !cached.unchecked(now) {
 		return cached.token, nil
@@ -62,7 +63,7 @@ func (s *TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 // nothing, where new tokens are refused as well: for a while after
 // [TokenSource.Refused], for this user or, where it happened to several, for
 // all of them. Errors are those of Token.
-func (s *TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
+func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	if rejected.Environment != s.key.Environment {
 		return api.AccessToken{}, wrongEnvironment(rejected.Environment, s.key.Environment)
 	}
@@ -82,7 +83,7 @@ func (s *TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (ap
 // Refused implements [api.TokenRefresher]. The user is not marked: that the API does
 // not accept a token which the platform has just issued is not the user's doing,
 // and the next refresh shows whether the user has revoked it meanwhile.
-func (s *TokenSource) Refused(ctx context.Context, token api.AccessToken) {
+func (s TokenSource) Refused(ctx context.Context, token api.AccessToken) {
 	if token.Environment != s.key.Environment {
 		return
 	}
@@ -96,7 +97,7 @@ func (s *TokenSource) Refused(ctx context.Context, token api.AccessToken) {
 // finds what another process has put there, although the token in memory is
 // still valid. A client asks it where the token lacks a scope, which the user may
 // have granted since. Errors are those of Token.
-func (s *TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
+func (s TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 	if _, _, err := s.load(ctx); err != nil {
 		return api.AccessToken{}, err
 	}
@@ -104,7 +105,7 @@ func (s *TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 }
 
 // fetch is Token without a fresh and recently checked token in memory.
-func (s *TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
+func (s TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 	r := &refreshTask{}
 	now := time.Now()
 	cached := s.conns.cache.get(s.key.User)
@@ -140,7 +141,7 @@ func (s *TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 // check compares a token in memory with the store and returns the token to use. It returns
 // cached itself if the store does not respond, and if the user is marked but has no other
 // token: whoever marked the user had a refresh rejected, and not this token.
-func (s *TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedToken, error) {
+func (s TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedToken, error) {
 	waiting, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	c, err := s.loading(waiting)
@@ -165,7 +166,7 @@ func (s *TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedTo
 
 // keepUnchecked lets calls use a token that could not be compared until the next check is due.
 // A caller whose own context ended has learned nothing.
-func (s *TokenSource) keepUnchecked(ctx context.Context, cached *cachedToken) {
+func (s TokenSource) keepUnchecked(ctx context.Context, cached *cachedToken) {
 	if ctx.Err() == nil {
 		s.conns.cache.touch(s.key.User, cached)
 	}
@@ -173,7 +174,7 @@ func (s *TokenSource) keepUnchecked(ctx context.Context, cached *cachedToken) {
 
 // retryMarked is Token for a marked user: the refresh token is tried again where it
 // is time to, and otherwise the mark stands.
-func (s *TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessToken, error) {
+func (s TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessToken, error) {
 	var marked *ReauthorizeError
 	if !errors.As(mark, &marked) || marked.retryFrom.IsZero() || time.Now().Before(marked.retryFrom) ||
 		!s.conns.circuit.mayRetryMarked(s.key) {
@@ -187,7 +188,7 @@ func (s *TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessTo
 }
 
 // load reads the stored token into memory.
-func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
+func (s TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 	c, err := s.loading(ctx)
 	if err != nil {
 		return nil, Record{}, err
@@ -196,7 +197,7 @@ func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 }
 
 // loading returns a call that reads the stored token.
-func (s *TokenSource) loading(ctx context.Context) (*call, error) {
+func (s TokenSource) loading(ctx context.Context) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func (s *TokenSource) loading(ctx context.Context) (*call, error) {
 
 // join returns a call that is not outdated. It waits for an outdated call, which may
 // return the token from before the user connected again.
-func (s *TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (Record, error)) (c *call, started bool, err error) {
+func (s TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (Record, error)) (c *call, started bool, err error) {
 	for {
 		c, started = s.conns.calls.join(ctx, callKey{key: s.key, kind: kind}, nil, work)
 		if started || !c.outdated.Load() {
@@ -226,7 +227,7 @@ func (s *TokenSource) join(ctx context.Context, kind callKind, work func(context
 
 // refresh waits for a token that satisfies r. Where a call is under way that was
 // started for something less, it is waited for and looked at first.
-func (s *TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessToken, error) {
+func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessToken, error) {
 	r.conns, r.key = s.conns, s.key
 	for {
 		if err := ctx.Err(); err != nil {
@@ -259,7 +260,7 @@ func (s *TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTo
 }
 
 // refreshInBackground starts a refresh that no caller waits for.
-func (s *TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
+func (s TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	r.conns, r.key = s.conns, s.key
 	if s.conns.circuit.blocked(s.key) != nil {
 		return
@@ -272,7 +273,7 @@ func (s *TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 
 // await waits for a call and caches its token. If only the user can bring another token,
 // it drops the cached one.
-func (s *TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record, error) {
+func (s TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record, error) {
 	record, err := c.wait(ctx, s.key)
 	if err != nil {
 		if needsUser(err) {
@@ -284,7 +285,7 @@ func (s *TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record,
 }
 
 // String names the user.
-func (s *TokenSource) String() string { return "tokens.TokenSource{" + s.key.String() + "}" }
+func (s TokenSource) String() string { return "tokens.TokenSource{" + s.key.String() + "}" }
 
 // Format prints [TokenSource.String] for every verb.
-func (s *TokenSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+func (s TokenSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }

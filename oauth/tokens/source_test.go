@@ -181,6 +181,15 @@ func TestForcedRefreshIsNotContentWithALesserCall(t *testing.T) {
 	})
 }
 
+// Ensure remembers records by the token source of its caller.
+func TestSourcesOfOneUserCompareEqual(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		var first, second, other api.TokenSource = w.conns.TokenSource(user), w.conns.TokenSource(user), w.conns.TokenSource("other")
+		assert.True(t, first == second)
+		assert.False(t, first == other)
+	})
+}
+
 func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, time.Hour)
@@ -195,7 +204,7 @@ func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
 		requireTokenFrom(t, held, "access-1")
 		requireTokenFrom(t, second, "access-1")
 		require.NoError(t, conns.Disconnect(t.Context(), user))
-		for _, source := range []*tokens.TokenSource{held, second} {
+		for _, source := range []tokens.TokenSource{held, second} {
 			_, err := source.Token(t.Context())
 			requireReauthorize(t, err, tokens.ReasonNotConnected)
 		}
@@ -294,11 +303,11 @@ func TestForgetReadsTheStore(t *testing.T) {
 func TestSourceRefusesBadArguments(t *testing.T) {
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
 	token := api.AccessToken{Secret: "a", Environment: oauthtest.USSandbox}
-	oauthtest.Each(t, map[string]*tokens.TokenSource{
+	oauthtest.Each(t, map[string]tokens.TokenSource{
 		"no user":          conns.TokenSource(""),
 		"unusable user":    conns.TokenSource("a\nb"),
 		"space about user": conns.TokenSource("bob "),
-	}, func(t *testing.T, source *tokens.TokenSource) {
+	}, func(t *testing.T, source tokens.TokenSource) {
 		_, err := source.Token(t.Context())
 		require.ErrorIs(t, err, api.ErrInvalidArgument)
 		_, err = source.Refresh(t.Context(), token)
