@@ -115,7 +115,9 @@ func (a *authorizing) connected(ctx context.Context, record Record) Record {
 	c.forget(a.key)
 	c.circuit.clearAll(a.key)
 	c.forced.clear(a.key)
-	record = c.revokeReplaced(context.WithoutCancel(ctx), record)
+	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // the user waits for the page
+	defer cancel()
+	record = c.revokeReplaced(revoking, record)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))
 	c.hooks.raise(ctx, Connected{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes()})
 	return record

@@ -33,9 +33,11 @@ type disposal struct {
 	keep bool
 }
 
-// now disposes of the token. If that fails it continues in the background.
+// now disposes of the token. If that fails or takes too long, it continues in the background.
 func (d *disposal) now(ctx context.Context) {
-	if err := d.attempt(ctx); err != nil {
+	first, cancel := d.conns.withAnswerTimeout(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := d.attempt(first); err != nil {
 		d.later(ctx, err)
 	}
 }
@@ -63,7 +65,7 @@ func (d *disposal) later(ctx context.Context, cause error) {
 func (d *disposal) attempt(ctx context.Context) (err error) {
 	defer recoverAsError(&err)
 	c := d.conns
-	ctx, cancel := withStoreTimeout(context.WithoutCancel(ctx))
+	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	if d.stored != nil || d.keep {
 		record, err := c.store.Load(ctx, d.key)

@@ -3,6 +3,7 @@ package tokens_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -100,6 +101,19 @@ func TestReplacedTokenIsRevokedOnceThePlatformIsBack(t *testing.T) {
 		assert.Equal(t, []string{"access-0", "access-0"}, w.revoked())
 		assert.Empty(t, w.record(t).Token.Replaced)
 		w.requireToken(t, "access-1")
+	})
+}
+
+// The user waits for the page, and other replicas for the result of the flow.
+func TestConnectDoesNotWaitForARevocationThatHangs(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		w.saveOtherAccount(t)
+		w.platform.Inject(oauthtest.Changes(func(*http.Response) { w.platform.Delay = time.Minute }))
+		began := time.Now()
+		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, tokens.DefaultLeaseTTL/3, time.Since(began))
+		assert.Len(t, record.Token.Replaced, 1)
 	})
 }
 
