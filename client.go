@@ -123,6 +123,9 @@ func (r RawRequest) LogValue() slog.Value {
 // pipeline does for the others, and returns the body of the answer. It reaches
 // endpoints whose paths are not published, such as the one for versions.
 // Its errors call the route "(raw)".
+//
+// A write succeeds only if the response has an X-Request-Id and is a JSON object or empty.
+// Any other success matches [ErrMaybeApplied], [ErrBadResponse] and [ErrUntrusted].
 // API section: "Versions".
 func (c *Client) Do(ctx context.Context, r RawRequest, options ...RequestOption) ([]byte, error) {
 	return transport.Raw(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)

@@ -122,6 +122,10 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 // has to authorize again after that. The token may have expired. Delete the
 // record from the store too: revoking does not touch it.
 //
+// Revoke succeeds only if the platform itself responds with a JSON object that reports no
+// error. A sign-in page or a gateway that responds with 200 has revoked no token: the
+// error matches [api.ErrMaybeApplied].
+//
 // Errors: [api.ErrWrongEnvironment]; [*ConfigError]; otherwise [*api.Error].
 // Repeating a call that failed is safe.
 // API section: "OAuth" (POST /oauth/revoke), "Authentication" 6.

@@ -8,6 +8,10 @@
 //	sendWithRetries  retry.go      again while the policy says so; each attempt is
 //	                               limit.go (wait), attempt.go (send, read, log)
 //
+// Three files protect records from the surroundings: utf8.go rejects text that JSON would
+// change, trust.go decides which responses come from the platform, and connection.go keeps
+// net/http from repeating a write.
+//
 // An answer of success is decoded in decode.go. Services see only the verbs of
 // verbs.go, which keep each of their methods a few lines long. Files use only
 // what is below them: links use the call's state, the state uses the client, and all of
