@@ -94,6 +94,7 @@ func serve(ctx context.Context, config integration.Config, clinics map[string]st
 			slog.InfoContext(r.Context(), "the operator opens the body of an event", "key", key.String())
 			return nil
 		}}},
+		Drain:  -1, // no load balancer is in front of it
 		Logger: slog.Default(),
 	})
 	if err != nil {
