@@ -13,7 +13,7 @@ import (
 )
 
 // ErrInUse is returned if another listener has the cursor file, or can have it because
-// somebody removed its lock file.
+// its lock file was removed.
 var ErrInUse = errors.New("listen: another listener uses this cursor file")
 
 // cursorVersion is that of the file's form.
@@ -74,7 +74,7 @@ func openCursor(path string) (*cursor, cursorState, error) {
 func (c *cursor) check() error {
 	switch err := c.lock.Check(); {
 	case errors.Is(err, filelock.ErrLost):
-		return fmt.Errorf("%w: somebody removed %s.lock", ErrInUse, filepath.Base(c.path))
+		return fmt.Errorf("%w: %s.lock was removed", ErrInUse, filepath.Base(c.path))
 	case err != nil:
 		return fmt.Errorf("listen: cursor: %w", err)
 	}

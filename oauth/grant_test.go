@@ -170,7 +170,7 @@ func TestInvalidUTF8InGrantNamesField(t *testing.T) {
 	assert.Empty(t, p.Sent())
 }
 
-func TestUntrustedResponseBlamesNobody(t *testing.T) {
+func TestUntrustedResponseBlamesNoUser(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"invalid grant":  foreign(401, `{"error":"invalid_grant"}`),
 		"invalid client": foreign(401, `{"error":"invalid_client"}`),

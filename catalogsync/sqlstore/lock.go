@@ -54,7 +54,7 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 	}, nil
 }
 
-// checkLock fails with [catalogsync.ErrSyncing] if somebody removed the lock file of a sync,
+// checkLock fails with [catalogsync.ErrSyncing] if the lock file of a sync was removed,
 // so that another process can sync.
 func (s *Store) checkLock() error {
 	lock := s.lock.Load()

@@ -1,7 +1,7 @@
 // Package filelock locks a file for one process.
 //
 // The system releases a lock when the process ends, however it ends. The locked file stays:
-// removing it would let two processes lock two files of one name. If somebody else removes
+// removing it would let two processes lock two files of one name. If another program removes
 // it, [Lock.Check] fails.
 package filelock
 

@@ -11,7 +11,7 @@ import (
 // sharingViolation: another process has the file open and does not share it.
 const sharingViolation = syscall.Errno(32)
 
-// lock opens the file at path and locks it until it is closed: nobody else can open, move
+// lock opens the file at path and locks it until it is closed: no other process can open, move
 // or remove a file that is not shared.
 func lock(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)

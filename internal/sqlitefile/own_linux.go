@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
-// Owner is a lock on the database itself. Unlike a lock file, nobody can sweep it away.
+// Owner is a lock on the database itself. Unlike a lock file, it cannot be removed.
 type Owner struct {
 	descriptor int
 	closes     func() bool

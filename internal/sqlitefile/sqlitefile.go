@@ -1,13 +1,13 @@
 // Package sqlitefile guards the files of an open SQLite database.
 //
 // SQLite opens a database, its write-ahead log and its index by path and never looks at the
-// paths again. If somebody moves, removes or replaces one of the files, commits still
+// paths again. If another program moves, removes or replaces one of the files, commits still
 // succeed, but the next process that opens the path does not find them. A [Guard] compares
 // the paths with the open files, so that a store acknowledges no such commit.
 //
 // The connections of a [Pool] come and go, so SQLite itself may remove and recreate the log.
 // On Linux a Pool finds out whether the process still has another log open. On other Unix
-// systems it notices a removed log, but not a replaced one. On Windows nobody can move or
+// systems it notices a removed log, but not a replaced one. On Windows no program can move or
 // remove an open file.
 package sqlitefile
 

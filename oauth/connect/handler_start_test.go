@@ -107,7 +107,7 @@ func TestStartComparesHostNames(t *testing.T) {
 	})
 }
 
-// Nobody is redirected with a return address that is not allowed.
+// A return address that is not allowed redirects no user.
 func TestStartOnOtherHostChecksReturn(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
 		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=//evil.example", "same-origin")

@@ -16,8 +16,8 @@ import (
 )
 
 // pending starts a refresh on a replica that cannot write to the store, and returns when its
-// lease has ended. mended lets it write.
-func (w *fixture) pending(t *testing.T) (conns *tokens.Connections, mended func()) {
+// lease has ended. repaired lets it write.
+func (w *fixture) pending(t *testing.T) (conns *tokens.Connections, repaired func()) {
 	t.Helper()
 	store := oauthtest.Around(w.store.Store, nil)
 	store.Break("Commit", errors.New("database is away"))
@@ -33,10 +33,10 @@ func (w *fixture) pending(t *testing.T) (conns *tokens.Connections, mended func(
 
 func TestPairOfADisconnectedUserIsRevoked(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		_, mended := w.pending(t)
+		_, repaired := w.pending(t)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(503, ""))...)
-		mended()
+		repaired()
 		w.requireForgotten(t)
 		assert.Equal(t, []string{"access-0", "access-1", "access-1", "access-1"}, w.revoked())
 	})
@@ -56,11 +56,11 @@ func TestPairThatAReconnectOvertakesIsNotLost(t *testing.T) {
 		"other account": {"prac-2", func(t *testing.T, w *fixture) { assert.Equal(t, []string{"access-1"}, w.revoked()) }},
 	}, func(t *testing.T, test test) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
-		_, mended := w.pending(t)
+		_, repaired := w.pending(t)
 		next := oauthtest.FirstToken(time.Hour)
 		next.AccessToken, next.RefreshToken, next.ResourceOwner.ID = "access-new", "refresh-new", test.owner
 		w.save(t, next)
-		mended()
+		repaired()
 		w.requireToken(t, "access-new")
 		test.want(t, w)
 	})
@@ -69,9 +69,9 @@ func TestPairThatAReconnectOvertakesIsNotLost(t *testing.T) {
 // Without rotation the pair that is dropped and the stored one are the same grant.
 func TestDroppedPairOfTheSameGrantIsLeftAlone(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
-		_, mended := w.pending(t)
+		_, repaired := w.pending(t)
 		w.requireToken(t, "access-2")
-		mended()
+		repaired()
 		assert.Empty(t, w.revoked())
 		assert.Empty(t, w.record(t).Token.Replaced)
 	})
@@ -79,10 +79,10 @@ func TestDroppedPairOfTheSameGrantIsLeftAlone(t *testing.T) {
 
 func TestSetClinicSurvivesPendingPair(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		_, mended := w.pending(t)
+		_, repaired := w.pending(t)
 		moved := oauth.Clinic{ID: "clinic-2", IntegrationID: "integration-2"}
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, moved))
-		mended()
+		repaired()
 		assert.Equal(t, moved, w.record(t).Token.Clinic)
 		w.requireToken(t, "access-1")
 	})

@@ -140,7 +140,7 @@ func (s TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 
 // check compares a token in memory with the store and returns the token to use. It returns
 // cached itself if the store does not respond, and if the user is marked but has no other
-// token: whoever marked the user had a refresh rejected, and not this token.
+// token: the mark means that a refresh was rejected, not this token.
 func (s TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedToken, error) {
 	waiting, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()

@@ -203,7 +203,7 @@ func (c *Consumer) record(msg *message.Message, a webhook.Attempt) error {
 	case webhook.ResultHandled:
 		return c.note(ctx, a)
 	case webhook.ResultDead:
-		return c.bury(ctx, msg, a)
+		return c.publishDeadLetter(ctx, msg, a)
 	}
 	return nil
 }

@@ -30,10 +30,10 @@ func Replay(dead *message.Message) *message.Message {
 	return again
 }
 
-// bury publishes a dead letter: the message as received, with the reason in its metadata.
+// publishDeadLetter publishes a dead letter: the message as received, with the reason in its metadata.
 // Its ID is new. JetStream would drop one with the ID of the event if both topics are in
 // one stream, and the second dead letter of an event after a replay within Duplicates.
-func (c *Consumer) bury(ctx context.Context, msg *message.Message, a webhook.Attempt) error {
+func (c *Consumer) publishDeadLetter(ctx context.Context, msg *message.Message, a webhook.Attempt) error {
 	dead := message.NewMessageWithContext(ctx, watermill.NewUUID(), msg.Payload)
 	for name, value := range msg.Metadata {
 		dead.Metadata.Set(name, value)

@@ -57,7 +57,7 @@
 //
 // # Replaced files
 //
-// If somebody moves, removes or replaces the database, its log (-wal) or its lock file
+// If another program moves, removes or replaces the database, its log (-wal) or its lock file
 // (.lock) while the inbox is open, the next start would not find the events that are
 // accepted from then on. The inbox therefore compares the paths with its open files
 // before and after each commit. At the first difference it logs an error, accepts and
