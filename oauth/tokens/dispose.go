@@ -78,7 +78,7 @@ func (d *disposal) attempt(ctx context.Context) (err error) {
 				d.stored(ctx, record)
 			}
 			return nil
-		case d.keep && record.Token.RefreshToken == d.token.RefreshToken:
+		case d.keep && d.token.RefreshToken != "" && record.Token.RefreshToken == d.token.RefreshToken:
 			return nil // the record has the same grant
 		case d.keep && record.State == StateActive && sameAccount(grantOf(record.Token), grantOf(d.token)):
 			return d.add(ctx)
