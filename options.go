@@ -3,7 +3,6 @@ package dispensary
 import (
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -92,7 +91,10 @@ func WithUserAgent(product string) Option {
 		if product == "" {
 			return &ArgumentError{Field: "WithUserAgent(product)", Reason: "is empty"}
 		}
-		c.transport.UserAgent = strings.TrimSpace(product + " " + c.transport.UserAgent)
+		if inner := c.transport.UserAgent; inner != "" {
+			product += " " + inner
+		}
+		c.transport.UserAgent = product
 		return nil
 	}
 }
