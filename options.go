@@ -91,10 +91,11 @@ func WithUserAgent(product string) Option {
 		if product == "" {
 			return &ArgumentError{Field: "WithUserAgent(product)", Reason: "is empty"}
 		}
+		agent := product // an option may serve several clients
 		if inner := c.transport.UserAgent; inner != "" {
-			product += " " + inner
+			agent += " " + inner
 		}
-		c.transport.UserAgent = product
+		c.transport.UserAgent = agent
 		return nil
 	}
 }

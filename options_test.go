@@ -3,6 +3,7 @@ package dispensary_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -76,4 +77,21 @@ type canaryToken struct{ secret string }
 
 func (c canaryToken) Token(context.Context) (dispensary.AccessToken, error) {
 	return dispensary.AccessToken{Secret: dispensary.Secret(c.secret)}, nil
+}
+
+func TestUserAgentOptionServesSeveralClients(t *testing.T) {
+	t.Parallel()
+	outer, inner := dispensary.WithUserAgent("Outer/1"), dispensary.WithUserAgent("Inner/2")
+	for range 2 {
+		var agent string
+		client, err := dispensary.New(sandboxSite(), inner, outer, dispensary.WithTokenSource(fixedToken{}),
+			dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				agent = r.UserAgent()
+				return respond(r, `{"clinic":{"id":"c"}}`), nil
+			})}))
+		require.NoError(t, err)
+		_, err = client.Clinic.Get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "Outer/1 Inner/2 dispensary-go/"+dispensary.Version, agent)
+	}
 }
