@@ -118,6 +118,7 @@ func TestWorkerReportsOverdueHandler(t *testing.T) {
 		time.Sleep(time.Minute + 4*time.Second)
 		assert.Zero(t, worker.Overdue(), "it still has a moment to stop")
 		time.Sleep(time.Hour)
+		synctest.Wait() // orders the observer before the reads that follow
 		assert.Equal(t, 1, worker.Overdue())
 		require.Len(t, overdue, 1)
 		assert.Equal(t, 3, overdue[0].Number)
