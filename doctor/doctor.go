@@ -27,6 +27,9 @@ const (
 
 	// DefaultOldestWaiting is for how long an event may wait in the inbox.
 	DefaultOldestWaiting = 15 * time.Minute
+
+	// DefaultReconcileEvery is the interval at which package integration reconciles.
+	DefaultReconcileEvery = time.Hour
 )
 
 // ErrSchema says, as StoreErr or InboxErr of a [Config], that tables are missing or older
@@ -75,6 +78,10 @@ type Config struct {
 
 	// OldestWaiting is for how long an event may wait; 0 means [DefaultOldestWaiting].
 	OldestWaiting time.Duration
+
+	// ReconcileEvery is the interval at which the program reconciles. 0 means
+	// [DefaultReconcileEvery].
+	ReconcileEvery time.Duration
 
 	// AnyOrder says that events may be handled in any order: [webhook.Work] has Order
 	// and Stale, or handlers read what they need from the API.
@@ -152,6 +159,7 @@ var checks = []check{
 	{name: "inbox waiting", run: (*run).inboxWaiting, after: []string{"inbox schema"}},
 	{name: "inbox dead letters", run: (*run).inboxDead, after: []string{"inbox schema"}},
 	{name: "inbox sealed", run: (*run).inboxSealed, after: []string{"inbox schema"}},
+	{name: "reconcile", run: (*run).reconcile, after: []string{"inbox schema"}},
 	{name: "store", run: (*run).store},
 	{name: "store schema", run: (*run).storeSchema, after: []string{"store"}},
 	{name: "store sealed", run: (*run).storeSealed, after: []string{"store schema"}},
@@ -184,6 +192,7 @@ func Run(ctx context.Context, config Config) (Report, error) {
 	}
 	config.Timeout = cmp.Or(config.Timeout, DefaultTimeout)
 	config.OldestWaiting = cmp.Or(config.OldestWaiting, DefaultOldestWaiting)
+	config.ReconcileEvery = cmp.Or(config.ReconcileEvery, DefaultReconcileEvery)
 	config.LeaseTTL = cmp.Or(config.LeaseTTL, tokens.DefaultLeaseTTL)
 	if config.Now == nil {
 		config.Now = time.Now
@@ -224,7 +233,7 @@ func (c Config) check() error {
 	if c.Webhook.URL != "" && c.Webhook.Challenge == "" {
 		problem("Webhook.Challenge", "is empty")
 	}
-	for field, d := range map[string]time.Duration{"Timeout": c.Timeout, "OldestWaiting": c.OldestWaiting, "LeaseTTL": c.LeaseTTL} {
+	for field, d := range map[string]time.Duration{"Timeout": c.Timeout, "OldestWaiting": c.OldestWaiting, "ReconcileEvery": c.ReconcileEvery, "LeaseTTL": c.LeaseTTL} {
 		if d < 0 {
 			problem(field, "is negative")
 		}

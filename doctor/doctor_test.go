@@ -26,6 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // fault is one thing that is wrong.
@@ -277,6 +278,10 @@ var faults = []fault{
 		row: "inbox dead letters", status: doctor.Warn, fix: "replay"},
 	{name: "inbox's key lost", plant: func(f *fixture) { f.config.Inbox = lost{f.inbox} },
 		row: "inbox sealed", status: doctor.Fail, fix: "SealKeys"},
+	{name: "nothing ever reconciled", plant: func(f *fixture) { f.config.Inbox = forgetful{f.inbox} },
+		row: "reconcile", status: doctor.Fail, fix: "DisableReconcile"},
+	{name: "nothing reconciles any more", plant: func(f *fixture) { f.config.ReconcileEvery = time.Nanosecond; f.shift(time.Second) },
+		row: "reconcile", status: doctor.Fail, fix: "log of the program"},
 
 	{name: "database away", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, errDriver },
 		row: "store", status: doctor.Fail, fix: "database"},
@@ -355,6 +360,11 @@ type broken struct{ tokens.Store }
 func (broken) Load(context.Context, tokens.Key) (tokens.Record, error) {
 	return tokens.Record{}, errDriver
 }
+
+// forgetful is an inbox without checkpoints.
+type forgetful struct{ *memoryinbox.Inbox }
+
+func (forgetful) ReadCheckpoint(context.Context, string) ([]byte, error) { return nil, nil }
 
 // lost is an inbox whose bodies do not open.
 type lost struct{ engine.Engine }

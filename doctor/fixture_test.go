@@ -33,6 +33,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 const user = "user-17"
@@ -82,10 +83,12 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 			URL: server.URL, HTTPClient: server.Client(),
 			Secrets: []api.Secret{api.Secret(f.app.WebhookSecret)}, Challenge: api.Secret(f.app.ChallengeToken),
 		},
-		Now: f.platform.Clock().Now,
+		ReconcileEvery: 30 * 24 * time.Hour, // plants move the clock
+		Now:            f.platform.Clock().Now,
 	}
 	f.config.Store = f.sealed(f.keys())
 	f.receive(f.config.Webhook)
+	f.reconciled()
 	f.connect(user)
 	require.NoError(t, f.platform.Webhooks.Register(server.URL))
 	_, err := f.platform.Client(f.platform.Users()[0], dispensary.WithClinicKey(f.config.ClinicKey)).Catalog.Allergens.List(t.Context(), catalog.AllergenListOptions{})
@@ -103,6 +106,28 @@ func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Header.Set("Date", d.platform.Clock().Now().Format(http.TimeFormat))
 	}
 	return response, err
+}
+
+// reconciled has a replica look for missed webhooks, of no clinic.
+func (f *fixture) reconciled() {
+	f.t.Helper()
+	listed := make(chan struct{}, 1)
+	clinics, err := reconcile.New(reconcile.Config{
+		Environment: f.platform.Site().Environment, Inbox: f.inbox, Now: f.platform.Clock().Now,
+		List: func(context.Context, string, int) ([]string, error) {
+			listed <- struct{}{}
+			return nil, nil
+		},
+		Open: func(context.Context, string, api.Limiter) (reconcile.Clinic, error) { panic("there is no clinic") },
+	})
+	require.NoError(f.t, err)
+	ctx, cancel := context.WithCancel(f.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- clinics.Loop(ctx, time.Hour) }()
+	<-listed
+	require.Eventually(f.t, func() bool { return !clinics.Stats().Taken.IsZero() }, time.Minute, time.Millisecond)
+	cancel()
+	require.ErrorIs(f.t, <-ended, context.Canceled)
 }
 
 func (f *fixture) keys() *seal.KeyRing {

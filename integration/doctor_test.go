@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,9 @@ func TestOpenDoctor(t *testing.T) {
 			f := newFixture(t).kept(address, address)
 			i := f.open(t, f.setup(func(context.Context, events.Event) error { return nil }))
 			f.connect(t, us, "us:17")
+			ran := make(chan error, 1)
+			go func() { ran <- i.Run(t.Context()) }()
+			require.Eventually(t, func() bool { return !i.Reconcilers[us].Stats().Taken.IsZero() }, time.Minute, time.Millisecond)
 			config, closed, err := integration.OpenDoctor(t.Context(), f.config(t), us)
 			require.NoError(t, err)
 			config.Webhook.URL, config.Operations = f.server.URL+"/webhooks/us-sandbox", []string{"patients.create"}
@@ -50,6 +54,8 @@ func TestOpenDoctor(t *testing.T) {
 			stats, err := i.Inbox.Stats(t.Context())
 			require.NoError(t, err, "the program's own inbox is open")
 			assert.Zero(t, stats)
+			require.NoError(t, i.Shutdown(t.Context()))
+			require.NoError(t, <-ran)
 		})
 	}
 }

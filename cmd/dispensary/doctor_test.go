@@ -84,7 +84,8 @@ func TestDoctorFindsFaults(t *testing.T) {
 	closed := "https://" + freeAddress(t) + "/webhooks"
 	code, out, stderr := f.run("doctor", "--webhook", closed)
 	assert.Equal(t, exitFailed, code)
-	assert.Equal(t, "dispensary: 2 checks failed\n", stderr)
+	assert.Equal(t, "dispensary: 3 checks failed\n", stderr)
+	assert.Contains(t, out, "fail\treconcile\t", "no program has run")
 	assert.Contains(t, out, "fail\tclient credentials\t")
 	assert.Contains(t, out, "fail\twebhook address\t")
 	assert.NotContains(t, out, "canary")

@@ -45,6 +45,11 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 	return i.checkpoints.SaveCheckpoint(ctx, name, holder, state, ttl)
 }
 
+// ReadCheckpoint implements [reconcile.CheckpointReader].
+func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
+	return i.checkpoints.ReadCheckpoint(ctx, name)
+}
+
 // ReleaseCheckpoint implements [reconcile.Checkpoints]. It works on a closed inbox
 // too.
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {

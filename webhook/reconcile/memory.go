@@ -14,7 +14,10 @@ type MemoryCheckpoints struct {
 	byName map[string]*memoryCheckpoint
 }
 
-var _ Checkpoints = (*MemoryCheckpoints)(nil)
+var _ interface {
+	Checkpoints
+	CheckpointReader
+} = (*MemoryCheckpoints)(nil)
 
 type memoryCheckpoint struct {
 	state  []byte
@@ -61,6 +64,16 @@ func (m *MemoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder str
 	}
 	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
 	return nil
+}
+
+// ReadCheckpoint implements [CheckpointReader].
+func (m *MemoryCheckpoints) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.byName[name]; c != nil {
+		return bytes.Clone(c.state), ctx.Err()
+	}
+	return nil, ctx.Err()
 }
 
 // ReleaseCheckpoint implements [Checkpoints]. It works with a ctx that has ended, too.

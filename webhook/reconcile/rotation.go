@@ -87,13 +87,13 @@ func (c *Clinics) giveBack() {
 
 // update changes the rotation while no other replica does.
 func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation) error) (r rotation, err error) {
-	ctx, lease, err := claim(ctx, &c.config, c.config.Name+"/") // no clinic has an empty ID
+	ctx, lease, err := claim(ctx, &c.config, rotationName(c.config.Name))
 	if err != nil {
 		return r, err
 	}
 	defer lease.release()
-	if len(lease.state) > 0 && json.Unmarshal(lease.state, &r) != nil {
-		return r, errors.New("the checkpoint cannot be read: another program uses its name")
+	if err := r.decode(lease.state); err != nil {
+		return r, err
 	}
 	if err := change(ctx, &r); err != nil {
 		return r, err
@@ -130,6 +130,19 @@ type rotation struct {
 	// Taken is when the last turns were.
 	Taken time.Time `json:"taken,omitzero"`
 }
+
+// rotationName returns the name of the checkpoint of a rotation: no clinic has an empty ID.
+func rotationName(name string) string { return name + "/" }
+
+func (r *rotation) decode(state []byte) error {
+	if len(state) > 0 && json.Unmarshal(state, r) != nil {
+		return errors.New("the checkpoint cannot be read: another program uses its name")
+	}
+	return nil
+}
+
+// passing reports whether a pass is under way.
+func (r *rotation) passing() bool { return !r.Began.IsZero() && !r.Done }
 
 // stoodStill reports that no replica has taken a turn for so long that all were down, or the
 // inbox is another one: restored from a backup, for example.

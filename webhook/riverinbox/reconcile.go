@@ -49,6 +49,15 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 		WHERE name = $1 AND holder = $2 AND until > clock_timestamp() RETURNING state`, name, holder, ttl, state)
 }
 
+// ReadCheckpoint implements [reconcile.CheckpointReader].
+func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) (state []byte, err error) {
+	err = i.pool.QueryRow(ctx, i.sql("SELECT state FROM {checkpoints} WHERE name = $1"), name).Scan(&state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return state, err
+}
+
 // checkpoint changes a checkpoint, if the holder may.
 func (i *Inbox) checkpoint(ctx context.Context, state *[]byte, statement string, args ...any) error {
 	if i.life.Stopped() {

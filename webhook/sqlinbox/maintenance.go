@@ -98,6 +98,11 @@ func (m *Maintenance) Discard(ctx context.Context, f engine.Filter) (int, error)
 // Stats is that of [engine.Engine].
 func (m *Maintenance) Stats(ctx context.Context) (engine.Stats, error) { return m.inbox.Stats(ctx) }
 
+// ReadCheckpoint implements [reconcile.CheckpointReader].
+func (m *Maintenance) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
+	return m.inbox.ReadCheckpoint(ctx, name)
+}
+
 // Close closes the file. Call it once, when nothing else is under way.
 func (m *Maintenance) Close(context.Context) error {
 	m.inbox.writer.Close()

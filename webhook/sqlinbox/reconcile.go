@@ -79,3 +79,14 @@ func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) erro
 		return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?", name, holder)
 	})
 }
+
+// ReadCheckpoint implements [reconcile.CheckpointReader].
+func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
+	states, err := collect(ctx, i.db, func(rows *sql.Rows) (state []byte, err error) {
+		return state, rows.Scan(&state)
+	}, "SELECT state FROM dispensary_inbox_checkpoints WHERE name = ?", name)
+	if err != nil || len(states) == 0 {
+		return nil, err
+	}
+	return states[0], nil
+}
