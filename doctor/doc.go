@@ -43,7 +43,7 @@
 //	inbox waiting         how long the oldest event waits
 //	inbox dead letters    how many were given up
 //	inbox sealed          what it holds can be opened
-//	store                 it answers
+//	store                 it answers and accepts writes
 //	store schema          its tables are those of this release
 //	store sealed          no token is at rest in clear
 //	store users           who has to authorize again

@@ -278,7 +278,7 @@ var faults = []fault{
 		row: "inbox dead letters", status: doctor.Warn, fix: "replay"},
 	{name: "inbox's key lost", plant: func(f *fixture) { f.config.Inbox = lost{f.inbox} },
 		row: "inbox sealed", status: doctor.Fail, fix: "SealKeys"},
-	{name: "nothing ever reconciled", plant: func(f *fixture) { f.config.Inbox = forgetful{f.inbox} },
+	{name: "nothing ever reconciled", plant: func(f *fixture) { f.config.Inbox = noCheckpoints{f.inbox} },
 		row: "reconcile", status: doctor.Fail, fix: "DisableReconcile"},
 	{name: "nothing reconciles any more", plant: func(f *fixture) { f.config.ReconcileEvery = time.Nanosecond; f.shift(time.Second) },
 		row: "reconcile", status: doctor.Fail, fix: "log of the program"},
@@ -287,6 +287,8 @@ var faults = []fault{
 		row: "store", status: doctor.Fail, fix: "database"},
 	{name: "database does not answer", plant: func(f *fixture) { f.config.Store = broken{f.config.Store} },
 		row: "store", status: doctor.Fail, fix: "database"},
+	{name: "database is read-only", plant: func(f *fixture) { f.config.Store = readOnly{f.config.Store} },
+		row: "store", status: doctor.Fail, fix: "primary"},
 	{name: "old schema", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, fmt.Errorf("%w: 1", doctor.ErrSchema) },
 		row: "store schema", status: doctor.Fail, fix: "Migrate"},
 	{name: "unsealed store", plant: func(f *fixture) {
@@ -361,10 +363,15 @@ func (broken) Load(context.Context, tokens.Key) (tokens.Record, error) {
 	return tokens.Record{}, errDriver
 }
 
-// forgetful is an inbox without checkpoints.
-type forgetful struct{ *memoryinbox.Inbox }
+// noCheckpoints is an inbox without checkpoints.
+type noCheckpoints struct{ *memoryinbox.Inbox }
 
-func (forgetful) ReadCheckpoint(context.Context, string) ([]byte, error) { return nil, nil }
+func (noCheckpoints) ReadCheckpoint(context.Context, string) ([]byte, error) { return nil, nil }
+
+// readOnly is a store that rejects writes.
+type readOnly struct{ tokens.Store }
+
+func (readOnly) CheckWrite(context.Context) error { return errDriver }
 
 // lost is an inbox whose bodies do not open.
 type lost struct{ engine.Engine }

@@ -30,8 +30,12 @@ func (r *run) store(ctx context.Context) Row {
 		if err != nil && !errors.Is(err, tokens.ErrNoRecord) {
 			return fail(reason(err), consequence, away)
 		}
+		if err := r.config.Store.CheckWrite(ctx); err != nil {
+			return fail("rejects writes: "+reason(err), "refreshed tokens are not stored: users have to authorize again after the next restart",
+				"connect to the primary server, and check its disk and the rights of its user")
+		}
 	}
-	return pass("it answers")
+	return pass("it answers and accepts writes")
 }
 
 func (r *run) storeSchema(context.Context) Row {
