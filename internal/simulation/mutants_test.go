@@ -40,7 +40,7 @@ var mutants = []mutant{
 	{"leases do not end", "oauth/tokens/memory.go",
 		"row.owner, row.until = lease.Owner, now.Add(ttl)", "row.owner, row.until = lease.Owner, now.Add(10000*ttl)", "TestTokens"},
 	{"writes keep the version", "oauth/tokens/memory.go",
-		"\ts.last++\n\trow.owner = \"\"", "\ts.last = max(s.last, 1)\n\trow.owner = \"\"", "TestTokens"},
+		"\ts.last++\n\trow.owner, ", "\ts.last = max(s.last, 1)\n\trow.owner, ", "TestTokens"},
 	{"Reseal looks at no version", "oauth/tokens/memory.go",
 		"if row.record.Version != version {\n\t\t\treturn ErrConflict\n\t\t}\n\t\trow.record.Token.AccessToken", "row.record.Token.AccessToken", "TestTokens"},
 	{"a pair is used before it is stored", "oauth/tokens/lease.go",
@@ -100,7 +100,7 @@ var mutants = []mutant{
 	{"a pass over the clinics is the last", "webhook/reconcile/rotation.go",
 		"since >= 0 && since < interval {", "since >= 0 {", "TestWhole"},
 	{"the clinic is written beside the token of before the lease", "oauth/tokens/connect.go",
-		"changed bool, err error) {\n\tleased, err := c.waitForLease(ctx, key)\n", "changed bool, err error) {\n\tstale, _ := c.store.Load(ctx, key)\n\tleased, err := c.waitForLease(ctx, key)\n\tleased.Record = stale\n", "TestWhole"},
+		"before, written Record, err error) {\n\tleased, err := c.waitForLease(ctx, key)\n", "before, written Record, err error) {\n\tstale, _ := c.store.Load(ctx, key)\n\tleased, err := c.waitForLease(ctx, key)\n\tleased.Record = stale\n", "TestWhole"},
 	{"a handler takes as long as it likes", "webhook/engine/worker.go",
 		"ctx, cancel := context.WithTimeout(ctx, w.work.HandlerTimeout)", "ctx, cancel := context.WithTimeout(ctx, 1000*w.work.HandlerTimeout)", "TestWhole"},
 }

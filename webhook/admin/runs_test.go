@@ -80,7 +80,7 @@ func TestClinics(t *testing.T) {
 	stats := clinics{PassBegan: since, Silent: 2, SilentSince: since, Retries: 7}
 	for n := range 25 {
 		stats.Failing = append(stats.Failing, reconcile.FailingClinic{ClinicID: fmt.Sprint("clinic-", n), Since: since, Err: errors.New("orders: 403")},
-			reconcile.FailingClinic{ClinicID: "left", Since: since, Err: fmt.Errorf("nobody: %w", api.ErrReauthorize)})
+			reconcile.FailingClinic{ClinicID: "left", Since: since, Err: fmt.Errorf("no user: %w", api.ErrReauthorize)})
 	}
 	f := newFixture(t, func(_ *fixture, c *admin.Config) {
 		c.Reconcilers = map[string]admin.Reconciler{"us/sandbox": stats, "ca/sandbox": clinics{}}

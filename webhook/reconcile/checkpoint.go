@@ -34,8 +34,8 @@ type checkpoint struct {
 	// gap, and if a run has failed since.
 	Whole time.Time `json:"whole,omitzero"`
 
-	// Silence is the time since which no webhook has arrived.
-	Silence Silence `json:"silence,omitzero"`
+	// NoWebhooks is the time since which no webhook has arrived.
+	NoWebhooks NoWebhooks `json:"no_webhooks,omitzero"`
 
 	// Outages is how many outages a whole run has come after; see rotation.
 	Outages int `json:"outages,omitempty"`

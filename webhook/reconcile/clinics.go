@@ -157,7 +157,7 @@ func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Repor
 	one.report.Name, one.report.Started = c.config.Name+"/"+one.clinicID, one.now
 	err := one.execute(ctx, fresh)
 	one.report.Completed, one.report.Retries = one.checkpoint.Completed, len(one.checkpoint.Retries)
-	one.report.First, one.report.Silence = one.first, one.checkpoint.Silence
+	one.report.First, one.report.NoWebhooks = one.first, one.checkpoint.NoWebhooks
 	one.report.Duration = c.config.Now().Sub(one.now)
 	one.log(ctx, err, c.disconnected(one.clinicID))
 	if end := c.config.Observer.RunEnd; end != nil {

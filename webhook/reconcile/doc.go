@@ -48,9 +48,9 @@
 //
 // [Clinics.Run] always makes a whole run.
 //
-// Events that arrive only by reconciliation are a [Silence]: the platform may have disabled the
-// endpoint. The report, the stats and the log show it, and so do package health and the operations
-// page of package admin.
+// If the events of a clinic arrive only by reconciliation, the platform may have disabled the
+// endpoint: see [NoWebhooks]. The report, the stats and the log show it, and so do package health
+// and the operations page of package admin.
 //
 // A webhook that failed is found by the next run, as by a whole one. What the platform never
 // tried to send, outside of an outage that was seen, is not in the log: it is found after

@@ -29,7 +29,7 @@ func (r *run) summary() (slog.Level, string) {
 	switch report := r.report; {
 	case report.Skipped:
 		return slog.LevelDebug, message
-	case report.Silence.Counts():
+	case report.NoWebhooks.Counts():
 		return slog.LevelWarn, message + ": webhooks do not arrive, events come only by reconciliation"
 	case !report.First && len(report.Recovered) > report.Unchecked:
 		return slog.LevelWarn, message + ": some had not arrived as webhooks"

@@ -64,9 +64,9 @@ type Report struct {
 	// one or because an integration is new. Recovered then says nothing about the webhooks.
 	First bool
 
-	// Silence is the time in which the events of the clinic arrived only by reconciliation.
+	// NoWebhooks is the time in which the events of the clinic arrived only by reconciliation.
 	// It is zero if webhooks arrive.
-	Silence Silence
+	NoWebhooks NoWebhooks
 
 	// FailedDeliveries are the webhooks that the platform could not deliver since
 	// the last run, the latest first. It is empty for events that happened while
@@ -222,8 +222,8 @@ func (r Report) LogValue() slog.Value {
 		slog.Int("reads", r.Reads),
 		slog.Duration("duration", r.Duration),
 	}
-	if r.Silence.Counts() {
-		attrs = append(attrs, slog.Time("silent_since", r.Silence.Since), slog.Int("silent_events", r.Silence.Events))
+	if r.NoWebhooks.Counts() {
+		attrs = append(attrs, slog.Time("silent_since", r.NoWebhooks.Since), slog.Int("silent_events", r.NoWebhooks.Events))
 	}
 	if len(r.FailedDeliveries) > 0 {
 		attrs = append(attrs, slog.String("failed_deliveries_by_status", r.reasons()))

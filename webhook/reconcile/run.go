@@ -173,7 +173,7 @@ func (r *run) complete(ctx context.Context) error {
 		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, r.deliveries.newest)
 	}
 	if !r.first {
-		r.checkpoint.Silence = r.checkpoint.Silence.after(r.arrivals, r.now)
+		r.checkpoint.NoWebhooks = r.checkpoint.NoWebhooks.after(r.arrivals, r.now)
 	}
 	if len(failed) == 0 && len(r.failed) == 0 {
 		r.checkpoint.Completed = r.now
@@ -196,7 +196,7 @@ func (r *run) isShort() bool {
 // isSilent reports whether the last recovered event of the clinic may not be the last one that
 // came without a webhook.
 func (r *run) isSilent() bool {
-	s := r.checkpoint.Silence
+	s := r.checkpoint.NoWebhooks
 	return s.Runs > 0 && r.now.Sub(s.Last) < r.config.WholeEvery
 }
 

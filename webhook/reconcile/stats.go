@@ -50,7 +50,7 @@ type ClinicsStats struct {
 
 	// Silent is the number of clinics whose events arrive only by reconciliation, as far as
 	// this process reconciled them since the start of the previous pass, and SilentSince the
-	// start of the longest [Silence].
+	// start of the longest [NoWebhooks].
 	Silent      int
 	SilentSince time.Time
 
@@ -86,10 +86,10 @@ func (c *Clinics) Stats() ClinicsStats {
 			continue // another replica has reconciled it since
 		}
 		s.Retries += one.retries
-		if one.silence.Counts() {
+		if one.noWebhooks.Counts() {
 			s.Silent++
-			if s.SilentSince.IsZero() || one.silence.Since.Before(s.SilentSince) {
-				s.SilentSince = one.silence.Since
+			if s.SilentSince.IsZero() || one.noWebhooks.Since.Before(s.SilentSince) {
+				s.SilentSince = one.noWebhooks.Since
 			}
 		}
 	}
@@ -108,18 +108,18 @@ func (c *Clinics) count(n int) {
 	c.running += n
 }
 
-// troubled is a clinic with a silence or retries, as its last run in this process left it.
+// troubled is a clinic without webhooks or with retries, as its last run in this process left it.
 type troubled struct {
-	at      time.Time
-	silence Silence
-	retries int
+	at         time.Time
+	noWebhooks NoWebhooks
+	retries    int
 }
 
 // noteTrouble records the trouble that a run has left. c.mu is held.
 func (c *Clinics) noteTrouble(clinicID string, report Report) {
 	delete(c.troubled, clinicID)
-	if report.Silence.Counts() || report.Retries > 0 {
-		c.troubled[clinicID] = troubled{report.Started, report.Silence, report.Retries}
+	if report.NoWebhooks.Counts() || report.Retries > 0 {
+		c.troubled[clinicID] = troubled{report.Started, report.NoWebhooks, report.Retries}
 	}
 	for id, one := range c.troubled {
 		if one.at.Before(c.rotation.Before) {

@@ -6,10 +6,10 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Silence is a span of time in which the events of a clinic arrived only by reconciliation. It
+// NoWebhooks is a span of time in which the events of a clinic arrived only by reconciliation. It
 // ends with the first event that arrives as a webhook. A reason is an endpoint that the platform
 // has disabled.
-type Silence struct {
+type NoWebhooks struct {
 	// Since is the start of the first run that recovered events, and Last that of the last
 	// one. Both are zero if webhooks arrive.
 	Since time.Time `json:"since,omitzero"`
@@ -20,13 +20,13 @@ type Silence struct {
 	Events int `json:"events,omitempty"`
 }
 
-// silentRuns is the number of runs in a row after which a silence is reported. One run alone may
+// minRuns is the number of runs in a row after which missing webhooks are reported. One run alone may
 // have been faster than a webhook, or than the platform's next attempt.
-const silentRuns = 2
+const minRuns = 2
 
-// Counts reports whether the silence is more than chance: two runs in a row recovered events
+// Counts reports whether it is more than chance: two runs in a row recovered events
 // although no webhook arrived in between.
-func (s Silence) Counts() bool { return s.Runs >= silentRuns }
+func (s NoWebhooks) Counts() bool { return s.Runs >= minRuns }
 
 // arrivals is the evidence of a run about the webhooks of its clinic. All times are those of
 // events.
@@ -44,8 +44,8 @@ func (a *arrivals) saw(e events.Event, last progress, now time.Time) {
 	}
 }
 
-// after returns the silence after a run.
-func (s Silence) after(a arrivals, now time.Time) Silence {
+// after returns the span after a run.
+func (s NoWebhooks) after(a arrivals, now time.Time) NoWebhooks {
 	switch {
 	case a.events > 0 && !a.webhook.After(a.recovered):
 		if s.Runs == 0 {
@@ -53,7 +53,7 @@ func (s Silence) after(a arrivals, now time.Time) Silence {
 		}
 		s.Last, s.Runs, s.Events = now, s.Runs+1, s.Events+a.events
 	case !a.webhook.IsZero():
-		return Silence{}
+		return NoWebhooks{}
 	}
 	return s
 }

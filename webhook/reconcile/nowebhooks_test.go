@@ -18,8 +18,8 @@ import (
 
 // Once the platform has disabled an endpoint, no webhook comes and the delivery log stays empty.
 // The loop finds each event within its interval nevertheless, and the log, the report and the
-// stats show the silence until the first webhook arrives, in a new process as well.
-func TestSilenceIsReported(t *testing.T) {
+// stats show missing webhooks until the first webhook arrives, in a new process as well.
+func TestMissingWebhooksAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 2)
@@ -46,14 +46,14 @@ func TestSilenceIsReported(t *testing.T) {
 		assert.Equal(t, 1, all.Stats().Silent)
 		assert.Less(t, all.Stats().SilentSince, began)
 		last := f.last(f.clinics[0])
-		assert.Equal(t, 25, last.Silence.Events)
-		assert.Equal(t, last.Silence.Since, all.Stats().SilentSince)
+		assert.Equal(t, 25, last.NoWebhooks.Events)
+		assert.Equal(t, last.NoWebhooks.Since, all.Stats().SilentSince)
 
 		disabled.Remove()
 		require.True(t, f.wasHandled(f.register(t, f.clinics[0])))
 		time.Sleep(time.Hour)
 		assert.Zero(t, all.Stats().Silent)
-		assert.Zero(t, f.last(f.clinics[0]).Silence)
+		assert.Zero(t, f.last(f.clinics[0]).NoWebhooks)
 		assert.NotContains(t, log.Take(), "level=WARN")
 	})
 }
@@ -66,9 +66,9 @@ func (f *clinicsFixture) last(clinic string) reconcile.Report {
 	return f.runs[clinic][len(f.runs[clinic])-1]
 }
 
-// A single lost webhook among others, and one that is on its way, are no silence. A recovered
+// A single lost webhook among others, and one that is on its way, do not count. A recovered
 // event is a warning unless the run is the first one.
-func TestLostWebhookIsNoSilence(t *testing.T) {
+func TestLostWebhookDoesNotCount(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	var log bytes.Buffer
@@ -85,14 +85,14 @@ func TestLostWebhookIsNoSilence(t *testing.T) {
 		keys = append(keys, s.orders(t, 2)...)
 		report = s.reconcile(t, logged)
 		assert.Len(t, report.Recovered, 1)
-		assert.Zero(t, report.Silence, "a later webhook arrived")
+		assert.Zero(t, report.NoWebhooks, "a later webhook arrived")
 		assert.Contains(t, log.String(), "level=WARN")
 	}
 	s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
 	keys = append(keys, s.orders(t, 1)...)
 	report = s.reconcile(t, logged)
-	assert.Equal(t, 1, report.Silence.Runs)
-	assert.False(t, report.Silence.Counts())
+	assert.Equal(t, 1, report.NoWebhooks.Runs)
+	assert.False(t, report.NoWebhooks.Counts())
 	s.finish(t, keys...)
 }
 
@@ -118,11 +118,11 @@ func TestDisabledEndpointIsReported(t *testing.T) {
 		s.clock.Advance(time.Hour)
 		report := run()
 		assert.Len(t, report.Recovered, 2)
-		assert.True(t, report.Silence.Counts())
+		assert.True(t, report.NoWebhooks.Counts())
 	}
 	assert.Equal(t, 24, strings.Count(log.String(), "webhooks do not arrive"))
 	s.switchOn(t)
 	keys = append(keys, s.happen(t, 5)...)
-	assert.Zero(t, run().Silence)
+	assert.Zero(t, run().NoWebhooks)
 	s.finish(t, keys...)
 }
