@@ -85,12 +85,12 @@ func (s Patients) setID(ctx context.Context, id string, m Metadata, options []ap
 	return patient, err
 }
 
-// contradicts reports whether a patient has another name or date of birth than n. The
+// contradicts reports whether found has another name or date of birth than p. The
 // address alone does not identify a person: parents use theirs for their children.
-func (n NewPatient) contradicts(p *Patient) bool {
-	return differ(fold.Name(n.FirstName), fold.Name(p.FirstName)) ||
-		differ(fold.Name(n.LastName), fold.Name(p.LastName)) ||
-		differ(n.DateOfBirth, p.DateOfBirth)
+func (p NewPatient) contradicts(found *Patient) bool {
+	return differ(fold.Name(p.FirstName), fold.Name(found.FirstName)) ||
+		differ(fold.Name(p.LastName), fold.Name(found.LastName)) ||
+		differ(p.DateOfBirth, found.DateOfBirth)
 }
 
 // differ reports whether two values are known and different.
@@ -127,4 +127,4 @@ func (s Staff) Ensure(ctx context.Context, n NewStaffMember, options ...api.Requ
 	})
 }
 
-func (m *StaffMember) ids() (id, key string) { return m.ID, m.Metadata.ID }
+func (p *StaffMember) ids() (id, key string) { return p.ID, p.Metadata.ID }

@@ -274,10 +274,9 @@ func TestPanicIsLogged(t *testing.T) {
 		want  string
 	}{
 		"runtime error": {func(context.Context) health.Result {
-			var m map[string]int
-			m["a"]++
-			return health.Result{}
-		}, "assignment to entry in nil map"},
+			var statuses []health.Status
+			return health.Result{Status: statuses[len(statuses)]}
+		}, "index out of range"},
 		"value":  {func(context.Context) health.Result { panic("canary") }, "with a value of type string"},
 		"error":  {func(context.Context) health.Result { panic(errors.New("canary")) }, "with a value of type *errors.errorString"},
 		"goexit": {func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }, "ended by runtime.Goexit"},
