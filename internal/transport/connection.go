@@ -15,8 +15,8 @@ import (
 // header was written, the trace closes the connection before net/http uses it. The write
 // then fails, and it may have been applied.
 //
-// What net/http repeats for other reasons is safe: it has written no byte, or the peer
-// has said with GOAWAY or REFUSED_STREAM that it has not processed the request.
+// Other repetitions by net/http are safe: it has written no byte, or the peer has reported
+// with GOAWAY or REFUSED_STREAM that it has not processed the request.
 type connectionTrace struct {
 	mu             sync.Mutex
 	asked, granted bool
