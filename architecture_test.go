@@ -57,7 +57,7 @@ var arrows = map[string][]string{
 	"internal/resourcetest":    {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/sqlschema":       {"api", "internal/contention"},
 	"internal/schedule":        {"internal/jitter"},
-	"internal/sqlitefile":      {"internal/failover", "internal/fileid", "internal/filelock"},
+	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},
 	"internal/simulation":      {},
 	"internal/testsize":        {},
 	"internal/textfile":        {},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // OpenSQLite opens a database file for a [Store], with the driver modernc.org/sqlite, which
@@ -43,7 +42,7 @@ import (
 //
 // It fails with an [*api.ArgumentError] if path is a URI or ":memory:".
 func OpenSQLite(ctx context.Context, driver, path string) (*sql.DB, error) {
-	if err := sqlschema.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
+	if err := sqlitefile.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
 		return nil, err
 	}
 	if err := sqlitefile.CheckPath(path); err != nil {

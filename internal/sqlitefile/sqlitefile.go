@@ -19,7 +19,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 var (
@@ -58,6 +61,15 @@ func Resolve(path string) string {
 		path = absolute
 	}
 	return path
+}
+
+// CheckFile returns an [*api.ArgumentError] for field if path does not name a database file.
+// ":memory:" would create a file with that name, and a URI a file with the whole URI as its name.
+func CheckFile(field, path string) error {
+	if path == ":memory:" || strings.HasPrefix(path, "file:") {
+		return &api.ArgumentError{Field: field, Reason: "must be the path of a file, and not a URI or :memory:"}
+	}
+	return nil
 }
 
 // CheckPath fails with [ErrUnsafePath] if the file has several hard links or is a mount

@@ -156,15 +156,6 @@ func exec(ctx context.Context, q Querier, script string) error {
 	return nil
 }
 
-// CheckFile returns an [*api.ArgumentError] for field if path does not name a database file.
-// ":memory:" would create a file with that name, and a URI a file with the whole URI as its name.
-func CheckFile(field, path string) error {
-	if path == ":memory:" || strings.HasPrefix(path, "file:") {
-		return &api.ArgumentError{Field: field, Reason: "must be the path of a file, and not a URI or :memory:"}
-	}
-	return nil
-}
-
 var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
 // CheckPrefix refuses what cannot begin the names of tables. The error is an

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // OpenSQLite opens a database file for a [Store], with the driver
@@ -42,7 +41,7 @@ import (
 // database for each connection; [ErrUnsafePath]; those of the file system and of [sql.Open].
 // OpenSQLite sends no statement to the database.
 func OpenSQLite(driver, path string) (*sql.DB, error) {
-	if err := sqlschema.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
+	if err := sqlitefile.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
 		return nil, err
 	}
 	if err := sqlitefile.CheckPath(path); err != nil {

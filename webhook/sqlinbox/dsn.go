@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // DSN returns the data source name, for the driver modernc.org/sqlite, of a file that
@@ -34,7 +33,7 @@ import (
 //
 // It fails with an [*api.ArgumentError] if path is a URI or ":memory:".
 func DSN(path string) (string, error) {
-	if err := sqlschema.CheckFile("sqlinbox.DSN path", path); err != nil {
+	if err := sqlitefile.CheckFile("sqlinbox.DSN path", path); err != nil {
 		return "", err
 	}
 	path, err := filepath.Abs(path)
