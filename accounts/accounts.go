@@ -165,7 +165,7 @@ func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client,
 	if err != nil {
 		return nil, err
 	}
-	return a.withClinicKey(ctx, app.client.WithTokenSource(a.source(app, user)), user)
+	return a.withClinicKey(ctx, app.client.WithTokenSource(app.conns.TokenSource(user)), user)
 }
 
 // withClinicKey returns the view of a client that sends the key of a user's clinic.
@@ -181,11 +181,6 @@ func (a *Accounts) withClinicKey(ctx context.Context, client *dispensary.Client,
 		client = client.WithClinicKey(key)
 	}
 	return client, nil
-}
-
-// source returns the source of a user's tokens.
-func (a *Accounts) source(app *application, user string) tokens.TokenSource {
-	return app.conns.TokenSource(user)
 }
 
 // Connections returns the connections of an environment, for what Accounts does not
