@@ -177,7 +177,7 @@ func enliven(t *testing.T, s *calltest.Fixture) {
 	require.NoError(t, err)
 	_, err = p.Clinics.RevokeKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
-	_, err = p.Clinics.ReactivateKey(s.Platform.ClinicKey())
+	_, err = p.Clinics.ActivateKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
 	require.NoError(t, s.Platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"challenge":%q}`, s.Platform.Application().ChallengeToken)

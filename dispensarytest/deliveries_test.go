@@ -44,7 +44,7 @@ func (b *browser) oneOfEach() map[string]model.Event {
 	b.fake.Clock().Advance(0) // a revocation ends what is on its way
 	e, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	note(nil, e, err)
-	e, err = b.fake.Clinics.ReactivateKey(b.fake.ClinicKey())
+	e, err = b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
 	note(nil, e, err)
 	return events
 }

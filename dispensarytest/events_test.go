@@ -152,7 +152,7 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 	key := b.fake.ClinicKey()
 	revoked, err := b.fake.Clinics.RevokeKey(key)
 	require.NoError(t, err)
-	activated, err := b.fake.Clinics.ReactivateKey(key)
+	activated, err := b.fake.Clinics.ActivateKey(key)
 	require.NoError(t, err)
 	assert.Less(t, view.Time(revoked.CreatedAt), view.Time(activated.CreatedAt))
 }

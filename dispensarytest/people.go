@@ -159,11 +159,14 @@ func (c Clinics) RevokeKey(key string) (e model.Event, err error) {
 	return partsOf(c.server).people.RevokeClinicKey(key)
 }
 
-// ReactivateKey lets the clinic take a revoked integration back. That this
-// makes clinic_key.activated at once, and not with the next request, is an
-// assumption; so is that deliveries which the revocation ended are not resumed.
-func (c Clinics) ReactivateKey(key string) (e model.Event, err error) {
-	return partsOf(c.server).people.ReactivateClinicKey(key)
+// ActivateKey activates the integration of key and makes clinic_key.activated, as the
+// first request with the key does. It also reconnects a revoked integration. It fails with
+// [model.ErrState] if the integration is active.
+//
+// Assumption: a reconnected integration is active at once, not with the next request, and
+// deliveries that the revocation stopped do not resume.
+func (c Clinics) ActivateKey(key string) (e model.Event, err error) {
+	return partsOf(c.server).people.ActivateClinicKey(key)
 }
 
 // Events returns the events that are kept, the oldest first: those of the last 30

@@ -79,8 +79,8 @@ func TestEveryActionRefuses(t *testing.T) {
 		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantChange{Status: new("")})), "statuses"},
 		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantChange{MSRP: new(model.Cents(-1))})), "price"},
 		{"RevokeClinicKey", model.ErrNotFound, two(fake.Clinics.RevokeKey("x")), "no integration's key"},
-		{"ReactivateClinicKey", model.ErrNotFound, two(fake.Clinics.ReactivateKey("x")), "no integration's key"},
-		{"ReactivateClinicKey", model.ErrState, two(fake.Clinics.ReactivateKey(fake.ClinicKey())), "not revoked"},
+		{"ActivateClinicKey", model.ErrNotFound, two(fake.Clinics.ActivateKey("x")), "no integration's key"},
+		{"ActivateClinicKey", model.ErrState, two(fake.Clinics.ActivateKey(fake.ClinicKey())), "active already"},
 	} {
 		require.ErrorIs(t, c.err, c.kind, c.action)
 		var typed *model.ActionError

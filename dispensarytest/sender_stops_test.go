@@ -60,7 +60,7 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	assert.Equal(t, []string{model.PatientCreated, model.ClinicKeyRevoked, model.ClinicKeyRevoked}, deliveredTypes(hook), "the revocation has all its attempts")
 	require.NoError(t, b.wait(revoked))
 
-	_, err = b.fake.Clinics.ReactivateKey(b.fake.ClinicKey())
+	_, err = b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	require.NoError(t, b.fake.SetBehavior(ResumeAfterEnableResumed))
 	require.NoError(t, b.fake.Webhooks.Enable())

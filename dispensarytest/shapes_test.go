@@ -65,7 +65,7 @@ func TestEveryAnswerHasItsShape(t *testing.T) {
 	assert.NoError(t, err)
 	_, err = b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	assert.NoError(t, err)
-	_, err = b.fake.Clinics.ReactivateKey(b.fake.ClinicKey())
+	_, err = b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
 	assert.NoError(t, err)
 	_, event := b.place()
 	assert.NoError(t, b.wait(event))

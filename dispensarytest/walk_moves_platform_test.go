@@ -97,14 +97,14 @@ func platformMoves() []move {
 				return nil, e, err
 			})
 		}},
-		{"the clinic takes its key back", 1, func(m *walkModel, _ step) prediction {
+		{"the clinic key is activated", 1, func(m *walkModel, _ step) prediction {
 			status, p := 422, prediction{}
-			if m.revoked {
+			if m.revoked || !m.activated {
 				status, p = 200, m.happened("clinic_key.activated", ref{kind: "integration"}, "")
 				m.revoked, m.activated = false, true
 			}
-			return p.doing(status, "the clinic takes its key back", func(d *driver) (any, model.Event, error) {
-				e, err := d.platform.Clinics.ReactivateKey(d.fake.ClinicKey())
+			return p.doing(status, "the clinic key is activated", func(d *driver) (any, model.Event, error) {
+				e, err := d.platform.Clinics.ActivateKey(d.fake.ClinicKey())
 				return nil, e, err
 			})
 		}},

@@ -65,7 +65,7 @@ func (b *bench) happen(t *testing.T) []model.Event {
 	require.NoError(t, err)
 	revoked, err := p.Clinics.RevokeKey(b.platform.ClinicKey())
 	require.NoError(t, err)
-	activated, err := p.Clinics.ReactivateKey(b.platform.ClinicKey())
+	activated, err := p.Clinics.ActivateKey(b.platform.ClinicKey())
 	require.NoError(t, err)
 	return []model.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
 }

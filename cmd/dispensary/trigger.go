@@ -62,7 +62,7 @@ var actions = map[events.Type]action{
 		body["description_html"] = "<p>" + changedAt() + "</p>"
 	}},
 	events.ClinicKeyRevoked:   {"POST", "/clinic_keys/{key}/revoke", "when a clinic ends the integration on the platform's pages", nil},
-	events.ClinicKeyActivated: {"POST", "/clinic_keys/{key}/reactivate", "", nil},
+	events.ClinicKeyActivated: {"POST", "/clinic_keys/{key}/activate", "", nil},
 }
 
 // changedAt is a text that differs from the one before.

@@ -77,7 +77,7 @@ func (s *samples) collectIntegrations(srv *dispensarytest.Server) error {
 		if err != nil {
 			return err
 		}
-		activated, err := srv.Clinics.ReactivateKey(key)
+		activated, err := srv.Clinics.ActivateKey(key)
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ var happenings = map[string][]happening{
 		if _, err := p.Clinics.RevokeKey(s.fake.ClinicKey()); err != nil {
 			return model.Event{}, err
 		}
-		return p.Clinics.ReactivateKey(s.fake.ClinicKey())
+		return p.Clinics.ActivateKey(s.fake.ClinicKey())
 	}},
 	model.ClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		return p.Clinics.RevokeKey(s.fake.ClinicKey())

@@ -29,17 +29,18 @@ func (p *People) RevokeClinicKey(key string) (e model.Event, err error) {
 	return e, err
 }
 
-// ReactivateClinicKey lets the clinic take a revoked integration back. That this
-// makes clinic_key.activated at once, and not with the next request, is an
-// assumption; so is that deliveries which the revocation ended are not resumed.
-func (p *People) ReactivateClinicKey(key string) (e model.Event, err error) {
+// ActivateClinicKey activates the integration of key and emits clinic_key.activated, as
+// the first request with the key does. It also reconnects a revoked integration.
+// Assumption: that event comes at once, not with the next request, and deliveries that the
+// revocation stopped do not resume.
+func (p *People) ActivateClinicKey(key string) (e model.Event, err error) {
 	err = p.act(func(w *store.World) error {
 		old := w.IntegrationByKey(key)
 		switch {
 		case old == nil:
-			return model.Unknown("ReactivateClinicKey", "integration's key", key)
-		case !old.Revoked:
-			return model.Refused("ReactivateClinicKey", model.ErrState, "the key is not revoked")
+			return model.Unknown("ActivateClinicKey", "integration's key", key)
+		case !old.Revoked && !old.Activated.IsZero():
+			return model.Refused("ActivateClinicKey", model.ErrState, "the integration is active already")
 		}
 		changed := *old
 		changed.Revoked = false

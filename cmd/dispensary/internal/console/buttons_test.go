@@ -35,7 +35,7 @@ func TestButtons(t *testing.T) {
 	d.press("world?kind=plans", "Cancel")
 	d.press("world?kind=orders", "Refund")
 	d.press("world", "Revoke")
-	d.press("world", "Take back")
+	d.press("world", "Activate")
 	var kinds []string
 	for _, e := range p.Events()[1:] {
 		kinds = append(kinds, e.Type)

@@ -46,7 +46,7 @@ func pages() []page {
 		{"world", "World", (*Handler).world, false, []string{
 			"patients.list", "platform.register_patient", "platform.place_order", "platform.create_plan",
 			"platform.activate_plan", "platform.cancel_plan", "platform.refund_order",
-			"platform.revoke_clinic_key", "platform.reactivate_clinic_key",
+			"platform.revoke_clinic_key", "platform.activate_clinic_key",
 		}},
 		{"timeline", "Timeline", (*Handler).timeline, false, []string{"journal.list", "events.list", "deliveries.list"}},
 		{"events", "Events", (*Handler).events, false, []string{"events.list", "skips.list", "events.wait_delivered"}},

@@ -19,7 +19,7 @@ var actionTitles = map[string]string{
 	"platform.describe_product":      "Describe a product",
 	"platform.edit_patient":          "Edit a patient",
 	"platform.place_order":           "Place an order",
-	"platform.reactivate_clinic_key": "Take a clinic key back",
+	"platform.activate_clinic_key":   "Activate a clinic key",
 	"platform.refund_order":          "Refund an order",
 	"platform.register_patient":      "Register a patient",
 	"platform.reset":                 "Reset the platform",

@@ -135,7 +135,7 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 	assert.Equal(t, "Zinc", r.only("/products?id="+id, "products")["name"])
 	key := r.ok("GET", "/clinic_keys", "", "clinic_keys").([]any)[0].(string)
 	assert.Equal(t, model.ClinicKeyRevoked, r.ok("POST", "/clinic_keys/"+key+"/revoke", "", "event", "type"))
-	assert.Equal(t, model.ClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/reactivate", "", "event", "type"))
+	assert.Equal(t, model.ClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/activate", "", "event", "type"))
 	for _, name := range []string{"patients", "plans", "orders", "products", "events"} {
 		assert.NotNil(t, r.ok("GET", "/"+name+"?limit=1", "", name), name)
 	}

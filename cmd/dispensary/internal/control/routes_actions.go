@@ -130,9 +130,9 @@ func clinicOperations() []Operation {
 				e, err := c.fake.Clinics.RevokeKey(c.path("key"))
 				return keyActed{made(e)}, err
 			}),
-		do("platform.reactivate_clinic_key", "POST", "/clinic_keys/{key}/reactivate", "The clinic takes a revoked integration back: clinic_key.activated.",
+		do("platform.activate_clinic_key", "POST", "/clinic_keys/{key}/activate", "Activates an integration, or takes a revoked one back: clinic_key.activated.",
 			func(c *call) (keyActed, error) {
-				e, err := c.fake.Clinics.ReactivateKey(c.path("key"))
+				e, err := c.fake.Clinics.ActivateKey(c.path("key"))
 				return keyActed{made(e)}, err
 			}),
 	}
