@@ -86,7 +86,7 @@ func newFixture(t *testing.T) *fixture {
 	c.wire = &wire{base: s.Platform.HTTPClient().Transport, words: map[string]bool{}}
 	c.Client = s.Platform.Client(s.Platform.Users()[0],
 		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
-		dispensary.WithClinicKey(dispensary.Secret(s.Platform.ClinicKey())),
+		dispensary.WithClinicKey(dispensary.NewSecret(s.Platform.ClinicKey())),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}),
 		dispensary.WithLogger(c.logger()), dispensary.WithObserver(c.observer()))
 	return c
@@ -229,7 +229,7 @@ func (c *fixture) oauth(t testing.TB) *oauth.Client {
 	app := c.Platform.Application()
 	client, err := oauth.New(oauth.Config{
 		Site: c.Platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: c.logger(),
-		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	})
 	require.NoError(t, err)
 	return client
@@ -242,7 +242,7 @@ func (c *fixture) code(t testing.TB) dispensary.Secret {
 	require.NoError(t, err)
 	back, err := c.Platform.Approve(address, c.Platform.Users()[0])
 	require.NoError(t, err)
-	return dispensary.Secret(back.Query().Get("code"))
+	return dispensary.NewSecret(back.Query().Get("code"))
 }
 
 // The fixture itself works: it finds errors that leak.

@@ -41,7 +41,7 @@ func (k *keysSent) take() []string {
 func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
-	first, second := dispensary.Secret(platform.ClinicKeys()[0]), dispensary.Secret(platform.ClinicKeys()[1])
+	first, second := dispensary.NewSecret(platform.ClinicKeys()[0]), dispensary.NewSecret(platform.ClinicKeys()[1])
 	sent := &keysSent{base: platform.HTTPClient().Transport}
 	root := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
 	integration := func(c *dispensary.Client, options ...dispensary.RequestOption) string {
@@ -77,7 +77,7 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
 	root := platform.Client(model.User{})
-	for key, reason := range map[dispensary.Secret]string{"": "is empty", "canary\n": "holds a line break", "\x00canary": "holds a line break"} {
+	for key, reason := range map[dispensary.Secret]string{dispensary.NewSecret(""): "is empty", dispensary.NewSecret("canary\n"): "holds a line break", dispensary.NewSecret("\x00canary"): "holds a line break"} {
 		_, ofView := root.WithClinicKey(key).Clinic.Get(t.Context())
 		_, ofCall := root.Clinic.Get(t.Context(), dispensary.ForClinicKey(key))
 		_, ofWrite := root.WithClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))
@@ -90,7 +90,7 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 			require.ErrorIs(t, err, dispensary.ErrNotSent)
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "canary")
 		}
-		_, err := root.WithClinicKey(key).Clinic.Get(t.Context(), dispensary.ForClinicKey(dispensary.Secret(platform.ClinicKey())))
+		_, err := root.WithClinicKey(key).Clinic.Get(t.Context(), dispensary.ForClinicKey(dispensary.NewSecret(platform.ClinicKey())))
 		require.NoError(t, err, "the call has a good one")
 	}
 	assert.Len(t, platform.Journal().Requests(), 3)

@@ -87,10 +87,10 @@ func newFromEnv(lookup func(name string) (value string, ok bool), options []Opti
 	}
 	var given []Option
 	if token, _ := lookup("DISPENSARY_ACCESS_TOKEN"); token != "" {
-		given = append(given, WithTokenSource(fixedToken{AccessToken{Secret: Secret(token), Environment: site.Environment}}))
+		given = append(given, WithTokenSource(fixedToken{AccessToken{Secret: NewSecret(token), Environment: site.Environment}}))
 	}
 	if key, _ := lookup("DISPENSARY_CLINIC_KEY"); key != "" {
-		given = append(given, WithClinicKey(Secret(key)))
+		given = append(given, WithClinicKey(NewSecret(key)))
 	}
 	return New(site, append(given, options...)...)
 }

@@ -67,7 +67,7 @@ func TestNewFromEnvCalls(t *testing.T) {
 	call()
 	assert.Equal(t, "Bearer from-env", sent.Get("Authorization"))
 	assert.Equal(t, "key-from-env", sent.Get("X-Svc-Clinic-Key"))
-	call(dispensary.WithClinicKey("another"))
+	call(dispensary.WithClinicKey(dispensary.NewSecret("another")))
 	assert.Equal(t, "another", sent.Get("X-Svc-Clinic-Key"))
 }
 

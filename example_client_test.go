@@ -94,7 +94,7 @@ func ExampleClient_WithClinicKey() {
 
 	seen := map[string]bool{}
 	for _, key := range platform.ClinicKeys() {
-		practice, err := client.WithClinicKey(dispensary.Secret(key)).Clinic.Get(context.Background())
+		practice, err := client.WithClinicKey(dispensary.NewSecret(key)).Clinic.Get(context.Background())
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func ExampleNewDirectory() {
 
 // A secret is not printed; Reveal returns it.
 func ExampleSecret() {
-	secret := dispensary.Secret("s3cr3t")
+	secret := dispensary.NewSecret("s3cr3t")
 	fmt.Printf("%v %+v %s %q\n", secret, secret, secret, secret)
 	fmt.Println(secret.Reveal())
 	// Output:

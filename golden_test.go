@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type fixedToken struct{}
 
 func (fixedToken) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: "token", Environment: sandboxSite().Environment}, nil
+	return dispensary.AccessToken{Secret: dispensary.NewSecret("token"), Environment: sandboxSite().Environment}, nil
 }
 
 // mocked returns a client whose every GET is answered with body.

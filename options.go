@@ -44,7 +44,7 @@ func WithHTTPClient(h *http.Client) Option {
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {
 	return func(c *config) error {
-		if key == "" {
+		if key.IsZero() {
 			return &ArgumentError{Field: "WithClinicKey(key)", Reason: "is empty"}
 		}
 		c.transport.ClinicKey = key

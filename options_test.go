@@ -24,9 +24,9 @@ func sandboxSite() dispensary.Site {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]dispensary.Option{
-		"WithClinicKey":   dispensary.WithClinicKey(""),
+		"WithClinicKey":   dispensary.WithClinicKey(dispensary.NewSecret("")),
 		"WithUserAgent":   dispensary.WithUserAgent(""),
-		"ClinicKey holds": dispensary.WithClinicKey("canary\n"),
+		"ClinicKey holds": dispensary.WithClinicKey(dispensary.NewSecret("canary\n")),
 		"UserAgent holds": dispensary.WithUserAgent("ExampleEHR/4.2\r\n"),
 		"negative":        dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
 		"shorter":         dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Second, MaxWait: time.Millisecond}),
@@ -59,9 +59,9 @@ func TestNilOptionsChangeNothing(t *testing.T) {
 // Secret included.
 func TestPrintingAClientShowsNoSecret(t *testing.T) {
 	t.Parallel()
-	client, err := dispensary.New(sandboxSite(), dispensary.WithClinicKey("canary"), dispensary.WithTokenSource(canaryToken{"canary"}))
+	client, err := dispensary.New(sandboxSite(), dispensary.WithClinicKey(dispensary.NewSecret("canary")), dispensary.WithTokenSource(canaryToken{"canary"}))
 	require.NoError(t, err)
-	for _, c := range []*dispensary.Client{client, client.WithTokenSource(canaryToken{"canary"}), client.WithClinicKey("canary")} {
+	for _, c := range []*dispensary.Client{client, client.WithTokenSource(canaryToken{"canary"}), client.WithClinicKey(dispensary.NewSecret("canary"))} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			for _, value := range []any{c, *c, c.Catalog, c.Clinic, c.Events, c.TreatmentPlans, c.Clinic.Patients, struct{ c *dispensary.Client }{c}} {
 				text := fmt.Sprintf(verb, value)
@@ -76,7 +76,7 @@ func TestPrintingAClientShowsNoSecret(t *testing.T) {
 type canaryToken struct{ secret string }
 
 func (c canaryToken) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.Secret(c.secret)}, nil
+	return dispensary.AccessToken{Secret: dispensary.NewSecret(c.secret)}, nil
 }
 
 func TestUserAgentOptionServesSeveralClients(t *testing.T) {

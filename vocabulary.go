@@ -228,8 +228,11 @@ const (
 
 // Secret is a string that no way of printing shows; [Secret.Reveal] returns it.
 //
-// Its method is Reveal; see [api.Secret].
+// Its methods are Reveal and IsZero; see [api.Secret].
 type Secret = api.Secret
+
+// NewSecret returns a [Secret] of text.
+func NewSecret(text string) Secret { return api.NewSecret(text) }
 
 // AccessToken is what one call is authorized with, bound to its environment.
 //

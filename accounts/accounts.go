@@ -177,7 +177,7 @@ func (a *Accounts) withClinicKey(ctx context.Context, client *dispensary.Client,
 	if err != nil {
 		return nil, fmt.Errorf("accounts: the clinic key of a user is not known: %w", err)
 	}
-	if key != "" {
+	if !key.IsZero() {
 		client = client.WithClinicKey(key)
 	}
 	return client, nil

@@ -204,7 +204,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		p := newFixture(t, 1)
 		environment := p.platforms[0].Site().Environment
 		for i := range 1203 {
-			token := oauth.Token{AccessToken: "a", Environment: environment}
+			token := oauth.Token{AccessToken: dispensary.NewSecret("a"), Environment: environment}
 			_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: fmt.Sprintf("u-%04d", i)}, token)
 			require.NoError(t, err)
 		}
@@ -234,7 +234,7 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	good := oauth.Config{
 		Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
-		ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/dispensary/callback",
+		ClientID: "id", ClientSecret: dispensary.NewSecret("secret"), RedirectURL: "https://ehr.example/dispensary/callback",
 	}
 	other := good
 	other.Site.Environment.Region = dispensary.Canada
@@ -286,18 +286,18 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	p := newFixture(t, 1, func(c *accounts.Config) {
 		app := platform.Application()
 		c.Applications[0].Site, c.Applications[0].HTTPClient = platform.Site(), platform.HTTPClient()
-		c.Applications[0].ClientID, c.Applications[0].ClientSecret = app.ClientID, dispensary.Secret(app.ClientSecret)
+		c.Applications[0].ClientID, c.Applications[0].ClientSecret = app.ClientID, dispensary.NewSecret(app.ClientSecret)
 		c.Options = func(dispensary.Environment) []dispensary.Option {
 			return []dispensary.Option{dispensary.WithHTTPClient(platform.HTTPClient())}
 		}
 		c.ClinicKey = func(_ context.Context, user string) (dispensary.Secret, error) {
 			switch user {
 			case "first", "second":
-				return dispensary.Secret(keys[len(user)-len("first")]), nil
+				return dispensary.NewSecret(keys[len(user)-len("first")]), nil
 			case "none":
-				return "", nil
+				return dispensary.NewSecret(""), nil
 			}
-			return "", errors.New("no such clinic")
+			return dispensary.NewSecret(""), errors.New("no such clinic")
 		}
 	})
 	seen := map[string]string{}
@@ -305,7 +305,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 		granted := platform.Tokens.Issue(model.User{})
 		environment := platform.Site().Environment
 		_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: user}, oauth.Token{
-			AccessToken: dispensary.Secret(granted.AccessToken), Environment: environment,
+			AccessToken: dispensary.NewSecret(granted.AccessToken), Environment: environment,
 		})
 		require.NoError(t, err)
 		found, err := p.client(t, user).Clinic.Get(t.Context())
@@ -317,7 +317,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	require.ErrorContains(t, err, "accounts: the clinic key of a user is not known: no such clinic")
 
 	p = newFixture(t, 1)
-	_, err = p.client(t, p.user).WithClinicKey("key").Clinic.Get(t.Context())
+	_, err = p.client(t, p.user).WithClinicKey(dispensary.NewSecret("key")).Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrReauthorize, "a view for another clinic is still of that user")
 }
 

@@ -24,8 +24,8 @@ func connected(b *testing.B, n int) *accounts.Accounts {
 	store := tokens.NewMemoryStore()
 	for i := range n {
 		token := oauth.Token{
-			AccessToken:  dispensary.Secret(fmt.Sprintf("%064d", i)),
-			RefreshToken: dispensary.Secret(fmt.Sprintf("%064d", i)),
+			AccessToken:  dispensary.NewSecret(fmt.Sprintf("%064d", i)),
+			RefreshToken: dispensary.NewSecret(fmt.Sprintf("%064d", i)),
 			ExpiresAt:    time.Now().Add(2 * time.Hour), Lifetime: 2 * time.Hour, Environment: environment,
 			Scope: "catalog:read clinic:read clinic:write patients:read patients:write patients:treatment_plan_history patients:order_history",
 		}
@@ -36,7 +36,7 @@ func connected(b *testing.B, n int) *accounts.Accounts {
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
-			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/callback",
+			ClientID: "id", ClientSecret: dispensary.NewSecret("secret"), RedirectURL: "https://ehr.example/callback",
 		}},
 		Tokens: tokens.Config{Store: &copying{store}, CachedUsers: n},
 	})
@@ -122,8 +122,8 @@ type copying struct{ tokens.Store }
 func (c *copying) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
 	record, err := c.Store.Load(ctx, key)
 	token := &record.Token
-	token.AccessToken = dispensary.Secret(strings.Clone(token.AccessToken.Reveal()))
-	token.RefreshToken = dispensary.Secret(strings.Clone(token.RefreshToken.Reveal()))
+	token.AccessToken = dispensary.NewSecret(strings.Clone(token.AccessToken.Reveal()))
+	token.RefreshToken = dispensary.NewSecret(strings.Clone(token.RefreshToken.Reveal()))
 	token.Scope = strings.Clone(token.Scope)
 	token.Environment.Region = dispensary.Region(strings.Clone(string(token.Environment.Region)))
 	token.Environment.Stage = dispensary.Stage(strings.Clone(string(token.Environment.Stage)))

@@ -81,7 +81,7 @@ func TestForClinicIgnoresChangedDetails(t *testing.T) {
 func TestForClinicSkipsUnreadableRecords(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := sealedClinics(t)
-		damage := func(token *oauth.Token) { token.AccessToken += "A" }
+		damage := func(token *oauth.Token) { token.AccessToken = dispensary.NewSecret(token.AccessToken.Reveal() + "A") }
 		for _, user := range []string{"a-0", "a-2"} {
 			f.tamper(t, user, damage)
 		}
@@ -174,7 +174,7 @@ func TestForClinicUsesTheReplacingAccount(t *testing.T) {
 		require.NoError(t, err)
 		back, err := f.platform.Approve(address, f.people[f.clinics[1]][0])
 		require.NoError(t, err)
-		_, err = peer.Connect(t.Context(), "a-0", dispensary.Secret(back.Query().Get("code")))
+		_, err = peer.Connect(t.Context(), "a-0", dispensary.NewSecret(back.Query().Get("code")))
 		require.NoError(t, err)
 		f.forClinic(t, f.clinics[1])
 	})

@@ -46,7 +46,7 @@ func newClinicsFixture(t *testing.T, change func(*clinicsFixture, *accounts.Conf
 	app := f.platform.Application()
 	config := accounts.Config{
 		Applications: []oauth.Config{{
-			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: f.platform.HTTPClient(),
 		}},
 		Tokens: tokens.Config{Store: f.store},
@@ -83,7 +83,7 @@ func (f *clinicsFixture) connect(t *testing.T, user string, person model.User) {
 	require.NoError(t, err)
 	back, err := f.platform.Approve(address, person)
 	require.NoError(t, err)
-	require.NoError(t, f.accounts.Connect(t.Context(), user, dispensary.Secret(back.Query().Get("code"))))
+	require.NoError(t, f.accounts.Connect(t.Context(), user, dispensary.NewSecret(back.Query().Get("code"))))
 }
 
 // revoke ends a user's consent on the platform, unnoticed by the accounts.
@@ -299,7 +299,7 @@ func TestForClinicSendsTheKeyAndAsksTheLimiter(t *testing.T) {
 		var own, budget counter
 		f := newClinicsFixture(t, func(f *clinicsFixture, c *accounts.Config) {
 			c.ClinicKey = func(_ context.Context, user string) (dispensary.Secret, error) {
-				return dispensary.Secret(f.platform.ClinicKeys(f.clinics[user[0]-'a'])[0]), nil
+				return dispensary.NewSecret(f.platform.ClinicKeys(f.clinics[user[0]-'a'])[0]), nil
 			}
 			options := c.Options
 			c.Options = func(e dispensary.Environment) []dispensary.Option {

@@ -27,7 +27,7 @@ func ExampleAccounts() {
 	app := platform.Application()
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
-			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI,
 		}},
 		Tokens: tokens.Config{Store: tokens.NewMemoryStore()}, // in production a database
@@ -74,7 +74,7 @@ func ExampleAccounts_ForClinic() {
 	app := platform.Application()
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
-			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI,
 		}},
 		Tokens: tokens.Config{Store: tokens.NewMemoryStore()},
@@ -129,7 +129,7 @@ func connectExample(users *accounts.Accounts, platform *dispensarytest.Server) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := users.Connect(context.Background(), "dr-17", dispensary.Secret(back.Query().Get("code"))); err != nil {
+	if err := users.Connect(context.Background(), "dr-17", dispensary.NewSecret(back.Query().Get("code"))); err != nil {
 		log.Fatal(err)
 	}
 }

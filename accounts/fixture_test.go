@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-const stateKey = dispensary.Secret("0123456789abcdef0123456789abcdef")
+var stateKey = dispensary.NewSecret("0123456789abcdef0123456789abcdef")
 
 // fixture is an integrator's application and the platform of one country, or of
 // two, without a socket.
@@ -50,7 +50,7 @@ func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) 
 		p.platforms = append(p.platforms, platform)
 		app := platform.Application()
 		config.Applications = append(config.Applications, oauth.Config{
-			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
 		})
 		clients[platform.Site().Environment] = platform.HTTPClient()

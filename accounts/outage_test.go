@@ -179,7 +179,7 @@ func (f *fleet) replica(client *http.Client) *accounts.Accounts {
 	app := f.platform.Application()
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
-			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: client,
 		}},
 		Tokens: tokens.Config{Store: f.store, Observers: []tokens.Observer{{Event: func(_ context.Context, e tokens.Event) {
@@ -221,7 +221,7 @@ func (f *fleet) connect() {
 		time.Sleep(time.Until(start.Add(left[i])))
 		granted := f.platform.Tokens.Issue(model.User{})
 		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: f.name(i)}, oauth.Token{
-			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken),
+			AccessToken: dispensary.NewSecret(granted.AccessToken), RefreshToken: dispensary.NewSecret(granted.RefreshToken),
 			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,
 			CreatedAt: granted.CreatedAt, ExpiresAt: granted.ExpiresAt, UsedAt: time.Now(), Environment: environment,
 		})

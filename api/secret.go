@@ -10,15 +10,20 @@ const redacted = "[redacted]"
 
 // Secret is a string that must not be seen: a client secret, a token, a webhook
 // key. Every way of printing, logging or encoding one yields "[redacted]";
-// only [Secret.Reveal] returns the value. Convert from a string to make one:
-// dispensary.Secret(os.Getenv("CLIENT_SECRET")).
+// only [Secret.Reveal] returns the value. [NewSecret] creates one.
 //
 // A Secret in a struct that is encoded to JSON is encoded as "[redacted]" too.
 // Code that must store or send the value reveals it on purpose.
 type Secret string
 
+// NewSecret returns a Secret of text. The zero Secret is the empty one.
+func NewSecret(text string) Secret { return Secret(text) }
+
 // Reveal returns the value itself.
 func (s Secret) Reveal() string { return string(s) }
+
+// IsZero reports whether the secret is empty.
+func (s Secret) IsZero() bool { return s == "" }
 
 // String returns "[redacted]", or "" for an empty secret.
 func (s Secret) String() string {

@@ -15,7 +15,7 @@ import (
 
 func TestSecretsAreNeverShown(t *testing.T) {
 	t.Parallel()
-	secret := api.Secret("canary")
+	secret := api.NewSecret("canary")
 	token := api.AccessToken{Secret: secret, Scope: "catalog:read"}
 	var forms bytes.Buffer
 	for _, v := range []any{secret, &secret, token, &token, []api.Secret{secret}, map[string]api.Secret{"k": secret}, api.Value(secret)} {
@@ -33,7 +33,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	}
 	assert.Equal(t, "canary", secret.Reveal())
 	assert.Equal(t, "[redacted]", secret.String())
-	assert.Empty(t, api.Secret("").String(), "an empty secret is seen to be empty")
+	assert.Empty(t, api.NewSecret("").String(), "an empty secret is seen to be empty")
 }
 
 func TestAccessTokenScopes(t *testing.T) {

@@ -49,7 +49,7 @@ func (m *movingList) syncer(t testing.TB, store catalogsync.Store, c catalogsync
 	t.Helper()
 	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	client, err := dispensary.New(dispensary.Site{Environment: sandbox, BaseURL: "https://api.example.com/api", AuthURL: "https://www.example.com"},
-		dispensary.WithTokenSource(staticToken{Secret: "token", Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: m}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
+		dispensary.WithTokenSource(staticToken{Secret: api.NewSecret("token"), Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: m}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	require.NoError(t, err)
 	c.Catalog, c.Store = client.Catalog, store
 	syncer, err := catalogsync.NewSyncer(c)

@@ -58,7 +58,7 @@ func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensa
 func (s *Server) TokenSource(user model.User, scopes ...string) dispensary.TokenSource {
 	token := s.Tokens.Issue(user, scopes...)
 	return issued{dispensary.AccessToken{
-		Secret:      dispensary.Secret(token.AccessToken),
+		Secret:      dispensary.NewSecret(token.AccessToken),
 		Environment: s.Site().Environment,
 		ExpiresAt:   token.ExpiresAt,
 	}}

@@ -56,7 +56,7 @@ func TestClientIsReady(t *testing.T) {
 func TestClientTakesOptions(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory(), WithBehavior(IntegrationActivationFirstKey))
-	client := fake.Client(model.User{}, dispensary.WithClinicKey(dispensary.Secret(fake.ClinicKey())))
+	client := fake.Client(model.User{}, dispensary.WithClinicKey(dispensary.NewSecret(fake.ClinicKey())))
 	clinic, err := client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 	assert.False(t, clinic.IntegrationActivatedAt.IsZero(), "the key was sent, and activated the integration")

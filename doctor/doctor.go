@@ -230,7 +230,7 @@ func (c Config) check() error {
 	if c.Webhook.URL != "" && len(c.Webhook.Secrets) == 0 {
 		problem("Webhook.Secrets", "is empty: without a secret nothing can be signed")
 	}
-	if c.Webhook.URL != "" && c.Webhook.Challenge == "" {
+	if c.Webhook.URL != "" && c.Webhook.Challenge.IsZero() {
 		problem("Webhook.Challenge", "is empty")
 	}
 	for field, d := range map[string]time.Duration{"Timeout": c.Timeout, "OldestWaiting": c.OldestWaiting, "ReconcileEvery": c.ReconcileEvery, "LeaseTTL": c.LeaseTTL} {
@@ -302,7 +302,7 @@ func (r *run) caller(token api.AccessToken) (*dispensary.Client, error) {
 		dispensary.WithHTTPClient(r.config.OAuth.HTTPClient), dispensary.WithTokenSource(oneToken(token)),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2}),
 	}
-	if r.config.ClinicKey != "" {
+	if !r.config.ClinicKey.IsZero() {
 		options = append(options, dispensary.WithClinicKey(r.config.ClinicKey))
 	}
 	return dispensary.New(r.config.OAuth.Site, options...)

@@ -73,13 +73,13 @@ var faults = []fault{
 	{name: "a minute behind", plant: func(f *fixture) { f.shift(-time.Minute) },
 		row: "clock", status: doctor.Warn, fix: "time server"},
 
-	{name: "wrong client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = "wr0ng-s3cret" },
+	{name: "wrong client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.NewSecret("wr0ng-s3cret") },
 		row: "client credentials", status: doctor.Fail, fix: "developer dashboard of this environment"},
 	{name: "another environment's credentials", plant: func(f *fixture) {
 		canada := dispensarytest.New(f.t, dispensarytest.WithRegion(model.Canada), dispensarytest.WithInMemory()).Application()
-		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.Secret(canada.ClientSecret)
+		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.NewSecret(canada.ClientSecret)
 	}, row: "client credentials", status: doctor.Fail, fix: "each region and stage has its own"},
-	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = "" },
+	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.NewSecret("") },
 		row: "client credentials", status: doctor.Fail, fix: "correct what is named"},
 	{name: "redirect address with a slash more", plant: func(f *fixture) { f.config.OAuth.RedirectURL += "/" },
 		row: "redirect address", status: doctor.Fail, fix: "to the letter"},
@@ -112,7 +112,7 @@ var faults = []fault{
 	{name: "scopes added, not known", plant: func(f *fixture) { require.NoError(f.t, f.platform.Tokens.ExtendScopes(api.ScopeClinicWrite)) },
 		options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopePatients, api.ScopeCatalogRead)},
 		row:     "token refresh", status: doctor.Fail, fix: "connect again", also: []string{"token scopes"}},
-	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = "" }) },
+	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = api.NewSecret("") }) },
 		row: "token refresh", status: doctor.Fail, fix: "store the whole token"},
 	{name: "rotated away", options: []dispensarytest.Option{dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate)},
 		plant: func(f *fixture) {
@@ -165,7 +165,7 @@ var faults = []fault{
 	{name: "secret and challenge swapped", plant: func(f *fixture) { f.credentials(f.app.ChallengeToken, f.app.WebhookSecret) },
 		row: "webhook signature", status: doctor.Fail, fix: "exchange them"},
 	{name: "endpoint has the old secret only", plant: func(f *fixture) {
-		f.config.Webhook.Secrets = []api.Secret{"newest-s3cret", f.config.Webhook.Secrets[0]}
+		f.config.Webhook.Secrets = []api.Secret{api.NewSecret("newest-s3cret"), f.config.Webhook.Secrets[0]}
 	}, row: "webhook signature", status: doctor.Fail, fix: "both secrets"},
 	{name: "endpoint takes no empty body", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -328,7 +328,7 @@ func (f *fixture) slow(d time.Duration) {
 
 // credentials are what the endpoint has.
 func (f *fixture) credentials(secret, challenge string) {
-	f.receive(doctor.Webhook{Secrets: []api.Secret{api.Secret(secret)}, Challenge: api.Secret(challenge)})
+	f.receive(doctor.Webhook{Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge)})
 }
 
 // credentialsOf are those of an endpoint that package webhook refuses to make.

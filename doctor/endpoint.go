@@ -183,8 +183,8 @@ func (r *run) endpointChallenge(context.Context) Row {
 }
 
 func (r *run) endpointForgery(ctx context.Context) Row {
-	r.forged = r.post(ctx, api.Secret(madeUp()), r.config.Now(), eventless)
-	empty := r.post(ctx, api.Secret(madeUp()), r.config.Now(), "")
+	r.forged = r.post(ctx, api.NewSecret(madeUp()), r.config.Now(), eventless)
+	empty := r.post(ctx, api.NewSecret(madeUp()), r.config.Now(), "")
 	switch {
 	case r.forged.ok() || empty.ok():
 		return fail("it takes what is signed with another secret", "anybody can send events: orders, patients, plans",

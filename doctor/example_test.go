@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/doctor"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -22,7 +23,7 @@ func ExampleRun() {
 	report, err := doctor.Run(context.Background(), doctor.Config{
 		OAuth: oauth.Config{
 			Site: platform.Site(), HTTPClient: platform.HTTPClient(),
-			ClientID: app.ClientID, ClientSecret: "another-environments-secret", RedirectURL: app.RedirectURI,
+			ClientID: app.ClientID, ClientSecret: api.NewSecret("another-environments-secret"), RedirectURL: app.RedirectURI,
 		},
 	})
 	if err != nil {

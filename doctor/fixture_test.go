@@ -73,15 +73,15 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	f.app = f.platform.Application()
 	f.config = doctor.Config{
 		OAuth: oauth.Config{
-			Site: f.platform.Site(), ClientID: f.app.ClientID, ClientSecret: api.Secret(f.app.ClientSecret),
+			Site: f.platform.Site(), ClientID: f.app.ClientID, ClientSecret: api.NewSecret(f.app.ClientSecret),
 			RedirectURL: f.app.RedirectURI, HTTPClient: &http.Client{Transport: dated{f.platform}},
 		},
-		ClinicKey: api.Secret(f.platform.ClinicKey()),
+		ClinicKey: api.NewSecret(f.platform.ClinicKey()),
 		User:      user, Operations: []string{"patients.create", "webhook_deliveries.list", "treatment_plans.create"},
 		OwnerTypes: []string{oauth.OwnerPractitioner},
 		Webhook: doctor.Webhook{
 			URL: server.URL, HTTPClient: server.Client(),
-			Secrets: []api.Secret{api.Secret(f.app.WebhookSecret)}, Challenge: api.Secret(f.app.ChallengeToken),
+			Secrets: []api.Secret{api.NewSecret(f.app.WebhookSecret)}, Challenge: api.NewSecret(f.app.ChallengeToken),
 		},
 		ReconcileEvery: 30 * 24 * time.Hour, // plants move the clock
 		Now:            f.platform.Clock().Now,
@@ -203,7 +203,7 @@ func (f *fixture) connect(user string) {
 	require.NoError(f.t, err)
 	back, err := f.platform.Approve(address, f.platform.Users()[0])
 	require.NoError(f.t, err)
-	_, err = conns.Connect(f.t.Context(), user, api.Secret(back.Query().Get("code")))
+	_, err = conns.Connect(f.t.Context(), user, api.NewSecret(back.Query().Get("code")))
 	require.NoError(f.t, err)
 }
 

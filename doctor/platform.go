@@ -159,7 +159,7 @@ func (r *run) credentials(ctx context.Context) Row {
 	if r.err != nil {
 		return fail(r.err.Error(), consequence, "correct what is named")
 	}
-	_, err := r.client.Refresh(ctx, oauth.Token{RefreshToken: api.Secret(madeUp()), Environment: r.environment()})
+	_, err := r.client.Refresh(ctx, oauth.Token{RefreshToken: api.NewSecret(madeUp()), Environment: r.environment()})
 	var refused *oauth.ConfigError
 	switch {
 	case errors.Is(err, oauth.ErrReauthorize):

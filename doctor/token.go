@@ -165,7 +165,7 @@ func (r *run) refresh(ctx context.Context) Row {
 		return skip("the token has ended, and Config.NoRefresh leaves it as it is")
 	case r.config.NoRefresh:
 		return pass("not tried: Config.NoRefresh leaves the token as it is")
-	case token.RefreshToken == "":
+	case token.RefreshToken.IsZero():
 		return fail("no refresh token is stored", consequence, "store the whole token after each refresh, as tokens.Connections does, and "+again)
 	}
 	accepted := !ended && r.accepted(ctx, r.access) == nil

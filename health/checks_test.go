@@ -140,7 +140,7 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 	platform := dispensarytest.New(t, dispensarytest.WithInMemory())
 	app := platform.Application()
 	client, err := oauth.New(oauth.Config{
-		Site: platform.Site(), ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret),
+		Site: platform.Site(), ClientID: app.ClientID, ClientSecret: api.NewSecret(app.ClientSecret),
 		RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
 	})
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 	require.NoError(t, err)
 	back, err := platform.Approve(address, model.User{})
 	require.NoError(t, err)
-	_, err = conns.Connect(t.Context(), "dr-17", api.Secret(back.Query().Get("code")))
+	_, err = conns.Connect(t.Context(), "dr-17", api.NewSecret(back.Query().Get("code")))
 	require.NoError(t, err)
 	return platform, s, conns, conns.TokenSource("dr-17")
 }

@@ -41,7 +41,7 @@ func parseAddress(text dispensary.Secret, kinds []kind) (at address, problem str
 	}
 	choice := "begin with one of " + strings.Join(forms, ", ")
 	switch {
-	case text == "":
+	case text.IsZero():
 		return address{}, "is empty: it has to " + choice
 	case !known:
 		return address{}, "does not " + choice

@@ -76,7 +76,9 @@ func (a Application) Name() string {
 }
 
 // receives reports that the application has an endpoint for webhooks.
-func (a Application) receives() bool { return len(a.WebhookSecrets) > 0 || a.WebhookChallenge != "" }
+func (a Application) receives() bool {
+	return len(a.WebhookSecrets) > 0 || !a.WebhookChallenge.IsZero()
+}
 
 // oauth completes the configuration that all applications share.
 func (a Application) oauth(shared oauth.Config) oauth.Config {
@@ -103,7 +105,7 @@ func (c Config) Check() error {
 		problems = append(problems, c.checkApplication(*a)...)
 	}
 	for i, key := range c.StateKeys {
-		if len(key) < connect.MinStateKey {
+		if len(key.Reveal()) < connect.MinStateKey {
 			problems = append(problems, c.problem(fmt.Sprintf("%s[%d]", c.name("state_keys"), i), fmt.Sprintf("is shorter than %d bytes", connect.MinStateKey)))
 		}
 	}
@@ -129,7 +131,7 @@ func (c Config) checkApplication(a Application) []error {
 // checkStorage looks at the addresses and the keys of what is kept.
 func (c Config) checkStorage() []error {
 	var problems []error
-	durable, needed := false, c.Inbox != ""
+	durable, needed := false, !c.Inbox.IsZero()
 	for i := range c.Applications {
 		needed = needed || c.Applications[i].receives()
 	}
@@ -155,9 +157,9 @@ func (c Config) checkStorage() []error {
 		durable = durable || at.kind != memory
 	}
 	switch _, err := seal.ParseKeyRing(c.SealKeys); {
-	case c.SealKeys == "" && durable:
+	case c.SealKeys.IsZero() && durable:
 		problems = append(problems, c.problem(c.name("seal_keys"), "is empty: tokens and events are kept sealed only"))
-	case c.SealKeys != "" && err != nil:
+	case !c.SealKeys.IsZero() && err != nil:
 		problems = append(problems, c.problem(c.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: ")))
 	}
 	return problems

@@ -43,10 +43,10 @@ func OpenDoctor(ctx context.Context, config Config, environment dispensary.Envir
 	store, storeProblem := parseAddress(config.Store, []kind{postgres, mysql, sqlite, memory})
 	inbox, inboxProblem := parseAddress(config.Inbox, []kind{postgres, sqlite, memory})
 	var problems []error
-	if config.Store != "" && storeProblem != "" {
+	if !config.Store.IsZero() && storeProblem != "" {
 		problems = append(problems, config.problem(config.name("store"), storeProblem))
 	}
-	if config.Inbox != "" && inboxProblem != "" {
+	if !config.Inbox.IsZero() && inboxProblem != "" {
 		problems = append(problems, config.problem(config.name("inbox"), inboxProblem))
 	}
 	durable := func(at address, problem string) bool { return problem == "" && at.kind != memory }

@@ -90,12 +90,12 @@ func TestOpenDoctorFailures(t *testing.T) {
 	config, _, err = integration.OpenDoctor(t.Context(), made, us)
 	require.NoError(t, err)
 	assert.Nil(t, config.Store, "which is in the memory of another process")
-	made.Store, made.Inbox = "oracle:", "sqlite:"
+	made.Store, made.Inbox = dispensary.NewSecret("oracle:"), dispensary.NewSecret("sqlite:")
 	_, _, err = integration.OpenDoctor(t.Context(), made, us)
 	for _, name := range []string{"DISPENSARY_STORE", "DISPENSARY_INBOX"} {
 		require.ErrorContains(t, err, name)
 	}
-	made.Store, made.SealKeys = "mysql:root@tcp(127.0.0.1:1)/test", "none"
+	made.Store, made.SealKeys = dispensary.NewSecret("mysql:root@tcp(127.0.0.1:1)/test"), dispensary.NewSecret("none")
 	_, _, err = integration.OpenDoctor(t.Context(), made, us)
 	require.ErrorContains(t, err, "DISPENSARY_SEAL_KEYS")
 	_, _, err = integration.OpenDoctor(t.Context(), made, dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production})

@@ -56,13 +56,13 @@ func ExampleOpen() {
 	defer func() { _ = platform.Close() }()
 	registered := platform.Application()
 	config := integration.Config{ // a program reads it: Load, LoadFile
-		Store: "memory:", Inbox: "memory:",
-		StateKeys: []dispensary.Secret{"openssl rand -base64 32 makes one"},
+		Store: dispensary.NewSecret("memory:"), Inbox: dispensary.NewSecret("memory:"),
+		StateKeys: []dispensary.Secret{dispensary.NewSecret("openssl rand -base64 32 makes one")},
 		Applications: []integration.Application{{
-			Site: platform.Site(), ClientID: registered.ClientID, ClientSecret: dispensary.Secret(registered.ClientSecret),
+			Site: platform.Site(), ClientID: registered.ClientID, ClientSecret: dispensary.NewSecret(registered.ClientSecret),
 			RedirectURL:      registered.RedirectURI,
-			WebhookSecrets:   []dispensary.Secret{dispensary.Secret(registered.WebhookSecret)},
-			WebhookChallenge: dispensary.Secret(registered.ChallengeToken),
+			WebhookSecrets:   []dispensary.Secret{dispensary.NewSecret(registered.WebhookSecret)},
+			WebhookChallenge: dispensary.NewSecret(registered.ChallengeToken),
 		}},
 	}
 	handled := make(chan struct{})

@@ -102,7 +102,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 		}
 	}()
 	var keys *seal.KeyRing
-	if config.SealKeys != "" {
+	if !config.SealKeys.IsZero() {
 		if keys, err = seal.ParseKeyRing(config.SealKeys); err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	if err := i.makeAccounts(store); err != nil {
 		return nil, err
 	}
-	if config.Inbox != "" {
+	if !config.Inbox.IsZero() {
 		if err := i.openInbox(ctx, keys); err != nil {
 			return nil, fmt.Errorf("integration: inbox: %w", err)
 		}
@@ -159,7 +159,7 @@ func (i *Integration) makeAccounts(store tokens.Store) error {
 	}
 	c.Options = func(environment dispensary.Environment) []dispensary.Option {
 		options := []dispensary.Option{dispensary.WithLogger(i.setup.Logger)}
-		if key := clinicKeys[environment]; key != "" {
+		if key := clinicKeys[environment]; !key.IsZero() {
 			options = append(options, dispensary.WithClinicKey(key))
 		}
 		if i.setup.Accounts.Options != nil {

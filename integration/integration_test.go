@@ -224,7 +224,7 @@ func TestOutage(t *testing.T) {
 		const body = `{"event":{"id":"evt_1","type":"order.placed"}}`
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
-		request.Header.Set("SVC-Signature", webhook.Sign(dispensary.Secret(secret), setup.Webhooks.Now(), []byte(body)))
+		request.Header.Set("SVC-Signature", webhook.Sign(dispensary.NewSecret(secret), setup.Webhooks.Now(), []byte(body)))
 		answer, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
@@ -295,7 +295,7 @@ func TestUnknownPathRaisesAlarms(t *testing.T) {
 	for range 13 {
 		const body = `{"event":{"id":"evt_1","type":"order.placed"}}`
 		request := httptest.NewRequest(http.MethodPost, "/webhooks/renamed", strings.NewReader(body))
-		request.Header.Set("SVC-Signature", webhook.Sign("any", setup.Webhooks.Now(), []byte(body)))
+		request.Header.Set("SVC-Signature", webhook.Sign(dispensary.NewSecret("any"), setup.Webhooks.Now(), []byte(body)))
 		w := httptest.NewRecorder()
 		i.Webhooks.ServeHTTP(w, request)
 		assert.Equal(t, http.StatusNotFound, w.Code)

@@ -54,9 +54,9 @@ type setting[T any] struct {
 }
 
 var ofConfig = []setting[Config]{
-	{"store", "Store", false, func(c *Config, v []string) { c.Store = dispensary.Secret(v[0]) }},
-	{"inbox", "Inbox", false, func(c *Config, v []string) { c.Inbox = dispensary.Secret(v[0]) }},
-	{"seal_keys", "SealKeys", false, func(c *Config, v []string) { c.SealKeys = dispensary.Secret(v[0]) }},
+	{"store", "Store", false, func(c *Config, v []string) { c.Store = dispensary.NewSecret(v[0]) }},
+	{"inbox", "Inbox", false, func(c *Config, v []string) { c.Inbox = dispensary.NewSecret(v[0]) }},
+	{"seal_keys", "SealKeys", false, func(c *Config, v []string) { c.SealKeys = dispensary.NewSecret(v[0]) }},
 	{"state_keys", "StateKeys", true, func(c *Config, v []string) { c.StateKeys = secrets(v) }},
 }
 
@@ -64,18 +64,18 @@ var ofApplication = []setting[Application]{
 	{"base_url", "Site.BaseURL", false, func(a *Application, v []string) { a.Site.BaseURL = v[0] }},
 	{"auth_url", "Site.AuthURL", false, func(a *Application, v []string) { a.Site.AuthURL = v[0] }},
 	{"client_id", "ClientID", false, func(a *Application, v []string) { a.ClientID = v[0] }},
-	{"client_secret", "ClientSecret", false, func(a *Application, v []string) { a.ClientSecret = dispensary.Secret(v[0]) }},
+	{"client_secret", "ClientSecret", false, func(a *Application, v []string) { a.ClientSecret = dispensary.NewSecret(v[0]) }},
 	{"redirect_url", "RedirectURL", false, func(a *Application, v []string) { a.RedirectURL = v[0] }},
 	{"scopes", "Scopes", true, func(a *Application, v []string) { a.Scopes = v }},
 	{"webhook_secrets", "WebhookSecrets", true, func(a *Application, v []string) { a.WebhookSecrets = secrets(v) }},
-	{"webhook_challenge", "WebhookChallenge", false, func(a *Application, v []string) { a.WebhookChallenge = dispensary.Secret(v[0]) }},
-	{"clinic_key", "ClinicKey", false, func(a *Application, v []string) { a.ClinicKey = dispensary.Secret(v[0]) }},
+	{"webhook_challenge", "WebhookChallenge", false, func(a *Application, v []string) { a.WebhookChallenge = dispensary.NewSecret(v[0]) }},
+	{"clinic_key", "ClinicKey", false, func(a *Application, v []string) { a.ClinicKey = dispensary.NewSecret(v[0]) }},
 }
 
 func secrets(values []string) []dispensary.Secret {
 	made := make([]dispensary.Secret, len(values))
 	for i, value := range values {
-		made[i] = dispensary.Secret(value)
+		made[i] = dispensary.NewSecret(value)
 	}
 	return made
 }

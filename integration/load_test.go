@@ -56,20 +56,20 @@ const theFile = `{
 // byHand is the same in Go.
 func byHand() integration.Config {
 	return integration.Config{
-		Store: "postgres://ehr:canary@db.example/ehr", Inbox: "sqlite:/var/lib/ehr/dispensary.db",
-		SealKeys: sealKeys, StateKeys: []dispensary.Secret{stateKey, "old-" + stateKey},
+		Store: dispensary.NewSecret("postgres://ehr:canary@db.example/ehr"), Inbox: dispensary.NewSecret("sqlite:/var/lib/ehr/dispensary.db"),
+		SealKeys: dispensary.NewSecret(sealKeys), StateKeys: []dispensary.Secret{dispensary.NewSecret(stateKey), dispensary.NewSecret("old-" + stateKey)},
 		Applications: []integration.Application{{
 			Site: dispensary.Site{
 				Environment: dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Production},
 				BaseURL:     "https://ca.platform.example/api", AuthURL: "https://ca.platform.example",
 			},
-			ClientID: "id-ca", ClientSecret: "canary-ca", RedirectURL: "https://ehr.example/dispensary/callback",
+			ClientID: "id-ca", ClientSecret: dispensary.NewSecret("canary-ca"), RedirectURL: "https://ehr.example/dispensary/callback",
 		}, {
 			Site:     dispensary.Site{Environment: us, BaseURL: "https://us.platform.example/api", AuthURL: "https://us.platform.example"},
-			ClientID: "id-us", ClientSecret: "canary-us", RedirectURL: "https://ehr.example/dispensary/callback",
+			ClientID: "id-us", ClientSecret: dispensary.NewSecret("canary-us"), RedirectURL: "https://ehr.example/dispensary/callback",
 			Scopes:         []string{dispensary.ScopeClinicRead, dispensary.ScopePatientsRead},
-			WebhookSecrets: []dispensary.Secret{"canary-new", "canary-old"}, WebhookChallenge: "canary-challenge",
-			ClinicKey: "canary-key",
+			WebhookSecrets: []dispensary.Secret{dispensary.NewSecret("canary-new"), dispensary.NewSecret("canary-old")}, WebhookChallenge: dispensary.NewSecret("canary-challenge"),
+			ClinicKey: dispensary.NewSecret("canary-key"),
 		}},
 	}
 }
@@ -279,7 +279,7 @@ func TestNamesOfSettings(t *testing.T) {
 		"redirect_url": "https://a.example/callback"}}, "store": "memory:"}`)
 	assert.Equal(t, []string{"environments.us/sandbox.client_secret is empty"}, problems(t, err))
 	config := byHand()
-	config.Applications[0].ClientSecret, config.Applications[1].Site.BaseURL, config.Store = "", "", ""
+	config.Applications[0].ClientSecret, config.Applications[1].Site.BaseURL, config.Store = dispensary.NewSecret(""), "", dispensary.NewSecret("")
 	config.Applications = append(config.Applications, config.Applications[1], integration.Application{})
 	config.Applications[2].Site.BaseURL = "https://us.platform.example/api"
 	said := problems(t, config.Check())

@@ -217,7 +217,7 @@ func TestDeliveryLogConfirmsOutage(t *testing.T) {
 			<-seen
 			for range 4 {
 				request := httptest.NewRequest(http.MethodPost, "/webhooks/us-sandbox", strings.NewReader("{}"))
-				request.Header.Set("SVC-Signature", webhook.Sign("forged", setup.Webhooks.Now(), []byte("{}")))
+				request.Header.Set("SVC-Signature", webhook.Sign(dispensary.NewSecret("forged"), setup.Webhooks.Now(), []byte("{}")))
 				handler.ServeHTTP(httptest.NewRecorder(), request)
 				<-seen
 				later.Add(int64(10 * time.Minute))

@@ -105,7 +105,7 @@ func (s Setup) check(c Config) error {
 	problem := func(field, reason string) {
 		problems = append(problems, &dispensary.ArgumentError{Field: "integration.Setup." + field, Reason: reason})
 	}
-	if c.Inbox != "" && s.Work.Handle == nil {
+	if !c.Inbox.IsZero() && s.Work.Handle == nil {
 		problem("Work.Handle", "is nil, and there is an inbox")
 	}
 	if s.Accounts.Locate == nil && len(c.Applications) > 1 {
@@ -127,9 +127,9 @@ func (s Setup) check(c Config) error {
 		{"Connect.Connections", s.Connect.Connections != nil}, {"Connect.StateKeys", s.Connect.StateKeys != nil},
 		{"Accounts.Applications", s.Accounts.Applications != nil}, {"Accounts.Tokens.Store", s.Accounts.Tokens.Store != nil},
 		{"OAuth.Site", s.OAuth.Site != dispensary.Site{}}, {"OAuth.ClientID", s.OAuth.ClientID != ""},
-		{"OAuth.ClientSecret", s.OAuth.ClientSecret != ""}, {"OAuth.RedirectURL", s.OAuth.RedirectURL != ""}, {"OAuth.Scopes", s.OAuth.Scopes != nil},
+		{"OAuth.ClientSecret", !s.OAuth.ClientSecret.IsZero()}, {"OAuth.RedirectURL", s.OAuth.RedirectURL != ""}, {"OAuth.Scopes", s.OAuth.Scopes != nil},
 		{"Webhooks.Environment", s.Webhooks.Environment != dispensary.Environment{}}, {"Webhooks.Secrets", s.Webhooks.Secrets != nil},
-		{"Webhooks.Challenge", s.Webhooks.Challenge != ""}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
+		{"Webhooks.Challenge", !s.Webhooks.Challenge.IsZero()}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
 		{"Operations.Engine", s.Operations.Engine != nil}, {"Operations.Alarms", s.Operations.Alarms != nil}, {"Operations.Accounts", s.Operations.Accounts != nil},
 		{"Operations.Reconcilers", s.Operations.Reconcilers != nil},
 		{"Reconcile.Environment", s.Reconcile.Environment != dispensary.Environment{}}, {"Reconcile.Name", s.Reconcile.Name != ""},

@@ -266,7 +266,7 @@ func TestOpenRefuses(t *testing.T) {
 	config.StateKeys = nil
 	setup := f.setup(nil)
 	setup.Accounts.Locate = nil
-	setup.Webhooks.Challenge, setup.OAuth.ClientID, setup.Reconcile.Name, setup.ReconcileEvery, setup.OldestWaiting = "canary", "canary", "canary", -1, -1
+	setup.Webhooks.Challenge, setup.OAuth.ClientID, setup.Reconcile.Name, setup.ReconcileEvery, setup.OldestWaiting = dispensary.NewSecret("canary"), "canary", "canary", -1, -1
 	_, err = integration.Open(t.Context(), config, setup)
 	for _, want := range []string{
 		"DISPENSARY_STATE_KEYS is empty, and Connect.User", "integration.Setup.Work.Handle is nil", "integration.Setup.Accounts.Locate is nil",
@@ -278,7 +278,7 @@ func TestOpenRefuses(t *testing.T) {
 	assert.Len(t, problems(t, err), 8)
 
 	config = f.config(t)
-	config.Store = "sqlite:/no/such/folder/tokens.db"
+	config.Store = dispensary.NewSecret("sqlite:/no/such/folder/tokens.db")
 	_, err = integration.Open(t.Context(), config, f.setup(succeed))
 	require.ErrorContains(t, err, "integration: store")
 }

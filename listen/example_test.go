@@ -36,7 +36,7 @@ func ExampleListener_Run() {
 		log.Fatal(err)
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: environment, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: inbox,
+		Environment: environment, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge), Inbox: inbox,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -55,7 +55,7 @@ func ExampleListener_Run() {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 
-	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: receiver.URL, Secret: secret, Challenge: challenge})
+	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: receiver.URL, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func ExampleForwarder_Forward() {
 		log.Fatal(err)
 	}
 
-	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: receiver.URL, Secret: "any secret", Challenge: "any challenge"})
+	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: receiver.URL, Secret: api.NewSecret("any secret"), Challenge: api.NewSecret("any challenge")})
 	if err != nil {
 		log.Fatal(err)
 	}

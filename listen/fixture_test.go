@@ -71,8 +71,8 @@ func (f *fixture) receive(t *testing.T) {
 	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: f.platform.Site().Environment,
-		Secrets:     []api.Secret{secret, api.Secret(f.platform.Application().WebhookSecret)},
-		Challenge:   challenge,
+		Secrets:     []api.Secret{api.NewSecret(secret), api.NewSecret(f.platform.Application().WebhookSecret)},
+		Challenge:   api.NewSecret(challenge),
 		Inbox:       gate{f, inbox},
 		Observer:    webhook.Observer{RequestEnd: f.observe},
 	})
@@ -134,7 +134,7 @@ func (f *fixture) count() int {
 func (f *fixture) forwarder(t *testing.T) *listen.Forwarder {
 	t.Helper()
 	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
-		URL: address + "/webhooks", Secret: secret, Challenge: challenge, HTTPClient: f.platform.HTTPClient(),
+		URL: address + "/webhooks", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge), HTTPClient: f.platform.HTTPClient(),
 	})
 	require.NoError(t, err)
 	return forwarder

@@ -61,9 +61,9 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 		return nil, problem("ForwarderConfig.URL", "is no address that begins with http:// or https://")
 	case address.User != nil:
 		return nil, problem("ForwarderConfig.URL", "has a user name or password")
-	case strings.TrimSpace(c.Secret.Reveal()) != c.Secret.Reveal() || c.Secret == "":
+	case strings.TrimSpace(c.Secret.Reveal()) != c.Secret.Reveal() || c.Secret.IsZero():
 		return nil, problem("ForwarderConfig.Secret", "is empty, or begins or ends with white space")
-	case strings.TrimSpace(c.Challenge.Reveal()) != c.Challenge.Reveal() || c.Challenge == "":
+	case strings.TrimSpace(c.Challenge.Reveal()) != c.Challenge.Reveal() || c.Challenge.IsZero():
 		return nil, problem("ForwarderConfig.Challenge", "is empty, or begins or ends with white space")
 	case c.Challenge == c.Secret:
 		return nil, problem("ForwarderConfig.Challenge", "is the secret")
@@ -214,7 +214,7 @@ func (f *Forwarder) judge(answer []byte, a *Answer) error {
 		Challenge string `json:"challenge"`
 	}
 	read := json.Unmarshal(answer, &got)
-	a.Challenge = api.Secret(got.Challenge) == f.config.Challenge
+	a.Challenge = api.NewSecret(got.Challenge) == f.config.Challenge
 	switch {
 	case a.Status == http.StatusGone:
 		return fmt.Errorf("%w: status 410, at which the platform would switch the address off", ErrNotAcknowledged)

@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
-					URL: address + "/webhooks?code=Zaphod", Secret: secret, Challenge: challenge,
+					URL: address + "/webhooks?code=Zaphod", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge),
 					HTTPClient: &http.Client{Transport: &c.answer, Timeout: time.Second},
 				})
 				require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestAnswers(t *testing.T) {
 				}
 				assert.Equal(t, "https://ehr.example.com/webhooks?code=Zaphod", c.answer.got.URL.String())
 				assert.Equal(t, `{"event":{"id":"evt_1","type":"order.placed","created_at":null,"clinic_id":"cl_1","integration_id":"in_1","data":{"order":{"id":"or_1"}}}}`, c.answer.sent)
-				verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{secret}})
+				verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{api.NewSecret(secret)}})
 				require.NoError(t, err)
 				require.NoError(t, verifier.Verify(c.answer.got.Header.Get("SVC-Signature"), []byte(c.answer.sent)))
 			})
@@ -111,7 +111,7 @@ func TestProductionIsSentPrivately(t *testing.T) {
 		"http://ehr.example.com": false, "http://192.168.1.2:3000": false, "http://localhost.example.com": false,
 	} {
 		network := &answer{status: 200, body: `{"challenge":"` + challenge + `"}`}
-		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: address, Secret: secret, Challenge: challenge, HTTPClient: &http.Client{Transport: network}})
+		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: address, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge), HTTPClient: &http.Client{Transport: network}})
 		require.NoError(t, err)
 		require.NoError(t, forwarder.Forward(t.Context(), key, event).Err, address)
 		network.got = nil
@@ -125,16 +125,16 @@ func TestProductionIsSentPrivately(t *testing.T) {
 
 func TestWrongForwarders(t *testing.T) {
 	t.Parallel()
-	right := listen.ForwarderConfig{URL: "http://localhost:3000", Secret: secret, Challenge: challenge}
+	right := listen.ForwarderConfig{URL: "http://localhost:3000", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge)}
 	for field, change := range map[string]func(*listen.ForwarderConfig){
 		"URL is no address":                    func(c *listen.ForwarderConfig) { c.URL = "localhost:3000" },
 		"URL is no address ":                   func(c *listen.ForwarderConfig) { c.URL = "" },
 		"URL has a user name":                  func(c *listen.ForwarderConfig) { c.URL = "http://a:b@localhost" },
-		"Secret is empty":                      func(c *listen.ForwarderConfig) { c.Secret = "" },
-		"Secret is empty, or begins or ends":   func(c *listen.ForwarderConfig) { c.Secret = "x\n" },
-		"Challenge is empty":                   func(c *listen.ForwarderConfig) { c.Challenge = "" },
+		"Secret is empty":                      func(c *listen.ForwarderConfig) { c.Secret = api.NewSecret("") },
+		"Secret is empty, or begins or ends":   func(c *listen.ForwarderConfig) { c.Secret = api.NewSecret("x\n") },
+		"Challenge is empty":                   func(c *listen.ForwarderConfig) { c.Challenge = api.NewSecret("") },
 		"Challenge is the secret":              func(c *listen.ForwarderConfig) { c.Challenge = c.Secret },
-		"Challenge is empty, or begins or end": func(c *listen.ForwarderConfig) { c.Challenge = " x" },
+		"Challenge is empty, or begins or end": func(c *listen.ForwarderConfig) { c.Challenge = api.NewSecret(" x") },
 	} {
 		c := right
 		change(&c)

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 type issued string
 
 func (i issued) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.Secret(i), Environment: sandbox}, nil
+	return dispensary.AccessToken{Secret: dispensary.NewSecret(string(i)), Environment: sandbox}, nil
 }
 
 // listenIn is a listener in a process of its own.
@@ -54,7 +54,7 @@ func listenIn(ctx context.Context, platform string) error {
 	if err != nil {
 		return err
 	}
-	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: os.Getenv("LISTEN_TEST_ADDRESS"), Secret: secret, Challenge: challenge})
+	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: os.Getenv("LISTEN_TEST_ADDRESS"), Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge)})
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func TestKill(t *testing.T) {
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: k.handle}})
 	require.NoError(t, err)
 	k.handler, err = webhook.NewHandler(webhook.HandlerConfig{
-		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: inbox, AcceptTimeout: time.Minute,
+		Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge), Inbox: inbox, AcceptTimeout: time.Minute,
 		Observer: webhook.Observer{RequestEnd: k.observe},
 	})
 	require.NoError(t, err)

@@ -305,7 +305,7 @@ func TestSeveralClinics(t *testing.T) {
 type ended struct{ f *fixture }
 
 func (e ended) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: "unknown", Environment: e.f.platform.Site().Environment}, nil
+	return dispensary.AccessToken{Secret: dispensary.NewSecret("unknown"), Environment: e.f.platform.Site().Environment}, nil
 }
 
 func TestRefusedTokensEndTheListener(t *testing.T) {
@@ -390,7 +390,7 @@ func TestUnreachableAddress(t *testing.T) {
 		network := &unreachable{next: f.platform.HTTPClient().Transport}
 		network.down.Store(true)
 		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
-			URL: address, Secret: secret, Challenge: challenge, HTTPClient: &http.Client{Transport: network},
+			URL: address, Secret: dispensary.NewSecret(secret), Challenge: dispensary.NewSecret(challenge), HTTPClient: &http.Client{Transport: network},
 		})
 		require.NoError(t, err)
 		var want []string
@@ -494,7 +494,7 @@ func TestEventsUnderWayAtTheEnd(t *testing.T) {
 	for takes, again := range map[time.Duration]int{time.Second: 0, time.Minute: 1} {
 		inBubble(t, func(t *testing.T, f *fixture) {
 			forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
-				URL: address, Secret: secret, Challenge: challenge,
+				URL: address, Secret: dispensary.NewSecret(secret), Challenge: dispensary.NewSecret(challenge),
 				HTTPClient: &http.Client{Transport: &answer{status: 200, body: `{"challenge":"` + challenge + `"}`, after: takes}},
 			})
 			require.NoError(t, err)

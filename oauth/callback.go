@@ -49,16 +49,16 @@ func ParseCallback(query url.Values, wantState string) (api.Secret, error) {
 	_, stated := query["state"]
 	failed := query.Has("error")
 	if (stated || !failed) && !stateMatches(query["state"], wantState) {
-		return "", &CallbackError{kind: ErrState}
+		return api.NewSecret(""), &CallbackError{kind: ErrState}
 	}
 	if failed {
-		return "", refusedCallback(query)
+		return api.NewSecret(""), refusedCallback(query)
 	}
 	// RFC 6749, section 3.1: no parameter may come twice.
 	if codes := query["code"]; len(codes) == 1 && codes[0] != "" {
-		return api.Secret(codes[0]), nil
+		return api.NewSecret(codes[0]), nil
 	}
-	return "", &CallbackError{kind: ErrNoCode}
+	return api.NewSecret(""), &CallbackError{kind: ErrNoCode}
 }
 
 func stateMatches(got []string, want string) bool {

@@ -71,10 +71,10 @@ func FuzzParseCallback(f *testing.F) {
 		code, err := oauth.ParseCallback(query, state)
 		switch {
 		case err == nil:
-			if code == "" || state == "" || query.Get("state") != state || query.Get("code") != code.Reveal() || query.Has("error") {
+			if code.IsZero() || state == "" || query.Get("state") != state || query.Get("code") != code.Reveal() || query.Has("error") {
 				t.Fatal("a code out of nothing")
 			}
-		case code != "":
+		case !code.IsZero():
 			t.Fatal("a code beside an error")
 		case strings.ContainsAny(err.Error(), "\r\n<"):
 			t.Fatalf("the error repeats the callback: %q", err)

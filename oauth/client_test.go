@@ -24,8 +24,8 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		"plain auth address": {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
 		"no id":              {func(c *oauth.Config) { c.ClientID = "" }, "oauth.Config.ClientID is empty"},
 		"id with newline":    {func(c *oauth.Config) { c.ClientID = "abc\n" }, "oauth.Config.ClientID contains space"},
-		"no secret":          {func(c *oauth.Config) { c.ClientSecret = "" }, "oauth.Config.ClientSecret is empty"},
-		"secret with space":  {func(c *oauth.Config) { c.ClientSecret = " canary" }, "oauth.Config.ClientSecret contains space"},
+		"no secret":          {func(c *oauth.Config) { c.ClientSecret = api.NewSecret("") }, "oauth.Config.ClientSecret is empty"},
+		"secret with space":  {func(c *oauth.Config) { c.ClientSecret = api.NewSecret(" canary") }, "oauth.Config.ClientSecret contains space"},
 		"no redirect":        {func(c *oauth.Config) { c.RedirectURL = "" }, "oauth.Config.RedirectURL is empty"},
 		"plain redirect":     {func(c *oauth.Config) { c.RedirectURL = "http://ehr.example/cb" }, "oauth.Config.RedirectURL plain http"},
 		"relative redirect":  {func(c *oauth.Config) { c.RedirectURL = "/cb" }, "oauth.Config.RedirectURL is not an absolute URL"},
@@ -33,7 +33,7 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		"redirect fragment":  {func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/cb#x" }, "oauth.Config.RedirectURL must not carry"},
 		"redirect with user": {func(c *oauth.Config) { c.RedirectURL = "https://canary@ehr.example/cb" }, "oauth.Config.RedirectURL must not carry user"},
 		"id in Latin-1":      {func(c *oauth.Config) { c.ClientID = "canary\xe9" }, "oauth.Config.ClientID is not valid UTF-8"},
-		"secret in Latin-1":  {func(c *oauth.Config) { c.ClientSecret = "canary\xe9" }, "oauth.Config.ClientSecret is not valid UTF-8"},
+		"secret in Latin-1":  {func(c *oauth.Config) { c.ClientSecret = api.NewSecret("canary\xe9") }, "oauth.Config.ClientSecret is not valid UTF-8"},
 		"redirect, Latin-1":  {func(c *oauth.Config) { c.RedirectURL += "\xe9" }, "oauth.Config.RedirectURL is not valid UTF-8"},
 		"scopes in one text": {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must hold one scope"},
 		"empty scope":        {func(c *oauth.Config) { c.Scopes = []string{""} }, "oauth.Config.Scopes"},
@@ -141,7 +141,7 @@ func TestEveryRequestNamesUserAgent(t *testing.T) {
 			}
 			return p.RoundTrip(r)
 		}), func(c *oauth.Config) { c.UserAgent = product })
-		_, err := client.Exchange(t.Context(), "code-1")
+		_, err := client.Exchange(t.Context(), api.NewSecret("code-1"))
 		require.NoError(t, err)
 		_, err = client.Refresh(t.Context(), oauthtest.FirstToken(0))
 		require.NoError(t, err)

@@ -61,7 +61,7 @@ func ExampleClient_AuthorizeURL() {
 			BaseURL:     "https://platform.example/api",
 			AuthURL:     "https://login.platform.example",
 		},
-		ClientID: "my-app", ClientSecret: "from-your-secret-store",
+		ClientID: "my-app", ClientSecret: api.NewSecret("from-your-secret-store"),
 		RedirectURL: "https://ehr.example/callback",
 	})
 	if err != nil {
@@ -110,7 +110,7 @@ var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
 // A token prints without its secrets, however it is printed.
 func ExampleToken() {
 	token := oauth.Token{
-		AccessToken: "b2d8", RefreshToken: "91ac", Environment: exampleEnvironment,
+		AccessToken: api.NewSecret("b2d8"), RefreshToken: api.NewSecret("91ac"), Environment: exampleEnvironment,
 		ResourceOwner: oauth.ResourceOwner{ID: "0a1b", Type: oauth.OwnerPractitioner},
 		ExpiresAt:     time.Date(2026, 3, 4, 14, 0, 0, 0, time.UTC),
 	}
@@ -121,7 +121,7 @@ func ExampleToken() {
 
 // A tool with one token at hand needs no store.
 func ExampleStatic() {
-	source := oauth.Static(oauth.Token{AccessToken: "b2d8", Environment: exampleEnvironment})
+	source := oauth.Static(oauth.Token{AccessToken: api.NewSecret("b2d8"), Environment: exampleEnvironment})
 	token, err := source.Token(context.Background())
 	fmt.Println(token.Environment, err)
 	// Output: us/sandbox <nil>

@@ -27,7 +27,7 @@ type grant struct {
 // newGrant returns a body with the credentials of the application.
 func (c *Client) newGrant(grantType string) grant {
 	return grant{
-		GrantType: grantType, ClientID: c.config.ClientID, ClientSecret: revealed(c.config.ClientSecret), RedirectURI: c.config.RedirectURL,
+		GrantType: grantType, ClientID: c.config.ClientID, ClientSecret: revealed(c.config.ClientSecret.Reveal()), RedirectURI: c.config.RedirectURL,
 	}
 }
 
@@ -47,7 +47,7 @@ type revealed string
 func (r revealed) MarshalJSON() ([]byte, error) { return json.Marshal(string(r)) }
 
 // Format redacts the secret for every verb.
-func (r revealed) Format(f fmt.State, verb rune) { api.Secret(r).Format(f, verb) }
+func (r revealed) Format(f fmt.State, verb rune) { api.NewSecret(string(r)).Format(f, verb) }
 
 // Exchange turns the code of a callback ([ParseCallback]) into the user's first
 // token. A code works once and for 10 minutes, and an exchange whose answer was
@@ -57,11 +57,11 @@ func (r revealed) Format(f fmt.State, verb rune) { api.Secret(r).Format(f, verb)
 // Errors: [ErrCodeRefused]; [*ConfigError]; otherwise [*api.Error].
 // API section: "OAuth" (POST /oauth/token), "Authentication" 3.
 func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.RequestOption) (Token, error) {
-	if code == "" {
+	if code.IsZero() {
 		return Token{}, &api.ArgumentError{Operation: operation.OAuthToken.Name, Field: "code", Reason: "is empty"}
 	}
 	body := c.newGrant("authorization_code")
-	body.Code = revealed(code)
+	body.Code = revealed(code.Reveal())
 	token, err := c.requestToken(ctx, body, options)
 	if isInvalidGrant(err) {
 		return Token{}, fmt.Errorf("%w: %w", ErrCodeRefused, err)
@@ -89,11 +89,11 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 	if old.Environment != c.Environment() {
 		return Token{}, wrongEnvironment(old.Environment, c.Environment())
 	}
-	if old.RefreshToken == "" {
+	if old.RefreshToken.IsZero() {
 		return Token{}, fmt.Errorf("oauth: there is no refresh token: %w", ErrReauthorize)
 	}
 	body := c.newGrant("refresh_token")
-	body.RefreshToken = revealed(old.RefreshToken)
+	body.RefreshToken = revealed(old.RefreshToken.Reveal())
 	token, err := c.requestToken(ctx, body, options)
 	if isInvalidGrant(err) {
 		return Token{}, fmt.Errorf("oauth: the refresh token was refused: %w: %w", ErrReauthorize, err)
@@ -106,7 +106,7 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 	}
 	token.ConfiguredScope, token.ConnectedAt = old.ConfiguredScope, old.ConnectedAt
 	token.Clinic, token.Replaced = old.Clinic, old.Replaced
-	if token.RefreshToken == "" {
+	if token.RefreshToken.IsZero() {
 		token.RefreshToken = old.RefreshToken
 	}
 	if token.Scope == "" {
@@ -133,12 +133,12 @@ func (c *Client) Revoke(ctx context.Context, token Token, options ...api.Request
 	if token.Environment != c.Environment() {
 		return wrongEnvironment(token.Environment, c.Environment())
 	}
-	if token.AccessToken == "" {
+	if token.AccessToken.IsZero() {
 		return &api.ArgumentError{Operation: operation.OAuthRevoke.Name, Field: "token", Reason: "is empty"}
 	}
 	return classify(c.Environment(), transport.Do(ctx, c.transport, transport.Call{
 		Operation: operation.OAuthRevoke,
-		Body:      revocation{c.config.ClientID, revealed(c.config.ClientSecret), revealed(token.AccessToken)},
+		Body:      revocation{c.config.ClientID, revealed(c.config.ClientSecret.Reveal()), revealed(token.AccessToken.Reveal())},
 		Options:   options,
 	}))
 }

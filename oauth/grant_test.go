@@ -17,7 +17,7 @@ import (
 func TestExchange(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
-		token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), "code-1")
+		token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, []map[string]string{{
 			"grant_type": "authorization_code", "client_id": "client-1", "client_secret": "hush-hush",
@@ -25,7 +25,7 @@ func TestExchange(t *testing.T) {
 		}}, p.Sent())
 		assert.Equal(t, []string{"/api/oauth/token"}, p.Routes())
 		assert.Equal(t, oauth.Token{
-			AccessToken: "access-1", RefreshToken: "refresh-1", TokenType: "Bearer",
+			AccessToken: api.NewSecret("access-1"), RefreshToken: api.NewSecret("refresh-1"), TokenType: "Bearer",
 			CreatedAt: time.Now().UTC(), ConnectedAt: time.Now(), UsedAt: time.Now(), ExpiresAt: time.Now().Add(2 * time.Hour), Lifetime: 2 * time.Hour,
 			Scope: "catalog:read clinic:read", ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: "Practitioner"},
 			Environment: oauthtest.USSandbox,
@@ -39,7 +39,7 @@ func TestExchange(t *testing.T) {
 func TestTokenTimesHaveNoMonotonicReading(t *testing.T) {
 	t.Parallel()
 	client := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever))
-	first, err := client.Exchange(t.Context(), "code-1")
+	first, err := client.Exchange(t.Context(), api.NewSecret("code-1"))
 	require.NoError(t, err)
 	old := oauthtest.FirstToken(0)
 	second, err := client.Refresh(t.Context(), old)
@@ -80,12 +80,12 @@ func TestExchangeFailures(t *testing.T) {
 	}, func(t *testing.T, test test) {
 		p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
 		p.Inject(test.fault)
-		token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), "code-1")
+		token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), api.NewSecret("code-1"))
 		test.check(t, err)
 		assert.Empty(t, token.AccessToken)
 		assert.Len(t, p.Sent(), 1, "a code is never sent twice")
 	})
-	_, err := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever)).Exchange(t.Context(), "")
+	_, err := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever)).Exchange(t.Context(), api.NewSecret(""))
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }
 
@@ -161,8 +161,8 @@ func TestInvalidUTF8InGrantNamesField(t *testing.T) {
 	p := oauthtest.NewPlatform(oauthtest.RotateNever)
 	client := oauthtest.NewClient(t, p)
 	token := oauthtest.FirstToken(0)
-	token.AccessToken, token.RefreshToken = "canary\xe9", "canary\xe9"
-	_, err := client.Exchange(t.Context(), "canary\xe9")
+	token.AccessToken, token.RefreshToken = api.NewSecret("canary\xe9"), api.NewSecret("canary\xe9")
+	_, err := client.Exchange(t.Context(), api.NewSecret("canary\xe9"))
 	require.EqualError(t, err, "dispensary: oauth.token: code must be valid UTF-8")
 	_, err = client.Refresh(t.Context(), token)
 	require.EqualError(t, err, "dispensary: oauth.token: refresh_token must be valid UTF-8")
@@ -181,7 +181,7 @@ func TestUntrustedResponseBlamesNoUser(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		client := oauthtest.NewClient(t, p)
 		p.Inject(fault, fault, fault)
-		_, exchange := client.Exchange(t.Context(), "code-1")
+		_, exchange := client.Exchange(t.Context(), api.NewSecret("code-1"))
 		_, refresh := client.Refresh(t.Context(), oauthtest.FirstToken(0))
 		for _, err := range []error{exchange, refresh, client.Revoke(t.Context(), oauthtest.FirstToken(0))} {
 			require.ErrorIs(t, err, api.ErrUntrusted)

@@ -135,7 +135,7 @@ func (s *foreignSource) ask() (api.AccessToken, error) {
 	case got == nil || got.AccessToken == "":
 		return api.AccessToken{}, errors.New("oauth: the x/oauth2 token source returned no token")
 	}
-	token := api.AccessToken{Secret: api.Secret(got.AccessToken), Environment: s.environment, ExpiresAt: got.Expiry.Round(0)}
+	token := api.AccessToken{Secret: api.NewSecret(got.AccessToken), Environment: s.environment, ExpiresAt: got.Expiry.Round(0)}
 	token.Scope, _ = got.Extra("scope").(string)
 	s.current.Store(&token)
 	return token, nil

@@ -40,8 +40,8 @@ func (a *tokenResponse) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*a = tokenResponse{
-		accessToken:  api.Secret(text(wire.AccessToken)),
-		refreshToken: api.Secret(text(wire.RefreshToken)),
+		accessToken:  api.NewSecret(text(wire.AccessToken)),
+		refreshToken: api.NewSecret(text(wire.RefreshToken)),
 		tokenType:    text(wire.TokenType),
 		lifetime:     lifetime(wire.ExpiresIn),
 		scope:        scope(wire.Scope),

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -122,7 +123,7 @@ func TestExpiryDoesNotTrustTheLocalClock(t *testing.T) {
 		"no created_at":             {time.Time{}, created.Format(http.TimeFormat), 2 * time.Hour},
 	} {
 		for _, local := range []time.Time{created, created.Add(-10 * time.Minute), created.Add(10 * time.Minute), created.AddDate(-9, 0, 0)} {
-			a := tokenResponse{accessToken: "a", lifetime: 2 * time.Hour, createdAt: test.created}
+			a := tokenResponse{accessToken: api.NewSecret("a"), lifetime: 2 * time.Hour, createdAt: test.created}
 			token := a.token(local, http.Header{"Date": {test.date}})
 			assert.Equal(t, local.Add(test.want), token.ExpiresAt, name)
 			assert.Equal(t, test.created, token.CreatedAt, name)
@@ -141,7 +142,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		now := time.Now()
 		token := a.token(now, http.Header{"Date": {date}})
-		if a.accessToken == "" {
+		if a.accessToken.IsZero() {
 			return // encoding/json calls no method for null
 		}
 		left := token.ExpiresAt.Sub(now)

@@ -72,7 +72,7 @@ func BenchmarkCall(b *testing.B) {
 type token struct{}
 
 func (token) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: "token", Environment: delivery("").Key.Environment}, nil
+	return dispensary.AccessToken{Secret: dispensary.NewSecret("token"), Environment: delivery("").Key.Environment}, nil
 }
 
 // BenchmarkAttempt is an attempt to handle an event, without an engine.

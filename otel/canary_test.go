@@ -110,7 +110,7 @@ func (c *fixture) oauth(t *testing.T) *oauth.Client {
 	app := c.Platform.Application()
 	client, err := oauth.New(c.OAuth(oauth.Config{
 		Site: c.Platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: logger(c.log),
-		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	}))
 	require.NoError(t, err)
 	return client

@@ -41,7 +41,7 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	app := c.platform.Application()
 	client, err := oauth.New(c.OAuth(oauth.Config{
 		Site: c.platform.Site(), HTTPClient: c.platform.HTTPClient(), RedirectURL: app.RedirectURI,
-		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 	}))
 	require.NoError(t, err)
 	c.conns, err = tokens.NewConnections(c.Tokens(tokens.Config{

@@ -52,7 +52,7 @@ func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.
 	app := r.platform.Application()
 	config := webhook.HandlerConfig{
 		Environment: r.platform.Site().Environment, Inbox: inbox, Logger: logger(r.log),
-		Secrets: []dispensary.Secret{dispensary.Secret(app.WebhookSecret)}, Challenge: dispensary.Secret(app.ChallengeToken),
+		Secrets: []dispensary.Secret{dispensary.NewSecret(app.WebhookSecret)}, Challenge: dispensary.NewSecret(app.ChallengeToken),
 	}
 	if change != nil {
 		change(&config)

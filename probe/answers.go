@@ -147,7 +147,7 @@ func shapeOf(a answer) string {
 }
 
 func (s *session) missingScope() Finding {
-	if s.config.Narrow.Secret == "" {
+	if s.config.Narrow.Secret.IsZero() {
 		return hidden("it takes a token without the scope patients:read, and Config.Narrow has none")
 	}
 	return statusOf(s.getWith(s.config.Narrow.Secret.Reveal(), "/clinic/patients"))

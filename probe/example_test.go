@@ -26,14 +26,14 @@ func ExampleRun() {
 
 	report, err := probe.Run(ctx, probe.Config{
 		Application: oauth.Config{
-			Site: sandbox.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: sandbox.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: sandbox.HTTPClient(),
 		},
 		Token: oauth.Token{ // of oauth.Client.Exchange, or from your store
-			AccessToken: dispensary.Secret(user.AccessToken), RefreshToken: dispensary.Secret(user.RefreshToken),
+			AccessToken: dispensary.NewSecret(user.AccessToken), RefreshToken: dispensary.NewSecret(user.RefreshToken),
 			Environment: sandbox.Site().Environment,
 		},
-		ClinicKey: dispensary.Secret(sandbox.ClinicKey()),
+		ClinicKey: dispensary.NewSecret(sandbox.ClinicKey()),
 		Confirm: func(_ context.Context, plan probe.Plan) bool {
 			fmt.Println("on", plan.Environment) // show plan.Creates and plan.Ends, and ask
 			return true

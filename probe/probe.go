@@ -66,7 +66,7 @@ func (c *Config) validate() error {
 	if c.Confirm == nil {
 		complain("Confirm", "is missing", nil)
 	}
-	if c.Token.AccessToken == "" {
+	if c.Token.AccessToken.IsZero() {
 		complain("Token", "has no access token", nil)
 	}
 	environment := c.Application.Site.Environment
@@ -79,11 +79,11 @@ func (c *Config) validate() error {
 		{"Spare", c.Spare.AccessToken, c.Spare.Environment},
 		{"Narrow", c.Narrow.Secret, c.Narrow.Environment},
 	} {
-		if token.secret != "" && token.environment != environment {
+		if !token.secret.IsZero() && token.environment != environment {
 			complain(token.field, fmt.Sprintf("is of %s, and not of %s", token.environment, environment), api.ErrWrongEnvironment)
 		}
 	}
-	if c.Spare.AccessToken != "" && (c.Spare.RefreshToken == "" || c.Spare.AccessToken == c.Token.AccessToken) {
+	if !c.Spare.AccessToken.IsZero() && (c.Spare.RefreshToken.IsZero() || c.Spare.AccessToken == c.Token.AccessToken) {
 		complain("Spare", "has to be an authorization of its own, with a refresh token", nil)
 	}
 	return problems.Err()
@@ -99,10 +99,10 @@ func (c *Config) plan(marker string) Plan {
 			"5 treatment plans of these patients, and 2 drafts without a patient; they are cancelled in the end where the platform allows it",
 		},
 	}
-	if c.Token.RefreshToken != "" {
+	if !c.Token.RefreshToken.IsZero() {
 		p.Ends = append(p.Ends, "the authorization that Token is of: the user has to authorize again")
 	}
-	if c.Spare.AccessToken != "" {
+	if !c.Spare.AccessToken.IsZero() {
 		p.Ends = append(p.Ends, "the authorization that Spare is of: the user has to authorize again")
 	}
 	return p

@@ -39,10 +39,10 @@ func config(fake *dispensarytest.Server) probe.Config {
 	app := fake.Application()
 	return probe.Config{
 		Application: oauth.Config{
-			Site: fake.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: fake.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: fake.HTTPClient(),
 		},
-		Token: authorization(fake), ClinicKey: dispensary.Secret(fake.ClinicKey()),
+		Token: authorization(fake), ClinicKey: dispensary.NewSecret(fake.ClinicKey()),
 		Confirm: func(context.Context, probe.Plan) bool { return true },
 	}
 }
@@ -50,7 +50,7 @@ func config(fake *dispensarytest.Server) probe.Config {
 func authorization(fake *dispensarytest.Server) oauth.Token {
 	issued := fake.Tokens.Issue(model.User{})
 	return oauth.Token{
-		AccessToken: dispensary.Secret(issued.AccessToken), RefreshToken: dispensary.Secret(issued.RefreshToken),
+		AccessToken: dispensary.NewSecret(issued.AccessToken), RefreshToken: dispensary.NewSecret(issued.RefreshToken),
 		ResourceOwner: oauth.ResourceOwner{ID: issued.User.ID, Type: issued.User.Type}, Environment: fake.Site().Environment,
 	}
 }
@@ -67,7 +67,7 @@ func (b sandbox) run(t *testing.T, fake *dispensarytest.Server) probe.Report {
 	}
 	if b.narrow {
 		c.Narrow = dispensary.AccessToken{
-			Secret:      dispensary.Secret(fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken),
+			Secret:      dispensary.NewSecret(fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken),
 			Environment: fake.Site().Environment,
 		}
 	}
@@ -88,7 +88,7 @@ func liveIn(t *testing.T, fake *dispensarytest.Server) {
 		fmt.Fprintf(w, `{"challenge":%q}`, challenge)
 	})))
 	dead.Store(true)
-	client := fake.Client(model.User{}, dispensary.WithClinicKey(dispensary.Secret(fake.ClinicKey())))
+	client := fake.Client(model.User{}, dispensary.WithClinicKey(dispensary.NewSecret(fake.ClinicKey())))
 	_, err := client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 	for _, product := range fake.Products.All() {

@@ -14,7 +14,7 @@
 //	# openssl rand -base64 32
 //	DISPENSARY_SEAL_KEYS="2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 //
-//	ring, err := seal.ParseKeyRing(api.Secret(os.Getenv("DISPENSARY_SEAL_KEYS")))
+//	ring, err := seal.ParseKeyRing(api.NewSecret(os.Getenv("DISPENSARY_SEAL_KEYS")))
 //
 // # Rotation
 //

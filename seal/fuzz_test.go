@@ -33,7 +33,7 @@ func FuzzParseKeyRing(f *testing.F) {
 	f.Add(key(f, "2026").Text().Reveal())
 	f.Add("+a:,b:\n:")
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := seal.ParseKeyRing(api.Secret(text))
+		r, err := seal.ParseKeyRing(api.NewSecret(text))
 		if err != nil {
 			require.ErrorIs(t, err, api.ErrInvalidArgument)
 			return

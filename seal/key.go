@@ -110,13 +110,13 @@ func (k Key) Pending() Key {
 // Text returns the form that [ParseKey] reads, to be kept in a safe place.
 func (k Key) Text() api.Secret {
 	if k.secret == nil {
-		return ""
+		return api.NewSecret("")
 	}
 	text := k.id + ":" + base64.StdEncoding.EncodeToString(k.secret[:])
 	if k.pending {
 		text = pendingMark + text
 	}
-	return api.Secret(text)
+	return api.NewSecret(text)
 }
 
 // fingerprint finds equal keys without comparing the keys themselves.

@@ -29,11 +29,11 @@ func TestParseKeyForms(t *testing.T) {
 		"hex":                 hex.EncodeToString(loud),
 		"HEX":                 strings.ToUpper(hex.EncodeToString(loud)),
 	} {
-		got, err := seal.ParseKey(api.Secret(" 2026:" + encoded + "\n"))
+		got, err := seal.ParseKey(api.NewSecret(" 2026:" + encoded + "\n"))
 		require.NoError(t, err, name)
 		assert.Equal(t, want.Text().Reveal(), got.Text().Reveal(), name)
 		assert.Equal(t, "2026", got.ID(), name)
-		pending, err := seal.ParseKey(api.Secret("+2026:" + encoded))
+		pending, err := seal.ParseKey(api.NewSecret("+2026:" + encoded))
 		require.NoError(t, err, name)
 		assert.Equal(t, "+"+want.Text().Reveal(), pending.Text().Reveal(), name)
 	}
@@ -50,7 +50,7 @@ func TestParseKeyRefuses(t *testing.T) {
 		"not random": "2026:" + strings.Repeat("A", 43) + "=", "not hexadecimal": "2026:" + hex.EncodeToString(loud)[:63] + "x",
 		"key before id": encoded + ":2026",
 	} {
-		_, err := seal.ParseKey(api.Secret(text))
+		_, err := seal.ParseKey(api.NewSecret(text))
 		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
 		assert.NotContains(t, err.Error(), encoded[:12], name)
 		assert.NotContains(t, err.Error(), hex.EncodeToString(loud)[:12], name)
@@ -61,7 +61,7 @@ func TestParseKeyRing(t *testing.T) {
 	t.Parallel()
 	next, now, old := key(t, "2028"), key(t, "2027"), key(t, "2026")
 	text := next.Pending().Text().Reveal() + ", " + now.Text().Reveal() + "\n" + old.Text().Reveal()
-	r, err := seal.ParseKeyRing(api.Secret(text))
+	r, err := seal.ParseKeyRing(api.NewSecret(text))
 	require.NoError(t, err)
 	assert.Equal(t, "seal.KeyRing{2028 2027* 2026}", r.String())
 
@@ -69,9 +69,9 @@ func TestParseKeyRing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "x", string(opened))
 
-	_, err = seal.ParseKeyRing("")
+	_, err = seal.ParseKeyRing(api.NewSecret(""))
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
-	_, err = seal.ParseKeyRing(api.Secret(text + ",2025:abc"))
+	_, err = seal.ParseKeyRing(api.NewSecret(text + ",2025:abc"))
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 	assert.ErrorContains(t, err, "key 4 of 4")
 }

@@ -82,7 +82,7 @@ func ParseKeyRing(text api.Secret) (*KeyRing, error) {
 	fields := strings.FieldsFunc(text.Reveal(), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 	var keys []Key
 	for i, field := range fields {
-		k, err := ParseKey(api.Secret(field))
+		k, err := ParseKey(api.NewSecret(field))
 		if err != nil {
 			return nil, fmt.Errorf("key %d of %d: %w", i+1, len(fields), err)
 		}

@@ -7,12 +7,13 @@ package webhook_test
 import (
 	"testing"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/stretchr/testify/require"
 )
 
 // TestVerifyAllocatesNothing counts allocations, so it does not run in parallel.
 func TestVerifyAllocatesNothing(t *testing.T) {
 	body, header := []byte(benchBody), sign(secret, now, benchBody)
-	v := newVerifier(t, now, oldSecret, secret)
+	v := newVerifier(t, now, api.NewSecret(oldSecret), api.NewSecret(secret))
 	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = v.Verify(header, body) }))
 }

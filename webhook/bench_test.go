@@ -94,7 +94,7 @@ func measure(b *testing.B, name string, f func() error) {
 // BenchmarkVerify measures the check of a signature beside its floor.
 func BenchmarkVerify(b *testing.B) {
 	body, header, key := []byte(benchBody), sign(secret, time.Now(), benchBody), []byte(secret)
-	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{secret}})
+	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{api.NewSecret(secret)}})
 	require.NoError(b, err)
 	measure(b, "floor", func() error { return floorVerify(body, header, key, time.Now()) })
 	measure(b, "Verifier", func() error { return verifier.Verify(header, body) })
@@ -104,7 +104,7 @@ func BenchmarkVerify(b *testing.B) {
 // event, beside a floor on encoding/json.
 func BenchmarkVerifyAndParse(b *testing.B) {
 	body, header, key := []byte(benchBody), sign(secret, time.Now(), benchBody), []byte(secret)
-	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{secret}})
+	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{api.NewSecret(secret)}})
 	require.NoError(b, err)
 	measure(b, "floor", func() error {
 		if err := floorVerify(body, header, key, time.Now()); err != nil {
@@ -126,7 +126,7 @@ func BenchmarkVerifyAndParse(b *testing.B) {
 // inbox that stores nothing, beside a handler written by hand that has none.
 func BenchmarkHandler(b *testing.B) {
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge,
+		Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge),
 		Inbox: inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, nil }),
 	})
 	require.NoError(b, err)

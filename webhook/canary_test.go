@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -66,6 +67,6 @@ func TestHandlerPrintsNoPatientData(t *testing.T) {
 		}
 		receivertest.Say(&out, r.Handler)
 	}
-	receivertest.Say(&out, newVerifier(t, now, secret))
+	receivertest.Say(&out, newVerifier(t, now, api.NewSecret(secret)))
 	silent(t, out.String())
 }

@@ -34,8 +34,8 @@ func ExampleHandler() {
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
-		Secrets:     []api.Secret{"the webhook secret key"},
-		Challenge:   "the challenge token",
+		Secrets:     []api.Secret{api.NewSecret("the webhook secret key")},
+		Challenge:   api.NewSecret("the challenge token"),
 		Inbox:       inbox,
 	})
 	if err != nil {
@@ -47,8 +47,8 @@ func ExampleHandler() {
 	defer server.Close()
 
 	body := `{"event":{"id":"evt_1","type":"order.placed","clinic_id":"cl_1","integration_id":"in_1","data":{"order":{"id":"or_1","order_number":"R100"}}}}`
-	signature := webhook.Sign("the webhook secret key", time.Now(), []byte(body))
-	forged := webhook.Sign("a guess", time.Now(), []byte(body))
+	signature := webhook.Sign(api.NewSecret("the webhook secret key"), time.Now(), []byte(body))
+	forged := webhook.Sign(api.NewSecret("a guess"), time.Now(), []byte(body))
 	for _, header := range []string{signature, signature, forged} {
 		request, err := http.NewRequest(http.MethodPost, server.URL+"/webhooks/dispensary", strings.NewReader(body))
 		if err != nil {

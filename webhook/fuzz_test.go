@@ -67,7 +67,7 @@ func FuzzSignatureHeader(f *testing.F) {
 	for _, form := range []string{"t=T,v1=S", "v1=S , t=T", "t=T,v1=00,v1=S", "t=T,t=T,v1=S", "t =T,v1=S", "t=0T,v1=S", "t=T,v1=SS"} {
 		f.Add(form)
 	}
-	v := newVerifier(f, now, secret)
+	v := newVerifier(f, now, api.NewSecret(secret))
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	// T and S stand for a right timestamp and signature: the fuzzer varies the
 	// form of headers that are otherwise valid.
@@ -98,7 +98,7 @@ func FuzzHandler(f *testing.F) {
 		if resign {
 			header = sign(secret, now, string(body))
 		}
-		r := newFixture(t, func(c *webhook.HandlerConfig) { c.Secrets = []api.Secret{secret} })
+		r := newFixture(t, func(c *webhook.HandlerConfig) { c.Secrets = []api.Secret{api.NewSecret(secret)} })
 		req := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		req.Method, req.ContentLength = method, length
 		if header != "" {

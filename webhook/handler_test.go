@@ -157,11 +157,11 @@ func TestNewHandlerRefuses(t *testing.T) {
 	for text, change := range map[string]func(*webhook.HandlerConfig){
 		"Environment":                 func(c *webhook.HandlerConfig) { c.Environment.Stage = "" },
 		"Secrets is empty":            func(c *webhook.HandlerConfig) { c.Secrets = nil },
-		"Secrets[1] is empty":         func(c *webhook.HandlerConfig) { c.Secrets[1] = "" },
-		"Secrets[0] begins or ends":   func(c *webhook.HandlerConfig) { c.Secrets[0] += "\n" },
-		"Secrets[1] equals Challenge": func(c *webhook.HandlerConfig) { c.Secrets[1] = challenge },
-		"Challenge is empty":          func(c *webhook.HandlerConfig) { c.Challenge = "" },
-		"Challenge begins or ends":    func(c *webhook.HandlerConfig) { c.Challenge = " x" },
+		"Secrets[1] is empty":         func(c *webhook.HandlerConfig) { c.Secrets[1] = api.NewSecret("") },
+		"Secrets[0] begins or ends":   func(c *webhook.HandlerConfig) { c.Secrets[0] = api.NewSecret(c.Secrets[0].Reveal() + "\n") },
+		"Secrets[1] equals Challenge": func(c *webhook.HandlerConfig) { c.Secrets[1] = api.NewSecret(challenge) },
+		"Challenge is empty":          func(c *webhook.HandlerConfig) { c.Challenge = api.NewSecret("") },
+		"Challenge begins or ends":    func(c *webhook.HandlerConfig) { c.Challenge = api.NewSecret(" x") },
 		"Inbox is missing":            func(c *webhook.HandlerConfig) { c.Inbox = nil },
 		"Tolerance is negative":       func(c *webhook.HandlerConfig) { c.Tolerance = -1 },
 		"MaxBody is negative":         func(c *webhook.HandlerConfig) { c.MaxBody = -1 },
@@ -170,8 +170,8 @@ func TestNewHandlerRefuses(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			c := webhook.HandlerConfig{Environment: sandbox, Challenge: challenge, Inbox: inboxFunc(nil)}
-			c.Secrets = append(c.Secrets, secret, oldSecret)
+			c := webhook.HandlerConfig{Environment: sandbox, Challenge: api.NewSecret(challenge), Inbox: inboxFunc(nil)}
+			c.Secrets = append(c.Secrets, api.NewSecret(secret), api.NewSecret(oldSecret))
 			change(&c)
 			_, err := webhook.NewHandler(c)
 			require.ErrorContains(t, err, text)
@@ -184,7 +184,7 @@ func TestNewHandlerRefuses(t *testing.T) {
 func TestHandlerEncodesTheChallenge(t *testing.T) {
 	t.Parallel()
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: `a"b\c`, Inbox: inboxFunc(nil),
+		Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(`a"b\c`), Inbox: inboxFunc(nil),
 		Now: func() time.Time { return now },
 	})
 	require.NoError(t, err)

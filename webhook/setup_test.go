@@ -70,8 +70,8 @@ func newFixture(t testing.TB, change func(*webhook.HandlerConfig)) *fixture {
 	r := &fixture{}
 	config := webhook.HandlerConfig{
 		Environment: sandbox,
-		Secrets:     []api.Secret{secret, oldSecret},
-		Challenge:   challenge,
+		Secrets:     []api.Secret{api.NewSecret(secret), api.NewSecret(oldSecret)},
+		Challenge:   api.NewSecret(challenge),
 		Inbox:       inboxFunc(r.accept),
 		Now:         func() time.Time { return now },
 		Observer:    webhook.Observer{RequestEnd: func(_ context.Context, o webhook.Observation) { r.observed = append(r.observed, o) }},

@@ -61,7 +61,7 @@ func newTenant(config string, c TenantConfig) (*Tenant, error) {
 		problems = append(problems, argumentError(config+".Challenge", problem))
 	}
 	for i, secret := range c.Secrets {
-		if secret == c.Challenge && secret != "" {
+		if secret == c.Challenge && !secret.IsZero() {
 			problems = append(problems, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i),
 				"equals Challenge: the dashboard shows a secret key and a challenge token, which differ"))
 		}
@@ -86,7 +86,7 @@ func (t *Tenant) Format(f fmt.State, _ rune) {
 // is random, so that a request for an unknown tenant costs what a forged one for a
 // known tenant costs: guessing does not show which tenants exist.
 func newUnknownTenant() (*Tenant, error) {
-	verifier, err := NewVerifier(VerifierConfig{Secrets: []api.Secret{api.Secret(rand.Text())}})
+	verifier, err := NewVerifier(VerifierConfig{Secrets: []api.Secret{api.NewSecret(rand.Text())}})
 	return &Tenant{verifier: verifier}, err
 }
 
@@ -108,7 +108,7 @@ func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 // tenants returns the only tenant, or nil if Tenant is asked, and checks that c says
 // one of the two.
 func (c HandlerConfig) tenants() (own *Tenant, err error) {
-	single := c.Environment != (api.Environment{}) || len(c.Secrets) > 0 || c.Challenge != ""
+	single := c.Environment != (api.Environment{}) || len(c.Secrets) > 0 || !c.Challenge.IsZero()
 	switch {
 	case c.Tenant != nil && single:
 		return nil, argumentError("HandlerConfig.Tenant", "is given together with Environment, Secrets or Challenge: a handler serves one tenant or asks which")

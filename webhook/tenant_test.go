@@ -23,13 +23,13 @@ func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *fixture {
 	for _, region := range []api.Region{api.US, api.Canada} {
 		tenant, err := webhook.NewTenant(webhook.TenantConfig{
 			Name: "clinic " + string(region), Environment: api.Environment{Region: region, Stage: api.Sandbox},
-			Secrets: []api.Secret{secret + api.Secret(region)}, Challenge: challenge + api.Secret(region),
+			Secrets: []api.Secret{api.NewSecret(secret + string(region))}, Challenge: api.NewSecret(challenge + string(region)),
 		})
 		require.NoError(t, err)
 		known["/"+string(region)] = tenant
 	}
 	return newFixture(t, func(c *webhook.HandlerConfig) {
-		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, ""
+		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, api.NewSecret("")
 		c.Tenant = func(r *http.Request) (*webhook.Tenant, error) {
 			switch r.URL.Path {
 			case "/broken":
@@ -111,7 +111,7 @@ func TestTenantHasItsOwnInbox(t *testing.T) {
 	t.Parallel()
 	own := &fixture{}
 	tenant, err := webhook.NewTenant(webhook.TenantConfig{
-		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: inboxFunc(own.accept),
+		Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge), Inbox: inboxFunc(own.accept),
 	})
 	require.NoError(t, err)
 	r := tenants(t, func(c *webhook.HandlerConfig) {
@@ -127,8 +127,8 @@ func TestTenantHasItsOwnInbox(t *testing.T) {
 // TestNewHandlerRefuses.
 func TestTenantsAreChecked(t *testing.T) {
 	t.Parallel()
-	good := webhook.TenantConfig{Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge}
-	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{"", " "}})
+	good := webhook.TenantConfig{Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge)}
+	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{api.NewSecret(""), api.NewSecret(" ")}})
 	for _, field := range []string{"TenantConfig.Environment", "TenantConfig.Challenge", "TenantConfig.Secrets[0]", "TenantConfig.Secrets[1]"} {
 		require.ErrorContains(t, err, field, "all at once")
 	}

@@ -79,7 +79,7 @@ func newVerifier(config string, c VerifierConfig) (*Verifier, error) {
 // problemOf says why a secret or token cannot be the platform's; empty if it can.
 func problemOf(secret api.Secret) string {
 	switch {
-	case secret == "":
+	case secret.IsZero():
 		return "is empty"
 	case strings.TrimSpace(secret.Reveal()) != secret.Reveal():
 		return "begins or ends with white space"

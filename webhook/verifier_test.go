@@ -39,11 +39,11 @@ func TestVerifierAgreesWithOpenSSL(t *testing.T) {
 	for _, v := range vectors {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
-			err := newVerifier(t, time.Unix(v.Timestamp, 0), api.Secret(v.Secret)).Verify(v.Header, v.Body)
+			err := newVerifier(t, time.Unix(v.Timestamp, 0), api.NewSecret(v.Secret)).Verify(v.Header, v.Body)
 			switch v.Verdict {
 			case "valid":
 				require.NoError(t, err)
-				stamp, ours, _ := strings.Cut(webhook.Sign(api.Secret(v.Secret), time.Unix(v.Timestamp, 0), v.Body), ",")
+				stamp, ours, _ := strings.Cut(webhook.Sign(api.NewSecret(v.Secret), time.Unix(v.Timestamp, 0), v.Body), ",")
 				if strings.HasPrefix(v.Header, stamp+",") {
 					assert.Contains(t, strings.ToLower(v.Header), ours)
 				}
@@ -60,7 +60,7 @@ func TestVerifierReadsHeadersStrictly(t *testing.T) {
 	t.Parallel()
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	good := mac(secret, stamp, orderBody)
-	v := newVerifier(t, now, secret)
+	v := newVerifier(t, now, api.NewSecret(secret))
 	for header, want := range map[string]string{
 		"t=" + stamp + ",v1=" + good:                                    "",
 		"v1=" + good + ",t=" + stamp:                                    "",
@@ -119,7 +119,7 @@ func TestVerifierReadsHeadersStrictly(t *testing.T) {
 
 func TestVerifierSignsTheTimestampAsReceived(t *testing.T) {
 	t.Parallel()
-	v := newVerifier(t, time.Unix(946684800, 0), secret)
+	v := newVerifier(t, time.Unix(946684800, 0), api.NewSecret(secret))
 	require.NoError(t, v.Verify("t=0946684800,v1="+mac(secret, "0946684800", orderBody), []byte(orderBody)))
 	require.ErrorIs(t, v.Verify("t=0946684800,v1="+mac(secret, "946684800", orderBody), []byte(orderBody)), webhook.ErrSignatureMismatch)
 }
@@ -127,8 +127,8 @@ func TestVerifierSignsTheTimestampAsReceived(t *testing.T) {
 func TestVerifierRefusesBadSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []webhook.VerifierConfig{
-		{}, {Secrets: []api.Secret{""}}, {Secrets: []api.Secret{secret, " "}},
-		{Secrets: []api.Secret{secret + "\n"}}, {Secrets: []api.Secret{secret}, Tolerance: -time.Second},
+		{}, {Secrets: []api.Secret{api.NewSecret("")}}, {Secrets: []api.Secret{api.NewSecret(secret), api.NewSecret(" ")}},
+		{Secrets: []api.Secret{api.NewSecret(secret + "\n")}}, {Secrets: []api.Secret{api.NewSecret(secret)}, Tolerance: -time.Second},
 	} {
 		v, err := webhook.NewVerifier(c)
 		require.Error(t, err)
@@ -139,7 +139,7 @@ func TestVerifierRefusesBadSettings(t *testing.T) {
 
 func TestVerifierIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	v := newVerifier(t, now, oldSecret, secret)
+	v := newVerifier(t, now, api.NewSecret(oldSecret), api.NewSecret(secret))
 	var group sync.WaitGroup
 	for i := range 16 {
 		group.Go(func() {

@@ -62,7 +62,7 @@ type report struct {
 
 // Token implements [dispensary.TokenSource].
 func (o order) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.Secret(o.Secret), Environment: o.Site.Environment}, nil
+	return dispensary.AccessToken{Secret: dispensary.NewSecret(o.Secret), Environment: o.Site.Environment}, nil
 }
 
 func syncOnce(text string, out io.Writer) error {

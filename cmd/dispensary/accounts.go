@@ -33,12 +33,12 @@ func (p *program) loadApplication(ctx context.Context, t target) (c integration.
 	if c, err = p.loadConfig(keys...); err != nil {
 		return c, a, err
 	}
-	if a, err = p.application(c, t); err != nil || a.ClientSecret != "" || !p.asks {
+	if a, err = p.application(c, t); err != nil || !a.ClientSecret.IsZero() || !p.asks {
 		return c, a, err
 	}
 	_, _ = fmt.Fprintf(p.errOut, "Client secret of %s: ", a.Site.Environment)
 	text, err := p.readSecret(ctx)
-	a.ClientSecret = dispensary.Secret(text)
+	a.ClientSecret = dispensary.NewSecret(text)
 	c.Applications = []integration.Application{a} // the one that is worked with
 	return c, a, err
 }
@@ -50,9 +50,9 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	if err != nil {
 		return nil, a, err
 	}
-	a.WebhookSecrets, a.WebhookChallenge = nil, ""
-	c.Applications, c.Inbox = []integration.Application{a}, ""
-	if c.Store == "" {
+	a.WebhookSecrets, a.WebhookChallenge = nil, dispensary.NewSecret("")
+	c.Applications, c.Inbox = []integration.Application{a}, dispensary.NewSecret("")
+	if c.Store.IsZero() {
 		if err := p.useLoginStore(ctx, &c, a); err != nil {
 			return nil, a, err
 		}
@@ -61,7 +61,7 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	if flow != nil {
 		setup.Connect = *flow
 		if len(c.StateKeys) == 0 { // the flow ends in the process in which it begins
-			c.StateKeys = []dispensary.Secret{dispensary.Secret(rand.Text() + rand.Text())}
+			c.StateKeys = []dispensary.Secret{dispensary.NewSecret(rand.Text() + rand.Text())}
 		}
 	}
 	app, err := integration.Open(ctx, c, setup)
@@ -86,8 +86,8 @@ func (p *program) useLoginStore(ctx context.Context, c *integration.Config, a in
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	c.Store = dispensary.Secret("sqlite:" + loginStore(folder, a))
-	if c.SealKeys == "" {
+	c.Store = dispensary.NewSecret("sqlite:" + loginStore(folder, a))
+	if c.SealKeys.IsZero() {
 		c.SealKeys, err = p.sealKeys(ctx, folder)
 	}
 	return err

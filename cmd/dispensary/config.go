@@ -47,7 +47,7 @@ const configName = "config.json"
 // variables, or if they configure nothing the default profile of the user's file.
 func (p *program) defaultConfig() (integration.Config, error) {
 	c, err := integration.Load(p.lookup)
-	if len(c.Applications) > 0 || c.Store != "" || c.Inbox != "" {
+	if len(c.Applications) > 0 || !c.Store.IsZero() || !c.Inbox.IsZero() {
 		return c, err
 	}
 	folder, folderErr := p.configFolder()
@@ -161,7 +161,7 @@ func (p *program) client(ctx context.Context, t target) (_ *dispensary.Client, c
 		return nil, nil, err
 	}
 	options := []dispensary.Option{dispensary.WithTokenSource(oauth.Static(token))}
-	if key != "" {
+	if !key.IsZero() {
 		options = append(options, dispensary.WithClinicKey(key))
 	}
 	client, err := dispensary.New(a.Site, options...)

@@ -32,14 +32,14 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 		err = fmt.Errorf("%s belongs to another site than this %s", tokenVariable, a.Site.Environment)
 	}
 	if err != nil {
-		return token, "", fmt.Errorf("%w: unset the token, or call as a connected user with --user", err)
+		return token, dispensary.NewSecret(""), fmt.Errorf("%w: unset the token, or call as a connected user with --user", err)
 	}
 	text, _ := p.lookup(tokenVariable)
 	key, _ := p.lookup(clinicKeyVariable)
 	if key == "" {
 		key = a.ClinicKey.Reveal()
 	}
-	return oauth.Token{AccessToken: dispensary.Secret(text), Environment: a.Site.Environment}, dispensary.Secret(key), nil
+	return oauth.Token{AccessToken: dispensary.NewSecret(text), Environment: a.Site.Environment}, dispensary.NewSecret(key), nil
 }
 
 // isHome reports whether the token of the variables belongs to a site. The variables contain

@@ -188,13 +188,13 @@ func (p *program) isSet(name string) bool {
 func (p *program) devKeys(state string) (dispensary.Secret, error) {
 	name := state + ".seal.key"
 	if state != "" {
-		if kept, err := readKeys(name); kept != "" || err != nil {
+		if kept, err := readKeys(name); !kept.IsZero() || err != nil {
 			return kept, err
 		}
 	}
 	for _, storage := range []string{storeVariable, inboxVariable} {
 		if at, _ := p.lookup(storage); state == "" && p.isSet(storage) && at != "memory:" {
-			return "", fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
+			return dispensary.NewSecret(""), fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
 		}
 	}
 	key, err := seal.GenerateKey("dev")

@@ -104,7 +104,7 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 // has created it.
 func (p *program) storeOfLogin(ctx context.Context, c *integration.Config, a integration.Application) error {
 	folder, err := p.configFolder()
-	if err != nil || c.Store != "" {
+	if err != nil || !c.Store.IsZero() {
 		return nil
 	}
 	if _, err := os.Stat(loginStore(folder, a)); err != nil {

@@ -35,7 +35,7 @@ func (f *fixture) storedIn(file string) {
 	require.NoError(f.t, err)
 	back, err := f.platform.Approve(address, model.User{})
 	require.NoError(f.t, err)
-	_, err = conns.Connect(f.t.Context(), "dr-house", dispensary.Secret(back.Query().Get("code")))
+	_, err = conns.Connect(f.t.Context(), "dr-house", dispensary.NewSecret(back.Query().Get("code")))
 	require.NoError(f.t, err)
 	require.NoError(f.t, app.Shutdown(f.t.Context()))
 }

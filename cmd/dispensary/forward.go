@@ -86,7 +86,7 @@ func (p *program) forwarder(c forwardConfig, t target) (_ *listen.Forwarder, wit
 		*text.to = secret.Reveal()
 	}
 	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
-		URL: c.url, Secret: dispensary.Secret(with.Secret), Challenge: dispensary.Secret(with.Challenge),
+		URL: c.url, Secret: dispensary.NewSecret(with.Secret), Challenge: dispensary.NewSecret(with.Challenge),
 	})
 	return forwarder, with, flagged(err)
 }
@@ -101,7 +101,7 @@ func (p *program) configuredReceiver(t target) (r receiverSecrets, err error) {
 	if err != nil {
 		return r, err
 	}
-	if len(a.WebhookSecrets) == 0 || a.WebhookChallenge == "" {
+	if len(a.WebhookSecrets) == 0 || a.WebhookChallenge.IsZero() {
 		return r, fmt.Errorf("--configured: no webhook secret and challenge token of %s are configured", a.Site.Environment)
 	}
 	return receiverSecrets{a.WebhookSecrets[0].Reveal(), a.WebhookChallenge.Reveal()}, nil

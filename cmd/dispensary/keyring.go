@@ -26,7 +26,7 @@ const keyringName = "dispensary"
 // use in the system's keyring, or without a keyring in a file that only the user can read.
 func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secret, error) {
 	name := filepath.Join(folder, "seal.key")
-	if kept, err := readKeys(name); kept != "" || err != nil {
+	if kept, err := readKeys(name); !kept.IsZero() || err != nil {
 		return kept, err
 	}
 	keys, err := p.fromKeyring(ctx, func() (string, error) { return p.keyring.Get(keyringName, folder) })
@@ -34,11 +34,11 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 		return keys, nil
 	}
 	if stores, _ := filepath.Glob(filepath.Join(folder, "tokens-*.db")); len(stores) > 0 {
-		return "", fmt.Errorf("the encryption key of %s is in the system's keyring, which does not return it: %w", stores[0], err)
+		return dispensary.NewSecret(""), fmt.Errorf("the encryption key of %s is in the system's keyring, which does not return it: %w", stores[0], err)
 	}
 	key, err := seal.GenerateKey(time.Now().UTC().Format("2006-01-02"))
 	if err != nil {
-		return "", err
+		return dispensary.NewSecret(""), err
 	}
 	_, err = p.fromKeyring(ctx, func() (string, error) { return "", p.keyring.Set(keyringName, folder, key.Text().Reveal()) })
 	if err == nil {
@@ -51,14 +51,14 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 func readKeys(name string) (dispensary.Secret, error) {
 	content, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return dispensary.NewSecret(""), nil
 	}
 	if err != nil {
-		return "", err
+		return dispensary.NewSecret(""), err
 	}
-	keys := dispensary.Secret(strings.TrimSpace(string(content)))
+	keys := dispensary.NewSecret(strings.TrimSpace(string(content)))
 	if _, err := seal.ParseKeyRing(keys); err != nil {
-		return "", fmt.Errorf("%s contains no encryption key: restore the file, or remove it with the data that it encrypts", name)
+		return dispensary.NewSecret(""), fmt.Errorf("%s contains no encryption key: restore the file, or remove it with the data that it encrypts", name)
 	}
 	return keys, nil
 }
@@ -105,8 +105,8 @@ func (p *program) fromKeyring(ctx context.Context, ask func() (string, error)) (
 	}()
 	select {
 	case a := <-answered:
-		return dispensary.Secret(a.text), a.err
+		return dispensary.NewSecret(a.text), a.err
 	case <-ctx.Done():
-		return "", fmt.Errorf("the keyring did not answer within %s", keyringTime)
+		return dispensary.NewSecret(""), fmt.Errorf("the keyring did not answer within %s", keyringTime)
 	}
 }

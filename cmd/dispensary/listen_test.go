@@ -57,7 +57,7 @@ func (d *destination) configure(t *testing.T, with receiverSecrets) {
 	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, AcceptTimeout: time.Minute,
-		Secrets: []api.Secret{api.Secret(with.Secret)}, Challenge: api.Secret(with.Challenge), Inbox: inbox,
+		Secrets: []api.Secret{api.NewSecret(with.Secret)}, Challenge: api.NewSecret(with.Challenge), Inbox: inbox,
 	})
 	require.NoError(t, err)
 	d.handler.Store(handler)

@@ -211,7 +211,7 @@ func (p *program) pasteCode(ctx context.Context, app *integration.Integration, a
 	if err != nil {
 		return err
 	}
-	code := dispensary.Secret(text)
+	code := dispensary.NewSecret(text)
 	if back, err := url.Parse(text); err == nil && back.Scheme != "" {
 		if code, err = oauth.ParseCallback(back.Query(), state); err != nil {
 			return failed(err)

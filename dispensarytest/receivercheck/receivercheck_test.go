@@ -59,8 +59,8 @@ func newFixture(t testing.TB, changes ...func(*webhook.HandlerConfig)) *fixture 
 	t.Cleanup(func() { _ = s.inbox.Close(context.Background()) })
 	s.config = webhook.HandlerConfig{
 		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
-		Secrets:     []api.Secret{webhookSecret, oldWebhookSecret},
-		Challenge:   challengeToken,
+		Secrets:     []api.Secret{api.NewSecret(webhookSecret), api.NewSecret(oldWebhookSecret)},
+		Challenge:   api.NewSecret(challengeToken),
 		Inbox:       s,
 		Logger:      slog.New(slog.NewJSONHandler(s, nil)),
 

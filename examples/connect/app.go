@@ -59,7 +59,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 	pages, err := users.Handler(connect.Config{
 		// A real application has its keys from where its other secrets are, and
 		// the same ones on every replica.
-		StateKeys:       []dispensary.Secret{dispensary.Secret(rand.Text() + rand.Text())},
+		StateKeys:       []dispensary.Secret{dispensary.NewSecret(rand.Text() + rand.Text())},
 		User:            func(*http.Request) (string, error) { return currentUser, nil },
 		LoopbackCookies: true, // plain http, for development only
 	})

@@ -48,7 +48,7 @@ func run(ctx context.Context, address string, ready func(address string)) (err e
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
 	registered := platform.Application()
-	a, err := newApp(platform.Site(), registered.ClientID, dispensary.Secret(registered.ClientSecret), home, platform.Users()[0].ClinicID)
+	a, err := newApp(platform.Site(), registered.ClientID, dispensary.NewSecret(registered.ClientSecret), home, platform.Users()[0].ClinicID)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

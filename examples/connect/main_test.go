@@ -32,7 +32,7 @@ func newWorld(t *testing.T) *world {
 	w.platform = dispensarytest.New(t, dispensarytest.WithRedirectURI(w.home+callbackPath), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
 	registered := w.platform.Application()
 	var err error
-	w.app, err = newApp(w.platform.Site(), registered.ClientID, dispensary.Secret(registered.ClientSecret), w.home, w.platform.Users()[0].ClinicID)
+	w.app, err = newApp(w.platform.Site(), registered.ClientID, dispensary.NewSecret(registered.ClientSecret), w.home, w.platform.Users()[0].ClinicID)
 	require.NoError(t, err)
 	return w
 }

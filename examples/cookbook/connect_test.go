@@ -29,7 +29,7 @@ func Example_connectThroughTheBrowser() {
 	users := newAccounts(platform)
 
 	pages, err := users.Handler(connect.Config{
-		StateKeys:       []dispensary.Secret{"32 random bytes, the same on every replica"},
+		StateKeys:       []dispensary.Secret{dispensary.NewSecret("32 random bytes, the same on every replica")},
 		User:            func(*http.Request) (string, error) { return "dr-17", nil }, // from your session
 		LoopbackCookies: true,                                                        // for development without TLS
 	})
@@ -172,8 +172,8 @@ func Example_importTokens() {
 	ctx, environment := context.Background(), platform.Site().Environment
 
 	_, err := store.Save(ctx, tokens.Key{Environment: environment, User: "dr-17"}, oauth.Token{
-		AccessToken:  dispensary.Secret(old.AccessToken),
-		RefreshToken: dispensary.Secret(old.RefreshToken),
+		AccessToken:  dispensary.NewSecret(old.AccessToken),
+		RefreshToken: dispensary.NewSecret(old.RefreshToken),
 		ExpiresAt:    time.Now().Add(-time.Hour), // or when it expires: this one is refreshed first
 		Environment:  environment,
 	})

@@ -31,7 +31,7 @@ func start(options ...dispensarytest.Option) *dispensarytest.Server {
 func application(platform *dispensarytest.Server) oauth.Config {
 	app := platform.Application()
 	return oauth.Config{
-		Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+		Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	}
 }
 
@@ -54,7 +54,7 @@ func approve(ctx context.Context, users *accounts.Accounts, platform *dispensary
 	must(err)
 	back, err := platform.Approve(address, platform.Users()[0])
 	must(err)
-	must(users.Connect(ctx, user, dispensary.Secret(back.Query().Get("code"))))
+	must(users.Connect(ctx, user, dispensary.NewSecret(back.Query().Get("code"))))
 }
 
 // textOf reads an answer.

@@ -29,7 +29,7 @@ func newReceiver(t *testing.T, environment dispensary.Environment, secret, chall
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close(context.Background()) }) // events that cannot be handled may be left
 	receiver, err = webhook.NewHandler(webhook.HandlerConfig{
-		Environment: environment, Secrets: []dispensary.Secret{dispensary.Secret(secret)}, Challenge: dispensary.Secret(challenge), Inbox: inbox,
+		Environment: environment, Secrets: []dispensary.Secret{dispensary.NewSecret(secret)}, Challenge: dispensary.NewSecret(challenge), Inbox: inbox,
 	})
 	require.NoError(t, err)
 	return receiver, orders

@@ -36,7 +36,7 @@ func Example_receiveWebhooks() {
 		handled <- order.Data.OrderNumber // an error would be tried again, later and later
 		return nil
 	})
-	keys, err := seal.ParseKeyRing("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=") // openssl rand -base64 32
+	keys, err := seal.ParseKeyRing(dispensary.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=")) // openssl rand -base64 32
 	must(err)
 	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), sqlinbox.Config{
 		Seal: keys, // patients are in these events: they are sealed
@@ -45,8 +45,8 @@ func Example_receiveWebhooks() {
 	must(err)
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: platform.Site().Environment,
-		Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
-		Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+		Secrets:     []dispensary.Secret{dispensary.NewSecret(platform.Application().WebhookSecret)},
+		Challenge:   dispensary.NewSecret(platform.Application().ChallengeToken),
 		Inbox:       inbox,
 	})
 	must(err)
@@ -73,8 +73,8 @@ func Example_twoApplicationsAtOneAddress() {
 		tenant, err := webhook.NewTenant(webhook.TenantConfig{
 			Name:        name,
 			Environment: platform.Site().Environment,
-			Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
-			Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+			Secrets:     []dispensary.Secret{dispensary.NewSecret(platform.Application().WebhookSecret)},
+			Challenge:   dispensary.NewSecret(platform.Application().ChallengeToken),
 		})
 		must(err)
 		tenants[name] = tenant
@@ -111,7 +111,7 @@ func Example_twoApplicationsAtOneAddress() {
 // The secret is rotated in three steps, and no webhook is refused in any of them: the
 // program learns the new secret, the dashboard is switched, the program forgets the old.
 func Example_rotateTheWebhookSecret() {
-	const oldSecret, newSecret = dispensary.Secret("whsec_last_year_0123456789"), dispensary.Secret("whsec_this_year_0123456789")
+	oldSecret, newSecret := dispensary.NewSecret("whsec_last_year_0123456789"), dispensary.NewSecret("whsec_this_year_0123456789")
 	body := []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`)
 	for _, step := range []struct {
 		secrets  []dispensary.Secret // of webhook.HandlerConfig, or of a verifier by itself
@@ -159,8 +159,8 @@ func Example_eventsOutOfOrder() {
 	must(err)
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: platform.Site().Environment,
-		Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
-		Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+		Secrets:     []dispensary.Secret{dispensary.NewSecret(platform.Application().WebhookSecret)},
+		Challenge:   dispensary.NewSecret(platform.Application().ChallengeToken),
 		Inbox:       inbox, Now: clock.Now,
 	})
 	must(err)

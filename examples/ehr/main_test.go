@@ -318,7 +318,7 @@ func TestReadiness(t *testing.T) {
 			}, time.Minute, 50*time.Millisecond)
 		}
 		ready(http.StatusOK)
-		driver, name := "pgx", string(f.Config.Store)
+		driver, name := "pgx", f.Config.Store.Reveal()
 		if file, ok := strings.CutPrefix(name, "sqlite:"); ok {
 			driver, name = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)" // the program writes to it, too
 		}

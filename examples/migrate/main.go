@@ -66,8 +66,8 @@ func settingsOf(platform *dispensarytest.Server) (settings, error) {
 	registered := platform.Application()
 	return settings{
 		environment: platform.Site().Environment,
-		secrets:     []dispensary.Secret{dispensary.Secret(registered.WebhookSecret)},
-		challenge:   dispensary.Secret(registered.ChallengeToken),
+		secrets:     []dispensary.Secret{dispensary.NewSecret(registered.WebhookSecret)},
+		challenge:   dispensary.NewSecret(registered.ChallengeToken),
 		keys:        keys,
 		logger:      slog.New(slog.DiscardHandler),
 		now:         platform.Clock().Now,

@@ -76,7 +76,7 @@ func TestNewPasses(t *testing.T) {
 	require.NoError(t, err)
 	s := settings{
 		environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
-		secrets:     []dispensary.Secret{secret, nextSecret}, challenge: challenge, keys: keys, logger: b.logger(),
+		secrets:     []dispensary.Secret{dispensary.NewSecret(secret), dispensary.NewSecret(nextSecret)}, challenge: dispensary.NewSecret(challenge), keys: keys, logger: b.logger(),
 		acceptTimeout: patient,
 	}
 	next, err := startNew(t.Context(), b.db, s, b.pack)

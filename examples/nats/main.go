@@ -115,8 +115,8 @@ func settingsOf(platform *dispensarytest.Server, address, name string, handled c
 		address:     address,
 		name:        name,
 		environment: platform.Site().Environment,
-		secret:      dispensary.Secret(application.WebhookSecret),
-		challenge:   dispensary.Secret(application.ChallengeToken),
+		secret:      dispensary.NewSecret(application.WebhookSecret),
+		challenge:   dispensary.NewSecret(application.ChallengeToken),
 		keys:        keys,
 		handle: func(_ context.Context, order events.OrderEvent) error {
 			if order.Data.OrderNumber == refused {

@@ -32,7 +32,7 @@ func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry
 	registered, site := platform.Application(), platform.Site()
 
 	application, err := oauth.New(telemetry.OAuth(oauth.Config{ // 1: requests for tokens
-		Site: site, ClientID: registered.ClientID, ClientSecret: dispensary.Secret(registered.ClientSecret),
+		Site: site, ClientID: registered.ClientID, ClientSecret: dispensary.NewSecret(registered.ClientSecret),
 		RedirectURL: registered.RedirectURI,
 	}))
 	if err != nil {
@@ -66,7 +66,7 @@ func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry
 	}
 	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.HandlerConfig{ // 6: their arrival
 		Environment: site.Environment, Inbox: a.inbox,
-		Secrets: []dispensary.Secret{dispensary.Secret(registered.WebhookSecret)}, Challenge: dispensary.Secret(registered.ChallengeToken),
+		Secrets: []dispensary.Secret{dispensary.NewSecret(registered.WebhookSecret)}, Challenge: dispensary.NewSecret(registered.ChallengeToken),
 	}))
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (a *app) lastNight() oauth.Token {
 	token := a.platform.Tokens.Issue(a.platform.Users()[0])
 	return oauth.Token{
 		Environment: a.platform.Site().Environment, ExpiresAt: time.Now().Add(-time.Hour),
-		AccessToken: dispensary.Secret(token.AccessToken), RefreshToken: dispensary.Secret(token.RefreshToken),
+		AccessToken: dispensary.NewSecret(token.AccessToken), RefreshToken: dispensary.NewSecret(token.RefreshToken),
 	}
 }
 

@@ -66,8 +66,8 @@ func (s *story) setUp() error {
 	app := s.platform.Application()
 	err := s.ehr.start(registration{
 		site:     s.platform.Site(),
-		clientID: app.ClientID, clientSecret: dispensary.Secret(app.ClientSecret),
-		webhookSecret: dispensary.Secret(app.WebhookSecret), challengeToken: dispensary.Secret(app.ChallengeToken),
+		clientID: app.ClientID, clientSecret: dispensary.NewSecret(app.ClientSecret),
+		webhookSecret: dispensary.NewSecret(app.WebhookSecret), challengeToken: dispensary.NewSecret(app.ChallengeToken),
 	})
 	if err != nil {
 		return err

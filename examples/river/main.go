@@ -147,8 +147,8 @@ func settingsOf(platform *dispensarytest.Server, packed chan<- string) (settings
 	application := platform.Application()
 	return settings{
 		environment: platform.Site().Environment,
-		secret:      dispensary.Secret(application.WebhookSecret),
-		challenge:   dispensary.Secret(application.ChallengeToken),
+		secret:      dispensary.NewSecret(application.WebhookSecret),
+		challenge:   dispensary.NewSecret(application.ChallengeToken),
 		keys:        keys,
 		pack:        func(orderNumber string) { packed <- orderNumber },
 	}, err

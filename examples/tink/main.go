@@ -47,7 +47,7 @@ func run(ctx context.Context, out io.Writer) error {
 
 	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	ada := tokens.Key{Environment: sandbox, User: "ada"}
-	token := oauth.Token{AccessToken: "ada's token", RefreshToken: "ada's refresh token", Environment: sandbox}
+	token := oauth.Token{AccessToken: dispensary.NewSecret("ada's token"), RefreshToken: dispensary.NewSecret("ada's refresh token"), Environment: sandbox}
 	if _, err := store.Save(ctx, ada, token); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func newAccounts(platform *dispensarytest.Server) (*accounts.Accounts, error) {
 	return accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: platform.Site(), ClientID: registered.ClientID,
-			ClientSecret: dispensary.Secret(registered.ClientSecret), RedirectURL: registered.RedirectURI,
+			ClientSecret: dispensary.NewSecret(registered.ClientSecret), RedirectURL: registered.RedirectURI,
 		}},
 		Tokens: tokens.Config{Store: tokens.NewMemoryStore()}, // a real worker shares a database with the web servers
 		Options: func(dispensary.Environment) []dispensary.Option {

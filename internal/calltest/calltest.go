@@ -263,7 +263,7 @@ func oauthThrough(t testing.TB, platform *dispensarytest.Server, through *http.C
 	app := platform.Application()
 	client, err := oauth.New(oauth.Config{
 		Site: platform.Site(), HTTPClient: through,
-		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	})
 	must(t, err)
 	return client

@@ -60,7 +60,7 @@ func BenchmarkLonely(b *testing.B, inbox webhook.Inbox) {
 func BenchmarkHTTP(b *testing.B, inbox webhook.Inbox) {
 	b.Helper()
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: Sandbox, Secrets: []api.Secret{Secret}, Challenge: Challenge, Inbox: inbox, AcceptTimeout: 10 * time.Second,
+		Environment: Sandbox, Secrets: []api.Secret{api.NewSecret(Secret)}, Challenge: api.NewSecret(Challenge), Inbox: inbox, AcceptTimeout: 10 * time.Second,
 	})
 	require.NoError(b, err)
 	server := httptest.NewServer(handler)

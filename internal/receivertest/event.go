@@ -50,7 +50,7 @@ func KeyRing(t testing.TB) *seal.KeyRing {
 
 // FixedKeyRing makes the ring that every process of a test has.
 func FixedKeyRing() (*seal.KeyRing, error) {
-	return seal.ParseKeyRing("kill:" + api.Secret("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="))
+	return seal.ParseKeyRing(api.NewSecret("kill:QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="))
 }
 
 // Succeed handles any event.

@@ -69,7 +69,7 @@ func (r Receiver) Run() error {
 		return err
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: Sandbox, Secrets: []api.Secret{Secret}, Challenge: Challenge, Inbox: crashing{inbox, r.CrashOneIn},
+		Environment: Sandbox, Secrets: []api.Secret{api.NewSecret(Secret)}, Challenge: api.NewSecret(Challenge), Inbox: crashing{inbox, r.CrashOneIn},
 		AcceptTimeout: 4 * time.Second, // the machine is busy starting processes
 	})
 	if err != nil {

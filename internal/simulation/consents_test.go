@@ -79,7 +79,7 @@ func (w *tokenWorld) authorize(user string) {
 		store = w.sealedOn(w.db.MemoryStore)
 	}
 	token := oauth.Token{
-		AccessToken: api.Secret(issued.AccessToken), RefreshToken: api.Secret(issued.RefreshToken), TokenType: "Bearer",
+		AccessToken: api.NewSecret(issued.AccessToken), RefreshToken: api.NewSecret(issued.RefreshToken), TokenType: "Bearer",
 		CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt, Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(),
 		ResourceOwner: oauth.ResourceOwner{ID: who.ID, Type: who.Type}, Environment: w.site.Environment,
 		Clinic: oauth.Clinic{ID: who.ClinicID, IntegrationID: "in_1"},
@@ -127,7 +127,7 @@ func (w *tokenWorld) revoke(user string) {
 func (w *tokenWorld) application(client *http.Client) oauth.Config {
 	app := w.platform.Application()
 	return oauth.Config{
-		Site: w.site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+		Site: w.site, ClientID: app.ClientID, ClientSecret: api.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
 		HTTPClient: client, Logger: logtest.NewLogger(&w.platform.logs),
 	}
 }

@@ -30,14 +30,14 @@ var clockErrors = []time.Duration{-12 * time.Minute, -6 * time.Minute, -4 * time
 // rotateSecret has the operator give a new secret to replicas that start from then on, the
 // old one beside it, and the platform sign with it, perhaps before all have it.
 func (w *eventWorld) rotateSecret() {
-	first := api.Secret(w.platform.Application().WebhookSecret)
+	first := api.NewSecret(w.platform.Application().WebhookSecret)
 	w.signing = signing{secret: first, known: []api.Secret{first}, with: map[string]api.Secret{}, clocks: map[string]time.Duration{}}
 	switched := func() bool { return w.signing.secret == w.signing.known[0] }
 	w.s.Action("a webhook secret is added to those that replicas start with", 2, switched, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.signing.made++
-		next := api.Secret(fmt.Sprintf("%s-webhook-secret-%d", canary, w.signing.made))
+		next := api.NewSecret(fmt.Sprintf("%s-webhook-secret-%d", canary, w.signing.made))
 		w.signing.known = []api.Secret{next, w.signing.known[0]}
 	})
 	w.s.Action("the platform's webhook secret is changed", 2, func() bool { return !switched() }, func() {
@@ -80,7 +80,7 @@ func (w *eventWorld) reload() {
 // newHandler is the handler of a receiver with its secrets.
 func (w *eventWorld) newHandler(r *receiver) http.Handler {
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: w.platform.Site().Environment, Secrets: r.secrets, Challenge: api.Secret(w.platform.Application().ChallengeToken),
+		Environment: w.platform.Site().Environment, Secrets: r.secrets, Challenge: api.NewSecret(w.platform.Application().ChallengeToken),
 		Inbox: r.inbox, Logger: r.logger, Now: w.clockOf(r.process.Name),
 	})
 	if err != nil {

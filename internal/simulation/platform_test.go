@@ -72,7 +72,7 @@ func (p *platform) Token(context.Context) (dispensary.AccessToken, error) {
 	defer p.mu.Unlock()
 	if time.Until(p.token.ExpiresAt) < time.Minute {
 		issued := p.Tokens.Issue(model.User{})
-		p.token = dispensary.AccessToken{Secret: api.Secret(issued.AccessToken), Environment: p.Site().Environment, ExpiresAt: issued.ExpiresAt}
+		p.token = dispensary.AccessToken{Secret: api.NewSecret(issued.AccessToken), Environment: p.Site().Environment, ExpiresAt: issued.ExpiresAt}
 	}
 	return p.token, nil
 }

@@ -73,7 +73,7 @@ func setBearer(s *callState, token api.AccessToken) error {
 		return &localError{cause: &environmentError{token: token.Environment, client: own}}
 	}
 	problem := headerProblem(token.Secret.Reveal())
-	if token.Secret == "" {
+	if token.Secret.IsZero() {
 		problem = "is empty"
 	}
 	if problem != "" {

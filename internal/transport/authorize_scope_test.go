@@ -21,7 +21,7 @@ var (
 )
 
 func scoped(scope string) api.AccessToken {
-	return api.AccessToken{Secret: "token-canary", Environment: sandbox, Scope: scope}
+	return api.AccessToken{Secret: api.NewSecret("token-canary"), Environment: sandbox, Scope: scope}
 }
 
 func TestPreflightOfStatedScopes(t *testing.T) {
@@ -123,7 +123,7 @@ func TestPreflightLooksForANewerToken(t *testing.T) {
 	t.Run("granted meanwhile", func(t *testing.T) {
 		t.Parallel()
 		source := &reloading{static: static{scoped("catalog:read")}, kept: scoped("clinic patients")}
-		source.kept.Secret = "newer"
+		source.kept.Secret = api.NewSecret("newer")
 		transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 			assert.Equal(t, "Bearer newer", r.Header.Get("Authorization"))
 			return reply(200, `{}`), nil

@@ -22,7 +22,7 @@ type rotating struct {
 }
 
 func (r *rotating) token() api.AccessToken {
-	return api.AccessToken{Secret: api.Secret(fmt.Sprintf("token-%d", r.generation.Load())), Environment: sandbox}
+	return api.AccessToken{Secret: api.NewSecret(fmt.Sprintf("token-%d", r.generation.Load())), Environment: sandbox}
 }
 
 func (r *rotating) Token(context.Context) (api.AccessToken, error) { return r.token(), nil }
@@ -103,7 +103,7 @@ func TestTokenOfAnotherEnvironmentIsRefusedUnsent(t *testing.T) {
 	t.Parallel()
 	for _, environment := range []api.Environment{{Region: api.Canada, Stage: api.Sandbox}, {Region: api.US, Stage: api.Production}, {}} {
 		transport := accept("x")
-		token := api.AccessToken{Secret: "x", Environment: environment}
+		token := api.AccessToken{Secret: api.NewSecret("x"), Environment: environment}
 		err := create(t.Context(), newTestClient(t, transport, withTokens(static{token})))
 		assert.ErrorIs(t, err, api.ErrWrongEnvironment)
 		assert.ErrorIs(t, err, api.ErrNotSent)
@@ -136,7 +136,7 @@ func TestAsChangesOnlyTheTokens(t *testing.T) {
 	t.Parallel()
 	transport := accept("jane")
 	client := newTestClient(t, transport)
-	jane := client.WithTokenSource(static{api.AccessToken{Secret: "jane", Environment: sandbox}})
+	jane := client.WithTokenSource(static{api.AccessToken{Secret: api.NewSecret("jane"), Environment: sandbox}})
 	assert.NoError(t, get(t.Context(), jane))
 	assert.ErrorIs(t, get(t.Context(), client), api.ErrUnauthorized)
 }

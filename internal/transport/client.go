@@ -100,7 +100,7 @@ func New(config Config) (*Client, error) {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
 	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(config.UserAgent)}}
-	if config.ClinicKey != "" {
+	if !config.ClinicKey.IsZero() {
 		header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
 	}
 	return &Client{&core{

@@ -70,7 +70,7 @@ func addHeaders(header, extra http.Header, read bool) (field, problem string) {
 
 // setClinicKey sets a clinic's key in a header, or says why it cannot be there.
 func setClinicKey(header http.Header, key api.Secret) (problem string) {
-	if key == "" {
+	if key.IsZero() {
 		return "is empty"
 	}
 	if problem = headerProblem(key.Reveal()); problem == "" {

@@ -118,7 +118,7 @@ func TestBodiesAreJSON(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	t.Parallel()
-	key := func(c *Config) { c.ClinicKey = "clinic-key" }
+	key := func(c *Config) { c.ClinicKey = api.NewSecret("clinic-key") }
 	option := api.WithHeader("X-Trace", "1")
 	r, _, err := sent(t, Call{Operation: operation.ClinicGet, Options: []api.RequestOption{option}}, key)
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ var unsendable = []string{"canary\n", "canary\r\nX-Other: 1", "can\x00ary", "can
 func TestHeaderValuesThatCannotBeSentAreRefusedByNew(t *testing.T) {
 	t.Parallel()
 	for field, set := range map[string]func(*Config, string){
-		"ClinicKey": func(c *Config, value string) { c.ClinicKey = api.Secret(value) },
+		"ClinicKey": func(c *Config, value string) { c.ClinicKey = api.NewSecret(value) },
 		"UserAgent": func(c *Config, value string) { c.UserAgent = value },
 	} {
 		for _, value := range unsendable {
@@ -258,7 +258,7 @@ func TestTokensThatCannotBeSentAreRefused(t *testing.T) {
 	transport := &answers{}
 	for _, value := range unsendable {
 		token := validToken()
-		token.Secret = api.Secret(value)
+		token.Secret = api.NewSecret(value)
 		client := newTestClient(t, transport, withTokens(static{token}))
 		for _, err := range []error{create(t.Context(), client), get(t.Context(), client)} {
 			assertRefused(t, err, "AccessToken.Secret")

@@ -58,7 +58,7 @@ type static struct{ token api.AccessToken }
 func (s static) Token(context.Context) (api.AccessToken, error) { return s.token, nil }
 
 func validToken() api.AccessToken {
-	return api.AccessToken{Secret: "token-canary", Environment: sandbox}
+	return api.AccessToken{Secret: api.NewSecret("token-canary"), Environment: sandbox}
 }
 
 // newTestClient returns a client on a site that no network reaches.

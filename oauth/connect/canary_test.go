@@ -34,8 +34,8 @@ func TestTheFlowShowsNoSecret(t *testing.T) {
 			t.Run(name+" "+broken, func(t *testing.T) {
 				oauthtest.Bubble(t, func(t *testing.T) {
 					s := newFixture(t, func(c *settings) {
-						c.App.ClientSecret = oauthtest.Canary + "-secret"
-						c.Handler.StateKeys = []api.Secret{oauthtest.Canary + "-0123456789abcdef0123456789abcdef"}
+						c.App.ClientSecret = api.NewSecret(oauthtest.Canary + "-secret")
+						c.Handler.StateKeys = []api.Secret{api.NewSecret(oauthtest.Canary + "-0123456789abcdef0123456789abcdef")}
 						c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
 							oauthtest.RequireClean(t, "Authorization", grant)
 							return nil

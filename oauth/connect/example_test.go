@@ -26,7 +26,7 @@ func ExampleHandler() {
 	}
 	handler, err := connect.New(connect.Config{
 		Connections: conns,
-		StateKeys:   []api.Secret{"32-random-bytes-of-a-secret-store"},
+		StateKeys:   []api.Secret{api.NewSecret("32-random-bytes-of-a-secret-store")},
 		User:        func(*http.Request) (string, error) { return "dr-17", nil }, // from your session
 		Done: func(w http.ResponseWriter, _ *http.Request, result *connect.Result) {
 			fmt.Println(result.Outcome, result.Key.User, result.ReturnTo)

@@ -86,14 +86,16 @@ func TestNewHandlerNamesTheField(t *testing.T) {
 	t.Parallel()
 	conns := newFixture(t).conns
 	good := connect.Config{
-		Connections: conns, StateKeys: []api.Secret{firstKey},
+		Connections: conns, StateKeys: []api.Secret{api.NewSecret(firstKey)},
 		User: func(*http.Request) (string, error) { return user, nil },
 	}
 	_, err := connect.New(good)
 	require.NoError(t, err)
 	for field, change := range map[string]func(*connect.Config){
-		"Connections":     func(c *connect.Config) { c.Connections = nil },
-		"StateKeys":       func(c *connect.Config) { c.StateKeys = []api.Secret{firstKey, oauthtest.Canary} },
+		"Connections": func(c *connect.Config) { c.Connections = nil },
+		"StateKeys": func(c *connect.Config) {
+			c.StateKeys = []api.Secret{api.NewSecret(firstKey), api.NewSecret(oauthtest.Canary)}
+		},
 		"User":            func(c *connect.Config) { c.User = nil },
 		"StartName":       func(c *connect.Config) { c.StartName = "callback" },
 		"StateLifetime":   func(c *connect.Config) { c.StateLifetime = time.Second },

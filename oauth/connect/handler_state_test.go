@@ -126,10 +126,10 @@ func TestStateKeysRotate(t *testing.T) {
 			return newFixture(t, func(c *settings) { c.Handler.StateKeys = keys })
 		}
 		state := b.begin(t, s, "")
-		rotated := keys(secondKey, firstKey)
+		rotated := keys(api.NewSecret(secondKey), api.NewSecret(firstKey))
 		assert.Equal(t, http.StatusSeeOther, b.back(rotated, code(state)).StatusCode)
 		state = b.begin(t, rotated, "")
-		later := keys(secondKey)
+		later := keys(api.NewSecret(secondKey))
 		assert.Equal(t, http.StatusSeeOther, b.back(later, code(state)).StatusCode)
 		state = b.begin(t, later, "")
 		assert.Equal(t, http.StatusBadRequest, b.back(s, code(state)).StatusCode)

@@ -63,7 +63,7 @@ func newFixture(t testing.TB, changes ...func(*settings)) *fixture {
 		Event: func(_ context.Context, e tokens.Event) { s.keep(func() { s.events = append(s.events, e) }) },
 	}}}
 	c.Handler = connect.Config{
-		StateKeys: []api.Secret{firstKey}, User: s.signedIn,
+		StateKeys: []api.Secret{api.NewSecret(firstKey)}, User: s.signedIn,
 		Done: func(w http.ResponseWriter, _ *http.Request, result *connect.Result) {
 			s.keep(func() { s.results = append(s.results, *result) })
 			connect.DefaultPage(w, result)

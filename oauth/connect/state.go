@@ -32,7 +32,7 @@ func newStateKeys(keys []api.Secret, environment api.Environment, clientID strin
 	}
 	k := &stateKeys{}
 	for i, key := range keys {
-		if len(key) < MinStateKey {
+		if len(key.Reveal()) < MinStateKey {
 			return nil, errors.New("needs keys of at least " + strconv.Itoa(MinStateKey) + " random bytes; number " + strconv.Itoa(i+1) + " is shorter")
 		}
 		k.keys = append(k.keys, sign([]byte(key.Reveal()), "dispensary/oauth/state/1", []byte(environment.String()), []byte(clientID)))

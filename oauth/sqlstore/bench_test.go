@@ -21,7 +21,7 @@ func BenchmarkStore(b *testing.B) {
 			d := newDatabase(b, dialect)
 			r := &race{d: d, db: d.migrated(b)}
 			r.store = d.store(b, r.db)
-			record, err := r.store.Save(b.Context(), user17, token("access"))
+			record, err := r.store.Save(b.Context(), user17, token(api.NewSecret("access")))
 			require.NoError(b, err)
 			r.version = record.Version
 			b.Run("Load", func(b *testing.B) { r.run(b, r.sel, r.load) })
@@ -96,7 +96,7 @@ func (r *race) sealedLoad(b *testing.B) {
 }
 
 func (r *race) save(b testing.TB) {
-	record, err := r.store.Save(b.Context(), user17, token("access"))
+	record, err := r.store.Save(b.Context(), user17, token(api.NewSecret("access")))
 	require.NoError(b, err)
 	r.version = record.Version
 }
@@ -110,15 +110,15 @@ func (r *race) lease(b testing.TB) {
 
 func (r *race) commit(b testing.TB) {
 	r.lease(b)
-	record, err := r.store.Commit(b.Context(), r.held(), token("access"))
+	record, err := r.store.Commit(b.Context(), r.held(), token(api.NewSecret("access")))
 	require.NoError(b, err)
 	r.version = record.Version
 }
 
 func (r *race) reseal(b testing.TB) {
 	r.seals++ // or there would be nothing to write
-	access := api.Secret(fmt.Sprintf("access-%09d", r.seals))
-	require.NoError(b, r.store.(tokens.Resealer).Reseal(b.Context(), user17, r.version, access, "refresh"))
+	access := api.NewSecret(fmt.Sprintf("access-%09d", r.seals))
+	require.NoError(b, r.store.(tokens.Resealer).Reseal(b.Context(), user17, r.version, access, api.NewSecret("refresh")))
 }
 
 // claim takes 100 rows at a time, which are made free again outside of what is
@@ -126,7 +126,7 @@ func (r *race) reseal(b testing.TB) {
 func (r *race) claim(b *testing.B) {
 	for i := r.due; i < 10_000; i++ {
 		key := tokens.Key{Environment: usSandbox, User: fmt.Sprintf("due-%d", i)}
-		_, err := r.store.Save(b.Context(), key, token("access"))
+		_, err := r.store.Save(b.Context(), key, token(api.NewSecret("access")))
 		require.NoError(b, err)
 		r.due++
 	}

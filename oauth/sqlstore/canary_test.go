@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -41,14 +42,14 @@ func findings(left []byte) []string {
 // live plays all that happens to a token, with the mark in each.
 func live(t *testing.T, store tokens.Store) {
 	t.Helper()
-	record, err := store.Save(t.Context(), user17, token(mark+"1"))
+	record, err := store.Save(t.Context(), user17, token(api.NewSecret(mark+"1")))
 	require.NoError(t, err)
 	for range 20 {
 		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err = store.Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
-		next := token(mark + "2")
-		next.Replaced = []oauth.ReplacedGrant{{AccessToken: mark + "4", RefreshToken: mark + "5"}}
+		next := token(api.NewSecret(mark + "2"))
+		next.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret(mark + "4"), RefreshToken: api.NewSecret(mark + "5")}}
 		record, err = store.Commit(t.Context(), lease, next)
 		require.NoError(t, err)
 	}
@@ -57,7 +58,7 @@ func live(t *testing.T, store tokens.Store) {
 	require.NoError(t, err)
 	_, err = store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
-	_, err = store.Save(t.Context(), user18, token(mark+"3"))
+	_, err = store.Save(t.Context(), user18, token(api.NewSecret(mark+"3")))
 	require.NoError(t, err)
 	require.NoError(t, store.Delete(t.Context(), user18))
 }

@@ -37,7 +37,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(api.Secret(os.Getenv(…)))
+	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(api.NewSecret(os.Getenv(…)))
 	ring, _ := seal.NewKeyRing(key)
 	store, err := tokens.Sealed(inner, ring)
 	if err != nil {
@@ -46,7 +46,7 @@ func Example() {
 
 	us := api.Environment{Region: api.US, Stage: api.Sandbox}
 	user := tokens.Key{Environment: us, User: "user-17"}
-	if _, err := store.Save(ctx, user, oauth.Token{AccessToken: "from Client.Exchange", Environment: us}); err != nil {
+	if _, err := store.Save(ctx, user, oauth.Token{AccessToken: api.NewSecret("from Client.Exchange"), Environment: us}); err != nil {
 		log.Fatal(err)
 	}
 	record, err := store.Load(ctx, user)

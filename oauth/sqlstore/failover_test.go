@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -78,8 +79,8 @@ func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 				{"check", func() error { return store.CheckWrite(ctx) }},
 				{"claim", func() error { _, err := store.ClaimDue(ctx, due); return err }},
 				{"lease", func() error { _, err := store.Lease(ctx, lease, time.Minute); return err }},
-				{"commit", func() error { _, err := store.Commit(ctx, lease, token("next")); return err }},
-				{"save", func() error { _, err := store.Save(ctx, user17, token("other")); return err }},
+				{"commit", func() error { _, err := store.Commit(ctx, lease, token(api.NewSecret("next"))); return err }},
+				{"save", func() error { _, err := store.Save(ctx, user17, token(api.NewSecret("other"))); return err }},
 				{"delete", func() error { return store.Delete(ctx, user17) }},
 			} {
 				d.demote(t, db, of.idle)

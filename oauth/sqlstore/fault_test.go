@@ -120,7 +120,7 @@ func TestDatabaseAwayDuringLoad(t *testing.T) {
 func TestRowThatCannotBeRead(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
-		unreadable, other := token("access"), token("b")
+		unreadable, other := token(api.NewSecret("access")), token(api.NewSecret("b"))
 		other.ExpiresAt = unreadable.ExpiresAt.Add(24 * time.Hour)
 		_, err := store.Save(t.Context(), user17, unreadable)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -88,10 +89,10 @@ func TestReplacedFileStopsStore(t *testing.T) {
 
 			replace(t, path)
 			for range 2 {
-				_, err := store.Save(t.Context(), user17, token("lost"))
+				_, err := store.Save(t.Context(), user17, token(api.NewSecret("lost")))
 				require.ErrorIs(t, err, sqlstore.ErrReplaced)
 			}
-			_, err := store.Commit(t.Context(), lease, token("lost"))
+			_, err := store.Commit(t.Context(), lease, token(api.NewSecret("lost")))
 			require.ErrorIs(t, err, sqlstore.ErrReplaced)
 			require.ErrorIs(t, store.Delete(t.Context(), user17), sqlstore.ErrReplaced)
 			require.ErrorIs(t, store.CheckWrite(t.Context()), sqlstore.ErrReplaced)
@@ -140,7 +141,7 @@ func TestStoreToleratesMaintenanceOfFile(t *testing.T) {
 		var group sync.WaitGroup
 		for range 4 {
 			group.Go(func() {
-				_, err := store.Save(t.Context(), user18, token("access"))
+				_, err := store.Save(t.Context(), user18, token(api.NewSecret("access")))
 				assert.NoError(t, err)
 			})
 		}
@@ -180,7 +181,7 @@ func TestBackupAndRestore(t *testing.T) {
 	before := save(t, store)
 	_, err = db.ExecContext(t.Context(), "VACUUM INTO ?", backup)
 	require.NoError(t, err)
-	_, err = store.Save(t.Context(), user18, token("later"))
+	_, err = store.Save(t.Context(), user18, token(api.NewSecret("later")))
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 

@@ -104,7 +104,7 @@ func (f *fleet) connect(left func() time.Duration) {
 	for i := range f.users {
 		granted := f.fake.Tokens.Issue(f.fake.Users()[0])
 		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
-			AccessToken: api.Secret(granted.AccessToken), RefreshToken: api.Secret(granted.RefreshToken), TokenType: "Bearer",
+			AccessToken: api.NewSecret(granted.AccessToken), RefreshToken: api.NewSecret(granted.RefreshToken), TokenType: "Bearer",
 			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,
 			ExpiresAt: time.Now().Add(left()),
 		})
@@ -122,7 +122,7 @@ func (f *fleet) expire() {
 func (f *fleet) application() oauth.Config {
 	site, app := f.fake.Site(), f.fake.Application()
 	site.BaseURL, site.AuthURL = f.front.URL+"/api", f.front.URL
-	return oauth.Config{Site: site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI}
+	return oauth.Config{Site: site, ClientID: app.ClientID, ClientSecret: api.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI}
 }
 
 // process is a replica that runs.

@@ -134,13 +134,13 @@ func (s *server) open() (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(s.Connections)
 	db.SetMaxIdleConns(s.Connections)
-	store, err := sealedOn(db, s.Dialect, s.Prefix, api.Secret(s.Keys))
+	store, err := sealedOn(db, s.Dialect, s.Prefix, api.NewSecret(s.Keys))
 	if err != nil {
 		return nil, err
 	}
 	s.accounts, err = accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
-			Site: s.Site, ClientID: s.ClientID, ClientSecret: api.Secret(s.ClientSecret), RedirectURL: s.RedirectURL, UserAgent: s.Name,
+			Site: s.Site, ClientID: s.ClientID, ClientSecret: api.NewSecret(s.ClientSecret), RedirectURL: s.RedirectURL, UserAgent: s.Name,
 		}},
 		Tokens: tokens.Config{Store: store, LeaseTTL: s.LeaseTTL, Observers: []tokens.Observer{{Event: s.note}}},
 	})

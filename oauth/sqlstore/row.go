@@ -46,7 +46,7 @@ func scan(s scanner, environment api.Environment, more ...any) (tokens.Record, e
 		return tokens.Record{}, err
 	}
 	err := fill(&record, encoded)
-	record.Token.AccessToken, record.Token.RefreshToken = api.Secret(access), api.Secret(refresh)
+	record.Token.AccessToken, record.Token.RefreshToken = api.NewSecret(string(access)), api.NewSecret(string(refresh))
 	return record, err
 }
 

@@ -43,8 +43,8 @@ var oddSettings = map[sqlstore.Dialect]string{
 // Sealed, as every program should have it, while keys change, and under odd settings.
 func TestConformanceSealed(t *testing.T) {
 	testsize.SkipUnderRace(t)
-	old, young := newKeys(t), api.Secret("2027"+strings.TrimPrefix(newKeys(t).Reveal(), "2026"))
-	rings := []api.Secret{"+" + young + "," + old, young + "," + old}
+	old, young := newKeys(t).Reveal(), "2027"+strings.TrimPrefix(newKeys(t).Reveal(), "2026")
+	rings := []api.Secret{api.NewSecret("+" + young + "," + old), api.NewSecret(young + "," + old)}
 	eachDatabase(t, func(t *testing.T, d database) {
 		storetest.Run(t, func(t *testing.T) func() tokens.Store {
 			d := newDatabase(t, d.dialect)
@@ -75,7 +75,7 @@ var (
 
 func token(access api.Secret) oauth.Token {
 	return oauth.Token{
-		AccessToken: access, RefreshToken: "refresh-of-" + access, TokenType: "Bearer", Scope: "catalog:read",
+		AccessToken: access, RefreshToken: api.NewSecret("refresh-of-" + access.Reveal()), TokenType: "Bearer", Scope: "catalog:read",
 		ExpiresAt: time.Now().Add(time.Hour), Lifetime: oauth.DefaultLifetime, Environment: usSandbox,
 		ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
 	}
@@ -83,7 +83,7 @@ func token(access api.Secret) oauth.Token {
 
 func save(t testing.TB, store tokens.Store) tokens.Record {
 	t.Helper()
-	record, err := store.Save(t.Context(), user17, token("access"))
+	record, err := store.Save(t.Context(), user17, token(api.NewSecret("access")))
 	require.NoError(t, err)
 	return record
 }
@@ -93,16 +93,16 @@ func TestPlaintextIsRefused(t *testing.T) {
 	d := newDatabase(t, sqlstore.SQLite)
 	store, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{TablePrefix: d.prefix})
 	require.NoError(t, err)
-	_, err = store.Save(t.Context(), user17, token("access"))
+	_, err = store.Save(t.Context(), user17, token(api.NewSecret("access")))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	withReplaced := token("sealed.1.YQ")
-	withReplaced.RefreshToken = "sealed.1.cg"
-	withReplaced.Replaced = []oauth.ReplacedGrant{{AccessToken: "access"}}
+	withReplaced := token(api.NewSecret("sealed.1.YQ"))
+	withReplaced.RefreshToken = api.NewSecret("sealed.1.cg")
+	withReplaced.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access")}}
 	_, err = store.SaveVersion(t.Context(), user17, 0, withReplaced)
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	_, err = store.Commit(t.Context(), tokens.Lease{Key: user17, Version: 1, Owner: "a"}, token("access"))
+	_, err = store.Commit(t.Context(), tokens.Lease{Key: user17, Version: 1, Owner: "a"}, token(api.NewSecret("access")))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	require.ErrorIs(t, store.Reseal(t.Context(), user17, 1, "access", "refresh"), sqlstore.ErrPlaintext)
+	require.ErrorIs(t, store.Reseal(t.Context(), user17, 1, api.NewSecret("access"), api.NewSecret("refresh")), sqlstore.ErrPlaintext)
 	_, err = store.Load(t.Context(), user17)
 	require.ErrorIs(t, err, tokens.ErrNoRecord)
 }
@@ -126,7 +126,7 @@ func TestNothingIsHeldDuringALease(t *testing.T) {
 		require.NoError(t, err)
 		_, err = store.List(t.Context(), tokens.Listing{Environment: usSandbox, Limit: 5})
 		require.NoError(t, err)
-		_, err = store.Commit(t.Context(), lease, token("next"))
+		_, err = store.Commit(t.Context(), lease, token(api.NewSecret("next")))
 		require.NoError(t, err)
 		assert.Zero(t, db.Stats().InUse)
 	})
@@ -142,7 +142,7 @@ func TestOwnersThatNoLeaseCanHave(t *testing.T) {
 			require.ErrorIs(t, err, api.ErrInvalidArgument)
 			_, err = store.ClaimDue(t.Context(), tokens.Due{Environment: usSandbox, Limit: 1, Owner: owner})
 			require.ErrorIs(t, err, api.ErrInvalidArgument)
-			_, err = store.Commit(t.Context(), lease, token("next"))
+			_, err = store.Commit(t.Context(), lease, token(api.NewSecret("next")))
 			require.ErrorIs(t, err, tokens.ErrConflict)
 			require.NoError(t, store.Release(t.Context(), lease))
 		}
@@ -169,7 +169,7 @@ func TestEndOfContextWhileOthersWrite(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		_, err = store.Save(ctx, user17, token("next"))
+		_, err = store.Save(ctx, user17, token(api.NewSecret("next")))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Less(t, time.Since(began), 30*time.Second, "servers wait for a row for 50 seconds, or without end")
 		_, err = conn.ExecContext(t.Context(), "ROLLBACK")
@@ -184,7 +184,7 @@ func TestEndOfContextWhileOthersWrite(t *testing.T) {
 func TestTokensOfAnyBytes(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
-		odd := token("zero \x00 and \xff byte")
+		odd := token(api.NewSecret("zero \x00 and \xff byte"))
 		odd.Scope, odd.ResourceOwner.ID = "zero \x00 byte", "\x00"
 		_, err := store.Save(t.Context(), user17, odd)
 		require.NoError(t, err)
@@ -244,9 +244,9 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 		_, err := store.Lease(ctx, tokens.Lease{Key: user17, Version: again.Version, Owner: "b"}, time.Minute)
 		require.ErrorIs(t, err, tokens.ErrLeased)
 		for range 3 {
-			require.NoError(t, store.Reseal(ctx, user17, again.Version, "access", "refresh"))
+			require.NoError(t, store.Reseal(ctx, user17, again.Version, api.NewSecret("access"), api.NewSecret("refresh")))
 		}
-		require.ErrorIs(t, store.Reseal(ctx, user17, record.Version, "access", "refresh"), tokens.ErrConflict)
+		require.ErrorIs(t, store.Reseal(ctx, user17, record.Version, api.NewSecret("access"), api.NewSecret("refresh")), tokens.ErrConflict)
 		failed, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
 		require.NoError(t, err)
 		assert.Equal(t, again.Version+1, failed.Version)
@@ -254,7 +254,7 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 			require.NoError(t, store.Release(ctx, lease))
 		}
 		lease.Version = failed.Version
-		_, err = store.Commit(ctx, lease, token("next"))
+		_, err = store.Commit(ctx, lease, token(api.NewSecret("next")))
 		require.ErrorIs(t, err, tokens.ErrConflict)
 		require.ErrorIs(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict)
 		require.NoError(t, store.DeleteVersion(ctx, user17, failed.Version))

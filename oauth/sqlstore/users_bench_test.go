@@ -48,7 +48,7 @@ type users struct {
 // fill makes the users of one, with secrets as long as sealed ones.
 func (u *users) fill(b *testing.B) {
 	b.Helper()
-	_, err := u.store.Save(b.Context(), user17, token(api.Secret(strings.Repeat("access", 20))))
+	_, err := u.store.Save(b.Context(), user17, token(api.NewSecret(strings.Repeat("access", 20))))
 	require.NoError(b, err)
 	series := map[sqlstore.Dialect]string{
 		sqlstore.SQLite:     "(WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < %d) SELECT i FROM s) s",

@@ -60,7 +60,7 @@ func list(t *testing.T, open opener) {
 		for i, record := range all {
 			assert.True(t, i == 0 || all[i-1].Key.User < record.Key.User, "users come in the order of their bytes")
 			whole := want[record.Key.User]
-			whole.Token.AccessToken, whole.Token.RefreshToken, whole.Token.Replaced = "", "", nil
+			whole.Token.AccessToken, whole.Token.RefreshToken, whole.Token.Replaced = api.NewSecret(""), api.NewSecret(""), nil
 			requireSame(t, whole, record)
 		}
 		assert.Len(t, listed(t, lister, tokens.Listing{Environment: usSandbox, State: tokens.StateActive, Limit: limit}), len(want)-1)
@@ -182,7 +182,7 @@ func saveNeverDue(t *testing.T, store tokens.Store) {
 	t.Helper()
 	ctx := t.Context()
 	never := sample(user17, 1)
-	never.RefreshToken, never.ExpiresAt = "", epoch
+	never.RefreshToken, never.ExpiresAt = api.NewSecret(""), epoch
 	_, err := store.Save(ctx, user17, never)
 	require.NoError(t, err)
 	never = sample(user18, 1)
@@ -349,10 +349,10 @@ func reseal(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
-	requireError(t, resealer.Reseal(ctx, user18, record.Version, "x", "y"), tokens.ErrNoRecord)
-	requireError(t, resealer.Reseal(ctx, user17, record.Version-1, "x", "y"), tokens.ErrConflict)
+	requireError(t, resealer.Reseal(ctx, user18, record.Version, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrNoRecord)
+	requireError(t, resealer.Reseal(ctx, user17, record.Version-1, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrConflict)
 	same()
-	access, refresh := api.Secret("SECRET-other-access"), api.Secret("SECRET-other-refresh")
+	access, refresh := api.NewSecret("SECRET-other-access"), api.NewSecret("SECRET-other-refresh")
 	require.NoError(t, resealer.Reseal(ctx, user17, record.Version, access, refresh))
 	require.NoError(t, resealer.Reseal(ctx, user17, record.Version, access, refresh), "twice is no error")
 	after := load(t, store, user17)

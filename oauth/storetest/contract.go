@@ -159,16 +159,16 @@ func storedTokens(t *testing.T, open opener) {
 	nearEnd := time.Date(2099, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 	for name, change := range map[string]func(*oauth.Token){
 		"every field":              func(*oauth.Token) {},
-		"only an access token":     func(k *oauth.Token) { *k = oauth.Token{AccessToken: "SECRET-a", Environment: usSandbox} },
-		"no refresh token":         func(k *oauth.Token) { k.RefreshToken = "" },
+		"only an access token":     func(k *oauth.Token) { *k = oauth.Token{AccessToken: api.NewSecret("SECRET-a"), Environment: usSandbox} },
+		"no refresh token":         func(k *oauth.Token) { k.RefreshToken = api.NewSecret("") },
 		"times in UTC":             func(k *oauth.Token) { k.CreatedAt, k.ExpiresAt, k.UsedAt = nearEnd, nearEnd, nearEnd },
 		"times with nanoseconds":   func(k *oauth.Token) { k.ExpiresAt = nearEnd.Add(999) },
 		"times before 1970":        func(k *oauth.Token) { k.CreatedAt = time.Date(1969, 7, 20, 20, 17, 40, 1000, time.UTC) },
 		"a long life":              func(k *oauth.Token) { k.Lifetime = 10 * 365 * 24 * time.Hour },
 		"secrets of 64 KiB":        func(k *oauth.Token) { k.AccessToken, k.RefreshToken = huge("a"), huge("r") },
-		"secrets with quotes":      func(k *oauth.Token) { k.RefreshToken = `SECRET-'"\%_;--$1?:x{}` },
-		"secrets in other scripts": func(k *oauth.Token) { k.RefreshToken = "SECRET-žluťoučký-秘密-🔑" },
-		"secrets with space":       func(k *oauth.Token) { k.RefreshToken = " SECRET-\ttab and space " },
+		"secrets with quotes":      func(k *oauth.Token) { k.RefreshToken = api.NewSecret(`SECRET-'"\%_;--$1?:x{}`) },
+		"secrets in other scripts": func(k *oauth.Token) { k.RefreshToken = api.NewSecret("SECRET-žluťoučký-秘密-🔑") },
+		"secrets with space":       func(k *oauth.Token) { k.RefreshToken = api.NewSecret(" SECRET-\ttab and space ") },
 		"a scope with space":       func(k *oauth.Token) { k.Scope = " a  b\n" },
 		"many scopes":              func(k *oauth.Token) { k.Scope = strings.Repeat("clinic:read ", 500) },
 		"an owner of any type":     func(k *oauth.Token) { k.ResourceOwner = oauth.ResourceOwner{ID: "prac-ü/1", Type: "Assistent*in"} },
@@ -195,7 +195,7 @@ func storedTokens(t *testing.T, open opener) {
 // huge is a secret of exactly 64 KiB.
 func huge(end string) api.Secret {
 	const prefix = "SECRET-"
-	return api.Secret(prefix + strings.Repeat("é", (64<<10-len(prefix)-len(end))/2) + end)
+	return api.NewSecret(prefix + strings.Repeat("é", (64<<10-len(prefix)-len(end))/2) + end)
 }
 
 func deleted(t *testing.T, open opener) {

@@ -36,15 +36,15 @@ const long = time.Hour
 func sample(key tokens.Key, n int) oauth.Token {
 	made := time.Date(2026, 11, 21, 10, 20, 30, 123_456_000+n*1000, time.FixedZone("", -5*3600))
 	return oauth.Token{
-		AccessToken: api.Secret(fmt.Sprintf("SECRET-access-%d", n)), RefreshToken: api.Secret(fmt.Sprintf("SECRET-refresh-%d", n)),
+		AccessToken: api.NewSecret(fmt.Sprintf("SECRET-access-%d", n)), RefreshToken: api.NewSecret(fmt.Sprintf("SECRET-refresh-%d", n)),
 		TokenType: "Bearer", CreatedAt: made, ExpiresAt: made.Add(2 * time.Hour), Lifetime: 2*time.Hour + time.Microsecond,
 		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second),
 		Scope: "catalog:read clinic:read", ConfiguredScope: "catalog:read clinic:read patients:read",
 		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner},
 		Clinic:        oauth.Clinic{ID: fmt.Sprintf("cl-%d", n), IntegrationID: fmt.Sprintf("int-%d", n), Name: fmt.Sprintf("Clinic %d", n)}, Environment: key.Environment,
 		Replaced: []oauth.ReplacedGrant{
-			{AccessToken: "SECRET-oldest", RefreshToken: "SECRET-\xff-oldest-refresh", ExpiresAt: time.UnixMicro(1).UTC(), Clinic: oauth.Clinic{ID: "cl-0", IntegrationID: "int-0"}},
-			{AccessToken: api.Secret(fmt.Sprintf("SECRET-replaced-%d", n)), ResourceOwner: oauth.ResourceOwner{ID: "prac-ü", Type: oauth.OwnerStaff}},
+			{AccessToken: api.NewSecret("SECRET-oldest"), RefreshToken: api.NewSecret("SECRET-\xff-oldest-refresh"), ExpiresAt: time.UnixMicro(1).UTC(), Clinic: oauth.Clinic{ID: "cl-0", IntegrationID: "int-0"}},
+			{AccessToken: api.NewSecret(fmt.Sprintf("SECRET-replaced-%d", n)), ResourceOwner: oauth.ResourceOwner{ID: "prac-ü", Type: oauth.OwnerStaff}},
 		},
 	}
 }
@@ -103,7 +103,7 @@ func requireSameToken(t testing.TB, want, got oauth.Token) {
 			require.WithinDuration(t, a, b, time.Microsecond, name)
 		case api.Secret:
 			b := g.Field(i).Interface().(api.Secret)
-			require.True(t, a == b, "%s: %d bytes came back as %d, or other ones", name, len(a), len(b))
+			require.True(t, a == b, "%s: %d bytes came back as %d, or other ones", name, len(a.Reveal()), len(b.Reveal()))
 		default:
 			require.Equal(t, a, g.Field(i).Interface(), name)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
@@ -40,7 +41,10 @@ var mutants = map[string]struct {
 	"ends leases early":        {"LeaseEnds", func(m *mutant) { m.ttl = func(d time.Duration) time.Duration { return d / 10 } }},
 	"keeps whole seconds":      {"Tokens", func(m *mutant) { m.token = func(t *oauth.Token) { t.ExpiresAt = t.ExpiresAt.Truncate(time.Second) } }},
 	"cuts long secrets": {"Tokens", func(m *mutant) {
-		m.token = func(t *oauth.Token) { t.RefreshToken = t.RefreshToken[:min(len(t.RefreshToken), 60_000)] }
+		m.token = func(t *oauth.Token) {
+			text := t.RefreshToken.Reveal()
+			t.RefreshToken = api.NewSecret(text[:min(len(text), 60_000)])
+		}
 	}},
 	"forgets a field":               {"SaveAndLoad", func(m *mutant) { m.token = func(t *oauth.Token) { t.UsedAt = time.Time{} } }},
 	"ignores the context":           {"EndedContext", func(m *mutant) { m.ctx = context.WithoutCancel }},

@@ -75,7 +75,7 @@ func oneWinner(t *testing.T, open opener) {
 // counted is a token whose access token is a number.
 func counted(n int) oauth.Token {
 	token := sample(user17, 0)
-	token.AccessToken = api.Secret("SECRET-" + strconv.Itoa(n))
+	token.AccessToken = api.NewSecret("SECRET-" + strconv.Itoa(n))
 	return token
 }
 

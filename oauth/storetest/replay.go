@@ -65,7 +65,7 @@ func firstRefresh(user string) string { return "SECRET-first-" + user }
 func (w *cluster) grant(key tokens.Key) oauth.Token {
 	w.platform.Allow(firstRefresh(key.User))
 	return oauth.Token{
-		AccessToken: api.Secret("SECRET-ended-" + key.User), RefreshToken: api.Secret(firstRefresh(key.User)), TokenType: "Bearer",
+		AccessToken: api.NewSecret("SECRET-ended-" + key.User), RefreshToken: api.NewSecret(firstRefresh(key.User)), TokenType: "Bearer",
 		ExpiresAt: time.Now().Add(-time.Hour), Lifetime: oauth.DefaultLifetime, Environment: key.Environment,
 	}
 }
@@ -78,7 +78,7 @@ const deadLease = time.Second
 // replica is one replica of a program on this platform.
 func (w *cluster) replica(leaseTTL time.Duration, store tokens.Store) *tokens.Connections {
 	w.Helper()
-	client := oauthtest.NewClient(w, w.platform, func(c *oauth.Config) { c.ClientSecret = "SECRET-client" })
+	client := oauthtest.NewClient(w, w.platform, func(c *oauth.Config) { c.ClientSecret = api.NewSecret("SECRET-client") })
 	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: store, LeaseTTL: leaseTTL})
 	require.NoError(w, err)
 	return conns

@@ -26,7 +26,7 @@ func onDeadPlatform(t *testing.T, store Store) *Connections {
 	t.Helper()
 	client, err := oauth.New(oauth.Config{
 		Site:     api.Site{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
-		ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
+		ClientID: "id", ClientSecret: api.NewSecret("secret"), RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
 	})
 	require.NoError(t, err)
 	conns, err := NewConnections(Config{Client: client, Store: store})
@@ -42,7 +42,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		for i := range 100 {
 			user := "user-" + strconv.Itoa(i)
 			_, err := store.Save(t.Context(), conns.Key(user), oauth.Token{
-				AccessToken: "a", RefreshToken: "r", ExpiresAt: time.Now().Add(-time.Hour), Environment: conns.Environment(),
+				AccessToken: api.NewSecret("a"), RefreshToken: api.NewSecret("r"), ExpiresAt: time.Now().Add(-time.Hour), Environment: conns.Environment(),
 			})
 			require.NoError(t, err)
 			_, err = conns.TokenSource(user).Token(t.Context())
@@ -86,7 +86,7 @@ func TestBackoffDoublesAndIsBounded(t *testing.T) {
 
 func TestTokenIsUncheckedAfterSleepAndClockChange(t *testing.T) {
 	t.Parallel()
-	c := newCachedToken(oauth.Token{AccessToken: "a"}, DefaultLeeway, 1)
+	c := newCachedToken(oauth.Token{AccessToken: api.NewSecret("a")}, DefaultLeeway, 1)
 	assert.NotContains(t, c.checked.String(), "m=", "the monotonic clock stands still while a machine sleeps")
 	now := time.Now()
 	assert.False(t, c.unchecked(now))
@@ -103,12 +103,12 @@ func TestLaterCallsWin(t *testing.T) {
 		close(c.done)
 		_, _, _ = s.await(t.Context(), c)
 	}
-	end(2, "second", nil)
-	end(1, "first", nil)
+	end(2, api.NewSecret("second"), nil)
+	end(1, api.NewSecret("first"), nil)
 	assert.Equal(t, "second", cached().token.Secret.Reveal())
-	end(1, "", oauth.ErrReauthorize)
+	end(1, api.NewSecret(""), oauth.ErrReauthorize)
 	require.NotNil(t, cached(), "an old verdict says nothing of a newer token")
-	end(3, "", oauth.ErrReauthorize)
+	end(3, api.NewSecret(""), oauth.ErrReauthorize)
 	assert.Nil(t, cached())
 }
 
@@ -133,7 +133,7 @@ func TestSecondPendingCommitIsNotLost(t *testing.T) {
 		store := &failingOnce{MemoryStore: NewMemoryStore()}
 		conns := onDeadPlatform(t, store)
 		key := conns.Key("u")
-		token := oauth.Token{AccessToken: "old", RefreshToken: "r", Environment: conns.Environment()}
+		token := oauth.Token{AccessToken: api.NewSecret("old"), RefreshToken: api.NewSecret("r"), Environment: conns.Environment()}
 		record, err := store.Save(t.Context(), key, token)
 		require.NoError(t, err)
 		leased, err := conns.acquireLease(t.Context(), record, nil)
@@ -142,7 +142,7 @@ func TestSecondPendingCommitIsNotLost(t *testing.T) {
 			time.Sleep(time.Minute)
 			return Record{}, nil
 		})
-		token.AccessToken = "new"
+		token.AccessToken = api.NewSecret("new")
 		_, err = conns.commit(t.Context(), leased, token, false)
 		require.True(t, isStoreError(err))
 		<-first.done
@@ -150,6 +150,6 @@ func TestSecondPendingCommitIsNotLost(t *testing.T) {
 		require.NoError(t, conns.Close(t.Context()))
 		record, err = store.Load(t.Context(), key)
 		require.NoError(t, err)
-		assert.Equal(t, api.Secret("new"), record.Token.AccessToken)
+		assert.Equal(t, api.NewSecret("new"), record.Token.AccessToken)
 	})
 }

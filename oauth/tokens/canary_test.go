@@ -25,15 +25,15 @@ const canary = oauthtest.Canary
 
 func canaryToken(left time.Duration) oauth.Token {
 	token := oauthtest.FirstToken(left)
-	token.AccessToken, token.RefreshToken = canary+"-access", canary+"-refresh"
-	token.Replaced = []oauth.ReplacedGrant{{AccessToken: canary + "-replaced-access", RefreshToken: canary + "-replaced-refresh"}}
+	token.AccessToken, token.RefreshToken = api.NewSecret(canary+"-access"), api.NewSecret(canary+"-refresh")
+	token.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret(canary + "-replaced-access"), RefreshToken: api.NewSecret(canary + "-replaced-refresh")}}
 	return token
 }
 
 func TestNothingPrintsASecret(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		c := oauthtest.Config(oauthtest.NewPlatform(oauthtest.RotateNever))
-		c.ClientSecret = canary + "-secret"
+		c.ClientSecret = api.NewSecret(canary + "-secret")
 		client, err := oauth.New(c)
 		require.NoError(t, err)
 		store := tokens.NewMemoryStore()
@@ -82,7 +82,7 @@ func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
 		logs := &logtest.Buffer{}
 		store := oauthtest.NewFlakyStore()
 		conns := newConns(t, p, store, func(c *settings) {
-			c.ClientSecret = canary + "-secret"
+			c.ClientSecret = api.NewSecret(canary + "-secret")
 			c.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		})
 		_, err := store.Save(t.Context(), conns.Key(user), canaryToken(-time.Hour))
@@ -95,7 +95,10 @@ func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
 			}
 		}
 		try := func(do func() error) { p.Replace(oauthtest.Times(3, f)...); keep(do()) }
-		try(func() error { _, err := conns.Client().Exchange(t.Context(), canary+"-code"); return err })
+		try(func() error {
+			_, err := conns.Client().Exchange(t.Context(), api.NewSecret(canary+"-code"))
+			return err
+		})
 		try(func() error { _, err := conns.Client().Refresh(t.Context(), canaryToken(0)); return err })
 		try(func() error { return conns.Client().Revoke(t.Context(), canaryToken(0)) })
 		source := conns.TokenSource(user)

@@ -148,7 +148,7 @@ func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
 		w.connect(t, 10, -time.Minute)
 		w.platform.ForgetAll()
 		w.fails(t, 0, 10)
-		w.platform.Inject(takeOver(func() { w.saveAccess(t, "access-peer", time.Hour) }))
+		w.platform.Inject(takeOver(func() { w.saveAccess(t, api.NewSecret("access-peer"), time.Hour) }))
 		w.requireToken(t, "access-peer")
 	})
 }
@@ -165,7 +165,7 @@ func TestSomeRefusalsAreUsual(t *testing.T) {
 		"one user again and again": {run: func(t *testing.T, w *fixture) {
 			for range 20 {
 				token := oauthtest.FirstToken(-time.Minute)
-				token.RefreshToken = "dead"
+				token.RefreshToken = api.NewSecret("dead")
 				w.save(t, token)
 				w.source.Forget()
 				w.requireReauthorize(t, tokens.ReasonInvalidGrant)
@@ -201,7 +201,7 @@ func TestEventsOfAUsersLife(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		ctx, key := t.Context(), w.conns.Key("new")
-		record, err := w.conns.Connect(ctx, "new", "code-1")
+		record, err := w.conns.Connect(ctx, "new", api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, key, record.Key)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})

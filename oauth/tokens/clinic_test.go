@@ -36,7 +36,7 @@ func TestConnectKeepsTheClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		answer, failure := clinic, error(nil)
 		conns, asked := w.asking(t, &answer, &failure)
-		record, err := conns.Connect(t.Context(), user, "code-1")
+		record, err := conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, clinic, record.Token.Clinic)
 		assert.Equal(t, clinic, w.record(t).Token.Clinic)
@@ -52,7 +52,7 @@ func TestConnectKeepsTheClinic(t *testing.T) {
 
 		for _, wrong := range []string{strings.Repeat("x", 256), "a\x00b"} {
 			answer.ID = wrong
-			record, err = conns.Connect(t.Context(), user, "code-2")
+			record, err = conns.Connect(t.Context(), user, api.NewSecret("code-2"))
 			require.NoError(t, err, "whatever the platform says of the clinic, the user is connected")
 			assert.Zero(t, record.Token.Clinic)
 		}

@@ -27,13 +27,13 @@ func TestConnectReportsThePreviousOwner(t *testing.T) {
 		_, err := w.verified(t, func(_ context.Context, grant tokens.Authorization) error {
 			seen = grant
 			return nil
-		}).Connect(t.Context(), user, "code-1")
+		}).Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, tokens.Authorization{
 			Key: w.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
 			Previous: oauth.ResourceOwner{ID: "prac-0", Type: oauth.OwnerPractitioner}, Scopes: []string{"catalog:read", "clinic:read"},
 		}, seen)
-		_, err = w.conns.Connect(t.Context(), " ", "code-1")
+		_, err = w.conns.Connect(t.Context(), " ", api.NewSecret("code-1"))
 		require.ErrorIs(t, err, api.ErrInvalidArgument)
 	})
 }
@@ -46,7 +46,7 @@ func TestConnectFailsIfThePreviousOwnerCannotBeRead(t *testing.T) {
 		_, err := w.verified(t, func(context.Context, tokens.Authorization) error {
 			t.Error("verify was asked without knowing who was there before")
 			return nil
-		}).Connect(t.Context(), user, "code-1")
+		}).Connect(t.Context(), user, api.NewSecret("code-1"))
 		requireStoreError(t, err, "Load")
 		require.ErrorIs(t, err, problem)
 		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, w.platform.Routes())
@@ -65,7 +65,7 @@ func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
 		_, err := w.verified(t, func(_ context.Context, grant tokens.Authorization) error {
 			previous = grant.Previous.ID
 			return nil
-		}).Connect(t.Context(), user, "code-1")
+		}).Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, "prac-1", previous)
 	})
@@ -76,7 +76,7 @@ func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
 func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.store.Break("Load", tokens.ErrUnreadable)
-		_, err := w.conns.Connect(t.Context(), user, "code-1")
+		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		w.store.Break("Load", nil)
 		assert.Equal(t, "access-1", w.record(t).Token.AccessToken.Reveal())
@@ -87,7 +87,7 @@ func TestConnectEndsABackoff(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
 		w.requireFailure(t, api.ErrServer)
-		_, err := w.conns.Connect(t.Context(), user, "code-1")
+		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		w.requireToken(t, "access-1")
 	})
@@ -160,7 +160,7 @@ func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
 
 		// A token that ended and cannot be refreshed is of no use to anybody.
 		ended := oauthtest.FirstToken(-time.Minute)
-		ended.RefreshToken = ""
+		ended.RefreshToken = api.NewSecret("")
 		w.save(t, ended)
 		w.platform.Inject(f)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
@@ -229,7 +229,7 @@ func TestDisconnectSparesANewConnection(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
 			fresh := oauthtest.FirstToken(2 * time.Hour)
-			fresh.AccessToken = "fresh"
+			fresh.AccessToken = api.NewSecret("fresh")
 			w.save(t, fresh)
 			if f != nil {
 				return f(handle)
@@ -258,7 +258,7 @@ func (w *fixture) beforeDeletion(meanwhile func()) tokens.Store {
 func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		fresh := oauthtest.FirstToken(2 * time.Hour)
-		fresh.AccessToken = "fresh"
+		fresh.AccessToken = api.NewSecret("fresh")
 		store := w.beforeDeletion(func() { w.save(t, fresh) })
 		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
 		assert.Equal(t, "fresh", w.record(t).Token.AccessToken.Reveal())
@@ -314,7 +314,7 @@ func TestRejectedTokenIsRevokedUntilItSucceeds(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
 		refusing := w.verified(t, func(context.Context, tokens.Authorization) error { return errors.New("no") })
-		_, err := refusing.Connect(t.Context(), user, "code-1")
+		_, err := refusing.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.ErrorIs(t, err, tokens.ErrOwnerRefused)
 		w.requireToken(t, "access-0")
 		require.NoError(t, refusing.Close(t.Context()))
@@ -328,7 +328,7 @@ func TestUndecidedVerifyDoesNotBlameTheAccount(t *testing.T) {
 		undecided := w.verified(t, func(context.Context, tokens.Authorization) error {
 			return fmt.Errorf("%w: no clinic", tokens.ErrUndecided)
 		})
-		_, err := undecided.Connect(t.Context(), user, "code-1")
+		_, err := undecided.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.ErrorIs(t, err, tokens.ErrUndecided)
 		require.NotErrorIs(t, err, tokens.ErrOwnerRefused)
 		w.requireToken(t, "access-0")
@@ -358,7 +358,7 @@ func TestReloadFindsWhatAPeerStored(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		more := oauthtest.FirstToken(2 * time.Hour)
-		more.AccessToken, more.Scope = "access-9", "catalog:read patients:read"
+		more.AccessToken, more.Scope = api.NewSecret("access-9"), "catalog:read patients:read"
 		w.save(t, more)
 		w.requireToken(t, "access-0")
 		token, err := w.source.Reload(t.Context())

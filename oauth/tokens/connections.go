@@ -212,7 +212,7 @@ func retryFrom(marked time.Time) time.Time {
 // mayBeMistake reports a mark that may be wrong: because of a mistake of the platform,
 // which the API gives no reason to exclude, or of a configuration that has been corrected.
 func (c *Connections) mayBeMistake(record Record) bool {
-	if record.State == StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken == "" {
+	if record.State == StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken.IsZero() {
 		return false
 	}
 	return record.Reason == ReasonInvalidGrant || record.Reason == ReasonOwnerChanged || (record.Reason == ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))

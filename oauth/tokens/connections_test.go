@@ -49,7 +49,7 @@ func TestRefreshDueIsSpread(t *testing.T) {
 		due := map[time.Time]bool{}
 		for i := range 1000 {
 			token := oauthtest.FirstToken(2 * time.Hour)
-			token.AccessToken = api.Secret(fmt.Sprint("access-", i))
+			token.AccessToken = api.NewSecret(fmt.Sprint("access-", i))
 			at := tokens.DueAt(token)
 			assert.Equal(t, at, tokens.DueAt(token), "it follows from the token")
 			assert.False(t, at.Before(now.Add(78*time.Minute)))
@@ -63,7 +63,7 @@ func TestRefreshDueIsSpread(t *testing.T) {
 func TestSomeTokensAreNeverDue(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		token := oauthtest.FirstToken(time.Hour)
-		token.RefreshToken = ""
+		token.RefreshToken = api.NewSecret("")
 		assert.True(t, tokens.DueAt(token).IsZero())
 		token = oauthtest.FirstToken(time.Hour)
 		token.ExpiresAt = time.Time{}

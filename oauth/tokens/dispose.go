@@ -78,7 +78,7 @@ func (d *disposal) attempt(ctx context.Context) (err error) {
 				d.stored(ctx, record)
 			}
 			return nil
-		case d.keep && d.token.RefreshToken != "" && record.Token.RefreshToken == d.token.RefreshToken:
+		case d.keep && !d.token.RefreshToken.IsZero() && record.Token.RefreshToken == d.token.RefreshToken:
 			return nil // the record has the same grant
 		case d.keep && record.State == StateActive && sameAccount(grantOf(record.Token), grantOf(d.token)):
 			return d.add(ctx)
@@ -123,7 +123,7 @@ func (c *Connections) revokeGrant(ctx context.Context, token oauth.Token) (alive
 		return oauth.Token{}, nil
 	case !isUnclear(err):
 		return token, err
-	case token.RefreshToken == "":
+	case token.RefreshToken.IsZero():
 		if !token.ExpiresAt.IsZero() && time.Now().After(token.ExpiresAt) {
 			return oauth.Token{}, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -58,7 +59,7 @@ func TestPairThatAReconnectOvertakesIsNotLost(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		_, repaired := w.pending(t)
 		next := oauthtest.FirstToken(time.Hour)
-		next.AccessToken, next.RefreshToken, next.ResourceOwner.ID = "access-new", "refresh-new", test.owner
+		next.AccessToken, next.RefreshToken, next.ResourceOwner.ID = api.NewSecret("access-new"), api.NewSecret("refresh-new"), test.owner
 		w.save(t, next)
 		repaired()
 		w.requireToken(t, "access-new")
@@ -96,7 +97,7 @@ func lost(_ context.Context, _ tokens.Key, work func() error) error {
 func TestConnectFindsTokenWhoseSaveLostItsResponse(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		conns := w.on(t, oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{"Save": lost}))
-		record, err := conns.Connect(t.Context(), user, "code-1")
+		record, err := conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, w.record(t).Version, record.Version)
 		assert.Empty(t, w.revoked())
@@ -120,7 +121,7 @@ func TestConnectWithUnknownSaveReadsBeforeItRevokes(t *testing.T) {
 			},
 		})
 		conns := w.on(t, store)
-		_, err := conns.Connect(t.Context(), user, "code-1")
+		_, err := conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		requireStoreError(t, err, "Load")
 		synctest.Wait()
 		assert.Empty(t, w.revoked())

@@ -28,7 +28,7 @@ func exampleConnections(store tokens.Store) *tokens.Connections {
 func ExampleReauthorizeError() {
 	store, ctx := tokens.NewMemoryStore(), context.Background()
 	conns := exampleConnections(store)
-	token, err := conns.Client().Exchange(ctx, "4f7e")
+	token, err := conns.Client().Exchange(ctx, api.NewSecret("4f7e"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func ExampleConnections_TokenSource() {
 func ExampleStore() {
 	var store tokens.Store = tokens.NewMemoryStore()
 	ctx, key := context.Background(), tokens.Key{Environment: exampleEnvironment, User: "dr-17"}
-	token := oauth.Token{AccessToken: "old", RefreshToken: "r", Environment: exampleEnvironment}
+	token := oauth.Token{AccessToken: api.NewSecret("old"), RefreshToken: api.NewSecret("r"), Environment: exampleEnvironment}
 	record, err := store.Save(ctx, key, token)
 	if err != nil {
 		log.Fatal(err)
@@ -77,7 +77,7 @@ func ExampleStore() {
 	_, err = store.Lease(ctx, tokens.Lease{Key: key, Version: record.Version, Owner: "replica-2"}, 30*time.Second)
 	fmt.Println(err)
 
-	token.AccessToken = "new"
+	token.AccessToken = api.NewSecret("new")
 	_, err = store.Commit(ctx, mine, token)
 	fmt.Println(err)
 	_, err = store.Commit(ctx, mine, token)
@@ -109,7 +109,7 @@ func ExampleEvent() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	record, err := conns.Connect(ctx, "dr-17", "4f7e")
+	record, err := conns.Connect(ctx, "dr-17", api.NewSecret("4f7e"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -148,14 +148,14 @@ func ExampleConnections_Disconnect() {
 func ExampleLister() {
 	store, ctx := tokens.NewMemoryStore(), context.Background()
 	for _, user := range []string{"dr-18", "dr-17"} {
-		token := oauth.Token{AccessToken: "b2d8", RefreshToken: "91ac", Environment: exampleEnvironment}
+		token := oauth.Token{AccessToken: api.NewSecret("b2d8"), RefreshToken: api.NewSecret("91ac"), Environment: exampleEnvironment}
 		if _, err := store.Save(ctx, tokens.Key{Environment: exampleEnvironment, User: user}, token); err != nil {
 			log.Fatal(err)
 		}
 	}
 	records, err := store.List(ctx, tokens.Listing{Environment: exampleEnvironment, Limit: 100})
 	for _, record := range records {
-		fmt.Println(record.Key.User, record.State, record.Token.AccessToken == "")
+		fmt.Println(record.Key.User, record.State, record.Token.AccessToken.IsZero())
 	}
 	fmt.Println(err)
 	// Output:

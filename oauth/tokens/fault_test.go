@@ -73,7 +73,7 @@ func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 		for range 3 {
 			w.requireFailure(t, api.ErrRateLimited)
 		}
-		w.saveAccess(t, "access-peer", time.Hour)
+		w.saveAccess(t, api.NewSecret("access-peer"), time.Hour)
 		w.store.Slow = time.Second
 		loads := w.store.Count("Load")
 		var all sync.WaitGroup
@@ -94,7 +94,7 @@ func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
 		w.platform.Inject(oauthtest.RetryAfter("300"))
 		_, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
 		require.ErrorIs(t, err, api.ErrRateLimited)
-		w.saveAccess(t, "access-peer", time.Hour)
+		w.saveAccess(t, api.NewSecret("access-peer"), time.Hour)
 		token, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
 		require.NoError(t, err)
 		assert.Equal(t, "access-peer", token.Secret.Reveal())
@@ -200,7 +200,7 @@ func TestARefusedCodePausesNoRefreshes(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		for i := range 3 {
 			w.platform.Inject(oauthtest.Answers(401, `{"error":"`+code+`"}`))
-			_, err := w.conns.Connect(t.Context(), fmt.Sprintf("visitor-%d", i), "made-up")
+			_, err := w.conns.Connect(t.Context(), fmt.Sprintf("visitor-%d", i), api.NewSecret("made-up"))
 			require.Error(t, err)
 		}
 		_, paused := w.conns.Paused()

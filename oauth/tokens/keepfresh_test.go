@@ -23,8 +23,8 @@ func (w *fixture) connect(t *testing.T, n int, left time.Duration) {
 	t.Helper()
 	for i := range n {
 		token := oauthtest.FirstToken(left)
-		token.AccessToken = api.Secret(fmt.Sprintf("access-0-%d", i))
-		token.RefreshToken = api.Secret(fmt.Sprintf("refresh-0-%d", i))
+		token.AccessToken = api.NewSecret(fmt.Sprintf("access-0-%d", i))
+		token.RefreshToken = api.NewSecret(fmt.Sprintf("refresh-0-%d", i))
 		token.UsedAt = time.Now()
 		w.platform.Allow(token.RefreshToken.Reveal())
 		_, err := w.store.Save(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)), token)
@@ -282,7 +282,7 @@ func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
 		w.store = oauthtest.Around(sealed(t, inner, sealKey(t, "new")), nil)
 		for i := range good {
 			token := oauthtest.FirstToken(10 * time.Minute)
-			token.AccessToken, token.UsedAt = api.Secret(fmt.Sprint("access-good-", i)), time.Now()
+			token.AccessToken, token.UsedAt = api.NewSecret(fmt.Sprint("access-good-", i)), time.Now()
 			_, err := w.store.Save(t.Context(), w.conns.Key(fmt.Sprint("good-", i)), token)
 			require.NoError(t, err)
 		}

@@ -139,7 +139,7 @@ func TestSlowStoreStillMarksTheUser(t *testing.T) {
 func TestSlowStoreStillConnectsTheUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, false, 25*time.Second, "Save")
-		record, err := conns.Connect(t.Context(), "user-18", "code")
+		record, err := conns.Connect(t.Context(), "user-18", api.NewSecret("code"))
 		require.NoError(t, err)
 		assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
 		assert.Len(t, w.platform.Sent(), 1, "nothing was revoked")

@@ -175,7 +175,7 @@ func TestNoLeaseIsLeftBehindByAPanic(t *testing.T) {
 func TestVerifyThatPanicsLeavesNoTokenBehind(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		panics := func(context.Context, tokens.Authorization) error { panic(canary) }
-		assert.Panics(t, func() { _, _ = w.verified(t, panics).Connect(t.Context(), user, "code-1") })
+		assert.Panics(t, func() { _, _ = w.verified(t, panics).Connect(t.Context(), user, api.NewSecret("code-1")) })
 		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, w.platform.Routes())
 		w.requireToken(t, "access-0")
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -21,7 +22,7 @@ import (
 func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
-		token.RefreshToken = ""
+		token.RefreshToken = api.NewSecret("")
 		w.save(t, token)
 		got, err := w.source.Token(t.Context())
 		require.NoError(t, err)
@@ -43,7 +44,7 @@ func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 func TestTokenWithoutExpiryAndRefreshTokenEndsWithA401(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
-		token.RefreshToken, token.ExpiresAt = "", time.Time{}
+		token.RefreshToken, token.ExpiresAt = api.NewSecret(""), time.Time{}
 		w.save(t, token)
 		_, err := w.source.Refresh(t.Context(), token.Access())
 		requireReauthorize(t, err, tokens.ReasonNoRefreshToken)

@@ -66,7 +66,7 @@ func (k Key) ValidateToken(token oauth.Token) error {
 	switch err := k.Validate(); {
 	case err != nil:
 		return err
-	case token.AccessToken == "":
+	case token.AccessToken.IsZero():
 		return &api.ArgumentError{Field: "oauth.Token.AccessToken", Reason: "is empty"}
 	case token.Environment != k.Environment:
 		return wrongEnvironment(token.Environment, k.Environment)

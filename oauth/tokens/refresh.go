@@ -122,17 +122,17 @@ func (r *refreshTask) look(ctx context.Context) (Record, error) {
 // satisfiedBy reports a record that makes the refresh unnecessary.
 func (r *refreshTask) satisfiedBy(record Record) bool {
 	token := record.Token
-	if token.AccessToken == "" || record.State != StateActive {
+	if token.AccessToken.IsZero() || record.State != StateActive {
 		return false
 	}
 	if r.claim != nil {
 		return record.Version != r.claim.Version
 	}
 	cached := newCachedToken(token, r.conns.config.Leeway, 0)
-	if token.RefreshToken == "" && !token.ExpiresAt.IsZero() && cached.valid(time.Now()) {
+	if token.RefreshToken.IsZero() && !token.ExpiresAt.IsZero() && cached.valid(time.Now()) {
 		return true // there is no other token before its end, and a single 401 may be a mistake
 	}
-	if r.stale == "" {
+	if r.stale.IsZero() {
 		return cached.fresh(time.Now())
 	}
 	return token.AccessToken != r.stale && cached.alive(time.Now())
@@ -142,7 +142,7 @@ func (r *refreshTask) satisfiedBy(record Record) bool {
 // cannot get the lease, or lost it to a peer. If a 401 forced the refresh and new tokens
 // are rejected too, it returns record unchanged.
 func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
-	if r.stale != "" {
+	if !r.stale.IsZero() {
 		select {
 		case r.conns.forced.slots <- struct{}{}:
 		case <-ctx.Done():
@@ -174,7 +174,7 @@ func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record
 
 // replace does what the lease was taken for.
 func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record, error) {
-	if leased.Token.RefreshToken == "" {
+	if leased.Token.RefreshToken.IsZero() {
 		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonNoRefreshToken, nil)
 	}
 	r.asked = true
@@ -182,7 +182,7 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record,
 	switch {
 	case err == nil:
 		record, err := r.conns.commit(ctx, leased, token, r.claim != nil)
-		if err == nil && r.stale != "" {
+		if err == nil && !r.stale.IsZero() {
 			r.conns.forced.recordIssued(r.key, record.Token.AccessToken)
 		}
 		return record, err

@@ -83,7 +83,7 @@ func TestTimeOutFitsIntoTheLease(t *testing.T) {
 func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
-			w.saveAccess(t, "access-peer", time.Hour) // while the answer is under way
+			w.saveAccess(t, api.NewSecret("access-peer"), time.Hour) // while the answer is under way
 			return oauthtest.Respond(400, `{"error":"invalid_grant"}`), nil
 		})
 		w.requireToken(t, "access-peer")
@@ -118,7 +118,7 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 		assert.Contains(t, w.logs.String(), `"reason":"invalid_grant"`)
 
 		renewed := oauthtest.FirstToken(time.Hour)
-		renewed.AccessToken = "access-renewed"
+		renewed.AccessToken = api.NewSecret("access-renewed")
 		w.save(t, renewed)
 		w.requireToken(t, "access-renewed")
 	})
@@ -127,7 +127,7 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 func TestTokenThatCannotBeRefreshed(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(-time.Minute)
-		token.RefreshToken = ""
+		token.RefreshToken = api.NewSecret("")
 		w.save(t, token)
 		w.requireReauthorize(t, tokens.ReasonNoRefreshToken)
 		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
@@ -159,7 +159,7 @@ func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
 func TestScopesAddedToTheApplication(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		before := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"clinic:read", "catalog:read"} })
-		token, err := before.Client().Exchange(t.Context(), "code")
+		token, err := before.Client().Exchange(t.Context(), api.NewSecret("code"))
 		require.NoError(t, err)
 		assert.Equal(t, "catalog:read clinic:read", token.ConfiguredScope)
 		w.save(t, token)

@@ -47,9 +47,9 @@ func replacing(token oauth.Token, grants ...oauth.ReplacedGrant) (_ oauth.Token,
 	all := slices.Clone(token.Replaced)
 	for _, g := range grants {
 		same := func(other oauth.ReplacedGrant) bool {
-			return g.AccessToken == other.AccessToken || (g.RefreshToken != "" && g.RefreshToken == other.RefreshToken)
+			return g.AccessToken == other.AccessToken || (!g.RefreshToken.IsZero() && g.RefreshToken == other.RefreshToken)
 		}
-		if g.AccessToken != "" && !same(grantOf(token)) && !slices.ContainsFunc(all, same) {
+		if !g.AccessToken.IsZero() && !same(grantOf(token)) && !slices.ContainsFunc(all, same) {
 			all = append(all, g)
 		}
 	}

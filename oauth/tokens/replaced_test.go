@@ -56,7 +56,7 @@ func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
 		w.save(t, before)
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
-		record, err := w.replica(t, inClinic1).Connect(t.Context(), user, "code-1")
+		record, err := w.replica(t, inClinic1).Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, []string{"access-0"}, w.revoked())
 		assert.Empty(t, record.Token.Replaced)
@@ -69,7 +69,7 @@ func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
 
 func TestReplacedTokenOfSameAccountIsRevokedByDisconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
-		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		record, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Empty(t, w.revoked(), "this could end the new grant as well")
 		require.Len(t, record.Token.Replaced, 1)
@@ -89,7 +89,7 @@ func TestReplacedTokenIsRevokedOnceThePlatformIsBack(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.saveOtherAccount(t)
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
-		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		record, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err, "the new token is stored")
 		require.Len(t, record.Token.Replaced, 1)
 		assert.Contains(t, w.logs.String(), "could not be revoked")
@@ -110,7 +110,7 @@ func TestConnectDoesNotWaitForARevocationThatHangs(t *testing.T) {
 		w.saveOtherAccount(t)
 		w.platform.Inject(oauthtest.Changes(func(*http.Response) { w.platform.Delay = time.Minute }))
 		began := time.Now()
-		record, err := w.conns.Connect(t.Context(), user, "code-1")
+		record, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, tokens.DefaultLeaseTTL/3, time.Since(began))
 		assert.Len(t, record.Token.Replaced, 1)
@@ -124,7 +124,7 @@ func TestReplacedTokenThatIsNotForgottenIsKeptWithItsNewPair(t *testing.T) {
 		w.save(t, other)
 		unclear := oauthtest.Answers(404, `{"error":"Not Found"}`)
 		w.platform.Inject(nil, unclear, nil, unclear) // exchange, revoke, refresh, revoke
-		record, err := w.replica(t, inClinic1).Connect(t.Context(), user, "code-1")
+		record, err := w.replica(t, inClinic1).Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		require.Len(t, record.Token.Replaced, 1)
 		assert.Equal(t, "access-2", record.Token.Replaced[0].AccessToken.Reveal())
@@ -138,7 +138,7 @@ func TestReconnectKeepsGrantThatWasBeingDisconnected(t *testing.T) {
 		w.platform.Inject(oauthtest.Answers(500, ""))
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		require.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
-		_, err := w.conns.Connect(t.Context(), user, "code-1")
+		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		w.requireToken(t, "access-1")
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
@@ -148,7 +148,7 @@ func TestReconnectKeepsGrantThatWasBeingDisconnected(t *testing.T) {
 
 func TestDisconnectKeepsRecordUntilReplacedTokensAreRevoked(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		_, err := w.conns.Connect(t.Context(), user, "code-1")
+		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
 		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), api.ErrServer)
@@ -163,7 +163,7 @@ func TestDisconnectKeepsRecordUntilReplacedTokensAreRevoked(t *testing.T) {
 func TestOldestReplacedTokenIsRevoked(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		for n := range 9 {
-			record, err := w.conns.Connect(t.Context(), user, api.Secret(fmt.Sprint("code-", n)))
+			record, err := w.conns.Connect(t.Context(), user, api.NewSecret(fmt.Sprint("code-", n)))
 			require.NoError(t, err)
 			assert.Len(t, record.Token.Replaced, min(n+1, 8))
 		}
@@ -180,7 +180,7 @@ func TestConnectKeepsPairOfAPeer(t *testing.T) {
 		store := oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
 			"Save": oauthtest.First(1, func(_ context.Context, _ tokens.Key, work func() error) error {
 				refreshed := oauthtest.FirstToken(time.Hour)
-				refreshed.AccessToken, refreshed.RefreshToken = "access-peer", "refresh-peer"
+				refreshed.AccessToken, refreshed.RefreshToken = api.NewSecret("access-peer"), api.NewSecret("refresh-peer")
 				refreshed.ResourceOwner.ID = "prac-0"
 				w.save(t, refreshed)
 				return work()
@@ -192,7 +192,7 @@ func TestConnectKeepsPairOfAPeer(t *testing.T) {
 				return nil
 			}
 		})
-		_, err := conns.Connect(t.Context(), user, "code-1")
+		_, err := conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, []string{"prac-1", "prac-0"}, asked, "the account is compared with the one that is replaced")
 		assert.Equal(t, []string{"access-peer"}, w.revoked())

@@ -235,12 +235,12 @@ func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error)
 		return oauth.Token{}, err
 	}
 	whole := append(append(head, '\n'), token.AccessToken.Reveal()...)
-	ciphertext, err := s.aead.Encrypt(whole, associatedData(key, "access", ""))
+	ciphertext, err := s.aead.Encrypt(whole, associatedData(key, "access", api.NewSecret("")))
 	if err != nil {
 		return oauth.Token{}, err
 	}
 	token.AccessToken, token.Replaced = pack(ciphertext), nil
-	if token.RefreshToken == "" {
+	if token.RefreshToken.IsZero() {
 		return token, nil
 	}
 	ciphertext, err = s.aead.Encrypt([]byte(token.RefreshToken.Reveal()), associatedData(key, "refresh", token.AccessToken))
@@ -259,7 +259,7 @@ func (s *sealedStore) open(key Key, stored Record) (Record, error) {
 }
 
 func (s *sealedStore) openToken(key Key, sealed oauth.Token) (oauth.Token, error) {
-	whole, err := s.unseal(sealed.AccessToken, associatedData(key, "access", ""))
+	whole, err := s.unseal(sealed.AccessToken, associatedData(key, "access", api.NewSecret("")))
 	if err != nil {
 		return oauth.Token{}, err
 	}
@@ -268,12 +268,12 @@ func (s *sealedStore) openToken(key Key, sealed oauth.Token) (oauth.Token, error
 	if err != nil {
 		return oauth.Token{}, seal.ErrTampered // the decoder's error may show what it read
 	}
-	token.AccessToken = api.Secret(secret)
+	token.AccessToken = api.NewSecret(secret)
 	if !refreshable {
 		return token, nil
 	}
 	refresh, err := s.unseal(sealed.RefreshToken, associatedData(key, "refresh", sealed.AccessToken))
-	token.RefreshToken = api.Secret(refresh)
+	token.RefreshToken = api.NewSecret(string(refresh))
 	return token, err
 }
 
@@ -295,7 +295,7 @@ func associatedData(key Key, field string, beside api.Secret) []byte {
 const sealedPrefix = "sealed.1."
 
 func pack(ciphertext []byte) api.Secret {
-	return api.Secret(sealedPrefix + base64.RawURLEncoding.EncodeToString(ciphertext))
+	return api.NewSecret(sealedPrefix + base64.RawURLEncoding.EncodeToString(ciphertext))
 }
 
 func unpack(secret api.Secret) ([]byte, error) {
@@ -314,7 +314,7 @@ func unpack(secret api.Secret) ([]byte, error) {
 // a [Store] that must contain no others.
 func IsSealed(token oauth.Token) bool {
 	return len(token.Replaced) == 0 && strings.HasPrefix(token.AccessToken.Reveal(), sealedPrefix) &&
-		(token.RefreshToken == "" || strings.HasPrefix(token.RefreshToken.Reveal(), sealedPrefix))
+		(token.RefreshToken.IsZero() || strings.HasPrefix(token.RefreshToken.Reveal(), sealedPrefix))
 }
 
 // StoresSealed reports that [Sealed] has made a store, and not with

@@ -99,7 +99,7 @@ func TestSealedStoreHoldsCiphertexts(t *testing.T) {
 	assert.Equal(t, v.record.Version, loaded.Version)
 
 	token := v.record.Token
-	token.Replaced = []oauth.ReplacedGrant{{AccessToken: "access-before", RefreshToken: "refresh-before"}}
+	token.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access-before"), RefreshToken: api.NewSecret("refresh-before")}}
 	saved, err := v.store.SaveVersion(t.Context(), storeKey, v.record.Version, token)
 	require.NoError(t, err)
 	assert.Equal(t, token, saved.Token)
@@ -135,10 +135,10 @@ func TestSealedRowsOpenOnlyWhereTheyBelong(t *testing.T) {
 		"another user's refresh":    {func(row *oauth.Token, other oauth.Token) { row.RefreshToken = other.RefreshToken }, seal.ErrTampered},
 		"another user's access":     {func(row *oauth.Token, other oauth.Token) { row.AccessToken = other.AccessToken }, seal.ErrTampered},
 		"access as refresh":         {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = row.AccessToken }, seal.ErrTampered},
-		"no refresh token any more": {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = "" }, seal.ErrNotSealed},
-		"one letter":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken += "A" }, seal.ErrTampered},
-		"not base64":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken += "!" }, seal.ErrTampered},
-		"a token planted in plain":  {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = "attacker" }, seal.ErrNotSealed},
+		"no refresh token any more": {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = api.NewSecret("") }, seal.ErrNotSealed},
+		"one letter":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "A") }, seal.ErrTampered},
+		"not base64":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "!") }, seal.ErrTampered},
+		"a token planted in plain":  {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret("attacker") }, seal.ErrNotSealed},
 	}, func(t *testing.T, c test) {
 		v := newVault(t)
 		_, err := v.store.Save(t.Context(), otherKey, oauthtest.FirstToken(time.Hour))
@@ -258,7 +258,7 @@ func TestSealingAnewNeverLosesARefresh(t *testing.T) {
 	v := newVault(t)
 	lease := take(t, v.store, v.record, "a")
 	fresh := oauthtest.FirstToken(2 * time.Hour)
-	fresh.AccessToken = "access-fresh"
+	fresh.AccessToken = api.NewSecret("access-fresh")
 	slow := sealedBy(t, overtaken{v.inner, func() {
 		_, err := v.store.Commit(t.Context(), lease, fresh)
 		assert.NoError(t, err)
@@ -292,7 +292,7 @@ func TestSealedByAForeignAEAD(t *testing.T) {
 	store := sealedBy(t, v.inner, foreign{keyRing(t, v.key)})
 	_, err := store.Load(t.Context(), storeKey)
 	require.NoError(t, err)
-	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken += "A" })
+	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken = api.NewSecret(token.AccessToken.Reveal() + "A") })
 	_, err = store.Load(t.Context(), storeKey)
 	require.ErrorIs(t, err, tokens.ErrUnreadable)
 	require.ErrorContains(t, err, "decryption failed")
@@ -345,7 +345,7 @@ func TestSealedClaims(t *testing.T) {
 		_, err := v.store.Save(t.Context(), key, oauthtest.FirstToken(time.Hour))
 		require.NoError(t, err)
 	}
-	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken += "A" })
+	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken = api.NewSecret(token.AccessToken.Reveal() + "A") })
 	due := tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now().Add(time.Hour), Limit: 10, Owner: "r", TTL: time.Minute}
 	claimed, err := v.store.(tokens.Claimer).ClaimDue(t.Context(), due)
 	require.NoError(t, err)
@@ -375,15 +375,15 @@ func TestSealedStoreTakesLongAndBinarySecrets(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	token := oauthtest.FirstToken(time.Hour)
-	token.AccessToken = api.Secret("line\nline\x00\xff" + strings.Repeat("x", 64<<10))
-	token.RefreshToken = ""
+	token.AccessToken = api.NewSecret("line\nline\x00\xff" + strings.Repeat("x", 64<<10))
+	token.RefreshToken = api.NewSecret("")
 	_, err := v.store.Save(t.Context(), storeKey, token)
 	require.NoError(t, err)
 	loaded, err := v.store.Load(t.Context(), storeKey)
 	require.NoError(t, err)
 	assert.True(t, token.AccessToken == loaded.Token.AccessToken, "byte for byte")
 	assert.Empty(t, loaded.Token.RefreshToken)
-	assert.Less(t, len(v.stored(t, storeKey).Token.AccessToken), 88<<10)
+	assert.Less(t, len(v.stored(t, storeKey).Token.AccessToken.Reveal()), 88<<10)
 }
 
 // Tokens are ciphertexts wherever the store keeps them.
@@ -396,7 +396,7 @@ func ExampleSealed() {
 	ctx := context.Background()
 	us := api.Environment{Region: api.US, Stage: api.Sandbox}
 	user := tokens.Key{Environment: us, User: "user-17"}
-	_, _ = store.Save(ctx, user, oauth.Token{AccessToken: "a-token", RefreshToken: "another", Environment: us})
+	_, _ = store.Save(ctx, user, oauth.Token{AccessToken: api.NewSecret("a-token"), RefreshToken: api.NewSecret("another"), Environment: us})
 
 	kept, _ := inner.Load(ctx, user)
 	fmt.Println(kept.Token.AccessToken.Reveal()[:8])

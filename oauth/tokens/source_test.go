@@ -149,7 +149,7 @@ func TestRefreshReturnsWhatAPeerStored(t *testing.T) {
 		rejected, err := w.source.Token(t.Context())
 		require.NoError(t, err)
 		newer := oauthtest.FirstToken(2 * time.Hour)
-		newer.AccessToken, newer.RefreshToken = "access-peer", "refresh-peer"
+		newer.AccessToken, newer.RefreshToken = api.NewSecret("access-peer"), api.NewSecret("refresh-peer")
 		w.save(t, newer)
 		token, err := w.source.Refresh(t.Context(), rejected)
 		require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
 		_, err := conns.TokenSource("many-0").Token(t.Context()) // evicts the user from the cache
 		require.NoError(t, err)
 		requireTokenFrom(t, second, "access-0")
-		_, err = conns.Connect(t.Context(), user, "code-1")
+		_, err = conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		requireTokenFrom(t, held, "access-1")
 		requireTokenFrom(t, second, "access-1")
@@ -215,7 +215,7 @@ func TestPeerNoticesReconnectWithoutA401(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 2*time.Hour, func(t *testing.T, w *fixture) {
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
-		_, err := w.conns.Connect(t.Context(), user, "code-1") // same account: access-0 still works
+		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1")) // same account: access-0 still works
 		require.NoError(t, err)
 		time.Sleep(30 * time.Second)
 		requireTokenFrom(t, peer, "access-1")
@@ -248,7 +248,7 @@ func TestPeerUsesValidTokenOfAMarkedUser(t *testing.T) {
 		requireTokenFrom(t, peer, "access-0")
 
 		other := oauthtest.FirstToken(time.Hour)
-		other.AccessToken = "access-other"
+		other.AccessToken = api.NewSecret("access-other")
 		record := w.save(t, other)
 		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "peer"}
 		_, err = w.store.Lease(t.Context(), lease, time.Minute)
@@ -292,7 +292,7 @@ func TestForgetReadsTheStore(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		other := oauthtest.FirstToken(time.Hour)
-		other.AccessToken = "access-other"
+		other.AccessToken = api.NewSecret("access-other")
 		w.save(t, other)
 		w.requireToken(t, "access-0")
 		w.source.Forget()
@@ -302,7 +302,7 @@ func TestForgetReadsTheStore(t *testing.T) {
 
 func TestSourceRefusesBadArguments(t *testing.T) {
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
-	token := api.AccessToken{Secret: "a", Environment: oauthtest.USSandbox}
+	token := api.AccessToken{Secret: api.NewSecret("a"), Environment: oauthtest.USSandbox}
 	oauthtest.Each(t, map[string]tokens.TokenSource{
 		"no user":          conns.TokenSource(""),
 		"unusable user":    conns.TokenSource("a\nb"),
@@ -399,7 +399,7 @@ func TestForgetHoldsForALookUnderWay(t *testing.T) {
 		var before sync.WaitGroup
 		before.Go(func() { w.requireToken(t, "access-0") })
 		time.Sleep(time.Second / 2)
-		w.saveAccess(t, "access-new", time.Hour)
+		w.saveAccess(t, api.NewSecret("access-new"), time.Hour)
 		w.source.Forget()
 		w.requireToken(t, "access-new")
 		before.Wait()

@@ -251,7 +251,7 @@ const (
 // A [Store] that is a [Claimer] works it out when it writes a token and keeps it
 // beside it. Sealed secrets serve as well as bare ones.
 func DueAt(t oauth.Token) time.Time {
-	if t.ExpiresAt.IsZero() || t.RefreshToken == "" {
+	if t.ExpiresAt.IsZero() || t.RefreshToken.IsZero() {
 		return time.Time{}
 	}
 	life := t.Lifetime
@@ -259,7 +259,7 @@ func DueAt(t oauth.Token) time.Time {
 		life = oauth.DefaultLifetime
 	}
 	// Two bytes of a hash spread well enough, and reveal nothing about the token.
-	sum := sha256.Sum256([]byte(t.AccessToken))
+	sum := sha256.Sum256([]byte(t.AccessToken.Reveal()))
 	share := float64(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
 	lead := time.Duration(float64(life) * (lastDue + share*(firstDue-lastDue)))
 	return t.ExpiresAt.Add(-lead)

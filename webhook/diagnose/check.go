@@ -106,7 +106,7 @@ func (d Delivery) explain(c Config, header string, r Report) (Reason, string) {
 	if matches(c.Secrets, d.Body) {
 		return staleness(r.Age, cmp.Or(c.Tolerance, webhook.DefaultTolerance))
 	}
-	if c.Challenge != "" && matches([]api.Secret{c.Challenge}, d.Body) {
+	if !c.Challenge.IsZero() && matches([]api.Secret{c.Challenge}, d.Body) {
 		return ReasonChallenge, "it was signed with what is configured as the challenge token: the two are swapped"
 	}
 	for _, form := range d.forms() {

@@ -43,7 +43,7 @@ func check(t *testing.T, saved string, later time.Duration) diagnose.Report {
 	delivery, err := diagnose.Parse([]byte(saved))
 	require.NoError(t, err)
 	report, err := diagnose.Check(delivery, diagnose.Config{
-		Secrets: []api.Secret{"other", secret}, Challenge: challenge, ReceivedAt: at.Add(later),
+		Secrets: []api.Secret{api.NewSecret("other"), api.NewSecret(secret)}, Challenge: api.NewSecret(challenge), ReceivedAt: at.Add(later),
 	})
 	require.NoError(t, err)
 	for _, private := range []string{secret, challenge, "evt-1", "note"} {
@@ -110,7 +110,7 @@ func TestChunkedBodiesAndParts(t *testing.T) {
 	delivery, err := diagnose.ParseParts([]byte(headers), []byte(sent))
 	require.NoError(t, err)
 	assert.Equal(t, -1, delivery.Announced)
-	report, err := diagnose.Check(delivery, diagnose.Config{Secrets: []api.Secret{secret}})
+	report, err := diagnose.Check(delivery, diagnose.Config{Secrets: []api.Secret{api.NewSecret(secret)}})
 	require.NoError(t, err)
 	assert.NotEqual(t, diagnose.ReasonWrongSecret, report.Reason, "it may be old or new by now")
 	_, err = diagnose.Check(delivery, diagnose.Config{})
@@ -136,9 +136,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		report, err := diagnose.Check(delivery, diagnose.Config{Secrets: []api.Secret{secret}, Challenge: challenge, ReceivedAt: at})
+		report, err := diagnose.Check(delivery, diagnose.Config{Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge), ReceivedAt: at})
 		require.NoError(t, err)
-		verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{secret}, Now: func() time.Time { return at }})
+		verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{api.NewSecret(secret)}, Now: func() time.Time { return at }})
 		require.NoError(t, err)
 		values := http.Header(delivery.Header).Values(webhook.SignatureHeader)
 		accepted := len(values) == 1 && verifier.Verify(values[0], delivery.Body) == nil

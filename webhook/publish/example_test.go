@@ -42,8 +42,8 @@ func Example() {
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: platform.Site().Environment,
-		Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
-		Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+		Secrets:     []dispensary.Secret{dispensary.NewSecret(platform.Application().WebhookSecret)},
+		Challenge:   dispensary.NewSecret(platform.Application().ChallengeToken),
 		Inbox:       inbox,
 	})
 	if err != nil {

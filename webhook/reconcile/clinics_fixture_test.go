@@ -86,12 +86,12 @@ func (f *clinicsFixture) connect(t *testing.T) {
 	var err error
 	f.accounts, err = accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
-			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: f.platform.HTTPClient(),
 		}},
 		Tokens: tokens.Config{Store: f.store},
 		ClinicKey: func(_ context.Context, user string) (dispensary.Secret, error) {
-			return dispensary.Secret(f.keys[f.clinicOf[user]]), nil
+			return dispensary.NewSecret(f.keys[f.clinicOf[user]]), nil
 		},
 		Options: func(api.Environment) []dispensary.Option {
 			return []dispensary.Option{dispensary.WithHTTPClient(through)}
@@ -112,7 +112,7 @@ func (f *clinicsFixture) connect(t *testing.T) {
 		}
 		issued := f.platform.Tokens.Issue(person)
 		_, err := f.store.Save(t.Context(), tokens.Key{Environment: f.environment, User: person.ID}, oauth.Token{
-			AccessToken: api.Secret(issued.AccessToken), RefreshToken: api.Secret(issued.RefreshToken),
+			AccessToken: api.NewSecret(issued.AccessToken), RefreshToken: api.NewSecret(issued.RefreshToken),
 			ExpiresAt: issued.ExpiresAt, ConnectedAt: time.Now(), Clinic: known[0], Environment: f.environment,
 		})
 		require.NoError(t, err)

@@ -242,7 +242,7 @@ func TestClinicWhoseLastUserIsRevoked(t *testing.T) {
 		for _, person := range f.platform.Users() {
 			if record, known := saved[person.ID]; known {
 				issued := f.platform.Tokens.Issue(person)
-				record.Token.AccessToken, record.Token.ExpiresAt = api.Secret(issued.AccessToken), issued.ExpiresAt
+				record.Token.AccessToken, record.Token.ExpiresAt = api.NewSecret(issued.AccessToken), issued.ExpiresAt
 				_, err := f.store.Save(t.Context(), record.Key, record.Token)
 				require.NoError(t, err)
 				break

@@ -70,8 +70,8 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	app := s.platform.Application()
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.platform.Site().Environment,
-		Secrets:     []api.Secret{api.Secret(app.WebhookSecret)},
-		Challenge:   api.Secret(app.ChallengeToken),
+		Secrets:     []api.Secret{api.NewSecret(app.WebhookSecret)},
+		Challenge:   api.NewSecret(app.ChallengeToken),
 		Inbox:       inbox,
 		Now:         s.clock.Now,
 
@@ -104,10 +104,10 @@ func newLossyFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 // findIntegrations asks for those of the first clinic.
 func (s *fixture) findIntegrations(t *testing.T) {
 	t.Helper()
-	first, err := s.client(dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey()))).Clinic.Get(t.Context())
+	first, err := s.client(dispensary.WithClinicKey(dispensary.NewSecret(s.platform.ClinicKey()))).Clinic.Get(t.Context())
 	require.NoError(t, err)
 	for _, key := range s.platform.ClinicKeys() {
-		got, err := s.client(dispensary.WithClinicKey(dispensary.Secret(key))).Clinic.Get(t.Context())
+		got, err := s.client(dispensary.WithClinicKey(dispensary.NewSecret(key))).Clinic.Get(t.Context())
 		if err == nil && got.ID == first.ID {
 			s.integrations = append(s.integrations, got.IntegrationID)
 		}
@@ -328,7 +328,7 @@ func (s *fixture) calls() (all, pages, reads int) {
 // request makes a webhook that was signed by the platform.
 func (s *fixture) request(body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
-	secret := api.Secret(s.platform.Application().WebhookSecret)
+	secret := api.NewSecret(s.platform.Application().WebhookSecret)
 	r.Header.Set(webhook.SignatureHeader, webhook.Sign(secret, s.clock.Now(), []byte(body)))
 	return r
 }

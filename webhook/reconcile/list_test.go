@@ -27,7 +27,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 		t.Parallel()
 		s := newFixture(t, reading, dispensarytest.WithIntegrations(2))
 		keyed := func(c *config) {
-			c.Events = s.client(dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey()))).Events
+			c.Events = s.client(dispensary.WithClinicKey(dispensary.NewSecret(s.platform.ClinicKey()))).Events
 		}
 		s.happen(t, 5)
 		s.switchOff(t)

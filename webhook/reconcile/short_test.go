@@ -21,7 +21,7 @@ func newReceivingFixture(t *testing.T, clinics int) *clinicsFixture {
 	f.lost.Remove()
 	app := f.platform.Application()
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: f.environment, Secrets: []api.Secret{api.Secret(app.WebhookSecret)}, Challenge: api.Secret(app.ChallengeToken),
+		Environment: f.environment, Secrets: []api.Secret{api.NewSecret(app.WebhookSecret)}, Challenge: api.NewSecret(app.ChallengeToken),
 		Inbox: f.inbox, AcceptTimeout: patient,
 	})
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	defer pool.Close()
-	ring, err := seal.ParseKeyRing(api.Secret(os.Getenv("INBOX_KEYS"))) // 2026:…, made with openssl rand -base64 32
+	ring, err := seal.ParseKeyRing(api.NewSecret(os.Getenv("INBOX_KEYS"))) // 2026:…, made with openssl rand -base64 32
 	if err != nil {
 		log.Fatal(err)
 	}

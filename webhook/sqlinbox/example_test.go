@@ -24,7 +24,7 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	ring, err := seal.ParseKeyRing("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=") // openssl rand -base64 32
+	ring, err := seal.ParseKeyRing(api.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=")) // openssl rand -base64 32
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func ExampleDSN() {
 			return err
 		})
 	})
-	ring, err := seal.ParseKeyRing("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=") // openssl rand -base64 32
+	ring, err := seal.ParseKeyRing(api.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=")) // openssl rand -base64 32
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func ExampleOpen_backup() {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	path, backup := filepath.Join(folder, "inbox.db"), filepath.Join(folder, "backup.db")
-	ring, err := seal.ParseKeyRing("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=") // openssl rand -base64 32
+	ring, err := seal.ParseKeyRing(api.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=")) // openssl rand -base64 32
 	if err != nil {
 		log.Fatal(err)
 	}

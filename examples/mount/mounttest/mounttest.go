@@ -120,7 +120,7 @@ func newFixture(t *testing.T) *fixture {
 	b := &fixture{shipped: map[string]int{}}
 	b.shop, err = shop.Open(shop.Settings{
 		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
-		Secret:      secret, Challenge: challenge,
+		Secret:      dispensary.NewSecret(secret), Challenge: dispensary.NewSecret(challenge),
 		Database: filepath.Join(t.TempDir(), "inbox.db"), Keys: keys,
 		Logger:        slog.New(slog.NewTextHandler(b, nil)),
 		Ship:          b.ship,

@@ -74,7 +74,7 @@ func settingsOf(platform *dispensarytest.Server, database string) (Settings, err
 	registered := platform.Application()
 	return Settings{
 		Environment: platform.Site().Environment,
-		Secret:      dispensary.Secret(registered.WebhookSecret), Challenge: dispensary.Secret(registered.ChallengeToken),
+		Secret:      dispensary.NewSecret(registered.WebhookSecret), Challenge: dispensary.NewSecret(registered.ChallengeToken),
 		Database: database, Keys: keys,
 	}, err
 }

@@ -121,7 +121,7 @@ var epoch = time.Unix(1_900_000_000, 0)
 
 func (c *tokenClient) token(text string) oauth.Token {
 	return oauth.Token{
-		Environment: receivertest.Sandbox, AccessToken: api.Secret(text), RefreshToken: "refresh",
+		Environment: receivertest.Sandbox, AccessToken: api.NewSecret(text), RefreshToken: api.NewSecret("refresh"),
 		Lifetime: 100 * time.Second, ExpiresAt: epoch.Add(time.Duration(c.round) * 1000 * time.Second),
 		UsedAt: epoch.Add(time.Duration(c.round) * time.Second),
 	}

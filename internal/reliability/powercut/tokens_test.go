@@ -85,8 +85,8 @@ func (r *tokenRun) record(t *testing.T) {
 func (r *tokenRun) write(ctx context.Context, store *sqlstore.Store, user string, n int) error {
 	key := tokens.Key{Environment: receivertest.Sandbox, User: user}
 	token := oauth.Token{
-		Environment: key.Environment, RefreshToken: "refresh", ExpiresAt: time.Now().Add(time.Hour),
-		AccessToken: api.Secret(fmt.Sprintf("%s-%d-%0500d", user, n, n)),
+		Environment: key.Environment, RefreshToken: api.NewSecret("refresh"), ExpiresAt: time.Now().Add(time.Hour),
+		AccessToken: api.NewSecret(fmt.Sprintf("%s-%d-%0500d", user, n, n)),
 	}
 	current, err := store.Load(ctx, key)
 	if errors.Is(err, tokens.ErrNoRecord) || err == nil && n%7 == 3 {
@@ -162,7 +162,7 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 		if after := next[user]; now != was && (after == nil || now.access != after.access || now.reason != after.reason || now.version != 0 && now.version <= was.version) {
 			broken = append(broken, fmt.Sprintf("%s is at version %d, which is not %d or what was being written", user, now.version, was.version))
 		}
-		saved, err := store.Save(ctx, key, oauth.Token{Environment: key.Environment, AccessToken: "new"})
+		saved, err := store.Save(ctx, key, oauth.Token{Environment: key.Environment, AccessToken: api.NewSecret("new")})
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ const User = "user-17"
 func Config(transport http.RoundTripper) oauth.Config {
 	return oauth.Config{
 		Site:     api.Site{Environment: USSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://login.platform.example"},
-		ClientID: "client-1", ClientSecret: "hush-hush", RedirectURL: "https://ehr.example/callback?tenant=7",
+		ClientID: "client-1", ClientSecret: api.NewSecret("hush-hush"), RedirectURL: "https://ehr.example/callback?tenant=7",
 		HTTPClient: &http.Client{Transport: transport},
 	}
 }
@@ -52,7 +52,7 @@ func NewClient(t testing.TB, transport http.RoundTripper, changes ...func(*oauth
 // FirstToken returns the token access-0/refresh-0, which ends after the given time.
 func FirstToken(left time.Duration) oauth.Token {
 	return oauth.Token{
-		AccessToken: "access-0", RefreshToken: "refresh-0", TokenType: "Bearer",
+		AccessToken: api.NewSecret("access-0"), RefreshToken: api.NewSecret("refresh-0"), TokenType: "Bearer",
 		CreatedAt: time.Now().Add(left - oauth.DefaultLifetime).UTC(), ExpiresAt: time.Now().Add(left), Lifetime: oauth.DefaultLifetime,
 		Scope: "catalog:read clinic:read", ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
 		Environment: USSandbox,

@@ -53,7 +53,7 @@ func Marshal(t oauth.Token) ([]byte, error) {
 	return json.Marshal(fields{
 		TokenType: t.TokenType, CreatedAt: Micros(t.CreatedAt), ExpiresAt: Micros(t.ExpiresAt), ConnectedAt: Micros(t.ConnectedAt), UsedAt: Micros(t.UsedAt),
 		Lifetime: t.Lifetime, Scope: t.Scope, ConfiguredScope: t.ConfiguredScope, ResourceOwner: t.ResourceOwner,
-		Clinic: t.Clinic, Environment: t.Environment, Replaced: replaced, Refreshable: t.RefreshToken != "",
+		Clinic: t.Clinic, Environment: t.Environment, Replaced: replaced, Refreshable: !t.RefreshToken.IsZero(),
 	})
 }
 
@@ -65,7 +65,7 @@ func Unmarshal(data []byte) (t oauth.Token, refreshable bool, err error) {
 	var replaced []oauth.ReplacedGrant
 	for _, g := range f.Replaced {
 		replaced = append(replaced, oauth.ReplacedGrant{
-			AccessToken: api.Secret(g.Access), RefreshToken: api.Secret(g.Refresh), ExpiresAt: timeOf(g.Expires),
+			AccessToken: api.NewSecret(string(g.Access)), RefreshToken: api.NewSecret(string(g.Refresh)), ExpiresAt: timeOf(g.Expires),
 			ResourceOwner: g.Owner, Clinic: g.Clinic,
 		})
 	}
