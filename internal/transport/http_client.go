@@ -12,13 +12,24 @@ func newHTTPClient(given *http.Client) *http.Client {
 		client = *given
 	}
 	if client.Transport == nil {
-		pool := http.DefaultTransport.(*http.Transport).Clone()
-		pool.MaxIdleConnsPerHost = idleConnsPerHost
-		client.Transport = pool
+		client.Transport = newPool()
 	}
 	client.Transport = sharedPool{client.Transport}
 	client.CheckRedirect = checkRedirect
 	return &client
+}
+
+// newPool returns a connection pool with the settings of http.DefaultTransport. If the
+// program has replaced http.DefaultTransport with another type, as mocks and tracing
+// agents do, it returns the replacement.
+func newPool() http.RoundTripper {
+	standard, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	pool := standard.Clone()
+	pool.MaxIdleConnsPerHost = idleConnsPerHost
+	return pool
 }
 
 // sharedPool hides CloseIdleConnections of the transport it wraps: the retrying
