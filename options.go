@@ -29,6 +29,11 @@ func WithTokenSource(tokens TokenSource) Option {
 // jar and its Timeout, which bounds each attempt. Its redirect policy is not
 // used: a token never follows a redirect to another origin.
 //
+// If h.Transport is nil, the client uses its own connection pool. That pool pings an
+// HTTP/2 connection after 15 seconds without traffic and replaces it if 5 more pass without a
+// response. Set the HTTP2 field of your own [http.Transport] likewise: without pings
+// every call uses a dead connection for many minutes.
+//
 // Without this option the client has its own connection pool and bounds each
 // attempt to 30 seconds.
 func WithHTTPClient(h *http.Client) Option {

@@ -41,8 +41,9 @@ type Config struct {
 	// API section: "Authentication" 5.
 	Scopes []string
 
-	// HTTPClient gives transport and time-out to the calls; nil means a pooled
-	// client of the module's own.
+	// HTTPClient provides the transport, the cookie jar and the Timeout of calls, as
+	// with [github.com/dispensary-go/dispensary.WithHTTPClient]. Nil means a client with
+	// its own connection pool.
 	HTTPClient *http.Client
 
 	// Logger receives what happens to the requests of this client, and what

@@ -1,10 +1,27 @@
 package transport
 
-import "net/http"
+import (
+	"cmp"
+	"net/http"
+	"time"
+)
 
-// idleConnsPerHost lets a pool keep the connections of concurrent callers;
-// net/http's own default of 2 would open new ones all the time.
-const idleConnsPerHost = 64
+// Settings of the module's own connection pool.
+const (
+	// idleConnsPerHost is how many idle connections a pool keeps for each host.
+	// net/http's default of 2 would open new ones for concurrent callers.
+	idleConnsPerHost = 64
+
+	// idleConnTimeout is shorter than the 60 seconds after which common load balancers
+	// drop an idle connection.
+	idleConnTimeout = 45 * time.Second
+
+	// An HTTP/2 connection that has received no byte for sendPingTimeout gets a ping,
+	// and is closed if no response arrives within pingTimeout. Without pings every
+	// request uses a dead connection until the kernel closes it after some 15 minutes.
+	sendPingTimeout = 15 * time.Second
+	pingTimeout     = 5 * time.Second
+)
 
 func newHTTPClient(given *http.Client) *http.Client {
 	client := http.Client{Timeout: DefaultAttemptTimeout}
@@ -28,7 +45,12 @@ func newPool() http.RoundTripper {
 		return http.DefaultTransport
 	}
 	pool := standard.Clone()
-	pool.MaxIdleConnsPerHost = idleConnsPerHost
+	pool.MaxIdleConnsPerHost, pool.IdleConnTimeout = idleConnsPerHost, idleConnTimeout
+	if pool.HTTP2 == nil {
+		pool.HTTP2 = &http.HTTP2Config{}
+	}
+	pool.HTTP2.SendPingTimeout = cmp.Or(pool.HTTP2.SendPingTimeout, sendPingTimeout)
+	pool.HTTP2.PingTimeout = cmp.Or(pool.HTTP2.PingTimeout, pingTimeout)
 	return pool
 }
 
