@@ -25,17 +25,18 @@ func WithTokenSource(tokens TokenSource) Option {
 	}
 }
 
-// WithHTTPClient sends requests through the transport of h and keeps its cookie
-// jar and its Timeout, which bounds each attempt. Its redirect policy is not
-// used: a token never follows a redirect to another origin.
+// WithHTTPClient sends requests through the transport of h and uses its cookie jar. Its
+// redirect policy is not used: a token never follows a redirect to another origin.
+//
+// h.Timeout bounds each attempt, from connecting to the last byte of the response. Zero
+// means 30 seconds, and a negative Timeout disables the bound.
 //
 // If h.Transport is nil, the client uses its own connection pool. That pool pings an
 // HTTP/2 connection after 15 seconds without traffic and replaces it if 5 more pass without a
 // response. Set the HTTP2 field of your own [http.Transport] likewise: without pings
 // every call uses a dead connection for many minutes.
 //
-// Without this option the client has its own connection pool and bounds each
-// attempt to 30 seconds.
+// Without this option the client behaves as if given an empty [http.Client].
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *config) error {
 		c.transport.HTTPClient = h

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -50,7 +51,7 @@ func (a *answer) readBody(response *http.Response, limit int64) error {
 	a.limited.R = nil
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("read body: %w", err) // its deadline may not be the caller's
 	case int64(a.body.Len()) > limit:
 		return errTooLarge
 	}

@@ -10,9 +10,16 @@ import (
 // startAttempt begins one attempt, and returns the request to send.
 func startAttempt(s *callState, request *http.Request) *http.Request {
 	s.attempts++
-	request = s.observed.attemptStart(request, s.attempts, s.wait)
+	if s.attempts > 1 {
+		s.attempt = &attemptContext{} // a transport may still have the last one
+		request = request.WithContext(s.attempt)
+	}
+	s.attempt.Context = s.observed.attemptStart(s.requestCtx, s.attempts, s.wait)
 	s.wait = 0
 	s.began = time.Now()
+	if timeout := s.client.attemptTimeout; timeout > 0 {
+		s.attempt.deadline = s.began.Add(timeout)
+	}
 	s.trace.reset()
 	s.answer.reset()
 	return request
@@ -29,6 +36,7 @@ func readAnswer(s *callState, response *http.Response) error {
 // endAttempt logs and reports the attempt that just ended; err is why no whole answer
 // came.
 func endAttempt(ctx context.Context, s *callState, err error) {
+	s.attempt.end()
 	logAttempt(ctx, s, err)
 	s.observed.attemptEnd(&s.answer, time.Since(s.began), err)
 }

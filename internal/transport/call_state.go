@@ -17,11 +17,14 @@ type callState struct {
 	settings api.RequestSettings
 	observed *observation // nil without observers
 
+	requestCtx   context.Context // of the call, as every attempt starts with it
 	request      *http.Request
 	body         []byte          // nil for none
 	missingScope *api.ScopeError // what the token was found to lack, if anything
 
 	attempts int
+	attempt  *attemptContext // of the last attempt
+	first    attemptContext
 	wait     time.Duration // before the next attempt
 	began    time.Time     // of the last attempt
 	trace    connectionTrace
@@ -34,6 +37,7 @@ type step func(ctx context.Context, s *callState) error
 // newCallState starts a call, and returns its context.
 func newCallState(ctx context.Context, c *Client, call *Call) (context.Context, *callState) {
 	s := &callState{client: c, call: call}
+	s.attempt = &s.first
 	for _, option := range call.Options {
 		option(&s.settings)
 	}
@@ -55,14 +59,15 @@ func (s *callState) release() {
 // prepareRequest is the link that builds the request: arguments are checked before
 // anything is fetched or sent.
 func prepareRequest(ctx context.Context, s *callState, next step) error {
-	requestCtx := ctx
+	s.requestCtx = ctx
 	if !s.call.Operation.Read() {
 		// Only a write needs to know whether a connection was ever made: a
 		// failed read is repeated in any case.
-		requestCtx = httptrace.WithClientTrace(ctx, s.trace.hooks())
+		s.requestCtx = httptrace.WithClientTrace(ctx, s.trace.hooks())
 	}
+	s.first.Context = s.requestCtx
 	var err error
-	if s.request, s.body, err = s.client.newRequest(requestCtx, s.call, &s.settings); err != nil {
+	if s.request, s.body, err = s.client.newRequest(&s.first, s.call, &s.settings); err != nil {
 		return err
 	}
 	return next(ctx, s)

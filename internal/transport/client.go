@@ -24,9 +24,9 @@ const (
 type Config struct {
 	Site api.Site
 
-	// HTTPClient gives the transport, cookie jar and per-attempt time-out. Its
-	// redirect policy is not used. Nil means a pooled transport with
-	// DefaultAttemptTimeout.
+	// HTTPClient provides the transport, the cookie jar and the timeout of each attempt.
+	// Its redirect policy is not used. A nil transport means a pool, a Timeout of 0 means
+	// DefaultAttemptTimeout, and a negative one means no timeout.
 	HTTPClient *http.Client
 
 	// Tokens authorizes calls that need it; without it they fail unsent.
@@ -71,6 +71,8 @@ type core struct {
 	config Config
 	http   *http.Client
 
+	attemptTimeout time.Duration // 0 for none
+
 	// Shared by all views.
 	ensuring *keyedLock
 	altered  *alteredKeys
@@ -104,7 +106,7 @@ func New(config Config) (*Client, error) {
 		header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
 	}
 	return &Client{&core{
-		endpoint: newEndpoint(base, header), config: config, http: newHTTPClient(config.HTTPClient),
+		endpoint: newEndpoint(base, header), config: config, http: newHTTPClient(config.HTTPClient), attemptTimeout: attemptTimeout(config.HTTPClient),
 		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
 	}}, nil
 }

@@ -23,11 +23,13 @@ const (
 	pingTimeout     = 5 * time.Second
 )
 
+// newHTTPClient returns the client that sends attempts.
 func newHTTPClient(given *http.Client) *http.Client {
-	client := http.Client{Timeout: DefaultAttemptTimeout}
+	var client http.Client
 	if given != nil {
 		client = *given
 	}
+	client.Timeout = 0 // attempts have a deadline of their own
 	if client.Transport == nil {
 		client.Transport = newPool()
 	}

@@ -319,8 +319,8 @@ func TestPrefetchLeavesNothingBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				transport := &slow{inner: listing(100, 1), latency: time.Hour}
-				client := newTestClient(t, transport, func(c *Config) { c.HTTPClient.Timeout = 0 })
+				transport := &slow{inner: listing(100, 1), latency: 20 * time.Second}
+				client := newTestClient(t, transport)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var page int

@@ -18,7 +18,6 @@ type observation struct {
 	began     time.Time
 
 	ctx         context.Context // of the call
-	requestCtx  context.Context // what the contexts of attempts are made from
 	attempt     observe.Attempt // the last one
 	attemptCtx  context.Context // of the last attempt
 	last        observe.AttemptResult
@@ -55,24 +54,21 @@ func (o *observation) limited(start time.Time) {
 	}
 }
 
-// attemptStart reports an attempt, and returns the request with the attempt's context.
-func (o *observation) attemptStart(request *http.Request, number int, wait time.Duration) *http.Request {
+// attemptStart reports an attempt, and returns its context, made from ctx.
+func (o *observation) attemptStart(ctx context.Context, number int, wait time.Duration) context.Context {
 	if o == nil {
-		return request
-	}
-	if o.requestCtx == nil {
-		o.requestCtx = request.Context()
+		return ctx
 	}
 	o.attempt = observe.Attempt{
 		Call: o.call, Number: number, Retry: o.retryReason(), BackOff: wait, LimiterWait: o.limiterWait,
 	}
-	o.attemptCtx, o.limiterWait = o.requestCtx, 0
+	o.attemptCtx, o.limiterWait = ctx, 0
 	for _, observer := range o.observers {
 		if observer.AttemptStart != nil {
 			o.attemptCtx = either(observer.AttemptStart(o.attemptCtx, o.attempt), o.attemptCtx)
 		}
 	}
-	return request.WithContext(o.attemptCtx)
+	return o.attemptCtx
 }
 
 // retryReason says what the attempt before came to.

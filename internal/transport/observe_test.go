@@ -197,7 +197,7 @@ func TestCallsWithoutObserversAllocateNothingForThem(t *testing.T) {
 	var o *observation
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		o.limited(time.Time{})
-		o.attemptStart(nil, 1, 0)
+		o.attemptStart(t.Context(), 1, 0)
 		o.attemptEnd(nil, 0, nil)
 		o.recordFailure("", "")
 		o.callEnd(nil, 0)

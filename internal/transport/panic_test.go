@@ -101,7 +101,6 @@ func (r *trap) client(t *testing.T, transport http.RoundTripper) *Client {
 	return newTestClient(t, transport, withTokens(r), func(c *Config) {
 		c.Limiter, c.Logger, c.UnknownFields = r, slog.New(r), r.unknown
 		c.Observers = []observe.Observer{{CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd}}
-		c.HTTPClient.Timeout = 0
 	})
 }
 

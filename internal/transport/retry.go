@@ -19,6 +19,7 @@ func sendWithRetries(ctx context.Context, s *callState, _ step) error {
 	if err := waitForLimit(ctx, s); err != nil {
 		return err
 	}
+	defer func() { s.attempt.end() }()
 	r := retriers.Get().(*retrier)
 	err := r.send(ctx, s)
 	retriers.Put(r) // not after a panic: a hook may have been interrupted
@@ -86,8 +87,8 @@ func (r *retrier) read(response *http.Response) error { return readAnswer(r.s, r
 
 // check decides whether the attempt is made again. It is called once with what came
 // back and, where that is final, once more after the body was read.
-func (r *retrier) check(ctx context.Context, response *http.Response, err error) (bool, error) {
-	s := r.s
+func (r *retrier) check(_ context.Context, response *http.Response, err error) (bool, error) {
+	ctx, s := r.ctx, r.s
 	if s.answer.complete && err == nil {
 		endAttempt(ctx, s, nil)
 		return false, nil
@@ -116,6 +117,7 @@ func (r *retrier) check(ctx context.Context, response *http.Response, err error)
 		endAttempt(ctx, s, nil)
 	}
 	s.wait = wait
+	r.request.Request = r.request.WithContext(s.requestCtx).Request // the attempt's has ended
 	return true, nil
 }
 
