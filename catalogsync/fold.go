@@ -3,49 +3,138 @@ package catalogsync
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/internal/fold"
 )
 
-// word is a part of a text in the form in which words are compared: lower case, without
-// accents.
+// Names, queries and codes are split in one way. The form of a text for comparison is lower
+// case without accents, and with ligatures, subscripts and full-width characters replaced:
+// see [fold.Letter]. The text then consists of words and their parts:
+//
+//   - A word consists of letters and digits. Apostrophes and combining accents are ignored,
+//     and so is the comma in 5,000. Every other character ends a word.
+//   - A part of a word consists of letters only or of digits only: omega and 3 in omega3. An
+//     ideograph is a part of its own, because its language puts no spaces between words.
+//
+// An index finds a typed word from the beginning of each part on, across the spaces between
+// words. It therefore finds Omega 3, Omega-3 and Omega3 by omega3, by omega and by 3. A query
+// is not split into parts, but each of its words also matches together with the word before:
+// it finds Omega3 by omega 3, too.
+
+// word is a word of a text in the form for comparison.
 type word struct {
 	text string
 
-	// joined says that only a hyphen is between this word and the one before.
+	// joined reports whether the word may be written together with the word before. Two
+	// numbers may if only spaces or hyphens separate them: 10 000, but not 2.5.
 	joined bool
 }
 
-// words cuts a text at everything that is no letter, digit or apostrophe.
-func words(text string) []word {
-	var all []word
-	var letters []byte
-	hyphens, others := 0, 1 // between this word and the one before
-	end := func() {
-		if len(letters) > 0 {
-			all = append(all, word{string(letters), hyphens == 1 && others == 0})
-			letters, hyphens, others = letters[:0], 0, 0
+// words returns the words of a text.
+func words(text string) (all []word) {
+	text = folded(text)
+	start, end := -1, 0 // of this word, and of the word before
+	add := func(until int) {
+		if start < 0 {
+			return
+		}
+		joined := len(all) > 0 && !(separate(text[end:start]) && isDigit(text[end-1]) && isDigit(text[start]))
+		all = append(all, word{strings.ReplaceAll(text[start:until], ",", ""), joined})
+		start, end = -1, until
+	}
+	for i, r := range text {
+		switch {
+		case partOf(r) != noPart:
+			if start < 0 {
+				start = i
+			}
+		case r == ',' && start >= 0 && isDigit(text[i-1]) && thousands(text[i+1:]):
+		default:
+			add(i)
 		}
 	}
+	add(len(text))
+	return all
+}
+
+// folded returns a text in the form for comparison, with its separators.
+func folded(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
 	for _, r := range text {
 		switch {
-		case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
-			letters = append(letters, byte(r))
 		case 'A' <= r && r <= 'Z':
-			letters = append(letters, byte(r-'A'+'a'))
-		case unicode.IsLetter(r) || unicode.IsDigit(r):
-			letters = append(letters, fold.Letter(r)...)
-		case r == '\'' || r == '’' || unicode.Is(unicode.Mn, r): // nature's; an accent of its own
-		case r == '-' || r == '‐' || r == '‑':
-			end()
-			hyphens++
+			b.WriteByte(byte(r - 'A' + 'a'))
+		case r == '\'':
+		case r < utf8.RuneSelf:
+			b.WriteByte(byte(r))
+		case r == '’' || unicode.Is(unicode.Mn, r): // nature’s, a combining accent
 		default:
-			end()
-			others++
+			b.WriteString(fold.Letter(r))
 		}
 	}
-	end()
-	return all
+	return b.String()
+}
+
+// thousands reports whether the text after a comma begins with a group of three digits.
+func thousands(after string) bool {
+	digits := 0
+	for digits < len(after) && isDigit(after[digits]) {
+		digits++
+	}
+	return digits == 3
+}
+
+// separate reports whether separators are more than spaces and hyphens.
+func separate(separators string) bool {
+	return strings.ContainsFunc(separators, func(r rune) bool {
+		return !unicode.IsSpace(r) && r != '-' && r != '‐' && r != '‑'
+	})
+}
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
+
+// part is the kind of a part of a word.
+type part uint8
+
+const (
+	noPart part = iota
+	letters
+	digits
+	ideograph
+)
+
+// partOf returns the kind of part that a character belongs to.
+func partOf(r rune) part {
+	switch {
+	case 'a' <= r && r <= 'z':
+		return letters
+	case '0' <= r && r <= '9':
+		return digits
+	case r < utf8.RuneSelf:
+		return noPart
+	case unicode.Is(unicode.Han, r):
+		return ideograph
+	case unicode.IsLetter(r):
+		return letters
+	case unicode.IsDigit(r):
+		return digits
+	}
+	return noPart
+}
+
+// parts returns the offsets of the parts of a word.
+func parts(word string) (starts []int) {
+	before := noPart
+	for i, r := range word {
+		kind := partOf(r)
+		if kind != before || kind == ideograph {
+			starts = append(starts, i)
+		}
+		before = kind
+	}
+	return starts
 }
 
 // join is a code, such as an SKU, without its separators. Cut says where its parts begin.

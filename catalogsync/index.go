@@ -43,6 +43,7 @@ type Index struct {
 	products []product // in the order in which those that match equally well are found
 
 	words      table // of names and brands
+	texts      table // names and brands without separators, from each part of their words on
 	codes      table // SKUs and UPCs, without separators, from each of their parts on
 	attributes table // see attribute
 
@@ -94,10 +95,13 @@ func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
 		return cmp.Or(cmp.Compare(b.popularity, a.popularity), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 	})
 	x := &Index{asOf: c.AsOf, products: make([]product, len(found))}
-	words, codes, attributes := newBuilder(12*len(found)), newCodeBuilder(16*len(found)), newBuilder(4*len(found))
+	words, texts := newBuilder(12*len(found)), newUniqueBuilder(10*len(found))
+	codes, attributes := newUniqueBuilder(16*len(found)), newBuilder(4*len(found))
 	for i, p := range found {
 		x.products[i] = p.product
-		addWords(words, i, p)
+		addText(words, texts, i, p.name, nameStart, inName)
+		addText(words, texts, i, p.brand, inBrand, inBrand)
+		addText(words, texts, i, p.prefix, inBrand, inBrand)
 		for _, v := range p.variants {
 			addCodes(codes, i, v)
 		}
@@ -105,7 +109,7 @@ func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
 			attributes.add(attribute, i, nameStart)
 		}
 	}
-	x.words, x.codes, x.attributes = words.table(), codes.table(), attributes.table()
+	x.words, x.texts, x.codes, x.attributes = words.table(), texts.table(), codes.table(), attributes.table()
 	return x.ready(), nil
 }
 
@@ -117,7 +121,7 @@ func (x *Index) ready() *Index {
 
 // at returns the same index, as of another time.
 func (x *Index) at(asOf time.Time) *Index {
-	return (&Index{asOf: asOf, products: x.products, words: x.words, codes: x.codes, attributes: x.attributes}).ready()
+	return (&Index{asOf: asOf, products: x.products, words: x.words, texts: x.texts, codes: x.codes, attributes: x.attributes}).ready()
 }
 
 // Len is the number of products.
@@ -191,29 +195,46 @@ func newCandidate(e Entry, shared map[string]string) candidate {
 	return c
 }
 
-// addWords adds the words of a name and a brand. Those with a hyphen between them are also
-// one word: B-12 is found as b12.
-func addWords(b *builder, product int, p candidate) {
-	add := func(text string, first, other place) {
-		var before string
-		for i, w := range words(text) {
-			where := other
-			if i == 0 {
-				where = first
-			}
-			b.add(w.text, product, where)
-			if w.joined {
+// short is the length in bytes of a part that people often write together with its
+// neighbor, as in B12 and 500mg.
+const short = 2
+
+// addText adds a name or a brand: its parts as words, also together with their neighbors if
+// they are of one word or short, and the rest of the text from each part on.
+func addText(terms, texts *builder, product int, text string, first, other place) {
+	var joined strings.Builder
+	type start struct {
+		at         int
+		apart, cut bool // from the part before: never written together, or another word
+	}
+	var starts []start
+	for _, w := range words(text) {
+		for i, at := range parts(w.text) {
+			starts = append(starts, start{joined.Len() + at, i == 0 && !w.joined, i == 0})
+		}
+		joined.WriteString(w.text)
+	}
+	all := joined.String()
+	for i, end, rest := len(starts)-1, len(all), len(all); i >= 0; i-- {
+		s, where := starts[i], other
+		if i == 0 {
+			where = first
+		}
+		terms.add(all[s.at:end], product, where)
+		texts.add(all[s.at:min(rest, s.at+MaxQuery)], product, where)
+		if i > 0 && !s.apart {
+			before := starts[i-1].at
+			if !s.cut || s.at-before <= short || end-s.at <= short {
 				if i == 1 {
 					where = first
 				}
-				b.add(before+w.text, product, where)
+				terms.add(all[before:end], product, where)
 			}
-			before = w.text
+		}
+		if end = s.at; s.apart {
+			rest = s.at
 		}
 	}
-	add(p.name, nameStart, inName)
-	add(p.brand, inBrand, inBrand)
-	add(p.prefix, inBrand, inBrand)
 }
 
 // addCodes adds what identifies a variant, from each of its parts on: ALR-0012 is found by

@@ -24,10 +24,11 @@ const (
 // SearchOptions says what is looked for. All conditions apply together. Without any,
 // nothing is found.
 type SearchOptions struct {
-	// Query is what a person has typed so far: the words of a product's name and brand,
-	// or their beginnings, in any order, or a SKU or UPC or a beginning of it. Upper
-	// case, accents and punctuation make no difference. It may be empty if there is
-	// another condition. At most [MaxQuery] bytes and [MaxWords] words.
+	// Query is the text typed so far: the words of a product's name and brand, or their
+	// beginnings, in any order, or a SKU or UPC or a beginning of it. Upper case, accents,
+	// punctuation, and spaces within a name make no difference: omega3 finds Omega 3, and
+	// 5000 finds 5,000. It may be empty if there is another condition. At most [MaxQuery]
+	// bytes and [MaxWords] words.
 	Query string
 
 	// Limit is how many hits are wanted, at most [MaxLimit]; 0 means [DefaultLimit].
@@ -156,9 +157,9 @@ func (o SearchOptions) parse() ([]word, error) {
 // strict is what each word matches as it is typed.
 func (x *Index) strict(typed []word) (all [][]span) {
 	for i, w := range typed {
-		spans := x.words.beginning(w.text, 0, costLonger)
+		spans := append(x.words.exact(w.text), x.texts.beginning(w.text, costLonger, costLonger)...)
 		if i > 0 { // omega 3 finds omega3
-			spans = append(spans, x.words.beginning(typed[i-1].text+w.text, 0, costLonger)...)
+			spans = append(spans, x.texts.beginning(typed[i-1].text+w.text, costLonger, costLonger)...)
 		}
 		all = append(all, spans)
 	}

@@ -105,8 +105,8 @@ func newBuilder(room int) *builder {
 	return &builder{ids: map[string]uint32{}, of: make([]uint32, 0, room), postings: make([]uint32, 0, room)}
 }
 
-// newCodeBuilder is for terms of which nearly all are different.
-func newCodeBuilder(room int) *builder {
+// newUniqueBuilder is for terms of which nearly all are different.
+func newUniqueBuilder(room int) *builder {
 	return &builder{terms: make([]string, 0, room), of: make([]uint32, 0, room), postings: make([]uint32, 0, room)}
 }
 

@@ -1,0 +1,129 @@
+package catalogsync_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+func named(t testing.TB, names ...string) *catalogsync.Index {
+	t.Helper()
+	var entries []catalogsync.Entry
+	for _, name := range names {
+		entries = append(entries, entry(name, "Kelp", "", ""))
+	}
+	return newIndex(t, entries...)
+}
+
+// Each name is found by each spelling that people type for it, and by each beginning of that
+// spelling.
+func TestSearchFindsOtherSpellings(t *testing.T) {
+	t.Parallel()
+	spellings := map[string][]string{
+		"Vitamin D3 5,000 IU":           {"vitamin d3 5000", "d3 5,000", "5000 iu", "5000iu", "vitamind3", "d 3 5000", "d3 5 000"},
+		"Vitamin D3 1000IU":             {"1000 iu", "1,000 iu", "d3 1 000"},
+		"Vitamin C1000":                 {"vitamin c 1000", "c1000", "vitamin 1,000"},
+		"Biotin 10 000 mcg":             {"biotin 10000", "biotin 10,000", "10 000 mcg", "10000mcg"},
+		"Biotin 10\u00a0000 mcg":        {"biotin 10000"},
+		"Omega 3 Fish Oil":              {"omega3", "omega-3", "omega 3", "fishoil", "omega3fishoil"},
+		"Omega-3 1,200 mg":              {"omega3 1200", "omega 3 1,200"},
+		"Omega3 1200mg":                 {"omega 3 1,200 mg", "omega-3", "3"},
+		"Vitamin B 12":                  {"b12", "b-12", "vitamin b12"},
+		"Vitamin B₁₂ Methylcobalamin":   {"b12", "b 12", "b₁₂"},
+		"CO² Rosemary Extract":          {"co2", "co 2"},
+		"Co Q 10":                       {"coq10", "co q10", "coq 10", "co-q-10"},
+		"CoQ10":                         {"co q 10", "coq-10", "co q10", "10"},
+		"Vitamin K 2 (MK 7)":            {"k2", "mk7", "vitamin k2 mk-7"},
+		"Vitamin K2 MK7":                {"k 2", "mk 7"},
+		"Multi Vitamin":                 {"multivitamin", "multi-vitamin"},
+		"Multivitamin":                  {"multi vitamin", "multi-vitamin"},
+		"ﬁber plus":                     {"fiber", "ﬁber plus"},
+		"Ｏmega－３":                       {"omega 3", "omega3", "ｏmega３"},
+		"Μαγνήσιο":                      {"μαγνησιο", "ΜΑΓΝΉΣΙΟ"},
+		"维生素C 片":                        {"维生素", "生素c", "c片"},
+		"Beta-1,3/1,6-D-Glucan":         {"beta 1,3", "1 3 glucan", "beta 1,3/1,6"},
+		"Folate 2.5 mg":                 {"2.5", "folate 2.5mg", "2.5 mg"},
+		"Probiotic 1,000,000,000 CFU’s": {"1000000000", "1,000,000,000 cfus"},
+	}
+	for name, typed := range spellings {
+		x := named(t, name, "Zinc", "Nettle Leaf")
+		for _, query := range typed {
+			for end := range query {
+				if end > 0 && len(strings.Trim(query[:end], " -,/.")) > 0 {
+					assert.Contains(t, names(t, x, catalogsync.SearchOptions{Query: query[:end]}), name, "%q", query[:end])
+				}
+			}
+			assert.Contains(t, names(t, x, catalogsync.SearchOptions{Query: query}), name, "%q", query)
+		}
+	}
+}
+
+func TestSearchKeepsNumbersApart(t *testing.T) {
+	t.Parallel()
+	x := named(t, "Iron 25 mg", "Iron 2.5 mg", "Iron 1/3", "Zinc 5,0", "Zinc 5,0000")
+	assert.Equal(t, []string{"Iron 25 mg"}, names(t, x, catalogsync.SearchOptions{Query: "iron 25"}))
+	assert.Equal(t, "Iron 2.5 mg", names(t, x, catalogsync.SearchOptions{Query: "iron 2.5"})[0])
+	for _, query := range []string{"13", "50", "50000"} {
+		assert.Empty(t, names(t, x, catalogsync.SearchOptions{Query: query}), query)
+	}
+}
+
+// Spellings of a whole word rank alike, so that the order is by popularity.
+func TestSearchRanksSpellingsAlike(t *testing.T) {
+	t.Parallel()
+	x := named(t, "Vitamin B12 Plus", "Vitamin B-12", "Vitamin B 12 Max", "Vitamin B₁₂ Mini", "Vitamin B120")
+	assert.Equal(t, []string{"Vitamin B-12", "Vitamin B 12 Max", "Vitamin B12 Plus", "Vitamin B₁₂ Mini", "Vitamin B120"},
+		names(t, x, catalogsync.SearchOptions{Query: "b12"}))
+}
+
+// Search finds each product whose name contains words that begin with the typed words.
+func TestSearchMissesNoBeginning(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields("vitamin d3 omega 3 zinc citrate magnesium l theanine b 12 complex q10 co 50 mg iron c 1000iu")
+	var all []string
+	for i := range 300 {
+		name := fmt.Sprintf("x%d", i)
+		for range 1 + random.IntN(4) {
+			name += " " + words[random.IntN(len(words))]
+		}
+		all = append(all, name)
+	}
+	x := named(t, all...)
+	for range 1000 {
+		var typed []string
+		for range 1 + random.IntN(3) {
+			word := words[random.IntN(len(words))]
+			typed = append(typed, word[:1+random.IntN(len(word))])
+		}
+		query := strings.Join(typed, " ")
+		found := names(t, x, catalogsync.SearchOptions{Query: query, Limit: catalogsync.MaxLimit})
+		for _, name := range all {
+			if len(found) < catalogsync.MaxLimit && beginsAll(strings.Fields(name), typed) {
+				require.Contains(t, found, name, "%q", query)
+			}
+		}
+	}
+}
+
+// beginsAll reports whether each typed word begins a word.
+func beginsAll(words, typed []string) bool {
+	return !slices.ContainsFunc(typed, func(beginning string) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, beginning) })
+	})
+}
+
+// A long name takes room in proportion to its length.
+func TestNewIndexTakesLongNames(t *testing.T) {
+	t.Parallel()
+	x := named(t, strings.Repeat("b c ", 50_000), strings.Repeat("a", 200_000))
+	assert.Len(t, names(t, x, catalogsync.SearchOptions{Query: strings.Repeat("bc", 100)}), 1)
+	assert.Len(t, names(t, x, catalogsync.SearchOptions{Query: strings.Repeat("a", 200)}), 1)
+}
