@@ -136,13 +136,3 @@ func parts(word string) (starts []int) {
 	}
 	return starts
 }
-
-// join is a code, such as an SKU, without its separators. Cut says where its parts begin.
-func join(parts []word) (code string, cut []int) {
-	var b strings.Builder
-	for _, part := range parts {
-		cut = append(cut, b.Len())
-		b.WriteString(part.text)
-	}
-	return b.String(), cut
-}

@@ -237,13 +237,11 @@ func addText(terms, texts *builder, product int, text string, first, other place
 	}
 }
 
-// addCodes adds what identifies a variant, from each of its parts on: ALR-0012 is found by
-// alr0 and by 0012.
+// addCodes adds the codes of a variant.
 func addCodes(b *builder, product int, v variant) {
 	for _, text := range []string{v.sku, v.upc, v.supplierSKU} {
-		code, cut := join(words(text))
-		for _, at := range cut {
-			b.add(code[at:], product, nameStart)
+		for _, term := range codeTerms(text) {
+			b.add(term, product, nameStart)
 		}
 	}
 }

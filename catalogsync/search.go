@@ -27,8 +27,9 @@ type SearchOptions struct {
 	// Query is the text typed so far: the words of a product's name and brand, or their
 	// beginnings, in any order, or a SKU or UPC or a beginning of it. Upper case, accents,
 	// punctuation, and spaces within a name make no difference: omega3 finds Omega 3, and
-	// 5000 finds 5,000. It may be empty if there is another condition. At most [MaxQuery]
-	// bytes and [MaxWords] words.
+	// 5000 finds 5,000. UPC-A, EAN-13 and GTIN-14 find each other: codes of 8 to 14 digits
+	// match without their leading zeros. Query may be empty if there is another condition.
+	// At most [MaxQuery] bytes and [MaxWords] words.
 	Query string
 
 	// Limit is how many hits are wanted, at most [MaxLimit]; 0 means [DefaultLimit].
@@ -91,10 +92,7 @@ const (
 	costTypo   = 256
 )
 
-const (
-	minTypo = 4 // letters of a word in which a typing error is forgiven
-	minCode = 3 // characters of a code
-)
+const minTypo = 4 // letters of a word in which a typing error is forgiven
 
 // Search finds products. Words of four letters or more may have one letter that is wrong,
 // missing, or too many, or two neighbours in the wrong order, if fewer products than wanted
@@ -110,12 +108,12 @@ func (x *Index) Search(o SearchOptions) (Result, error) {
 		best.permits = func(product uint32) bool { return o.Permitted.Permits(x.products[product].brandID) }
 	}
 	filters := x.filters(o)
-	code, _ := join(typed)
+	codes := typedCodes(typed)
 	switch {
 	case len(typed) > 0:
 		x.match(x.strict(typed), filters, costWords, &best)
-		if len(code) >= minCode {
-			x.match([][]span{x.codes.beginning(code, 0, costCode)}, filters, 0, &best)
+		if len(codes) > 0 {
+			x.match([][]span{x.coded(codes)}, filters, 0, &best)
 		}
 		if len(best.found) < best.limit && slices.ContainsFunc(typed, forgiven) {
 			x.match(x.tolerant(typed), filters, costWords, &best)
@@ -128,7 +126,7 @@ func (x *Index) Search(o SearchOptions) (Result, error) {
 		result.PermittedOnly, result.PermittedAge = true, time.Since(o.Permitted.asOf)
 	}
 	for i, found := range best.found {
-		result.Hits[i] = x.products[found.product].hit(code)
+		result.Hits[i] = x.products[found.product].hit(codes)
 	}
 	return result, nil
 }
@@ -164,6 +162,14 @@ func (x *Index) strict(typed []word) (all [][]span) {
 		all = append(all, spans)
 	}
 	return all
+}
+
+// coded returns the products with a code that begins with one of codes.
+func (x *Index) coded(codes []string) (spans []span) {
+	for _, code := range codes {
+		spans = append(spans, x.codes.beginning(code, 0, costCode)...)
+	}
+	return spans
 }
 
 // tolerant is what each word matches with at most one typing error.
@@ -290,28 +296,38 @@ func (r *ranking) add(one ranked) {
 	r.found = r.found[:min(len(r.found), r.limit)]
 }
 
-func (p product) hit(code string) Hit {
+func (p product) hit(codes []string) Hit {
 	h := Hit{ProductID: p.id, Name: p.name, Status: p.status, BrandID: p.brandID, Brand: p.brand}
-	if v := p.variant(code); v != nil {
+	if v := p.variant(codes); v != nil {
 		h.VariantID, h.SKU, h.UPC, h.VariantStatus = v.id, v.sku, v.upc, v.status
 	}
 	return h
 }
 
 // variant is the one with a code, else the primary one.
-func (p product) variant(code string) *variant {
+func (p product) variant(codes []string) *variant {
 	if len(p.variants) == 0 {
 		return nil
 	}
-	if len(code) >= minCode {
-		for i, v := range p.variants {
-			for _, text := range []string{v.sku, v.upc, v.supplierSKU} {
-				whole, cut := join(words(text))
-				if slices.ContainsFunc(cut, func(at int) bool { return strings.HasPrefix(whole[at:], code) }) {
-					return &p.variants[i]
-				}
-			}
+	for i, v := range p.variants {
+		if v.matches(codes) {
+			return &p.variants[i]
 		}
 	}
 	return &p.variants[0]
+}
+
+// matches reports whether a code of the variant begins with one of codes.
+func (v variant) matches(codes []string) bool {
+	if len(codes) == 0 {
+		return false
+	}
+	for _, text := range []string{v.sku, v.upc, v.supplierSKU} {
+		for _, term := range codeTerms(text) {
+			if slices.ContainsFunc(codes, func(code string) bool { return strings.HasPrefix(term, code) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
