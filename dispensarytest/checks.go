@@ -158,56 +158,6 @@ func (m PlanMatch) compareLines(p model.Plan) (differences []string) {
 	return differences
 }
 
-// CheckBackoffHonoured fails the test if a caller came back before the time that a
-// Retry-After had named: with the same operation on the same path, as the same
-// user. Times are those of the platform's clock, so it has to be a live one, or
-// one that is advanced while the caller waits. It fails as well if nothing asked
-// for a wait: then the test proved nothing.
-func (j *Journal) CheckBackoffHonoured(t testing.TB) {
-	t.Helper()
-	requests := j.Requests()
-	asked := 0
-	var findings []string
-	for i, r := range requests {
-		if r.RetryAfter == 0 {
-			continue
-		}
-		asked++
-		again := slices.IndexFunc(requests[i+1:], func(next model.Request) bool { return sameRequest(r, next) })
-		if again < 0 {
-			continue
-		}
-		next := requests[i+1+again]
-		if waited := next.At.Sub(r.At); waited < r.RetryAfter {
-			findings = append(findings, fmt.Sprintf("%s\n    asked for %s, but #%d came after %s, %s too early", r, r.RetryAfter, next.Seq, waited, r.RetryAfter-waited))
-		}
-	}
-	switch {
-	case asked == 0:
-		t.Errorf("dispensarytest: expected callers to honour Retry-After; none of %d requests was told to wait%s", len(requests), mute(requests))
-	case len(findings) > 0:
-		hint := ""
-		if j.srv.clock.Frozen() {
-			hint = "\n  (the platform's clock is frozen: only Clock.Advance lets time pass)"
-		}
-		t.Errorf("dispensarytest: expected callers to honour Retry-After; they came back early:\n  %s%s", strings.Join(findings, "\n  "), hint)
-	}
-}
-
-// mute is the nearest miss of a wait: a 429 that named none.
-func mute(requests []model.Request) string {
-	at := slices.IndexFunc(requests, func(r model.Request) bool { return r.Status == http.StatusTooManyRequests })
-	if at < 0 {
-		return ""
-	}
-	return fmt.Sprintf("; the nearest is %s, which named no time", requests[at])
-}
-
-// sameRequest reports that a request is another one again.
-func sameRequest(r, next model.Request) bool {
-	return r.Operation == next.Operation && r.Path == next.Path && r.UserID == next.UserID
-}
-
 // CheckNoNPlusOne fails the test if objects were read one by one that a list had
 // named before: more than atMost different ones, with one operation, by one user,
 // after one list. What was asked for once for each item of a list is usually in the

@@ -139,13 +139,13 @@ func TestFailedTestsLeaveATimeline(t *testing.T) {
 	assert.Empty(t, v.logs)
 }
 
-func TestCheckBackoffHonoured(t *testing.T) {
+func TestCheckBackoffHonored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
 		check := func() *verdict {
 			v := &verdict{TB: t}
-			b.fake.Journal().CheckBackoffHonoured(v)
+			b.fake.Journal().CheckBackoffHonored(v)
 			return v
 		}
 		b.get("/clinic")
@@ -170,7 +170,7 @@ func TestCheckBackoffHonoured(t *testing.T) {
 	b.get("/clinic")
 	b.get("/clinic")
 	v := &verdict{TB: t}
-	b.fake.Journal().CheckBackoffHonoured(v)
+	b.fake.Journal().CheckBackoffHonored(v)
 	v.says(t, "the platform's clock is frozen")
 }
 

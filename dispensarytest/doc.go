@@ -37,6 +37,14 @@
 //		err = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
 //	})
 //
+// The client's timers are in the bubble, too. A hold of 90 seconds after a 429 ends with
+// a sleep that takes no time:
+//
+//	fake.Fault(model.Fault{Effect: model.TooManyRequests, RetryAfter: 90 * time.Second, Times: 1})
+//	_, err := client.Clinic.Get(ctx) // ErrRateLimited if ctx ends before the hold
+//	time.Sleep(90 * time.Second)
+//	_, err = client.Clinic.Get(ctx)
+//
 // [Server.Browser] walks an application's authorization flow through the real
 // pages, whichever way.
 //
@@ -84,7 +92,7 @@
 //
 // # Checks
 //
-// [Webhooks.CheckDelivered], [Server.CheckNoLeak], [Journal.CheckBackoffHonoured],
+// [Webhooks.CheckDelivered], [Server.CheckNoLeak], [Journal.CheckBackoffHonored],
 // [Journal.CheckNoNPlusOne], [Journal.CheckNoUnexpected], [Journal.CheckRequested]
 // and [Journal.CheckPlan] say what was expected, what came, and what came nearest.
 // A test that fails leaves a page with a timeline in its artifact folder; see

@@ -9,7 +9,7 @@ import (
 // Request is one request as the platform saw it.
 type Request struct {
 	Seq       int       // 1 is the first request of this platform
-	At        time.Time // on the platform's clock
+	At        time.Time // of its arrival, on the platform's clock
 	ID        string    // the X-Request-Id of the answer
 	Operation string    // for example "patients.create"; empty when there is none
 	Method    string
@@ -27,6 +27,7 @@ type Request struct {
 
 	Faults     []Effect      // what a [Fault] did to it
 	RetryAfter time.Duration // what the answer asked the caller to wait
+	AnsweredAt time.Time     // just before the first byte of the answer, on the platform's clock
 
 	// Bodies, of a platform that keeps them: JSON where it was sent, cut off when it is
 	// long, and without tokens. The answer's is there even where a fault kept it back.

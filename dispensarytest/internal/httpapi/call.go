@@ -64,6 +64,7 @@ func (c *call) note(status int) {
 	}
 	c.noted = true
 	c.record.Status = cmp.Or(c.record.Status, status)
+	c.record.AnsweredAt = c.api.Clock.Now()
 	c.api.Record(&c.record)
 }
 

@@ -157,7 +157,7 @@ func TestJournal(t *testing.T) {
 	assert.Empty(t, r.ok("GET", "/journal?operation=patients.get", "", "requests"))
 
 	assert.Contains(t, r.ok("POST", "/journal/checks/no_unexpected", "", "findings").([]any)[0], `unknown query parameter "pages"`)
-	assert.Contains(t, r.ok("POST", "/journal/checks/backoff_honoured", "", "findings").([]any)[0], "wait")
+	assert.Contains(t, r.ok("POST", "/journal/checks/backoff_honored", "", "findings").([]any)[0], "wait")
 	assert.Equal(t, true, r.ok("POST", "/journal/checks/no_n_plus_one", `{"at_most":1}`, "passed"))
 	assert.Equal(t, false, r.ok("POST", "/journal/checks/no_leak", `{"texts":["`+token+`"]}`, "passed"))
 	assert.Equal(t, true, r.ok("POST", "/journal/checks/no_leak", `{"texts":["nothing"]}`, "passed"))

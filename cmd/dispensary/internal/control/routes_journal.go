@@ -32,9 +32,9 @@ func journalOperations() []Operation {
 			func(c *call) (verdict, error) {
 				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckNoUnexpected(t) }), nil
 			}),
-		do("journal.check_backoff_honoured", "POST", "/journal/checks/backoff_honoured", "Fails if a caller came back before the time that a Retry-After had named, or if nothing asked for a wait.",
+		do("journal.check_backoff_honored", "POST", "/journal/checks/backoff_honored", "Fails if a caller repeated a request before the time in a Retry-After, or if no response carried one. Requests in flight do not count.",
 			func(c *call) (verdict, error) {
-				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckBackoffHonoured(t) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckBackoffHonored(t) }), nil
 			}),
 		act("journal.check_no_n_plus_one", "POST", "/journal/checks/no_n_plus_one", "Fails if more objects than so many were read one by one that a list had named before.",
 			func(c *call, in atMostCheck) (verdict, error) {
