@@ -7,7 +7,7 @@ var actionTitles = map[string]string{
 	"faults.clear":                   "Remove all faults",
 	"faults.remove":                  "Remove a fault",
 	"faults.set":                     "Let something go wrong",
-	"journal.check_backoff_honored": "Check that callers wait when they are told to",
+	"journal.check_backoff_honored":  "Check that callers wait when they are told to",
 	"journal.check_no_leak":          "Check a text for secrets and patients",
 	"journal.check_no_n_plus_one":    "Check that lists are not read one by one",
 	"journal.check_no_unexpected":    "Check that callers ask for what there is",
