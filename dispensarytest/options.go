@@ -19,7 +19,7 @@ import (
 )
 
 // Option sets up a platform. Options that contradict the API fail on
-// construction.
+// construction. A nil Option changes nothing.
 type Option func(*settings) error
 
 type settings struct {
@@ -78,6 +78,9 @@ func (e *optionError) Unwrap() error { return e.err }
 func configure(opts []Option) (settings, error) {
 	set := defaults()
 	for _, opt := range opts {
+		if opt == nil {
+			continue
+		}
 		if err := opt(&set); err != nil {
 			return set, &optionError{err}
 		}

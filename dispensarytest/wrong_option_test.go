@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // What is wrong with an option is said in words that lead on: the name that was meant
@@ -53,6 +54,13 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		require.ErrorContains(t, err, name)
 		require.ErrorContains(t, err, "dispensarytest: ")
 	}
+}
+
+func TestNilOptionChangesNothing(t *testing.T) {
+	t.Parallel()
+	fake := dispensarytest.New(t, nil, dispensarytest.WithInMemory(), nil)
+	assert.Equal(t, dispensarytest.New(t).Users(), fake.Fork(t, nil).Users())
+	assert.NotNil(t, fake.Client(model.User{}, nil))
 }
 
 func TestAFailureOfTheMachineIsNoWrongOption(t *testing.T) {
