@@ -40,17 +40,24 @@
     return (light + 0.05) / (dark + 0.05);
   }
 
-  const shown = (element) => element.checkVisibility({ visibilityProperty: true }) && !element.closest(".hide, .skip, .first");
+  // spoken reports whether an element is for screen readers only.
+  const spoken = (element) => {
+    for (; element; element = element.parentElement) if (getComputedStyle(element).clipPath === "inset(50%)") return true;
+    return false;
+  };
+  const shown = (element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && !spoken(element);
 
   function name(element) {
-    return `<${element.localName}> ${(element.innerText || element.name || element.id).slice(0, 40)}`.trim();
+    return `<${element.localName}> ${(element.innerText || element.name || element.id).replace(/\s+/g, " ").slice(0, 40)}`.trim();
   }
 
   // Texts: 4.5 to 1, and 3 to 1 where they are large.
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const texts = [];
   for (let text = walker.nextNode(); text; text = walker.nextNode()) {
     const element = text.parentElement;
     if (!text.data.trim() || !shown(element)) continue;
+    texts.push(text);
     const style = getComputedStyle(element);
     const size = parseFloat(style.fontSize);
     const wanted = size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5;
@@ -67,6 +74,83 @@
     const typed = contrast(paint(getComputedStyle(control).color), ground(control));
     if (typed < 4.5) found.push(`contrast ${typed.toFixed(2)} of what is typed into ${name(control)}`);
   }
+
+  // Contents are visible at each width.
+  for (const element of document.querySelectorAll("main :is(h1, h2, h3, p, dl, form, table, article)")) {
+    if (!element.closest("[hidden]") && element.textContent.trim() && !spoken(element) && !shown(element)) found.push(`${name(element)} is hidden`);
+  }
+
+  // clippers returns the ancestors that clip an element. One with an ellipsis marks the cut.
+  const clipping = new Map([[document.body, []]]);
+  function clippers(element) {
+    if (!clipping.has(element)) {
+      const { overflow, display, textOverflow } = getComputedStyle(element);
+      const own = overflow === "visible" || display === "inline" ? [] :
+        [{ element, scrolls: /auto|scroll/.test(overflow), marks: textOverflow === "ellipsis" }];
+      clipping.set(element, own.concat(clippers(element.parentElement)));
+    }
+    return clipping.get(element);
+  }
+
+  const common = (a, b) => new DOMRect(Math.max(a.x, b.x), Math.max(a.y, b.y),
+    Math.max(0, Math.min(a.right, b.right) - Math.max(a.x, b.x)), Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.y, b.y)));
+  const empty = (box) => box.width < 1 || box.height < 1;
+  const center = (box) => [box.x + box.width / 2, box.y + box.height / 2];
+  const clipped = (box, clips) => clips.reduce((rest, clip) => common(rest, clip.element.getBoundingClientRect()), box);
+  const visible = (line) => clipped(line.box(), line.clips);
+
+  // lines are the lines of each text.
+  const lines = texts.flatMap((text) => {
+    const element = text.parentElement;
+    const words = text.data.trim().replace(/\s+/g, " ").slice(0, 40);
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    return Array.from(range.getClientRects(), (_, n) => ({ text, element, words, clips: clippers(element), box: () => range.getClientRects()[n] }));
+  }).filter((line) => !empty(line.box()));
+
+  // No text is drawn over another. The outer quarters of a line's height have few letters.
+  const drawn = lines.map((line) => {
+    const box = visible(line);
+    return { line, box: new DOMRect(box.x + 1, box.y + box.height / 4, box.width - 2, box.height / 2) };
+  }).filter(({ box }) => !empty(box)).sort((a, b) => a.box.y - b.box.y);
+  drawn.forEach((one, n) => {
+    for (let m = n + 1; m < drawn.length && drawn[m].box.y < one.box.bottom; m++) {
+      const other = drawn[m];
+      const halves = other.line.text === one.line.text && one.line.clips.some((clip) => clip.marks); // before and behind an ellipsis
+      if (!halves && !empty(common(one.box, other.box))) found.push(`${one.line.words} is drawn over ${other.line.words}`);
+    }
+  });
+  for (const cell of document.querySelectorAll("td[data-label]")) {
+    const label = getComputedStyle(cell, "::before");
+    if (label.position === "absolute" && parseFloat(label.height) > cell.clientHeight) found.push(`the label of ${name(cell)} is taller than the cell`);
+  }
+
+  // bring scrolls to a line.
+  function bring(line) {
+    for (const { element, scrolls } of line.clips) {
+      if (!scrolls) continue;
+      const [x, y] = center(line.box());
+      const [left, top] = center(element.getBoundingClientRect());
+      element.scrollBy(x - left, y - top);
+    }
+    const [x, y] = center(visible(line));
+    if (x < 1 || x > innerWidth - 1 || y < 1 || y > innerHeight - 1) scrollBy(x - innerWidth / 2, y - innerHeight / 2);
+  }
+
+  // The center of each line shows that line, or the ellipsis that stands for it.
+  for (const line of lines) {
+    bring(line);
+    const box = visible(line);
+    const marks = line.clips.filter((clip) => clip.marks).map((clip) => clip.element);
+    const soft = line.clips.findIndex((clip) => clip.marks || clip.scrolls);
+    const rest = clipped(line.box(), soft < 0 ? line.clips : line.clips.slice(0, soft));
+    const partial = rest.width < line.box().width - 2 || rest.height < line.box().height / 2;
+    if (partial || (empty(box) && !marks.length)) found.push(`${line.words} is cut off`);
+    if (empty(box)) continue;
+    const at = document.elementFromPoint(...center(box));
+    if (at !== line.element && !marks.includes(at)) found.push(`${line.words} is covered by ${at ? name(at) : "the edge of the window"}`);
+  }
+  scrollTo(0, 0);
 
   if (document.documentElement.scrollWidth > innerWidth) {
     const widest = [...document.querySelectorAll("body *")].sort((a, b) => b.getBoundingClientRect().right - a.getBoundingClientRect().right)[0];

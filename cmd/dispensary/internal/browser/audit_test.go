@@ -24,15 +24,18 @@ var auditScript string
 // narrow is the width of a small telephone, in CSS pixels.
 const narrow = 320
 
+// phone is the width of a usual telephone, in CSS pixels.
+const phone = 390
+
 // look is the colors and the width in which a page is checked.
 type look struct {
 	scheme string
 	width  int64
 }
 
-// looks are those of every page that people work with: both colors, and the two widths that
-// are the farthest apart.
-var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", narrow}}
+// looks are those of every page that people work with: both colors, the two widths that are
+// farthest apart, and a telephone.
+var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", narrow}, {"dark", phone}}
 
 // looksOf are for the nth of pages that one template makes many of: by default it is as narrow
 // as it can be, where a page is too wide first, in one of the colors, which do not depend on the
@@ -112,6 +115,36 @@ func TestTheAudit(t *testing.T) {
 	assert.Equal(t, []string{"textbox", "button", "image"}, b.nameless())
 }
 
+// The audit finds text that is hidden, cut off, covered or drawn over other text.
+func TestAuditFindsUnreadableText(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.window(1280, 300)
+	b.visit("data:text/html;charset=utf-8," + url.PathEscape(`<!doctype html><html lang="en"><title>Page · Test</title><link rel="icon" href="data:,">
+		<style>body { background: white } .over { position: absolute; background: white } .cut { width: 4ch; overflow: hidden; white-space: nowrap }
+		.mark { text-overflow: ellipsis } .spoken { position: absolute; clip-path: inset(50%) }
+		td { position: relative } td::before { content: attr(data-label); position: absolute; left: 0; width: 3ch }</style><main><h1>One</h1>
+		<p>Before <b>bold</b> <i>and slanted</i></p><p style="margin-top: 2000px">Far below</p>
+		<pre style="height: 3em; overflow: auto">1
+2
+3
+4
+5
+6
+7</pre>
+		<div class="spoken">Spoken <p>too</p></div><div hidden><p>Later</p></div>
+		<p class="cut mark">A long text <small>with an end</small></p>
+		<div style="opacity: 0"><p>Clear</p></div><dl style="display: none"><dt>Key</dt></dl>
+		<p class="cut">Halved</p><div class="cut"><span style="margin-left: 9ch">Lost</span></div>
+		<div style="position: relative"><p>Below</p><div class="over" style="inset: 0"></div></div>
+		<div style="position: relative"><p>Under</p><p style="position: absolute; top: 0; margin: 0">Above</p></div>
+		<table><tr><td data-label="Long label">Cell</td></tr></table></main>`))
+	assert.Equal(t, []string{
+		"<p> Clear is hidden", "<dl> Key is hidden", "Under is drawn over Above", "the label of <td> Cell is taller than the cell",
+		"Halved is cut off", "Lost is cut off", "Below is covered by <div>", "Under is covered by <p> Above",
+	}, eval[[]string](b, auditScript))
+}
+
 // fill gives every page of the console something to show.
 func (s *fixture) fill() {
 	s.t.Helper()
@@ -135,7 +168,8 @@ func (s *fixture) fill() {
 // Every page of the console is in order, and whatever it links to is there.
 func TestTheWholeConsole(t *testing.T) {
 	t.Parallel()
-	s, b := newFixture(t), open(t)
+	s, b, still := newFixture(t), open(t), open(t)
+	call(still, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	for _, page := range []string{"tokens", "timeline", "events", "deliveries", "requests", "clock", "faults"} {
 		b.visit(s.console + page)
 		b.audit("empty " + page)
@@ -149,6 +183,8 @@ func TestTheWholeConsole(t *testing.T) {
 	} {
 		b.visit(s.console + page)
 		b.audit("console/" + page)
+		still.visit(s.console + page)
+		still.auditIn([]look{{"light", phone}}, "without scripts, console/"+page)
 		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {
 			links[link] = true
 		}
