@@ -76,7 +76,7 @@
   }
 
   // Contents are visible at each width.
-  for (const element of document.querySelectorAll("main :is(h1, h2, h3, p, dl, form, table, article)")) {
+  for (const element of document.querySelectorAll("main :is(h1, h2, h3, p:not(.jump), dl, form, table, article)")) {
     if (!element.closest("[hidden]") && element.textContent.trim() && !spoken(element) && !shown(element)) found.push(`${name(element)} is hidden`);
   }
 

@@ -37,12 +37,11 @@ type look struct {
 // farthest apart, and a telephone.
 var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", narrow}, {"dark", phone}}
 
-// looksOf are for the nth of pages that one template makes many of: by default it is as narrow
-// as it can be, where a page is too wide first, in one of the colors, which do not depend on the
-// width.
+// looksOf are for the nth of pages that one template makes many of: by default the narrowest
+// width, where a page is too wide first, and one of the others, each in one of the colors.
 func looksOf(n int) []look {
-	scheme := []string{"light", "dark"}[n%2]
-	return testsize.Of([]look{{scheme, narrow}}, []look{{"light", 1280}, {"dark", narrow}})
+	schemes, width := []string{"light", "dark"}, []int64{1280, phone}[n/2%2]
+	return testsize.Of([]look{{schemes[n%2], narrow}, {schemes[(n+1)%2], width}}, append(looks, look{"light", phone}, look{"dark", narrow}))
 }
 
 // audit checks contrast, names and layout of the open page, in all looks, with everything
