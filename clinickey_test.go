@@ -77,7 +77,7 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
 	root := platform.Client(model.User{})
-	for key, reason := range map[dispensary.Secret]string{dispensary.NewSecret(""): "is empty", dispensary.NewSecret("canary\n"): "holds a line break", dispensary.NewSecret("\x00canary"): "holds a line break"} {
+	for key, reason := range map[dispensary.Secret]string{dispensary.Secret{}: "is empty", dispensary.NewSecret("canary\n"): "holds a line break", dispensary.NewSecret("\x00canary"): "holds a line break"} {
 		_, ofView := root.WithClinicKey(key).Clinic.Get(t.Context())
 		_, ofCall := root.Clinic.Get(t.Context(), dispensary.ForClinicKey(key))
 		_, ofWrite := root.WithClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))

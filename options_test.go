@@ -24,7 +24,7 @@ func sandboxSite() dispensary.Site {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]dispensary.Option{
-		"WithClinicKey":   dispensary.WithClinicKey(dispensary.NewSecret("")),
+		"WithClinicKey":   dispensary.WithClinicKey(dispensary.Secret{}),
 		"WithUserAgent":   dispensary.WithUserAgent(""),
 		"ClinicKey holds": dispensary.WithClinicKey(dispensary.NewSecret("canary\n")),
 		"UserAgent holds": dispensary.WithUserAgent("ExampleEHR/4.2\r\n"),

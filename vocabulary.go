@@ -226,7 +226,8 @@ const (
 	ScopeOrderHistory         = api.ScopeOrderHistory         // orders of a patient
 )
 
-// Secret is a string that no way of printing shows; [Secret.Reveal] returns it.
+// Secret is a text that no printer shows; [Secret.Reveal] returns it. Two secrets are
+// equal if their texts are equal.
 //
 // Its methods are Reveal and IsZero; see [api.Secret].
 type Secret = api.Secret

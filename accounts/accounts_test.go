@@ -295,9 +295,9 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 			case "first", "second":
 				return dispensary.NewSecret(keys[len(user)-len("first")]), nil
 			case "none":
-				return dispensary.NewSecret(""), nil
+				return dispensary.Secret{}, nil
 			}
-			return dispensary.NewSecret(""), errors.New("no such clinic")
+			return dispensary.Secret{}, errors.New("no such clinic")
 		}
 	})
 	seen := map[string]string{}

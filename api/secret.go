@@ -3,38 +3,58 @@ package api
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+	"weak"
 )
 
 // redacted replaces a secret in every text.
 const redacted = "[redacted]"
 
-// Secret is a string that must not be seen: a client secret, a token, a webhook
-// key. Every way of printing, logging or encoding one yields "[redacted]";
-// only [Secret.Reveal] returns the value. [NewSecret] creates one.
+// Secret is a text that no printer shows: a client secret, a token, a webhook key.
+// Printing, logging or encoding one yields "[redacted]", and the address of the text if
+// the printer reads the fields of a struct by reflection. encoding/gob fails. Only
+// [Secret.Reveal] returns the text: reveal it to store or send it. The zero Secret is
+// empty.
 //
-// A Secret in a struct that is encoded to JSON is encoded as "[redacted]" too.
-// Code that must store or send the value reveals it on purpose.
-type Secret string
+// Two secrets are equal, with == or as keys of a map, if their texts are equal.
+type Secret struct {
+	// text is a *string from intern, nil for the empty secret. Printers follow every
+	// pointer with a type, so it has none.
+	text unsafe.Pointer
+}
 
-// NewSecret returns a Secret of text. The zero Secret is the empty one.
-func NewSecret(text string) Secret { return Secret(text) }
+// NewSecret returns a Secret of text.
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{unsafe.Pointer(intern(text))}
+}
 
-// Reveal returns the value itself.
-func (s Secret) Reveal() string { return string(s) }
+// Reveal returns the text.
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *(*string)(s.text)
+}
 
 // IsZero reports whether the secret is empty.
-func (s Secret) IsZero() bool { return s == "" }
+func (s Secret) IsZero() bool { return s.text == nil }
 
 // String returns "[redacted]", or "" for an empty secret.
 func (s Secret) String() string {
-	if s == "" {
+	if s.IsZero() {
 		return ""
 	}
 	return redacted
 }
 
 // GoString redacts the %#v form.
-func (s Secret) GoString() string { return fmt.Sprintf("api.Secret(%q)", s.String()) }
+func (s Secret) GoString() string { return fmt.Sprintf("api.NewSecret(%q)", s.String()) }
 
 // Format redacts every fmt verb, the numeric ones included.
 func (s Secret) Format(f fmt.State, verb rune) {
@@ -51,3 +71,32 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText redacts the secret in JSON and in every other encoding that asks
 // for text.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// interned contains one pointer per text of the living secrets.
+var interned = struct {
+	sync.Mutex
+	texts map[string]weak.Pointer[string]
+}{texts: map[string]weak.Pointer[string]{}}
+
+// intern returns the same pointer for equal texts as long as a secret uses it.
+func intern(text string) *string {
+	interned.Lock()
+	defer interned.Unlock()
+	if known := interned.texts[text].Value(); known != nil {
+		return known
+	}
+	text = strings.Clone(text) // text may be part of a response
+	p := new(text)
+	interned.texts[text] = weak.Make(p)
+	runtime.AddCleanup(p, forget, text)
+	return p
+}
+
+// forget removes a text without secrets.
+func forget(text string) {
+	interned.Lock()
+	defer interned.Unlock()
+	if interned.texts[text].Value() == nil {
+		delete(interned.texts, text)
+	}
+}

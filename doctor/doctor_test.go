@@ -79,7 +79,7 @@ var faults = []fault{
 		canada := dispensarytest.New(f.t, dispensarytest.WithRegion(model.Canada), dispensarytest.WithInMemory()).Application()
 		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.NewSecret(canada.ClientSecret)
 	}, row: "client credentials", status: doctor.Fail, fix: "each region and stage has its own"},
-	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.NewSecret("") },
+	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.Secret{} },
 		row: "client credentials", status: doctor.Fail, fix: "correct what is named"},
 	{name: "redirect address with a slash more", plant: func(f *fixture) { f.config.OAuth.RedirectURL += "/" },
 		row: "redirect address", status: doctor.Fail, fix: "to the letter"},
@@ -112,7 +112,7 @@ var faults = []fault{
 	{name: "scopes added, not known", plant: func(f *fixture) { require.NoError(f.t, f.platform.Tokens.ExtendScopes(api.ScopeClinicWrite)) },
 		options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopePatients, api.ScopeCatalogRead)},
 		row:     "token refresh", status: doctor.Fail, fix: "connect again", also: []string{"token scopes"}},
-	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = api.NewSecret("") }) },
+	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = api.Secret{} }) },
 		row: "token refresh", status: doctor.Fail, fix: "store the whole token"},
 	{name: "rotated away", options: []dispensarytest.Option{dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate)},
 		plant: func(f *fixture) {

@@ -279,7 +279,7 @@ func TestNamesOfSettings(t *testing.T) {
 		"redirect_url": "https://a.example/callback"}}, "store": "memory:"}`)
 	assert.Equal(t, []string{"environments.us/sandbox.client_secret is empty"}, problems(t, err))
 	config := byHand()
-	config.Applications[0].ClientSecret, config.Applications[1].Site.BaseURL, config.Store = dispensary.NewSecret(""), "", dispensary.NewSecret("")
+	config.Applications[0].ClientSecret, config.Applications[1].Site.BaseURL, config.Store = dispensary.Secret{}, "", dispensary.Secret{}
 	config.Applications = append(config.Applications, config.Applications[1], integration.Application{})
 	config.Applications[2].Site.BaseURL = "https://us.platform.example/api"
 	said := problems(t, config.Check())

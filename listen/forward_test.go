@@ -130,9 +130,9 @@ func TestWrongForwarders(t *testing.T) {
 		"URL is no address":                    func(c *listen.ForwarderConfig) { c.URL = "localhost:3000" },
 		"URL is no address ":                   func(c *listen.ForwarderConfig) { c.URL = "" },
 		"URL has a user name":                  func(c *listen.ForwarderConfig) { c.URL = "http://a:b@localhost" },
-		"Secret is empty":                      func(c *listen.ForwarderConfig) { c.Secret = api.NewSecret("") },
+		"Secret is empty":                      func(c *listen.ForwarderConfig) { c.Secret = api.Secret{} },
 		"Secret is empty, or begins or ends":   func(c *listen.ForwarderConfig) { c.Secret = api.NewSecret("x\n") },
-		"Challenge is empty":                   func(c *listen.ForwarderConfig) { c.Challenge = api.NewSecret("") },
+		"Challenge is empty":                   func(c *listen.ForwarderConfig) { c.Challenge = api.Secret{} },
 		"Challenge is the secret":              func(c *listen.ForwarderConfig) { c.Challenge = c.Secret },
 		"Challenge is empty, or begins or end": func(c *listen.ForwarderConfig) { c.Challenge = api.NewSecret(" x") },
 	} {

@@ -49,16 +49,16 @@ func ParseCallback(query url.Values, wantState string) (api.Secret, error) {
 	_, stated := query["state"]
 	failed := query.Has("error")
 	if (stated || !failed) && !stateMatches(query["state"], wantState) {
-		return api.NewSecret(""), &CallbackError{kind: ErrState}
+		return api.Secret{}, &CallbackError{kind: ErrState}
 	}
 	if failed {
-		return api.NewSecret(""), refusedCallback(query)
+		return api.Secret{}, refusedCallback(query)
 	}
 	// RFC 6749, section 3.1: no parameter may come twice.
 	if codes := query["code"]; len(codes) == 1 && codes[0] != "" {
 		return api.NewSecret(codes[0]), nil
 	}
-	return api.NewSecret(""), &CallbackError{kind: ErrNoCode}
+	return api.Secret{}, &CallbackError{kind: ErrNoCode}
 }
 
 func stateMatches(got []string, want string) bool {

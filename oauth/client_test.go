@@ -24,7 +24,7 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		"plain auth address": {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
 		"no id":              {func(c *oauth.Config) { c.ClientID = "" }, "oauth.Config.ClientID is empty"},
 		"id with newline":    {func(c *oauth.Config) { c.ClientID = "abc\n" }, "oauth.Config.ClientID contains space"},
-		"no secret":          {func(c *oauth.Config) { c.ClientSecret = api.NewSecret("") }, "oauth.Config.ClientSecret is empty"},
+		"no secret":          {func(c *oauth.Config) { c.ClientSecret = api.Secret{} }, "oauth.Config.ClientSecret is empty"},
 		"secret with space":  {func(c *oauth.Config) { c.ClientSecret = api.NewSecret(" canary") }, "oauth.Config.ClientSecret contains space"},
 		"no redirect":        {func(c *oauth.Config) { c.RedirectURL = "" }, "oauth.Config.RedirectURL is empty"},
 		"plain redirect":     {func(c *oauth.Config) { c.RedirectURL = "http://ehr.example/cb" }, "oauth.Config.RedirectURL plain http"},

@@ -43,9 +43,8 @@
 // # Secrets
 //
 // No type of this package prints, logs or encodes a token, a code or a client
-// secret; [api.Secret.Reveal] is the only way to one. One gap is Go's own: fmt
-// reads the unexported fields of your structs without asking their types, so
-// keep a [Token] or [Config] there behind a pointer.
+// secret; [api.Secret.Reveal] is the only way to one. This holds in unexported
+// fields of your structs too.
 //
 // # x/oauth2
 //

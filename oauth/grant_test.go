@@ -85,7 +85,7 @@ func TestExchangeFailures(t *testing.T) {
 		assert.Empty(t, token.AccessToken)
 		assert.Len(t, p.Sent(), 1, "a code is never sent twice")
 	})
-	_, err := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever)).Exchange(t.Context(), api.NewSecret(""))
+	_, err := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever)).Exchange(t.Context(), api.Secret{})
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }
 

@@ -110,7 +110,7 @@ func (k Key) Pending() Key {
 // Text returns the form that [ParseKey] reads, to be kept in a safe place.
 func (k Key) Text() api.Secret {
 	if k.secret == nil {
-		return api.NewSecret("")
+		return api.Secret{}
 	}
 	text := k.id + ":" + base64.StdEncoding.EncodeToString(k.secret[:])
 	if k.pending {

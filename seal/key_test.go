@@ -69,7 +69,7 @@ func TestParseKeyRing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "x", string(opened))
 
-	_, err = seal.ParseKeyRing(api.NewSecret(""))
+	_, err = seal.ParseKeyRing(api.Secret{})
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 	_, err = seal.ParseKeyRing(api.NewSecret(text + ",2025:abc"))
 	require.ErrorIs(t, err, api.ErrInvalidArgument)

@@ -157,10 +157,10 @@ func TestNewHandlerRefuses(t *testing.T) {
 	for text, change := range map[string]func(*webhook.HandlerConfig){
 		"Environment":                 func(c *webhook.HandlerConfig) { c.Environment.Stage = "" },
 		"Secrets is empty":            func(c *webhook.HandlerConfig) { c.Secrets = nil },
-		"Secrets[1] is empty":         func(c *webhook.HandlerConfig) { c.Secrets[1] = api.NewSecret("") },
+		"Secrets[1] is empty":         func(c *webhook.HandlerConfig) { c.Secrets[1] = api.Secret{} },
 		"Secrets[0] begins or ends":   func(c *webhook.HandlerConfig) { c.Secrets[0] = api.NewSecret(c.Secrets[0].Reveal() + "\n") },
 		"Secrets[1] equals Challenge": func(c *webhook.HandlerConfig) { c.Secrets[1] = api.NewSecret(challenge) },
-		"Challenge is empty":          func(c *webhook.HandlerConfig) { c.Challenge = api.NewSecret("") },
+		"Challenge is empty":          func(c *webhook.HandlerConfig) { c.Challenge = api.Secret{} },
 		"Challenge begins or ends":    func(c *webhook.HandlerConfig) { c.Challenge = api.NewSecret(" x") },
 		"Inbox is missing":            func(c *webhook.HandlerConfig) { c.Inbox = nil },
 		"Tolerance is negative":       func(c *webhook.HandlerConfig) { c.Tolerance = -1 },

@@ -29,7 +29,7 @@ func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *fixture {
 		known["/"+string(region)] = tenant
 	}
 	return newFixture(t, func(c *webhook.HandlerConfig) {
-		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, api.NewSecret("")
+		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, api.Secret{}
 		c.Tenant = func(r *http.Request) (*webhook.Tenant, error) {
 			switch r.URL.Path {
 			case "/broken":
@@ -128,7 +128,7 @@ func TestTenantHasItsOwnInbox(t *testing.T) {
 func TestTenantsAreChecked(t *testing.T) {
 	t.Parallel()
 	good := webhook.TenantConfig{Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge)}
-	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{api.NewSecret(""), api.NewSecret(" ")}})
+	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{api.Secret{}, api.NewSecret(" ")}})
 	for _, field := range []string{"TenantConfig.Environment", "TenantConfig.Challenge", "TenantConfig.Secrets[0]", "TenantConfig.Secrets[1]"} {
 		require.ErrorContains(t, err, field, "all at once")
 	}

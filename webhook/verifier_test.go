@@ -127,7 +127,7 @@ func TestVerifierSignsTheTimestampAsReceived(t *testing.T) {
 func TestVerifierRefusesBadSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []webhook.VerifierConfig{
-		{}, {Secrets: []api.Secret{api.NewSecret("")}}, {Secrets: []api.Secret{api.NewSecret(secret), api.NewSecret(" ")}},
+		{}, {Secrets: []api.Secret{api.Secret{}}}, {Secrets: []api.Secret{api.NewSecret(secret), api.NewSecret(" ")}},
 		{Secrets: []api.Secret{api.NewSecret(secret + "\n")}}, {Secrets: []api.Secret{api.NewSecret(secret)}, Tolerance: -time.Second},
 	} {
 		v, err := webhook.NewVerifier(c)

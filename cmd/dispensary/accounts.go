@@ -50,8 +50,8 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	if err != nil {
 		return nil, a, err
 	}
-	a.WebhookSecrets, a.WebhookChallenge = nil, dispensary.NewSecret("")
-	c.Applications, c.Inbox = []integration.Application{a}, dispensary.NewSecret("")
+	a.WebhookSecrets, a.WebhookChallenge = nil, dispensary.Secret{}
+	c.Applications, c.Inbox = []integration.Application{a}, dispensary.Secret{}
 	if c.Store.IsZero() {
 		if err := p.useLoginStore(ctx, &c, a); err != nil {
 			return nil, a, err

@@ -32,7 +32,7 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 		err = fmt.Errorf("%s belongs to another site than this %s", tokenVariable, a.Site.Environment)
 	}
 	if err != nil {
-		return token, dispensary.NewSecret(""), fmt.Errorf("%w: unset the token, or call as a connected user with --user", err)
+		return token, dispensary.Secret{}, fmt.Errorf("%w: unset the token, or call as a connected user with --user", err)
 	}
 	text, _ := p.lookup(tokenVariable)
 	key, _ := p.lookup(clinicKeyVariable)

@@ -194,7 +194,7 @@ func (p *program) devKeys(state string) (dispensary.Secret, error) {
 	}
 	for _, storage := range []string{storeVariable, inboxVariable} {
 		if at, _ := p.lookup(storage); state == "" && p.isSet(storage) && at != "memory:" {
-			return dispensary.NewSecret(""), fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
+			return dispensary.Secret{}, fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
 		}
 	}
 	key, err := seal.GenerateKey("dev")

@@ -34,11 +34,11 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 		return keys, nil
 	}
 	if stores, _ := filepath.Glob(filepath.Join(folder, "tokens-*.db")); len(stores) > 0 {
-		return dispensary.NewSecret(""), fmt.Errorf("the encryption key of %s is in the system's keyring, which does not return it: %w", stores[0], err)
+		return dispensary.Secret{}, fmt.Errorf("the encryption key of %s is in the system's keyring, which does not return it: %w", stores[0], err)
 	}
 	key, err := seal.GenerateKey(time.Now().UTC().Format("2006-01-02"))
 	if err != nil {
-		return dispensary.NewSecret(""), err
+		return dispensary.Secret{}, err
 	}
 	_, err = p.fromKeyring(ctx, func() (string, error) { return "", p.keyring.Set(keyringName, folder, key.Text().Reveal()) })
 	if err == nil {
@@ -51,14 +51,14 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 func readKeys(name string) (dispensary.Secret, error) {
 	content, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dispensary.NewSecret(""), nil
+		return dispensary.Secret{}, nil
 	}
 	if err != nil {
-		return dispensary.NewSecret(""), err
+		return dispensary.Secret{}, err
 	}
 	keys := dispensary.NewSecret(strings.TrimSpace(string(content)))
 	if _, err := seal.ParseKeyRing(keys); err != nil {
-		return dispensary.NewSecret(""), fmt.Errorf("%s contains no encryption key: restore the file, or remove it with the data that it encrypts", name)
+		return dispensary.Secret{}, fmt.Errorf("%s contains no encryption key: restore the file, or remove it with the data that it encrypts", name)
 	}
 	return keys, nil
 }
@@ -107,6 +107,6 @@ func (p *program) fromKeyring(ctx context.Context, ask func() (string, error)) (
 	case a := <-answered:
 		return dispensary.NewSecret(a.text), a.err
 	case <-ctx.Done():
-		return dispensary.NewSecret(""), fmt.Errorf("the keyring did not answer within %s", keyringTime)
+		return dispensary.Secret{}, fmt.Errorf("the keyring did not answer within %s", keyringTime)
 	}
 }

@@ -124,14 +124,14 @@ func (p *program) diagnoseConfig(c verifyConfig) (made diagnose.Config, err erro
 func secretFile(flag, name string) (dispensary.Secret, error) {
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return dispensary.NewSecret(""), fmt.Errorf("%s: %w", flag, err)
+		return dispensary.Secret{}, fmt.Errorf("%s: %w", flag, err)
 	}
 	if content, err = textfile.Decode(content); err != nil {
-		return dispensary.NewSecret(""), fmt.Errorf("%s: the file %w", flag, err)
+		return dispensary.Secret{}, fmt.Errorf("%s: the file %w", flag, err)
 	}
 	secret := strings.TrimSpace(string(content))
 	if secret == "" {
-		return dispensary.NewSecret(""), fmt.Errorf("%s %s: the file is empty", flag, name)
+		return dispensary.Secret{}, fmt.Errorf("%s %s: the file is empty", flag, name)
 	}
 	return dispensary.NewSecret(secret), nil
 }

@@ -117,7 +117,7 @@ func TestAllArgumentsThatCannotBeSentAreReported(t *testing.T) {
 			Tags: []tag{{ID: "x"}, {Rate: "canary"}}, Tag: &tag{Of: &number},
 		},
 		Query:   struct{ C choosy }{},
-		Options: []api.RequestOption{api.ForClinicKey(api.NewSecret("")), api.WithHeader("Host", "x")},
+		Options: []api.RequestOption{api.ForClinicKey(api.Secret{}), api.WithHeader("Host", "x")},
 	})
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: patient_id must be an id, CreatedAt ends before it begins, "+
 		"name can't be blank, last_name can't be blank, born is not valid, discount is not valid, tag.of is not valid, tags[1].rate is not valid, "+

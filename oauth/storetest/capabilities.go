@@ -60,7 +60,7 @@ func list(t *testing.T, open opener) {
 		for i, record := range all {
 			assert.True(t, i == 0 || all[i-1].Key.User < record.Key.User, "users come in the order of their bytes")
 			whole := want[record.Key.User]
-			whole.Token.AccessToken, whole.Token.RefreshToken, whole.Token.Replaced = api.NewSecret(""), api.NewSecret(""), nil
+			whole.Token.AccessToken, whole.Token.RefreshToken, whole.Token.Replaced = api.Secret{}, api.Secret{}, nil
 			requireSame(t, whole, record)
 		}
 		assert.Len(t, listed(t, lister, tokens.Listing{Environment: usSandbox, State: tokens.StateActive, Limit: limit}), len(want)-1)
@@ -182,7 +182,7 @@ func saveNeverDue(t *testing.T, store tokens.Store) {
 	t.Helper()
 	ctx := t.Context()
 	never := sample(user17, 1)
-	never.RefreshToken, never.ExpiresAt = api.NewSecret(""), epoch
+	never.RefreshToken, never.ExpiresAt = api.Secret{}, epoch
 	_, err := store.Save(ctx, user17, never)
 	require.NoError(t, err)
 	never = sample(user18, 1)

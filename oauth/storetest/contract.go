@@ -160,7 +160,7 @@ func storedTokens(t *testing.T, open opener) {
 	for name, change := range map[string]func(*oauth.Token){
 		"every field":              func(*oauth.Token) {},
 		"only an access token":     func(k *oauth.Token) { *k = oauth.Token{AccessToken: api.NewSecret("SECRET-a"), Environment: usSandbox} },
-		"no refresh token":         func(k *oauth.Token) { k.RefreshToken = api.NewSecret("") },
+		"no refresh token":         func(k *oauth.Token) { k.RefreshToken = api.Secret{} },
 		"times in UTC":             func(k *oauth.Token) { k.CreatedAt, k.ExpiresAt, k.UsedAt = nearEnd, nearEnd, nearEnd },
 		"times with nanoseconds":   func(k *oauth.Token) { k.ExpiresAt = nearEnd.Add(999) },
 		"times before 1970":        func(k *oauth.Token) { k.CreatedAt = time.Date(1969, 7, 20, 20, 17, 40, 1000, time.UTC) },

@@ -106,9 +106,9 @@ func TestLaterCallsWin(t *testing.T) {
 	end(2, api.NewSecret("second"), nil)
 	end(1, api.NewSecret("first"), nil)
 	assert.Equal(t, "second", cached().token.Secret.Reveal())
-	end(1, api.NewSecret(""), oauth.ErrReauthorize)
+	end(1, api.Secret{}, oauth.ErrReauthorize)
 	require.NotNil(t, cached(), "an old verdict says nothing of a newer token")
-	end(3, api.NewSecret(""), oauth.ErrReauthorize)
+	end(3, api.Secret{}, oauth.ErrReauthorize)
 	assert.Nil(t, cached())
 }
 

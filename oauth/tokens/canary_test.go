@@ -53,14 +53,16 @@ func TestNothingPrintsASecret(t *testing.T) {
 		} {
 			oauthtest.RequireClean(t, name, value)
 		}
-		// fmt reads unexported fields without asking; pointers keep it out.
 		hidden := struct {
 			client *oauth.Client
 			conns  *tokens.Connections
 			source tokens.TokenSource
 			store  tokens.Store
-			token  *oauth.Token
-		}{client, conns, source, store, &token}
+			token  oauth.Token
+			config oauth.Config
+			access api.AccessToken
+			record tokens.Record
+		}{client, conns, source, store, token, c, access, record}
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", hidden, hidden, hidden), canary)
 	})
 }

@@ -160,7 +160,7 @@ func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
 
 		// A token that ended and cannot be refreshed is of no use to anybody.
 		ended := oauthtest.FirstToken(-time.Minute)
-		ended.RefreshToken = api.NewSecret("")
+		ended.RefreshToken = api.Secret{}
 		w.save(t, ended)
 		w.platform.Inject(f)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))

@@ -63,7 +63,7 @@ func TestRefreshDueIsSpread(t *testing.T) {
 func TestSomeTokensAreNeverDue(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		token := oauthtest.FirstToken(time.Hour)
-		token.RefreshToken = api.NewSecret("")
+		token.RefreshToken = api.Secret{}
 		assert.True(t, tokens.DueAt(token).IsZero())
 		token = oauthtest.FirstToken(time.Hour)
 		token.ExpiresAt = time.Time{}

@@ -199,7 +199,7 @@ func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, erro
 			(listing.State == "" || row.record.State == listing.State) &&
 			(listing.ClinicID == "" || row.record.Token.Clinic.ID == listing.ClinicID) {
 			record := row.record
-			record.Token.AccessToken, record.Token.RefreshToken, record.Token.Replaced = api.NewSecret(""), api.NewSecret(""), nil
+			record.Token.AccessToken, record.Token.RefreshToken, record.Token.Replaced = api.Secret{}, api.Secret{}, nil
 			found = append(found, record)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
-		token.RefreshToken = api.NewSecret("")
+		token.RefreshToken = api.Secret{}
 		w.save(t, token)
 		got, err := w.source.Token(t.Context())
 		require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 func TestTokenWithoutExpiryAndRefreshTokenEndsWithA401(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
-		token.RefreshToken, token.ExpiresAt = api.NewSecret(""), time.Time{}
+		token.RefreshToken, token.ExpiresAt = api.Secret{}, time.Time{}
 		w.save(t, token)
 		_, err := w.source.Refresh(t.Context(), token.Access())
 		requireReauthorize(t, err, tokens.ReasonNoRefreshToken)

@@ -127,7 +127,7 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 func TestTokenThatCannotBeRefreshed(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(-time.Minute)
-		token.RefreshToken = api.NewSecret("")
+		token.RefreshToken = api.Secret{}
 		w.save(t, token)
 		w.requireReauthorize(t, tokens.ReasonNoRefreshToken)
 		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)

@@ -235,7 +235,7 @@ func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error)
 		return oauth.Token{}, err
 	}
 	whole := append(append(head, '\n'), token.AccessToken.Reveal()...)
-	ciphertext, err := s.aead.Encrypt(whole, associatedData(key, "access", api.NewSecret("")))
+	ciphertext, err := s.aead.Encrypt(whole, associatedData(key, "access", api.Secret{}))
 	if err != nil {
 		return oauth.Token{}, err
 	}
@@ -259,7 +259,7 @@ func (s *sealedStore) open(key Key, stored Record) (Record, error) {
 }
 
 func (s *sealedStore) openToken(key Key, sealed oauth.Token) (oauth.Token, error) {
-	whole, err := s.unseal(sealed.AccessToken, associatedData(key, "access", api.NewSecret("")))
+	whole, err := s.unseal(sealed.AccessToken, associatedData(key, "access", api.Secret{}))
 	if err != nil {
 		return oauth.Token{}, err
 	}

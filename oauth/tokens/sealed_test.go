@@ -135,7 +135,7 @@ func TestSealedRowsOpenOnlyWhereTheyBelong(t *testing.T) {
 		"another user's refresh":    {func(row *oauth.Token, other oauth.Token) { row.RefreshToken = other.RefreshToken }, seal.ErrTampered},
 		"another user's access":     {func(row *oauth.Token, other oauth.Token) { row.AccessToken = other.AccessToken }, seal.ErrTampered},
 		"access as refresh":         {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = row.AccessToken }, seal.ErrTampered},
-		"no refresh token any more": {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = api.NewSecret("") }, seal.ErrNotSealed},
+		"no refresh token any more": {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = api.Secret{} }, seal.ErrNotSealed},
 		"one letter":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "A") }, seal.ErrTampered},
 		"not base64":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "!") }, seal.ErrTampered},
 		"a token planted in plain":  {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret("attacker") }, seal.ErrNotSealed},
@@ -376,7 +376,7 @@ func TestSealedStoreTakesLongAndBinarySecrets(t *testing.T) {
 	v := newVault(t)
 	token := oauthtest.FirstToken(time.Hour)
 	token.AccessToken = api.NewSecret("line\nline\x00\xff" + strings.Repeat("x", 64<<10))
-	token.RefreshToken = api.NewSecret("")
+	token.RefreshToken = api.Secret{}
 	_, err := v.store.Save(t.Context(), storeKey, token)
 	require.NoError(t, err)
 	loaded, err := v.store.Load(t.Context(), storeKey)
