@@ -2,7 +2,6 @@ package seal
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -26,10 +25,7 @@ const pendingMark = "+"
 type Key struct {
 	id      string
 	pending bool
-
-	// secret is behind a pointer, so that printing by reflection shows an
-	// address.
-	secret *[keyBytes]byte
+	secret  api.Secret // the bytes
 }
 
 // NewKey makes a key of 32 bytes. The id names it in every ciphertext: 1 to 32
@@ -44,9 +40,7 @@ func NewKey(id string, secret []byte) (Key, error) {
 	case strings.Count(string(secret), string(secret[:1])) == keyBytes:
 		return Key{}, keyProblem(id, "has the same byte everywhere: it is not random")
 	}
-	k := Key{id: id, secret: new([keyBytes]byte)}
-	copy(k.secret[:], secret)
-	return k, nil
+	return Key{id: id, secret: api.NewSecret(string(secret))}, nil
 }
 
 // GenerateKey makes a new random key.
@@ -109,18 +103,15 @@ func (k Key) Pending() Key {
 
 // Text returns the form that [ParseKey] reads, to be kept in a safe place.
 func (k Key) Text() api.Secret {
-	if k.secret == nil {
+	if k.secret.IsZero() {
 		return api.Secret{}
 	}
-	text := k.id + ":" + base64.StdEncoding.EncodeToString(k.secret[:])
+	text := k.id + ":" + base64.StdEncoding.EncodeToString([]byte(k.secret.Reveal()))
 	if k.pending {
 		text = pendingMark + text
 	}
 	return api.NewSecret(text)
 }
-
-// fingerprint finds equal keys without comparing the keys themselves.
-func (k Key) fingerprint() [sha256.Size]byte { return sha256.Sum256(k.secret[:]) }
 
 // String returns the id.
 func (k Key) String() string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -80,4 +81,19 @@ func TestGenerateKeyRefusesIDs(t *testing.T) {
 	t.Parallel()
 	_, err := seal.GenerateKey("a b")
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+// failureTexts collects the texts of failed assertions.
+type failureTexts struct{ strings.Builder }
+
+func (f *failureTexts) Errorf(format string, args ...any) { fmt.Fprintf(f, format, args...) }
+
+func TestFailedAssertionHidesKey(t *testing.T) {
+	t.Parallel()
+	key, err := seal.NewKey("2026", loud)
+	require.NoError(t, err)
+	var texts failureTexts
+	require.False(t, assert.ElementsMatch(&texts, []any{key}, []any{&key}))
+	assert.Contains(t, texts.String(), "2026")
+	assert.NotContains(t, texts.String(), "MARKED")
 }

@@ -3,7 +3,6 @@ package seal
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -54,18 +53,18 @@ func NewKeyRing(keys ...Key) (*KeyRing, error) {
 	if r.primary < 0 {
 		return nil, ringProblem("no key seals: give one that is not marked as pending")
 	}
-	ids, known := map[string]bool{}, map[[sha256.Size]byte]string{}
+	ids, known := map[string]bool{}, map[api.Secret]string{}
 	for _, k := range keys {
-		if k.secret == nil {
+		if k.secret.IsZero() {
 			return nil, ringProblem("holds a zero Key: make it with NewKey, GenerateKey or ParseKey")
 		}
 		if ids[k.id] {
 			return nil, ringProblem("has two keys with the id " + k.id)
 		}
-		if twin, ok := known[k.fingerprint()]; ok {
+		if twin, ok := known[k.secret]; ok {
 			return nil, ringProblem("has one key under two ids, " + twin + " and " + k.id)
 		}
-		ids[k.id], known[k.fingerprint()] = true, k.id
+		ids[k.id], known[k.secret] = true, k.id
 		ready, err := k.ready()
 		if err != nil {
 			return nil, err
@@ -92,7 +91,7 @@ func ParseKeyRing(text api.Secret) (*KeyRing, error) {
 }
 
 func (k Key) ready() (ringKey, error) {
-	block, err := aes.NewCipher(k.secret[:])
+	block, err := aes.NewCipher([]byte(k.secret.Reveal()))
 	if err != nil {
 		return ringKey{}, err
 	}
