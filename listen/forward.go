@@ -37,8 +37,8 @@ type ForwarderConfig struct {
 	// is configured with; any two texts will do, such as two of [rand.Text].
 	Secret, Challenge api.Secret
 
-	// HTTPClient sends the requests; nil means one with [DefaultTimeout]. Redirects are
-	// not followed.
+	// HTTPClient sends the requests. Nil means a client of its own, and a Timeout of 0
+	// means [DefaultTimeout]. Redirects are not followed.
 	HTTPClient *http.Client
 
 	// Now is the clock; nil means [time.Now].
@@ -71,10 +71,11 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	client := http.Client{Timeout: DefaultTimeout}
+	var client http.Client
 	if c.HTTPClient != nil {
 		client = *c.HTTPClient
 	}
+	client.Timeout = cmp.Or(client.Timeout, DefaultTimeout)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	host := address.Hostname()
 	local := host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()

@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
 					URL: address + "/webhooks?code=Zaphod", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge),
-					HTTPClient: &http.Client{Transport: &c.answer, Timeout: time.Second},
+					HTTPClient: &http.Client{Transport: &c.answer},
 				})
 				require.NoError(t, err)
 				a := forwarder.Forward(t.Context(), key, event)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,6 +46,28 @@ func TestRunRefusesBeforeAnythingIsSent(t *testing.T) {
 	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
 	assert.False(t, asked)
 	assert.Empty(t, fake.Journal().Requests())
+}
+
+// stuck is a transport that waits for the end of the request.
+type stuck struct{}
+
+func (stuck) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func TestRunEndsWithoutResponse(t *testing.T) {
+	t.Parallel()
+	c := config(start(t))
+	c.Application.HTTPClient = &http.Client{Transport: stuck{}}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		_, err := probe.Run(ctx, c)
+		require.Error(t, err)
+		assert.Less(t, time.Since(began), 10*time.Minute)
+	})
 }
 
 func TestRunAsksBeforeAnythingIsSent(t *testing.T) {

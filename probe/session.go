@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -44,10 +45,11 @@ type session struct {
 }
 
 func newSession(ctx context.Context, c Config) *session {
-	client := http.Client{Timeout: 30 * time.Second}
+	var client http.Client
 	if c.Application.HTTPClient != nil {
 		client = *c.Application.HTTPClient
 	}
+	client.Timeout = cmp.Or(client.Timeout, 30*time.Second)
 	// A token never follows a redirect.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &session{
