@@ -31,17 +31,17 @@ func newHTTPClient(given *http.Client) *http.Client {
 	}
 	client.Timeout = 0 // attempts have a deadline of their own
 	if client.Transport == nil {
-		client.Transport = newPool()
+		client.Transport = NewPool()
 	}
 	client.Transport = sharedPool{client.Transport}
 	client.CheckRedirect = checkRedirect
 	return &client
 }
 
-// newPool returns a connection pool with the settings of http.DefaultTransport. If the
+// NewPool returns a connection pool with the settings of http.DefaultTransport. If the
 // program has replaced http.DefaultTransport with another type, as mocks and tracing
 // agents do, it returns the replacement.
-func newPool() http.RoundTripper {
+func NewPool() http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return http.DefaultTransport
