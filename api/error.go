@@ -50,7 +50,8 @@ type Error struct {
 	Code string
 
 	// RetryAfter is how long the platform asked to wait, or how much of that is
-	// left for a call that was not sent because of it; 0 where it did not ask.
+	// left for a call that was not sent because of it; 0 where it did not ask. It is at
+	// most 24 hours. A date counts from the Date of the response, not from the local clock.
 	RetryAfter time.Duration
 
 	// Attempts counts how often the request was sent.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
 // tokenResponse is the content of a token answer. Only the access token must be there
@@ -130,7 +131,7 @@ func timestamp(raw json.RawMessage) time.Time {
 // the local clock may be wrong, and the token never ends before it seems to.
 func (a *tokenResponse) token(sent time.Time, header http.Header) Token {
 	remaining := a.lifetime
-	if date, err := http.ParseTime(header.Get("Date")); err == nil && !a.createdAt.IsZero() {
+	if date, ok := transport.ResponseTime(header); ok && !a.createdAt.IsZero() {
 		// An age beyond the lifetime, or below zero, shows that the two
 		// readings are not of one clock.
 		if age := date.Sub(a.createdAt); age > 0 && age < a.lifetime {

@@ -77,7 +77,7 @@ func noteThrottle(s *callState, response *http.Response) {
 	if !s.call.Operation.NeedsToken() {
 		return
 	}
-	said := feedback(response.Header, time.Now())
+	said := feedback(response.Header)
 	if asked, ok := retryAfter(response.Header); ok && response.StatusCode == http.StatusTooManyRequests {
 		said.Pause = asked
 	}

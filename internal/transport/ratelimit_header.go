@@ -17,7 +17,7 @@ import (
 //
 // What it cannot read it takes as absent. Where several limits are named, it returns the
 // longest pause and the slowest rate.
-func feedback(header http.Header, now time.Time) (f api.LimitFeedback) {
+func feedback(header http.Header) (f api.LimitFeedback) {
 	for _, item := range limitItems(header["Ratelimit"]) {
 		if item.has("r", "remaining") && item.get("r", "remaining") == 0 {
 			f.Pause = max(f.Pause, seconds(item.get("t", "reset")))
@@ -34,7 +34,7 @@ func feedback(header http.Header, now time.Time) (f api.LimitFeedback) {
 	for _, prefix := range [...]string{"Ratelimit-", "X-Ratelimit-"} {
 		if left, ok := number(header.Get(prefix + "Remaining")); ok && left == 0 {
 			if reset, ok := number(header.Get(prefix + "Reset")); ok {
-				f.Pause = max(f.Pause, untilReset(reset, now))
+				f.Pause = max(f.Pause, untilReset(reset, header))
 			}
 		}
 	}
@@ -47,10 +47,10 @@ func slower(requests int64, window time.Duration, known api.LimitFeedback) bool 
 }
 
 // untilReset reads a reset that is a number of seconds, or a time in seconds since 1970.
-func untilReset(reset int64, now time.Time) time.Duration {
+func untilReset(reset int64, header http.Header) time.Duration {
 	const aTime = 1_000_000_000 // 2001; nothing waits for so many seconds
 	if reset >= aTime {
-		return max(0, min(time.Unix(min(reset, 1<<40), 0).Sub(now), maxThrottle))
+		return min(until(time.Unix(min(reset, 1<<40), 0), header), maxThrottle)
 	}
 	return seconds(reset)
 }

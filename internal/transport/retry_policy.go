@@ -43,20 +43,48 @@ func backoff(policy api.RetryPolicy, attempts int) time.Duration {
 	return wait/2 + jitter.N(wait/2)
 }
 
-// retryAfter reads both forms of the header: seconds and an HTTP date.
+// maxRetryAfter is the longest wait that is read from a Retry-After. A longer one means
+// the same to every caller: do not retry soon.
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter returns the wait that a response asks for, at most maxRetryAfter. It reads
+// both forms of the header: seconds, however many digits they have, and an HTTP date.
 func retryAfter(header http.Header) (time.Duration, bool) {
 	value := header.Get("Retry-After")
 	if value == "" {
 		return 0, false
 	}
-	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-		const most = int64(1<<63-1) / int64(time.Second)
-		return time.Duration(min(max(seconds, 0), most)) * time.Second, true
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then seconds is the nearest number
+		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second, true
 	}
-	if date, err := http.ParseTime(value); err == nil {
-		return max(time.Until(date), 0), true
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
 	}
-	return 0, false
+	return min(until(date, header), maxRetryAfter), true
+}
+
+// until returns how long after a response a time of the platform is, at least 0. It
+// counts from now if the response has no Date.
+func until(date time.Time, header http.Header) time.Duration {
+	now, ok := ResponseTime(header)
+	if !ok {
+		now = time.Now()
+	}
+	return max(date.Sub(now), 0)
+}
+
+// ResponseTime returns the time at which a response was made, by the clock of the server:
+// its Date header. Every time in the response is read against it, because the local clock
+// may be wrong. It is false if the response has no valid Date.
+func ResponseTime(header http.Header) (time.Time, bool) {
+	value := header.Get("Date")
+	if value == "" {
+		return time.Time{}, false
+	}
+	date, err := http.ParseTime(value)
+	return date, err == nil
 }
 
 // isPermanent is true of failures that the next attempt would meet again.

@@ -183,6 +183,7 @@ func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
 		"at the cap":          {func() string { return "60" }, 2, time.Minute, 61 * time.Second},
 		"beyond the cap":      {func() string { return "61" }, 1, 0, 0},
 		"far beyond the cap":  {func() string { return "99999999999999" }, 1, 0, 0},
+		"beyond 64 bits":      {func() string { return "99999999999999999999" }, 1, 0, 0},
 		"date":                {func() string { return time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat) }, 2, 8 * time.Second, 10 * time.Second},
 		"date beyond the cap": {func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }, 1, 0, 0},
 		"date in the past":    {func() string { return time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat) }, 2, 0, time.Second},
@@ -216,6 +217,42 @@ func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestRetryAfterDateCountsFromDateOfResponse(t *testing.T) {
+	t.Parallel()
+	for name, skew := range map[string]time.Duration{"platform behind": -20 * time.Minute, "platform ahead": 20 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
+					now := time.Now().Add(skew).UTC()
+					if call == 1 {
+						return reply(429, "", "Date", now.Format(http.TimeFormat), "Retry-After", now.Add(9*time.Second).Format(http.TimeFormat)), nil
+					}
+					return reply(200, `{"patient":{"id":"p1"}}`), nil
+				}}
+				client := newTestClient(t, transport)
+				start := time.Now()
+				require.NoError(t, get(t.Context(), client))
+				assert.GreaterOrEqual(t, time.Since(start), 9*time.Second)
+				assert.LessOrEqual(t, time.Since(start), 11*time.Second)
+			})
+		})
+	}
+}
+
+// No header makes the wait negative or longer than a day.
+func FuzzRetryAfter(f *testing.F) {
+	f.Add("120", "")
+	f.Add("99999999999999999999", "Wed, 25 Nov 2026 10:00:00 GMT")
+	f.Add("Wed, 25 Nov 9999 10:00:00 GMT", "Mon, 01 Jan 0001 00:00:00 GMT")
+	f.Fuzz(func(t *testing.T, value, date string) {
+		wait, ok := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}})
+		assert.GreaterOrEqual(t, wait, time.Duration(0))
+		assert.LessOrEqual(t, wait, maxRetryAfter)
+		assert.True(t, ok || wait == 0)
+	})
 }
 
 // A wait that would outlast the caller is not begun: the answer at hand is the
