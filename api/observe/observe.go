@@ -130,6 +130,7 @@ const (
 	FailureTooLarge      Failure = "too_large"          // an answer beyond the limit
 	FailureCanceled      Failure = "canceled"           // by the caller
 	FailureTimeout       Failure = "timeout"            // time ran out
+	FailureProxy         Failure = "proxy"              // not reached, or it rejected the connection
 	FailureLookup        Failure = "host_not_found"     // the host has no address
 	FailureCertificate   Failure = "certificate"        // not trusted
 	FailureTLS           Failure = "tls"                // the server does not use it

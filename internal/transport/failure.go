@@ -38,7 +38,7 @@ func unsent(err error, trace *connectionTrace) bool {
 		return false // net/http may have sent it, and failed to send it again
 	case errors.As(err, &lookup), errors.As(err, &certificate):
 		return true
-	case errors.As(err, &operation) && operation.Op == "dial":
+	case errors.As(err, &operation) && (operation.Op == "dial" || isProxyOperation(operation)):
 		return true
 	}
 	return trace.unconnected()
@@ -86,6 +86,8 @@ func classifyNetwork(err error) observe.Failure {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return observe.FailureCanceled
+	case proxyFailure(err) != nil:
+		return observe.FailureProxy
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return observe.FailureTimeout
 	case errors.As(err, &lookup):
@@ -113,6 +115,8 @@ func shortText(err error) string {
 	switch classifyNetwork(err) {
 	case observe.FailureCanceled:
 		return "canceled by the caller"
+	case observe.FailureProxy:
+		return ProxyFailure(err)
 	case observe.FailureTimeout:
 		return "timed out"
 	case observe.FailureLookup:

@@ -48,6 +48,9 @@ func NewPool() http.RoundTripper {
 	}
 	pool := standard.Clone()
 	pool.MaxIdleConnsPerHost, pool.IdleConnTimeout = idleConnsPerHost, idleConnTimeout
+	if pool.OnProxyConnectResponse == nil {
+		pool.OnProxyConnectResponse = checkProxyResponse
+	}
 	if pool.HTTP2 == nil {
 		pool.HTTP2 = &http.HTTP2Config{}
 	}

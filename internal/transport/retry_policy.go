@@ -90,5 +90,6 @@ func ResponseTime(header http.Header) (time.Time, bool) {
 // isPermanent is true of failures that the next attempt would meet again.
 func isPermanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate) || errors.Is(err, errTooLarge)
+	proxy := proxyFailure(err)
+	return errors.As(err, &certificate) || errors.Is(err, errTooLarge) || proxy != nil && proxy.permanent()
 }
