@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"docs":                     {},
-	"doctor":                   {".", "api", "events", "internal/operation", "oauth", "oauth/tokens", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
+	"doctor":                   {".", "api", "events", "internal/operation", "internal/transport", "oauth", "oauth/tokens", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
 	"health":                   {"api", "oauth/tokens", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/admintest":       {"events", "internal/receivertest", "internal/testsize", "webhook", "webhook/admin", "webhook/engine", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/calltest":        {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},

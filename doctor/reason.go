@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/transport"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -42,6 +43,9 @@ var reasons = []struct {
 // reason says in fixed words why something failed.
 func reason(err error) string {
 	if text := certificateReason(err); text != "" {
+		return text
+	}
+	if text := transport.ProxyFailure(err); text != "" {
 		return text
 	}
 	var dns *net.DNSError

@@ -149,7 +149,10 @@ func (e *networkError) Is(target error) bool { return errors.Is(e.original, targ
 // As finds the types whose text names a host at most. A [url.Error], above
 // all, is not among them.
 func (e *networkError) As(target any) bool {
-	switch target.(type) {
+	switch target := target.(type) {
+	case **proxyError:
+		*target = proxyFailure(e.original)
+		return *target != nil
 	case **net.OpError, **net.DNSError, *syscall.Errno, **os.SyscallError,
 		**tls.CertificateVerificationError, *tls.RecordHeaderError:
 		return errors.As(e.original, target)

@@ -55,6 +55,8 @@ func callThrough(t *testing.T, pool *http.Transport, proxy *url.URL) *api.Error 
 	assert.Equal(t, []observe.Failure{observe.FailureProxy, observe.FailureProxy}, seen)
 	assert.Equal(t, failure.Attempts, read.Attempts)
 	assert.Equal(t, api.OutcomeNotSent, failure.Outcome)
+	assert.NotEmpty(t, ProxyFailure(failure))
+	assert.NotEmpty(t, ProxyFailure(read))
 	for _, text := range append(texts(failure), texts(read)...) {
 		assert.NotContains(t, text, "proxy-canary")
 	}
