@@ -27,8 +27,14 @@ func (a *answer) reset() {
 	a.status, a.header, a.complete, a.tried, a.readErr = 0, nil, false, false, nil
 }
 
+// maxSmallBody bounds the bodies of errors and of token responses, which are short. Only
+// a list may be larger.
+const maxSmallBody = 1 << 20
+
 // read reads an answer to its end, so that a body that breaks off is retried like a
-// connection that does. An answer is read once, however often read is called.
+// connection that does. An answer is read once, however often read is called. The rest
+// of an error's body beyond maxSmallBody is dropped: its status still counts, but it has
+// no proof that the platform wrote it.
 func (a *answer) read(response *http.Response, limit int64) error {
 	if !a.tried {
 		a.tried, a.readErr = true, a.readBody(response, limit)
@@ -43,7 +49,10 @@ func (a *answer) readBody(response *http.Response, limit int64) error {
 		a.body = buffers.Get().(*bytes.Buffer)
 	}
 	a.body.Reset()
-	if n := response.ContentLength; n > 0 && n <= limit {
+	if !a.success() {
+		limit = min(limit, maxSmallBody)
+	}
+	if n := min(response.ContentLength, limit, maxPooledBuffer); n > 0 { // a longer one is only announced
 		a.body.Grow(int(n) + bytes.MinRead) // MinRead: ReadFrom asks for that much room before it sees the end
 	}
 	a.limited = io.LimitedReader{R: response.Body, N: limit + 1}
@@ -52,8 +61,11 @@ func (a *answer) readBody(response *http.Response, limit int64) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("read body: %w", err) // its deadline may not be the caller's
-	case int64(a.body.Len()) > limit:
+	case int64(a.body.Len()) > limit && a.success():
 		return errTooLarge
+	case int64(a.body.Len()) > limit:
+		a.body.Truncate(int(limit))
+		return nil
 	}
 	a.complete = true
 	return nil

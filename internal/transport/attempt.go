@@ -30,7 +30,11 @@ func readAnswer(s *callState, response *http.Response) error {
 	if !s.answer.tried {
 		noteThrottle(s, response)
 	}
-	return s.answer.read(response, s.client.config.MaxResponseBytes)
+	limit := s.client.config.MaxResponseBytes
+	if !s.call.Operation.NeedsToken() {
+		limit = min(limit, maxSmallBody)
+	}
+	return s.answer.read(response, limit)
 }
 
 // endAttempt logs and reports the attempt that just ended; err is why no whole answer

@@ -54,7 +54,8 @@ type Config struct {
 	// User-Agent header. Empty sends the name of this module only.
 	UserAgent string
 
-	// MaxResponseBytes bounds what is read of an answer.
+	// MaxResponseBytes is the size limit of a successful response in bytes, after
+	// decompression. Errors and token responses have the limit maxSmallBody.
 	MaxResponseBytes int64
 }
 

@@ -89,7 +89,7 @@ func (r *retrier) read(response *http.Response) error { return readAnswer(r.s, r
 // back and, where that is final, once more after the body was read.
 func (r *retrier) check(_ context.Context, response *http.Response, err error) (bool, error) {
 	ctx, s := r.ctx, r.s
-	if s.answer.complete && err == nil {
+	if s.answer.tried && err == nil {
 		endAttempt(ctx, s, nil)
 		return false, nil
 	}

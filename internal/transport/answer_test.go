@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// endless is a body of any length. It counts the bytes that were read.
+type endless struct{ read atomic.Int64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	e.read.Add(int64(len(b)))
+	return len(b), nil
+}
+
+func (*endless) Close() error { return nil }
+
+// endlessly responds to every request with a status and an endless body.
+func endlessly(status int) (*answers, *endless) {
+	body := new(endless)
+	return &answers{answer: func(int, *http.Request) (*http.Response, error) {
+		response := reply(status, "")
+		response.Body, response.ContentLength = body, 1<<40
+		return response, nil
+	}}, body
+}
+
+func TestErrorBodyIsCutAtItsLimit(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{404, 422, 429, 503} {
+		transport, body := endlessly(status)
+		err := create(t.Context(), newTestClient(t, transport))
+		var failure *api.Error
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, status, failure.StatusCode)
+		assert.Equal(t, api.OutcomeMaybeApplied, failure.Outcome)
+		assert.True(t, failure.Untrusted)
+		assert.Len(t, failure.Body(), maxErrorBody)
+		assert.Less(t, body.read.Load(), int64(2*maxSmallBody))
+	}
+}
+
+func TestReadIsRetriedAfterLargeErrorBody(t *testing.T) {
+	t.Parallel()
+	transport, body := endlessly(503)
+	err := get(t.Context(), newTestClient(t, transport, func(c *Config) { c.Retry = api.RetryPolicy{MaxAttempts: 3, MinWait: 1, MaxWait: 1} }))
+	require.ErrorIs(t, err, api.ErrServer)
+	assert.EqualValues(t, 3, transport.calls.Load())
+	assert.Less(t, body.read.Load(), int64(3*2*maxSmallBody))
+}
+
+func TestTokenResponseHasSmallLimit(t *testing.T) {
+	t.Parallel()
+	for status, text := range map[int]string{200: "response is larger than the limit", 400: "400 Bad Request"} {
+		transport, body := endlessly(status)
+		_, err := One[thing](t.Context(), newTestClient(t, transport), Call{Operation: operation.OAuthToken})
+		require.ErrorContains(t, err, text)
+		assert.Less(t, body.read.Load(), int64(2*maxSmallBody))
+	}
+}
+
+func TestAnnouncedLengthReservesLittle(t *testing.T) {
+	t.Parallel()
+	var a answer
+	response := &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: DefaultMaxResponseBytes}
+	require.NoError(t, a.read(response, DefaultMaxResponseBytes))
+	assert.Equal(t, "{}", a.body.String())
+	assert.Less(t, a.body.Cap(), 2*maxPooledBuffer)
+}
