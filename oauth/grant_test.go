@@ -57,6 +57,17 @@ func TestTokenTimesHaveNoMonotonicReading(t *testing.T) {
 	}
 }
 
+// A pair that the platform has granted must not be lost over the form of the response.
+func TestTokenIsReadAfterByteOrderMark(t *testing.T) {
+	t.Parallel()
+	p := oauthtest.NewPlatform(oauthtest.RotateNever)
+	p.Inject(oauthtest.Answers(200, "\ufeff"+`{"oauth":{"access_token":"a","refresh_token":"r"}}`))
+	token, err := oauthtest.NewClient(t, p).Refresh(t.Context(), oauthtest.FirstToken(0))
+	require.NoError(t, err)
+	assert.Equal(t, "a", token.AccessToken.Reveal())
+	assert.Equal(t, "r", token.RefreshToken.Reveal())
+}
+
 func TestExchangeFailures(t *testing.T) {
 	type test struct {
 		fault oauthtest.Fault

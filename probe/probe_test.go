@@ -135,6 +135,28 @@ func answering(path string, status int, body string) func(*http.Request, http.Ro
 	}
 }
 
+func TestRunIgnoresByteOrderMark(t *testing.T) {
+	t.Parallel()
+	fake := start(t)
+	c := config(fake)
+	between(&c, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if err == nil {
+			response.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(strings.NewReader("\ufeff"), response.Body), response.Body}
+		}
+		return response, err
+	})
+	report, err := probe.Run(t.Context(), c)
+	require.NoError(t, err)
+	want, err := probe.Run(t.Context(), config(start(t)))
+	require.NoError(t, err)
+	assert.Len(t, report.Created, len(want.Created))
+	assert.Equal(t, withoutIDs(want), withoutIDs(report))
+}
+
 // Where the platform does what no variant is, the finding says so and the run goes on.
 func TestRunCallsUnknownBehaviorAmbiguous(t *testing.T) {
 	t.Parallel()

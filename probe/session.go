@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
 // surname is that of all patients that are created.
@@ -208,7 +210,7 @@ func read(response *http.Response) (answer, error) {
 	if err != nil {
 		return a, fmt.Errorf("probe: an answer broke off: %w", err)
 	}
-	if json.Unmarshal(content, &a.body) != nil {
+	if json.Unmarshal(bytes.TrimPrefix(content, []byte(transport.ByteOrderMark)), &a.body) != nil {
 		a.body = nil // a proxy's page, or nothing: the status says enough
 	}
 	return a, nil

@@ -67,9 +67,16 @@ func (a *answer) readBody(response *http.Response, limit int64) error {
 		a.body.Truncate(int(limit))
 		return nil
 	}
+	if bytes.HasPrefix(a.body.Bytes(), []byte(ByteOrderMark)) {
+		a.body.Next(len(ByteOrderMark))
+	}
 	a.complete = true
 	return nil
 }
+
+// ByteOrderMark is a prefix that some gateways add to JSON. RFC 8259 allows readers to
+// ignore it.
+const ByteOrderMark = "\ufeff"
 
 // errTooLarge is an answer beyond the configured limit.
 var errTooLarge = errors.New("response is larger than the limit")

@@ -79,3 +79,18 @@ func TestAnnouncedLengthReservesLittle(t *testing.T) {
 	assert.Equal(t, "{}", a.body.String())
 	assert.Less(t, a.body.Cap(), 2*maxPooledBuffer)
 }
+
+func TestByteOrderMarkIsDroppedOnce(t *testing.T) {
+	t.Parallel()
+	const mark = "\ufeff"
+	require.NoError(t, get(t.Context(), newTestClient(t, says(200, mark+`{"patient":{"id":"p1"}}`))))
+	require.NoError(t, create(t.Context(), newTestClient(t, says(201, mark+`{"patient":{"id":"p1"}}`))))
+	require.ErrorIs(t, get(t.Context(), newTestClient(t, says(200, mark+mark+`{"patient":{"id":"p1"}}`))), api.ErrBadResponse)
+
+	client := newTestClient(t, says(422, mark+`{"error":["Email has already been taken"]}`))
+	var failure *api.Error
+	require.ErrorAs(t, create(t.Context(), client), &failure)
+	assert.Equal(t, api.OutcomeRefused, failure.Outcome)
+	assert.Equal(t, []string{"Email has already been taken"}, failure.Messages())
+	assert.Equal(t, `{"error":["Email has already been taken"]}`, string(failure.Body()))
+}
