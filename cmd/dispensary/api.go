@@ -235,13 +235,12 @@ var errNotJSON = errors.New("the response is not JSON")
 // printText prints a body that is not JSON. If the reader of stdout expects JSON or the results
 // of a query, it goes to stderr.
 func (p *program) printText(body []byte, queried bool) error {
-	to, steerable := p.out, p.terminal
+	to, text := p.out, string(body)
 	if p.json || queried {
-		to, steerable = p.errOut, true
+		to = p.errOut
 	}
-	text := string(body)
-	if steerable {
-		text = strings.TrimRight(printableLines(text), "\n") + "\n"
+	if _, is := to.(*terminal); is {
+		text = strings.TrimRight(text, "\r\n") + "\n"
 	}
 	_, err := io.WriteString(to, text)
 	return err
@@ -258,8 +257,10 @@ func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) 
 	if query == nil {
 		return p.printRaw(body)
 	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber() // a float64 has no integers above 2^53
 	var document any
-	if err := json.Unmarshal(body, &document); err != nil {
+	if err := decoder.Decode(&document); err != nil {
 		return errNotJSON
 	}
 	results := query.RunWithContext(ctx, document)
@@ -272,7 +273,7 @@ func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) 
 			return fmt.Errorf("--jq: %w", err)
 		}
 		if text, is := result.(string); is && !p.json {
-			if _, err := fmt.Fprintln(p.out, printable(text)); err != nil {
+			if _, err := fmt.Fprintln(p.out, text); err != nil {
 				return err
 			}
 			continue

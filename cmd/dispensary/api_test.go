@@ -137,12 +137,12 @@ func TestAPIShowsResponsesThatAreNotJSON(t *testing.T) {
 		assert.Equal(t, page, out, "a pipe gets the bytes as they are")
 		f.terminal = true
 		_, out, _ = f.run("api", "GET", "/clinic")
-		assert.Equal(t, "<html>\n<p>\tBlocked\ufffd2J\ufffd]0;owned\ufffd\n", out)
+		assert.Equal(t, "<html>\n<p>\tBlocked\\u009b2J\\u001b]0;owned\\u0007\n", out)
 		for _, flags := range [][]string{{"--json"}, {"--jq", ".clinic"}} {
 			code, out, stderr = f.run(append([]string{"api", "GET", "/clinic"}, flags...)...)
 			assert.Equal(t, exitFailed, code)
 			assert.Empty(t, out, "stdout is for JSON and results of the query")
-			assert.Contains(t, stderr, "\tBlocked\ufffd2J")
+			assert.Contains(t, stderr, `	Blocked\u009b2J`)
 		}
 		code, out, stderr = f.run("api", "POST", "/clinic/patients", "-f", "email=a@example.com")
 		assert.Equal(t, exitFailed, code)

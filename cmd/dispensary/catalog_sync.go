@@ -184,16 +184,19 @@ func (s *syncProgress) redraws() bool {
 
 func (s *syncProgress) redraw(line string) {
 	s.live = true
-	s.print("\r\x1b[K" + line)
+	s.erase()
+	s.print(line)
 }
 
 // clear removes the line that shows how far the sync is.
 func (s *syncProgress) clear() {
 	if s.live {
 		s.live = false
-		s.print("\r\x1b[K")
+		s.erase()
 	}
 }
+
+func (s *syncProgress) erase() { s.err = errors.Join(s.err, s.p.erase()) }
 
 func (s *syncProgress) print(text string) {
 	_, err := fmt.Fprint(s.p.out, text)

@@ -101,11 +101,11 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 	}
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	command.Env = append(os.Environ(), variables...)
-	command.Stdin, command.Stdout, command.Stderr = p.in, p.out, p.errOut
+	command.Stdin, command.Stdout, command.Stderr = p.in, unguarded(p.out), unguarded(p.errOut)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = childGrace
 	if p.json {
-		command.Stdout = p.errOut
+		command.Stdout = command.Stderr
 		err = p.printJSON(settings)
 	} else {
 		_, err = fmt.Fprintf(p.errOut, "A test platform is at %s, its console at %s\nIts control API, for dispensary trigger --control, is at %s\n",

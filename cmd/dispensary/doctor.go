@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -143,12 +144,14 @@ func (p *program) printTable(report doctor.Report) error {
 		return err
 	}
 	for line := range strings.Lines(table.String()) {
-		line = printable(strings.TrimSuffix(line, "\n"))
-		status, rest, _ := strings.Cut(line, " ")
+		status, _, _ := strings.Cut(line, " ")
 		if as, known := statusStyles[doctor.Status(status)]; known {
-			line = p.style(as, status) + " " + rest
+			if err := p.styled(as, status); err != nil {
+				return err
+			}
+			line = line[len(status):]
 		}
-		if _, err := fmt.Fprintln(p.out, line); err != nil {
+		if _, err := io.WriteString(p.out, line); err != nil {
 			return err
 		}
 	}

@@ -181,20 +181,21 @@ func (a *answers) add(answer listen.Answer) {
 	}
 	row := answerRow(answer)
 	if !a.p.terminal {
-		a.write(strings.Join(append(row, problem), "\t") + "\n")
+		a.write(strings.Join(append(fields(row), problem), "\t") + "\n")
 		return
 	}
+	row = cells(row)
 	if !a.begun {
 		a.begun = true
-		a.line(a.p.style(bold, aligned(answerHeader)))
+		a.line(bold, aligned(answerHeader))
 	}
 	as := green
 	if answer.Err != nil {
 		as = red
 	}
-	a.line(a.p.style(as, aligned(row)))
+	a.line(as, aligned(row))
 	if problem != "" {
-		a.line(a.p.style(as, "          "+problem))
+		a.line(as, "          "+problem)
 	}
 }
 
@@ -207,10 +208,10 @@ func answerRow(answer listen.Answer) []string {
 	if answer.Challenge {
 		challenge = "yes"
 	}
-	return cells([]string{
+	return []string{
 		time.Now().Format(time.TimeOnly), strconv.Itoa(answer.Attempt), status, challenge,
 		answer.Duration.Round(time.Millisecond).String(), answer.Key.EventID, string(answer.Type),
-	})
+	}
 }
 
 // aligned puts cells into columns.
@@ -229,26 +230,31 @@ func (a *answers) live() bool {
 }
 
 // line writes a line of a terminal, above the one that says how things stand.
-func (a *answers) line(text string) {
-	if !a.live() {
-		a.write(text + "\n")
-		return
+func (a *answers) line(as style, text string) {
+	below := ""
+	if a.live() {
+		below = a.below
+		a.erase()
 	}
-	a.write("\r\x1b[K" + text + "\n" + a.below)
+	a.err = errors.Join(a.err, a.p.styled(as, text))
+	a.write("\n" + below)
 }
+
+func (a *answers) erase() { a.err = errors.Join(a.err, a.p.erase()) }
 
 // stand says how things stand, on a terminal.
 func (a *answers) stand(text string) {
 	if a.live() && text != a.below {
 		a.below = text
-		a.write("\r\x1b[K" + text)
+		a.erase()
+		a.write(text)
 	}
 }
 
 // problem prints what is wrong meanwhile to stderr.
 func (a *answers) problem(text string) {
 	if a.live() {
-		a.write("\r\x1b[K")
+		a.erase()
 	}
 	fmt.Fprintf(a.p.errOut, "dispensary: %s\n", oneLine(text))
 	if a.live() {

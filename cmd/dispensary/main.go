@@ -19,7 +19,8 @@
 //
 // With --json a command prints one document, or one a line where it prints as things
 // happen; folder schemas describes them. On a terminal it prints tables, anywhere else
-// plain lines with tabs. NO_COLOR and --no-color switch colors off.
+// plain lines with tabs. NO_COLOR and --no-color switch colors off. A terminal and stderr get
+// control characters and invisible characters as \u and their number. A pipe gets exact bytes.
 //
 // The exit code is 0 if all went well. It is 1 if the command failed after it had begun, such
 // as with a call that the platform rejects, or if it found a problem. It is 2 if the command

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 )
 
 // print prints a document with --json, and otherwise its rows: a table with a header on
@@ -16,7 +16,7 @@ func (p *program) print(document any, header []string, rows [][]string) error {
 	}
 	if !p.terminal {
 		for _, row := range rows {
-			if _, err := fmt.Fprintln(p.out, strings.Join(cells(row), "\t")); err != nil {
+			if _, err := fmt.Fprintln(p.out, strings.Join(fields(row), "\t")); err != nil {
 				return err
 			}
 		}
@@ -29,8 +29,9 @@ func (p *program) print(document any, header []string, rows [][]string) error {
 	}
 	_ = table.Flush() // a Builder takes everything
 	first, rest, _ := strings.Cut(aligned.String(), "\n")
-	_, err := fmt.Fprintf(p.out, "%s\n%s", p.style(bold, strings.TrimRight(first, " ")), rest)
-	return err
+	err := p.styled(bold, strings.TrimRight(first, " "))
+	_, restErr := fmt.Fprint(p.out, "\n", rest)
+	return cmp.Or(err, restErr)
 }
 
 // printJSON prints a document on a line.
@@ -40,7 +41,7 @@ func (p *program) printJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// cells makes texts fit for a line with tabs between them.
+// cells returns texts for a line of a table.
 func cells(row []string) []string {
 	made := make([]string, len(row))
 	for i, text := range row {
@@ -49,44 +50,14 @@ func cells(row []string) []string {
 	return made
 }
 
-// printable replaces characters that could steer a terminal: texts come from other machines.
-func printable(text string) string { return strings.Map(harmless, text) }
+// breaks replaces the characters that would end a cell of a plain line.
+var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
 
-// printableLines is printable for a text that keeps its lines and tabs.
-func printableLines(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		return harmless(r)
-	}, strings.ReplaceAll(text, "\r\n", "\n"))
-}
-
-// harmless returns r, or a replacement for a control character.
-func harmless(r rune) rune {
-	if unicode.IsControl(r) {
-		return unicode.ReplacementChar
+// fields returns texts for a plain line with tabs. Everything but tabs and line breaks stays.
+func fields(row []string) []string {
+	made := make([]string, len(row))
+	for i, text := range row {
+		made[i] = breaks.Replace(text)
 	}
-	return r
-}
-
-// style is a way to print on a terminal.
-type style string
-
-const (
-	bold   style = "1"
-	faint  style = "2"
-	red    style = "31"
-	green  style = "32"
-	yellow style = "33"
-)
-
-// style returns a text in a style, where there are styles: see no-color.org.
-func (p *program) style(as style, text string) string {
-	unwanted, _ := p.lookup("NO_COLOR")
-	kind, _ := p.lookup("TERM")
-	if !p.terminal || p.noColor || unwanted != "" || kind == "dumb" {
-		return text
-	}
-	return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
+	return made
 }

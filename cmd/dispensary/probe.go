@@ -180,7 +180,7 @@ func (p *program) printProbe(report probe.Report) error {
 	}
 	fmt.Fprintf(p.errOut, "%d requests were sent. %d records marked %s stay, because the API deletes nothing:\n", report.Requests, len(report.Created), report.Marker)
 	for _, record := range report.Created {
-		fmt.Fprintf(p.errOut, "  %s %s\n", record.Kind, printable(record.ID))
+		fmt.Fprintf(p.errOut, "  %s %s\n", record.Kind, record.ID)
 	}
 	return nil
 }

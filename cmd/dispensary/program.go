@@ -41,6 +41,7 @@ type program struct {
 func (p *program) run(ctx context.Context, args []string) int {
 	// All requests of all commands carry this context, so no command has to report them.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { p.sent.Store(true) }})
+	p.guard()
 	root := p.root()
 	root.SetArgs(args)
 	root.SetIn(p.in)
@@ -210,7 +211,7 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 		if !p.began(err) { // each call that was not sent says the same
 			text = strings.TrimPrefix(oneLine(again.Error()), "tokens: ")
 		}
-		text += printable(fmt.Sprintf(`: connect with "dispensary login --user %s --environment %s"`, again.Key.User, again.Key.Environment))
+		text += oneLine(fmt.Sprintf(`: connect with "dispensary login --user %s --environment %s"`, again.Key.User, again.Key.Environment))
 	}
 	if p.began(err) {
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
@@ -268,7 +269,7 @@ func oneLine(text string) string {
 		}
 		line.WriteString(part)
 	}
-	return printable(line.String())
+	return line.String()
 }
 
 func helpCommand() *cobra.Command {

@@ -72,14 +72,14 @@ func (p *program) verify(c verifyConfig, name string) error {
 		SignedAt   time.Time       `json:"signed_at,omitzero"`
 		AgeSeconds float64         `json:"age_seconds"`
 	}{r.Reason == diagnose.ReasonValid, r.Reason, r.Detail, r.SignedAt, r.Age.Seconds()}
-	verdict := p.style(green, string(r.Reason))
+	verdict := green
 	if !document.Valid {
-		verdict = p.style(red, string(r.Reason))
+		verdict = red
 	}
 	if p.json {
 		err = p.printJSON(document)
-	} else {
-		_, err = fmt.Fprintf(p.out, "%s: %s\n", verdict, printable(r.Detail))
+	} else if err = p.styled(verdict, string(r.Reason)); err == nil {
+		_, err = fmt.Fprintf(p.out, ": %s\n", r.Detail)
 	}
 	if err == nil && !document.Valid {
 		err = failed(errors.New("the delivery is refused"))

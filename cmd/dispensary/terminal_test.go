@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// steering has characters that control a terminal, or reorder or hide what it shows.
+const steering = "A\u009b2J\u009d0;owned\u009c\u007f\u202e\u2066\u200e\u061c\ufeff\u2028\U000e0041"
+
+// assertSteersNothing fails for each character that a terminal obeys or hides, except for line
+// breaks, tabs and joiners of letters.
+// The command's own styles do not count.
+func assertSteersNothing(t *testing.T, sent string, context ...any) {
+	t.Helper()
+	sent = strings.NewReplacer("\x1b[1m", "", "\x1b[0m", "", "\x1b[31m", "", "\x1b[32m", "").Replace(sent)
+	for _, r := range sent {
+		if !strings.ContainsRune("\n\t\u200c\u200d", r) && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			assert.Fail(t, "steers a terminal", "%U in %q: %v", r, sent, context)
+		}
+	}
+}
+
+// platformOf configures a platform that responds to all requests with a body.
+func platformOf(t *testing.T, body string) *fixture {
+	t.Helper()
+	f := newFixture(t).withToken()
+	f.behind(serves(http.StatusOK, body))
+	return f
+}
+
+func TestTerminalGetsNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	body := `{"clinic":{"id":"c","name":"` + steering + `"},"event":{"id":"e1","type":"order.placed","created_at":"2026-01-02T03:04:05Z","data":{"id":"` + steering + `"}},
+		"events":[{"id":"` + steering + `","type":"order.placed","created_at":"2099-01-02T03:04:05Z"}],"meta":{"current_page":1,"total_pages":1,"total_count":1}}`
+	f := platformOf(t, body)
+	f.terminal = true
+	for _, args := range [][]string{
+		{"api", "GET", "/clinic"},
+		{"api", "GET", "/clinic", "--json"},
+		{"api", "GET", "/clinic", "--jq", ".clinic.name"},
+		{"api", "GET", "/clinic", "--jq", ".clinic"},
+		{"events", "get", "e1"},
+		{"events", "get", "e1", "--json"},
+		{"events", "list"},
+		{"events", "list", "--json"},
+		{"api", "GET", "/clinic", "--jq", `error("` + steering + `")`},
+	} {
+		_, out, stderr := f.run(args...)
+		assertSteersNothing(t, out+stderr, args)
+		assert.Contains(t, out+stderr, `\u009b2J\u009d0;owned`, args)
+	}
+	_, out, _ := f.run("api", "GET", "/clinic", "--jq", ".clinic")
+	var clinic struct{ Name string }
+	require.NoError(t, json.Unmarshal([]byte(out), &clinic))
+	assert.Equal(t, steering, clinic.Name, "JSON stays the same JSON")
+}
+
+func TestPipeGetsExactBytes(t *testing.T) {
+	t.Parallel()
+	const message = "Dear Jane,\nTake it\tdaily." + steering
+	encoded, err := json.Marshal(message)
+	require.NoError(t, err)
+	f := platformOf(t, `{"message":`+string(encoded)+`,"number":9007199254740993,"big":12345678901234567891,"decimal":12.50}`)
+	for query, want := range map[string]string{
+		".message": message, ".number": "9007199254740993", ".big": "12345678901234567891", ".decimal": "12.50",
+		".number+1": "9007199254740994", "{number}": `{"number":9007199254740993}`,
+	} {
+		_, out, stderr := f.run("api", "GET", "/clinic", "--jq", query)
+		assert.Equal(t, want+"\n", out, stderr)
+	}
+}
+
+func TestExportIsPrintableOnTerminalOnly(t *testing.T) {
+	t.Parallel()
+	const name = "Zinc \x1b]0;owned\x07 " + steering
+	f := newFixture(t).withToken()
+	_, _, err := f.platform.Products.Update(f.platform.Products.All()[0].ID, model.ProductChange{Name: new(name)})
+	require.NoError(t, err)
+	code, _, stderr := f.run("catalog", "sync")
+	require.Equal(t, exitDone, code, stderr)
+	_, out, _ := f.run("catalog", "export")
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	require.NoError(t, err)
+	var names []string
+	for _, row := range rows {
+		names = append(names, row[1])
+	}
+	assert.Contains(t, names, name)
+	f.terminal = true
+	for _, args := range [][]string{{"export"}, {"export", "--format", "jsonl"}, {"search", "zinc"}, {"search", "zinc", "--json"}} {
+		_, out, stderr := f.run(append([]string{"catalog"}, args...)...)
+		assertSteersNothing(t, out+stderr, args)
+		assert.Contains(t, out, `\u001b]0;owned\u0007`, args)
+	}
+}
+
+func TestStderrIsAlwaysPrintable(t *testing.T) {
+	t.Parallel()
+	_, _, stderr := runned(t, "no"+steering)
+	assertSteersNothing(t, stderr)
+	f := newFixture(t)
+	control := f.behind(serves(http.StatusBadRequest, `{"error":"`+steering+`"}`))
+	_, _, stderr = f.run("trigger", "patient.created", "--control", control.URL)
+	assert.Contains(t, stderr, `A\u009b2J`)
+	assertSteersNothing(t, stderr)
+}
+
+// Writers break texts anywhere, so a terminal waits for the rest of a character.
+func TestTerminalJoinsSplitCharacters(t *testing.T) {
+	t.Parallel()
+	const text = "é\u009b€\U0001f600\u200d\r\nx\r\ry\xff\xfez"
+	const want = "é\\u009b€\U0001f600\u200d\nx\\u000d\\u000dy\ufffd\ufffdz"
+	var whole, split bytes.Buffer
+	_, err := io.WriteString(&terminal{Writer: &whole}, text)
+	require.NoError(t, err)
+	assert.Equal(t, want, whole.String())
+	_, err = io.Copy(&terminal{Writer: &split}, iotest.OneByteReader(strings.NewReader(text)))
+	require.NoError(t, err)
+	assert.Equal(t, want, split.String())
+}
+
+func FuzzTerminal(f *testing.F) {
+	f.Add(steering, 3)
+	f.Fuzz(func(t *testing.T, text string, at int) {
+		var out bytes.Buffer
+		to := &terminal{Writer: &out}
+		at = min(max(at, 0), len(text))
+		for _, part := range []string{text[:at], text[at:], "."} {
+			n, err := io.WriteString(to, part)
+			require.NoError(t, err)
+			require.Equal(t, len(part), n)
+		}
+		require.Empty(t, to.held)
+		assertSteersNothing(t, out.String())
+		require.Equal(t, printable(text+"."), out.String())
+	})
+}
