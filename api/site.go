@@ -66,10 +66,11 @@ func ValidateURL(raw string) error {
 	return errors.New("is not an https URL")
 }
 
-// isLoopback is true of addresses that cannot leave the machine. The name
-// localhost is resolved by browsers and by Go to the loopback interface.
+// isLoopback reports whether requests to a host stay on this machine. These
+// are the hosts that [http.ProxyFromEnvironment] never sends to a proxy. It
+// does so with other spellings of localhost.
 func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
+	if host == "localhost" {
 		return true
 	}
 	ip := net.ParseIP(host)
