@@ -30,7 +30,8 @@ const maxAnswer = 64 << 10
 // ForwarderConfig is what a [Forwarder] is made of. URL, Secret and Challenge are required.
 type ForwarderConfig struct {
 	// URL is the address that events are posted to. Events hold patient data: those of
-	// production are sent over https only, unless the address is on this machine.
+	// production are sent over https only, unless the host is this machine: a loopback
+	// address, localhost, or a name below localhost.
 	URL string
 
 	// Secret signs the events, and Challenge has to come back. They are what the receiver
@@ -38,7 +39,10 @@ type ForwarderConfig struct {
 	Secret, Challenge api.Secret
 
 	// HTTPClient sends the requests. Nil means a client of its own, and a Timeout of 0
-	// means [DefaultTimeout]. Redirects are not followed.
+	// means [DefaultTimeout]. Redirects are not followed. If URL is on this machine,
+	// requests use a copy of an [*http.Transport] without its proxy and dialer. A
+	// transport of another type may have a proxy, so with it events of production need
+	// https.
 	HTTPClient *http.Client
 
 	// Now is the clock; nil means [time.Now].
@@ -77,9 +81,13 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	}
 	client.Timeout = cmp.Or(client.Timeout, DefaultTimeout)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	host := address.Hostname()
-	local := host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()
-	return &Forwarder{config: c, client: &client, private: local || address.Scheme == "https"}, nil
+	private := address.Scheme == "https"
+	if isLocal(address.Hostname()) {
+		if transport, ok := direct(client.Transport); ok {
+			client.Transport, private = transport, true
+		}
+	}
+	return &Forwarder{config: c, client: &client, private: private}, nil
 }
 
 func problem(field, reason string) error {
@@ -92,7 +100,7 @@ func (f *Forwarder) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "list
 // mayHave refuses to send patients of production in plain text.
 func (f *Forwarder) mayHave(e api.Environment) error {
 	if e.Stage == api.Production && !f.private {
-		return problem("ForwarderConfig.URL", "is neither https nor on this machine: events of production hold patient data")
+		return problem("ForwarderConfig.URL", "is neither https nor reached directly on this machine: events of production hold patient data")
 	}
 	return nil
 }

@@ -1,8 +1,12 @@
 package listen_test
 
 import (
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,17 +105,19 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Patients of production are not sent in plain text to other machines.
+// Patients of production are not sent in plain text to other machines. A transport that is
+// unknown may have a proxy.
 func TestProductionIsSentPrivately(t *testing.T) {
 	t.Parallel()
 	production := key
 	production.Environment.Stage = api.Production
 	for address, private := range map[string]bool{
-		"http://localhost:3000/x": true, "http://app.localhost": true, "http://127.0.0.9": true, "http://[::1]:80": true, "https://ehr.example.com": true,
-		"http://ehr.example.com": false, "http://192.168.1.2:3000": false, "http://localhost.example.com": false,
+		"https://ehr.example.com": true, "https://localhost": true,
+		"http://ehr.example.com": false, "http://192.168.1.2:3000": false, "http://localhost.example.com": false, "http://localhost:3000": false,
 	} {
 		network := &answer{status: 200, body: `{"challenge":"` + challenge + `"}`}
-		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: address, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge), HTTPClient: &http.Client{Transport: network}})
+		client := &http.Client{Transport: network}
+		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: address, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge), HTTPClient: client})
 		require.NoError(t, err)
 		require.NoError(t, forwarder.Forward(t.Context(), key, event).Err, address)
 		network.got = nil
@@ -121,6 +127,35 @@ func TestProductionIsSentPrivately(t *testing.T) {
 			require.ErrorContains(t, err, "ForwarderConfig.URL")
 		}
 	}
+}
+
+// A proxy would read the events of production that a receiver on this machine gets.
+func TestLocalReceiverIsReachedWithoutProxy(t *testing.T) {
+	t.Parallel()
+	respond := func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"challenge":"`+challenge+`"}`)
+	}
+	receiver := httptest.NewServer(http.HandlerFunc(respond))
+	t.Cleanup(receiver.Close)
+	_, port, err := net.SplitHostPort(receiver.Listener.Addr().String())
+	require.NoError(t, err)
+	proxied := func(*http.Request) (*url.URL, error) { return nil, errors.New("asked for a proxy") }
+	production := key
+	production.Environment.Stage = api.Production
+	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "LOCALHOST", "localhost.", "ehr.localhost", "a.b.LocalHost."} {
+		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+			URL: "http://" + host + ":" + port, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge),
+			HTTPClient: &http.Client{Transport: &http.Transport{Proxy: proxied}},
+		})
+		require.NoError(t, err)
+		assert.NoError(t, forwarder.Forward(t.Context(), production, event).Err, host)
+	}
+	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+		URL: "http://ehr.example.com", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge),
+		HTTPClient: &http.Client{Transport: &http.Transport{Proxy: proxied}},
+	})
+	require.NoError(t, err)
+	assert.ErrorContains(t, forwarder.Forward(t.Context(), key, event).Err, "asked for a proxy", "other receivers are reached as the client does")
 }
 
 func TestWrongForwarders(t *testing.T) {

@@ -1,0 +1,56 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"syscall"
+)
+
+// isLocal reports whether the host of a URL is this machine: a loopback address, localhost, or
+// a name below localhost (RFC 6761).
+func isLocal(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// direct returns a copy of a transport that connects to this machine only, without a proxy. It
+// reports false for a transport of another type than [*http.Transport].
+func direct(of http.RoundTripper) (*http.Transport, bool) {
+	if of == nil {
+		of = http.DefaultTransport
+	}
+	base, is := of.(*http.Transport)
+	if !is {
+		return nil, false
+	}
+	made := base.Clone()
+	made.Proxy = nil
+	made.DialContext = dialLocal
+	return made, true
+}
+
+// dialLocal connects to a port of this machine. Not every resolver knows the names below
+// localhost, and a resolver of the network could name another machine.
+func dialLocal(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		address = net.JoinHostPort("localhost", port)
+	}
+	dialer := net.Dialer{Control: func(_, to string, _ syscall.RawConn) error {
+		if at, err := netip.ParseAddrPort(to); err != nil || !at.Addr().Unmap().IsLoopback() {
+			return errors.New("localhost resolves to another machine")
+		}
+		return nil
+	}}
+	return dialer.DialContext(ctx, network, address)
+}
