@@ -317,6 +317,9 @@ func (a controlAPI) call(ctx context.Context, method, path string, body, into an
 
 var errRejectedAction = errors.New("the test platform rejects the action")
 
+// controlClient calls control APIs. They are on this machine, so it uses no proxy.
+var controlClient = http.Client{Transport: &http.Transport{}}
+
 // exchange sends a request to the control API and decodes the response.
 func (a controlAPI) exchange(ctx context.Context, method, path string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -332,7 +335,7 @@ func (a controlAPI) exchange(ctx context.Context, method, path string, body, int
 		return errors.New("--control: not an address")
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := controlClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("--control: no control API answers: %w", err)
 	}
