@@ -52,7 +52,7 @@ func run(ctx context.Context, address string, ready func(address string)) (err e
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := &http.Server{Handler: a.routes(), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: a.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	ready(home)

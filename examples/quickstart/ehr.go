@@ -90,7 +90,7 @@ func (e *ehr) start(r registration) error {
 	mux.HandleFunc("GET "+connectPath, e.connect)
 	mux.HandleFunc("GET "+callbackPath, e.callback)
 	mux.Handle(webhookPath, notices)
-	e.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	e.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
 	go func() { _ = e.server.Serve(e.listener) }() // ends with stop
 	return nil
 }

@@ -68,7 +68,7 @@ func run(ctx context.Context, address, file string, ready func(address string)) 
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: c.routes(), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: c.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	ready("http://" + listener.Addr().String())
