@@ -4,18 +4,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/httplimit"
 	"github.com/dispensary-go/dispensary/openapi"
 )
 
@@ -53,12 +51,7 @@ func (s *Server) listen() error {
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		handler = s.byLoopbackName(handler)
 	}
-	s.http = &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		// What a client does wrong on the wire is not news to the test's log.
-		ErrorLog: log.New(io.Discard, "", 0),
-	}
+	s.http = httplimit.Server(handler)
 	if s.set.tls {
 		s.reachedAt("https://" + listener.Addr().String())
 		listener = memhttp.TLSOrPlain{Listener: listener}

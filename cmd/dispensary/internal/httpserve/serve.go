@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"syscall"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/httplimit"
 )
 
 // grace is how long running requests may take after the signal to end.
@@ -18,11 +18,9 @@ const grace = 3 * time.Second
 
 // Serve answers until ctx ends, and calls ready once it does.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() error) error {
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
-		// Requests that wait for a delivery end with it.
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
+	server := httplimit.Server(handler)
+	// Requests that wait for a delivery end with it.
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	if err := ready(); err != nil {
