@@ -60,7 +60,7 @@ func TestRequestInFlightPassesBackoffCheck(t *testing.T) {
 		b.get("/clinic")
 		time.Sleep(100 * time.Millisecond)
 		b.get("/clinic").ok(200)
-		assert.NotEmpty(t, backoff(t, b.fake), "nobody came back in time")
+		assert.NotEmpty(t, backoff(t, b.fake), "no repetition in time")
 		time.Sleep(2 * time.Second)
 		b.get("/clinic").ok(200)
 		b.fake.Journal().CheckBackoffHonored(t)
@@ -140,7 +140,7 @@ func TestHoldEndsInTheBubble(t *testing.T) {
 			require.ErrorIs(t, err, dispensary.ErrRateLimited)
 		}
 		assert.Equal(t, 1, fake.Journal().Len(), "the second call is not sent")
-		assert.Zero(t, time.Since(began), "nobody waits for longer than the context allows")
+		assert.Zero(t, time.Since(began), "no call waits beyond its context")
 
 		time.Sleep(90 * time.Second)
 		_, err := client.Clinic.Get(t.Context())
