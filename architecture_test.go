@@ -94,7 +94,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/pages":       {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
 	"dispensarytest/internal/people":      {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
 	"dispensarytest/internal/signature":   {},
-	"dispensarytest/internal/store":       {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model"},
+	"dispensarytest/internal/store":       {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model", "internal/fold"},
 	"dispensarytest/internal/table":       {},
 	"dispensarytest/internal/tokens":      {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
 	"dispensarytest/internal/view":        {"dispensarytest/internal/behavior", "dispensarytest/internal/jsonrewrite", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},

@@ -4,10 +4,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -86,7 +86,7 @@ func authorizeAnswer(c *call, w http.ResponseWriter) int {
 func (c *call) signIn(w http.ResponseWriter, open tokens.Flow) int {
 	email := c.request.PostForm.Get("email")
 	for _, user := range c.api.Store.Users() {
-		if strings.EqualFold(user.Email, strings.TrimSpace(email)) && user.Password == c.request.PostForm.Get("password") {
+		if store.EmailKey(user.Email) == store.EmailKey(email) && user.Password == c.request.PostForm.Get("password") {
 			c.remember(w, user)
 			return c.reopen(w, open)
 		}

@@ -94,21 +94,21 @@ func (w *World) loadPeople(f WorldFile) {
 		old, _ := w.Practitioners.Get(p.ID)
 		w.Practitioners.Put(p.ID, p)
 		if old != nil {
-			w.UserEmails.Remove(emailKey(old.Email))
+			w.UserEmails.Remove(EmailKey(old.Email))
 		}
 	}
 	for _, m := range f.Staff {
 		old, _ := w.Staff.Get(m.ID)
 		w.Staff.Put(m.ID, m)
 		if old != nil {
-			w.UserEmails.Remove(emailKey(old.Email))
+			w.UserEmails.Remove(EmailKey(old.Email))
 		}
 	}
 	for _, p := range f.Practitioners { // now that the addresses are free that were given up
-		w.UserEmails.Put(emailKey(p.Email), p.ID)
+		w.UserEmails.Put(EmailKey(p.Email), p.ID)
 	}
 	for _, m := range f.Staff {
-		w.UserEmails.Put(emailKey(m.Email), m.ID)
+		w.UserEmails.Put(EmailKey(m.Email), m.ID)
 	}
 	for _, u := range f.Users {
 		user := u.Row()
@@ -121,14 +121,14 @@ func (w *World) loadPeople(f WorldFile) {
 func (w *World) loadPatients(patients []*model.Patient) {
 	for _, p := range patients {
 		if old, known := w.Patients.Get(p.ID); known {
-			w.PatientEmails.Remove(emailKey(old.Email))
+			w.PatientEmails.Remove(EmailKey(old.Email))
 		}
 	}
 	for _, p := range patients {
 		w.PutPatient(p)
 	}
 	for _, p := range patients {
-		w.PatientEmails.Put(emailKey(p.Email), p.ID)
+		w.PatientEmails.Put(EmailKey(p.Email), p.ID)
 	}
 }
 

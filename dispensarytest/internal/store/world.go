@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/fold"
 )
 
 // Epoch is when the default world was made. It is in the past of every real
@@ -182,10 +183,10 @@ func (w *World) FirstPractitioner(clinicID string) string {
 // PutPatient stores a patient, and how it is found.
 func (w *World) PutPatient(p *model.Patient) {
 	if old, ok := w.Patients.Get(p.ID); ok {
-		w.PatientEmails.Remove(emailKey(old.Email))
+		w.PatientEmails.Remove(EmailKey(old.Email))
 	}
 	w.Patients.Put(p.ID, p)
-	w.PatientEmails.Put(emailKey(p.Email), p.ID)
+	w.PatientEmails.Put(EmailKey(p.Email), p.ID)
 	w.PatientSearch.Put(w.Patients.Number(p.ID), p.FirstName+"\n"+p.LastName+"\n"+p.Email, []table.Facet{{Kind: FacetClinic, ID: p.ClinicID}})
 }
 
@@ -234,7 +235,7 @@ func (w *World) PutProduct(p *model.Product) {
 }
 
 func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
-	id := w.PatientEmails.Get(emailKey(email))
+	id := w.PatientEmails.Get(EmailKey(email))
 	if id == "" {
 		return nil, false
 	}
@@ -244,13 +245,13 @@ func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
 // EmailTaken reports that the address belongs to a patient other than the one
 // named.
 func (w *World) EmailTaken(email, exceptID string) bool {
-	id := w.PatientEmails.Get(emailKey(email))
+	id := w.PatientEmails.Get(EmailKey(email))
 	return id != "" && id != exceptID
 }
 
 // UserEmailTaken is emailTaken for practitioners and staff.
 func (w *World) UserEmailTaken(email, exceptID string) bool {
-	id := w.UserEmails.Get(emailKey(email))
+	id := w.UserEmails.Get(EmailKey(email))
 	return id != "" && id != exceptID
 }
 
@@ -258,9 +259,9 @@ func (w *World) UserEmailTaken(email, exceptID string) bool {
 // account signs in with the new address from then on.
 func (w *World) MoveUserEmail(id, from, to string) {
 	if from != "" {
-		w.UserEmails.Remove(emailKey(from))
+		w.UserEmails.Remove(EmailKey(from))
 	}
-	w.UserEmails.Put(emailKey(to), id)
+	w.UserEmails.Put(EmailKey(to), id)
 	if old, ok := w.Users.Get(id); ok && old.Email != to {
 		changed := *old
 		changed.Email = to
@@ -268,7 +269,9 @@ func (w *World) MoveUserEmail(id, from, to string) {
 	}
 }
 
-func emailKey(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+// EmailKey returns an address for comparison. Only ASCII letters lose their case: the
+// Kelvin sign is no k.
+func EmailKey(email string) string { return fold.ASCII(strings.TrimSpace(email)) }
 
 // ProductVariants returns the packs of a product, the primary one first.
 func (w *World) ProductVariants(p *model.Product) []*model.Variant {
