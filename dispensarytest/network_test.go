@@ -279,3 +279,35 @@ func TestContractIsServed(t *testing.T) {
 		assert.Contains(t, bodyOf(t, resp, err), "Not Found")
 	}
 }
+
+// A body of a declared length ends with its last byte, as on a socket, also while the
+// handler runs on. Reading it whole and closing it does not cancel the handler.
+func TestWholeBodyEndsBeforeTheHandler(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			fake := New(t, WithInMemory())
+			release, left := make(chan struct{}), make(chan error, 1)
+			require.NoError(t, fake.Host(ehr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "5")
+				_, _ = w.Write([]byte("whole"))
+				_ = http.NewResponseController(w).Flush()
+				<-release
+				left <- r.Context().Err()
+			})))
+			request, err := http.NewRequest(method, ehr, nil)
+			require.NoError(t, err)
+			response, err := fake.HTTPClient().Do(request)
+			require.NoError(t, err)
+			body, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			assert.Equal(t, map[string]string{http.MethodGet: "whole"}[method], string(body))
+			require.NoError(t, response.Body.Close())
+			_, err = response.Body.Read(make([]byte, 1))
+			require.ErrorIs(t, err, net.ErrClosed)
+			close(release)
+			assert.NoError(t, <-left)
+		})
+	}
+}

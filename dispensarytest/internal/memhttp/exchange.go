@@ -261,6 +261,9 @@ func (d *download) Read(p []byte) (int, error) {
 		case d.end != nil:
 			d.forget()
 			return 0, d.end
+		case d.complete():
+			d.forget()
+			return 0, io.EOF
 		case len(p) == 0:
 			return 0, nil
 		}
@@ -268,10 +271,25 @@ func (d *download) Read(p []byte) (int, error) {
 	}
 }
 
-// Close tells the handler that the client has left.
+// complete reports whether the handler has written the whole body, so that the reader
+// need not wait for its return. The caller holds mu.
+func (d *download) complete() bool {
+	return !(*exchange)(d).bodied() || d.total == d.length
+}
+
+// Close tells the handler that the client has left. After the whole body was read, it
+// does not: a connection stays open for the next request.
 func (d *download) Close() error {
 	d.forget()
-	(*exchange)(d).sever(errBodyClosed)
+	d.mu.Lock()
+	whole := d.cut == nil && d.read == len(d.data) && d.complete()
+	if whole {
+		d.cut = errBodyClosed
+	}
+	d.mu.Unlock()
+	if !whole {
+		(*exchange)(d).sever(errBodyClosed)
+	}
 	return nil
 }
 
