@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// storm lets callers make the same call at once and returns their errors.
-func storm(callers int, call func() error) []error {
+// together lets callers make the same call at once and returns their errors.
+func together(callers int, call func() error) []error {
 	failures := make([]error, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
@@ -41,7 +41,7 @@ func TestOverlappingCallsPassBackoffCheck(t *testing.T) {
 			fake := New(t, options...)
 			client := fake.Client(model.User{})
 			fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.TooManyRequests, RetryAfter: time.Second, Times: 3})
-			for _, err := range storm(20, func() error { _, err := client.Clinic.Get(t.Context()); return err }) {
+			for _, err := range together(20, func() error { _, err := client.Clinic.Get(t.Context()); return err }) {
 				require.NoError(t, err)
 			}
 			assert.Equal(t, 23, fake.Journal().Len())
@@ -93,12 +93,12 @@ func TestBackoffCheckFindsImpatientClient(t *testing.T) {
 	}
 }
 
-func TestBackoffCheckFindsImpatientStorm(t *testing.T) {
+func TestBackoffCheckFindsImpatientCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
 		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 3, RetryAfter: time.Second})
-		storm(20, func() error {
+		together(20, func() error {
 			for b.get("/clinic").status == http.StatusTooManyRequests { // at once
 			}
 			return nil
