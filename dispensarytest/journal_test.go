@@ -192,6 +192,7 @@ func TestChanges(t *testing.T) {
 		{"a token", func() error { b.fake.Tokens.Issue(model.User{}); return nil }},
 		{"the end of a token", func() error { return b.fake.Tokens.Expire(token) }},
 		{"more scopes", func() error { return b.fake.Tokens.ExtendScopes("patients:write") }},
+		{"the end of a consent", func() error { b.fake.Tokens.Revoke(model.User{}); return nil }},
 		{"the end of all tokens", func() error { b.fake.Tokens.InvalidateAll(); return nil }},
 		{"a fault", func() error { fault = b.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Times: 1}); return nil }},
 		{"the end of a fault", func() error { fault.Remove(); return nil }},

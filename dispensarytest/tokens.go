@@ -50,6 +50,15 @@ func (t Tokens) InvalidateAll() {
 	t.server.tokens.InvalidateAll()
 }
 
+// Revoke ends the consent of one user, as if the user had withdrawn it: every access
+// token, refresh token and open code of the user. All other users keep theirs. The zero
+// User is the first practitioner. Revoke panics if the platform has no such user.
+func (t Tokens) Revoke(user model.User) {
+	user = t.userLike(user)
+	defer t.server.changes.Notify()
+	t.server.tokens.RevokeUser(user.ID)
+}
+
 // ExtendScopes adds scopes to the application, which invalidates every token and
 // refresh token obtained before. API section: "Authentication" 5.
 func (t Tokens) ExtendScopes(scopes ...string) error {

@@ -227,3 +227,31 @@ func TestClinicKeys(t *testing.T) {
 		b.get(path).ok(200)
 	}
 }
+
+func TestRevokeEndsOneUser(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	users := b.fake.Users()
+	kept, ended := b.fake.Tokens.Issue(users[0]), b.fake.Tokens.Issue(users[1])
+	older, _ := b.fake.Tokens.Issue(users[1], "clinic:read"), b.fake.Tokens.Issue(users[2])
+	open, redeemed := b.code(users[1]), b.code(users[0])
+
+	b.fake.Tokens.Revoke(users[1])
+	for _, pair := range []model.Token{ended, older} {
+		b.token = pair.AccessToken
+		b.get("/clinic").refused(401, "The access token was revoked")
+		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+	}
+	b.exchange(open).refused(400, "invalid_grant")
+	b.token = kept.AccessToken
+	b.get("/clinic").ok(200)
+	b.renew(kept.RefreshToken).ok(200)
+	b.exchange(redeemed).ok(200)
+
+	b.exchange(b.code(users[1])).ok(200, "oauth", "access_token") // connects again
+	b.fake.Tokens.Revoke(model.User{})
+	b.get("/clinic").refused(401, "revoked")
+	assert.PanicsWithValue(t, `dispensarytest: there is no user "x@example.com"; see Server.Users`, func() {
+		b.fake.Tokens.Revoke(model.User{Email: "x@example.com"})
+	})
+}

@@ -4,6 +4,7 @@ package tokens
 
 import (
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -278,6 +279,23 @@ func (s *Store) InvalidateAll() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.invalidate()
+}
+
+// RevokeUser ends every consent of a user.
+func (s *Store) RevokeUser(id string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for _, t := range s.Access {
+		if t.Grant.User.ID == id {
+			t.Grant.Revoked = true
+		}
+	}
+	for _, g := range s.Refresh {
+		if g.User.ID == id {
+			g.Revoked = true
+		}
+	}
+	maps.DeleteFunc(s.Codes, func(_ string, c AuthCode) bool { return c.user.ID == id })
 }
 
 // Extend adds scopes to the application, which ends every consent.

@@ -42,7 +42,7 @@ var templates = sync.OnceValue(func() *template.Template {
 func pages() []page {
 	return []page{
 		{"", "Settings", (*Handler).settings, false, []string{"settings.get", "application.extend_scopes", "platform.reset"}},
-		{"tokens", "Tokens", (*Handler).tokens, true, []string{"credentials.list", "tokens.issue", "tokens.expire", "tokens.invalidate"}},
+		{"tokens", "Tokens", (*Handler).tokens, true, []string{"credentials.list", "tokens.issue", "tokens.expire", "tokens.invalidate", "tokens.revoke"}},
 		{"world", "World", (*Handler).world, false, []string{
 			"patients.list", "platform.register_patient", "platform.place_order", "platform.create_plan",
 			"platform.activate_plan", "platform.cancel_plan", "platform.refund_order",

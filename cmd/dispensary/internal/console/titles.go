@@ -33,6 +33,7 @@ var actionTitles = map[string]string{
 	"tokens.expire":                  "Let an access token expire",
 	"tokens.invalidate":              "Invalidate all tokens",
 	"tokens.issue":                   "Issue a token",
+	"tokens.revoke":                  "Revoke the consent of a user",
 	"webhook.enable":                 "Enable the webhook endpoint",
 	"webhook.register":               "Register a webhook endpoint",
 }

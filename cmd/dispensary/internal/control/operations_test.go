@@ -94,7 +94,16 @@ func TestTokens(t *testing.T) {
 	assert.Equal(t, []any{"access_token expired", "access_token ", "refresh_token ", "refresh_token "}, refusals())
 	assert.Contains(t, r.ok("POST", "/application/scopes", `{"scopes":["clinic:read"]}`, "scopes"), "clinic:read")
 	assert.Equal(t, []any{"access_token invalidated", "access_token invalidated", "refresh_token invalidated", "refresh_token invalidated"}, refusals())
-	r.ok("POST", "/tokens", `{}`)
+	kept, ended := r.fake.Users()[0], r.fake.Users()[1]
+	for _, u := range []model.User{kept, ended} {
+		r.ok("POST", "/tokens", `{"user":"`+u.Email+`"}`)
+	}
+	r.ok("POST", "/tokens/revoke", `{"user":"`+ended.Email+`"}`)
+	for _, row := range r.ok("GET", "/credentials", "", "credentials").([]any)[2:4] {
+		row := row.(map[string]any)
+		assert.Equal(t, map[string]any{kept.ID: "", ended.ID: "revoked"}[row["user_id"].(string)], row["refusal"])
+	}
+	r.refused("POST", "/tokens/revoke", `{"user":"x@example.com"}`, 404, "no user")
 	r.ok("POST", "/tokens/invalidate", "")
 	assert.NotContains(t, refusals(), "access_token ")
 }

@@ -104,6 +104,8 @@ type knownCredential struct {
 
 type accessTokenNamed struct{ AccessToken string }
 
+type userNamed struct{ User string }
+
 type scopesNamed struct{ Scopes []string }
 
 func tokenOperations() []Operation {
@@ -116,6 +118,14 @@ func tokenOperations() []Operation {
 			}),
 		do("tokens.invalidate", "POST", "/tokens/invalidate", "Ends every token and refresh token; users have to authorize again.",
 			func(c *call) (nothing, error) { c.fake.Tokens.InvalidateAll(); return nothing{}, nil }),
+		act("tokens.revoke", "POST", "/tokens/revoke", "Ends the consent of one user: every access token, refresh token and code. The user is named by id or e-mail address, the first practitioner unless set.",
+			func(c *call, in userNamed) (nothing, error) {
+				user, err := c.userLike(in.User)
+				if err == nil {
+					c.fake.Tokens.Revoke(user)
+				}
+				return nothing{}, err
+			}),
 		act("application.extend_scopes", "POST", "/application/scopes", "Adds scopes to the application, which invalidates every token obtained before.",
 			func(c *call, in scopesNamed) (scopesNamed, error) {
 				err := c.fake.Tokens.ExtendScopes(in.Scopes...)
