@@ -314,6 +314,64 @@ func TestBrowserCancels(t *testing.T) {
 	assert.False(t, app.back[0].Has("code"))
 }
 
+// The application knows its user by a session, as most do.
+func TestBrowserKeepsSessionOfApplication(t *testing.T) {
+	t.Parallel()
+	app := newApplication(t, nil)
+	require.NoError(t, app.fake.Host(ehr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session, err := r.Cookie("session")
+		switch {
+		case r.URL.Path == "/sign-in":
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: r.FormValue("user"), Path: "/", Secure: true, HttpOnly: true})
+		case err != nil || session.Value != "osei":
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			app.ServeHTTP(w, r)
+		}
+	})))
+	for name, signIn := range map[string]func(*Browser){
+		"cookie": func(b *Browser) {
+			require.NoError(t, b.SetCookie(ehr, &http.Cookie{Name: "session", Value: "osei", Path: "/", Secure: true}))
+		},
+		"form": func(b *Browser) {
+			resp, err := b.HTTPClient().PostForm(ehr+"/sign-in", url.Values{"user": {"osei"}})
+			bodyOf(t, resp, err)
+		},
+	} {
+		browser := app.fake.Browser(model.User{})
+		_, err := browser.Authorize(t.Context(), ehr+"/connect")
+		require.ErrorContains(t, err, "status 401", name)
+		signIn(browser)
+		resp, err := browser.Authorize(t.Context(), ehr+"/connect")
+		assert.Empty(t, bodyOf(t, resp, err))
+		assert.Equal(t, http.StatusAccepted, resp.StatusCode, name)
+	}
+	assert.Len(t, app.back, 2)
+}
+
+func TestSetCookieRejectsUnsentCookies(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	for name, c := range map[string]struct {
+		address string
+		cookie  http.Cookie
+		says    string
+	}{
+		"relative address":  {"/connect", http.Cookie{Name: "session", Value: "x"}, "no absolute URL"},
+		"broken address":    {":", http.Cookie{Name: "session", Value: "x"}, "no absolute URL"},
+		"no name":           {ehr, http.Cookie{Value: "x"}, "invalid Cookie.Name"},
+		"secure over HTTP":  {"http://ehr.example.com", http.Cookie{Name: "session", Value: "x", Secure: true}, "Secure"},
+		"another domain":    {ehr, http.Cookie{Name: "session", Value: "x", Domain: "example.org"}, "Domain"},
+		"another path":      {ehr, http.Cookie{Name: "session", Value: "x", Path: "/admin"}, "Path"},
+		"no scheme of HTTP": {"ftp://ehr.example.com", http.Cookie{Name: "session", Value: "x"}, "does not send"},
+		"expired":           {ehr, http.Cookie{Name: "session", Value: "x", MaxAge: -1}, "expiry"},
+	} {
+		err := fake.Browser(model.User{}).SetCookie(c.address, &c.cookie)
+		require.ErrorContains(t, err, c.says, name)
+		require.ErrorContains(t, err, "dispensarytest: SetCookie: ", name)
+	}
+}
+
 func TestBrowserKnowsThePassword(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)

@@ -36,6 +36,36 @@ func (s *Server) Browser(user model.User) *Browser {
 	return &Browser{user: s.Tokens.userLike(user), client: &client}
 }
 
+// HTTPClient returns the browser's own HTTP client. Use it to sign the user in to the
+// application under test, or set its Jar to one with cookies of the application.
+func (b *Browser) HTTPClient() *http.Client { return b.client }
+
+// SetCookie gives the browser a cookie of the site at address, such as the session in
+// which the application under test has signed its user in:
+//
+//	browser := fake.Browser(user)
+//	err := browser.SetCookie(app.URL, &http.Cookie{Name: "session", Value: sessions.New(user)})
+//	response, err := browser.Authorize(ctx, app.URL+"/dispensary/connect")
+//
+// SetCookie fails if a browser would not send the cookie to address: because of its
+// Domain, Path, Expires or MaxAge, or because it is Secure and address is plain HTTP.
+func (b *Browser) SetCookie(address string, cookie *http.Cookie) error {
+	site, err := url.Parse(address)
+	if err != nil || site.Host == "" {
+		return fmt.Errorf("dispensarytest: SetCookie: address %q is no absolute URL", address)
+	}
+	if err := cookie.Valid(); err != nil {
+		return fmt.Errorf("dispensarytest: SetCookie: %w", err)
+	}
+	b.client.Jar.SetCookies(site, []*http.Cookie{cookie})
+	for _, sent := range b.client.Jar.Cookies(site) {
+		if sent.Name == cookie.Name && sent.Value == cookie.Value {
+			return nil
+		}
+	}
+	return fmt.Errorf("dispensarytest: SetCookie: a browser does not send cookie %q to %s; check Domain, Path, Secure and its expiry", cookie.Name, site.Host)
+}
+
 // Authorize opens an address that leads to the authorization page: the page
 // itself, or an application's own link that redirects to it. It signs in there, unless
 // the browser did before, authorizes, and returns what the application answers to the redirect that

@@ -99,14 +99,9 @@ func (f *fixture) person(id string) *person {
 // connect connects the person to an account of a platform.
 func (p *person) connect(platform *dispensarytest.Server, account model.User) string {
 	p.Helper()
-	staying := *p.browser
-	staying.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	answer, err := staying.Get(p.home + "/dispensary/connect?return_to=/")
-	require.NoError(p, err)
-	require.NoError(p, answer.Body.Close())
-	back, err := platform.Approve(answer.Header.Get("Location"), account)
-	require.NoError(p, err)
-	_, page := p.read(p.browser.Get(back.String()))
+	browser := platform.Browser(account)
+	browser.HTTPClient().Jar = p.browser.Jar
+	_, page := p.read(browser.Authorize(p.Context(), p.home+"/dispensary/connect?return_to=/"))
 	return page
 }
 
