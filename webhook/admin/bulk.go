@@ -78,20 +78,31 @@ func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bo
 	return b, true
 }
 
+// query is an address or a form of the same events.
+func (b bulk) query() url.Values {
+	query := queryOf(b.filter)
+	query.Set("action", b.Name)
+	if b.most != defaultMost {
+		query.Set("most", strconv.Itoa(b.most))
+	}
+	return query
+}
+
 // bulkView is the page of a dry run, and of how far it was done.
 type bulkView struct {
 	action
 	Begun  bool
-	Count  int // of those done
-	Total  int // of those to be done
-	Others int // that the filter matches too, beyond the number
-	Capped bool
+	Count  int  // of those done
+	Total  int  // of those to be done
+	Others int  // that match too: beyond the number, or dead since
+	Capped bool // there may be more others
 	Most   int
 	ByKey  bool // it names events, and counts none
 	By     []breakdown
-	Form   []field // the filter
+	Form   []field // the filter, the action and the number
 	Limit  []field // the filter without its end, to count again
 	Back   template.URL
+	Rest   template.URL // to the dry run for the others
 }
 
 type field struct{ Name, Value string }
@@ -116,22 +127,23 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	v.Form = fieldsOf(queryOf(b.filter))
+	v.Form = fieldsOf(b.query())
 	open := b.filter
 	open.Until, open.Keys = engine.Position{}, nil
 	v.Limit, v.Back = fieldsOf(queryOf(open)), address("dead", queryOf(open))
+	b.filter = open
+	v.Rest = address("bulk", b.query())
 	h.show(w, http.StatusOK, "bulk", frame{Title: b.Verb + " dead letters", Path: "dead", View: v})
 }
 
-// count counts what is to be done, and finds out where that ends. Of events that were
-// named nothing is left once they were changed: one that is there has died again.
+// count counts the events to change, finds the last of them, and counts the others that match.
+// Named events are not counted after a change: one that is found has died again.
 func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
 	if v.ByKey && b.begun {
 		return nil
 	}
-	most := b.most
-	bounded := v.ByKey || !b.filter.Until.IsZero()
-	if bounded {
+	open, most, known := b.filter, b.most, v.ByKey || !b.filter.Until.IsZero()
+	if open.Until = (engine.Position{}); known {
 		most = 0
 	}
 	counts, err := h.config.Engine.Count(ctx, b.filter, most)
@@ -139,18 +151,15 @@ func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
 		return err
 	}
 	v.Total, v.By = counts.Total, breakdowns(counts, "", nil)
-	if bounded {
+	if !known {
+		b.filter.Until = counts.Until
+	}
+	if v.ByKey || counts.Total < most || b.begun && counts.Total > 0 {
 		return nil
 	}
-	if counts.Total == b.most {
-		all, err := h.config.Engine.Count(ctx, b.filter, mostCounted)
-		if err != nil {
-			return err
-		}
-		v.Others, v.Capped = max(0, all.Total-counts.Total), all.Total == mostCounted
-	}
-	b.filter.Until = counts.Until
-	return nil
+	all, err := h.config.Engine.Count(ctx, open, counts.Total+mostCounted)
+	v.Others, v.Capped = max(0, all.Total-counts.Total), all.Total == counts.Total+mostCounted
+	return err
 }
 
 // change replays or discards, for as long as a request may take, and leads to the page
@@ -174,8 +183,7 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, fmt.Errorf("%s were %s, and then: %w", thousands(n), b.Done, err))
 		return
 	}
-	query := queryOf(b.filter)
-	query.Set("action", b.Name)
+	query := b.query()
 	query.Set("done", strconv.Itoa(b.done+n))
 	w.Header().Set("Location", string(address("bulk", query))) // not http.Redirect, which does not know where this is mounted
 	w.WriteHeader(http.StatusSeeOther)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,7 +90,7 @@ func TestBulk(t *testing.T) {
 
 	f.repaired = true
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>20 were replayed.</b> None is left.")
+	assert.Contains(t, page, "<b>20 were replayed.</b> 11 others match now.")
 	for range 20 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}
@@ -107,6 +108,55 @@ func TestBulk(t *testing.T) {
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}})
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}, "clinic": {"cl_2"}})
 	assert.Equal(t, 10, f.dead(), "without a dry run nothing is changed")
+}
+
+// The page of a finished change counts the events that still match, and leads to them.
+func TestFinishedChangeLeadsToRest(t *testing.T) {
+	t.Parallel()
+	for action, done := range map[string]string{"replay": "replayed", "discard": "discarded"} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, nil)
+			f.die(5)
+			f.repaired = true
+			page := f.press(f.get("bulk?most=2&type=patient.updated&action="+action), "bulk")
+			assert.Contains(t, page, "<b>2 were "+done+".</b> 3 others match now.")
+			assert.NotContains(t, page, "None is left")
+			assert.Equal(t, 3, f.dead())
+			page = f.get(f.link(page, "these too"))
+			assert.Contains(t, page, "<b>2</b> dead letters would be, the oldest; 1 other matches as well.")
+			page = f.press(page, "bulk")
+			assert.Contains(t, page, "<b>2 were "+done+".</b> 1 other matches now.")
+			page = f.press(f.get(f.link(page, "these too")), "bulk")
+			assert.Contains(t, page, "<b>1 was "+done+".</b> None is left.")
+			assert.Zero(t, f.dead())
+		})
+	}
+}
+
+// many is an engine with total dead letters, all later than any position.
+type many struct {
+	engine.Engine
+	total int
+}
+
+func (m many) Count(_ context.Context, f engine.Filter, most int) (engine.Counts, error) {
+	switch {
+	case !f.Until.IsZero():
+		return engine.Counts{}, nil
+	case most > 0:
+		return engine.Counts{Total: min(most, m.total)}, nil
+	}
+	return engine.Counts{Total: m.total}, nil
+}
+
+func TestOthersAreCountedToLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = many{f.inbox, 60_000} })
+	until := url.QueryEscape(engine.Position{At: time.Now()}.String())
+	assert.Contains(t, f.get("bulk?action=replay&done=7&until="+until), "<b>7 were replayed.</b> 20,000 or more others match now.")
+	assert.Contains(t, f.get("bulk?action=replay&most=30000"), "<b>30,000</b> dead letters would be, the oldest; 20,000 or more others match as well.")
+	assert.Contains(t, f.get("bulk?action=replay&most=50000"), "10,000 others match as well.")
 }
 
 // slow is an engine that replays a few, and then has run out of time, or fails.
@@ -147,7 +197,7 @@ func TestBulkContinues(t *testing.T) {
 	page = f.press(page, "bulk")
 	assert.Contains(t, page, "<b>20 were replayed.</b>")
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>25 were replayed.</b> None is left.")
+	assert.Contains(t, page, "<b>25 were replayed.</b> 10 others match now.")
 	for range 15 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}

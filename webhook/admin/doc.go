@@ -30,8 +30,9 @@
 // events that would be, of which types, clinics and reasons, and takes a number that they
 // are at most. Only the button on it changes anything.
 //
-// A replay of many takes as long as a request may, a few seconds, and then says how many
-// are left, with a button to continue. It can be interrupted at any time, by the end of
+// A replay of many takes as long as a request may, a few seconds. Then the page shows how many
+// are left, with a button to continue. At the end it counts the others that match by then, with
+// a link to their dry run. A replay can be interrupted at any time, by the end of
 // the program too, and continued from the same address: each event that the dry run
 // counted is handled once more and no more, also where it dies again. See
 // [engine.Engine.Replay].

@@ -142,6 +142,14 @@ func (f *fixture) press(page, path string) string {
 	return f.post(http.StatusOK, path, values)
 }
 
+// link returns the address of the link whose text ends with words.
+func (f *fixture) link(page, words string) string {
+	f.Helper()
+	found := regexp.MustCompile(`href="([^"]*)">[^<]*` + words + `</a>`).FindStringSubmatch(page)
+	require.NotNil(f, found, "there is no link %q", words)
+	return html.UnescapeString(found[1])
+}
+
 func eventPath(d webhook.Delivery) string { return "event?key=" + url.QueryEscape(d.Key.String()) }
 
 var errAudit = errors.New("the audit log is full")
