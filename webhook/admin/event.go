@@ -4,7 +4,6 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"net/url"
 
 	"github.com/dispensary-go/dispensary/internal/webpage"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -26,14 +25,14 @@ type detailView struct {
 
 // event shows what is known of one event, with its body closed.
 func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
-	if v, ok := h.find(w, r, r.URL.Query()); ok {
+	if v, ok := h.find(w, r); ok {
 		h.showEvent(w, v)
 	}
 }
 
-// find looks for the one event that a query names, and shows why there is none.
-func (h *Handler) find(w http.ResponseWriter, r *http.Request, query url.Values) (v detailView, ok bool) {
-	f, err := filterOf(query, h.config.Now())
+// find looks for the one event that the address names, and shows why there is none.
+func (h *Handler) find(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
+	f, err := filterOf(r.URL.Query(), h.config.Now())
 	if err != nil || len(f.Keys) != 1 {
 		h.refuse(w, http.StatusBadRequest, errBadFilter.Error(), 1)
 		return v, false
@@ -66,9 +65,10 @@ func (h *Handler) showEvent(w http.ResponseWriter, v detailView) {
 	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: path, View: v})
 }
 
-// openBody shows an event with its body, once that was recorded.
+// openBody shows an event with its body, once that was recorded. It has the address of the page
+// of the event, where a reload or a shared link finds the body closed.
 func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
-	v, ok := h.find(w, r, r.PostForm)
+	v, ok := h.find(w, r)
 	if !ok {
 		return
 	}

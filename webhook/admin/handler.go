@@ -51,7 +51,7 @@ func New(c Config) (*Handler, error) {
 	h.mux.HandleFunc("GET /dead", h.list)
 	h.mux.HandleFunc("GET /waiting", h.list)
 	h.mux.HandleFunc("GET /event", h.event)
-	h.mux.HandleFunc("POST /body", h.openBody)
+	h.mux.HandleFunc("POST /event", h.openBody)
 	h.mux.HandleFunc("GET /bulk", h.dryRun)
 	h.mux.HandleFunc("POST /bulk", h.change)
 	h.mux.HandleFunc("GET /runs", h.showRuns)
