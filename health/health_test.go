@@ -97,7 +97,10 @@ func TestNothingIsShownButDetails(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 	assert.JSONEq(t, `{"status":"failing","age_seconds":0,"checks":{"a":{"status":"failing","details":{"waiting":3}}}}`, recorder.Body.String())
-	assert.Equal(t, "no-store", recorder.Header().Get("Cache-Control"))
+	assert.Equal(t, http.Header{
+		"Content-Type": {"application/json"}, "Cache-Control": {"no-store"},
+		"Cross-Origin-Resource-Policy": {"same-origin"}, "X-Content-Type-Options": {"nosniff"},
+	}, recorder.Header())
 	assert.Equal(t, "health.Handler", fmt.Sprintf("%+v", handler))
 }
 
