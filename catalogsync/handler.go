@@ -62,6 +62,7 @@ func (s *Searcher) Handler(c HandlerConfig) http.Handler {
 		status, a := s.answer(r.URL.RawQuery, permitted)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(a) // fails only when the browser went away

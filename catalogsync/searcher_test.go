@@ -121,7 +121,10 @@ func TestHandler(t *testing.T) {
 	get := func(query url.Values) (int, string) {
 		w := httptest.NewRecorder()
 		searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
-		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		assert.Equal(t, http.Header{
+			"Content-Type": {"application/json"}, "Cache-Control": {"no-store"},
+			"Cross-Origin-Resource-Policy": {"same-origin"}, "X-Content-Type-Options": {"nosniff"},
+		}, w.Header())
 		return w.Code, strings.TrimSpace(w.Body.String())
 	}
 	status, body := get(url.Values{"q": {"zinc"}})
