@@ -73,8 +73,7 @@ type Setup struct {
 	KeepFresh tokens.KeepFreshPolicy
 
 	// Operations sets up the page for operators, [Integration.Operations]: Name, Observer,
-	// TrustedOrigins
-	// and Now.
+	// TrustedOrigins, Hosts and Now.
 	Operations admin.Config
 
 	// Outage is called when the webhooks of an environment have failed for some time,

@@ -180,6 +180,47 @@ func TestNewRejectsOrigins(t *testing.T) {
 	}
 }
 
+// With Hosts a name that was made to resolve to the server finds no page.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hosts  []string
+		host   string
+		status int
+	}{
+		"by default":   {nil, "evil.example", http.StatusOK},
+		"named":        {[]string{"10.0.0.5:8443", "ops.example"}, "OPS.example", http.StatusOK},
+		"with a port":  {[]string{"10.0.0.5:8443"}, "10.0.0.5:8443", http.StatusOK},
+		"another":      {[]string{"ops.example"}, "evil.example", http.StatusMisdirectedRequest},
+		"another port": {[]string{"ops.example"}, "ops.example:8443", http.StatusMisdirectedRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, func(_ *fixture, config *admin.Config) { config.Hosts = c.hosts })
+			d := f.die(1)[0]
+			for _, path := range []string{"", "dead", eventPath(d)} {
+				request, err := http.NewRequest(http.MethodGet, f.url+path, nil)
+				require.NoError(t, err)
+				request.Host = c.host
+				answer, err := http.DefaultClient.Do(request)
+				page := f.read(c.status, answer, err)
+				assert.Equal(t, c.status == http.StatusOK, strings.Contains(page, string(d.Type)), path)
+			}
+		})
+	}
+}
+
+func TestNewRejectsHosts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for _, host := range []string{"", "https://ops.example", "ops.example/", "jo@ops.example", "ops.example:x"} {
+		_, err := admin.New(admin.Config{Engine: f.inbox, Hosts: []string{host}})
+		var wrong *api.ArgumentError
+		require.ErrorAs(t, err, &wrong, host)
+		assert.Equal(t, "admin.Config.Hosts", wrong.Field)
+	}
+}
+
 // What another site's page sends does nothing.
 func TestOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/dispensary-go/dispensary/accounts"
@@ -43,6 +45,12 @@ type Config struct {
 	// as "https://ops.example". A form from a trusted origin is accepted. Without a proxy
 	// none is needed, and it is better to let the proxy pass the Host on.
 	TrustedOrigins []string
+
+	// Hosts are the Host headers that the page accepts, such as "ops.example" or
+	// "10.0.0.5:8443", without the port if it is the default of the scheme. Other requests get
+	// 421. Without a login, it keeps out a page of another site whose name was made to resolve
+	// to this server (DNS rebinding). Empty accepts every host.
+	Hosts []string
 
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
@@ -93,6 +101,11 @@ type Change struct {
 func (c Config) withDefaults() (Config, error) {
 	if c.Engine == nil {
 		return c, &api.ArgumentError{Field: "admin.Config.Engine", Reason: "is missing"}
+	}
+	for _, host := range c.Hosts {
+		if u, err := url.Parse("//" + host); err != nil || host == "" || u.Host != host {
+			return c, &api.ArgumentError{Field: "admin.Config.Hosts", Reason: fmt.Sprintf("contains %q, which is no host such as ops.example", host)}
+		}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -49,5 +49,6 @@
 //
 // Pages need no scripts and load nothing from elsewhere. Requests that change something,
 // or open a body, are refused if they come from another site's page
-// ([http.CrossOriginProtection]), so that no token is needed against such requests.
+// ([http.CrossOriginProtection]), so that no token is needed against such requests. If only
+// the network guards the pages, set [Config].Hosts too.
 package admin

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +72,10 @@ func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "admin.
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webpage.Protect(w.Header())
+	if len(h.config.Hosts) > 0 && !slices.ContainsFunc(h.config.Hosts, func(host string) bool { return strings.EqualFold(host, r.Host) }) {
+		h.refuse(w, http.StatusMisdirectedRequest, "These pages have another host, or the program does not name it in Hosts.", 1)
+		return
+	}
 	if err := h.origins.Check(r); err != nil {
 		h.refuse(w, http.StatusForbidden, otherSite, 1)
 		return
