@@ -2,6 +2,7 @@ package events
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 )
 
@@ -12,7 +13,8 @@ var (
 	ErrMalformed = errors.New("events: body is not valid JSON")
 
 	// ErrNoEvent: the body is JSON, but none of the envelopes in use, or the
-	// event in it has no id or no type.
+	// event in it has no id or no type. The error that matches it names the
+	// missing one.
 	ErrNoEvent = errors.New("events: body holds no event with an id and a type")
 
 	// ErrNoData: the event came without data. Event lists leave it out; the
@@ -26,6 +28,13 @@ var (
 	// ErrBadData: the event's data is not what the API documents for its type.
 	// The event itself stays readable, and so does its raw data.
 	ErrBadData = errors.New("events: data cannot be decoded")
+)
+
+// Errors of an event without an id or a type. A number counts as an id, any other value that is
+// not a string as missing.
+var (
+	errNoID   = fmt.Errorf("%w: the id is missing or empty", ErrNoEvent)
+	errNoType = fmt.Errorf("%w: the type is missing or empty", ErrNoEvent)
 )
 
 // DataError is an event whose data could not be turned into the object asked

@@ -40,12 +40,19 @@ func Parse(body []byte) (Event, error) {
 	case !s.Members(1, func(key []byte) bool { return s.envelopeMember(key, &e) }), !s.End():
 		return Event{}, s.malformed()
 	}
+	reason := ErrNoEvent
 	for _, f := range [...]*fields{&e.event, &e.payload, &e.bare} {
-		if event := f.event(); event.ID != "" && event.Type != "" {
+		switch event := f.event(); {
+		case event.ID != "" && event.Type != "":
 			return event, nil
+		case reason != ErrNoEvent: // of an envelope before
+		case event.ID != "":
+			reason = errNoType
+		case event.Type != "":
+			reason = errNoID
 		}
 	}
-	return Event{}, ErrNoEvent
+	return Event{}, reason
 }
 
 // UnmarshalJSON reads a bare event object. An id, type or time that is missing

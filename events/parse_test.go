@@ -64,6 +64,25 @@ func TestParseNeedsNoMoreThanIDAndType(t *testing.T) {
 	}
 }
 
+// The error of an event without an id or a type names the missing member.
+func TestParseNamesMissingMember(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"event":{"id":"e"}}`:                        ": the type is missing or empty",
+		`{"event":{"id":7,"type":""}}`:                ": the type is missing or empty",
+		`{"id":"e","type":null}`:                      ": the type is missing or empty",
+		`{"event_payload":{"event":{"type":"t"}}}`:    ": the id is missing or empty",
+		`{"event":{"type":"t","id":{}},"id":"other"}`: ": the id is missing or empty",
+		`{"event":{},"type":"t"}`:                     ": the id is missing or empty",
+		`{"event":{"id":"","type":""}}`:               "",
+		`{}`:                                          "",
+	} {
+		_, err := events.Parse([]byte(body))
+		require.ErrorIs(t, err, events.ErrNoEvent, body)
+		assert.EqualError(t, err, events.ErrNoEvent.Error()+want, body)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	deep := func(n int) string {

@@ -22,7 +22,7 @@ import (
 // What it answers:
 //
 //	200  {"challenge": …}: stored, or stored before, or a signed empty probe
-//	400  the body broke off, or is signed but holds no event
+//	400  the body broke off, or is signed but holds no event with an id and a type
 //	401  the signature is missing, malformed, wrong, too old or too new, or
 //	     the tenant is unknown
 //	405  not a POST
@@ -32,8 +32,9 @@ import (
 //
 // It never answers 410, which would make the platform switch the address off at
 // once. A signed body without an event is refused, although it must come from
-// the platform: without an id, its repetition could not be recognized, and
-// acknowledging what was not stored would lose it silently. Refused, it stays in
+// the platform: without an id, its repetition could not be recognized, without a
+// type it would have no handler, and acknowledging what was not stored would lose
+// it silently. The error names the missing member. Refused, the body stays in
 // the platform's delivery log, and in the event lists for 30 days.
 //
 // API section: "Webhooks", "Signature header".
