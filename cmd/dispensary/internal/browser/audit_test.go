@@ -204,6 +204,8 @@ func TestTheWholeConsole(t *testing.T) {
 	b.visit(s.console + "requests")
 	b.press("Find what the API does not have")
 	b.audit("what was done")
+	b.visit(strings.TrimSuffix(s.console, "console/") + "control/timeline") // its policy allows its style
+	assert.Equal(t, "collapse", eval[string](b, `getComputedStyle(document.querySelector("table")).borderCollapse`))
 	b.opens(s.console+"no/such/page", http.StatusNotFound)
 	b.refused(404)
 	b.audit("no page")

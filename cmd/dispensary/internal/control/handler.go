@@ -37,6 +37,9 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 	return h
 }
 
+// policy allows the style of the timeline, the only page here, and no page to frame it.
+const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 // anyPath is the pattern of what no operation is at.
 const anyPath = "/"
 
@@ -52,6 +55,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", policy)
 	err := guard(r)
 	var wrong *problem
 	if errors.As(err, &wrong) && wrong.status == http.StatusUnsupportedMediaType {

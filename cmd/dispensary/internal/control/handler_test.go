@@ -77,6 +77,7 @@ func TestWhoMayCall(t *testing.T) {
 		})
 		assert.Equal(t, test.status, w.Code, name)
 		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 		assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"), name)
 	}
 }
