@@ -150,6 +150,27 @@ func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
 	}
 }
 
+// A variant whose SKU repeats a word of the name is not the one to prescribe.
+func TestSearchShowsPrimaryVariantOfName(t *testing.T) {
+	t.Parallel()
+	e := entry("Magnesium Glycinate", "one", "KLP-60", "")
+	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "MAGNESIUM-240", Status: catalog.Discontinued}, {ID: "only", SKU: "MAGNESIUM", Status: catalog.Discontinued}}
+	x := newIndex(t, e, entry("Magnesium", "one", "", ""))
+	for query, want := range map[string]string{
+		"magn": "v-Magnesium Glycinate", "magnesium gly": "v-Magnesium Glycinate", "magnesium": "v-Magnesium Glycinate", "MAGNESIUM-240": "large", "magnesium 2": "large",
+	} {
+		for _, limit := range []int{1, 10} {
+			result, err := x.Search(catalogsync.SearchOptions{Query: query, Limit: limit})
+			require.NoError(t, err)
+			for _, hit := range result.Hits {
+				if hit.Name == "Magnesium Glycinate" {
+					assert.Equal(t, want, hit.VariantID, "%q", query)
+				}
+			}
+		}
+	}
+}
+
 func TestSearchRefuses(t *testing.T) {
 	t.Parallel()
 	x := newIndex(t)

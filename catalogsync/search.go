@@ -58,8 +58,9 @@ type Hit struct {
 	BrandID   string         `json:"brand_id"`
 	Brand     string         `json:"brand"` // its name
 
-	// VariantID, SKU, UPC and VariantStatus are of the variant whose SKU or UPC was
-	// looked for, else of the primary one. Empty if the product has none.
+	// VariantID, SKU, UPC and VariantStatus are of the primary variant. If only a SKU or
+	// UPC matches the query, and not the name and brand, they are of the variant with that
+	// code. Empty if the product has no variant.
 	VariantID     string         `json:"variant_id"`
 	SKU           string         `json:"sku"`
 	UPC           string         `json:"upc"`
@@ -108,10 +109,10 @@ func (x *Index) Search(o SearchOptions) (Result, error) {
 		best.permits = func(product uint32) bool { return o.Permitted.Permits(x.products[product].brandID) }
 	}
 	filters := x.filters(o)
-	codes := typedCodes(typed)
+	codes, strict := typedCodes(typed), x.strict(typed)
 	switch {
 	case len(typed) > 0:
-		x.match(x.strict(typed), filters, costWords, &best)
+		x.match(strict, filters, costWords, &best)
 		if len(codes) > 0 {
 			x.match([][]span{x.coded(codes)}, filters, 0, &best)
 		}
@@ -126,7 +127,12 @@ func (x *Index) Search(o SearchOptions) (Result, error) {
 		result.PermittedOnly, result.PermittedAge = true, time.Since(o.Permitted.asOf)
 	}
 	for i, found := range best.found {
-		result.Hits[i] = x.products[found.product].hit(codes)
+		p := &x.products[found.product]
+		coded := p.variant(codes)
+		if coded > 0 && named(strict, found.product) { // magnesium, and MAGNESIUM-240 of another variant
+			coded = 0
+		}
+		result.Hits[i] = p.hit(coded)
 	}
 	return result, nil
 }
@@ -296,25 +302,28 @@ func (r *ranking) add(one ranked) {
 	r.found = r.found[:min(len(r.found), r.limit)]
 }
 
-func (p product) hit(codes []string) Hit {
+// named reports whether a product matches each typed word.
+func named(strict [][]span, product uint32) bool {
+	return !slices.ContainsFunc(strict, func(word []span) bool {
+		return !slices.ContainsFunc(word, func(s span) bool {
+			return slices.ContainsFunc(s.postings, func(posting uint32) bool { return posting>>2 == product })
+		})
+	})
+}
+
+// hit returns the product with the variant at an index.
+func (p *product) hit(variant int) Hit {
 	h := Hit{ProductID: p.id, Name: p.name, Status: p.status, BrandID: p.brandID, Brand: p.brand}
-	if v := p.variant(codes); v != nil {
+	if len(p.variants) > 0 {
+		v := p.variants[variant]
 		h.VariantID, h.SKU, h.UPC, h.VariantStatus = v.id, v.sku, v.upc, v.status
 	}
 	return h
 }
 
-// variant is the one with a code, else the primary one.
-func (p product) variant(codes []string) *variant {
-	if len(p.variants) == 0 {
-		return nil
-	}
-	for i, v := range p.variants {
-		if v.matches(codes) {
-			return &p.variants[i]
-		}
-	}
-	return &p.variants[0]
+// variant returns the index of the first variant with one of codes, or 0, the primary one.
+func (p *product) variant(codes []string) int {
+	return max(0, slices.IndexFunc(p.variants, func(v variant) bool { return v.matches(codes) }))
 }
 
 // matches reports whether a code of the variant begins with one of codes.
