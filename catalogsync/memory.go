@@ -190,6 +190,9 @@ func (m *MemoryStore) SaveAttributes(ctx context.Context, attributes map[string]
 // SaveDetails is [Store.SaveDetails].
 func (m *MemoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catalog.Product) (changed bool, err error) {
 	return locked(ctx, m, func() (bool, error) {
+		if err := CheckID(p.ID); err != nil {
+			return false, err
+		}
 		readAt = stored(readAt)
 		r := m.record(p.ID)
 		next, changed := r.Detailed(p, readAt)
@@ -204,6 +207,11 @@ func (m *MemoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catal
 // Request is [Store.Request].
 func (m *MemoryStore) Request(ctx context.Context, at time.Time, ids ...string) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
+		for _, id := range ids {
+			if err := CheckID(id); err != nil {
+				return none, err
+			}
+		}
 		for _, id := range ids {
 			m.request(stored(at), id)
 		}

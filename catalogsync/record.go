@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
@@ -153,11 +156,28 @@ type Listed struct {
 	Document []byte
 }
 
-// NewListed returns the products of a page, the request for which began at readAt. An error is
-// that of a Decimal that holds no number, which no answer of the API does.
+// CheckID returns an [*api.ArgumentError] if a [Store] cannot contain a product with the id:
+// it is empty, is not UTF-8, or contains a NUL, which PostgreSQL cannot store.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return &api.ArgumentError{Field: "product.id", Reason: "is empty"}
+	case !utf8.ValidString(id):
+		return &api.ArgumentError{Field: "product.id", Reason: "is not UTF-8"}
+	case strings.Contains(id, "\x00"):
+		return &api.ArgumentError{Field: "product.id", Reason: "contains a NUL"}
+	}
+	return nil
+}
+
+// NewListed returns the products of a page whose request began at readAt. It fails with the
+// error of [CheckID], or if a Decimal is not a number.
 func NewListed(readAt time.Time, products ...catalog.Product) ([]Listed, error) {
 	page := make([]Listed, 0, len(products))
 	for _, p := range products {
+		if err := CheckID(p.ID); err != nil {
+			return nil, err
+		}
 		p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = "", nil, nil, nil
 		document, err := json.Marshal(p)
 		if err != nil {

@@ -28,6 +28,8 @@ var (
 // also by several processes if its database is. Package storetest checks an implementation.
 //
 // Each method that writes does all of it or nothing. Times are kept to the microsecond, in UTC.
+// SaveDetails and Request reject a product id with the error of [CheckID]. The other methods
+// treat such an id as that of an unknown product.
 type Store interface {
 	// Lock makes the caller the only one who reads the platform for the store, until it calls
 	// unlock or its process ends, however that ends. The error is [ErrSyncing] while another

@@ -15,6 +15,9 @@ const batch = 500
 
 // SaveDetails implements [catalogsync.Store].
 func (s *Store) SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (changed bool, err error) {
+	if err := catalogsync.CheckID(product.ID); err != nil {
+		return false, err
+	}
 	readAt = exact(readAt)
 	err = s.change(ctx, "save details", func(t *tx) (err error) {
 		stored, err := rowsOf(ctx, t, scanRow, s.sql.record, product.ID)
@@ -107,6 +110,9 @@ func (t *tx) attribute(numbers []int64, attributes map[string]catalogsync.Attrib
 
 // Get implements [catalogsync.Store].
 func (s *Store) Get(ctx context.Context, id string) (catalogsync.Record, error) {
+	if catalogsync.CheckID(id) != nil {
+		return catalogsync.Record{}, cmp.Or(ctx.Err(), catalogsync.ErrNotStored)
+	}
 	records, err := read(ctx, s, "get", scanRecord, s.sql.record, id)
 	if err == nil && len(records) == 0 {
 		err = catalogsync.ErrNotStored

@@ -10,6 +10,11 @@ import (
 
 // Request implements [catalogsync.Store].
 func (s *Store) Request(ctx context.Context, at time.Time, ids ...string) error {
+	for _, id := range ids {
+		if err := catalogsync.CheckID(id); err != nil {
+			return err
+		}
+	}
 	return s.write(ctx, "request", func(conn *sql.Conn) error { return request(ctx, conn, s.sql.request, at, ids) })
 }
 
@@ -39,6 +44,9 @@ func scanRequest(rows *sql.Rows) (r catalogsync.Request, err error) {
 
 // Drop implements [catalogsync.Store].
 func (s *Store) Drop(ctx context.Context, r catalogsync.Request) error {
+	if catalogsync.CheckID(r.ProductID) != nil {
+		return ctx.Err()
+	}
 	return s.write(ctx, "drop a request", func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, s.sql.drop, r.ProductID, micros(r.At))
 		return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
@@ -82,6 +83,7 @@ func (s *Store) Unlisted(ctx context.Context, limit int) ([]string, error) {
 
 // Complete implements [catalogsync.Store].
 func (s *Store) Complete(ctx context.Context, w catalogsync.Walk, gone []string, most int) (catalogsync.Walk, error) {
+	gone = slices.DeleteFunc(slices.Clone(gone), func(id string) bool { return catalogsync.CheckID(id) != nil })
 	var complete catalogsync.Walk
 	err := s.change(ctx, "complete a walk", func(t *tx) (err error) {
 		if err := t.underWay(w); err != nil {

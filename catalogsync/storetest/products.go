@@ -22,6 +22,7 @@ var products = map[string]func(*testing.T, opener){
 	"Attributes":      attributes,
 	"AnyText":         anyText,
 	"AnyTime":         anyTime,
+	"BadIDs":          badIDs,
 	"RecordsAreWhole": recordsAreWhole,
 }
 
@@ -154,6 +155,32 @@ func anyText(t *testing.T, open opener) {
 		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{id: {IngredientIDs: []string{text}}}), name)
 		require.Equal(t, []string{text}, get(t, store, id).IngredientIDs, name)
 	}
+}
+
+// badIDs passes ids that no store can contain.
+func badIDs(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b")...)
+	walked(t, store, 10, listedAll("a")...)
+	asked(t, store, 11, "a")
+	for name, id := range map[string]string{
+		"empty": "", "NUL": "\x00", "NUL inside": "a\x00b", "NUL at the end": "a\x00", "not UTF-8": "a\xff", "half a surrogate": "\xed\xa0\x80", "half a character": "\xc3",
+	} {
+		same := unchanged(t, store)
+		_, err := catalogsync.NewListed(at(20), listed("c", "C"), listed(id, "Product"))
+		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		_, err = store.SaveDetails(t.Context(), at(20), single(id, "Product", ""))
+		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		require.ErrorIs(t, store.Request(t.Context(), at(20), "c", id), api.ErrInvalidArgument, name)
+		_, err = store.Get(t.Context(), id)
+		require.ErrorIs(t, err, catalogsync.ErrNotStored, name)
+		require.NoError(t, store.Drop(t.Context(), catalogsync.Request{ProductID: id, At: at(20)}), name)
+		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{id: {IngredientIDs: []string{"i"}}}), name)
+		same(name)
+	}
+	w := began(t, store, 30)
+	saved(t, store, &w, 31, listedAll("a")...)
+	assert.Equal(t, 1, completed(t, store, w, "a\x00b", "b", "", "\xff").Gone)
 }
 
 // anyTime stores times of all kinds.
