@@ -36,8 +36,13 @@ const (
 //	router.OnProductUpdated(syncer.HandleEvent)
 //	router.OnProductDescriptionUpdated(syncer.HandleEvent)
 //
-// An error is that of the store. API section: "Event types".
+// An event without a product id that a store can contain is logged and skipped. An error is
+// that of the store. API section: "Event types".
 func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
+	if err := CheckID(e.Data.ID); err != nil {
+		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "a product event was skipped", slog.String("reason", err.Error()))
+		return nil
+	}
 	if err := s.config.Store.Request(ctx, time.Now(), e.Data.ID); err != nil {
 		return err
 	}
@@ -85,9 +90,6 @@ type productError struct{ error }
 
 func (e productError) Unwrap() error { return e.error }
 
-// errNoID is an answer that holds no product. It is not stored: no index could be made of it.
-var errNoID = fmt.Errorf("%w: a product without an id", api.ErrBadResponse)
-
 // fetch reads a product by itself, and stores it. An error of the API is a productError.
 func (s *Syncer) fetch(ctx context.Context, id string) error {
 	readAt, err := s.wait(ctx)
@@ -95,8 +97,10 @@ func (s *Syncer) fetch(ctx context.Context, id string) error {
 		return err
 	}
 	product, err := s.config.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
-	if err == nil && product.ID == "" {
-		err = errNoID
+	if err == nil {
+		if wrong := CheckID(product.ID); wrong != nil {
+			err = fmt.Errorf("%w: %w", api.ErrBadResponse, wrong)
+		}
 	}
 	switch {
 	case err == nil:

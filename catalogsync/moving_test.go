@@ -27,9 +27,10 @@ import (
 type movingList struct {
 	mu      sync.Mutex
 	ids     []string
-	largest int  // page; 0 means any
-	blank   bool // single products are answered without any member
-	lists   int  // requests
+	largest int                    // page; 0 means any
+	blank   bool                   // single products are answered without any member
+	spoil   func(*catalog.Product) // of a page
+	lists   int                    // requests
 	singles int
 
 	// before and after are called before a request is answered and before its answer comes
@@ -47,14 +48,20 @@ func newMovingList(n int) *movingList {
 
 func (m *movingList) syncer(t testing.TB, store catalogsync.Store, c catalogsync.SyncerConfig) *catalogsync.Syncer {
 	t.Helper()
+	c.Catalog, c.Store = m.catalog(t), store
+	syncer, err := catalogsync.NewSyncer(c)
+	require.NoError(t, err)
+	return syncer
+}
+
+// catalog returns the catalog of a client of the platform.
+func (m *movingList) catalog(t testing.TB) catalog.Service {
+	t.Helper()
 	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	client, err := dispensary.New(dispensary.Site{Environment: sandbox, BaseURL: "https://api.example.com/api", AuthURL: "https://www.example.com"},
 		dispensary.WithTokenSource(staticToken{Secret: api.NewSecret("token"), Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: m}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	require.NoError(t, err)
-	c.Catalog, c.Store = client.Catalog, store
-	syncer, err := catalogsync.NewSyncer(c)
-	require.NoError(t, err)
-	return syncer
+	return client.Catalog
 }
 
 type staticToken dispensary.AccessToken
@@ -123,7 +130,11 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 	}
 	products := []catalog.Product{}
 	for _, id := range m.ids[min((number-1)*size, len(m.ids)):min(number*size, len(m.ids))] {
-		products = append(products, movingProduct(id))
+		product := movingProduct(id)
+		if m.spoil != nil {
+			m.spoil(&product)
+		}
+		products = append(products, product)
 	}
 	body, _ = json.Marshal(map[string]any{"products": products, "meta": meta})
 	return http.StatusOK, body

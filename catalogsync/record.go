@@ -175,20 +175,28 @@ func CheckID(id string) error {
 func NewListed(readAt time.Time, products ...catalog.Product) ([]Listed, error) {
 	page := make([]Listed, 0, len(products))
 	for _, p := range products {
-		if err := CheckID(p.ID); err != nil {
+		listed, err := newListed(readAt, p)
+		if err != nil {
 			return nil, err
 		}
-		p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = "", nil, nil, nil
-		document, err := json.Marshal(p)
-		if err != nil {
-			return nil, fmt.Errorf("catalogsync: product %s of a list: %w", p.ID, err)
-		}
-		page = append(page, Listed{
-			Record:   Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: Present, ReadAt: readAt},
-			Document: document,
-		})
+		page = append(page, listed)
 	}
 	return page, nil
+}
+
+func newListed(readAt time.Time, p catalog.Product) (Listed, error) {
+	if err := CheckID(p.ID); err != nil {
+		return Listed{}, err
+	}
+	p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = "", nil, nil, nil
+	document, err := json.Marshal(p)
+	if err != nil {
+		return Listed{}, fmt.Errorf("catalogsync: product %s of a list: %w", p.ID, err)
+	}
+	return Listed{
+		Record:   Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: Present, ReadAt: readAt},
+		Document: document,
+	}, nil
 }
 
 // LastOfEach returns the last product of each id, which is the one that a [Store] saves.

@@ -38,6 +38,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,9 @@ type SearcherConfig struct {
 
 	// Popularity ranks what matches equally well: see [IndexConfig].
 	Popularity func(catalog.Product) float64
+
+	// Logger logs products that Load skips. Nil logs nothing.
+	Logger *slog.Logger
 }
 
 // Searcher searches the current index, and replaces it. It is safe for concurrent use. Get
@@ -73,6 +77,9 @@ type Searcher struct {
 func NewSearcher(c SearcherConfig) (*Searcher, error) {
 	if c.Catalog == (catalog.Service{}) {
 		return nil, &api.ArgumentError{Field: "catalogsync.SearcherConfig.Catalog", Reason: "is empty"}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Searcher{config: c}, nil
 }
@@ -119,7 +126,8 @@ type LoadOptions struct {
 // an error the one before stays, as does one that began to be read later. Results count
 // their age from the beginning of Load. The list of the API has the primary variant of a
 // product only, so others are not found by their SKU or UPC. Call Load again to see
-// changes; it reads everything each time.
+// changes; it reads everything each time. Load logs and skips products without an id. It
+// fails with [ErrIncomplete] if these are more than a fifth of the list, and at least 10.
 // API section: GET /catalog/products, GET /catalog/search/products.
 func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	asOf := time.Now()
@@ -128,15 +136,26 @@ func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 		return err
 	}
 	var failed error
+	read, skipped := 0, 0
 	index, err := NewIndex(func(yield func(Entry) bool) {
 		for p, err := range s.config.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: api.Paging{Prefetch: o.Prefetch}}) {
-			if failed = err; failed != nil || !yield(Entry{Product: p, Attributes: attributes[p.ID]}) {
+			if failed = err; failed != nil {
+				return
+			}
+			if read++; p.ID == "" {
+				skipped++
+				continue
+			}
+			if !yield(Entry{Product: p, Attributes: attributes[p.ID]}) {
 				return
 			}
 		}
 	}, IndexConfig{AsOf: asOf, Popularity: s.config.Popularity})
-	if err = cmp.Or(failed, err); err != nil {
+	if err = cmp.Or(failed, err, checkSkipped(skipped, read, 0)); err != nil {
 		return err
+	}
+	if skipped > 0 {
+		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "products of the list were skipped", slog.Int("skipped", skipped), slog.String("reason", "no id"))
 	}
 	s.put(index)
 	return nil

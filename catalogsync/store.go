@@ -20,6 +20,9 @@ var (
 	// is more likely that the list was wrong.
 	ErrTooManyMissing = errors.New("catalogsync: the list has far fewer products than before")
 
+	// ErrIncomplete: the list did not contain as many products as it counts.
+	ErrIncomplete = errors.New("catalogsync: the list is incomplete")
+
 	// ErrNotStored: the store does not have the product.
 	ErrNotStored = errors.New("catalogsync: the store does not have the product")
 )
@@ -127,6 +130,10 @@ type Walk struct {
 
 	// Requests is how many requests the walk has made.
 	Requests int
+
+	// Skipped is the number of products that the walk could not store, for example because
+	// they have no id. If a page is read again, its products count again.
+	Skipped int
 
 	// CompletedAt is zero while the walk is under way. Missing and Gone are the numbers
 	// of records that became so at its end.

@@ -46,7 +46,7 @@ type SyncerConfig struct {
 
 	// MaxMissing is how many products a walk may find missing or gone: with more of them the
 	// list was probably wrong, and [Syncer.Sync] returns [ErrTooManyMissing]. 0 means a fifth
-	// of all that are not gone, and at least 10.
+	// of all that are not gone, and at least 10. It also limits the products that a walk skips.
 	MaxMissing int
 
 	// Ingredients and Allergens read after each walk what products can be filtered by, as
@@ -66,7 +66,7 @@ type SyncerConfig struct {
 	// OnProgress is called after each page, or after several that were stored together, by the goroutine that called Sync or Run.
 	OnProgress func(Progress)
 
-	// Logger logs what fails in Run. Nil logs nothing.
+	// Logger logs failures in Run and skipped products. Nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -140,7 +140,12 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 // of that Sync makes at most a tenth more requests than the list has pages, or ten: what is
 // left stays missing until a later walk.
 //
-// Errors: [ErrSyncing] while another one reads; [ErrTooManyMissing], which leaves every record
+// A product without an id, or one that cannot be stored otherwise, is logged and skipped:
+// [Walk].Skipped. A stored product that the list shows in this way becomes missing, as it is
+// not recognized, but is gone only if the platform does not have it by its id.
+//
+// Errors: [ErrSyncing] while another one reads; [ErrIncomplete] if more products were skipped
+// than MaxMissing; [ErrTooManyMissing], which leaves every record
 // as it was, and the next Sync reads all anew; those of the store; those of the API. The walk
 // is returned as far as it came.
 // API section: GET /catalog/products, GET /catalog/products/<id>.

@@ -1,10 +1,11 @@
 package catalogsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,7 @@ type walker struct {
 type listedPage struct {
 	*api.Page[catalog.Product]
 	listed       []Listed // its products, and those of the pages before it that are stored with it
+	skipped      int      // products that are not in listed
 	err          error
 	began, ended time.Time
 }
@@ -67,6 +69,9 @@ func (w *walker) run(ctx context.Context) error {
 		return err
 	}
 	if err := w.readPages(ctx, resumed); err != nil {
+		return err
+	}
+	if err := checkSkipped(w.walk.Skipped, w.walk.Total, w.config.MaxMissing); err != nil {
 		return err
 	}
 	gone, err := w.confirm(ctx)
@@ -87,6 +92,15 @@ func (w *walker) run(ctx context.Context) error {
 		w.walk = end
 	}
 	return err
+}
+
+// checkSkipped returns [ErrIncomplete] if a list has more than most products that cannot be
+// stored. Zero means a fifth of the list, and at least 10.
+func checkSkipped(skipped, total, most int) error {
+	if skipped > cmp.Or(most, max(minMissing, total/5)) {
+		return fmt.Errorf("%w: %d of %d products cannot be stored, for example because they have no id", ErrIncomplete, skipped, total)
+	}
+	return nil
 }
 
 // begin continues the newest walk or begins the next one. One that has read the last page and
@@ -184,7 +198,7 @@ func (w *walker) withNext(page listedPage, number int) (listedPage, int) {
 			if next.err != nil || next.total() != page.total() {
 				return page, number
 			}
-			next.listed = append(page.listed, next.listed...)
+			next.listed, next.skipped = append(page.listed, next.listed...), page.skipped+next.skipped
 			delete(w.pages, number)
 			page, number = next, number+1
 		default:
@@ -204,19 +218,33 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	if p.err == nil {
 		w.newest.Store(int64(p.Meta.TotalCount))
 	}
-	if p.err == nil && slices.ContainsFunc(p.Items, func(p catalog.Product) bool { return p.ID == "" }) {
-		p.err = fmt.Errorf("catalogsync: page %d of the list has a product without an id", number)
-	}
 	if p.err == nil {
-		p.listed, p.err = NewListed(p.began, p.Items...) // here, so that pages are encoded while others are stored
+		p.listed, p.skipped = w.listed(ctx, p, number) // here, so that pages are encoded while others are stored
 	}
 	return p
+}
+
+// listed returns the products of a page that a store can contain, and the number of the others.
+func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed []Listed, skipped int) {
+	for _, product := range p.Items {
+		one, err := newListed(p.began, product)
+		if err == nil {
+			listed = append(listed, one)
+			continue
+		}
+		if skipped++; skipped == 1 { // a page may consist of them
+			w.config.Logger.LogAttrs(ctx, slog.LevelWarn, "products of the list were skipped",
+				slog.Int("page", number), slog.String("first_product_id", product.ID), slog.String("first_reason", err.Error()))
+		}
+	}
+	return listed, skipped
 }
 
 // save stores the pages from first to last, as read up to the last or to the one before.
 func (w *walker) save(ctx context.Context, page listedPage, first, last int, back bool) (Counts, error) {
 	walk := w.walk
 	walk.Page, walk.Total, walk.Requests = last, page.total(), w.before+int(w.requests.Load())
+	walk.Skipped += page.skipped
 	if back {
 		walk.Page--
 	}

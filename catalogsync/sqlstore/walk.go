@@ -19,6 +19,7 @@ type walk struct {
 	PageSize    int       `json:"page_size"`
 	Total       int       `json:"total"`
 	Requests    int       `json:"requests"`
+	Skipped     int       `json:"skipped"`
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 	Missing     int       `json:"missing"`
 	Gone        int       `json:"gone"`

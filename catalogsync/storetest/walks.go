@@ -84,7 +84,7 @@ func lock(t *testing.T, open opener) {
 
 func begin(t *testing.T, open opener) {
 	store := open()
-	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1}
+	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1, Skipped: 2}
 	require.NoError(t, store.Begin(t.Context(), first))
 	requireWalk(t, first, state(t, store).Newest)
 	requireWalk(t, catalogsync.Walk{}, state(t, store).Complete)

@@ -1,0 +1,106 @@
+package catalogsync_test
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// renamed returns a function that gives products other ids.
+func renamed(ids map[string]string) func(*catalog.Product) {
+	return func(p *catalog.Product) {
+		if id, is := ids[p.ID]; is {
+			p.ID = id
+		}
+	}
+}
+
+func TestSyncSkipsBadProducts(t *testing.T) {
+	t.Parallel()
+	for _, prefetch := range []int{1, 6} {
+		list, store := newMovingList(60), catalogsync.NewMemoryStore()
+		list.spoil = renamed(map[string]string{"p-00005": "", "p-00007": "", "p-00031": "a\x00b"})
+		var log bytes.Buffer
+		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: prefetch, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		walk := mustSync(t, syncer)
+		assert.Equal(t, 3, walk.Skipped)
+		assert.False(t, walk.CompletedAt.IsZero())
+		assert.Len(t, stored(t, store, catalogsync.Present), 57)
+		assert.Contains(t, log.String(), `msg="products of the list were skipped" page=1 first_product_id="" first_reason="dispensary: product.id is empty"`)
+		assert.Contains(t, log.String(), `page=4 first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL"`)
+		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "a line for a page")
+		state, err := store.State(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 3, state.Complete.Skipped)
+	}
+}
+
+// A product that the list shows without its id is not gone, because the platform has it.
+func TestSyncKeepsProductThatLostItsID(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(30), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+	mustSync(t, syncer)
+	list.spoil = renamed(map[string]string{"p-00005": ""})
+	for range 4 {
+		mustSync(t, syncer)
+		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogsync.Missing))
+	}
+	index, err := catalogsync.ReadIndex(t.Context(), store, catalogsync.IndexConfig{})
+	require.NoError(t, err)
+	assert.Equal(t, 30, index.Len())
+	list.spoil = nil
+	mustSync(t, syncer)
+	assert.Len(t, stored(t, store, catalogsync.Present), 30)
+}
+
+func TestSyncRejectsListOfBadProducts(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(60), catalogsync.NewMemoryStore()
+	list.spoil = func(p *catalog.Product) {
+		if p.ID > "p-00046" { // 13 of 60
+			p.ID = ""
+		}
+	}
+	_, err := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}).Sync(t.Context())
+	require.ErrorIs(t, err, catalogsync.ErrIncomplete)
+	assert.ErrorContains(t, err, "13 of 60 products cannot be stored")
+	state, err := store.State(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, state.Complete.Generation)
+	assert.Equal(t, 13, mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, MaxMissing: 13})).Skipped)
+}
+
+func TestLoadSkipsBadProducts(t *testing.T) {
+	t.Parallel()
+	list := newMovingList(60)
+	list.spoil = renamed(map[string]string{"p-00005": ""})
+	var log bytes.Buffer
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: list.catalog(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
+	result, err := searcher.Search(catalogsync.SearchOptions{Query: "product", Limit: catalogsync.MaxLimit})
+	require.NoError(t, err)
+	assert.Len(t, result.Hits, 59)
+	assert.Contains(t, log.String(), "skipped=1")
+	list.spoil = func(p *catalog.Product) { p.ID = "" }
+	require.ErrorIs(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}), catalogsync.ErrIncomplete)
+}
+
+func TestHandleEventSkipsBadID(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(1), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
+	for _, id := range []string{"", "a\x00b"} {
+		require.NoError(t, syncer.HandleEvent(t.Context(), productEvent(id)))
+	}
+	requested, err := store.Requested(t.Context(), 10)
+	require.NoError(t, err)
+	assert.Empty(t, requested)
+}
