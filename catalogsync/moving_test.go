@@ -30,6 +30,7 @@ type movingList struct {
 	largest int                    // page; 0 means any
 	blank   bool                   // single products are answered without any member
 	spoil   func(*catalog.Product) // of a page
+	cut     int                    // products that pages serve, of those that they count; 0 means all
 	lists   int                    // requests
 	singles int
 
@@ -124,12 +125,13 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 	number, _ := strconv.Atoi(r.URL.Query().Get("page[number]"))
 	size, _ := strconv.Atoi(r.URL.Query().Get("page[size]"))
 	size = min(size, cmp.Or(m.largest, size))
-	meta := api.Meta{CurrentPage: api.Int(number), TotalCount: api.Int(len(m.ids)), TotalPages: api.Int((len(m.ids) + size - 1) / size)}
+	served := m.ids[:min(cmp.Or(m.cut, len(m.ids)), len(m.ids))]
+	meta := api.Meta{CurrentPage: api.Int(number), TotalCount: api.Int(len(m.ids)), TotalPages: api.Int((len(served) + size - 1) / size)}
 	if meta.CurrentPage < meta.TotalPages {
 		meta.NextPage = meta.CurrentPage + 1
 	}
 	products := []catalog.Product{}
-	for _, id := range m.ids[min((number-1)*size, len(m.ids)):min(number*size, len(m.ids))] {
+	for _, id := range served[min((number-1)*size, len(served)):min(number*size, len(served))] {
 		product := movingProduct(id)
 		if m.spoil != nil {
 			m.spoil(&product)

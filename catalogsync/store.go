@@ -20,7 +20,7 @@ var (
 	// is more likely that the list was wrong.
 	ErrTooManyMissing = errors.New("catalogsync: the list has far fewer products than before")
 
-	// ErrIncomplete: the list did not contain as many products as it counts.
+	// ErrIncomplete: the list did not contain as many usable products as it counts.
 	ErrIncomplete = errors.New("catalogsync: the list is incomplete")
 
 	// ErrNotStored: the store does not have the product.

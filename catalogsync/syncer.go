@@ -144,10 +144,15 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 // [Walk].Skipped. A stored product that the list shows in this way becomes missing, as it is
 // not recognized, but is gone only if the platform does not have it by its id.
 //
-// Errors: [ErrSyncing] while another one reads; [ErrIncomplete] if more products were skipped
-// than MaxMissing; [ErrTooManyMissing], which leaves every record
-// as it was, and the next Sync reads all anew; those of the store; those of the API. The walk
-// is returned as far as it came.
+// Errors:
+//
+//   - [ErrSyncing]: another call reads the list.
+//   - [ErrIncomplete]: the list ended before its own count of products, and the next Sync
+//     continues there, or more products were skipped than MaxMissing.
+//   - [ErrTooManyMissing]: every presence stays as it was. The next Sync reads the whole list.
+//   - Errors of the store and of the API.
+//
+// Sync returns the walk as far as it came, also with an error.
 // API section: GET /catalog/products, GET /catalog/products/<id>.
 func (s *Syncer) Sync(ctx context.Context) (walk Walk, err error) {
 	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)

@@ -63,6 +63,11 @@ type listedPage struct {
 
 func (p listedPage) total() int { return int(p.Meta.TotalCount) }
 
+// isLast reports whether the list has no page after the one with the number.
+func (p listedPage) isLast(number int) bool {
+	return p.Meta.NextPage == 0 && number >= int(p.Meta.TotalPages)
+}
+
 func (w *walker) run(ctx context.Context) error {
 	resumed, err := w.begin(ctx)
 	if err != nil {
@@ -158,8 +163,8 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 			seen, next = next-2, next-1
 			continue
 		}
-		if page.Meta.NextPage == 0 {
-			return w.atEnd(ctx, last)
+		if page.isLast(last) {
+			return w.atEnd(ctx, page, last)
 		}
 		delete(w.pages, last)
 		seen, next, back = last, last+1, false
@@ -248,7 +253,7 @@ func (w *walker) save(ctx context.Context, page listedPage, first, last int, bac
 	if back {
 		walk.Page--
 	}
-	if first == 1 && page.Meta.NextPage != 0 && len(page.Items) > 0 {
+	if first == 1 && !page.isLast(last) && len(page.Items) > 0 {
 		walk.PageSize = min(walk.PageSize, len(page.Items)) // the platform gives no more
 	}
 	counts, err := w.config.Store.SavePage(ctx, walk, page.listed)
@@ -267,8 +272,12 @@ func (w *walker) save(ctx context.Context, page listedPage, first, last int, bac
 	return counts, nil
 }
 
-// atEnd stores that the last page was read.
-func (w *walker) atEnd(ctx context.Context, number int) error {
+// atEnd stores that the last page was read. It fails with [ErrIncomplete] if the list ended
+// before its own count of products, as behind a search engine that serves the first 10,000.
+func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
+	if listed := (number-1)*w.walk.PageSize + len(page.Items); listed < page.total() {
+		return fmt.Errorf("%w: it ended after %d of %d products", ErrIncomplete, listed, page.total())
+	}
 	if w.walk.Page == number {
 		return nil
 	}

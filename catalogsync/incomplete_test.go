@@ -1,0 +1,50 @@
+package catalogsync_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// A list that ends before its own count completes no walk. The next Sync continues the walk
+// once the list is whole.
+func TestSyncReportsIncompleteList(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []int{1, 10, 20, 45, 49} {
+		for _, prefetch := range []int{1, 4} {
+			list, store := newMovingList(50), catalogsync.NewMemoryStore()
+			list.cut = cut
+			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: prefetch, MaxMissing: 1000})
+			for range 3 {
+				walk, err := syncer.Sync(t.Context())
+				require.ErrorIs(t, err, catalogsync.ErrIncomplete)
+				assert.EqualError(t, err, fmt.Sprintf("catalogsync: the list is incomplete: it ended after %d of 50 products", cut))
+				assert.True(t, walk.CompletedAt.IsZero())
+			}
+			state, err := store.State(t.Context())
+			require.NoError(t, err)
+			assert.Zero(t, state.Complete.Generation)
+			assert.Equal(t, cut, state.Records[catalogsync.Present], "its products are stored")
+			list.cut = 0
+			assert.Equal(t, 50, mustSync(t, syncer).Total)
+			assert.Len(t, stored(t, store, catalogsync.Present), 50)
+		}
+	}
+}
+
+func TestIncompleteListLosesNoProduct(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(50), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+	mustSync(t, syncer)
+	list.cut = 48
+	for range 3 {
+		_, err := syncer.Sync(t.Context())
+		require.ErrorIs(t, err, catalogsync.ErrIncomplete)
+	}
+	assert.Len(t, stored(t, store, catalogsync.Present), 50)
+}
