@@ -42,7 +42,8 @@ type Error struct {
 	// StatusCode is the HTTP status of the last answer, 0 where none came.
 	StatusCode int
 
-	// RequestID is the X-Request-Id of the last answer.
+	// RequestID is the X-Request-Id of the last answer, cut to 128 bytes. A "?" replaces
+	// each byte that is not printable ASCII.
 	RequestID string
 
 	// Code is the error code of an OAuth response, for example "invalid_grant"

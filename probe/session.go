@@ -205,7 +205,7 @@ const maxAnswer = 8 << 20
 
 func read(response *http.Response) (answer, error) {
 	defer response.Body.Close()
-	a := answer{status: response.StatusCode, requestID: response.Header.Get("X-Request-Id")}
+	a := answer{status: response.StatusCode, requestID: transport.RequestID(response.Header)}
 	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return a, fmt.Errorf("probe: an answer broke off: %w", err)

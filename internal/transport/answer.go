@@ -83,7 +83,7 @@ var errTooLarge = errors.New("response is larger than the limit")
 
 func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
 
-func (a *answer) requestID() string { return a.header.Get(requestIDHeader) }
+func (a *answer) requestID() string { return RequestID(a.header) }
 
 // buffers hold answers while they are decoded. A list of 100 products is about
 // 100 KB; growing a new buffer to that costs more than decoding into a used one.

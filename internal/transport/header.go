@@ -13,6 +13,26 @@ const (
 	requestIDHeader = "X-Request-Id"
 )
 
+// maxRequestID is the longest request ID in errors, logs and spans, in bytes.
+const maxRequestID = 128
+
+// RequestID returns the X-Request-Id of a response, cut to maxRequestID. Errors and logs
+// print it, so a "?" replaces each byte that is not printable ASCII.
+func RequestID(header http.Header) string {
+	id := header.Get(requestIDHeader)
+	id = id[:min(len(id), maxRequestID)]
+	if !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return id
+	}
+	printable := []byte(id)
+	for i, b := range printable {
+		if b < ' ' || b > '~' {
+			printable[i] = '?'
+		}
+	}
+	return string(printable)
+}
+
 // headerProblem says why a value cannot be that of a header (RFC 9110, section 5.5),
 // or nothing. net/http would find out when it sends, and its refusal looks like a
 // failure of the network.
