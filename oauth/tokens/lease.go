@@ -53,31 +53,41 @@ func (c *Connections) release(ctx context.Context, lease Lease) {
 	}
 }
 
-// waitForLease takes the lease on a record in whatever state, when it becomes free.
+// waitForLease takes the lease on a record in whatever state, when it becomes free. A
+// store that fails while it waits is asked again.
 func (c *Connections) waitForLease(ctx context.Context, key Key) (leasedRecord, error) {
 	end := time.Now().Add(c.config.LeaseTTL + storeTimeout)
 	for try := 1; ; try++ {
-		loading, cancel := withStoreTimeout(ctx)
-		record, err := c.store.Load(loading, key)
-		cancel()
-		if errors.Is(err, ErrNoRecord) {
-			return leasedRecord{}, err
-		}
-		if err != nil {
-			return leasedRecord{}, storeError("Load", key, err)
-		}
-		leased, err := c.acquireLease(ctx, record, nil)
-		switch {
+		leased, err := c.loadLeased(ctx, key)
+		switch late := time.Now().After(end); {
 		case err == nil:
 			return leased, nil
-		case !isContention(err):
-			return leasedRecord{}, storeError("Lease", key, err)
-		case time.Now().After(end):
+		case errors.Is(err, ErrNoRecord), isStoreError(err) && (try == 1 || late || errors.Is(err, ErrUnreadable)):
+			return leasedRecord{}, err
+		case late:
 			return leasedRecord{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", key, err)
 		case !pause(ctx, jitteredBackoff(try, firstPoll, lastPoll)):
 			return leasedRecord{}, ctx.Err()
 		}
 	}
+}
+
+// loadLeased reads a record and takes the lease on it.
+func (c *Connections) loadLeased(ctx context.Context, key Key) (leasedRecord, error) {
+	loading, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	record, err := c.store.Load(loading, key)
+	if err != nil {
+		if errors.Is(err, ErrNoRecord) {
+			return leasedRecord{}, err
+		}
+		return leasedRecord{}, storeError("Load", key, err)
+	}
+	leased, err := c.acquireLease(ctx, record, nil)
+	if err != nil && !isContention(err) {
+		err = storeError("Lease", key, err)
+	}
+	return leased, err
 }
 
 // pause waits, and returns false if ctx ends first.

@@ -81,7 +81,8 @@ func (r *refreshTask) outcome(err error) Outcome {
 
 // acquire looks at the record until it holds a token that will do, or until the
 // lease on it is this replica's. A replica that died with the lease keeps it
-// waiting until the lease ends.
+// waiting until the lease ends. A store that fails meanwhile is asked again: many
+// callers may be waiting.
 func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
 	if r.claim != nil && r.conns.calls.underWay(callKey{key: r.key, kind: commitCall}) != nil {
 		r.conns.release(ctx, *r.claim) // it keeps the pair from being written
@@ -92,21 +93,34 @@ func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
 	// One lease for a replica that died, and one for the one that came after it.
 	end := time.Now().Add(2*r.conns.config.LeaseTTL + storeTimeout)
 	for try := 1; ; try++ {
-		record, err := r.look(ctx)
-		if (err != nil && !(r.retryMarked && r.conns.mayBeMistake(record))) || r.satisfiedBy(record) {
-			return record, err
-		}
-		record, done, err := r.attempt(ctx, record)
-		switch {
+		record, done, err := r.tryOnce(ctx)
+		switch late := time.Now().After(end); {
 		case done:
 			return record, err
-		case !isContention(err):
-			return Record{}, storeError("Lease", r.key, err)
-		case time.Now().After(end):
+		case isStoreError(err) && (try == 1 || late || errors.Is(err, ErrUnreadable)):
+			return Record{}, err
+		case late:
 			return Record{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", r.key, err)
 		}
 		time.Sleep(jitteredBackoff(try, firstPoll, lastPoll)) // a call belongs to no caller who could leave
 	}
+}
+
+// tryOnce reads the record and refreshes its token if that is needed. done is false if
+// the store failed or others have the lease.
+func (r *refreshTask) tryOnce(ctx context.Context) (record Record, done bool, err error) {
+	record, err = r.look(ctx)
+	switch {
+	case isStoreError(err):
+		return Record{}, false, err
+	case err != nil && !(r.retryMarked && r.conns.mayBeMistake(record)), r.satisfiedBy(record):
+		return record, true, err
+	}
+	record, done, err = r.attempt(ctx, record)
+	if !done && !isContention(err) {
+		err = storeError("Lease", r.key, err)
+	}
+	return record, done, err
 }
 
 // look returns the record, at first as the caller has read it: if that is out of
