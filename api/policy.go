@@ -23,7 +23,8 @@ type RetryPolicy struct {
 	// call of the client and of all its views, because the limit is the
 	// application's: they wait until the time has passed, and fail at once with an
 	// error that matches [ErrRateLimited] and [ErrNotSent] while more than
-	// MaxRetryAfter is left, or more than the caller's deadline allows. This needs
+	// MaxRetryAfter is left, or more than the caller's deadline allows. A 429 that is not
+	// provably the platform's holds them back for MaxRetryAfter at most. This needs
 	// no [Limiter], and is the same without retries. Clients that were made
 	// separately, in this process or another, do not know of it, nor do calls to
 	// the token endpoint.

@@ -32,13 +32,10 @@ func (a *answer) reset() {
 const maxSmallBody = 1 << 20
 
 // read reads an answer to its end, so that a body that breaks off is retried like a
-// connection that does. An answer is read once, however often read is called. The rest
-// of an error's body beyond maxSmallBody is dropped: its status still counts, but it has
-// no proof that the platform wrote it.
+// connection that does. The rest of an error's body beyond maxSmallBody is dropped: its
+// status still counts, but it has no proof that the platform wrote it.
 func (a *answer) read(response *http.Response, limit int64) error {
-	if !a.tried {
-		a.tried, a.readErr = true, a.readBody(response, limit)
-	}
+	a.tried, a.readErr = true, a.readBody(response, limit)
 	return a.readErr
 }
 

@@ -27,14 +27,16 @@ func startAttempt(s *callState, request *http.Request) *http.Request {
 
 // readAnswer reads the answer to the attempt, once.
 func readAnswer(s *callState, response *http.Response) error {
-	if !s.answer.tried {
-		noteThrottle(s, response)
+	if s.answer.tried {
+		return s.answer.readErr
 	}
 	limit := s.client.config.MaxResponseBytes
 	if !s.call.Operation.NeedsToken() {
 		limit = min(limit, maxSmallBody)
 	}
-	return s.answer.read(response, limit)
+	err := s.answer.read(response, limit)
+	noteThrottle(s)
+	return err
 }
 
 // endAttempt logs and reports the attempt that just ended; err is why no whole answer

@@ -73,16 +73,21 @@ func (c *Client) throttled() time.Duration {
 }
 
 // noteThrottle looks for what an answer says of the limit: one may ask all calls to wait.
-func noteThrottle(s *callState, response *http.Response) {
+// If it is not provably the platform's, it cannot fail calls: it holds them back for
+// MaxRetryAfter at most.
+func noteThrottle(s *callState) {
 	if !s.call.Operation.NeedsToken() {
 		return
 	}
-	said := feedback(response.Header)
-	if asked, ok := retryAfter(response.Header); ok && response.StatusCode == http.StatusTooManyRequests {
+	said := feedback(s.answer.header)
+	if asked, ok := retryAfter(s.answer.header); ok && s.answer.status == http.StatusTooManyRequests {
 		said.Pause = asked
 	}
 	if said.Pause > 0 {
 		said.Pause = min(said.Pause, maxThrottle)
+		if !s.answer.fromPlatform(s.call.Operation.Key) {
+			said.Pause = min(said.Pause, s.client.config.Retry.MaxRetryAfter)
+		}
 		s.client.throttle.extend(said.Pause)
 	}
 	if learning, ok := s.client.config.Limiter.(api.LearningLimiter); ok && said != (api.LimitFeedback{}) {

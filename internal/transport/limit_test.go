@@ -190,6 +190,32 @@ func TestAnswersThatDoNotThrottle(t *testing.T) {
 	})
 }
 
+// A gateway cannot fail the calls of a client, however long it asks to wait.
+func TestUnprovenPauseFailsNoOtherCall(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"page": "<html>slow down</html>", "JSON without request ID": `{"message":"Too Many Requests"}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client := newTestClient(t, &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
+					if call > 1 {
+						return reply(200, `{"patient":{"id":"p1"}}`), nil
+					}
+					response := reply(429, body, "Retry-After", "3600")
+					response.Header.Del("X-Request-Id")
+					return response, nil
+				}})
+				var failure *api.Error
+				require.ErrorAs(t, get(t.Context(), client), &failure)
+				assert.Equal(t, time.Hour, failure.RetryAfter)
+				took, err := held(t.Context(), client)
+				require.NoError(t, err)
+				assert.InDelta(t, time.Minute, took, float64(time.Second))
+			})
+		})
+	}
+}
+
 // A mistake in one answer must not stop a program for days.
 func TestRetryAfterHoldsForAnHourAtMost(t *testing.T) {
 	t.Parallel()
