@@ -1,37 +1,46 @@
-// Package jsondecode decodes JSON text into the structs of this module several
-// times faster than encoding/json, with exactly the same results.
+// Package jsondecode decodes JSON text of the platform into the structs of this module.
+// It is several times faster than encoding/json, and lenient:
 //
-// It knows the shapes that answers of the platform have: structs, slices, pointers,
-// strings, numbers, booleans, and types that decode themselves. What it does not know,
-// and what does not fit, it leaves to encoding/json, which then also makes the error:
-// [Unmarshal] never fails where encoding/json would not, and a fuzz test compares the
-// two.
+//   - A string field reads a string, a number or a boolean, as its characters in the text.
+//   - A bool field reads true, false, 1 and 0, also in quotes ("True" and "TRUE" too).
+//     The empty string reads as false.
+//   - An int or float field reads a number in or out of quotes. The empty string reads as
+//     0. An int field reads 10.0 and 1e1. Infinity does not fit.
+//   - A field with the tag alias reads a second name too. A value that is not empty wins
+//     over an empty one, and the first name over the alias.
+//   - A field with the tag unknown collects the members without a field.
+//   - A value that does not fit its field leaves the field as it was: zero. A list leaves
+//     out an element that does not fit, and null. [Unmarshal] reports both.
+//
+// In everything else its results are those of encoding/json, null included: it leaves a
+// field as it was. A fuzz test compares the two.
 package jsondecode
 
 import (
 	"encoding/json"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
-// Unmarshal decodes data into the value that into points to, which must be zero.
-func Unmarshal(data []byte, into any) error {
+// Unmarshal decodes data into the value that into points to, which must be zero. It
+// returns the fields and elements that do not fit, at most [MaxInvalid] of them. Its error
+// means that data is not JSON, or that the whole of it does not fit.
+func Unmarshal(data []byte, into any) ([]Invalid, error) {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return json.Unmarshal(data, into)
+		return nil, json.Unmarshal(data, into)
 	}
 	d := decoder{Scanner: jsonscan.Scanner{Data: data}}
 	if len(data) >= worthInterning {
 		d.seen = new([64]string)
 	}
-	if p := planOf(v.Type().Elem()); p.decode(&d, v.Elem(), 0) && d.End() {
-		return nil
+	if p := planOf(v.Type().Elem()); p.decode(&d, v.Elem(), 0) == decoded && d.End() {
+		return locate(data, d.invalid), nil
 	}
 	v.Elem().SetZero()
-	return json.Unmarshal(data, into)
+	return nil, json.Unmarshal(data, into)
 }
 
 // decoder decodes one text.
@@ -45,179 +54,140 @@ type decoder struct {
 
 	// block is where short strings are copied to, several to an allocation.
 	block strings.Builder
+
+	// invalid holds the positions of values that do not fit.
+	invalid []int
 }
 
 // worthInterning is the length of a text in which strings are likely to repeat.
 const worthInterning = 4 << 10
 
-// decodeFunc decodes the value at the scanner's position into v. It returns false
-// where encoding/json has to take over.
-type decodeFunc func(d *decoder, v reflect.Value, depth int) bool
+// decodeFunc decodes the value at the scanner's position into v.
+type decodeFunc func(d *decoder, v reflect.Value, depth int) result
 
-// maxInterned is the longest string that is looked for among those seen.
-const maxInterned = 32
+// result is the end of decoding one value.
+type result uint8
 
-// text returns what the JSON string says.
-func (d *decoder) text(raw []byte) string {
-	inner := jsonscan.Unquote(raw)
-	if d.seen == nil || len(inner) == 0 || len(inner) > maxInterned {
-		return d.copyOf(inner)
-	}
-	n := len(inner)
-	hash := uint(n) ^ uint(inner[0])<<1 ^ uint(inner[n/2])<<3 ^ uint(inner[n-1])<<4
-	slot := &d.seen[hash%uint(len(d.seen))]
-	if *slot != string(inner) {
-		*slot = d.copyOf(inner)
-	}
-	return *slot
-}
+const (
+	malformed result = iota // the text is not JSON
+	unfit                   // the scanner is behind the value, v is as it was
+	decoded
+)
 
-// blockSize is how many bytes of strings share an allocation. A string that is kept
-// keeps its whole block, so that this is also what one id of a page costs at most.
-const blockSize = 256
+// skip moves past a value that does not fit.
+func (d *decoder) skip(depth int) result { return d.past(depth, unfit) }
 
-// copyOf returns text as a string that does not refer to the answer's buffer.
-func (d *decoder) copyOf(text []byte) string {
-	if len(text) > blockSize/2 {
-		return string(text)
-	}
-	if d.block.Cap()-d.block.Len() < len(text) {
-		d.block = strings.Builder{}
-		d.block.Grow(blockSize)
-	}
-	start := d.block.Len()
-	d.block.Write(text) // has room: the strings made before stay where they are
-	return d.block.String()[start:]
-}
-
-func decodeString(d *decoder, v reflect.Value, _ int) bool {
-	switch d.Next() {
-	case '"':
-		start := d.Pos
-		if !d.Text() {
-			return false
-		}
-		v.SetString(d.text(d.Data[start:d.Pos]))
-		return true
-	case 'n':
-		return d.Value(0)
-	}
-	return false
-}
-
-func decodeBool(d *decoder, v reflect.Value, depth int) bool {
-	first := d.Next()
+// past moves past a value and returns r.
+func (d *decoder) past(depth int, r result) result {
 	if !d.Value(depth) {
-		return false
+		return malformed
 	}
-	switch first {
-	case 't', 'f':
-		v.SetBool(first == 't')
-		return true
-	}
-	return first == 'n'
+	return r
 }
 
-func decodeInt(d *decoder, v reflect.Value, depth int) bool {
-	raw, ok := d.number(depth)
-	if !ok || raw == nil {
-		return ok
+// report records that the value at position does not fit.
+func (d *decoder) report(position int) {
+	if len(d.invalid) < MaxInvalid {
+		d.invalid = append(d.invalid, position)
 	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || v.OverflowInt(n) {
-		return false
-	}
-	v.SetInt(n)
-	return true
-}
-
-func decodeFloat(d *decoder, v reflect.Value, depth int) bool {
-	raw, ok := d.number(depth)
-	if !ok || raw == nil {
-		return ok
-	}
-	n, err := strconv.ParseFloat(string(raw), v.Type().Bits())
-	if err != nil || v.OverflowFloat(n) {
-		return false
-	}
-	v.SetFloat(n)
-	return true
-}
-
-// number returns the number at the position, nil for null.
-func (d *decoder) number(depth int) ([]byte, bool) {
-	first := d.Next()
-	start := d.Pos
-	if !d.Value(depth) {
-		return nil, false
-	}
-	switch {
-	case first == 'n':
-		return nil, true
-	case first == '-' || first >= '0' && first <= '9':
-		return d.Data[start:d.Pos], true
-	}
-	return nil, false
 }
 
 // decodeSelf hands the value to a type that decodes itself.
-func decodeSelf(d *decoder, v reflect.Value, depth int) bool {
+func decodeSelf(d *decoder, v reflect.Value, depth int) result {
 	d.Next()
 	start := d.Pos
-	return d.Value(depth) && v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(d.Data[start:d.Pos]) == nil
+	if !d.Value(depth) {
+		return malformed
+	}
+	if v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(d.Data[start:d.Pos]) != nil {
+		return unfit
+	}
+	return decoded
 }
 
 // decodeOther leaves one value to encoding/json.
-func decodeOther(d *decoder, v reflect.Value, depth int) bool {
+func decodeOther(d *decoder, v reflect.Value, depth int) result {
 	d.Next()
 	start := d.Pos
-	return d.Value(depth) && json.Unmarshal(d.Data[start:d.Pos], v.Addr().Interface()) == nil
+	if !d.Value(depth) {
+		return malformed
+	}
+	raw := d.Data[start:d.Pos]
+	if !v.IsZero() && json.Unmarshal(raw, reflect.New(v.Type()).Interface()) != nil {
+		return unfit // a member that comes twice
+	}
+	if json.Unmarshal(raw, v.Addr().Interface()) != nil {
+		v.SetZero()
+		return unfit
+	}
+	return decoded
 }
 
 // pointerTo decodes through a pointer; null leaves it nil.
 func pointerTo(element *plan) decodeFunc {
-	return func(d *decoder, v reflect.Value, depth int) bool {
+	return func(d *decoder, v reflect.Value, depth int) result {
 		if d.Next() == 'n' {
 			v.SetZero()
-			return d.Value(depth)
+			return d.past(depth, decoded)
 		}
-		if v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
+		if !v.IsNil() {
+			return element.decode(d, v.Elem(), depth)
 		}
-		return element.decode(d, v.Elem(), depth)
+		v.Set(reflect.New(v.Type().Elem()))
+		r := element.decode(d, v.Elem(), depth)
+		if r == unfit {
+			v.SetZero()
+		}
+		return r
 	}
 }
 
-// sliceOf decodes an array; null leaves the slice nil, as an empty array does not.
+// sliceOf decodes an array; null leaves the slice nil, as an empty array does not. A
+// member that comes twice is decoded over the first, as by encoding/json.
 func sliceOf(element *plan) decodeFunc {
-	return func(d *decoder, v reflect.Value, depth int) bool {
+	return func(d *decoder, v reflect.Value, depth int) result {
 		switch d.Next() {
 		case 'n':
 			v.SetZero()
-			return d.Value(depth)
+			return d.past(depth, decoded)
 		case '[':
 		default:
-			return false
+			return d.skip(depth)
 		}
-		if !v.IsNil() {
-			return false // a member that comes twice: encoding/json decodes over the first
-		}
-		start := d.Pos
+		start, n := d.Pos, 0
 		more, ok := d.Open(']', depth+1)
-		if !more {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-		}
-		for n := 0; more; n++ {
+		for more {
 			if n == v.Cap() {
 				v.Grow(max(4, n, d.moreElements(n, start, depth)))
 			}
-			v.SetLen(n + 1)
-			if !element.decode(d, v.Index(n), depth+1) {
-				return false
+			if n == v.Len() {
+				v.SetLen(n + 1)
+			}
+			position, r := d.Pos, unfit
+			if d.Next() == 'n' {
+				r = d.skip(depth + 1)
+			} else {
+				r = element.decode(d, v.Index(n), depth+1)
+			}
+			switch r {
+			case decoded:
+				n++
+			case unfit:
+				d.report(position)
+			default:
+				return malformed
 			}
 			more, ok = d.More(']')
 		}
-		return ok
+		switch {
+		case !ok:
+			return malformed
+		case n == 0:
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		default:
+			v.SetLen(n)
+		}
+		return decoded
 	}
 }
 

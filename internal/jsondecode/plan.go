@@ -1,6 +1,7 @@
 package jsondecode
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -18,7 +19,7 @@ type plan struct {
 	made decodeFunc
 }
 
-func (p *plan) decode(d *decoder, v reflect.Value, depth int) bool {
+func (p *plan) decode(d *decoder, v reflect.Value, depth int) result {
 	p.once.Do(func() { p.made = decoderOf(p.of) })
 	return p.made(d, v, depth)
 }
@@ -38,6 +39,8 @@ var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 func decoderOf(t reflect.Type) decodeFunc {
 	switch {
+	case t == reflect.TypeFor[json.Number]():
+		return decodeOther
 	case reflect.PointerTo(t).Implements(unmarshaler):
 		return decodeSelf
 	case reflect.PointerTo(t).Implements(textUnmarshaler):
@@ -70,26 +73,44 @@ var textUnmarshaler = reflect.TypeFor[interface{ UnmarshalText(text []byte) erro
 
 // structPlan decodes an object into a struct.
 type structPlan struct {
-	fields []fieldPlan // in the order of the struct, which is mostly that of the text
-	byName map[string]int
-	folded map[string]int // by lower-case name, which encoding/json takes too
+	fields  []fieldPlan // in the order of the struct, which is mostly that of the text
+	byName  map[string]int
+	folded  map[string]int // by lower-case name, which encoding/json takes too
+	unknown int            // index of the field for members without a field; -1 for none
 }
 
 type fieldPlan struct {
 	key   string // the JSON key as it mostly appears in a text: "name":
 	index int
 	plan  *plan
+
+	// spelling is set if the field has two names.
+	spelling spelling
 }
+
+// spelling distinguishes the names of a field that has two.
+type spelling uint8
+
+const (
+	only spelling = iota
+	first
+	alias
+)
 
 // fieldsOf returns the plan of a struct, and false where its fields need rules
 // that only encoding/json knows: embedding, quoted values, names that collide.
 func fieldsOf(t reflect.Type) (*structPlan, bool) {
-	s := &structPlan{byName: map[string]int{}, folded: map[string]int{}}
+	s := &structPlan{byName: map[string]int{}, folded: map[string]int{}, unknown: -1}
+	var aliases []fieldPlan
 	for i := range t.NumField() {
 		field := t.Field(i)
 		tag := field.Tag.Get("json")
 		name, options, _ := strings.Cut(tag, ",")
+		_, collects := field.Tag.Lookup("unknown")
 		switch {
+		case collects:
+			s.unknown = i
+			continue
 		case field.Anonymous, strings.Contains(options, "string"):
 			return nil, false
 		case !field.IsExported(), tag == "-":
@@ -97,16 +118,37 @@ func fieldsOf(t reflect.Type) (*structPlan, bool) {
 		case name == "":
 			name = field.Name
 		}
-		if _, twice := s.folded[strings.ToLower(name)]; twice || !isASCII(name) {
+		made := fieldPlan{key: `"` + name + `":`, index: i, plan: planOf(field.Type)}
+		if other, ok := field.Tag.Lookup("alias"); ok && field.Type.Kind() == reflect.String {
+			made.spelling = first
+			aliases = append(aliases, fieldPlan{key: `"` + other + `":`, index: i, plan: made.plan, spelling: alias})
+		}
+		if !s.add(made) {
 			return nil, false
 		}
-		s.byName[name], s.folded[strings.ToLower(name)] = len(s.fields), len(s.fields)
-		s.fields = append(s.fields, fieldPlan{key: `"` + name + `":`, index: i, plan: planOf(field.Type)})
+	}
+	for _, made := range aliases {
+		if !s.add(made) {
+			return nil, false
+		}
 	}
 	return s, true
 }
 
-func isASCII[T string | []byte](s T) bool {
+// add appends a field. It returns false for a name that collides or is not ASCII.
+func (s *structPlan) add(f fieldPlan) bool {
+	name := f.name()
+	if _, twice := s.folded[strings.ToLower(name)]; twice || !isASCII(name) {
+		return false
+	}
+	s.byName[name], s.folded[strings.ToLower(name)] = len(s.fields), len(s.fields)
+	s.fields = append(s.fields, f)
+	return true
+}
+
+func (f *fieldPlan) name() string { return f.key[1 : len(f.key)-2] }
+
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -115,27 +157,25 @@ func isASCII[T string | []byte](s T) bool {
 	return true
 }
 
-func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) bool {
+func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 	switch d.Next() {
 	case 'n':
-		return d.Value(depth)
+		return d.past(depth, decoded)
 	case '{':
 	default:
-		return false
+		return d.skip(depth)
 	}
 	more, ok := d.Open('}', depth+1)
 	for next := 0; more; more, ok = d.More('}') {
 		if next == len(s.fields) || !d.Skip(s.fields[next].key) {
 			key, isKey := d.Key()
 			if !isKey {
-				return false
+				return malformed
 			}
-			name := jsonscan.Unquote(key)
-			at, known := s.find(name)
+			at, known := s.find(jsonscan.Unquote(key))
 			if !known {
-				// encoding/json folds more than case, to ASCII too.
-				if !isASCII(name) || !d.Value(depth+1) {
-					return false
+				if !s.skipUnknown(d, v, key, depth+1) {
+					return malformed
 				}
 				continue
 			}
@@ -143,27 +183,77 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) bool {
 		}
 		field := &s.fields[next]
 		next++
-		if !field.plan.decode(d, v.Field(field.index), depth+1) {
-			return false
+		position := d.Pos
+		switch field.decode(d, v.Field(field.index), depth+1) {
+		case malformed:
+			return malformed
+		case unfit:
+			d.report(position)
 		}
 	}
-	return ok
+	if !ok {
+		return malformed
+	}
+	return decoded
 }
 
-// find returns the field of an ASCII name, first as it is and then in any case.
+func (f *fieldPlan) decode(d *decoder, v reflect.Value, depth int) result {
+	if f.spelling == only {
+		return f.plan.decode(d, v, depth)
+	}
+	before := v.String()
+	r := f.plan.decode(d, v, depth)
+	if before != "" && (f.spelling == alias || v.String() == "") {
+		v.SetString(before)
+	}
+	return r
+}
+
+// skipUnknown moves past the value of a member without a field, and appends the member to
+// the field that collects them.
+func (s *structPlan) skipUnknown(d *decoder, v reflect.Value, key []byte, depth int) bool {
+	d.Next()
+	start := d.Pos
+	if !d.Value(depth) {
+		return false
+	}
+	if s.unknown >= 0 {
+		members := v.Field(s.unknown)
+		comma := ""
+		if members.Len() > 0 {
+			comma = ","
+		}
+		members.SetString(members.String() + comma + strings.ToValidUTF8(string(key)+":"+string(d.Data[start:d.Pos]), "\uFFFD"))
+	}
+	return true
+}
+
+// find returns the field of a name, first as it is and then in any case.
 func (s *structPlan) find(name []byte) (int, bool) {
 	if at, ok := s.byName[string(name)]; ok {
 		return at, true
 	}
+	upper := false
 	for _, c := range name {
-		switch {
-		case c >= utf8.RuneSelf:
-			return 0, false
-		case c >= 'A' && c <= 'Z':
-			at, ok := s.folded[strings.ToLower(string(name))]
-			return at, ok
+		if c >= utf8.RuneSelf {
+			return s.findFolded(string(name))
 		}
+		upper = upper || c >= 'A' && c <= 'Z'
+	}
+	if upper {
+		name = bytes.ToLower(name)
 	}
 	at, ok := s.folded[string(name)]
 	return at, ok
+}
+
+// findFolded returns the field of a name beyond ASCII: some of its letters have a case in
+// ASCII, as the Kelvin sign.
+func (s *structPlan) findFolded(name string) (int, bool) {
+	for i := range s.fields {
+		if strings.EqualFold(s.fields[i].name(), name) {
+			return i, true
+		}
+	}
+	return 0, false
 }

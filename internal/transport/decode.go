@@ -57,8 +57,12 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 
 // decode reads the answer into a value.
 func decode(s *callState, into any) error {
-	if err := jsondecode.Unmarshal(s.answer.body.Bytes(), into); err != nil {
+	invalid, err := jsondecode.Unmarshal(s.answer.body.Bytes(), into)
+	switch {
+	case err != nil:
 		return undecodable(s, &decodeError{describeDecode(err)})
+	case len(invalid) > 0:
+		return undecodable(s, &decodeError{"field " + invalid[0].Field + " does not fit"})
 	}
 	if report := s.client.config.UnknownFields; report != nil {
 		if found := unknownFields(s.answer.body.Bytes(), into); len(found) > 0 {

@@ -18,16 +18,16 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 		`{}`:                                        "has no products",
 		`{"products":null,"meta":{}}`:               "has no products",
 		`{"products":[]}`:                           "has no meta",
-		`{"products":[{"size":"canary"}]}`:          `field products(\.0)?\.size: a string does not fit int`,
-		`{"products":[{"size":5551234.5}]}`:         `field products(\.0)?\.size: a number does not fit int`,
+		`{"products":[{"size":"canary"}]}`:          `field products\[0\]\.size does not fit`,
+		`{"products":[{"size":5551234.5}]}`:         `field products\[0\]\.size does not fit`,
 		`{"products":[`:                             "malformed JSON at byte",
 		`<html>canary`:                              "malformed JSON at byte",
-		`{"products":[],"meta":{"total_pages":{}}}`: "a field has an unknown form",
+		`{"products":[],"meta":{"total_pages":{}}}`: "field meta.total_pages does not fit",
 	} {
 		transport := says(200, body)
 		_, err := collect(t, newTestClient(t, transport), api.Paging{})
 		require.ErrorIs(t, err, api.ErrBadResponse, body)
-		assert.Regexp(t, want, err.Error()) // newer releases of Go name the index too
+		assert.Regexp(t, want, err.Error())
 		for _, text := range texts(err) {
 			assert.NotContains(t, text, "canary")
 			assert.NotContains(t, text, "5551234")
@@ -59,7 +59,7 @@ func TestDecodedValuesOutliveTheBuffer(t *testing.T) {
 type parent struct {
 	thing
 	Children []*parent        `json:"children"`
-	Choice   api.Bool         `json:"choice"` // decodes itself
+	Choice   bool             `json:"choice"`
 	When     api.Timestamp    `json:"when"`
 	Private  string           `json:"-"`
 	Any      map[string]thing `json:"any"`
@@ -68,7 +68,7 @@ type parent struct {
 func TestUnknownFieldsAreReportedByName(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string][]string{
-		`{"patient":{"id":"1","size":2,"choice":"1","when":"2026-03-04","children":[],"any":{"x":{"y":1}}}}`: nil,
+		`{"patient":{"id":"1","size":2,"choice":true,"when":"2026-03-04","children":[],"any":{"x":{"y":1}}}}`: nil,
 		`{"patient":{"id":"1","nick":"canary"},"version":"canary"}`:                                          {"patient.nick", "version"},
 		`{"patient":{"children":[{"id":"1"},{"toy":["canary"]},{"toy":2,"children":[{"pet":{}}]}]}}`:         {"patient.children.children.pet", "patient.children.toy"},
 		`{"patient":{"Private":"canary","-":1}}`:                                                             {"patient.-", "patient.Private"},

@@ -1,0 +1,220 @@
+package jsondecode
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// same decodes data with both decoders and compares. encoding/json reads the text after
+// strict has applied the documented leniency to it.
+func same[T any](t *testing.T, data []byte) {
+	t.Helper()
+	var want, got T
+	invalid, err := Unmarshal(data, &got)
+	if !json.Valid(data) {
+		require.Error(t, err, "%s", data)
+		return
+	}
+	var s strict
+	text, fits := s.value(reflect.TypeFor[T](), data, "")
+	assert.Equal(t, fits, err == nil, "%s: %v", data, err)
+	if !fits {
+		return
+	}
+	require.NoError(t, json.Unmarshal(text, &want), "%s: %s", data, text)
+	assert.Equal(t, want, got, "%s: %s", data, text)
+	var fields []string
+	for _, one := range invalid {
+		fields = append(fields, one.Field)
+	}
+	assert.Equal(t, s.invalid[:min(len(s.invalid), MaxInvalid)], fields, "%s", data)
+}
+
+// strict rewrites a text that the package reads into one that encoding/json reads, and
+// collects the paths of all that it leaves out.
+type strict struct{ invalid []string }
+
+func (s *strict) value(t reflect.Type, raw []byte, path string) (text []byte, fits bool) {
+	raw = bytes.TrimSpace(raw)
+	null := string(raw) == "null"
+	fields, isStruct := structFields(t)
+	switch {
+	case decodesItself(t) || t.Kind() == reflect.Struct && !isStruct:
+		return raw, json.Unmarshal(raw, reflect.New(t).Interface()) == nil
+	case null:
+		return raw, true
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.value(t.Elem(), raw, path)
+	case reflect.Struct:
+		return s.object(fields, raw, path)
+	case reflect.Slice:
+		return s.list(t.Elem(), raw, path)
+	}
+	return scalar(t, raw)
+}
+
+func decodesItself(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Map, reflect.Interface, reflect.Array, reflect.Uint16:
+		return true
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return true
+		}
+	}
+	return t == reflect.TypeFor[json.Number]() || reflect.PointerTo(t).Implements(unmarshaler) || reflect.PointerTo(t).Implements(textUnmarshaler)
+}
+
+func structFields(t reflect.Type) (fields []reflect.StructField, ok bool) {
+	if t.Kind() != reflect.Struct {
+		return nil, false
+	}
+	for _, field := range reflect.VisibleFields(t) {
+		if field.Anonymous {
+			return nil, false
+		}
+		if field.IsExported() && field.Tag.Get("json") != "-" {
+			fields = append(fields, field)
+		}
+	}
+	return fields, true
+}
+
+func nameOf(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	if name == "" {
+		return field.Name
+	}
+	return name
+}
+
+func (s *strict) object(fields []reflect.StructField, raw []byte, path string) ([]byte, bool) {
+	if raw[0] != '{' {
+		return nil, false
+	}
+	set := map[string]bool{} // fields with two names that have a value
+	var members []string
+	each(raw, func(key string, _ int, value []byte) {
+		field, isAlias := fieldOf(fields, key)
+		if field == nil {
+			return
+		}
+		text, fits := s.value(field.Type, value, strings.TrimPrefix(path+"."+key, "."))
+		if !fits {
+			s.invalid = append(s.invalid, strings.TrimPrefix(path+"."+key, "."))
+			return
+		}
+		if _, two := field.Tag.Lookup("alias"); two {
+			empty := string(text) == `""` || string(text) == "null"
+			if set[field.Name] && (empty || isAlias) {
+				return
+			}
+			set[field.Name] = set[field.Name] || !empty
+		}
+		members = append(members, quoted(nameOf(*field))+":"+string(text))
+	})
+	return []byte("{" + strings.Join(members, ",") + "}"), true
+}
+
+// fieldOf prefers the exact name, as encoding/json does.
+func fieldOf(fields []reflect.StructField, key string) (field *reflect.StructField, isAlias bool) {
+	for _, match := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
+		for i := range fields {
+			other, two := fields[i].Tag.Lookup("alias")
+			if match(nameOf(fields[i]), key) {
+				return &fields[i], false
+			}
+			if two && match(other, key) {
+				return &fields[i], true
+			}
+		}
+	}
+	return nil, false
+}
+
+func (s *strict) list(element reflect.Type, raw []byte, path string) ([]byte, bool) {
+	if raw[0] != '[' {
+		return nil, false
+	}
+	var elements []string
+	each(raw, func(_ string, index int, value []byte) {
+		at := path + "[" + strconv.Itoa(index) + "]"
+		text, fits := s.value(element, value, at)
+		if !fits || string(bytes.TrimSpace(value)) == "null" {
+			s.invalid = append(s.invalid, at)
+			return
+		}
+		elements = append(elements, string(text))
+	})
+	return []byte("[" + strings.Join(elements, ",") + "]"), true
+}
+
+// each calls f for the members of an object or the elements of an array.
+func each(raw []byte, f func(key string, index int, value []byte)) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	opening, _ := d.Token()
+	for i := 0; d.More(); i++ {
+		key := ""
+		if opening == json.Delim('{') {
+			token, _ := d.Token()
+			key = token.(string)
+		}
+		var value json.RawMessage
+		_ = d.Decode(&value)
+		f(key, i, value)
+	}
+}
+
+func quoted(s string) string {
+	text, _ := json.Marshal(s)
+	return string(text)
+}
+
+func scalar(t reflect.Type, raw []byte) ([]byte, bool) {
+	characters := string(raw)
+	isString := raw[0] == '"'
+	if isString {
+		_ = json.Unmarshal(raw, &characters)
+	} else if raw[0] == '{' || raw[0] == '[' {
+		return nil, false
+	}
+	text := characters
+	switch t.Kind() {
+	case reflect.String:
+		return []byte(quoted(characters)), true
+	case reflect.Bool:
+		var ok bool
+		text, ok = map[string]string{"true": "true", "1": "true", "false": "false", "0": "false"}[characters]
+		if isString && !ok {
+			text, ok = map[string]string{"True": "true", "TRUE": "true", "False": "false", "FALSE": "false", "": "false"}[characters]
+		}
+		return []byte(text), ok
+	}
+	switch {
+	case isString && text == "":
+		text = "0"
+	case strings.Trim(text, "0123456789+-.eE") != "":
+		return nil, false
+	}
+	f, err := strconv.ParseFloat(text, t.Bits())
+	if t.Kind() == reflect.Float64 || t.Kind() == reflect.Float32 {
+		return []byte(strconv.FormatFloat(f, 'g', -1, t.Bits())), err == nil
+	}
+	f, err = strconv.ParseFloat(text, 64)
+	if n, whole := strconv.ParseInt(text, 10, 64); whole == nil {
+		return []byte(strconv.FormatInt(n, 10)), !reflect.New(t).Elem().OverflowInt(n)
+	}
+	if err != nil || f != float64(int64(f)) || f > 1<<53 || f < -(1<<53) {
+		return nil, false
+	}
+	return []byte(strconv.FormatInt(int64(f), 10)), !reflect.New(t).Elem().OverflowInt(int64(f))
+}
