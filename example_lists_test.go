@@ -45,7 +45,7 @@ func ExamplePaging_resume() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		paging.Page = int(page.Meta.NextPage) // to be kept somewhere safe
+		paging.Page = page.Meta.NextPage // to be kept somewhere safe
 		break
 	}
 	for patient, err := range client.Clinic.Patients.All(context.Background(), clinic.PatientListOptions{Paging: paging}) {

@@ -178,7 +178,7 @@ var refusals = map[string]struct {
 		_, err := f.TreatmentPlans.Create(ctx, f.patient, treatmentplans.NewPlan{
 			PractitionerID: "none", State: "odd", Recommendations: []treatmentplans.Recommendation{
 				{VariantID: f.variant, UnitsToPurchase: 1}, {VariantID: "none", UnitsToPurchase: -1},
-				{VariantID: f.variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: treatmentplans.OncePerDay, Duration: dispensary.Text(strings.Repeat("x", 300))}},
+				{VariantID: f.variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: treatmentplans.OncePerDay, Duration: strings.Repeat("x", 300)}},
 			},
 		})
 		return err

@@ -196,16 +196,6 @@ func ParseDate(s string) (Date, error) { return api.ParseDate(s) }
 // Its method is Float64; see [api.Decimal].
 type Decimal = api.Decimal
 
-// Percent is a percentage: 10 is ten percent.
-//
-// See [api.Percent].
-type Percent = api.Percent
-
-// Text is a string that the platform sometimes writes as a number.
-//
-// See [api.Text].
-type Text = api.Text
-
 // Timestamp is a time.Time that reads every form of timestamp the platform
 // writes; its zero value stands for null.
 //

@@ -5,14 +5,14 @@ import "log/slog"
 // Meta is what every list answers about its pages.
 // API section: "Pagination".
 type Meta struct {
-	CurrentPage Int `json:"current_page"`
+	CurrentPage int `json:"current_page"`
 
 	// NextPage and PrevPage are zero where there is none.
-	NextPage Int `json:"next_page"`
-	PrevPage Int `json:"prev_page"`
+	NextPage int `json:"next_page"`
+	PrevPage int `json:"prev_page"`
 
-	TotalPages Int `json:"total_pages"`
-	TotalCount Int `json:"total_count"`
+	TotalPages int `json:"total_pages"`
+	TotalCount int `json:"total_count"`
 }
 
 // Page is one page of a list.
@@ -25,7 +25,7 @@ type Page[T any] struct {
 // encode the items as whole as any other encoding does.
 func (p Page[T]) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Int("page", int(p.Meta.CurrentPage)), slog.Int("items", len(p.Items)), slog.Int("total_count", int(p.Meta.TotalCount)),
+		slog.Int("page", p.Meta.CurrentPage), slog.Int("items", len(p.Items)), slog.Int("total_count", p.Meta.TotalCount),
 	)
 }
 

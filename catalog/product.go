@@ -16,10 +16,10 @@ import (
 // with [Products.Get].
 // API section: "Product".
 type Product struct {
-	ID           string  `json:"id"`
-	Name         string  `json:"name"`
-	Status       Status  `json:"status"`
-	VariantCount api.Int `json:"variant_count"`
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Status       Status `json:"status"`
+	VariantCount int    `json:"variant_count"`
 
 	// Brand holds id, name and prefix.
 	Brand ProductBrand `json:"brand"`
@@ -43,11 +43,11 @@ type Product struct {
 // them: "1-2", "twice per day", "until symptoms resolve".
 // API section: "Product" (dosage).
 type Dosage struct {
-	Amount         api.Text `json:"recommended_amount"`
-	Frequency      api.Text `json:"recommended_frequency"`
-	Duration       api.Text `json:"recommended_duration"`
-	Format         api.Text `json:"format"`
-	AdditionalInfo api.Text `json:"additional_info"`
+	Amount         string `json:"recommended_amount"`
+	Frequency      string `json:"recommended_frequency"`
+	Duration       string `json:"recommended_duration"`
+	Format         string `json:"format"`
+	AdditionalInfo string `json:"additional_info"`
 }
 
 // Products calls the product endpoints. Get it from [Service].

@@ -17,7 +17,7 @@ import (
 // in the form that lists and single products have in common.
 func wantProduct(t *testing.T, p *dispensarytest.Server, held model.Product) catalog.Product {
 	t.Helper()
-	want := catalog.Product{ID: held.ID, Name: held.Name, VariantCount: api.Int(len(held.VariantIDs)), Status: catalog.Unavailable}
+	want := catalog.Product{ID: held.ID, Name: held.Name, VariantCount: len(held.VariantIDs), Status: catalog.Unavailable}
 	for _, b := range p.Products.Brands() {
 		if b.ID == held.BrandID {
 			want.Brand = catalog.ProductBrand{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
@@ -70,8 +70,8 @@ func TestProducts(t *testing.T) {
 
 func wantDosage(d model.Dosage) *catalog.Dosage {
 	return &catalog.Dosage{
-		Amount: api.Text(d.Amount), Frequency: api.Text(d.Frequency), Duration: api.Text(d.Duration),
-		Format: api.Text(d.Format), AdditionalInfo: api.Text(d.AdditionalInfo),
+		Amount: d.Amount, Frequency: d.Frequency, Duration: d.Duration,
+		Format: d.Format, AdditionalInfo: d.AdditionalInfo,
 	}
 }
 
@@ -94,7 +94,7 @@ func TestProductCustomDosage(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, test.custom, got.CustomDosage != nil, test.name)
 		if test.custom {
-			assert.Equal(t, api.Text("every morning"), got.CustomDosage.Frequency)
+			assert.Equal(t, "every morning", got.CustomDosage.Frequency)
 		}
 	}
 	_, err := s.Products.Get(t.Context(), product, catalog.ProductGetOptions{PractitionerID: unknown})

@@ -36,7 +36,7 @@ type Variant struct {
 	Availability string `json:"availability"`
 
 	// Primary marks the variant to display for its product.
-	Primary api.Bool `json:"primary"`
+	Primary bool `json:"primary"`
 
 	// The images' addresses, thumbnail first.
 	ImageURLSmall  string `json:"image_url_small"`

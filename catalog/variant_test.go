@@ -23,7 +23,7 @@ func wantVariant(v model.Variant) catalog.Variant {
 	return catalog.Variant{
 		ID: v.ID, SKU: v.SKU, Units: api.Decimal(strconv.Itoa(v.Units)), UnitOfMeasure: v.UnitOfMeasure, UPC: v.UPC,
 		MSRP: api.Decimal(v.MSRP.String()), SupplierSKU: v.SupplierSKU, Status: catalog.Status(v.Status),
-		Availability: availability, Primary: api.Bool(v.Primary),
+		Availability: availability, Primary: v.Primary,
 		ImageURLSmall: images + v.SKU + "/small.png", ImageURLMedium: images + v.SKU + "/medium.png",
 		ImageURLLarge: images + v.SKU + "/large.png",
 	}

@@ -126,7 +126,7 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 	size, _ := strconv.Atoi(r.URL.Query().Get("page[size]"))
 	size = min(size, cmp.Or(m.largest, size))
 	served := m.ids[:min(cmp.Or(m.cut, len(m.ids)), len(m.ids))]
-	meta := api.Meta{CurrentPage: api.Int(number), TotalCount: api.Int(len(m.ids)), TotalPages: api.Int((len(served) + size - 1) / size)}
+	meta := api.Meta{CurrentPage: number, TotalCount: len(m.ids), TotalPages: (len(served) + size - 1) / size}
 	if meta.CurrentPage < meta.TotalPages {
 		meta.NextPage = meta.CurrentPage + 1
 	}

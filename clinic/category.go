@@ -18,7 +18,7 @@ type Category struct {
 	Name string `json:"name"`
 
 	// ProductCount comes only with [Categories.Get]; 0 in lists.
-	ProductCount api.Int `json:"product_count"`
+	ProductCount int `json:"product_count"`
 }
 
 // Categories calls the category endpoints. Get it from [Service].

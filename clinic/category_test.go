@@ -23,7 +23,7 @@ func TestCategories(t *testing.T) {
 		assert.Zero(t, listed.ProductCount, "lists leave it out")
 		single, err := b.Categories.Get(t.Context(), listed.ID)
 		require.NoError(t, err)
-		total += int(single.ProductCount)
+		total += single.ProductCount
 		listed.ProductCount = single.ProductCount
 		assert.Equal(t, listed, *single)
 		assert.EqualValues(t, len(b.inCategory(listed.ID)), single.ProductCount)

@@ -27,14 +27,14 @@ import (
 // Clinic is the clinic that the token, or the clinic key, belongs to.
 // API section: "Clinic".
 type Clinic struct {
-	ID                string  `json:"id"`
-	Name              string  `json:"name"`
-	PatientCount      api.Int `json:"patient_count"`
-	PractitionerCount api.Int `json:"practitioner_count"`
+	ID                string `json:"id"`
+	Name              string `json:"name"`
+	PatientCount      int    `json:"patient_count"`
+	PractitionerCount int    `json:"practitioner_count"`
 
 	// Discount applies to all orders of all patients, in addition to a
 	// patient's own.
-	Discount api.Percent `json:"discount"`
+	Discount float64 `json:"discount"`
 
 	// DispensaryURL is the clinic's page for its patients.
 	DispensaryURL string `json:"dispensary_url"`

@@ -5,8 +5,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dispensary-go/dispensary/api"
 )
 
 func TestGetClinic(t *testing.T) {
@@ -19,7 +17,7 @@ func TestGetClinic(t *testing.T) {
 	assert.Equal(t, held.Name, got.Name)
 	assert.EqualValues(t, len(b.Server.Patients.All()), got.PatientCount)
 	assert.EqualValues(t, len(b.Server.Clinics.Practitioners()), got.PractitionerCount)
-	assert.Equal(t, api.Percent(held.Discount), got.Discount)
+	assert.Equal(t, held.Discount, got.Discount)
 	assert.Equal(t, held.DispensaryURL, got.DispensaryURL)
 	assert.NotEmpty(t, got.IntegrationID)
 	assert.False(t, got.IntegrationActivatedAt.IsZero())

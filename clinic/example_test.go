@@ -34,7 +34,7 @@ func ExampleService_Get() {
 	}
 	fmt.Println(practice.Name)
 	fmt.Println(practice.PatientCount, "patients,", practice.PractitionerCount, "practitioners")
-	fmt.Printf("%g %% off every order\n", float64(practice.Discount))
+	fmt.Printf("%g %% off every order\n", practice.Discount)
 	// Output:
 	// Maple Hollow Integrative Clinic
 	// 5 patients, 2 practitioners

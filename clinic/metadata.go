@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -59,7 +60,7 @@ const (
 // treatment plan, as Type says. Its error matches [api.ErrBadResponse] and
 // repeats nothing of the record.
 func (e MetadataEntry) Decode(into any) error {
-	if err := json.Unmarshal(e.Data, into); err != nil {
+	if _, err := jsondecode.Unmarshal(e.Data, into); err != nil {
 		return fmt.Errorf("%w: the data of a metadata entry does not fit %T", api.ErrBadResponse, into)
 	}
 	return nil

@@ -81,7 +81,7 @@ func TestMetadata(t *testing.T) {
 
 func TestMetadataDecodeFailsWithoutTelling(t *testing.T) {
 	t.Parallel()
-	for _, data := range []string{`{"id":["marked"]}`, `{"id":"marked"`, `"marked"`, ``} {
+	for _, data := range []string{`{"id":"marked"`, `"marked"`, ``} {
 		err := clinic.MetadataEntry{Data: json.RawMessage(data)}.Decode(new(clinic.Patient))
 		require.ErrorIs(t, err, api.ErrBadResponse)
 		assert.NotContains(t, err.Error(), "marked")

@@ -38,8 +38,8 @@ type Order struct {
 
 // LineItem is one variant of an order.
 type LineItem struct {
-	VariantID string  `json:"variant_id"`
-	Quantity  api.Int `json:"quantity"`
+	VariantID string `json:"variant_id"`
+	Quantity  int    `json:"quantity"`
 }
 
 // Orders calls the order endpoints. Get it from [Service].

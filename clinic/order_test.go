@@ -44,7 +44,7 @@ func TestOrders(t *testing.T) {
 		single.PatientID = held.PatientID
 		inList := single
 		for _, line := range held.Lines {
-			single.LineItems = append(single.LineItems, clinic.LineItem{VariantID: line.VariantID, Quantity: api.Int(line.Quantity)})
+			single.LineItems = append(single.LineItems, clinic.LineItem{VariantID: line.VariantID, Quantity: line.Quantity})
 			inList.VariantIDs = append(inList.VariantIDs, line.VariantID)
 		}
 		requireOrder(t, inList, held.CompletedAt, listed[i])

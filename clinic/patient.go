@@ -29,15 +29,15 @@ type Patient struct {
 
 	// Discount is the patient's own; TotalDiscount includes the clinic's and is
 	// what applies to the patient's orders.
-	Discount      api.Percent `json:"discount"`
-	TotalDiscount api.Percent `json:"total_discount"`
+	Discount      float64 `json:"discount"`
+	TotalDiscount float64 `json:"total_discount"`
 
 	// MobileNumber is in international form, a plus and digits; empty where not
 	// known.
 	MobileNumber string `json:"mobile_number"`
 
 	// TextMessageNotification says whether the patient wants text messages.
-	TextMessageNotification api.Bool `json:"text_message_notification"`
+	TextMessageNotification bool `json:"text_message_notification"`
 
 	Metadata Metadata `json:"metadata"`
 }
@@ -71,10 +71,10 @@ type NewPatient struct {
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
 
-	DateOfBirth  api.Date    `json:"date_of_birth,omitzero"`
-	Gender       Gender      `json:"gender,omitempty"`
-	MobileNumber string      `json:"mobile_number,omitempty"`
-	Discount     api.Percent `json:"discount,omitempty"`
+	DateOfBirth  api.Date `json:"date_of_birth,omitzero"`
+	Gender       Gender   `json:"gender,omitempty"`
+	MobileNumber string   `json:"mobile_number,omitempty"`
+	Discount     float64  `json:"discount,omitempty"`
 
 	// SendWelcomeEmail left out means that the platform writes to the patient.
 	// Set it to false wherever the address may be a real person's.
@@ -86,14 +86,14 @@ type NewPatient struct {
 // PatientUpdate changes a patient. Fields that are left out stay as they are.
 // API section: PATCH /clinic/patients/<id>.
 type PatientUpdate struct {
-	Email        api.Optional[string]      `json:"email,omitzero"`
-	FirstName    api.Optional[string]      `json:"first_name,omitzero"`
-	LastName     api.Optional[string]      `json:"last_name,omitzero"`
-	DateOfBirth  api.Optional[api.Date]    `json:"date_of_birth,omitzero"`
-	Gender       api.Optional[Gender]      `json:"gender,omitzero"`
-	MobileNumber api.Optional[string]      `json:"mobile_number,omitzero"`
-	Discount     api.Optional[api.Percent] `json:"discount,omitzero"`
-	Metadata     api.Optional[Metadata]    `json:"metadata,omitzero"`
+	Email        api.Optional[string]   `json:"email,omitzero"`
+	FirstName    api.Optional[string]   `json:"first_name,omitzero"`
+	LastName     api.Optional[string]   `json:"last_name,omitzero"`
+	DateOfBirth  api.Optional[api.Date] `json:"date_of_birth,omitzero"`
+	Gender       api.Optional[Gender]   `json:"gender,omitzero"`
+	MobileNumber api.Optional[string]   `json:"mobile_number,omitzero"`
+	Discount     api.Optional[float64]  `json:"discount,omitzero"`
+	Metadata     api.Optional[Metadata] `json:"metadata,omitzero"`
 }
 
 // Patients calls the patient endpoints. Get it from [Service].

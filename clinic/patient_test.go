@@ -19,8 +19,8 @@ func (b *bench) wantPatient(t *testing.T, id string) clinic.Patient {
 	require.True(t, known)
 	want := clinic.Patient{
 		ID: held.ID, FirstName: held.FirstName, LastName: held.LastName, Email: held.Email, Gender: clinic.Gender(held.Gender),
-		Discount: api.Percent(held.Discount), TotalDiscount: api.Percent(held.Discount + b.Server.Clinics.All()[0].Discount),
-		MobileNumber: held.MobileNumber, TextMessageNotification: api.Bool(held.TextNotification),
+		Discount: held.Discount, TotalDiscount: float64(held.Discount + b.Server.Clinics.All()[0].Discount),
+		MobileNumber: held.MobileNumber, TextMessageNotification: held.TextNotification,
 		Metadata: clinic.Metadata{ID: held.MetadataID},
 	}
 	if held.DateOfBirth != "" {
@@ -90,7 +90,7 @@ var patientUpdates = []struct {
 	{
 		clinic.PatientUpdate{
 			Email: api.Value("changed@example.com"), LastName: api.Value("Name"), DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31}),
-			Gender: api.Value(clinic.Male), MobileNumber: api.Value("+15555550177"), Discount: api.Value[api.Percent](2.5), Metadata: api.Value(clinic.Metadata{ID: "ehr-9"}),
+			Gender: api.Value(clinic.Male), MobileNumber: api.Value("+15555550177"), Discount: api.Value[float64](2.5), Metadata: api.Value(clinic.Metadata{ID: "ehr-9"}),
 		},
 		`{"email":"changed@example.com","last_name":"Name","date_of_birth":"1999-12-31","gender":"male","mobile_number":"+15555550177","discount":2.5,"metadata":{"id":"ehr-9"}}`,
 		func(p *model.Patient) {
@@ -99,7 +99,7 @@ var patientUpdates = []struct {
 		},
 	},
 	{
-		clinic.PatientUpdate{DateOfBirth: api.Null[api.Date](), Gender: api.Null[clinic.Gender](), MobileNumber: api.Null[string](), Discount: api.Value[api.Percent](0)},
+		clinic.PatientUpdate{DateOfBirth: api.Null[api.Date](), Gender: api.Null[clinic.Gender](), MobileNumber: api.Null[string](), Discount: api.Value[float64](0)},
 		`{"date_of_birth":null,"gender":null,"mobile_number":null,"discount":0}`,
 		func(p *model.Patient) { p.DateOfBirth, p.Gender, p.MobileNumber, p.Discount = "", "", "", 0 },
 	},

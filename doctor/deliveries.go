@@ -95,13 +95,13 @@ func (r *run) deliverySwitchOff(context.Context) Row {
 	const fix = "fix what the row \"delivery failures\" names, then switch the endpoint on in the developer dashboard, and run package reconcile"
 	var success, last time.Time
 	for _, d := range r.deliveries {
-		if bool(d.SuccessfullyDelivered) && d.AttemptedAt.After(success) {
+		if d.SuccessfullyDelivered && d.AttemptedAt.After(success) {
 			success = d.AttemptedAt.Time
 		}
 	}
 	var since time.Time
 	for _, d := range r.deliveries {
-		if bool(d.SuccessfullyDelivered) || !d.AttemptedAt.After(success) {
+		if d.SuccessfullyDelivered || !d.AttemptedAt.After(success) {
 			continue
 		}
 		if d.ResponseStatus == 410 {
@@ -142,7 +142,7 @@ func (r *run) deliveryOrder(context.Context) Row {
 	total := 0
 	for _, d := range r.deliveries {
 		e, err := d.Event()
-		if !bool(d.SuccessfullyDelivered) || err != nil {
+		if !d.SuccessfullyDelivered || err != nil {
 			continue
 		}
 		key := webhook.ByObject(webhook.Delivery{Key: webhook.Key{Environment: r.environment(), EventID: e.ID, IntegrationID: e.IntegrationID}}, e)

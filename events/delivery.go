@@ -20,7 +20,7 @@ type Delivery struct {
 	ID string `json:"id"`
 
 	// AttemptNumber counts the attempts made for this event.
-	AttemptNumber api.Int `json:"attempt_number"`
+	AttemptNumber int `json:"attempt_number"`
 
 	AttemptedAt api.Timestamp `json:"attempted_at"`
 
@@ -28,14 +28,14 @@ type Delivery struct {
 	PreviousAttemptAt api.Timestamp `json:"previous_attempt_at"`
 	NextAttemptAt     api.Timestamp `json:"next_attempt_at"`
 
-	SuccessfullyDelivered api.Bool `json:"successfully_delivered"`
+	SuccessfullyDelivered bool `json:"successfully_delivered"`
 
 	// ResponseStatus, ResponseBody, ResponseHeader and ResponseIPAddress are of
 	// the integrator's server; zero where none answered.
-	ResponseStatus    api.Int `json:"response_status"`
-	ResponseBody      string  `json:"response_body"`
-	ResponseHeader    string  `json:"response_header"`
-	ResponseIPAddress string  `json:"response_ip_address"`
+	ResponseStatus    int    `json:"response_status"`
+	ResponseBody      string `json:"response_body"`
+	ResponseHeader    string `json:"response_header"`
+	ResponseIPAddress string `json:"response_ip_address"`
 
 	// ResponseErrors says what went wrong; empty where nothing did.
 	ResponseErrors string `json:"response_errors"`

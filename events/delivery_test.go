@@ -49,7 +49,7 @@ func TestDeliveries(t *testing.T) {
 	assert.True(t, failed.AttemptedAt.Equal(begins))
 	assert.True(t, failed.PreviousAttemptAt.IsZero())
 	assert.True(t, failed.NextAttemptAt.Equal(begins.Add(time.Minute)))
-	assert.False(t, bool(failed.SuccessfullyDelivered))
+	assert.False(t, failed.SuccessfullyDelivered)
 	assert.EqualValues(t, http.StatusServiceUnavailable, failed.ResponseStatus)
 	assert.Equal(t, "not now\n", failed.ResponseBody)
 	assert.Contains(t, failed.ResponseHeader, "Content-Type: text/plain")
@@ -67,7 +67,7 @@ func TestDeliveries(t *testing.T) {
 	page, err = b.Deliveries.List(t.Context(), events.DeliveryListOptions{})
 	require.NoError(t, err)
 	delivered := page.Items[0]
-	assert.True(t, bool(delivered.SuccessfullyDelivered))
+	assert.True(t, delivered.SuccessfullyDelivered)
 	assert.EqualValues(t, 2, delivered.AttemptNumber)
 	assert.True(t, delivered.PreviousAttemptAt.Equal(begins))
 	assert.True(t, delivered.NextAttemptAt.IsZero())

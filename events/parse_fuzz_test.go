@@ -81,7 +81,10 @@ func scalar(raw json.RawMessage) string {
 	if len(raw) == 0 || strings.IndexByte(`{[tfn`, raw[0]) >= 0 {
 		return ""
 	}
-	var text api.Text
+	if raw[0] != '"' {
+		return string(raw) // a number
+	}
+	var text string
 	_ = json.Unmarshal(raw, &text)
-	return string(text)
+	return text
 }

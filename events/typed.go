@@ -2,10 +2,10 @@ package events
 
 import (
 	"encoding/json"
-	"errors"
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
@@ -93,12 +93,11 @@ func As[T Payload](e Event) (Typed[T], error) {
 		}
 		return fail(ErrNoData, "")
 	}
-	if err := json.Unmarshal(raw, &typed.Data); err != nil {
-		var kind *json.UnmarshalTypeError
-		if errors.As(err, &kind) {
-			return fail(ErrBadData, kind.Field)
-		}
+	switch invalid, err := jsondecode.Unmarshal(raw, &typed.Data); {
+	case err != nil:
 		return fail(ErrBadData, "")
+	case len(invalid) > 0:
+		return fail(ErrBadData, invalid[0].Field)
 	}
 	if !hasID(raw) && object != "clinic_key" && e.Type != TreatmentPlanRecommendationUpdated {
 		return fail(ErrBadData, "id")

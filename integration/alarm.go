@@ -83,7 +83,7 @@ func (i *Integration) deliveryFailed(ctx context.Context, environment dispensary
 		return false, err
 	}
 	for _, d := range page.Items {
-		if !bool(d.SuccessfullyDelivered) && d.AttemptedAt.After(since) {
+		if !d.SuccessfullyDelivered && d.AttemptedAt.After(since) {
 			return true, nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -82,11 +83,11 @@ func scope(raw json.RawMessage) string {
 
 func owner(raw json.RawMessage) ResourceOwner {
 	var wire struct {
-		ID   api.Text `json:"id"`
-		Type api.Text `json:"type"`
+		ID   string `json:"id"`
+		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(raw, &wire)
-	return ResourceOwner{ID: string(wire.ID), Type: string(wire.Type)}
+	_, _ = jsondecode.Unmarshal(raw, &wire)
+	return ResourceOwner{ID: wire.ID, Type: wire.Type}
 }
 
 // maxLifetime keeps an absurd expires_in from overflowing a duration.

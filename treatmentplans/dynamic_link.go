@@ -48,7 +48,7 @@ type LinkPatient struct {
 	DateOfBirth  api.Date      `json:"date_of_birth,omitzero"`
 	Gender       clinic.Gender `json:"gender,omitempty"`
 	MobileNumber string        `json:"mobile_number,omitempty"`
-	Discount     api.Percent   `json:"discount,omitempty"`
+	Discount     float64       `json:"discount,omitempty"`
 
 	// SendWelcomeEmail left out means that the platform writes to a patient it
 	// creates.

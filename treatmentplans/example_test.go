@@ -198,7 +198,7 @@ func ExampleFromProtocol() {
 	fmt.Println(protocol.Recommendations[0].DosagePermutations)
 
 	choices.Recommendations = []treatmentplans.RecommendationChoice{
-		{AdditionalInfo: dispensary.Value[dispensary.Text]("with food, two hours before bed")},
+		{AdditionalInfo: dispensary.Value[string]("with food, two hours before bed")},
 		{Omit: true},
 	}
 	plan, err := treatmentplans.FromProtocol(protocol, choices)

@@ -50,7 +50,7 @@ type RecommendationChoice struct {
 	// AdditionalInfo is what the plan says of how to take the product beside amount,
 	// frequency, duration and format; null is nothing. It has to be chosen where the
 	// protocol has DosagePermutations.
-	AdditionalInfo api.Optional[api.Text]
+	AdditionalInfo api.Optional[string]
 }
 
 // FromProtocol returns the plan that a protocol describes, for [Service.Create] or
@@ -171,7 +171,7 @@ func (c PlanChoices) ofProtocol(position int) int {
 func (r ProtocolRecommendation) decide(choice RecommendationChoice, path string) (made Recommendation, wrong api.ArgumentErrors) {
 	units := choice.UnitsToPurchase
 	if units == 0 {
-		units = int(r.QuantityRecommended)
+		units = r.QuantityRecommended
 	}
 	for _, field := range transport.Blank(path+".variant_id", r.VariantID) {
 		wrong = append(wrong, wrongChoice(field, "can't be blank"))
@@ -187,7 +187,7 @@ func (r ProtocolRecommendation) decide(choice RecommendationChoice, path string)
 	}
 	info, _ := choice.AdditionalInfo.Get()
 	return Recommendation{
-		VariantID: r.VariantID, Refill: r.Refill, UnitsToPurchase: api.Int(units),
+		VariantID: r.VariantID, Refill: r.Refill, UnitsToPurchase: units,
 		Dosage: Dosage{Amount: r.DosageAmount, Frequency: r.DosageFrequency, Duration: r.DosageDuration, Format: r.DosageFormat, AdditionalInfo: info},
 	}, wrong
 }

@@ -29,7 +29,7 @@ func TestFromProtocol(t *testing.T) {
 	t.Parallel()
 	plan, err := treatmentplans.FromProtocol(sleepProtocol(), treatmentplans.PlanChoices{
 		PractitionerID: "prescriber", State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
-		Recommendations: []treatmentplans.RecommendationChoice{{AdditionalInfo: api.Value[api.Text]("with breakfast")}, {UnitsToPurchase: 3}},
+		Recommendations: []treatmentplans.RecommendationChoice{{AdditionalInfo: api.Value[string]("with breakfast")}, {UnitsToPurchase: 3}},
 	})
 	require.NoError(t, err)
 	assert.EqualExportedValues(t, treatmentplans.NewPlan{
@@ -55,7 +55,7 @@ func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
 		"a blank practitioner":   {nil, choices{PractitionerID: " ", PermutationsAsInfo: true, Recommendations: lines{{}, {Omit: true}}}, []string{"practitioner_id"}},
 		"permutations":           {nil, choices{PractitionerID: "x", Recommendations: lines{{}, {UnitsToPurchase: 1}}}, []string{info}},
 		"permutations, by rule":  {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {UnitsToPurchase: 1}}}, nil},
-		"permutations, dropped":  {nil, choices{PractitionerID: "x", Recommendations: lines{{AdditionalInfo: api.Null[api.Text]()}, {Omit: true}}}, nil},
+		"permutations, dropped":  {nil, choices{PractitionerID: "x", Recommendations: lines{{AdditionalInfo: api.Null[string]()}, {Omit: true}}}, nil},
 		"what is omitted":        {nil, choices{PractitionerID: "x", Recommendations: lines{{Omit: true}, {UnitsToPurchase: 1}}}, nil},
 		"everything omitted":     {nil, choices{PractitionerID: "x", Recommendations: lines{{Omit: true}, {Omit: true}}}, []string{"recommendations"}},
 		"fewer than none":        {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{UnitsToPurchase: -1}, {UnitsToPurchase: 1}}}, []string{"recommendations[0].units_to_purchase"}},
@@ -108,7 +108,7 @@ func TestPlansFromProtocols(t *testing.T) {
 					line.UnitsToPurchase = 1 + dice.IntN(3)
 				}
 				if before[path+".dosage.additional_info"] != nil {
-					line.AdditionalInfo = api.Value[api.Text]("chosen")
+					line.AdditionalInfo = api.Value[string]("chosen")
 				}
 			}
 			plan, err := treatmentplans.FromProtocol(protocol, choices)
@@ -149,12 +149,12 @@ func (b *bench) madeUp(dice *rand.Rand, n int) (all []*treatmentplans.Protocol) 
 			variants = append(variants, variant.ID)
 		}
 	}
-	text := func(of ...api.Text) api.Text { return of[dice.IntN(len(of))] }
+	text := func(of ...string) string { return of[dice.IntN(len(of))] }
 	for range n {
 		protocol := &treatmentplans.Protocol{PersonalMessage: string(text("", "Take care."))}
 		for range 1 + dice.IntN(5) {
 			protocol.Recommendations = append(protocol.Recommendations, treatmentplans.ProtocolRecommendation{
-				VariantID: variants[dice.IntN(len(variants))], Refill: dice.IntN(2) == 0, QuantityRecommended: api.Int(dice.IntN(4)),
+				VariantID: variants[dice.IntN(len(variants))], Refill: dice.IntN(2) == 0, QuantityRecommended: dice.IntN(4),
 				DosageAmount: text("", "1-2", "1/2", "½"), DosageFrequency: text("", treatmentplans.EveryNight), DosageDuration: text("", "30", treatmentplans.AsNeeded),
 				DosageFormat: text("", treatmentplans.Capsule), DosagePermutations: text("", "with food", "a, b; c"),
 			})
@@ -171,7 +171,7 @@ func (b *bench) choose(dice *rand.Rand, n int) treatmentplans.PlanChoices {
 	}
 	for range n {
 		choices.Recommendations = append(choices.Recommendations, treatmentplans.RecommendationChoice{
-			Omit: dice.IntN(4) == 0, UnitsToPurchase: dice.IntN(3), AdditionalInfo: []api.Optional[api.Text]{{}, api.Null[api.Text](), api.Value[api.Text]("mine")}[dice.IntN(3)],
+			Omit: dice.IntN(4) == 0, UnitsToPurchase: dice.IntN(3), AdditionalInfo: []api.Optional[string]{{}, api.Null[string](), api.Value[string]("mine")}[dice.IntN(3)],
 		})
 	}
 	return choices
@@ -199,7 +199,7 @@ func (b *bench) requireChosen(t *testing.T, protocol *treatmentplans.Protocol, c
 		left = left[1:]
 		assert.Equal(t, line.VariantID, made.VariantID)
 		assert.Equal(t, line.Refill, made.Refill)
-		units := api.Int(choice.UnitsToPurchase)
+		units := choice.UnitsToPurchase
 		if units == 0 {
 			units = line.QuantityRecommended
 		}
@@ -220,7 +220,7 @@ func (b *bench) requireChosen(t *testing.T, protocol *treatmentplans.Protocol, c
 func TestErrorsHaveThePositionsOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	type lines = []treatmentplans.RecommendationChoice
-	info := api.Value[api.Text]("with food")
+	info := api.Value[string]("with food")
 	for name, test := range map[string]struct {
 		lines lines
 		err   error

@@ -1,7 +1,6 @@
 package treatmentplans_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -36,12 +36,12 @@ func (b *bench) requirePlan(t *testing.T, got treatmentplans.Plan) {
 
 func wantLine(held model.Recommendation) treatmentplans.Recommendation {
 	line := treatmentplans.Recommendation{
-		VariantID: held.VariantID, Refill: api.Bool(held.Refill), UnitsToPurchase: api.Int(held.UnitsToPurchase),
+		VariantID: held.VariantID, Refill: held.Refill, UnitsToPurchase: held.UnitsToPurchase,
 	}
 	if d := held.Dosage; d != nil {
 		line.Dosage = treatmentplans.Dosage{
-			Amount: api.Text(d.Amount), Frequency: api.Text(d.Frequency), Duration: api.Text(d.Duration),
-			Format: api.Text(d.Format), AdditionalInfo: api.Text(d.AdditionalInfo),
+			Amount: d.Amount, Frequency: d.Frequency, Duration: d.Duration,
+			Format: d.Format, AdditionalInfo: d.AdditionalInfo,
 		}
 	}
 	return line
@@ -73,13 +73,19 @@ func TestRecommendationSpellings(t *testing.T) {
 		`{"variant_id":"v-1","refill":1,"units_to_purchase":2.0,"dosage":{"amount":"1-2","recommended_amount":"9","frequency":"twice per day","duration":30,"format":"capsule","additional_info":"with food","new":{}}}`,
 	} {
 		var got treatmentplans.Recommendation
-		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		invalid, err := jsondecode.Unmarshal([]byte(body), &got)
+		require.NoError(t, err)
+		assert.Empty(t, invalid)
 		assert.Equal(t, want, got)
 	}
 	var none treatmentplans.Recommendation
-	require.NoError(t, json.Unmarshal([]byte(`{"variant_id":"v-1","dosage":null}`), &none))
+	invalid, err := jsondecode.Unmarshal([]byte(`{"variant_id":"v-1","dosage":null}`), &none)
+	require.NoError(t, err)
+	assert.Empty(t, invalid)
 	assert.Zero(t, none.Dosage)
-	require.Error(t, json.Unmarshal([]byte(`{"dosage":{"amount":["1"]}}`), &none))
+	invalid, err = jsondecode.Unmarshal([]byte(`{"dosage":{"amount":["1"]}}`), &none)
+	require.NoError(t, err)
+	assert.Equal(t, []jsondecode.Invalid{{Field: "dosage.amount"}}, invalid)
 }
 
 // What is sent is strict, and leaves out what is empty.

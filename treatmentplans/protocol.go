@@ -43,14 +43,14 @@ const (
 // ProtocolRecommendation is one product of a protocol or template.
 // API section: "Protocol" (recommendations).
 type ProtocolRecommendation struct {
-	VariantID           string   `json:"variant_id"`
-	Refill              api.Bool `json:"refill"`
-	DosageAmount        api.Text `json:"dosage_amount"`
-	DosageFrequency     api.Text `json:"dosage_frequency"`
-	DosageDuration      api.Text `json:"dosage_duration"` // empty where none is set
-	DosagePermutations  api.Text `json:"dosage_permutations"`
-	DosageFormat        api.Text `json:"dosage_format"`
-	QuantityRecommended api.Int  `json:"quantity_recommended"`
+	VariantID           string `json:"variant_id"`
+	Refill              bool   `json:"refill"`
+	DosageAmount        string `json:"dosage_amount"`
+	DosageFrequency     string `json:"dosage_frequency"`
+	DosageDuration      string `json:"dosage_duration"` // empty where none is set
+	DosagePermutations  string `json:"dosage_permutations"`
+	DosageFormat        string `json:"dosage_format"`
+	QuantityRecommended int    `json:"quantity_recommended"`
 }
 
 // Protocols calls the protocol endpoints. Get it from [Service].

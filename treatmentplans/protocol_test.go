@@ -43,9 +43,9 @@ func TestProtocolRecommendations(t *testing.T) {
 		require.True(t, known)
 		product, _ := b.Products.Get(variant.ProductID)
 		assert.Equal(t, treatmentplans.ProtocolRecommendation{
-			VariantID: variant.ID, Refill: i == 0, QuantityRecommended: api.Int(i + 1), DosagePermutations: "with food",
-			DosageAmount: api.Text(product.Dosage.Amount), DosageFrequency: api.Text(product.Dosage.Frequency),
-			DosageDuration: api.Text(product.Dosage.Duration), DosageFormat: api.Text(product.Dosage.Format),
+			VariantID: variant.ID, Refill: i == 0, QuantityRecommended: i + 1, DosagePermutations: "with food",
+			DosageAmount: product.Dosage.Amount, DosageFrequency: product.Dosage.Frequency,
+			DosageDuration: product.Dosage.Duration, DosageFormat: product.Dosage.Format,
 		}, line)
 	}
 }

@@ -144,7 +144,7 @@ func anyText(t *testing.T, open opener) {
 			id = "id " + text
 		}
 		p := single(id, text, text)
-		p.Brand.Name, p.Status, p.Variants[1].SKU, p.Dosage.AdditionalInfo = text, catalog.Status(text), text, api.Text(text)
+		p.Brand.Name, p.Status, p.Variants[1].SKU, p.Dosage.AdditionalInfo = text, catalog.Status(text), text, text
 		detailed(t, store, 1, p)
 		want, _ := catalogsync.Record{}.Detailed(p, at(1))
 		requireSame(t, want, get(t, store, id), name)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
@@ -219,13 +220,13 @@ func (p *program) pages(ctx context.Context, client *dispensary.Client, r dispen
 		var list struct {
 			Meta api.Meta `json:"meta"`
 		}
-		if json.Unmarshal(body, &list) != nil || list.Meta.NextPage == 0 {
+		if _, err := jsondecode.Unmarshal(body, &list); err != nil || list.Meta.NextPage == 0 {
 			return nil
 		}
 		if list.Meta.NextPage <= list.Meta.CurrentPage {
 			return failed(errors.New("--paginate: the platform names a next page that is none"))
 		}
-		r.Query.Set("page[number]", strconv.FormatInt(int64(list.Meta.NextPage), 10))
+		r.Query.Set("page[number]", strconv.Itoa(list.Meta.NextPage))
 	}
 }
 

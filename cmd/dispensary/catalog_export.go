@@ -191,7 +191,7 @@ func (e *csvExporter) add(r catalogsync.Record) error {
 	}
 	p := r.Product
 	for _, v := range variants {
-		primary := v.ID != "" && (bool(v.Primary) || p.PrimaryVariant != nil && p.PrimaryVariant.ID == v.ID)
+		primary := v.ID != "" && (v.Primary || p.PrimaryVariant != nil && p.PrimaryVariant.ID == v.ID)
 		row := []string{
 			p.ID, p.Name, string(p.Status), p.Brand.ID, p.Brand.Name, p.Brand.Prefix, v.ID, strconv.FormatBool(primary), v.SKU, v.UPC, v.SupplierSKU,
 			string(v.Units), v.UnitOfMeasure, string(v.MSRP), string(v.Status), v.Availability, string(r.Presence), strconv.FormatInt(r.Revision, 10), timeText(r.ReadAt),

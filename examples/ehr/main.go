@@ -354,7 +354,7 @@ func choicesOf(r *http.Request, practitioner string, protocol *treatmentplans.Pr
 		}
 		choice := treatmentplans.RecommendationChoice{Omit: r.FormValue("omit"+at) != "", UnitsToPurchase: units}
 		if info := strings.TrimSpace(r.FormValue("info" + at)); info != "" {
-			choice.AdditionalInfo = dispensary.Value(dispensary.Text(info))
+			choice.AdditionalInfo = dispensary.Value(info)
 		}
 		c.Recommendations = append(c.Recommendations, choice)
 	}

@@ -117,7 +117,7 @@ func (s *story) readClinic(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tell("The EHR reads the clinic: %s, %d patients, %g %% discount.", c.Name, c.PatientCount, float64(c.Discount))
+	s.tell("The EHR reads the clinic: %s, %d patients, %g %% discount.", c.Name, c.PatientCount, c.Discount)
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (s *story) draftPlan(ctx context.Context) (err error) {
 	return nil
 }
 
-func recommend(p catalog.Product, frequency dispensary.Text) treatmentplans.Recommendation {
+func recommend(p catalog.Product, frequency string) treatmentplans.Recommendation {
 	return treatmentplans.Recommendation{
 		VariantID: p.PrimaryVariant.ID, UnitsToPurchase: 1,
 		Dosage: treatmentplans.Dosage{Amount: "1", Frequency: frequency, Duration: "30", Format: treatmentplans.Capsule},

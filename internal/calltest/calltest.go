@@ -181,7 +181,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"patients.update": call2(f, f.Client.Clinic.Patients.Update, f.Patient, clinic.PatientUpdate{
 			Email: dispensary.Value("changed@example.com"), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Example"),
 			DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.X), MobileNumber: dispensary.Value("+15555550157"),
-			Discount: dispensary.Value[dispensary.Percent](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
+			Discount: dispensary.Value[float64](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
 		}),
 		"patients.search":    call1(f, f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: page}),
 		"practitioners.list": call1(f, f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: page}),

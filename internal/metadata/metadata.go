@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -76,7 +77,7 @@ func idOf(e entry) (string, error) {
 
 func decode[T any](e entry) (*T, error) {
 	record := new(T)
-	if err := json.Unmarshal(e.Data, record); err != nil {
+	if _, err := jsondecode.Unmarshal(e.Data, record); err != nil {
 		return nil, fmt.Errorf("%w: the data of a metadata entry does not fit %T", api.ErrBadResponse, record)
 	}
 	return record, nil

@@ -18,7 +18,7 @@ import (
 type draft struct {
 	Name     string               `json:"name"`
 	Born     api.Date             `json:"born,omitzero"`
-	Discount api.Percent          `json:"discount,omitempty"`
+	Discount float64              `json:"discount,omitempty"`
 	Tag      *tag                 `json:"tag,omitempty"`
 	Tags     []tag                `json:"tags,omitempty"`
 	Changed  api.Optional[tag]    `json:"changed,omitzero"`
@@ -113,7 +113,7 @@ func TestAllArgumentsThatCannotBeSentAreReported(t *testing.T) {
 	_, _, err := sent(t, Call{
 		Operation: operation.TreatmentPlanCreate, Path: []string{""}, Blank: Blank("name", " \t", "email", "x", "last_name", ""),
 		Body: draft{
-			Name: "x", Born: api.Date{Year: 1980, Month: 2, Day: 30}, Discount: api.Percent(math.Inf(1)),
+			Name: "x", Born: api.Date{Year: 1980, Month: 2, Day: 30}, Discount: math.Inf(1),
 			Tags: []tag{{ID: "x"}, {Rate: "canary"}}, Tag: &tag{Of: &number},
 		},
 		Query:   struct{ C choosy }{},

@@ -50,7 +50,7 @@ func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known m
 	seen := make(map[string]bool, len(page))
 	for _, d := range page {
 		seen[d.ID] = true
-		if l.seen[d.ID] || l.isDone(d.AttemptedAt.Time, r.now) || bool(d.SuccessfullyDelivered) {
+		if l.seen[d.ID] || l.isDone(d.AttemptedAt.Time, r.now) || d.SuccessfullyDelivered {
 			continue
 		}
 		e, err := d.Event()
@@ -67,10 +67,10 @@ func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known m
 		r.report.FailedDeliveries = append(r.report.FailedDeliveries, FailedDelivery{
 			Key:           key,
 			Type:          e.Type,
-			Attempts:      int(d.AttemptNumber),
+			Attempts:      d.AttemptNumber,
 			AttemptedAt:   d.AttemptedAt.Time,
 			NextAttemptAt: d.NextAttemptAt.Time,
-			Status:        int(d.ResponseStatus),
+			Status:        d.ResponseStatus,
 			Reason:        d.ResponseErrors,
 		})
 	}
