@@ -59,8 +59,9 @@ func WithClinicKey(key Secret) Option {
 }
 
 // WithLogger writes one record at debug level for every attempt: operation,
-// route template, status, request id and duration. Never an address, a query, a
-// body or a token.
+// route template, status, request id and duration. It writes one warning for every field
+// of a response that cannot be decoded: operation, path of the field and id of the record.
+// Never an address, a query, a body or a token.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		c.transport.Logger = logger

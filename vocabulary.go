@@ -112,9 +112,9 @@ var (
 )
 
 // Observer receives how calls go; see [WithObserver]. What it receives are types of
-// package observe: Call, Attempt, AttemptResult and CallResult.
+// package observe: Call, Attempt, AttemptResult, InvalidField and CallResult.
 //
-// Its fields are CallStart, AttemptStart, AttemptEnd and CallEnd; see
+// Its fields are CallStart, AttemptStart, AttemptEnd, CallEnd and InvalidField; see
 // [observe.Observer].
 type Observer = observe.Observer
 

@@ -33,6 +33,10 @@ type Observer struct {
 	AttemptStart func(ctx context.Context, attempt Attempt) context.Context
 	AttemptEnd   func(ctx context.Context, result AttemptResult)
 	CallEnd      func(ctx context.Context, result CallResult)
+
+	// InvalidField runs before CallEnd, once for each field of the response that cannot be
+	// decoded, at most 100 times a call. The field is zero in the value that the call returns.
+	InvalidField func(ctx context.Context, field InvalidField)
 }
 
 // Call says which call an [Observer] receives.
@@ -106,6 +110,19 @@ type CallResult struct {
 	// became of it.
 	Failure Failure
 	Outcome api.Outcome
+}
+
+// InvalidField is a field of a response that cannot be decoded, or an element of a list
+// that the client leaves out. It holds no value but the id.
+type InvalidField struct {
+	Call
+
+	// Field is the path of the field in the response: "products[3].primary_variant.msrp".
+	Field string
+
+	// RecordID is the id of the nearest object around the field that has one: up to 64
+	// letters, digits, "-" and "_". It is empty if there is none.
+	RecordID string
 }
 
 // RetryReason says in a word why a request was sent again.

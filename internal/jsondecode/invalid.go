@@ -13,16 +13,13 @@ type Invalid struct {
 	// Field is the path in the text: products[3].primary_variant.msrp.
 	Field string
 
-	// RecordID is the id of the nearest object around the field that has one. It is
-	// empty if there is none.
+	// RecordID is the id of the nearest object around the field that has one: up to 64
+	// letters, digits, "-" and "_". It is empty if there is none.
 	RecordID string
 }
 
 // MaxInvalid is how many [Invalid] one text yields at most.
 const MaxInvalid = 100
-
-// maxName bounds a key or an id in an [Invalid].
-const maxName = 100
 
 // locate returns the paths of the values at the positions. It reads data again, so that
 // decoding a text without invalid fields costs nothing more.
@@ -56,13 +53,7 @@ func (s *step) path() string {
 	case s.key == nil:
 		return s.parent.path() + "[" + strconv.Itoa(s.index) + "]"
 	}
-	return strings.TrimPrefix(s.parent.path()+"."+shown(s.key), ".")
-}
-
-// shown returns the characters of a JSON string, cut to a length that a log can carry.
-func shown(raw []byte) string {
-	text := jsonscan.Unquote(raw)
-	return strings.ToValidUTF8(string(text[:min(len(text), maxName)]), "")
+	return strings.TrimPrefix(s.parent.path()+"."+string(jsonscan.Unquote(s.key)), ".")
 }
 
 func (l *locator) value(at *step, depth int) bool {
@@ -104,13 +95,25 @@ func (l *locator) object(at *step, depth int) bool {
 	return ok
 }
 
-// idOf returns the id that a string or number is, and "" for any other value.
+// idOf returns the id that a string or a whole number is. It returns "" for any other value,
+// and for a text without the form of an id, which could be anything.
 func idOf(raw []byte) string {
+	id := raw
 	switch c := raw[0]; {
 	case c == '"':
-		return shown(raw)
-	case c == '-' || c >= '0' && c <= '9':
-		return string(raw[:min(len(raw), maxName)])
+		id = jsonscan.Unquote(raw)
+	case c < '0' || c > '9':
+		return ""
 	}
-	return ""
+	if len(id) > maxID || bytes.ContainsFunc(id, notInID) {
+		return ""
+	}
+	return string(id)
+}
+
+// maxID is the length of the longest text that counts as an id. A UUID has 36.
+const maxID = 64
+
+func notInID(r rune) bool {
+	return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }

@@ -40,7 +40,8 @@ type Config struct {
 
 	Retry api.RetryPolicy
 
-	// Logger receives one debug record an attempt; nil means none.
+	// Logger receives one debug record an attempt, and one warning a field that cannot be
+	// decoded; nil means none.
 	Logger *slog.Logger
 
 	// UnknownFields receives the members of answers that have no field to go to; nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"strings"
@@ -14,33 +15,43 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// decodeOne returns the object of the answer.
+// decodeOne returns the object of the response. An object whose type has an id must have
+// one: an empty id would address other records in later calls.
 func decodeOne[T any](s *callState) (*T, error) {
 	if s.call.Operation.Key == "" {
 		value := new(T)
-		if err := decode(s, value); err != nil {
+		invalid, err := decode(s, value)
+		if err != nil {
 			return nil, err
 		}
+		s.reportInvalid(invalid)
 		return value, nil
 	}
-	wrapper := reflect.New(envelopeOf[T](s.call.Operation))
-	if err := decode(s, wrapper.Interface()); err != nil {
+	envelope := envelopeOf[T](s.call.Operation)
+	wrapper := reflect.New(envelope.of)
+	invalid, err := decode(s, wrapper.Interface())
+	if err != nil {
 		return nil, err
 	}
 	value := wrapper.Elem().Field(0).Interface().(*T)
-	if value == nil {
+	switch {
+	case value == nil:
 		return nil, undecodable(s, &decodeError{"has no " + s.call.Operation.Key})
+	case envelope.id >= 0 && reflect.ValueOf(value).Elem().Field(envelope.id).Len() == 0:
+		return nil, undecodable(s, &decodeError{s.call.Operation.Key + " has no id"})
 	}
 	if err := checkSuccess(s); err != nil {
 		return nil, err
 	}
+	s.reportInvalid(invalid)
 	return value, nil
 }
 
-// decodePage returns the items and the meta of the answer.
+// decodePage returns the items and the meta of the response.
 func decodePage[T any](s *callState) (*api.Page[T], error) {
-	wrapper := reflect.New(envelopeOf[[]T](s.call.Operation))
-	if err := decode(s, wrapper.Interface()); err != nil {
+	wrapper := reflect.New(envelopeOf[[]T](s.call.Operation).of)
+	invalid, err := decode(s, wrapper.Interface())
+	if err != nil {
 		return nil, err
 	}
 	items := wrapper.Elem().Field(0).Interface().(*[]T)
@@ -52,27 +63,41 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 		// Without it the list would end early and lose what follows.
 		return nil, undecodable(s, &decodeError{"has no meta"})
 	}
+	for _, one := range invalid {
+		if strings.HasPrefix(one.Field, "meta.") {
+			return nil, undecodable(s, &decodeError{"field " + one.Field + " does not fit"})
+		}
+	}
+	s.reportInvalid(invalid)
 	return &api.Page[T]{Items: *items, Meta: *meta}, nil
 }
 
-// decode reads the answer into a value.
-func decode(s *callState, into any) error {
+// decode reads the response into a value. It returns the fields that do not fit.
+func decode(s *callState, into any) ([]jsondecode.Invalid, error) {
 	invalid, err := jsondecode.Unmarshal(s.answer.body.Bytes(), into)
-	switch {
-	case err != nil:
-		return undecodable(s, &decodeError{describeDecode(err)})
-	case len(invalid) > 0:
-		return undecodable(s, &decodeError{"field " + invalid[0].Field + " does not fit"})
+	if err != nil {
+		return nil, undecodable(s, &decodeError{describeDecode(err)})
 	}
 	if report := s.client.config.UnknownFields; report != nil {
 		if found := unknownFields(s.answer.body.Bytes(), into); len(found) > 0 {
 			report(s.call.Operation.Name, found)
 		}
 	}
-	return nil
+	return invalid, nil
 }
 
-// envelopes holds the types of answers, by operation and content.
+// reportInvalid reports fields that are zero because they could not be decoded.
+func (s *callState) reportInvalid(invalid []jsondecode.Invalid) {
+	for _, one := range invalid {
+		s.observed.invalidField(one.Field, one.RecordID)
+		if logger := s.client.config.Logger; logger != nil {
+			logger.LogAttrs(s.request.Context(), slog.LevelWarn, "dispensary: cannot decode a field of a response",
+				slog.String("operation", s.call.Operation.Name), slog.String("field", one.Field), slog.String("record_id", one.RecordID))
+		}
+	}
+}
+
+// envelopes holds the envelopes of responses, by operation and content.
 var envelopes sync.Map
 
 type envelopeKey struct {
@@ -80,13 +105,19 @@ type envelopeKey struct {
 	content   reflect.Type
 }
 
+// envelope is a type that a response decodes into.
+type envelope struct {
+	of reflect.Type
+	id int // the index of the content's field for its id, -1 for none
+}
+
 // envelopeOf returns the type of an operation's answer: a struct with the
 // content under the response key and, for a list, the meta. The operation
 // table holds the key, and decoding into the struct directly avoids a second parse.
-func envelopeOf[T any](op *operation.Operation) reflect.Type {
+func envelopeOf[T any](op *operation.Operation) *envelope {
 	key := envelopeKey{op, reflect.TypeFor[T]()}
 	if known, ok := envelopes.Load(key); ok {
-		return known.(reflect.Type)
+		return known.(*envelope)
 	}
 	fields := []reflect.StructField{{
 		Name: "Content", Type: reflect.PointerTo(key.content), Tag: reflect.StructTag(`json:` + strconv.Quote(op.Key)),
@@ -96,8 +127,20 @@ func envelopeOf[T any](op *operation.Operation) reflect.Type {
 			Name: "Meta", Type: reflect.TypeFor[*api.Meta](), Tag: `json:"meta"`,
 		})
 	}
-	made, _ := envelopes.LoadOrStore(key, reflect.StructOf(fields))
-	return made.(reflect.Type)
+	made, _ := envelopes.LoadOrStore(key, &envelope{of: reflect.StructOf(fields), id: idField(key.content)})
+	return made.(*envelope)
+}
+
+// idField returns the index of the field for the id of a struct, or -1.
+func idField(t reflect.Type) int {
+	if t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			if field := t.Field(i); field.Tag.Get("json") == "id" && field.Type.Kind() == reflect.String {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 // decodeError says where an answer could not be decoded, without its values.
@@ -106,17 +149,12 @@ type decodeError struct{ text string }
 func (e *decodeError) Error() string        { return "undecodable response: " + e.text }
 func (e *decodeError) Is(target error) bool { return target == api.ErrBadResponse }
 
-// describeDecode keeps the position and the field of a decoding error. The
-// decoder's own text may quote a number from the answer.
+// describeDecode keeps the position of a decoding error. The decoder's own text may quote
+// the response.
 func describeDecode(err error) string {
 	var syntax *json.SyntaxError
-	var mismatch *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
+	if errors.As(err, &syntax) {
 		return fmt.Sprintf("malformed JSON at byte %d", syntax.Offset)
-	case errors.As(err, &mismatch):
-		kind, _, _ := strings.Cut(mismatch.Value, " ")
-		return fmt.Sprintf("field %s: a %s does not fit %s", mismatch.Field, kind, mismatch.Type)
 	}
-	return "a field has an unknown form"
+	return "is not a JSON object"
 }

@@ -1,7 +1,10 @@
 package transport
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"testing"
 
@@ -9,19 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
 func TestAnswersThatLackTheirContent(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`{}`:                                        "has no products",
-		`{"products":null,"meta":{}}`:               "has no products",
-		`{"products":[]}`:                           "has no meta",
-		`{"products":[{"size":"canary"}]}`:          `field products\[0\]\.size does not fit`,
-		`{"products":[{"size":5551234.5}]}`:         `field products\[0\]\.size does not fit`,
-		`{"products":[`:                             "malformed JSON at byte",
-		`<html>canary`:                              "malformed JSON at byte",
+		`{}`:                          "has no products",
+		`{"products":null,"meta":{}}`: "has no products",
+		`{"products":[]}`:             "has no meta",
+		`{"products":{"size":"canary"},"meta":{}}`: "has no products",
+		`["canary"]`:    "is not a JSON object",
+		`{"products":[`: "malformed JSON at byte",
+		`<html>canary`:  "malformed JSON at byte",
 		`{"products":[],"meta":{"total_pages":{}}}`: "field meta.total_pages does not fit",
 	} {
 		transport := says(200, body)
@@ -35,6 +39,61 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 		var failure *api.Error
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, body, string(failure.Body()), "the body is kept for those who ask")
+	}
+}
+
+// report is an odd field as the observer and the log receive it.
+type report struct{ operation, field, id string }
+
+// reporting collects the odd fields of a client, from its observer and from its log.
+func reporting(observed *[]report, logged *bytes.Buffer) func(*Config) {
+	return func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(logged, nil))
+		c.Observers = []observe.Observer{{InvalidField: func(_ context.Context, f observe.InvalidField) {
+			*observed = append(*observed, report{f.Operation, f.Field, f.RecordID})
+		}}}
+	}
+}
+
+func TestOddRecordKeepsList(t *testing.T) {
+	t.Parallel()
+	var observed []report
+	var logged bytes.Buffer
+	transport := says(200, `{"products":[{"id":"p1","size":1},{"size":"canary","id":"p2"},null,"canary",{"id":17,"size":"3"},{"id":"555 canary","size":[]}],"meta":{"total_pages":1}}`)
+	ids, err := collect(t, newTestClient(t, transport, reporting(&observed, &logged)), api.Paging{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"p1", "p2", "17", "555 canary"}, ids)
+	assert.Equal(t, []report{
+		{"products.list", "products[1].size", "p2"}, {"products.list", "products[2]", ""},
+		{"products.list", "products[3]", ""}, {"products.list", "products[5].size", ""},
+	}, observed)
+	assert.Contains(t, logged.String(), "level=WARN")
+	assert.Contains(t, logged.String(), "operation=products.list field=products[1].size record_id=p2")
+	assert.NotContains(t, logged.String(), "canary")
+}
+
+func TestOddFieldKeepsRecord(t *testing.T) {
+	t.Parallel()
+	var observed []report
+	transport := says(200, `{"patient":{"id":"p","size":1e999}}`)
+	client := newTestClient(t, transport, reporting(&observed, new(bytes.Buffer)))
+	one, err := One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"p"}})
+	require.NoError(t, err)
+	assert.Equal(t, &thing{ID: "p"}, one)
+	assert.Equal(t, []report{{"patients.get", "patient.size", "p"}}, observed)
+}
+
+func TestRecordWithoutIDFails(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{`{"patient":{}}`, `{"patient":{"id":null}}`, `{"patient":{"id":""}}`, `{"patient":{"id":{}}}`} {
+		var observed []report
+		client := newTestClient(t, says(200, body), reporting(&observed, new(bytes.Buffer)))
+		_, err := One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"p"}})
+		require.ErrorIs(t, err, api.ErrBadResponse, body)
+		assert.ErrorContains(t, err, "patient has no id")
+		_, err = One[thing](t.Context(), client, Call{Operation: operation.PatientCreate})
+		require.ErrorIs(t, err, api.ErrMaybeApplied, body)
+		assert.Empty(t, observed)
 	}
 }
 

@@ -101,6 +101,18 @@ func (o *observation) attemptEnd(a *answer, d time.Duration, err error) {
 	}
 }
 
+// invalidField reports a field of the response that could not be decoded.
+func (o *observation) invalidField(field, recordID string) {
+	if o == nil {
+		return
+	}
+	for _, observer := range o.observers {
+		if observer.InvalidField != nil {
+			observer.InvalidField(o.ctx, observe.InvalidField{Call: o.call, Field: field, RecordID: recordID})
+		}
+	}
+}
+
 // recordFailure keeps why the call failed, and its outcome, for callEnd.
 func (o *observation) recordFailure(why observe.Failure, outcome api.Outcome) {
 	if o != nil {
