@@ -18,7 +18,9 @@ import (
 func (t *Telemetry) Client() dispensary.Option { return dispensary.WithObserver(t.calls()) }
 
 func (t *Telemetry) calls() observe.Observer {
-	return observe.Observer{CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd}
+	return observe.Observer{
+		CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd, InvalidField: t.invalidField,
+	}
 }
 
 func (t *Telemetry) callStart(ctx context.Context, c observe.Call) context.Context {
@@ -39,6 +41,13 @@ func (t *Telemetry) callEnd(ctx context.Context, r observe.CallResult) {
 	}
 	if t.callDuration.Enabled(ctx) {
 		t.callDuration.Record(ctx, r.Duration, t.callSeries.Get(answerKey{r.Call, r.StatusCode, why}, newCallSeries).call)
+	}
+}
+
+// invalidField counts the field. Its path and the record's id are no attributes.
+func (t *Telemetry) invalidField(ctx context.Context, f observe.InvalidField) {
+	if t.invalidFields.Enabled(ctx) {
+		t.invalidFields.Count(ctx, t.waitSeries.Get(waitKey{f.Operation, f.Environment, ""}, newWaitSeries))
 	}
 }
 

@@ -2,7 +2,9 @@ package dispensaryotel_test
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +146,21 @@ func createPatient(ctx context.Context, c *dispensary.Client) error {
 
 // A walk is a call a page, below the same parent, also where pages are fetched at
 // the same time.
+func TestInvalidFieldsAreCounted(t *testing.T) {
+	t.Parallel()
+	platform, r := dispensarytest.New(t), record(t)
+	odd := roundTripper(func(request *http.Request) (*http.Response, error) {
+		body := `{"patient":{"id":"p1","discount":"canary","date_of_birth":"canary"}}`
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
+	})
+	client := platform.Client(model.User{}, r.Client(), dispensary.WithHTTPClient(&http.Client{Transport: odd}))
+	_, err := client.Clinic.Patients.Get(t.Context(), "p1")
+	require.NoError(t, err)
+	assert.Equal(t, []point{{map[string]string{
+		"dispensary.operation": "patients.get", "dispensary.region": "us", "dispensary.stage": "sandbox",
+	}, 2}}, r.points(t, "dispensary.client.invalid_fields"))
+}
+
 func TestListIsACallForEachPage(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)

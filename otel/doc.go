@@ -48,6 +48,7 @@
 //	http.client.request.duration          each attempt, by method, route, host, status, error.type
 //	dispensary.client.retries             by operation, environment, reason
 //	dispensary.client.limiter.wait        by operation, environment
+//	dispensary.client.invalid_fields      fields that could not be decoded, by operation, environment
 //	dispensary.oauth.refresh.duration     by environment, outcome, background
 //	dispensary.oauth.events               by environment, event, reason
 //	dispensary.webhook.request.duration   by outcome, status, environment, event type, error.type

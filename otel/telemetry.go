@@ -41,6 +41,7 @@ type Telemetry struct {
 	requestDuration signal.Histogram
 	retries         signal.Counter
 	limiterWait     signal.Histogram
+	invalidFields   signal.Counter
 
 	refreshDuration signal.Histogram
 	tokenEvents     signal.Counter
@@ -75,6 +76,7 @@ func New(c Config) (*Telemetry, error) {
 		requestDuration: m.Histogram("http.client.request.duration", "Duration of HTTP client requests.", signal.Requests),
 		retries:         m.Counter("dispensary.client.retries", "Requests that were sent again.", "{request}"),
 		limiterWait:     m.Histogram("dispensary.client.limiter.wait", "Waits for the client's own rate limiter, and until the platform's Retry-After is over.", signal.Waits),
+		invalidFields:   m.Counter("dispensary.client.invalid_fields", "Fields of responses that could not be decoded.", "{field}"),
 
 		refreshDuration: m.Histogram("dispensary.oauth.refresh.duration", "Duration of token refreshes, with the store and the wait for other replicas.", signal.Requests),
 		tokenEvents:     m.Counter("dispensary.oauth.events", "What happened to users' connections and to the application.", "{event}"),
