@@ -1,9 +1,12 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Decimal is an exact decimal number, kept as the platform wrote it: money and
@@ -13,24 +16,31 @@ import (
 // API section: "Variant" (msrp), "Order" (totals).
 type Decimal string
 
-// ParseDecimal checks that s is a plain decimal number: digits with an optional
-// sign and fraction.
+// ParseDecimal returns s as a Decimal. It accepts digits with an optional minus sign and
+// fraction: "12.50", not "+1", ".5", "5." or "1e3". Its error does not repeat s.
 func ParseDecimal(s string) (Decimal, error) {
-	if !isDecimal(s) {
+	whole, fraction, point := strings.Cut(strings.TrimPrefix(s, "-"), ".")
+	if !isDigits(whole) || point && !isDigits(fraction) {
 		return "", errors.New("dispensary: not a decimal number")
 	}
 	return Decimal(s), nil
 }
 
-// UnmarshalJSON reads "12.50", 12.50 and null.
+// UnmarshalJSON reads "12.50", 12.50, "" and null, and the exponent that a JSON number may
+// have. A number that is infinite as a float is an error.
 func (d *Decimal) UnmarshalJSON(data []byte) error {
-	text := unquote(data)
-	if len(text) == 0 || string(text) == "null" {
+	text, null := scalarText(data)
+	if null {
 		*d = ""
 		return nil
 	}
 	if !isDecimal(text) {
 		return errors.New("not a decimal number")
+	}
+	if len(text) > 300 || strings.ContainsAny(text, "eE") {
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return errors.New("not a finite number")
+		}
 	}
 	*d = Decimal(text)
 	return nil
@@ -60,7 +70,7 @@ func (d Decimal) Float64() float64 {
 // isDecimal accepts an optional sign, digits with at most one point, and the exponent
 // that JSON numbers may carry: what strconv.ParseFloat reads, without hexadecimal,
 // "inf" and underscores.
-func isDecimal[T string | []byte](s T) bool {
+func isDecimal(s string) bool {
 	i := signLen(s, 0)
 	whole := digitsLen(s, i)
 	i += whole
@@ -83,8 +93,10 @@ func isDecimal[T string | []byte](s T) bool {
 	return i == len(s)
 }
 
+func isDigits(s string) bool { return s != "" && digitsLen(s, 0) == len(s) }
+
 // signLen returns the length of the sign at i, 0 or 1.
-func signLen[T string | []byte](s T, i int) int {
+func signLen(s string, i int) int {
 	if i < len(s) && (s[i] == '+' || s[i] == '-') {
 		return 1
 	}
@@ -92,7 +104,7 @@ func signLen[T string | []byte](s T, i int) int {
 }
 
 // digitsLen returns how many digits there are at i.
-func digitsLen[T string | []byte](s T, i int) int {
+func digitsLen(s string, i int) int {
 	n := 0
 	for i+n < len(s) && s[i+n] >= '0' && s[i+n] <= '9' {
 		n++
@@ -100,10 +112,17 @@ func digitsLen[T string | []byte](s T, i int) int {
 	return n
 }
 
-// unquote strips the quotes of a JSON string that has no escapes.
-func unquote(data []byte) []byte {
-	if len(data) >= 2 && data[0] == '"' && data[len(data)-1] == '"' {
-		return data[1 : len(data)-1]
+// scalarText returns the characters of a JSON string, or those of any other value. null
+// reports null and the empty string.
+func scalarText(data []byte) (text string, null bool) {
+	switch {
+	case string(data) == "null", string(data) == `""`:
+		return "", true
+	case len(data) < 2 || data[0] != '"':
+		return string(data), false
+	case bytes.IndexByte(data, '\\') < 0:
+		return string(data[1 : len(data)-1]), false
 	}
-	return data
+	_ = json.Unmarshal(data, &text) // a text that cannot be read is no number, date or time
+	return text, false
 }

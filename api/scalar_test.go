@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,21 +26,27 @@ func TestLenientIn(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for body, want := range map[string]scalars{
-		`{}`:                                        {},
-		`{"decimal":"12.50"}`:                       {Decimal: "12.50"},
-		`{"decimal":12.50}`:                         {Decimal: "12.50"},
-		`{"decimal":"-0.01"}`:                       {Decimal: "-0.01"},
-		`{"decimal":null}`:                          {},
-		`{"date":"2026-03-04"}`:                     {Date: api.Date{Year: 2026, Month: 3, Day: 4}},
-		`{"date":"2026-03-04T23:00:00-05:00"}`:      {Date: api.Date{Year: 2026, Month: 3, Day: 4}},
-		`{"date":null}`:                             {},
-		`{"date":""}`:                               {},
-		`{"timestamp":"2026-03-04T12:00:00Z"}`:      {Timestamp: api.Timestamp{Time: noon}},
-		`{"timestamp":"2026-03-04T12:00:00.000Z"}`:  {Timestamp: api.Timestamp{Time: noon}},
-		`{"timestamp":"2026-03-04T07:00:00-05:00"}`: {Timestamp: api.Timestamp{Time: noon}},
-		`{"timestamp":"2026-03-04 12:00:00 UTC"}`:   {Timestamp: api.Timestamp{Time: noon}},
-		`{"timestamp":"2026-03-04"}`:                {Timestamp: api.Timestamp{Time: noon.Add(-12 * time.Hour)}},
-		`{"timestamp":null}`:                        {},
+		`{}`:                                             {},
+		`{"decimal":"12.50"}`:                            {Decimal: "12.50"},
+		`{"decimal":12.50}`:                              {Decimal: "12.50"},
+		`{"decimal":"-0.01"}`:                            {Decimal: "-0.01"},
+		`{"decimal":null}`:                               {},
+		`{"date":"2026-03-04"}`:                          {Date: api.Date{Year: 2026, Month: 3, Day: 4}},
+		`{"date":"2026-03-04T23:00:00-05:00"}`:           {Date: api.Date{Year: 2026, Month: 3, Day: 4}},
+		`{"date":null}`:                                  {},
+		`{"date":""}`:                                    {},
+		`{"timestamp":"2026-03-04T12:00:00Z"}`:           {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04T12:00:00.000Z"}`:       {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04T07:00:00-05:00"}`:      {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04 12:00:00 GMT"}`:        {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04 12:00:00 Z"}`:          {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04T12:00:00\u002B00:00"}`: {Timestamp: api.Timestamp{Time: noon}},
+		`{"date":"2026\u002d03\u002d04"}`:                {Date: api.Date{Year: 2026, Month: 3, Day: 4}},
+		`{"decimal":"\u0031.50"}`:                        {Decimal: "1.50"},
+		`{"decimal":1e3}`:                                {Decimal: "1e3"},
+		`{"timestamp":"2026-03-04 12:00:00 UTC"}`:        {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04"}`:                     {Timestamp: api.Timestamp{Time: noon.Add(-12 * time.Hour)}},
+		`{"timestamp":null}`:                             {},
 	} {
 		var got scalars
 		require.NoError(t, json.Unmarshal([]byte(body), &got), body)
@@ -53,9 +60,10 @@ func TestLenientIn(t *testing.T) {
 func TestNothingIsGuessed(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		`{"decimal":"canary"}`, `{"decimal":"0x1F"}`, `{"decimal":"Inf"}`, `{"decimal":"1_000"}`, `{"decimal":true}`,
+		`{"decimal":"canary"}`, `{"decimal":"0x1F"}`, `{"decimal":"Inf"}`, `{"decimal":"1_000"}`, `{"decimal":1e999}`, `{"decimal":"null"}`, `{"decimal":true}`,
 		`{"date":"canary"}`, `{"date":"2026-02-30"}`, `{"date":20260304}`,
-		`{"timestamp":"canary"}`, `{"timestamp":1591826856}`,
+		`{"timestamp":"canary"}`, `{"timestamp":1591826856}`, `{"timestamp":"null"}`,
+		`{"timestamp":"2026-03-04 12:00:00 EST"}`, `{"timestamp":"2026-03-04 12:00:00 PDT"}`, `{"timestamp":"2026-03-04 12:00:00 GMT+3"}`,
 	} {
 		var got scalars
 		err := json.Unmarshal([]byte(body), &got)
@@ -100,14 +108,36 @@ func TestDates(t *testing.T) {
 	assert.EqualError(t, err, "dispensary: not a date of the form yyyy-mm-dd")
 }
 
+func TestDateInReturnsFirstInstant(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ zone, date, want string }{
+		{"UTC", "2026-03-04", "2026-03-04T00:00:00Z"},
+		{"America/Toronto", "2026-03-08", "2026-03-08T00:00:00-05:00"},
+		{"America/Regina", "1956-04-29", "1956-04-29T00:00:00-07:00"},
+		{"America/St_Johns", "1988-04-03", "1988-04-03T00:00:00-03:30"}, // one minute before the change
+		{"America/Havana", "2025-03-09", "2025-03-09T01:00:00-04:00"},   // clocks skip midnight
+		{"America/Havana", "2025-11-02", "2025-11-02T00:00:00-04:00"},   // midnight comes twice
+		{"Pacific/Apia", "2011-12-30", "2011-12-31T00:00:00+14:00"},     // no such day there
+		{"Pacific/Apia", "2011-12-29", "2011-12-29T00:00:00-10:00"},
+	} {
+		loc, err := time.LoadLocation(c.zone)
+		require.NoError(t, err)
+		date, err := api.ParseDate(c.date)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, date.In(loc).Format(time.RFC3339), c.zone)
+		assert.Equal(t, loc, date.In(loc).Location())
+	}
+	assert.Equal(t, "2025-03-02T00:00:00Z", api.Date{Year: 2025, Month: 2, Day: 30}.In(time.UTC).Format(time.RFC3339))
+}
+
 func TestDecimals(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"0", "12.50", "-1", "+3.5", "1e3"} {
+	for _, good := range []string{"0", "12.50", "-1", "-0.5", "007"} {
 		d, err := api.ParseDecimal(good)
 		require.NoError(t, err, good)
 		assert.Equal(t, good, d.String())
 	}
-	for _, bad := range []string{"", "-", "1.2.3", "1,5", "NaN", "0x10", "1_0", " 1"} {
+	for _, bad := range []string{"", "-", "1.2.3", "1,5", "NaN", "0x10", "1_0", " 1", "+3.5", "1e3", ".5", "5.", "-.5", "--1"} {
 		_, err := api.ParseDecimal(bad)
 		assert.Error(t, err, bad)
 	}
@@ -139,7 +169,7 @@ func roundTrip[T comparable](t *testing.T, data []byte) {
 	assert.Equal(t, first, second)
 }
 
-// What Decimal takes is what strconv.ParseFloat takes of plain numbers.
+// FuzzDecimalAcceptsWhatParseFloatDoes compares with strconv.ParseFloat on plain numbers.
 func FuzzDecimalAcceptsWhatParseFloatDoes(f *testing.F) {
 	for _, text := range []string{"", "0", "12.50", "-1", "+1", ".5", "5.", ".", "1e5", "1e", "1E-3", "1e+", "--1", "1.2.3", "0x1p2", "inf", "1_0", "1e999"} {
 		f.Add(text)
@@ -147,7 +177,11 @@ func FuzzDecimalAcceptsWhatParseFloatDoes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		plain := !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) })
 		_, parseErr := strconv.ParseFloat(text, 64)
-		_, err := api.ParseDecimal(text)
-		assert.Equal(t, plain && (parseErr == nil || errors.Is(parseErr, strconv.ErrRange)), err == nil, "%q", text)
+		var d api.Decimal
+		err := d.UnmarshalJSON([]byte(strconv.Quote(text)))
+		assert.Equal(t, text == "" || plain && parseErr == nil, err == nil, "%q", text)
+		if _, err := api.ParseDecimal(text); err == nil {
+			assert.True(t, plain && (parseErr == nil || errors.Is(parseErr, strconv.ErrRange)), "%q", text)
+		}
 	})
 }

@@ -41,17 +41,38 @@ func (d Date) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year, int(d.Month), d.Day)
 }
 
-// In returns midnight of the day in loc.
+// In returns the first instant of the day in loc. It is midnight, unless clocks skip
+// midnight on that day.
 func (d Date) In(loc *time.Location) time.Time {
-	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, loc)
+	midnight := time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, loc)
+	day := DateOf(d.utc())
+	start, end := midnight.ZoneBounds()
+	switch on := DateOf(midnight); {
+	case on.Compare(day) < 0 && !end.IsZero():
+		return end // clocks skip midnight, which was read with the offset after it
+	case start.IsZero():
+		return midnight
+	case start.Before(midnight) && DateOf(start) == day:
+		return start // clocks skip midnight, which was read with the offset before it
+	}
+	// Clocks that go back to midnight show it twice.
+	_, offset := start.Add(-1).Zone()
+	first := time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.FixedZone("", offset)).In(loc)
+	if first.Before(start) && DateOf(first) == day {
+		return first
+	}
+	return midnight
 }
 
+// utc returns midnight of the day in UTC.
+func (d Date) utc() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC) }
+
 // Compare returns -1, 0 or +1 as d is before, equal to or after e.
-func (d Date) Compare(e Date) int { return d.In(time.UTC).Compare(e.In(time.UTC)) }
+func (d Date) Compare(e Date) int { return d.utc().Compare(e.utc()) }
 
 // Validate reports a day that no calendar has, such as February 30.
 func (d Date) Validate() error {
-	if !d.IsZero() && DateOf(d.In(time.UTC)) != d {
+	if !d.IsZero() && DateOf(d.utc()) != d {
 		return errors.New("dispensary: no such day")
 	}
 	return nil
@@ -72,8 +93,8 @@ func (d Date) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a date, the day of a timestamp as it is written there,
 // "" and null.
 func (d *Date) UnmarshalJSON(data []byte) error {
-	text := string(unquote(data))
-	if text == "" || text == "null" {
+	text, null := scalarText(data)
+	if null {
 		*d = Date{}
 		return nil
 	}
@@ -85,7 +106,8 @@ func (d *Date) UnmarshalJSON(data []byte) error {
 }
 
 // Timestamp is a [time.Time] as the platform writes it: ISO 8601 with an offset
-// or Z, or just a date, which reads as midnight UTC. The zero value stands for
+// or Z, or just a date, which reads as midnight UTC. The names UTC and GMT are read too;
+// other abbreviations of zones are not. The zero value stands for
 // null. All methods of time.Time are its own.
 // API section: fields typed "timestamp".
 type Timestamp struct{ time.Time }
@@ -100,8 +122,8 @@ func (t Timestamp) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a timestamp, a date, "" and null.
 func (t *Timestamp) UnmarshalJSON(data []byte) error {
-	text := string(unquote(data))
-	if text == "" || text == "null" {
+	text, null := scalarText(data)
+	if null {
 		*t = Timestamp{}
 		return nil
 	}
@@ -113,12 +135,16 @@ func (t *Timestamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// timeLayouts are the forms of ISO 8601 that have been seen, the usual first.
+// timeLayouts are the forms of ISO 8601 that have been seen, the usual first. Of the
+// abbreviations of zones, only those of UTC have one meaning: package time reads another
+// one, such as EST, as UTC on most machines.
 var timeLayouts = []string{
 	time.RFC3339, // reads any fraction of a second too
 	time.DateOnly,
 	"2006-01-02T15:04:05Z0700",
-	"2006-01-02 15:04:05 MST",
+	"2006-01-02 15:04:05 UTC",
+	"2006-01-02 15:04:05 GMT",
+	"2006-01-02 15:04:05 Z",
 	"2006-01-02 15:04:05 -0700",
 	"2006-01-02T15:04:05",
 	time.DateTime,
