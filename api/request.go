@@ -56,8 +56,9 @@ func ForClinicKey(key Secret) RequestOption {
 }
 
 // CaptureResponse stores status, headers and request id of the answer in
-// response, on success and on failure. Where a call sends several requests
-// (a list page by page) the last answer stays.
+// response, on success and on failure. A list stores the answer of each page when the
+// caller takes the page, with [Paging.Prefetch] too. Calls at the same time need a
+// response each.
 func CaptureResponse(response *Response) RequestOption {
 	return func(s *RequestSettings) {
 		if response != nil {

@@ -73,14 +73,25 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 	return next(ctx, s)
 }
 
-// captureResponse is the link that hands the answer's headers to those who asked for
-// them.
+// report calls f, which runs the caller's code or writes to the caller's memory. A
+// prefetched page delays f until the caller takes the page.
+func (s *callState) report(f func()) {
+	if s.call.reports == nil {
+		f()
+		return
+	}
+	*s.call.reports = append(*s.call.reports, f)
+}
+
+// captureResponse is the link that stores the headers of the response for
+// [api.CaptureResponse].
 func captureResponse(ctx context.Context, s *callState, next step) error {
 	err := next(ctx, s)
 	for _, response := range s.settings.Captures {
-		*response = api.Response{
+		captured := api.Response{
 			StatusCode: s.answer.status, Header: s.answer.header, RequestID: s.answer.requestID(), Attempts: s.attempts,
 		}
+		s.report(func() { *response = captured })
 	}
 	return err
 }

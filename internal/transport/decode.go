@@ -80,7 +80,7 @@ func decode(s *callState, into any) ([]jsondecode.Invalid, error) {
 	}
 	if report := s.client.config.UnknownFields; report != nil {
 		if found := unknownFields(s.answer.body.Bytes(), into); len(found) > 0 {
-			report(s.call.Operation.Name, found)
+			s.report(func() { report(s.call.Operation.Name, found) })
 		}
 	}
 	return invalid, nil

@@ -47,8 +47,10 @@ func newListRun(call Call, paging api.Paging) *listRun {
 // first page without end; the page's number shows that, and where it has none the
 // number of the page that follows. One that names a next page behind the last one, too,
 // would serve empty pages without end: nothing follows one that is behind all there are.
-func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*api.Page[T], error) {
+// reports collects the callbacks of the caller; nil runs them at once.
+func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, reports *[]func()) (*api.Page[T], error) {
 	call := r.call
+	call.reports = reports
 	call.encodedQuery = r.query + strconv.Itoa(number)
 	s, err := c.send(ctx, &call)
 	if err != nil {
@@ -75,7 +77,7 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*
 func sequential[T any](ctx context.Context, c *Client, r *listRun) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
 		for number := r.first; number != 0; {
-			page, err := fetchPage[T](ctx, c, r, number)
+			page, err := fetchPage[T](ctx, c, r, number, nil)
 			if err != nil {
 				yield(nil, err)
 				return

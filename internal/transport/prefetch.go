@@ -63,7 +63,8 @@ type pageFetch[T any] struct {
 type fetchedPage[T any] struct {
 	page     *api.Page[T]
 	err      error
-	unwound  bool // by a panic, or by [runtime.Goexit] where panicked is nil
+	reports  []func() // for the goroutine that takes the page
+	unwound  bool     // by a panic, or by [runtime.Goexit] where panicked is nil
 	panicked any
 }
 
@@ -79,7 +80,7 @@ func (f *prefetcher[T]) start(number int) {
 			}
 			answer <- got
 		}()
-		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number)
+		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number, &got.reports)
 		got.unwound = false
 	})
 }
@@ -106,6 +107,9 @@ func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
 		panic(got.panicked)
 	case got.unwound:
 		runtime.Goexit()
+	}
+	for _, report := range got.reports {
+		report()
 	}
 	return first.number, got.page, got.err
 }

@@ -42,6 +42,9 @@ type Call struct {
 	encodedQuery string
 	// path replaces the route's path in a raw call.
 	path string
+	// reports delays callbacks, for a goroutine that is not the caller's; see
+	// [callState.report].
+	reports *[]func()
 }
 
 // invalid reports a field of the call that cannot be sent.

@@ -36,7 +36,7 @@ func Do(ctx context.Context, c *Client, call Call) error {
 // List returns the page that paging names.
 func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (*api.Page[T], error) {
 	r := newListRun(call, paging)
-	return fetchPage[T](ctx, c, r, r.first)
+	return fetchPage[T](ctx, c, r, r.first, nil)
 }
 
 // Pages returns the pages of a list, from the one that paging names to the last. The

@@ -1,0 +1,63 @@
+package transport
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+func TestListReportsPagesAsTheyAreTaken(t *testing.T) {
+	t.Parallel()
+	const pages = 20
+	for _, prefetch := range []int{0, 8} {
+		t.Run(fmt.Sprint("prefetch ", prefetch), func(t *testing.T) {
+			t.Parallel()
+			transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+				number := r.URL.Query().Get("page[number]")
+				body := fmt.Sprintf(`{"products":[{"id":"p","new_%s":1}],"meta":{"current_page":%[1]s,"total_pages":%d,"total_count":%[2]d}}`, number, pages)
+				return reply(200, body, "X-Request-Id", number), nil
+			}}
+			var unknown []string // without a lock, as a caller may have it
+			client := newTestClient(t, transport, func(c *Config) {
+				c.UnknownFields = func(_ string, fields []string) { unknown = append(unknown, fields...) }
+			})
+			var captured api.Response
+			call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
+			number := 0
+			for _, err := range Pages[thing](t.Context(), client, call, api.Paging{Prefetch: prefetch}) {
+				require.NoError(t, err)
+				number++
+				assert.Equal(t, fmt.Sprint(number), captured.RequestID)
+				assert.Len(t, unknown, number)
+				assert.Equal(t, fmt.Sprint("products.new_", number), unknown[number-1])
+			}
+			assert.Equal(t, pages, number)
+		})
+	}
+}
+
+func TestPrefetchCapturesFailure(t *testing.T) {
+	t.Parallel()
+	transport := listing(5, 1)
+	pages := transport.answer
+	transport.answer = func(call int, r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Get("page[number]") == "3" {
+			return reply(404, `{}`, "X-Request-Id", "lost"), nil
+		}
+		return pages(call, r)
+	}
+	var captured api.Response
+	call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
+	var failed error
+	for _, err := range All[thing](t.Context(), newTestClient(t, transport), call, api.Paging{Prefetch: 4}) {
+		failed = err
+	}
+	require.ErrorIs(t, failed, api.ErrNotFound)
+	assert.Equal(t, "lost", captured.RequestID)
+}
