@@ -41,13 +41,14 @@ type Paging struct {
 	// platform is assumed to accept at most.
 	PageSize int
 
-	// MaxItems ends a run over the list after that many items; 0 means no end. A single
-	// List call ignores it.
+	// MaxItems ends a run over the list after that many items; 0 means no end. A run from
+	// the first page requests at most MaxItems in a page. A single List call ignores it.
 	MaxItems int
 
 	// Prefetch is how many pages are fetched at the same time, ahead of the
-	// consumer, who still gets them in order; 0 and 1 mean one after the other. That many pages are held at most, beside the one being consumed. A
-	// single List call ignores it.
+	// consumer, who still gets them in order; 0 and 1 mean one after the other. That many
+	// pages are held at most, beside the one being consumed. Pages behind MaxItems are not
+	// fetched ahead. A single List call ignores it.
 	Prefetch int
 
 	// OnDrift is called when the number of records has changed while the list is

@@ -21,16 +21,18 @@ const (
 // listRun is one reading of a list: the call, with its query encoded once for all
 // pages, and what the last page said of the whole list.
 type listRun struct {
-	call  Call
-	query string
-	first int
-	count int // of records; -1 before the first page
+	call   Call
+	paging api.Paging
+	query  string
+	first  int
+	count  int // of records; -1 before the first page
+	read   int // items that the caller gets
 }
 
 // newListRun starts a reading. What of the query cannot be sent is reported by the
 // first page, with all else that cannot.
 func newListRun(call Call, paging api.Paging) *listRun {
-	r := &listRun{call: call, first: max(paging.Page, 1), count: -1}
+	r := &listRun{call: call, paging: paging, first: max(paging.Page, 1), count: -1}
 	r.call.refuse(paging.Validate())
 	if call.Query != nil {
 		encoded, wrong := call.encodeQuery()
@@ -41,6 +43,27 @@ func newListRun(call Call, paging api.Paging) *listRun {
 	}
 	r.query += sizeParam + strconv.Itoa(cmp.Or(paging.PageSize, pageSize)) + numberParam
 	return r
+}
+
+// boundPageSize returns paging with at most MaxItems in a page. A later first page is
+// counted in pages of the full size.
+func boundPageSize(paging api.Paging) api.Paging {
+	if paging.MaxItems > 0 && paging.Page <= 1 {
+		paging.PageSize = min(cmp.Or(paging.PageSize, pageSize), paging.MaxItems)
+	}
+	return paging
+}
+
+// takePage prepares a page for the caller: it reports drift and cuts the items behind
+// MaxItems. It returns the number of the next page, 0 if there is none.
+func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
+	r.noteDrift(page.Meta)
+	next = nextPage(page.Meta, number)
+	if left := r.paging.MaxItems - r.read; r.paging.MaxItems > 0 && len(page.Items) >= left {
+		page.Items, next = page.Items[:left], 0
+	}
+	r.read += len(page.Items)
+	return next
 }
 
 // fetchPage gets one page. A platform that ignores the page number would serve the
@@ -82,7 +105,7 @@ func sequential[T any](ctx context.Context, c *Client, r *listRun) iter.Seq2[*ap
 				yield(nil, err)
 				return
 			}
-			number = nextPage(page.Meta, number)
+			number = takePage(r, number, page)
 			if !yield(page, nil) {
 				return
 			}
@@ -91,10 +114,10 @@ func sequential[T any](ctx context.Context, c *Client, r *listRun) iter.Seq2[*ap
 }
 
 // noteDrift compares what each page says of the whole list.
-func (r *listRun) noteDrift(meta api.Meta, report func(api.Drift)) {
+func (r *listRun) noteDrift(meta api.Meta) {
 	before := r.count
 	r.count = int(meta.TotalCount)
-	if report != nil && before >= 0 && before != r.count {
+	if report := r.paging.OnDrift; report != nil && before >= 0 && before != r.count {
 		report(api.Drift{Page: int(meta.CurrentPage), Before: before, After: r.count})
 	}
 }

@@ -379,3 +379,65 @@ func TestListThatChangesWhileItIsRead(t *testing.T) {
 		}
 	}
 }
+
+// sized answers with pages of the size that the request asks for, at most limit.
+func sized(total, limit int, query func(size, number int)) *answers {
+	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		var size, number int
+		_, _ = fmt.Sscan(r.URL.Query().Get("page[size]"), &size)
+		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
+		query(size, number)
+		size = min(size, limit)
+		var items []string
+		for i := (number - 1) * size; i < min(number*size, total); i++ {
+			items = append(items, fmt.Sprintf(`{"id":"%d"}`, i))
+		}
+		return reply(200, fmt.Sprintf(`{"products":[%s],"meta":{"current_page":%d,"total_pages":%d,"total_count":%d}}`,
+			strings.Join(items, ","), number, (total+size-1)/size, total)), nil
+	}}
+}
+
+func TestMaxItemsBoundsRequests(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		paging      api.Paging
+		limit       int
+		size, calls int32
+	}{
+		"few":                   {api.Paging{MaxItems: 10}, 100, 10, 1},
+		"few, ahead":            {api.Paging{MaxItems: 10, Prefetch: 16}, 100, 10, 1},
+		"many":                  {api.Paging{MaxItems: 250, Prefetch: 16}, 100, 100, 3},
+		"own size":              {api.Paging{MaxItems: 10, PageSize: 4, Prefetch: 16}, 100, 4, 3},
+		"size beyond the cap":   {api.Paging{MaxItems: 10, PageSize: 50, Prefetch: 16}, 100, 10, 1},
+		"smaller pages come":    {api.Paging{MaxItems: 100, Prefetch: 16}, 20, 100, 5},
+		"later first page":      {api.Paging{MaxItems: 10, Page: 3, Prefetch: 16}, 100, 100, 1},
+		"later page, some more": {api.Paging{MaxItems: 150, Page: 3, Prefetch: 16}, 100, 100, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var calls, size atomic.Int32
+				transport := sized(5000, test.limit, func(asked, _ int) { calls.Add(1); size.Store(int32(asked)) })
+				client := newTestClient(t, transport)
+				read := 0
+				for page, err := range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, test.paging) {
+					require.NoError(t, err)
+					read += len(page.Items)
+					time.Sleep(time.Second)
+				}
+				assert.Equal(t, test.paging.MaxItems, read)
+				assert.Equal(t, test.calls, calls.Load())
+				assert.Equal(t, test.size, size.Load())
+			})
+		})
+	}
+}
+
+func TestSinglePageIgnoresMaxItems(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, sized(5000, 100, func(int, int) {}))
+	page, err := List[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{MaxItems: 10})
+	require.NoError(t, err)
+	assert.Len(t, page.Items, 100)
+}

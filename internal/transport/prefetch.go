@@ -10,8 +10,8 @@ import (
 )
 
 // prefetched returns the pages of a list in order and fetches up to window of
-// them at the same time. The first page says how many there are; what the list
-// grows by meanwhile is fetched one after the other.
+// them at the same time. The first page says how many there are. It fetches pages
+// that the list grows by, and pages behind MaxItems by its estimate, one after the other.
 func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -25,21 +25,31 @@ func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) i
 				yield(nil, err)
 				return
 			}
-			next := nextPage(page.Meta, number)
+			next := takePage(r, number, page)
 			switch {
 			case next == 0:
-				f.pending = nil // the list has become shorter: what was asked for beyond its end is empty
+				f.pending = nil // the list has become shorter, or MaxItems ends it
 			case len(f.pending) == 0:
 				f.start(next)
 				fallthrough
 			default:
-				f.ahead(int(page.Meta.TotalPages), window)
+				f.ahead(lastPage(r, number, page), window)
 			}
 			if !yield(page, nil) || len(f.pending) == 0 {
 				return
 			}
 		}
 	}
+}
+
+// lastPage estimates the number of the last page that the caller needs, from the size
+// of the page with the given number.
+func lastPage[T any](r *listRun, number int, page *api.Page[T]) int {
+	last := int(page.Meta.TotalPages)
+	if size := len(page.Items); r.paging.MaxItems > 0 && size > 0 {
+		last = min(last, number+(r.paging.MaxItems-r.read+size-1)/size)
+	}
+	return last
 }
 
 // prefetcher holds the pages that were asked for, in order.

@@ -43,27 +43,12 @@ func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (
 // sequence fetches anew each time it is ranged over; an error ends it.
 func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
-		r := newListRun(call, paging)
+		r := newListRun(call, boundPageSize(paging))
 		pages := sequential[T](ctx, c, r)
 		if paging.Prefetch > 1 {
 			pages = prefetched[T](ctx, c, r, paging.Prefetch)
 		}
-		left := paging.MaxItems
-		for page, err := range pages {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			r.noteDrift(page.Meta, paging.OnDrift)
-			last := paging.MaxItems > 0 && len(page.Items) >= left
-			if last {
-				page.Items = page.Items[:left]
-			}
-			left -= len(page.Items)
-			if !yield(page, nil) || last {
-				return
-			}
-		}
+		pages(yield)
 	}
 }
 
