@@ -70,6 +70,8 @@ func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 // first page without end; the page's number shows that, and where it has none the
 // number of the page that follows. One that names a next page behind the last one, too,
 // would serve empty pages without end: nothing follows one that is behind all there are.
+// If the platform repeats the last page for a number behind it, fetchPage returns an empty
+// page.
 // reports collects the callbacks of the caller; nil runs them at once.
 func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, reports *[]func()) (*api.Page[T], error) {
 	call := r.call
@@ -86,6 +88,8 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, re
 	}
 	current, next := int(page.Meta.CurrentPage), int(page.Meta.NextPage)
 	switch {
+	case current > 0 && current < number && current == int(page.Meta.TotalPages):
+		page.Items, page.Meta.NextPage = nil, 0
 	case current != 0 && current != number:
 		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})
 	case current == 0 && next > 0 && next <= number:

@@ -441,3 +441,39 @@ func TestSinglePageIgnoresMaxItems(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, page.Items, 100)
 }
+
+// clamped answers a number behind the last page with the last page. After page 1 it loses
+// gone items from its end.
+func clamped(total, gone int) *answers {
+	var lost atomic.Int32
+	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		var number int
+		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
+		left := total - int(lost.Load())
+		if number == 1 {
+			lost.Store(int32(gone))
+		}
+		pages := (left + 2) / 3
+		number = min(number, pages)
+		var items []string
+		for i := (number - 1) * 3; i < min(number*3, left); i++ {
+			items = append(items, fmt.Sprintf(`{"id":"%d"}`, i))
+		}
+		return reply(200, fmt.Sprintf(`{"products":[%s],"meta":{"current_page":%d,"total_pages":%d,"total_count":%d}}`,
+			strings.Join(items, ","), number, pages, left)), nil
+	}}
+}
+
+func TestRepeatedLastPageEndsList(t *testing.T) {
+	t.Parallel()
+	for _, prefetch := range []int{0, 3} {
+		got, err := collect(t, newTestClient(t, clamped(7, 1)), api.Paging{PageSize: 3, Prefetch: prefetch})
+		require.NoError(t, err)
+		assert.Equal(t, numbers(6), got)
+	}
+	page, err := List[thing](t.Context(), newTestClient(t, clamped(7, 0)), Call{Operation: operation.ProductList}, api.Paging{Page: 9})
+	require.NoError(t, err)
+	assert.Empty(t, page.Items)
+	assert.Zero(t, page.Meta.NextPage)
+	assert.EqualValues(t, 7, page.Meta.TotalCount)
+}
