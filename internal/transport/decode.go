@@ -57,6 +57,8 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 	items := wrapper.Elem().Field(0).Interface().(*[]T)
 	meta := wrapper.Elem().Field(1).Interface().(*api.Meta)
 	switch {
+	case items == nil && meta != nil && isEmptyList(*meta):
+		items = new([]T) // the platform may write null, or leave the key out
 	case items == nil:
 		return nil, undecodable(s, &decodeError{"has no " + s.call.Operation.Key})
 	case meta == nil:
@@ -70,6 +72,12 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 	}
 	s.reportInvalid(invalid)
 	return &api.Page[T]{Items: *items, Meta: *meta}, nil
+}
+
+// isEmptyList reports whether meta describes a list without records. The zero Meta
+// describes none.
+func isEmptyList(meta api.Meta) bool {
+	return meta.TotalCount == 0 && meta.NextPage == 0 && meta.TotalPages <= 1 && meta.CurrentPage > 0
 }
 
 // decode reads the response into a value. It returns the fields that do not fit.

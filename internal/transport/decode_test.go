@@ -158,3 +158,29 @@ func TestUnknownFieldsOfListsAreReportedOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, [][]string{{"debug", "meta.took", "products.a"}}, reports)
 }
+
+func TestNullListIsEmptyWithoutRecords(t *testing.T) {
+	t.Parallel()
+	for meta, empty := range map[string]bool{
+		`{"current_page":1,"next_page":null,"total_pages":0,"total_count":0}`: true,
+		`{"current_page":1,"next_page":null,"total_pages":1,"total_count":0}`: true,
+		`{"current_page":1,"next_page":null,"total_pages":1,"total_count":4}`: false,
+		`{"current_page":1,"next_page":2,"total_pages":2,"total_count":0}`:    false,
+		`{"total_count":0}`: false,
+		`null`:              false,
+	} {
+		for _, list := range []string{`"products":null,`, ``} {
+			client := newTestClient(t, says(200, `{`+list+`"meta":`+meta+`}`))
+			page, err := List[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{})
+			if !empty {
+				require.ErrorIs(t, err, api.ErrBadResponse, meta)
+				continue
+			}
+			require.NoError(t, err, meta)
+			assert.Empty(t, page.Items)
+			got, err := collect(t, client, api.Paging{})
+			require.NoError(t, err, meta)
+			assert.Empty(t, got)
+		}
+	}
+}
