@@ -136,6 +136,12 @@ type Meta = api.Meta
 // see [api.Paging].
 type Paging = api.Paging
 
+// IncompleteListError is the cause of an error that ends a list before its count of
+// records.
+//
+// Its fields are Read and Total; see [api.IncompleteListError].
+type IncompleteListError = api.IncompleteListError
+
 // SortOrder is the direction of a sorted list.
 //
 // See [api.SortOrder].

@@ -1,6 +1,9 @@
 package api
 
-import "log/slog"
+import (
+	"fmt"
+	"log/slog"
+)
 
 // Meta is what every list answers about its pages.
 // API section: "Pagination".
@@ -30,7 +33,8 @@ func (p Page[T]) LogValue() slog.Value {
 }
 
 // Paging says which part of a list is read, and in what portions. The zero
-// value reads everything from the first page, 100 items a request.
+// value reads everything from the first page, 100 items a request. A run ends with an
+// [IncompleteListError] if the list ends before its count of records.
 // API section: "Pagination".
 type Paging struct {
 	// Page is the number of the first page to read, from 1; 0 means 1. To
@@ -64,6 +68,25 @@ type Drift struct {
 
 	// Before and After are the numbers of records.
 	Before, After int
+}
+
+// IncompleteListError reports a list that ended before its count of records, for example
+// because a search engine behind the list serves the first records only. The All and
+// Pages methods yield it last, as the cause of an [Error]. A list that became shorter
+// while it was read is complete.
+// API section: "Pagination" (total_count).
+type IncompleteListError struct {
+	// Read is the number of records up to the end, those of the pages before Paging.Page
+	// included.
+	Read int
+
+	// Total is the number of records on the last page's count.
+	Total int
+}
+
+// Error names both numbers.
+func (e *IncompleteListError) Error() string {
+	return fmt.Sprintf("incomplete list: it ended after %d of %d records", e.Read, e.Total)
 }
 
 // Validate reports the negative numbers, naming each.

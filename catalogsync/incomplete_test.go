@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
@@ -47,4 +48,17 @@ func TestIncompleteListLosesNoProduct(t *testing.T) {
 		require.ErrorIs(t, err, catalogsync.ErrIncomplete)
 	}
 	assert.Len(t, stored(t, store, catalogsync.Present), 50)
+}
+
+func TestLoadReportsIncompleteList(t *testing.T) {
+	t.Parallel()
+	list := newMovingList(250)
+	list.cut = 120
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: list.catalog(t)})
+	require.NoError(t, err)
+	var incomplete *api.IncompleteListError
+	require.ErrorAs(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}), &incomplete)
+	assert.Equal(t, api.IncompleteListError{Read: 120, Total: 250}, *incomplete)
+	list.cut = 0
+	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
 }

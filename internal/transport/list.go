@@ -126,6 +126,16 @@ func (r *listRun) noteDrift(meta api.Meta) {
 	}
 }
 
+// checkComplete returns an error if the list ended before its count of records. The last
+// page's count matters, as records may be deleted meanwhile.
+func (r *listRun) checkComplete() error {
+	before := (r.first - 1) * cmp.Or(r.paging.PageSize, pageSize)
+	if r.paging.MaxItems > 0 && r.read == r.paging.MaxItems || before+r.read >= r.count {
+		return nil
+	}
+	return r.failed(&api.IncompleteListError{Read: before + r.read, Total: r.count})
+}
+
 // failed is an error of the list as a whole, and of no single answer.
 func (r *listRun) failed(cause error) *api.Error {
 	op := r.call.Operation

@@ -91,8 +91,8 @@ func restless() *answers {
 			return reply(500, `{"error":"Internal Server Error"}`), nil
 		}
 		return metas(
-			`{"current_page":1,"next_page":2,"total_pages":4,"total_count":4}`, `{"current_page":2,"next_page":3,"total_pages":4,"total_count":5}`,
-			`{"current_page":3,"next_page":4,"total_pages":4,"total_count":5,"news":1}`, `{"current_page":4,"total_pages":4,"total_count":5}`,
+			`{"current_page":1,"next_page":2,"total_pages":4,"total_count":5}`, `{"current_page":2,"next_page":3,"total_pages":4,"total_count":4}`,
+			`{"current_page":3,"next_page":4,"total_pages":4,"total_count":4,"news":1}`, `{"current_page":4,"total_pages":4,"total_count":4}`,
 		).answer(call, r)
 	}}
 }

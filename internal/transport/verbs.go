@@ -40,7 +40,8 @@ func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (
 }
 
 // Pages returns the pages of a list, from the one that paging names to the last. The
-// sequence fetches anew each time it is ranged over; an error ends it.
+// sequence fetches anew each time it is ranged over; an error ends it. The last error may
+// be an [api.IncompleteListError].
 func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
 		r := newListRun(call, boundPageSize(paging))
@@ -48,7 +49,14 @@ func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) 
 		if paging.Prefetch > 1 {
 			pages = prefetched[T](ctx, c, r, paging.Prefetch)
 		}
-		pages(yield)
+		for page, err := range pages {
+			if !yield(page, err) || err != nil {
+				return
+			}
+		}
+		if err := r.checkComplete(); err != nil {
+			yield(nil, err)
+		}
 	}
 }
 
