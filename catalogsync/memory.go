@@ -124,11 +124,12 @@ func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (
 }
 
 // Unlisted is [Store.Unlisted].
-func (m *MemoryStore) Unlisted(ctx context.Context, limit int) ([]string, error) {
+func (m *MemoryStore) Unlisted(ctx context.Context, w Walk, p Presence, limit int) ([]string, error) {
 	return locked(ctx, m, func() ([]string, error) {
+		w = w.stored()
 		var found []*memoryRecord
 		for _, r := range m.records {
-			if r.Presence == Missing && r.seen < m.state.Newest.Generation {
+			if r.Presence == p && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
 				found = append(found, r)
 			}
 		}

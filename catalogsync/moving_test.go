@@ -30,6 +30,7 @@ type movingList struct {
 	largest int                    // page; 0 means any
 	blank   bool                   // single products are answered without any member
 	spoil   func(*catalog.Product) // of a page
+	hidden  []string               // products that only their ids find
 	cut     int                    // products that pages serve, of those that they count; 0 means all
 	lists   int                    // requests
 	singles int
@@ -69,6 +70,17 @@ type staticToken dispensary.AccessToken
 
 func (s staticToken) Token(context.Context) (dispensary.AccessToken, error) {
 	return dispensary.AccessToken(s), nil
+}
+
+// hideFromList takes products from the list, which their ids still find, and returns those
+// that it has hidden before.
+func (m *movingList) hideFromList(ids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := append(m.hidden, m.ids...)
+	slices.Sort(all)
+	m.ids = slices.DeleteFunc(all, func(id string) bool { return slices.Contains(ids, id) })
+	m.hidden = slices.Clone(ids)
 }
 
 // change changes the list.
@@ -112,7 +124,7 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 	defer m.mu.Unlock()
 	if _, id, single := strings.Cut(r.URL.Path, "/catalog/products/"); single {
 		m.singles++
-		if !slices.Contains(m.ids, id) {
+		if !slices.Contains(m.ids, id) && !slices.Contains(m.hidden, id) {
 			return http.StatusNotFound, []byte(`{}`)
 		}
 		if m.blank {

@@ -16,8 +16,8 @@ var (
 	// ErrSuperseded: a later walk has begun, so that this one stores nothing any more.
 	ErrSuperseded = errors.New("catalogsync: a later walk has begun")
 
-	// ErrTooManyMissing: a walk has not seen so many of the products that are stored that it
-	// is more likely that the list was wrong.
+	// ErrTooManyMissing: a walk missed so many stored products that the list was probably
+	// wrong. See [Syncer.Sync].
 	ErrTooManyMissing = errors.New("catalogsync: the list has far fewer products than before")
 
 	// ErrIncomplete: the list did not contain as many usable products as it counts.
@@ -53,9 +53,10 @@ type Store interface {
 	// Hash is requested, at the time of its page: its variants may have changed too.
 	SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error)
 
-	// Unlisted returns the ids of at most limit missing records that the newest walk has not
-	// seen: first those that were read longest ago.
-	Unlisted(ctx context.Context, limit int) (ids []string, err error)
+	// Unlisted returns the ids of at most limit records with a presence that were last seen by
+	// a walk before w and last read before w began. The oldest ReadAt is first, then the
+	// smallest id.
+	Unlisted(ctx context.Context, w Walk, p Presence, limit int) (ids []string, err error)
 
 	// Complete ends the newest walk, and stores w with the numbers of the records that became
 	// missing and gone, and returns it. A present record that the walk has not seen, and whose
@@ -134,6 +135,10 @@ type Walk struct {
 	// Skipped is the number of products that the walk could not store, for example because
 	// they have no id. If a page is read again, its products count again.
 	Skipped int
+
+	// Refused is the number of walks since the last complete one that ended with
+	// [ErrTooManyMissing], this walk included.
+	Refused int
 
 	// CompletedAt is zero while the walk is under way. Missing and Gone are the numbers
 	// of records that became so at its end.

@@ -140,6 +140,11 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 // of that Sync makes at most a tenth more requests than the list has pages, or ten: what is
 // left stays missing until a later walk.
 //
+// If a walk misses more products than MaxMissing, Sync changes no presence and fails with
+// [ErrTooManyMissing]. If the next walk misses the same products, Sync reads up to 50 of them
+// by id. If the platform has none of these, the missed products become missing, and later
+// walks confirm them one by one as usual.
+//
 // A product without an id, or one that cannot be stored otherwise, is logged and skipped:
 // [Walk].Skipped. A stored product that the list shows in this way becomes missing, as it is
 // not recognized, but is gone only if the platform does not have it by its id.
@@ -149,7 +154,7 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 //   - [ErrSyncing]: another call reads the list.
 //   - [ErrIncomplete]: the list ended before its own count of products, and the next Sync
 //     continues there, or more products were skipped than MaxMissing.
-//   - [ErrTooManyMissing]: every presence stays as it was. The next Sync reads the whole list.
+//   - [ErrTooManyMissing]: see above. The next Sync reads the whole list.
 //   - Errors of the store and of the API.
 //
 // Sync returns the walk as far as it came, also with an error.

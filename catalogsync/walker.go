@@ -93,8 +93,12 @@ func (w *walker) run(ctx context.Context) error {
 	}
 	end := w.walk
 	end.Requests, end.CompletedAt = w.before+int(w.requests.Load()), time.Now()
-	if end, err = w.config.Store.Complete(ctx, end, gone, most); err == nil {
-		w.walk = end
+	done, err := w.config.Store.Complete(ctx, end, gone, most)
+	if errors.Is(err, ErrTooManyMissing) {
+		done, err = w.shrunk(ctx, end, gone, most)
+	}
+	if err == nil {
+		w.walk = done
 	}
 	return err
 }
@@ -122,6 +126,9 @@ func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
 		return true, nil
 	}
 	w.walk, w.last = Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
+	if newest.CompletedAt.IsZero() {
+		w.walk.Refused = newest.Refused
+	}
 	return false, w.config.Store.Begin(ctx, w.walk)
 }
 
@@ -290,7 +297,7 @@ func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
 // were read longest ago first, and returns the ids of those that are no more. One that cannot
 // be read stays missing; after some in a row so do the rest.
 func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
-	ids, err := w.config.Store.Unlisted(ctx, max(0, w.mostExtra()-w.extra))
+	ids, err := w.config.Store.Unlisted(ctx, w.walk, Missing, max(0, w.mostExtra()-w.extra))
 	if err != nil {
 		return nil, err
 	}

@@ -192,20 +192,22 @@ func TestSyncDoesNotContinueAWalkOfYesterday(t *testing.T) {
 	})
 }
 
+// A list that hides products which the platform has by their ids is never accepted.
 func TestTooManyMissing(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
 	mustSync(t, syncer)
 	whole := list.all()
-	list.change(func(ids []string) []string { return ids[21:] })
-	for range 2 {
+	list.hideFromList(whole[:21])
+	for n := range 5 {
 		before := list.requests()
 		_, err := syncer.Sync(t.Context())
 		require.ErrorIs(t, err, catalogsync.ErrTooManyMissing)
-		assert.Equal(t, 8, list.requests()-before, "all is read anew")
+		assert.Equal(t, 8+min(n, 1), list.requests()-before, "the whole list, and one product by its id")
 		assert.Equal(t, whole, stored(t, store, catalogsync.Present))
 	}
+	list.hideFromList(nil)
 	list.change(func([]string) []string { return whole[20:] })
 	walk := mustSync(t, syncer)
 	assert.Equal(t, 20, walk.Missing, "a fifth")

@@ -61,10 +61,9 @@ func newStatements(d Dialect, c Config) statements {
 		mark:         sql(`UPDATE {products} SET generation = $2, read_at = {greatest}(read_at, $3) WHERE number IN (SELECT value FROM {numbers})`),
 		putProducts:  sql(`INSERT INTO {products} (`, productColumns, `)`, products, replaceProduct),
 		putDocuments: sql(`INSERT INTO {documents} (`, documentColumns, `)`, documents, replaceDocument),
-		unlisted: sql(`SELECT id FROM {products} WHERE presence = 'missing' AND generation < (SELECT generation FROM {state})
-			ORDER BY read_at, id LIMIT $1`),
-		missing: unlist(`read_at < $1`),
-		gone:    unlist(`id IN (SELECT value FROM {ids})`),
+		unlisted:     sql(`SELECT id FROM {products} WHERE presence = $1 AND generation < $2 AND read_at < $3 ORDER BY read_at, id LIMIT $4`),
+		missing:      unlist(`read_at < $1`),
+		gone:         unlist(`id IN (SELECT value FROM {ids})`),
 
 		record:  sql(selectRows, ` WHERE p.id = $1`),
 		records: sql(selectRows, ` WHERE p.number IN (SELECT value FROM {numbers})`),

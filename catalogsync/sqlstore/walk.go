@@ -20,6 +20,7 @@ type walk struct {
 	Total       int       `json:"total"`
 	Requests    int       `json:"requests"`
 	Skipped     int       `json:"skipped"`
+	Refused     int       `json:"refused"`
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 	Missing     int       `json:"missing"`
 	Gone        int       `json:"gone"`
@@ -78,8 +79,8 @@ func (s *Store) Begin(ctx context.Context, w catalogsync.Walk) error {
 }
 
 // Unlisted implements [catalogsync.Store].
-func (s *Store) Unlisted(ctx context.Context, limit int) ([]string, error) {
-	return read(ctx, s, "read what is missing", scanText, s.sql.unlisted, limit)
+func (s *Store) Unlisted(ctx context.Context, w catalogsync.Walk, p catalogsync.Presence, limit int) ([]string, error) {
+	return read(ctx, s, "read unlisted products", scanText, s.sql.unlisted, string(p), w.Generation, micros(w.StartedAt), limit)
 }
 
 // Complete implements [catalogsync.Store].

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func empty(t *testing.T, open opener) {
 	ids, err := store.Undetailed(ctx, "", 10)
 	require.NoError(t, err)
 	assert.Empty(t, ids)
-	ids, err = store.Unlisted(ctx, 10)
+	ids, err = store.Unlisted(ctx, catalogsync.Walk{Generation: 1, StartedAt: t0}, catalogsync.Missing, 10)
 	require.NoError(t, err)
 	assert.Empty(t, ids)
 	_, err = store.SavePage(ctx, catalogsync.Walk{}, page(t, 0, listedAll("a")...))
@@ -84,7 +85,7 @@ func lock(t *testing.T, open opener) {
 
 func begin(t *testing.T, open opener) {
 	store := open()
-	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1, Skipped: 2}
+	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1, Skipped: 2, Refused: 3}
 	require.NoError(t, store.Begin(t.Context(), first))
 	requireWalk(t, first, state(t, store).Newest)
 	requireWalk(t, catalogsync.Walk{}, state(t, store).Complete)
@@ -272,23 +273,31 @@ func unlisted(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	walked(t, store, 0, listedAll("a", "b", "c", "d", "e")...)
 	walked(t, store, 100, listedAll("e")...)
-	want := func(limit int, ids ...string) {
+	want := func(w catalogsync.Walk, p catalogsync.Presence, limit int, ids ...string) {
 		t.Helper()
-		got, err := store.Unlisted(ctx, limit)
+		got, err := store.Unlisted(ctx, w, p, limit)
 		require.NoError(t, err)
-		assert.Equal(t, ids, got)
+		assert.Equal(t, ids, append([]string(nil), got...))
 	}
 	detailed(t, store, 150, single("b", "Product b", ""))
 	detailed(t, store, 130, single("d", "Product d", ""))
 	detailed(t, store, 140, single("c", "Product c", ""))
 	w := began(t, store, 200)
-	want(10, "a", "d", "c", "b")
-	want(2, "a", "d")
+	want(w, catalogsync.Missing, 10, "a", "d", "c", "b")
+	want(w, catalogsync.Missing, 2, "a", "d")
+	want(w, catalogsync.Present, math.MaxInt, "e")
 	saved(t, store, &w, 201, listedAll("d")...)
-	want(10, "a", "c", "b") // e was seen before, and is not missing yet
+	want(w, catalogsync.Missing, 10, "a", "c", "b") // e was seen before, and is not missing yet
+	want(catalogsync.Walk{Generation: 2, StartedAt: at(200)}, catalogsync.Present, 10)
+	detailed(t, store, 202, single("c", "Product c", ""))
+	detailed(t, store, 203, single("new", "New", ""))
+	want(w, catalogsync.Missing, 10, "a", "b")
+	want(w, catalogsync.Present, 10, "e")
 	completed(t, store, w, "a")
-	began(t, store, 300)
-	want(10, "e", "c", "b")
+	w = began(t, store, 300)
+	want(w, catalogsync.Missing, 10, "e", "b", "c")
+	want(w, catalogsync.Present, 10, "d", "new")
+	want(w, catalogsync.Gone, 10, "a")
 }
 
 func tooManyMissing(t *testing.T, open opener) {
@@ -329,7 +338,10 @@ func endedContext(t *testing.T, open opener) {
 			_, err := store.SavePage(ctx, w, page(t, 101, listedAll("c")...))
 			return err
 		},
-		"Unlisted": func(ctx context.Context) error { _, err := store.Unlisted(ctx, 1); return err },
+		"Unlisted": func(ctx context.Context) error {
+			_, err := store.Unlisted(ctx, w, catalogsync.Present, 1)
+			return err
+		},
 		"Complete": func(ctx context.Context) error { _, err := store.Complete(ctx, w, nil, 100); return err },
 		"SaveAttributes": func(ctx context.Context) error {
 			return store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}})

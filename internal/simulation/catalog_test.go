@@ -296,8 +296,8 @@ func (s catalogStore) SavePage(ctx context.Context, walk catalogsync.Walk, produ
 	return askCatalog(ctx, s, fmt.Sprintf("SavePage %d", walk.Page), func() (catalogsync.Counts, error) { return s.MemoryStore.SavePage(ctx, walk, products) })
 }
 
-func (s catalogStore) Unlisted(ctx context.Context, limit int) ([]string, error) {
-	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.MemoryStore.Unlisted(ctx, limit) })
+func (s catalogStore) Unlisted(ctx context.Context, walk catalogsync.Walk, presence catalogsync.Presence, limit int) ([]string, error) {
+	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.MemoryStore.Unlisted(ctx, walk, presence, limit) })
 }
 
 func (s catalogStore) Complete(ctx context.Context, walk catalogsync.Walk, gone []string, most int) (catalogsync.Walk, error) {
