@@ -176,7 +176,7 @@ func (c *catalogCopy) problem(err error) error {
 // catalogFlags replaces the names of what is searched by, and of settings, by those of flags.
 var catalogFlags = strings.NewReplacer(
 	"dispensary: limit", "--limit:", "dispensary: query", "the query", "dispensary: filters", "--ingredient and --allergen:",
-	"dispensary: catalogsync.SyncerConfig.Prefetch", "--prefetch:",
+	"dispensary: catalogsync.SyncerConfig.Prefetch", "--prefetch:", "dispensary: catalogsync.SyncerConfig.MaxMissing", "--max-missing:",
 )
 
 // inCatalogFlags words what package catalogsync refuses.

@@ -19,6 +19,7 @@ type walkDocument struct {
 	Page        int       `json:"page"`
 	Pages       int       `json:"pages"`
 	Requests    int       `json:"requests"`
+	Skipped     int       `json:"skipped"`
 	Missing     int       `json:"missing"`
 	Gone        int       `json:"gone"`
 }
@@ -27,7 +28,7 @@ func newWalkDocument(w catalogsync.Walk) *walkDocument {
 	if w.Generation == 0 {
 		return nil
 	}
-	return &walkDocument{w.Generation, w.StartedAt, w.CompletedAt, w.Page, pagesOf(w), w.Requests, w.Missing, w.Gone}
+	return &walkDocument{w.Generation, w.StartedAt, w.CompletedAt, w.Page, pagesOf(w), w.Requests, w.Skipped, w.Missing, w.Gone}
 }
 
 // pagesOf is how many pages the list had, as it said last.

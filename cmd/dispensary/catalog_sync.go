@@ -22,6 +22,7 @@ const defaultBudget = 500
 type syncConfig struct {
 	catalogStore
 	budget, prefetch int
+	maxMissing       int
 	details, filters bool
 }
 
@@ -34,6 +35,10 @@ func (p *program) catalogSyncCommand() *cobra.Command {
 any time, with Ctrl-C or otherwise: the next sync goes on there, within a day. A product that the
 list does not have is missing after one sync and gone after two, if the platform does not have
 it by its id either.
+
+If more products are missing than --max-missing, sync fails and keeps all of them. The next sync
+that misses the same products checks up to 50 of them by id, and accepts the list if the platform
+has none.
 
 On a terminal it shows how far it is: pages, products, what is left of this minute's budget of
 requests, and the time that is left. Elsewhere it prints a line for each tenth of the list.`,
@@ -48,6 +53,7 @@ requests, and the time that is left. Elsewhere it prints a line for each tenth o
 	c.defineUser(flags)
 	flags.IntVar(&c.budget, "budget", defaultBudget, "make at most `NUMBER` requests in any minute")
 	flags.IntVar(&c.prefetch, "prefetch", 4, "read `NUMBER` pages at the same time")
+	flags.IntVar(&c.maxMissing, "max-missing", 0, "accept at most `NUMBER` missing products; a fifth of the copy, and at least 10, unless set")
 	flags.BoolVar(&c.details, "details", false, "then read what lists do not show, one request for each product that never was")
 	flags.BoolVar(&c.filters, "filters", false, "then search for each ingredient and allergen, so that products can be filtered by them")
 	return command
@@ -72,7 +78,7 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 	defer func() { err = errors.Join(err, failed(store.db.Close())) }()
 	shown := &syncProgress{p: p, budget: budget, most: c.budget}
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: client.Catalog, Store: store, Limiter: limiter, Prefetch: c.prefetch,
+		Catalog: client.Catalog, Store: store, Limiter: limiter, Prefetch: c.prefetch, MaxMissing: c.maxMissing,
 		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,
 	})
 	if err != nil {
@@ -112,6 +118,7 @@ type syncDocument struct {
 	Products     int     `json:"products"`
 	Created      int     `json:"created"`
 	Updated      int     `json:"updated"`
+	Skipped      int     `json:"skipped"`
 	Requests     int     `json:"requests"`
 	RequestsLeft int     `json:"requests_left"`
 	SecondsLeft  float64 `json:"seconds_left"`
@@ -206,7 +213,7 @@ func (s *syncProgress) print(text string) {
 func (s *syncProgress) document(done bool) syncDocument {
 	at := s.last
 	return syncDocument{
-		at.Walk.Page, max(at.Pages, at.Walk.Page), products(at), at.Counts.Created, at.Counts.Updated, at.Requests, s.budget.Left(), s.left().Seconds(),
+		at.Walk.Page, max(at.Pages, at.Walk.Page), products(at), at.Counts.Created, at.Counts.Updated, at.Walk.Skipped, at.Requests, s.budget.Left(), s.left().Seconds(),
 		at.Walk.Missing, at.Walk.Gone, done,
 	}
 }
@@ -223,7 +230,7 @@ func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catal
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, catalogsync.ErrTooManyMissing):
-		return failed(fmt.Errorf("%w: nothing is missing of the copy, and the next sync reads all anew", err))
+		return failed(fmt.Errorf("%w. The copy keeps all products: run sync again to check the missing ones by id, or accept them with --max-missing", err))
 	case !walk.CompletedAt.IsZero():
 		return failed(fmt.Errorf("the list was read as a whole, but not the rest: %w", err))
 	case walk.Page > 0:
@@ -237,6 +244,9 @@ func (s *syncProgress) done(walk catalogsync.Walk) error {
 	s.last.Walk = walk
 	d := s.document(true)
 	d.SecondsLeft = 0
+	if walk.Skipped > 0 {
+		fmt.Fprintf(s.p.errOut, "%d products of the list were skipped, because they have no usable id\n", walk.Skipped)
+	}
 	row := []string{"done", strconv.Itoa(walk.Total)}
 	for _, n := range []int{d.Created, d.Updated, d.Missing, d.Gone, d.Requests} {
 		row = append(row, strconv.Itoa(n))
