@@ -127,7 +127,7 @@ func TestBrandCacheWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform, clients := twoClinics(t)
-		platform.Fault(model.Fault{Effect: model.Latency, Delay: time.Minute, Operation: "brands.list"})
+		platform.Fault(model.Fault{Effect: model.Latency, Delay: 20 * time.Second, Operation: "brands.list"})
 		cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
 		require.NoError(t, err)
 		first := make(chan error, 1)
