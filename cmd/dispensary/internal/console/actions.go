@@ -1,7 +1,9 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -90,14 +92,16 @@ func (h *Handler) showAction(w http.ResponseWriter, status int, v actionView) {
 // is redirected to the page that shows the result; a refusal is shown with its form.
 func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 	op, known := find(r.PathValue("id"))
-	uploaded, err := readForm(w, r, op)
+	uploaded, closed, err := readForm(w, r, op)
 	if err != nil || !known {
 		h.noAction(w)
 		return
 	}
+	defer closed()
 	h.notBackwards(op, r.PostForm)
 	v := h.viewOf(op, r.PostForm)
-	path, body := fill(op, r.PostForm)
+	path, filled := fill(op, r.PostForm)
+	body := io.Reader(bytes.NewReader(filled))
 	if op.Upload {
 		body = uploaded
 	}
@@ -123,27 +127,26 @@ func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 const (
 	maxForm     = 1 << 20
 	maxUpload   = 1 << 30
-	uploadInRAM = 32 << 20
+	uploadInRAM = 1 << 20
 )
 
 // readForm reads the form of an action, and the file that goes with it where the
-// action takes one.
-func readForm(w http.ResponseWriter, r *http.Request, op control.Operation) (uploaded []byte, err error) {
+// action takes one. closed removes the file.
+func readForm(w http.ResponseWriter, r *http.Request, op control.Operation) (uploaded io.Reader, closed func(), err error) {
 	if !op.Upload {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		return nil, r.ParseForm()
+		return nil, func() {}, r.ParseForm()
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxUpload)
 	if err := r.ParseMultipartForm(uploadInRAM); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() { _ = r.MultipartForm.RemoveAll() }()
 	file, _, err := r.FormFile("file")
 	if err != nil {
-		return nil, err
+		_ = r.MultipartForm.RemoveAll()
+		return nil, nil, err
 	}
-	defer func() { _ = file.Close() }()
-	return io.ReadAll(file)
+	return file, func() { _ = errors.Join(file.Close(), r.MultipartForm.RemoveAll()) }, nil
 }
 
 // comeBack is the address of the page that a button is on, with its filter; otherwise,

@@ -72,12 +72,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Call runs an operation without HTTP, as a console in the same process does. The
-// path is below the API's address and may have a query; body is JSON or empty.
-// It returns the status and the JSON body of the answer.
-func (h *Handler) Call(ctx context.Context, method, path string, body []byte) (status int, answer []byte) {
-	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, strings.NewReader(string(body)))
+// path is below the API's address and may have a query; body is JSON or empty, and nil is
+// empty. It returns the status and the JSON body of the answer.
+func (h *Handler) Call(ctx context.Context, method, path string, body io.Reader) (status int, answer []byte) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, body)
 	if err != nil {
 		return http.StatusBadRequest, errorBody(err.Error())
+	}
+	if r.Body == nil {
+		r.Body = http.NoBody
 	}
 	w := &recorder{header: make(http.Header), status: http.StatusOK}
 	h.mux.ServeHTTP(w, r)
@@ -89,12 +92,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 	if op.Upload {
 		limit = maxUpload
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if err != nil {
-		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB, or broke off", limit>>20)})
-		return
+	value, err := h.run(r, op, http.MaxBytesReader(w, r.Body, limit))
+	if broken := new(brokenBody); errors.As(err, &broken) {
+		err = &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB, or broke off", limit>>20)}
 	}
-	value, err := h.run(r, op, body)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -120,7 +121,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 
 // run checks the query and calls the platform, which panics where a test of Go
 // made a mistake.
-func (h *Handler) run(r *http.Request, op Operation, body []byte) (value any, err error) {
+func (h *Handler) run(r *http.Request, op Operation, body io.Reader) (value any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = invalid("%s", strings.TrimPrefix(fmt.Sprint(cause), "dispensarytest: "))
@@ -135,7 +136,22 @@ func (h *Handler) run(r *http.Request, op Operation, body []byte) (value any, er
 			return nil, invalid("%s has no query parameter %q", op.ID, name)
 		}
 	}
-	return op.run(&call{ctx: r.Context(), fake: h.fake, options: h.options, path: r.PathValue, query: query}, body)
+	return op.run(&call{ctx: r.Context(), fake: h.fake, options: h.options, path: r.PathValue, query: query}, bodyReader{body})
+}
+
+// brokenBody is the error of a body that cannot be read.
+type brokenBody struct{ error }
+
+// bodyReader marks the errors of a body.
+type bodyReader struct{ io.Reader }
+
+// Read implements [io.Reader].
+func (b bodyReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = &brokenBody{err}
+	}
+	return n, err
 }
 
 func (o Operation) knows(name string) bool {

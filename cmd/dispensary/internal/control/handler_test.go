@@ -138,7 +138,7 @@ func TestCallWithoutHTTP(t *testing.T) {
 	t.Parallel()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
 	api := New(fake, Options{})
-	status, answer := api.Call(t.Context(), "POST", "/patients", []byte(`{"first_name":"Robin"}`))
+	status, answer := api.Call(t.Context(), "POST", "/patients", strings.NewReader(`{"first_name":"Robin"}`))
 	assert.Equal(t, 200, status, string(answer))
 	status, answer = api.Call(t.Context(), "GET", "/patients?limit=1&order_by=DESC", nil)
 	assert.Equal(t, 200, status)

@@ -3,6 +3,7 @@ package control
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -23,7 +24,7 @@ func list[A any](id, path, key, summary string, run func(c *call) []A, fields ..
 	op := Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key, paged: true,
 		answer: reflect.TypeFor[[]A](),
-		run: func(c *call, _ []byte) (any, error) {
+		run: func(c *call, _ io.Reader) (any, error) {
 			rows := run(c)
 			for _, field := range fields {
 				if want := c.query.Get(field); want != "" {

@@ -37,7 +37,7 @@ type Operation struct {
 	answer reflect.Type // what it answers with
 	key    string       // the answer's only field, "" when it is an object itself
 	paged  bool         // it answers with a page, and says what comes next
-	run    func(c *call, body []byte) (any, error)
+	run    func(c *call, body io.Reader) (any, error)
 }
 
 // Query is a query parameter.
@@ -127,7 +127,7 @@ func read[A any](id, path, key, summary string, run func(c *call) (A, error)) Op
 	return Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key,
 		answer: reflect.TypeFor[A](),
-		run:    func(c *call, _ []byte) (any, error) { return run(c) },
+		run:    func(c *call, _ io.Reader) (any, error) { return run(c) },
 	}
 }
 
@@ -136,9 +136,13 @@ func act[B, A any](id, method, path, summary string, run func(c *call, in B) (A,
 	return Operation{
 		ID: id, Method: method, Path: path, Summary: summary,
 		Body: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
-		run: func(c *call, body []byte) (any, error) {
+		run: func(c *call, body io.Reader) (any, error) {
+			text, err := io.ReadAll(body)
+			if err != nil {
+				return nil, err
+			}
 			var in B
-			if err := decode(body, &in); err != nil {
+			if err := decode(text, &in); err != nil {
 				return nil, err
 			}
 			return run(c, in)
@@ -153,7 +157,7 @@ type media []byte
 func download(id, path, kind, summary string, write func(c *call, to io.Writer) error) Operation {
 	return Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Media: kind,
-		run: func(c *call, _ []byte) (any, error) {
+		run: func(c *call, _ io.Reader) (any, error) {
 			var out bytes.Buffer
 			err := write(c, &out)
 			return media(out.Bytes()), err

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
@@ -163,7 +162,7 @@ func stateOperations() []Operation {
 			ID: "state.load", Method: http.MethodPut, Path: "/state", Upload: true,
 			Summary: "Takes the platform back to one of its files, or to one of another platform of the same seed and region. Journal, faults, behaviors and the time stay as they are.",
 			answer:  reflect.TypeFor[nothing](),
-			run:     func(c *call, body []byte) (any, error) { return nothing{}, c.fake.Load(bytes.NewReader(body)) },
+			run:     func(c *call, body io.Reader) (any, error) { return nothing{}, c.fake.Load(body) },
 		},
 		download("timeline.get", "/timeline", "text/html; charset=utf-8", "What happened, as one page that needs nothing else: requests, events, deliveries and moves of the clock.", func(c *call, to io.Writer) error { return c.fake.WriteTimeline(to) }),
 		read("certificate.get", "/certificate", "certificate", "The platform's own certificate (PEM), for clients to trust; null where it does without TLS.", func(c *call) (*string, error) { return pemOf(c.fake.Certificate()), nil }),
