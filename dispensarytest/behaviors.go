@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // Behavior is one variant of a point that the API leaves open, as "point=variant":
@@ -83,6 +84,9 @@ func WithBehaviorsFile(name string) Option {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %w", err)
+		}
+		if content, err = textfile.Decode(content); err != nil {
+			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %s: the file %w", name, err)
 		}
 		if err := s.behaviors.ChooseFile(content); err != nil {
 			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %s: %w", name, err)

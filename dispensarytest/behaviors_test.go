@@ -43,7 +43,7 @@ func TestBehaviorChoicesAreDescribed(t *testing.T) {
 func TestWithBehaviorsFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "behaviors.json")
-	require.NoError(t, os.WriteFile(name, []byte(`{"version":1,"behaviors":["default-page-size=2","refresh-rotation=grace"]}`), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte("\ufeff"+`{"version":1,"behaviors":["default-page-size=2","refresh-rotation=grace"]}`), 0o600))
 	fake := New(t, WithInMemory(), WithBehavior(DefaultPageSize20, ExpiresInString), WithBehaviorsFile(name), WithBehavior(RefreshRotationImmediate))
 	assert.Subset(t, fake.Behaviors(), []Behavior{DefaultPageSize2, ExpiresInString, RefreshRotationImmediate})
 }
