@@ -59,9 +59,6 @@ lacks patients:read, such as that of another application. It is used once, and n
 
 // probe probes a sandbox, writes the file and prints the report.
 func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
-	if !c.yes && !p.terminal {
-		return errors.New("there is no terminal to ask on: add --yes to create records and to end an authorization")
-	}
 	app, a, err := p.openAccounts(ctx, c.target, nil)
 	if err != nil {
 		return err
@@ -69,6 +66,9 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
 	if a.Site.Environment.Stage != dispensary.Sandbox { // before a token is refreshed
 		return fmt.Errorf("%s is no sandbox, and is not probed", a.Site.Environment)
+	}
+	if !c.yes && !p.terminal {
+		return errors.New("there is no terminal to ask on: add --yes to create records and to end an authorization")
 	}
 	config := probe.Config{
 		Application: oauth.Config{Site: a.Site, ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURL},
