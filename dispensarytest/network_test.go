@@ -246,7 +246,7 @@ func TestWebhookAddresses(t *testing.T) {
 	fake := New(t, WithInMemory())
 	for address, says := range map[string]string{
 		"https://user:hunter2@ehr.example.com/hook": "it names a user", "https://token@ehr.example.com/": "it names a user",
-		"ftp://127.0.0.1/": "is not one of HTTPS", "file://host/etc/passwd": "is not one of HTTPS",
+		"ftp://127.0.0.1/": "must begin with https://", "file://host/etc/passwd": "must begin with https://",
 		"http://ehr.example.com/": "plain HTTP only on loopback", "/hook": "is not absolute", "https://ehr.example.com/#hook": "has a fragment",
 	} {
 		err := fake.Webhooks.Register(address)

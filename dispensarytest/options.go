@@ -256,7 +256,7 @@ func WithRedirectURI(uri string) Option {
 			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): not an absolute address without fragment", uri)
 		}
 		if u.Scheme != "https" && u.Scheme != "http" {
-			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): not an address of HTTPS", uri)
+			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): must begin with https://, or on loopback with http://", uri)
 		}
 		if u.Scheme == "http" && !memhttp.IsLoopback(u.Hostname()) {
 			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): plain HTTP only on loopback", uri)

@@ -20,14 +20,14 @@ func TestWrongOptions(t *testing.T) {
 		option dispensarytest.Option
 		want   string
 	}{
-		"behavior of nothing known": {dispensarytest.WithBehavior("foo=bar"), `there is no open point "foo", only access-token-after-refresh, array-filters`},
+		"behavior of nothing known": {dispensarytest.WithBehavior("foo=bar"), `there is no open point "foo"`},
 		"misspelt open point":       {dispensarytest.WithBehavior("probes=off"), `there is no open point "probes" (did you mean "probe"?)`},
 		"scope of nothing known":    {dispensarytest.WithScopes("everything"), `there is no scope "everything", only catalog:read, clinic:read`},
 		"misspelt scope":            {dispensarytest.WithScopes("patients:raed"), `there is no scope "patients:raed" (did you mean "patients:read"?)`},
 		"event type":                {dispensarytest.WithWebhook("https://example.com/", "x"), `there is no event type "x", only clinic_key.activated`},
-		"webhook over FTP":          {dispensarytest.WithWebhook("ftp://127.0.0.1/"), `webhook address "ftp://127.0.0.1/" is not one of HTTPS`},
+		"webhook over FTP":          {dispensarytest.WithWebhook("ftp://127.0.0.1/"), `webhook address "ftp://127.0.0.1/": must begin with https://, or on loopback with http://`},
 		"webhook over plain HTTP":   {dispensarytest.WithWebhook("http://example.com/"), `plain HTTP only on loopback`},
-		"redirect over FTP":         {dispensarytest.WithRedirectURI("ftp://127.0.0.1/"), `WithRedirectURI("ftp://127.0.0.1/"): not an address of HTTPS`},
+		"redirect over FTP":         {dispensarytest.WithRedirectURI("ftp://127.0.0.1/"), `WithRedirectURI("ftp://127.0.0.1/"): must begin with https://, or on loopback with http://`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

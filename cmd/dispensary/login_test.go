@@ -281,7 +281,7 @@ func TestCommandsNameLogin(t *testing.T) {
 	f := newFixture(t)
 	for _, args := range [][]string{{"api", "GET", "/clinic"}, {"events", "list"}, {"catalog", "sync"}} {
 		f.refused(`dispensary: us/sandbox/dr-house must authorize again: not_connected: connect with `+
-			`"dispensary login --user dr-house --environment us/sandbox" (see dispensary help `, append(args, "--user", "dr-house")...)
+			`"dispensary login --user dr-house --environment us/sandbox"`+"\n", append(args, "--user", "dr-house")...)
 	}
 }
 

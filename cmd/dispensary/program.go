@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http/httptrace"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
@@ -68,7 +71,7 @@ The configuration comes from the library's environment variables, or with --conf
 		Example: `  dispensary fake
   dispensary help fake
   dispensary docs --man /usr/local/share/man/man1`,
-		Version:           dispensary.Version + ", " + runtime.Version(),
+		Version:           version() + ", " + runtime.Version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true, // manual pages are the same on every day
@@ -217,9 +220,23 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
 		return exitFailed
 	}
-	help := strings.TrimPrefix(ran.CommandPath(), ran.Root().Name())
-	fmt.Fprintf(p.errOut, "dispensary: %s (see dispensary help%s)\n", text, help)
+	if !fromSurroundings(err) {
+		text += fmt.Sprintf(" (see dispensary help%s)", strings.TrimPrefix(ran.CommandPath(), ran.Root().Name()))
+	}
+	fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
 	return exitRefuse
+}
+
+// fromSurroundings reports whether a command that did not begin was stopped by the network, a
+// file or a missing connection. The help of the command does not explain these.
+func fromSurroundings(err error) bool {
+	var (
+		network net.Error
+		file    *fs.PathError
+		again   *tokens.ReauthorizeError
+		call    *dispensary.Error
+	)
+	return errors.As(err, &network) || errors.As(err, &file) || errors.As(err, &again) || errors.As(err, &call)
 }
 
 // began reports whether the command had begun before it failed with err. It alone decides
@@ -307,6 +324,22 @@ func helpCommand() *cobra.Command {
 	}
 }
 
+// version returns the version that the build recorded, such as that of a commit after a release.
+// A build without one has the version of the module.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return versionOf(info.Main.Version)
+	}
+	return dispensary.Version
+}
+
+func versionOf(recorded string) string {
+	if number, ok := strings.CutPrefix(recorded, "v"); ok {
+		return number
+	}
+	return dispensary.Version // empty or "(devel)"
+}
+
 func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -317,14 +350,13 @@ func (p *program) versionCommand() *cobra.Command {
   dispensary --version`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			type version struct {
-				Version string `json:"version"`
-				Go      string `json:"go"`
-			}
 			if p.json {
-				return p.printJSON(version{dispensary.Version, runtime.Version()})
+				return p.printJSON(struct {
+					Version string `json:"version"`
+					Go      string `json:"go"`
+				}{version(), runtime.Version()})
 			}
-			_, err := fmt.Fprintf(p.out, "dispensary %s, %s\n", dispensary.Version, runtime.Version())
+			_, err := fmt.Fprintf(p.out, "dispensary %s, %s\n", version(), runtime.Version())
 			return err
 		},
 	}

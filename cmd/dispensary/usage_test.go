@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
@@ -73,6 +75,30 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+func TestVersionIsThatOfTheBuild(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "0.2.1-0.20261125213000-abcdef123456+dirty", versionOf("v0.2.1-0.20261125213000-abcdef123456+dirty"))
+	for _, none := range []string{"", "(devel)"} {
+		assert.Equal(t, dispensary.Version, versionOf(none))
+	}
+}
+
+// The help of a command explains its flags, and not the network or a file.
+func TestErrorsOfSurroundingsNameNoHelp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = "http://" + freeAddress(t) + "/api"
+	for _, args := range [][]string{
+		{"api", "GET", "/clinic"},
+		{"api", "POST", "/clinic/patients", "--input", filepath.Join(t.TempDir(), "absent")},
+		{"trigger", "patient.created", "--control", "http://" + freeAddress(t)},
+	} {
+		code, _, stderr := f.run(args...)
+		assert.Equal(t, exitRefuse, code, stderr)
+		assert.NotContains(t, stderr, "dispensary help", args)
+	}
+}
+
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -92,15 +118,15 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"docs --addr 8080":                  "HOST:PORT",
 		"docs --addr 0.0.0.0:80":            "stays on loopback",
 		"fake --redirect-uri here":          `--redirect-uri ("here"): not an absolute address`,
-		"fake --redirect-uri ftp://here":    `--redirect-uri ("ftp://here"): not an address of HTTPS`,
+		"fake --redirect-uri ftp://here":    `--redirect-uri ("ftp://here"): must begin with https://`,
 		"fake --scopes everything":          `--scopes: there is no scope "everything", only catalog:read, `,
 		"fake --scopes patients:raed":       `(did you mean "patients:read"?)`,
 		"fake --integrations 1000":          "a clinic has 1 to 100",
 		"fake --webhook http://example.com": "plain HTTP only on loopback",
-		"fake --webhook ftp://127.0.0.1":    `--webhook "ftp://127.0.0.1" is not one of HTTPS`,
+		"fake --webhook ftp://127.0.0.1":    `--webhook "ftp://127.0.0.1": must begin with https://`,
 		"fake --behavior probe=never":       `probe has no variant "never", only off, on-registration, before-each`,
 		"fake --behavior probe":             "not of the form NAME=VARIANT, such as probe=before-each",
-		"fake --behavior foo=bar":           `--behavior: there is no open point "foo", only access-token-after-refresh, `,
+		"fake --behavior foo=bar":           `--behavior: there is no open point "foo" (see dispensary help fake)`,
 		"fake --behavior prob=off":          `(did you mean "probe"?)`,
 		"fake --behaviors usage_test.go":    "--behaviors: usage_test.go: not a file of behaviors",
 		"fake --addr 8080":                  "HOST:PORT",

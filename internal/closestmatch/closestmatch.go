@@ -62,10 +62,14 @@ func Distance(a, b string) int {
 }
 
 // Unknown says that there is no such name, and which one was meant, or which there
-// are.
+// are. It leaves out a list that is too long for a message.
 func Unknown(what, name string, known []string) string {
 	if near := To(name, known); near != "" {
 		return fmt.Sprintf("there is no %s %q (did you mean %q?)", what, name, near)
+	}
+	const most = 24
+	if len(known) > most {
+		return fmt.Sprintf("there is no %s %q", what, name)
 	}
 	return fmt.Sprintf("there is no %s %q, only %s", what, name, strings.Join(known, ", "))
 }

@@ -41,7 +41,7 @@ func CheckEndpoint(address string, types []string) error {
 	case u.Host == "" || u.Scheme == "":
 		return fmt.Errorf("dispensarytest: webhook address %q is not absolute", address)
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("dispensarytest: webhook address %q is not one of HTTPS", address)
+		return fmt.Errorf("dispensarytest: webhook address %q: must begin with https://, or on loopback with http://", address)
 	case u.Fragment != "":
 		return fmt.Errorf("dispensarytest: webhook address %q has a fragment, which is not sent", address)
 	case u.Scheme == "http" && !memhttp.IsLoopback(u.Hostname()):
