@@ -44,11 +44,12 @@ that is set. Otherwise it calls as a user who was connected with "dispensary log
 Reads are repeated where that is safe, and the limits of the platform are kept.
 
 A field is "name=text", or "name:=JSON" for what is no text. Fields are the query of a GET, and
-anything else's body.`,
+anything else's body. Other users of this machine can read the fields of a running command, so
+send data of patients with --input - or a file.`,
 		Example: `  dispensary api GET /clinic
   dispensary api GET /clinic/patients -f page[size]=50 --paginate --jq '.patients[].id'
-  dispensary api POST /clinic/patients -f first_name=Ada -f email=ada@example.com
-  dispensary api PATCH /clinic/patients/123 --input patient.json`,
+  dispensary api POST /clinic/patients --input patient.json
+  jq .patient export.json | dispensary api PATCH /clinic/patients/123 --input -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return errors.New("api wants a method and a path, such as GET /clinic")
