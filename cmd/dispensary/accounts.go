@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -72,9 +71,7 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 // configuration folder. A stored token does not know the address that issued it, so each site
 // and client has its own store.
 func loginStore(folder string, a integration.Application) string {
-	e := a.Site.Environment
-	sum := sha256.Sum256([]byte(a.Site.BaseURL + "\n" + a.Site.AuthURL + "\n" + a.ClientID))
-	return filepath.Join(folder, fmt.Sprintf("tokens-%s-%s-%x.db", e.Region, e.Stage, sum[:6]))
+	return filepath.Join(folder, siteFile("tokens", ".db", a.Site, a.Site.AuthURL, a.ClientID))
 }
 
 // useLoginStore completes c with the store of login and its encryption keys.

@@ -29,8 +29,8 @@ func (p *program) catalogCommand() *cobra.Command {
 		Long: `Catalog keeps a copy of the platform's products in a SQLite file, or in PostgreSQL. Sync reads
 it, and goes on where it was interrupted; the other commands call nothing.
 
-The file is catalog-us-sandbox.db, or that of another environment, in folder dispensary of your
-cache folder (~/.cache on Linux), unless --store names another one.`,
+The file is in folder dispensary of your cache folder (~/.cache on Linux), with its own name for
+each environment and base URL, unless --store names another one.`,
 		Example: `  dispensary catalog sync
   dispensary catalog search magnesium glyc
   dispensary catalog export --output products.csv`,
@@ -111,7 +111,7 @@ func (s catalogStore) resolve(p *program) (string, error) {
 	return s.address, nil
 }
 
-// defaultFile is the file of the environment in the user's cache folder.
+// defaultFile is the file of the site in the user's cache folder.
 func (s catalogStore) defaultFile(p *program) (string, error) {
 	c, err := p.loadConfig()
 	if err != nil {
@@ -129,7 +129,7 @@ func (s catalogStore) defaultFile(p *program) (string, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
 	}
-	return filepath.Join(folder, fmt.Sprintf("catalog-%s-%s.db", a.Site.Environment.Region, a.Site.Environment.Stage)), nil
+	return filepath.Join(folder, siteFile("catalog", ".db", a.Site)), nil
 }
 
 func isPostgres(address string) bool {

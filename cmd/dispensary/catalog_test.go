@@ -36,7 +36,8 @@ func (f *fixture) ran(args ...string) (stdout, stderr string) {
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
-	file := filepath.Join(f.folder, "cache", "dispensary", "catalog-us-sandbox.db")
+	site := dispensary.Site{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, BaseURL: f.platform.BaseURL()}
+	file := filepath.Join(f.folder, "cache", "dispensary", siteFile("catalog", ".db", site))
 	f.refused("--store "+file+": there is no catalog yet", "catalog", "status")
 	assert.NoFileExists(t, file)
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,13 @@ import (
 func (p *program) configFolder() (string, error) {
 	folder, err := p.configDir()
 	return filepath.Join(folder, "dispensary"), err
+}
+
+// siteFile returns the name of a file about a site, such as listen-us-sandbox-0123456789ab.json.
+// Two sites of one environment have different names, as have two values of more.
+func siteFile(kind, extension string, s dispensary.Site, more ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{strings.TrimSuffix(s.BaseURL, "/")}, more...), "\n")))
+	return fmt.Sprintf("%s-%s-%s-%x%s", kind, s.Environment.Region, s.Environment.Stage, sum[:6], extension)
 }
 
 // readConfig reads the configuration that the flags choose, with all of its problems.

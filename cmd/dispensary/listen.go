@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -77,17 +76,20 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 		},
 		ForwardEnd: func(_ context.Context, a listen.Answer) { out.add(a) },
 	}
-	create := func(sources ...listen.Source) (_ *listen.Listener, err error) {
-		if config.Cursor == "" {
-			if config.Cursor, err = p.cursorFile(sources[0].Environment, c.url); err != nil {
-				return nil, err
-			}
-		}
+	create := func(sources ...listen.Source) (*listen.Listener, error) {
 		config.Sources = sources
 		listener, err := listen.New(config)
 		return listener, flagged(err)
 	}
-	sources, closed, err := p.sources(ctx, c.target, c.users, func(s listen.Source) error { _, err := create(s); return err })
+	sources, closed, err := p.sources(ctx, c.target, c.users, func(site dispensary.Site, s listen.Source) (err error) {
+		if config.Cursor == "" {
+			config.Cursor, err = p.cursorFile(site, c.url)
+		}
+		if err == nil {
+			_, err = create(s)
+		}
+		return err
+	})
 	defer func() { _ = closed() }()
 	if err != nil {
 		return err
@@ -146,7 +148,7 @@ func pollPrinter(out *answers) func(listen.Poll) {
 
 // sources returns the clinics of users, each once. check rejects wrong flags before the first
 // request of a source.
-func (p *program) sources(ctx context.Context, t target, users []string, check func(listen.Source) error) (sources []listen.Source, closed func() error, err error) {
+func (p *program) sources(ctx context.Context, t target, users []string, check func(dispensary.Site, listen.Source) error) (sources []listen.Source, closed func() error, err error) {
 	var opened []func() error
 	closed = func() error {
 		var failures []error
@@ -163,7 +165,7 @@ func (p *program) sources(ctx context.Context, t target, users []string, check f
 		}
 		opened = append(opened, one)
 		s := listen.Source{Environment: client.Site().Environment, Events: client.Events}
-		if err := check(s); err != nil {
+		if err := check(client.Site(), s); err != nil {
 			return nil, closed, err
 		}
 		clinic, err := client.Clinic.Get(ctx)
@@ -185,14 +187,13 @@ func (p *program) sources(ctx context.Context, t target, users []string, check f
 	return sources, closed, nil
 }
 
-// cursorFile is that of an environment and a receiver.
-func (p *program) cursorFile(e dispensary.Environment, url string) (string, error) {
+// cursorFile returns the path of the cursor of a site and a receiver.
+func (p *program) cursorFile(site dispensary.Site, url string) (string, error) {
 	folder, err := p.configFolder()
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)
 	}
-	sum := sha256.Sum256([]byte(url))
-	return filepath.Join(folder, fmt.Sprintf("listen-%s-%s-%x.json", e.Region, e.Stage, sum[:6])), err
+	return filepath.Join(folder, siteFile("listen", ".json", site, url)), err
 }
 
 func typesOf(names []string) (types []events.Type) {

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/integration"
+)
+
+// Two sites can be one environment, such as a platform and a test platform.
+func TestSitesOfOneEnvironmentShareNoFiles(t *testing.T) {
+	t.Parallel()
+	p := programFor(t, nil, nil)
+	one := dispensary.Site{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, BaseURL: "https://one.example/api", AuthURL: "https://one.example"}
+	slash, other := one, one
+	slash.BaseURL += "/"
+	other.BaseURL = "https://other.example/api"
+	for name, file := range map[string]func(dispensary.Site) string{
+		"catalog": func(s dispensary.Site) string { return siteFile("catalog", ".db", s) },
+		"cursor": func(s dispensary.Site) string {
+			name, err := p.cursorFile(s, "http://localhost:3000")
+			require.NoError(t, err)
+			return name
+		},
+		"tokens": func(s dispensary.Site) string { return loginStore("", integration.Application{Site: s}) },
+	} {
+		assert.NotEqual(t, file(one), file(other), name)
+		assert.Equal(t, file(one), file(slash), name)
+	}
+}
