@@ -56,6 +56,9 @@ func parseAddress(text dispensary.Secret, kinds []kind) (at address, problem str
 			return at, "is not a data source name as MySQL's driver reads it"
 		}
 	case sqlite:
+		if strings.HasPrefix(at.name, "//") && !strings.HasPrefix(at.name, "///") {
+			return at, "begins with sqlite:// and a host: write sqlite:/var/lib/ehr/dispensary.db"
+		}
 		at.name = strings.TrimPrefix(at.name, "//") // sqlite:///var/lib/ehr.db
 		if at.name == "" || strings.HasPrefix(at.name, ":") || strings.Contains(at.name, "?") {
 			return at, "does not name a file: sqlite:/var/lib/ehr/dispensary.db"

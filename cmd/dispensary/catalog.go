@@ -103,6 +103,8 @@ func (s catalogStore) resolve(p *program) (string, error) {
 		return s.defaultFile(p)
 	case isPostgres(s.address):
 		return s.address, checkPostgres(s.address)
+	case scheme == "sqlite" && strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///"):
+		return "", errors.New("--store: sqlite:// begins with a host: write sqlite: and the path of the file")
 	case scheme == "sqlite" && rest != "":
 		return strings.TrimPrefix(rest, "//"), nil
 	case is && strings.HasPrefix(rest, "//"):

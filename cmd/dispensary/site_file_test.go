@@ -31,3 +31,11 @@ func TestSitesOfOneEnvironmentShareNoFiles(t *testing.T) {
 		assert.Equal(t, file(one), file(slash), name)
 	}
 }
+
+func TestSQLitePathIsNoHost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	f.refused("--store: sqlite:// begins with a host", "catalog", "status", "--store", "sqlite://var/lib/catalog.db")
+	f.variables["DISPENSARY_STORE"] = "sqlite://var/lib/tokens.db"
+	f.refused("DISPENSARY_STORE begins with sqlite:// and a host", "accounts", "list")
+}
