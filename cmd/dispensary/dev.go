@@ -102,7 +102,10 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	command.Env = append(os.Environ(), variables...)
 	command.Stdin, command.Stdout, command.Stderr = p.in, unguarded(p.out), unguarded(p.errOut)
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.Cancel = func() error {
+		_, _ = fmt.Fprintf(p.errOut, "Waiting up to %d s for %s to end.\n", int(childGrace.Seconds()), args[0])
+		return command.Process.Signal(os.Interrupt)
+	}
 	command.WaitDelay = childGrace
 	if p.json {
 		command.Stdout = command.Stderr

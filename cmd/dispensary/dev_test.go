@@ -105,6 +105,7 @@ func TestDevEndsInOrder(t *testing.T) {
 	stop()
 	assert.Equal(t, exitDone, <-code, stderr.String())
 	assert.Contains(t, out.String(), "ended <nil>\n")
+	assert.Contains(t, stderr.String(), "Waiting up to 10 s for "+self+" to end.\n")
 }
 
 // devSettings returns what dev tells a program about the platform of the fixture.
