@@ -195,7 +195,8 @@ func (a *Alarm) Observe(ctx context.Context, o Observation) {
 }
 
 // Outage returns the current outage for a health check. The bool is false if there is
-// none, or if it does not count yet: see [Alarm].
+// none, or if it does not count yet: see [Alarm]. An outage of kind [OutageKindRejecting]
+// that does not count may consist of requests of strangers.
 func (a *Alarm) Outage() (Outage, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,6 +204,9 @@ func (a *Alarm) Outage() (Outage, bool) {
 	counts := failing.Failures >= a.config.MinFailures
 	if a.rejecting.confirmed && (!counts || rejecting.Since.Before(failing.Since)) {
 		return rejecting, true
+	}
+	if failing.Failures == 0 {
+		return rejecting, false
 	}
 	return failing, counts
 }

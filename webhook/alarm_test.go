@@ -186,8 +186,14 @@ func TestAlarmIgnoresStrangers(t *testing.T) {
 				_, ok := a.Outage()
 				assert.False(t, ok)
 			}
+			if doubt, _ := a.Outage(); name != "malformed" {
+				assert.Equal(t, webhook.OutageKindRejecting, doubt.Kind)
+				assert.Equal(t, 4*60, doubt.Failures)
+			}
 			a.after(time.Minute, accepted)
 			assert.Empty(t, a.told)
+			none, _ := a.Outage()
+			assert.Zero(t, none)
 		})
 	}
 }

@@ -347,12 +347,14 @@ func TestLists(t *testing.T) {
 	assert.Contains(t, f.get(links[1]), "<b>30</b> events")
 }
 
+var unavailable = webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout}
+
 func newAlarm(t *testing.T, failures int) *webhook.Alarm {
 	t.Helper()
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}})
 	require.NoError(t, err)
 	for range failures {
-		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout})
+		alarm.Observe(t.Context(), unavailable)
 	}
 	return alarm
 }

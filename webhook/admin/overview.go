@@ -15,6 +15,8 @@ type overviewView struct {
 	Dead    []breakdown
 	Watched bool                      // there is an alarm
 	Outages map[string]webhook.Outage // by the names of their alarms
+	Doubts  map[string]webhook.Outage // those that do not count yet
+	Silent  bool                      // a reconciler finds no webhooks
 	Run     *run                      // the latest of a reconciler
 
 	Environments map[string]clinicsView // of the reconcilers
@@ -39,13 +41,19 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 	if dead.Total > 0 {
 		v.Dead = breakdowns(dead, "dead", url.Values{})
 	}
-	v.Watched, v.Outages = len(h.config.Alarms) > 0, map[string]webhook.Outage{}
+	v.Watched, v.Outages, v.Doubts = len(h.config.Alarms) > 0, map[string]webhook.Outage{}, map[string]webhook.Outage{}
 	for name, alarm := range h.config.Alarms {
-		if outage, now := alarm.Outage(); now {
+		switch outage, counts := alarm.Outage(); {
+		case counts:
 			v.Outages[name] = outage
+		case outage.Failures > 0:
+			v.Doubts[name] = outage
 		}
 	}
 	v.Environments = h.environments()
+	for _, clinics := range v.Environments {
+		v.Silent = v.Silent || clinics.Silent > 0
+	}
 	if last := h.runs.latest(); len(last) > 0 {
 		v.Run = &last[0]
 	}

@@ -101,7 +101,7 @@ func TestClinics(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarms = map[string]*webhook.Alarm{"": newAlarm(t, 0)} })
-	assert.Contains(t, f.get(""), "requests are acknowledged")
+	assert.Contains(t, f.get(""), "Webhooks do not fail")
 	f = newFixture(t, func(_ *fixture, c *admin.Config) {
 		c.Alarms = map[string]*webhook.Alarm{"us/sandbox": newAlarm(t, 4), "ca/sandbox": newAlarm(t, 0), "": newAlarm(t, 5)}
 	})
@@ -111,7 +111,41 @@ func TestOutage(t *testing.T) {
 	assert.Contains(t, page, "acknowledged since ", "an alarm without a name")
 	assert.NotContains(t, page, "ca/sandbox")
 	assert.Contains(t, page, webhook.ErrInboxTimeout.Error())
-	assert.NotContains(t, newFixture(t, nil).get(""), "acknowledged", "there is no alarm to ask")
+	page = newFixture(t, nil).get("")
+	assert.NotContains(t, page, "acknowledged", "there is no alarm to ask")
+	assert.NotContains(t, page, "do not fail", "there is no alarm to ask")
+}
+
+// The overview reports no good state of webhooks while one is in doubt.
+func TestDoubtfulWebhooks(t *testing.T) {
+	t.Parallel()
+	mismatch := webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch}
+	for name, c := range map[string]struct {
+		seen []webhook.Observation
+		want string
+	}{
+		"rejections":   {[]webhook.Observation{mismatch, mismatch, mismatch}, "3 requests of us/sandbox were rejected since "},
+		"one":          {[]webhook.Observation{mismatch}, "It is not known whether the platform sent it."},
+		"two failures": {[]webhook.Observation{unavailable, unavailable}, "2 requests of us/sandbox could not be accepted since "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			alarm := newAlarm(t, 0)
+			for _, o := range c.seen {
+				alarm.Observe(t.Context(), o)
+			}
+			page := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarms = map[string]*webhook.Alarm{"us/sandbox": alarm} }).get("")
+			assert.Contains(t, page, c.want)
+			assert.Contains(t, page, c.seen[0].Err.Error())
+			assert.NotContains(t, page, "do not fail")
+		})
+	}
+	page := newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Alarms = map[string]*webhook.Alarm{"us/sandbox": newAlarm(t, 0)}
+		c.Reconcilers = map[string]admin.Reconciler{"us/sandbox": clinics{Silent: 1, SilentSince: time.Now()}}
+	}).get("")
+	assert.Contains(t, page, "do not arrive")
+	assert.NotContains(t, page, "do not fail")
 }
 
 // fakeAccounts are as many as there are statuses.
