@@ -289,6 +289,7 @@ func TestWhatIsNotThere(t *testing.T) {
 		answer, err := http.Get(f.url + path)
 		page := f.read(status, answer, err)
 		assert.Contains(t, page, "<h1>", path)
+		assert.NotContains(t, page, "aria-current", path)
 		style := regexp.MustCompile(`rel="stylesheet" href="([^"]*)"`).FindStringSubmatch(page)
 		at, err := url.Parse(f.url + path)
 		require.NoError(t, err)

@@ -157,6 +157,8 @@ func TestOthersAreCountedToLimit(t *testing.T) {
 	assert.Contains(t, f.get("bulk?action=replay&done=7&until="+until), "<b>7 were replayed.</b> 20,000 or more others match now.")
 	assert.Contains(t, f.get("bulk?action=replay&most=30000"), "<b>30,000</b> dead letters would be, the oldest; 20,000 or more others match as well.")
 	assert.Contains(t, f.get("bulk?action=replay&most=50000"), "10,000 others match as well.")
+	assert.Contains(t, f.get(""), "The oldest 20,000 are counted here.")
+	assert.Contains(t, f.get("dead"), "By reason, type and clinic, the first 20,000")
 }
 
 // slow is an engine that replays a few, and then has run out of time, or fails.

@@ -112,6 +112,9 @@ type frame struct {
 	Now   time.Time
 }
 
+// noPage is the Path of a page without an entry in the navigation.
+const noPage = "-"
+
 // place is one entry of the navigation.
 type place struct{ Path, Title string }
 
@@ -142,7 +145,7 @@ func (h *Handler) show(w http.ResponseWriter, status int, name string, f frame) 
 
 // refuse shows why there is no page, at an address that is so many levels deep.
 func (h *Handler) refuse(w http.ResponseWriter, status int, why string, depth int) {
-	h.show(w, status, "problem", frame{Base: strings.Repeat("../", max(0, depth-1)), Title: http.StatusText(status), View: why})
+	h.show(w, status, "problem", frame{Base: strings.Repeat("../", max(0, depth-1)), Title: http.StatusText(status), Path: noPage, View: why})
 }
 
 // fail shows the error of the engine or of the accounts, which hold nothing of an event.

@@ -13,6 +13,8 @@ import (
 type overviewView struct {
 	Stats   engine.Stats
 	Dead    []breakdown
+	Counted int                       // dead letters in Dead
+	Capped  bool                      // there may be more
 	Watched bool                      // there is an alarm
 	Outages map[string]webhook.Outage // by the names of their alarms
 	Doubts  map[string]webhook.Outage // those that do not count yet
@@ -39,7 +41,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if dead.Total > 0 {
-		v.Dead = breakdowns(dead, "dead", url.Values{})
+		v.Dead, v.Counted, v.Capped = breakdowns(dead, "dead", url.Values{}), dead.Total, dead.Total == mostCounted
 	}
 	v.Watched, v.Outages, v.Doubts = len(h.config.Alarms) > 0, map[string]webhook.Outage{}, map[string]webhook.Outage{}
 	for name, alarm := range h.config.Alarms {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/api"
@@ -175,6 +178,31 @@ func (a *fakeAccounts) List(context.Context, accounts.ListOptions) iter.Seq2[acc
 
 func (a *fakeAccounts) PendingCommits() int       { return a.pending }
 func (a *fakeAccounts) Paused() (time.Time, bool) { return a.paused, !a.paused.IsZero() }
+
+// endless accounts take longer than a request.
+type endless struct{ fakeAccounts }
+
+func (*endless) List(ctx context.Context, _ accounts.ListOptions) iter.Seq2[accounts.Account, error] {
+	return func(yield func(accounts.Account, error) bool) {
+		yield(accounts.Account{Status: accounts.Connected}, nil)
+		<-ctx.Done()
+		yield(accounts.Account{}, ctx.Err())
+	}
+}
+
+// The page of a list that ran out of time makes no claim about the rest.
+func TestPartialAccounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		page, err := admin.New(admin.Config{Engine: many{}, Accounts: &endless{}})
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/accounts", nil))
+		assert.Contains(t, w.Body.String(), "There was time for the first account.")
+		assert.Contains(t, w.Body.String(), "None of these has to.")
+		assert.NotContains(t, w.Body.String(), "No user has to.")
+	})
+}
 
 func TestAccounts(t *testing.T) {
 	t.Parallel()
