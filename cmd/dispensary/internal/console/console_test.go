@@ -190,6 +190,21 @@ func TestVerifyByHand(t *testing.T) {
 	assert.Contains(t, verifyCommand(model.Attempt{}, ""), "not signed")
 }
 
+// The console shows the verdict of a check.
+func TestCheckShowsVerdict(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	const button = "Find what the API does not have"
+	assert.Contains(t, d.press("requests", button), "<b>Passed.</b>")
+	assert.Contains(t, d.do("journal.check_no_unexpected", 200), `<p class="done" role="status">Passed.</p>`)
+	d.fill()
+	page := d.press("requests", button)
+	assert.Contains(t, page, `<b class="failed">Failed.</b>`)
+	assert.NotContains(t, page, "Done.")
+	assert.Contains(t, d.do("journal.check_no_unexpected", 200), `<p class="alarm" role="status">Failed.</p>`)
+	assert.Contains(t, d.press("requests", "Forget all"), "<b>Done.</b>")
+}
+
 func TestActionsShowTheCall(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

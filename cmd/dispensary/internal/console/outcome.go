@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,18 @@ func (v actionView) Open() bool { return v.First == nil || v.First.Value != "" }
 
 // Checks reports that the answer is the verdict of a check.
 func (v actionView) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
+
+// Result is the outcome of an accepted action: Done, or Passed or Failed for a check.
+func (v actionView) Result() string {
+	var verdict struct{ Passed bool }
+	switch {
+	case !v.Checks():
+		return "Done"
+	case json.Unmarshal([]byte(v.Answer), &verdict) == nil && verdict.Passed:
+		return "Passed"
+	}
+	return "Failed"
+}
 
 // input is one field of the form.
 type input struct {
