@@ -87,7 +87,7 @@ func TestTwoCountries(t *testing.T) {
 			assert.Empty(t, expected)
 			assert.ElementsMatch(t, []string{f.clinic(us), f.clinic(canada)}, []string{<-reconciled, <-reconciled})
 			for page, texts := range map[string][]string{
-				"/": {"both countries", "Webhooks do not fail"}, "/runs": {f.clinic(us), f.clinic(canada), "<h2>us/sandbox</h2>", "Last pass"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
+				"/": {"both countries", "No failures in receiving webhooks"}, "/runs": {f.clinic(us), f.clinic(canada), "<h2>us/sandbox</h2>", "Last pass"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
 			} {
 				w := httptest.NewRecorder()
 				i.Operations.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))

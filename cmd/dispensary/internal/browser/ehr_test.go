@@ -123,7 +123,7 @@ func TestTheHealthRecord(t *testing.T) {
 
 			b.press("Sign out")
 			b.press("Jo Park")
-			b.sees("Webhooks do not fail", "Dead letters")
+			b.sees("No failures in receiving webhooks", "Dead letters")
 			b.auditAndGoOn("operations")
 			b.press("Accounts")
 			b.sees("Connected")
