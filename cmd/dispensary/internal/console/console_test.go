@@ -190,6 +190,20 @@ func TestVerifyByHand(t *testing.T) {
 	assert.Contains(t, verifyCommand(model.Attempt{}, ""), "not signed")
 }
 
+// The page names the parts that a reset takes back.
+func TestResetTakesBackEndpoint(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	d.fill()
+	d.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503})
+	d.sees("", "the webhook endpoint and open points become those of the start", "Faults, sign-ins and requests are removed.")
+	d.press("", "Reset the platform")
+	_, registered := d.fake.Webhooks.Endpoint()
+	assert.False(t, registered)
+	assert.Empty(t, d.fake.Faults())
+	assert.Empty(t, d.fake.Journal().Requests())
+}
+
 // The console shows the verdict of a check.
 func TestCheckShowsVerdict(t *testing.T) {
 	t.Parallel()
