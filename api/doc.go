@@ -20,5 +20,17 @@
 // # Nothing leaks
 //
 // No text made here (Error, String, GoString, Format, LogValue, MarshalJSON of
-// secrets) holds a token, a secret, a query string or a body.
+// secrets) holds a token, a secret, a query string or a body. No printer shows a
+// [Secret], wherever it is stored.
+//
+// # Patient data
+//
+// Types with patient data print their type and id with fmt, and as a log attribute.
+// These show all fields:
+//   - fmt, for a value in an unexported field of your struct: fmt calls no methods there.
+//     A pointer hides the value from %v only, not from %s and %q. Export the field, or
+//     give your struct a Format method.
+//   - A dump by reflection, such as the difference of a failed testify assertion.
+//   - An encoder: encoding/json, encoding/xml, encoding/gob, and slog's JSON handler for
+//     the elements of a slice, a map or a struct.
 package api

@@ -4,7 +4,9 @@
 // the integrator's own.
 //
 // Patients are people. Every type of this package that describes one prints its
-// type and id only, whatever the verb; read the fields to see the rest.
+// type and id only, whatever the verb; read the fields to see the rest. In an unexported
+// field of your struct fmt prints all fields, as a dump by reflection does. See "Patient
+// data" in package api.
 //
 // A log line shows them so, too, with one exception to know of: slog asks a value how
 // it wants to be logged, but not the elements of a slice, a map or another struct.

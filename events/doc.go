@@ -29,8 +29,9 @@
 //
 // # Nothing leaks
 //
-// Printing an [Event] or a [Typed] event in any way, logs included, yields its
-// type and id. Errors name type, id and field, and never repeat data.
+// An [Event] or a [Typed] event prints as its type and id, in logs too. See "Patient
+// data" in package api for the exceptions. Errors name type, id and field, and never
+// repeat data.
 //
 // API section: "Events".
 package events

@@ -13,6 +13,9 @@
 //	})
 //	plan, err = client.TreatmentPlans.Activate(ctx, plan.ID)
 //
+// Plans are patient data. The types of this package print their type and id only; see
+// "Patient data" in package api for the exceptions.
+//
 // API sections: "Treatment plans", "Protocols and templates", "Dynamic links".
 package treatmentplans
 
