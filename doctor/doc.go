@@ -48,6 +48,8 @@
 //	store sealed          no token is at rest in clear
 //	store users           who has to authorize again
 //	store lease           no refresh hangs
+//	database TLS          connections to databases cannot be read on the network
+//	secret files          other users of this machine cannot open them
 //
 // # What it changes
 //
@@ -63,6 +65,6 @@
 //
 // # What it shows
 //
-// Rows hold numbers, times, hosts, names of scopes and operations, and the integrator's id
-// of the user; no token, no secret, no query, no body, and no text of a foreign error.
+// Rows hold numbers, times, hosts, paths, names of scopes and operations, and the integrator's
+// id of the user; no token, no secret, no query, no body, and no text of a foreign error.
 package doctor

@@ -83,6 +83,12 @@ type Config struct {
 	// [DefaultReconcileEvery].
 	ReconcileEvery time.Duration
 
+	// SecretFiles are the paths of files with secrets: configuration, keys, SQLite databases.
+	SecretFiles []string
+
+	// Databases are the connections to the databases of Store and Inbox.
+	Databases []Database
+
 	// AnyOrder says that events may be handled in any order: [webhook.Work] has Order
 	// and Stale, or handlers read what they need from the API.
 	AnyOrder bool
@@ -165,6 +171,8 @@ var checks = []check{
 	{name: "store sealed", run: (*run).storeSealed, after: []string{"store schema"}},
 	{name: "store users", run: (*run).storeUsers, after: []string{"store schema"}},
 	{name: "store lease", run: (*run).storeLease, after: []string{"token"}, patient: true},
+	{name: "database TLS", run: (*run).databaseTLS},
+	{name: "secret files", run: (*run).secretFiles},
 }
 
 // run is one run. Each field below config is written by one check and read by those

@@ -310,6 +310,8 @@ var faults = []fault{
 		require.NoError(f.t, err)
 		f.config.LeaseTTL = 20 * time.Millisecond
 	}, row: "store lease", status: doctor.Fail, fix: "replica that hangs"},
+	{name: "database without TLS", plant: func(f *fixture) { f.config.Databases[0].Private = false },
+		row: "database TLS", status: doctor.Warn, fix: "sslmode=verify-full"},
 }
 
 // shift lets the clock of the machine go wrong.

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,8 +77,10 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 			Site: f.platform.Site(), ClientID: f.app.ClientID, ClientSecret: api.NewSecret(f.app.ClientSecret),
 			RedirectURL: f.app.RedirectURI, HTTPClient: &http.Client{Transport: dated{f.platform}},
 		},
-		ClinicKey: api.NewSecret(f.platform.ClinicKey()),
-		User:      user, Operations: []string{"patients.create", "webhook_deliveries.list", "treatment_plans.create"},
+		ClinicKey:   api.NewSecret(f.platform.ClinicKey()),
+		SecretFiles: []string{filepath.Join(t.TempDir(), "config.json")},
+		Databases:   []doctor.Database{{Setting: "DISPENSARY_STORE", Private: true}},
+		User:        user, Operations: []string{"patients.create", "webhook_deliveries.list", "treatment_plans.create"},
 		OwnerTypes: []string{oauth.OwnerPractitioner},
 		Webhook: doctor.Webhook{
 			URL: server.URL, HTTPClient: server.Client(),

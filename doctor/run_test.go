@@ -92,6 +92,7 @@ func TestNotConfigured(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.config.Store, f.config.User, f.config.Inbox, f.config.Webhook = nil, "", nil, doctor.Webhook{}
+	f.config.SecretFiles, f.config.Databases = nil, nil
 	report := f.run()
 	assert.Equal(t, 5, report.Count(doctor.Pass), "what the application's credentials alone show")
 	assert.Equal(t, len(report.Rows)-5, report.Count(doctor.Skip))

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"net"
 	"strings"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -23,6 +24,37 @@ const (
 type address struct {
 	kind kind
 	name string // a URL, a data source name, or a path
+}
+
+// private reports whether the network cannot read connections to a database: each of its hosts
+// is on this machine, or needs TLS.
+func (a address) private() bool {
+	switch a.kind {
+	case postgres:
+		config, err := pgxpool.ParseConfig(a.name)
+		if err != nil {
+			return false
+		}
+		private := isLocal(config.ConnConfig.Host) || config.ConnConfig.TLSConfig != nil
+		for _, other := range config.ConnConfig.Fallbacks {
+			private = private && (isLocal(other.Host) || other.TLSConfig != nil)
+		}
+		return private
+	case mysql:
+		config, err := driver.ParseDSN(a.name)
+		if err != nil {
+			return false
+		}
+		host, _, err := net.SplitHostPort(config.Addr)
+		return config.Net == "unix" || err == nil && isLocal(host) || config.TLS != nil && !config.AllowFallbackToPlaintext
+	}
+	return true
+}
+
+// isLocal reports whether the host of a database is this machine: a socket, or loopback.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // parseAddress reads an address of one of the kinds, or says why it is none. What it

@@ -43,6 +43,7 @@ type Config struct {
 	StateKeys []dispensary.Secret
 
 	names names
+	files []string // with secrets, that were read
 }
 
 // Application is one application in one environment, as the developer dashboard shows

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/doctor"
@@ -59,13 +60,16 @@ func OpenDoctor(ctx context.Context, config Config, environment dispensary.Envir
 	if err := errors.Join(problems...); err != nil {
 		return made, closed, err
 	}
+	made.SecretFiles = config.files
 	var closers []closer
 	if durable(store, storeProblem) {
 		var close closer
+		surround(&made, config.name("store"), store)
 		made.Store, close, made.StoreErr = existingStore(ctx, store, keys)
 		closers = append(closers, close)
 	}
 	if durable(inbox, inboxProblem) {
+		surround(&made, config.name("inbox"), inbox)
 		held, err := existingInbox(ctx, config, inbox, keys)
 		if made.InboxErr = err; err == nil {
 			made.Inbox = held
@@ -79,6 +83,16 @@ func OpenDoctor(ctx context.Context, config Config, environment dispensary.Envir
 		}
 		return errors.Join(all...)
 	}, nil
+}
+
+// surround adds the file or the connection of a database to what doctor examines.
+func surround(made *doctor.Config, setting string, at address) {
+	switch {
+	case at.kind != sqlite:
+		made.Databases = append(made.Databases, doctor.Database{Setting: setting, Private: at.private()})
+	case !slices.Contains(made.SecretFiles, at.name):
+		made.SecretFiles = append(slices.Clone(made.SecretFiles), at.name)
+	}
 }
 
 // schemaError is an error of opening, with that of package doctor where tables are

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -24,8 +25,8 @@ func TestOpenDoctor(t *testing.T) {
 		address func(*testing.T) string
 		skipped []string
 	}{
-		"SQLite":     {func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ehr.db") }, []string{"inbox sealed"}},
-		"PostgreSQL": {postgrestest.Schema, nil},
+		"SQLite":     {func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ehr.db") }, []string{"inbox sealed", "database TLS"}},
+		"PostgreSQL": {postgrestest.Schema, []string{"secret files"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,4 +101,50 @@ func TestOpenDoctorFailures(t *testing.T) {
 	require.ErrorContains(t, err, "DISPENSARY_SEAL_KEYS")
 	_, _, err = integration.OpenDoctor(t.Context(), made, dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production})
 	require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+}
+
+// The network reads a connection that may be without TLS.
+func TestOpenDoctorChecksTLSOfDatabases(t *testing.T) {
+	t.Parallel()
+	for address, private := range map[string]bool{
+		"postgres://ehr@127.0.0.1/ehr":                             true,
+		"postgres://ehr@localhost/ehr?sslmode=disable":             true,
+		"postgres:///ehr?host=/run/postgresql":                     true,
+		"postgres://ehr@192.0.2.1/ehr?sslmode=require":             true,
+		"postgres://ehr@192.0.2.1/ehr?sslmode=verify-full":         true,
+		"postgres://ehr@192.0.2.1/ehr?sslmode=disable":             false,
+		"postgres://ehr@192.0.2.1/ehr?sslmode=prefer":              false,
+		"postgres://ehr@192.0.2.1/ehr":                             false,
+		"postgres://ehr@127.0.0.1,192.0.2.1/ehr?sslmode=disable":   false,
+		"mysql:ehr@unix(/run/mysqld/mysqld.sock)/ehr":              true,
+		"mysql:ehr@tcp(127.0.0.1:1)/ehr":                           true,
+		"mysql:ehr@tcp(192.0.2.1:1)/ehr?tls=true&timeout=1ms":      true,
+		"mysql:ehr@tcp(192.0.2.1:1)/ehr?tls=preferred&timeout=1ms": false,
+		"mysql:ehr@tcp(192.0.2.1:1)/ehr?timeout=1ms":               false,
+	} {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // no connection is needed
+			config, closed, err := integration.OpenDoctor(ctx, newFixture(t).kept(address, "memory:").config(t), us)
+			require.NoError(t, err)
+			assert.Equal(t, []doctor.Database{{Setting: "DISPENSARY_STORE", Private: private}}, config.Databases)
+			require.NoError(t, closed(t.Context()))
+		})
+	}
+}
+
+func TestOpenDoctorListsSecretFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file, key := filepath.Join(folder, "config.json"), filepath.Join(folder, "keys")
+	require.NoError(t, os.WriteFile(key, []byte("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(`{"environments":{"us/sandbox":{"base_url":"https://a.example/api","auth_url":"https://a.example","client_id":"a",
+		"client_secret":"b","redirect_url":"https://ehr.example/callback"}},"store":"sqlite:`+folder+`/ehr.db","seal_keys_file":"`+key+`","state_keys":["0123456789abcdef0123456789abcdef"]}`), 0o600))
+	c, err := integration.LoadFile(file)
+	require.NoError(t, err)
+	config, closed, err := integration.OpenDoctor(t.Context(), c, us)
+	require.NoError(t, err)
+	assert.Equal(t, []string{file, key, filepath.Join(folder, "ehr.db")}, config.SecretFiles)
+	require.NoError(t, closed(t.Context()))
 }

@@ -87,7 +87,7 @@ func loadFile(path string, section func(data []byte) ([]byte, error)) (Config, e
 		return Config{}, fmt.Errorf("integration: %s: %w", path, err)
 	}
 	d.parse(data)
-	r := &reader{names: fromFile, get: d.get, problems: d.problems}
+	r := &reader{names: fromFile, get: d.get, problems: d.problems, files: []string{path}}
 	return r.read()
 }
 

@@ -138,6 +138,7 @@ type reader struct {
 
 	problems []error
 	unread   map[string]bool // settings that have been reported
+	files    []string        // that were read
 }
 
 func (r *reader) read() (Config, error) {
@@ -156,6 +157,7 @@ func (r *reader) read() (Config, error) {
 			r.problems = append(r.problems, problem)
 		}
 	}
+	config.files = r.files
 	return config, errors.Join(r.problems...)
 }
 
@@ -172,6 +174,7 @@ func readInto[T any](r *reader, environment dispensary.Environment, settings []s
 			err = errors.New("is given, and so is the name of a file that holds it")
 		case len(file) > 0:
 			values, err = valuesOf(file[0], s.list)
+			r.files = append(r.files, file[0])
 			name = r.names.of(environment, s.key+"_file")
 		}
 		if err != nil {

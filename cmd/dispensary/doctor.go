@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -78,6 +79,7 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(closed(context.WithoutCancel(ctx)))) }()
+	config.SecretFiles = slices.Concat(config.SecretFiles, p.keyFiles())
 	config.User = f.user
 	config.Webhook.URL, config.Operations, config.OwnerTypes, config.AnyOrder = f.webhook, f.operations, f.owners, f.anyOrder
 	config.NoRefresh = p.allowWriting(a.Site.Environment) != nil
@@ -112,6 +114,16 @@ func (p *program) storeOfLogin(ctx context.Context, c *integration.Config, a int
 		return nil
 	}
 	return p.useLoginStore(ctx, c, a)
+}
+
+// keyFiles returns the path of the encryption keys of login, if they are in a file.
+func (p *program) keyFiles() []string {
+	folder, err := p.configFolder()
+	name := filepath.Join(folder, sealKeyName)
+	if _, absent := os.Stat(name); err != nil || absent != nil {
+		return nil
+	}
+	return []string{name}
 }
 
 // printReport prints a table, commands, plain lines, or a document.

@@ -19,13 +19,16 @@ import (
 // keyringTime is how long the system's keyring may take, which asks its user to unlock it.
 const keyringTime = 3 * time.Second
 
+// sealKeyName is the name of the file with the keys, if there is no keyring.
+const sealKeyName = "seal.key"
+
 // keyringName is what the key is called in the keyring.
 const keyringName = "dispensary"
 
 // sealKeys returns the encryption keys of this user's token stores. It creates them on first
 // use in the system's keyring, or without a keyring in a file that only the user can read.
 func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secret, error) {
-	name := filepath.Join(folder, "seal.key")
+	name := filepath.Join(folder, sealKeyName)
 	if kept, err := readKeys(name); !kept.IsZero() || err != nil {
 		return kept, err
 	}
