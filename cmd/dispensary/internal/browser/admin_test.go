@@ -57,7 +57,7 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 					Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", StatusCode: 503,
 				}, nil, nil, nil))
 			}
-			return webhook.Permanent(errors.New("no such patient: Jane Doe"))
+			return webhook.Permanent(webhook.WithReason("unknown_patient", errors.New("no such patient: Jane Doe")))
 		},
 		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) { made <- a }},
 	}})
