@@ -140,11 +140,12 @@
   // The center of each line shows that line, or the ellipsis that stands for it.
   for (const line of lines) {
     bring(line);
-    const box = visible(line);
+    const own = line.box();
+    const box = clipped(own, line.clips);
     const marks = line.clips.filter((clip) => clip.marks).map((clip) => clip.element);
     const soft = line.clips.findIndex((clip) => clip.marks || clip.scrolls);
-    const rest = clipped(line.box(), soft < 0 ? line.clips : line.clips.slice(0, soft));
-    const partial = rest.width < line.box().width - 2 || rest.height < line.box().height / 2;
+    const rest = clipped(own, soft < 0 ? line.clips : line.clips.slice(0, soft));
+    const partial = rest.width < own.width - 2 || rest.height < own.height / 2;
     if (partial || (empty(box) && !marks.length)) found.push(`${line.words} is cut off`);
     if (empty(box)) continue;
     const at = document.elementFromPoint(...center(box));
