@@ -173,11 +173,13 @@ func (p *program) inboxDeadCommand() *cobra.Command {
 	return command
 }
 
-// printDead prints dead letters, with --json as they are read.
+// printDead prints up to most dead letters, with --json as they are read. It reports on the
+// standard error if there are more.
 func (p *program) printDead(ctx context.Context, inbox integration.Maintenance, f engine.Filter, most int) error {
 	const page = 100
 	var rows [][]string
-	for after, n := (engine.Position{}), 0; n < most; {
+	n := 0
+	for after := (engine.Position{}); n < most; {
 		read, err := inbox.List(ctx, f, after, min(page, most-n))
 		if err != nil {
 			return err
@@ -194,6 +196,15 @@ func (p *program) printDead(ctx context.Context, inbox integration.Maintenance, 
 		}
 		if len(read) < page {
 			break
+		}
+	}
+	if n == most {
+		all, err := inbox.Count(ctx, f, 0)
+		if err != nil {
+			return err
+		}
+		if all.Total > n {
+			fmt.Fprintf(p.errOut, "%d of %d dead letters are listed; see --max\n", n, all.Total)
 		}
 	}
 	if p.json {
