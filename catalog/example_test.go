@@ -161,7 +161,7 @@ func ExampleProducts_All() {
 		}
 	}
 	fmt.Println(available, "products are available")
-	// Output: 41 products are available
+	// Output: 40 products are available
 }
 
 // A single product has more than lists do: variants, description and dosages.

@@ -19,9 +19,13 @@ func wantVariant(v model.Variant) catalog.Variant {
 	if v.Status == model.VariantAvailable {
 		availability = "In Stock"
 	}
+	var units api.Decimal // null
+	if v.Units > 0 {
+		units = api.Decimal(strconv.Itoa(v.Units))
+	}
 	const images = "https://images.dispensary.example/variants/"
 	return catalog.Variant{
-		ID: v.ID, SKU: v.SKU, Units: api.Decimal(strconv.Itoa(v.Units)), UnitOfMeasure: v.UnitOfMeasure, UPC: v.UPC,
+		ID: v.ID, SKU: v.SKU, Units: units, UnitOfMeasure: v.UnitOfMeasure, UPC: v.UPC,
 		MSRP: api.Decimal(v.MSRP.String()), SupplierSKU: v.SupplierSKU, Status: catalog.Status(v.Status),
 		Availability: availability, Primary: v.Primary,
 		ImageURLSmall: images + v.SKU + "/small.png", ImageURLMedium: images + v.SKU + "/medium.png",

@@ -22,7 +22,7 @@ import (
 // happened since.
 const (
 	snapshotFormat  = "dispensary test platform"
-	snapshotVersion = 4
+	snapshotVersion = 5
 )
 
 // Why a snapshot is not loaded.

@@ -156,10 +156,10 @@ func TestWrongSnapshots(t *testing.T) {
 		"# a shell script":   {ErrNoSnapshot, "not a snapshot"},
 		whole[:len(whole)/2]: {ErrSnapshotDamaged, "unexpected end"},
 		whole + "{":          {ErrSnapshotDamaged, "invalid character"},
-		headOf(5, ""):        {ErrSnapshotVersion, "version 5, of a newer program; this one reads version 4"},
-		headOf(3, ""):        {ErrSnapshotVersion, "of an older program"},
-		headOf(4, ""):        {ErrSnapshotDamaged, "WithRegion"},
-		headOf(4, `"US"`):    {ErrSnapshotDamaged, "it has no world"},
+		headOf(6, ""):        {ErrSnapshotVersion, "version 6, of a newer program; this one reads version 5"},
+		headOf(4, ""):        {ErrSnapshotVersion, "of an older program"},
+		headOf(5, ""):        {ErrSnapshotDamaged, "WithRegion"},
+		headOf(5, `"US"`):    {ErrSnapshotDamaged, "it has no world"},
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
 		require.ErrorIs(t, err, want.kind)

@@ -77,10 +77,15 @@ type ProductChange struct {
 	Dosage *Dosage
 }
 
-// VariantChange is what changes about a variant; nil leaves a field as it is.
+// VariantChange is what changes about a variant; nil leaves a field as it is. Units of
+// 0 and empty texts become null.
 type VariantChange struct {
-	MSRP   *Cents
-	Status *string
+	MSRP          *Cents
+	Status        *string
+	Units         *int
+	UnitOfMeasure *string
+	UPC           *string
+	SupplierSKU   *string
 }
 
 // ActionError is why an action of the platform's users failed.

@@ -53,7 +53,7 @@ type Product struct {
 	ID               string
 	Name             string
 	BrandID          string
-	DescriptionHTML  string
+	DescriptionHTML  string // empty is null
 	Dosage           Dosage
 	VariantIDs       []string // the first is the primary one
 	SupplementTypeID string
@@ -82,12 +82,12 @@ type Variant struct {
 	ID            string
 	ProductID     string
 	SKU           string
-	Units         int
-	UnitOfMeasure string
-	UPC           string
+	Units         int    // 0 is null
+	UnitOfMeasure string // empty is null
+	UPC           string // empty is null
 	MSRP          Cents
-	SupplierSKU   string
-	Status        string // one of the variant statuses
+	SupplierSKU   string // empty is null
+	Status        string // one of the variant statuses; empty is null
 	Primary       bool
 }
 

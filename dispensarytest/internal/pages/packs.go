@@ -25,11 +25,22 @@ func packOf(w *store.World, variantID string) variantView {
 	if !known {
 		return variantView{VariantID: variantID, Product: "Unknown product"}
 	}
-	view := variantView{VariantID: v.ID, Pack: fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure), Price: v.MSRP, Status: v.Status}
+	view := variantView{VariantID: v.ID, Pack: packText(v), Price: v.MSRP, Status: v.Status}
 	if p, known := w.Products.Get(v.ProductID); known {
 		view.Product = p.Name
 	}
 	return view
+}
+
+// packText is the size of a pack, as far as the platform knows it.
+func packText(v *model.Variant) string {
+	switch {
+	case v.Units == 0:
+		return cmp.Or(v.UnitOfMeasure, v.SKU)
+	case v.UnitOfMeasure == "":
+		return fmt.Sprintf("%d units", v.Units)
+	}
+	return fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure)
 }
 
 // maxFound is how many packs a search shows.

@@ -107,11 +107,12 @@ func (p *People) UpdateVariant(variantID string, in model.VariantChange) (out mo
 		row := *old
 		set(&row.MSRP, in.MSRP)
 		set(&row.Status, in.Status)
-		if err := statusFits("UpdateVariant", row.Status); err != nil {
+		set(&row.Units, in.Units)
+		set(&row.UnitOfMeasure, in.UnitOfMeasure)
+		set(&row.UPC, in.UPC)
+		set(&row.SupplierSKU, in.SupplierSKU)
+		if err := variantFits(&row); err != nil {
 			return err
-		}
-		if row.MSRP < 0 {
-			return model.Refused("UpdateVariant", model.ErrInvalid, "%s is not a price", row.MSRP)
 		}
 		w.Variants.Put(row.ID, &row)
 		product, _ := w.Products.Get(row.ProductID)
@@ -120,6 +121,19 @@ func (p *People) UpdateVariant(variantID string, in model.VariantChange) (out mo
 		return nil
 	})
 	return out, e, err
+}
+
+// variantFits checks a changed variant. Its status can be null.
+func variantFits(v *model.Variant) error {
+	switch {
+	case v.MSRP < 0:
+		return model.Refused("UpdateVariant", model.ErrInvalid, "%s is not a price", v.MSRP)
+	case v.Units < 0:
+		return model.Refused("UpdateVariant", model.ErrInvalid, "%d is not a number of units", v.Units)
+	case v.Status == "":
+		return nil
+	}
+	return statusFits("UpdateVariant", v.Status)
 }
 
 func statusFits(action, status string) error {

@@ -142,7 +142,13 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 		if dice.IntN(10) == 0 {
 			status = model.VariantBackordered
 		}
+		if !brand.Available {
+			status = model.VariantUnavailable // the brand stays so
+		}
 		v := w.NewVariant(p.ID, brand.Prefix, i == 0, model.NewVariant{Units: 30 * (i + 1), MSRP: model.Cents(900 + dice.IntN(5000)), Status: status})
+		if i > 0 {
+			leaveOut(v, n)
+		}
 		p.VariantIDs = append(p.VariantIDs, v.ID)
 	}
 	w.PutProduct(&p)

@@ -23,6 +23,9 @@ type seedProduct struct {
 	status      string      // of all variants; empty is available
 }
 
+// noStatus is the status of variants whose status is null.
+const noStatus = "null"
+
 var seedProducts = []seedProduct{
 	{"Acetyl-L-Carnitine 500", 2, 0, 2, "Acetyl-L-Carnitine", "capsule", []int{60, 120}, 2850, ""},
 	{"Adaptogen Balance", 1, 1, 6, "Ashwagandha,Rhodiola,Holy Basil", "capsule", []int{60}, 3195, ""},
@@ -61,7 +64,7 @@ var seedProducts = []seedProduct{
 	{"Probiotic 50 Billion", 0, 5, 3, "Lactobacillus,Bifidobacterium", "capsule", []int{30, 60}, 4625, ""},
 	{"Probiotic Kids", 0, 5, 3, "Lactobacillus", "chewable", []int{30}, 2575, ""},
 	{"Quercetin & Bromelain", 6, 1, 5, "Quercetin,Bromelain", "capsule", []int{60}, 3265, ""},
-	{"Research Blend Q", 7, 1, 1, "Quercetin,Resveratrol", "capsule", []int{60}, 8900, ""},
+	{"Research Blend Q", 7, 1, 1, "Quercetin,Resveratrol", "capsule", []int{60}, 8900, noStatus},
 	{"Selenium 200", 2, 4, 5, "Selenium", "capsule", []int{90}, 1190, model.VariantDiscontinued},
 	{"Sleep Formula", 6, 0, 7, "GABA,Melatonin,L-Theanine", "capsule", []int{60}, 2999, ""},
 	{"Vitamin C Buffered", 3, 7, 5, "Vitamin C", "tablet", []int{90, 180}, 1725, ""},
@@ -104,12 +107,47 @@ func (w *World) seedCatalog() {
 				// Bigger packs are cheaper by the unit.
 				MSRP: line.price * model.Cents(10+9*(units-line.units[0])/line.units[0]) / 10,
 			})
+			if n > 0 {
+				leaveOut(v, w.Variants.Len())
+			}
 			p.VariantIDs = append(p.VariantIDs, v.ID)
+		}
+		if slices.Contains([]string{model.VariantDiscontinued, model.VariantUnavailable, noStatus}, line.status) {
+			w.bare(p)
 		}
 		w.PutProduct(p)
 	}
 	for b := range w.Brands.All() {
 		w.RefreshBrand(b.ID)
+	}
+}
+
+// leaveOut takes one of the five values from a variant that the API allows to be null,
+// a different one for each n. Primary variants of products on sale keep theirs.
+func leaveOut(v *model.Variant, n int) {
+	switch n % 5 {
+	case 0:
+		v.Units = 0
+	case 1:
+		v.UnitOfMeasure = ""
+	case 2:
+		v.UPC = ""
+	case 3:
+		v.SupplierSKU = ""
+	default:
+		v.Status = ""
+	}
+}
+
+// bare takes all nullable values from a product that is not on sale, its description
+// included, so that lists have nulls, too.
+func (w *World) bare(p *model.Product) {
+	p.DescriptionHTML = ""
+	for _, v := range w.ProductVariants(p) {
+		v.Units, v.UnitOfMeasure, v.UPC, v.SupplierSKU = 0, "", "", ""
+		if v.Status == noStatus {
+			v.Status = ""
+		}
 	}
 }
 

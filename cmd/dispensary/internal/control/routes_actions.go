@@ -114,7 +114,7 @@ func catalogOperations() []Operation {
 				p, e, err := c.fake.Products.Describe(c.path("product_id"), in.DescriptionHTML)
 				return productActed{p, made(e)}, err
 			}),
-		act("platform.update_variant", "PATCH", "/variants/{variant_id}", "A pack of a product changes: product.updated.",
+		act("platform.update_variant", "PATCH", "/variants/{variant_id}", `A pack of a product changes: product.updated. "" and 0 make a field null.`,
 			func(c *call, in model.VariantChange) (variantActed, error) {
 				v, e, err := c.fake.Products.UpdateVariant(c.path("variant_id"), in)
 				return variantActed{v, made(e)}, err

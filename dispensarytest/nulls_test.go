@@ -1,0 +1,100 @@
+package dispensarytest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// nullable are the fields of a variant that the API lists as "or null".
+var nullable = []string{"units", "unit_of_measure", "upc", "supplier_sku", "status"}
+
+// An integration that fails on a null has to meet one. Those of products on sale are in
+// variants that are not the primary one.
+func TestWorldShowsEveryNull(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]model.WorldSize{"small": {}, "large": {Products: 200}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t, WithInMemory(), WithWorldSize(size))
+			nulls, values, listed := map[string]int{}, map[string]int{}, map[string]int{}
+			for _, p := range b.fake.Products.All() {
+				product := b.get("/catalog/products/"+p.ID).object(200, "product")
+				count(product, "description_html", nulls, values)
+				onSale := product["status"] != model.VariantUnavailable
+				for _, v := range product["variants"].([]any) {
+					v := v.(map[string]any)
+					for _, field := range nullable {
+						count(v, field, nulls, values)
+						if v["primary"] == true && v[field] == nil {
+							listed[field]++
+							assert.False(t, onSale, "%s: %s is null", p.Name, field)
+						}
+					}
+				}
+			}
+			for _, field := range append(nullable, "description_html") {
+				assert.Positive(t, nulls[field], field)
+				assert.Greater(t, values[field], nulls[field], field)
+			}
+			for _, field := range nullable {
+				assert.Positive(t, listed[field], "lists show no null: %s", field)
+			}
+			assert.Len(t, b.get("/catalog/brands?available=true").column("brands", "id"), len(b.fake.Products.Brands())-1)
+		})
+	}
+}
+
+func count(object map[string]any, field string, nulls, values map[string]int) {
+	if value, there := object[field]; there && value == nil {
+		nulls[field]++
+	} else if there {
+		values[field]++
+	}
+}
+
+// Nothing of an unavailable brand can be ordered.
+func TestUnavailableBrandHasNoAvailableProduct(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, brand := range b.fake.Products.Brands() {
+		available := false
+		for _, p := range b.fake.Products.All() {
+			if p.BrandID == brand.ID {
+				available = available || b.get("/catalog/products/"+p.ID).ok(200, "product", "status") == model.VariantAvailable
+			}
+		}
+		assert.Equal(t, available, brand.Available, brand.Name)
+	}
+}
+
+func TestUpdateVariantClearsFields(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	product := b.fake.Products.All()[0]
+	id := product.VariantIDs[0]
+	change := model.VariantChange{Units: new(0), UnitOfMeasure: new(""), UPC: new(""), SupplierSKU: new(""), Status: new("")}
+	_, event, err := b.fake.Products.UpdateVariant(id, change)
+	require.NoError(t, err)
+	assert.Equal(t, model.ProductUpdated, event.Type)
+	variant := b.get("/catalog/variants/"+id).object(200, "variant")
+	for _, field := range nullable {
+		assert.Contains(t, variant, field)
+		assert.Nil(t, variant[field], field)
+	}
+	assert.Equal(t, "n/a", variant["availability"])
+
+	change = model.VariantChange{Units: new(30), UnitOfMeasure: new("drops"), UPC: new("850000010036"), SupplierSKU: new("X1"), Status: new(model.VariantAvailable)}
+	_, _, err = b.fake.Products.UpdateVariant(id, change)
+	require.NoError(t, err)
+	variant = b.get("/catalog/variants/"+id).object(200, "variant")
+	assert.EqualValues(t, 30, variant["units"])
+	assert.Equal(t, []any{"drops", "850000010036", "X1", "available"}, []any{variant["unit_of_measure"], variant["upc"], variant["supplier_sku"], variant["status"]})
+
+	_, _, err = b.fake.Products.Describe(product.ID, "")
+	require.NoError(t, err)
+	assert.Nil(t, b.get("/catalog/products/"+product.ID).object(200, "product")["description_html"])
+}
