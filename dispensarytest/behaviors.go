@@ -100,8 +100,7 @@ func (b Behavior) apply(to *behavior.Set) error {
 }
 
 // SetBehavior changes a behavior while the platform runs, from the next request or
-// delivery on. Whether integrations are active from the start
-// ([IntegrationActivationFirstKey]) is read only when the platform starts.
+// delivery on.
 func (s *Server) SetBehavior(b Behavior) error {
 	defer s.changes.Notify()
 	partsOf(s).store.Lock()

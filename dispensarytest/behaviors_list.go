@@ -59,8 +59,8 @@ const (
 	IncompletePlanRefused   Behavior = "incomplete-plan=refused"   // a wrong state; an update that would activate it leaves it a draft
 	IncompletePlanActivated Behavior = "incomplete-plan=activated" // it is; a checkout needs both all the same
 
-	IntegrationActivationFromTheStart Behavior = "integration-activation=from-the-start" // integrations are active
 	IntegrationActivationFirstKey     Behavior = "integration-activation=first-key"      // the first request with the key activates
+	IntegrationActivationFromTheStart Behavior = "integration-activation=from-the-start" // integrations are active without a request, and clinic_key.activated is never sent for a new one
 
 	LinkPractitionerToken    Behavior = "link-practitioner=token"    // it can where the token is a practitioner's, who is it then
 	LinkPractitionerRequired Behavior = "link-practitioner=required" // a validation failure without

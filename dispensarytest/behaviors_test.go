@@ -197,6 +197,7 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 	})
 	behaving(t, WebhookEnvelopeEventPayload, func(b *browser) {
 		hook := newReceiver(nil)
+		activate(b.t, b.fake)
 		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(hook))
 		b.place()
 		b.fake.Clock().Advance(0)
@@ -207,6 +208,7 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 		assert.True(b.t, genuine)
 	})
 	behaving(t, DeliveryLogAttempt, func(b *browser) {
+		activate(b.t, b.fake)
 		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 		b.place()
 		b.fake.Clock().Advance(time.Minute)
@@ -215,12 +217,14 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 		assert.Equal(b.t, "2026-03-02T09:01:00.000Z", rows[0])
 	})
 	behaving(t, UnansweredStatusZero, func(b *browser) {
+		activate(b.t, b.fake)
 		require.NoError(b.t, b.fake.Webhooks.Register("https://nowhere.example.com/hook"))
 		b.place()
 		b.fake.Clock().Advance(0)
 		assert.Equal(b.t, []any{0.0}, b.get("/webhooks/deliveries").column("webhook_deliveries", "response_status"))
 	})
 	behaving(t, RetryScheduleDoubling, func(b *browser) {
+		activate(b.t, b.fake)
 		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 		_, e := b.place()
 		b.fake.Clock().Advance(20 * time.Hour)
@@ -251,6 +255,7 @@ func TestDeliveryTimeoutReadings(t *testing.T) {
 	for reading, patience := range map[string]time.Duration{"1s": time.Second, "5s": 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithBehavior("delivery-timeout="+Behavior(reading)))
+			activate(t, fake)
 			require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
 			began := time.Now()
 			_, _, err := fake.Patients.Register(model.NewPatient{})

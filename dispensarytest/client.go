@@ -24,16 +24,21 @@ func (s *Server) Site() dispensary.Site {
 
 // Variables returns the environment variables with which a program uses the platform:
 // those that [dispensary.NewFromEnv] reads, without a token, and those of package
-// integration for this environment, such as DISPENSARY_US_SANDBOX_CLIENT_ID.
+// integration for this environment, such as DISPENSARY_US_SANDBOX_CLIENT_ID. The clinic
+// key goes with the calls of all users, so a platform with several clinics has none.
 func (s *Server) Variables() map[string]string {
 	site, app := s.Site(), s.Application()
 	baseURL, authURL := site.Environment.Variables()
 	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
-	return map[string]string{
+	variables := map[string]string{
 		baseURL: site.BaseURL, authURL: site.AuthURL,
 		prefix + "CLIENT_ID": app.ClientID, prefix + "CLIENT_SECRET": app.ClientSecret, prefix + "REDIRECT_URL": app.RedirectURI,
 		prefix + "WEBHOOK_SECRETS": app.WebhookSecret, prefix + "WEBHOOK_CHALLENGE": app.ChallengeToken,
 	}
+	if len(s.Clinics.All()) == 1 {
+		variables[prefix+"CLINIC_KEY"] = s.ClinicKey()
+	}
+	return variables
 }
 
 // Client returns a client that calls as user, with a token that was issued

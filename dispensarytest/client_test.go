@@ -55,7 +55,7 @@ func TestClientIsReady(t *testing.T) {
 
 func TestClientTakesOptions(t *testing.T) {
 	t.Parallel()
-	fake := New(t, WithInMemory(), WithBehavior(IntegrationActivationFirstKey))
+	fake := New(t, WithInMemory())
 	client := fake.Client(model.User{}, dispensary.WithClinicKey(dispensary.NewSecret(fake.ClinicKey())))
 	clinic, err := client.Clinic.Get(t.Context())
 	require.NoError(t, err)

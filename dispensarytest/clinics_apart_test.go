@@ -55,6 +55,7 @@ func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2}))
+	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(newReceiver(nil)))
 	create := func() model.Event {
 		_, event, err := b.fake.Products.Create(model.NewProduct{})

@@ -5,7 +5,7 @@
 //
 //	fake := dispensarytest.New(t)
 //	token := fake.Tokens.Issue(fake.Users()[0])
-//	// … call fake.BaseURL() with token.AccessToken …
+//	// … call fake.BaseURL() with token.AccessToken and fake.ClinicKey() …
 //	order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
 //	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
 //	fake.Journal().CheckNoUnexpected(t)
@@ -32,7 +32,8 @@
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		fake := dispensarytest.New(t, dispensarytest.WithInMemory())
-//		err := fake.Webhooks.RegisterHandler(receiver)
+//		_, err := fake.Clinics.ActivateKey(fake.ClinicKey())
+//		err = fake.Webhooks.RegisterHandler(receiver)
 //		order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
 //		err = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
 //	})
@@ -60,6 +61,10 @@
 // What the integrator does through the API makes no events; what people do on
 // the platform does, see [Server]. The one exception is the API's own:
 // clinic_key.activated, on the first request with a valid clinic key.
+//
+// That request activates the integration. Until then the platform sends no webhook, as the
+// API says. Code under test sends the key with [dispensary.WithClinicKey], or a test calls
+// [Clinics.ActivateKey]. [Webhooks.WaitDelivered] names an inactive integration.
 //
 // The pages behind a dynamic link, an in-office checkout and an invitation are served
 // too: a person, or a test, finishes a plan or pays there, and that makes events. They
@@ -152,8 +157,7 @@
 //   - After a refresh the access token before stays good until it expires.
 //   - Revoking one token ends the user's whole consent; an unknown token is
 //     revoked without complaint. A code is used up by the exchange that succeeds.
-//   - Integrations are active from the start, see [IntegrationActivationFirstKey]. A
-//     request with the key counts as its first use even if it is refused later, for
+//   - A request with the key counts as its first use even if it is refused later, for
 //     its scope or its body. A revoked key refuses the requests that carry it;
 //     bearer tokens without it stay good. A clinic that takes a revoked key back
 //     makes clinic_key.activated at once.
@@ -229,6 +233,8 @@
 //   - An endpoint on loopback may have a plain HTTP address. Certificates are
 //     checked, compliance with HIPAA is not.
 //   - With a [model.Fault], deliveries are lost, repeated or wrongly signed.
+//   - With [IntegrationActivationFromTheStart], integrations are active before the first
+//     request with the clinic key, and that request emits no clinic_key.activated.
 //
 // Of the pages for people:
 //

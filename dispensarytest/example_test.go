@@ -43,6 +43,10 @@ func ExampleWebhooks_RegisterHandler() {
 		fmt.Println("received", sent.Event.Type, "signed:", r.Header.Get("SVC-Signature") != "")
 		_ = json.NewEncoder(w).Encode(map[string]string{"challenge": fake.Application().ChallengeToken})
 	})
+	if _, err := fake.Clinics.ActivateKey(fake.ClinicKey()); err != nil {
+		fmt.Println(err)
+		return
+	}
 	if err := fake.Webhooks.RegisterHandler(receiver, model.OrderPlaced); err != nil {
 		fmt.Println(err)
 		return
@@ -67,6 +71,10 @@ func ExampleClock_Advance() {
 	}
 	defer func() { _ = fake.Close() }()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	if _, err := fake.Clinics.ActivateKey(fake.ClinicKey()); err != nil {
+		fmt.Println(err)
+		return
+	}
 	if err := fake.Webhooks.RegisterHandler(down); err != nil {
 		fmt.Println(err)
 		return

@@ -3,6 +3,7 @@ package dispensarytest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -194,12 +195,24 @@ func (r *receiver) all() []received {
 	return append([]received(nil), r.got...)
 }
 
+// activate activates every integration, so that events are sent.
+func activate(t testing.TB, fake *Server) {
+	t.Helper()
+	for _, key := range fake.ClinicKeys() {
+		_, err := fake.Clinics.ActivateKey(key)
+		if !errors.Is(err, model.ErrState) { // active already
+			require.NoError(t, err)
+		}
+	}
+}
+
 // subscribe connects a platform with a receiver.
 func (b *browser) subscribe(r *receiver, types ...string) {
 	b.t.Helper()
 	r.mu.Lock()
 	r.secret = b.fake.Application().ChallengeToken
 	r.mu.Unlock()
+	activate(b.t, b.fake)
 	require.NoError(b.t, b.fake.Webhooks.Register(r.URL, types...))
 }
 
@@ -208,6 +221,7 @@ func (b *browser) hosts(script func(n int, w http.ResponseWriter, challenge stri
 	b.t.Helper()
 	r := newReceiver(script)
 	r.secret = b.fake.Application().ChallengeToken
+	activate(b.t, b.fake)
 	require.NoError(b.t, b.fake.Webhooks.RegisterHandler(r, types...))
 	return r
 }

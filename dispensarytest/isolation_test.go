@@ -110,7 +110,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 				assert.Len(t, b.fake.Plans.All(), 4)
 				assert.Len(t, b.fake.Products.All(), 45)
 				assert.Len(t, b.fake.Orders.All(), 4)
-				assert.Len(t, b.fake.Events(), 5)
+				assert.Len(t, b.fake.Events(), 6)
 				assert.Len(t, hook.all(), 1)
 				assert.Len(t, b.fake.Webhooks.Deliveries(), 1)
 				b.fake.Journal().CheckNoUnexpected(t)
@@ -175,6 +175,7 @@ func TestPlatformsShareAClock(t *testing.T) {
 	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(DeliveryConditionsOff), WithRegion(model.Canada))
 	require.NoError(t, err)
 	for _, fake := range []*Server{us, ca} {
+		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(down))
 		_, _, err := fake.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)

@@ -171,6 +171,7 @@ func TestNearestName(t *testing.T) {
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
+	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 	patient := b.fake.Patients.All()[0].ID
 	token := b.fake.Tokens.Issue(model.User{}).AccessToken

@@ -67,6 +67,7 @@ func TestWebhooksReachAHandler(t *testing.T) {
 func TestPanicOfAHostedReceiver(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
+	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("nil map") })))
 	_, event := b.place()
 	require.ErrorContains(t, b.wait(event), "the handler panicked: nil map")
@@ -75,6 +76,7 @@ func TestPanicOfAHostedReceiver(t *testing.T) {
 func TestWebhookToNowhereInMemory(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
+	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.Register("https://nobody.example.com/hook"))
 	_, event := b.place()
 	require.ErrorContains(t, b.wait(event), "no such host")
@@ -262,6 +264,7 @@ func TestWebhookAddresses(t *testing.T) {
 		assert.NotContains(t, err.Error(), "token")
 		assert.NotContains(t, err.Error(), "hunter2")
 	}
+	activate(t, fake)
 	require.NoError(t, fake.Webhooks.Register("http://localhost:8080/hook?tenant=7"))
 }
 

@@ -19,6 +19,7 @@ import (
 func TestEveryActionRefuses(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
+	activate(t, fake)
 	jane, sam := fake.Patients.All()[0], fake.Patients.All()[1]
 	active, variant := fake.Plans.All()[0], fake.Products.All()[0].VariantIDs[0]
 	draft, _, err := fake.Plans.Create(jane.ID, model.NewPlan{Draft: true})

@@ -21,15 +21,16 @@ import (
 func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	t.Parallel()
 	b, _ := hooked(t, nil)
+	activated := b.fake.Events()[0]
 	_, sent := b.place()
 	b.fake.Clock().Advance(time.Hour)
 	require.NoError(t, b.fake.Webhooks.Register(receiverOrigin+"/webhooks", model.PatientCreated))
 	_, skipped := b.place()
 	require.Len(t, b.fake.Webhooks.Deliveries(), 1)
-	require.Len(t, b.fake.Webhooks.Skipped(), 1)
+	require.Len(t, b.fake.Webhooks.Skipped(), 2)
 
 	b.fake.Clock().Advance(store.Retention - time.Hour)
-	assert.Equal(t, []string{sent.ID, skipped.ID}, idsOf(b.fake.Events()))
+	assert.Equal(t, []string{activated.ID, sent.ID, skipped.ID}, idsOf(b.fake.Events()))
 	b.fake.Clock().Advance(time.Second)
 	assert.Equal(t, []string{skipped.ID}, idsOf(b.fake.Events()))
 	assert.Empty(t, b.fake.Webhooks.Deliveries())

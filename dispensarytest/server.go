@@ -162,7 +162,7 @@ func build(set settings) *Server {
 		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies, Compatible: set.compatible,
 	}
-	p.store.World.AddIntegrations(set.integrations, !s.behaviors.Get().Pending)
+	p.store.World.AddIntegrations(set.integrations)
 	if set.snapshot != nil {
 		s.tokens.Restore(set.snapshot.tokens)
 		p.sender.Restore(worldOf(set.snapshot).sender)

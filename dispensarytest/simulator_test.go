@@ -67,6 +67,7 @@ func TestSimulatorWaitsForASlowReceiver(t *testing.T) {
 		var got atomic.Int64
 		fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		challenge := fake.Application().ChallengeToken
+		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if got.Add(1) <= 30 {
 				time.Sleep(time.Second)
@@ -97,6 +98,7 @@ func bareReceiver(t testing.TB, fake *Server, pause time.Duration) *atomic.Int64
 		_, _ = w.Write(answer)
 	}))
 	t.Cleanup(endpoint.Close)
+	activate(t, fake)
 	require.NoError(t, fake.Webhooks.Register(endpoint.URL))
 	return &got
 }
@@ -136,6 +138,7 @@ func TestParallelDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithParallelDelivery(8))
 		challenge := b.fake.Application().ChallengeToken
+		activate(b.t, b.fake)
 		require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(time.Second)
 			acknowledge(w, challenge)

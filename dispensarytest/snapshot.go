@@ -136,7 +136,7 @@ func (s *Server) Reset() {
 	s.limit = nil // it was one of the faults
 	s.putBehaviors(s.set.behaviors)
 	p.store.World = newWorld(s.set)
-	p.store.World.AddIntegrations(s.set.integrations, !s.behaviors.Get().Pending)
+	p.store.World.AddIntegrations(s.set.integrations)
 	tokens, webhooks := tokens.State{Scopes: s.set.scopes, Codes: make(map[string]tokens.AuthCode)}, webhooks.SenderState{}
 	if s.set.snapshot != nil {
 		tokens, webhooks = s.set.snapshot.tokens, worldOf(s.set.snapshot).sender

@@ -20,6 +20,7 @@ import (
 // busy is a platform on which something of everything has happened.
 func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(DefaultPageSize2)}, opts...)...)
+	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 	b.oneOfEach()
 	b.fake.Clock().Advance(time.Minute)
@@ -199,6 +200,7 @@ func TestResetStartsOver(t *testing.T) {
 	require.NoError(t, b.fake.Tokens.ExtendScopes("clinic:read"))
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	keys, patients := b.fake.ClinicKeys(), b.fake.Patients.All()
+	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.Register(receiver.URL))
 	_, _, err := b.fake.Orders.Place(patients[0].ID, model.NewOrder{})
 	require.NoError(t, err)
@@ -227,6 +229,7 @@ func TestResetStartsOver(t *testing.T) {
 func TestResetForgetsTheEndpoint(t *testing.T) {
 	t.Parallel()
 	b := start(t)
+	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.Register("http://127.0.0.1:1/"))
 	b.fake.Reset()
 	_, registered := b.fake.Webhooks.Endpoint()

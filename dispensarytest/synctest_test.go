@@ -131,6 +131,7 @@ func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, err := Start(WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		require.NoError(t, err)
+		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 		_, event, err := fake.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)

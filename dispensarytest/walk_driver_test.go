@@ -38,7 +38,7 @@ func (d deed) String() string { return fmt.Sprintf("%s → %d", d.request, d.sta
 // newDriver starts a platform and a model of what it starts with.
 func newDriver(l laws) *driver {
 	scopes := []string{"catalog:read", "clinic:read", "clinic:write", "patients:read", "patients:write", "patients:order_history"}
-	fake, err := Start(WithInMemory(), WithClock(frozen()), WithJournalLimit(1), WithBehavior(IntegrationActivationFirstKey),
+	fake, err := Start(WithInMemory(), WithClock(frozen()), WithJournalLimit(1),
 		WithBehavior(l.setting), WithScopes(scopes...))
 	if err != nil {
 		panic(err)

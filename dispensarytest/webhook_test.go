@@ -138,9 +138,9 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	require.NoError(t, b.wait(event))
 	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
-	says("no integration of the clinic is active")
+	says("no integration of the clinic is active: its clinic key was revoked")
 	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), "never"), "no such event")
-	assert.Len(t, b.fake.Webhooks.Skipped(), 5)
+	assert.Len(t, b.fake.Webhooks.Skipped(), 6, "five orders, and the activation")
 }
 
 func TestProbes(t *testing.T) {
@@ -184,6 +184,7 @@ func TestCloseEndsDeliveries(t *testing.T) {
 	reached := make(chan struct{})
 	hook := listen(t, func(_ int, _ http.ResponseWriter, _ string) { close(reached); <-stuck })
 	defer close(stuck)
+	activate(t, fake)
 	require.NoError(t, fake.Webhooks.Register(hook.URL))
 	_, event, err := fake.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)

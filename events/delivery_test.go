@@ -17,6 +17,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
+// activate activates the integration, so that events are sent.
+func (b *bench) activate(t *testing.T) {
+	t.Helper()
+	_, err := b.platform.Clinics.ActivateKey(b.platform.ClinicKey())
+	require.NoError(t, err)
+}
+
 // deliver registers a webhook endpoint that fails for the given number of
 // requests, lets an order be placed, and makes the deliveries that are due.
 func (b *bench) deliver(t *testing.T, failures int32) model.Event {
@@ -38,6 +45,7 @@ func (b *bench) deliver(t *testing.T, failures int32) model.Event {
 func TestDeliveries(t *testing.T) {
 	t.Parallel()
 	b := start(t)
+	b.activate(t)
 	event := b.deliver(t, 1)
 	page, err := b.Deliveries.List(t.Context(), events.DeliveryListOptions{})
 	require.NoError(t, err)
@@ -78,6 +86,7 @@ func TestDeliveries(t *testing.T) {
 func TestDeliveryFiltersAndSorts(t *testing.T) {
 	t.Parallel()
 	b := start(t)
+	b.activate(t)
 	old := b.deliver(t, 0)
 	b.later(24 * time.Hour)
 	young := b.deliver(t, 100)

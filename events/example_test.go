@@ -124,6 +124,9 @@ func ExampleDeliveries_List() {
 		log.Fatal(err)
 	}
 	defer platform.Close()
+	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
+		log.Fatal(err)
+	}
 	if err := platform.Webhooks.RegisterHandler(http.NotFoundHandler()); err != nil {
 		log.Fatal(err)
 	}

@@ -132,6 +132,8 @@ func TestWholeIntegration(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	assert.Contains(t, string(body), `"status":"ok"`)
+	_, err = platform.Clinics.ActivateKey(platform.ClinicKey())
+	require.NoError(t, err)
 	require.NoError(t, platform.Webhooks.Register("http://"+address+"/webhooks/us-sandbox", model.OrderPlaced))
 	order, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)

@@ -61,6 +61,7 @@ func ExampleOpen() {
 		Applications: []integration.Application{{
 			Site: platform.Site(), ClientID: registered.ClientID, ClientSecret: dispensary.NewSecret(registered.ClientSecret),
 			RedirectURL:      registered.RedirectURI,
+			ClinicKey:        dispensary.NewSecret(platform.ClinicKey()), // its first call activates the integration
 			WebhookSecrets:   []dispensary.Secret{dispensary.NewSecret(registered.WebhookSecret)},
 			WebhookChallenge: dispensary.NewSecret(registered.ChallengeToken),
 		}},

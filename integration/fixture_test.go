@@ -68,6 +68,8 @@ func newFixture(t *testing.T) *fixture {
 		callback := f.server.URL + "/dispensary/callback"
 		platform := dispensarytest.New(t, dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(callback),
 			dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+		_, err := platform.Clinics.ActivateKey(platform.ClinicKey())
+		require.NoError(t, err)
 		f.platforms[environment] = platform
 		maps.Copy(f.variables, platform.Variables())
 	}

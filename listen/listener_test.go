@@ -67,7 +67,7 @@ func TestWebhookAndForwardedEventAreOne(t *testing.T) {
 		})
 		assert.Len(t, f.eventIDs(), 4)
 		assert.GreaterOrEqual(t, f.count(), 8, "the others were duplicates")
-	})
+	}, dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart))
 }
 
 // What happens while the listener is off is forwarded when it is on again, once.

@@ -40,6 +40,8 @@ type receiver struct {
 func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
 	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff)), attempts: make(chan webhook.Attempt, 100), log: &logtest.Buffer{}}
+	_, err := r.platform.Clinics.ActivateKey(r.platform.ClinicKey())
+	require.NoError(t, err)
 	work := r.Work(webhook.Work{Handle: handle, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}, Logger: logger(r.log)})
 	observe := work.Observer.AttemptEnd
 	work.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {

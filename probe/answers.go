@@ -13,7 +13,7 @@ import (
 func recordPoints() []point {
 	all := []point{
 		{"clinic-key-header", []string{"optional", "clinic-endpoint", "always"}, (*session).clinicKeyHeader},
-		{"integration-activation", []string{"from-the-start", "first-key"}, (*session).integrationActivation},
+		{"integration-activation", []string{"first-key", "from-the-start"}, (*session).integrationActivation},
 		{"success-status", []string{"201-for-created", "always-200"}, (*session).successStatus},
 		{"error-shape", []string{"by-status", "text", "status-and-text", "coded-list"}, (*session).errorShape},
 		{"validation-status", []string{"422", "400"}, func(s *session) Finding { return statusOf(s.invalid()) }},

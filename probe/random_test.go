@@ -169,7 +169,8 @@ func findsBehaviors(t *testing.T, seed uint64) (requests int) {
 	require.NoError(t, err)
 	require.NoError(t, report.WriteBehaviors(file))
 	require.NoError(t, file.Close())
-	again := b.run(t, start(t, dispensarytest.WithBehaviorsFile(name)))
+	activation := dispensarytest.Behavior("integration-activation=" + chosen["integration-activation"]) // never seen from the start
+	again := b.run(t, start(t, dispensarytest.WithBehavior(activation), dispensarytest.WithBehaviorsFile(name)))
 	assert.Equal(t, withoutIDs(report), withoutIDs(again))
 	return max(report.Requests, again.Requests)
 }

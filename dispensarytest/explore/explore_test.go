@@ -93,6 +93,9 @@ func world(mistake func(*program)) func(w *World) {
 				r.Receive(p, "order.placed")
 			})
 		}
+		if _, err := w.Platform().Clinics.ActivateKey(w.Platform().ClinicKey()); err != nil {
+			w.Failf("%w", err)
+		}
 		patient, variant := w.Platform().Patients.All()[0].ID, w.Platform().Products.All()[0].VariantIDs[0]
 		w.Do("a patient orders", 2, func() {
 			if _, _, err := w.Platform().Orders.Place(patient, model.NewOrder{Lines: []model.Line{{VariantID: variant, Quantity: 1}}}); err != nil {

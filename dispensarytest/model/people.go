@@ -20,8 +20,6 @@ type Integration struct {
 	Revoked   bool
 }
 
-func (i *Integration) Enabled() bool { return !i.Activated.IsZero() && !i.Revoked }
-
 // Genders that the API knows. API section: "Patient".
 const (
 	Male   = "male"

@@ -20,9 +20,10 @@ func must(err error) {
 	}
 }
 
-// start is a fake of the platform. It delivers webhooks although no user has connected.
+// start is a fake of the platform. It delivers webhooks although no user has connected and
+// no call has sent the clinic key.
 func start(options ...dispensarytest.Option) *dispensarytest.Server {
-	platform, err := dispensarytest.Start(append(options, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))...)
+	platform, err := dispensarytest.Start(append(options, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart))...)
 	must(err)
 	return platform
 }

@@ -40,8 +40,9 @@ func TestAnOrderIsHandled(t *testing.T) {
 	platform := dispensarytest.New(t) // isolated, on loopback, closed with the test
 	app := platform.Application()
 	receiver, orders := newReceiver(t, platform.Site().Environment, app.WebhookSecret, app.ChallengeToken)
-	client := platform.Client(platform.Users()[0]) // a user is connected: without one nothing is delivered
-	_, err := client.Clinic.Get(t.Context())
+	key := dispensary.NewSecret(platform.ClinicKey())
+	client := platform.Client(platform.Users()[0], dispensary.WithClinicKey(key)) // without a connected user nothing is delivered
+	_, err := client.Clinic.Get(t.Context())                                      // the first call with the key activates the integration
 	require.NoError(t, err)
 
 	require.NoError(t, platform.Webhooks.RegisterHandler(receiver))

@@ -83,6 +83,9 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
+	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
+		return err
+	}
 	folder, err := os.MkdirTemp("", "migrate")
 	if err != nil {
 		return err

@@ -44,6 +44,9 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
+	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
+		return err
+	}
 	handled := make(chan string, 100)
 	settings, err := settingsOf(platform, address, name, handled)
 	if err != nil {

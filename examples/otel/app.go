@@ -43,7 +43,7 @@ func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry
 	if err != nil {
 		return nil, err
 	}
-	client, err := dispensary.New(site, telemetry.Client()) // 3: calls
+	client, err := dispensary.New(site, dispensary.WithClinicKey(dispensary.NewSecret(platform.ClinicKey())), telemetry.Client()) // 3: calls
 	if err != nil {
 		return nil, err
 	}

@@ -32,11 +32,13 @@ type ehr struct {
 	orders   chan events.OrderEvent // order.placed, verified and decoded
 }
 
-// registration is what the developer dashboard of the platform shows.
+// registration is what the developer dashboard of the platform shows, and the key of the
+// clinic.
 type registration struct {
 	site           dispensary.Site
 	clientID       string
 	clientSecret   dispensary.Secret
+	clinicKey      dispensary.Secret
 	webhookSecret  dispensary.Secret
 	challengeToken dispensary.Secret
 }
@@ -69,7 +71,8 @@ func newEHR() (*ehr, error) {
 // start sets everything up with what the dashboard shows, and serves.
 func (e *ehr) start(r registration) error {
 	var err error
-	if e.client, err = dispensary.New(r.site); err != nil {
+	// The first call with the key activates the integration. Until then no webhook comes.
+	if e.client, err = dispensary.New(r.site, dispensary.WithClinicKey(r.clinicKey)); err != nil {
 		return err
 	}
 	application, err := oauth.New(oauth.Config{

@@ -67,6 +67,7 @@ func (s *story) setUp() error {
 	err := s.ehr.start(registration{
 		site:     s.platform.Site(),
 		clientID: app.ClientID, clientSecret: dispensary.NewSecret(app.ClientSecret),
+		clinicKey:     dispensary.NewSecret(s.platform.ClinicKey()),
 		webhookSecret: dispensary.NewSecret(app.WebhookSecret), challengeToken: dispensary.NewSecret(app.ChallengeToken),
 	})
 	if err != nil {

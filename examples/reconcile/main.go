@@ -36,10 +36,13 @@ func main() {
 	}
 }
 
+// connected makes a platform on which the application is in use already.
+var connected = dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart)
+
 // run starts the platform and plays the example.
 func run(ctx context.Context, out io.Writer, logger *slog.Logger) (err error) {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC))
-	platform, err := dispensarytest.Start(dispensarytest.WithClock(clock))
+	platform, err := dispensarytest.Start(dispensarytest.WithClock(clock), connected)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestARestart(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s := &story{platform: dispensarytest.New(t), handled: make(chan string, 10), reports: make(chan reconcile.Report, 10)}
+	s := &story{platform: dispensarytest.New(t, connected), handled: make(chan string, 10), reports: make(chan reconcile.Report, 10)}
 	settings, err := s.settings(filepath.Join(t.TempDir(), "inbox.db"), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	for _, want := range []string{

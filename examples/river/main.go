@@ -53,6 +53,9 @@ func run(ctx context.Context, out io.Writer, address, schema string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
+	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
+		return err
+	}
 	packed := make(chan string, 100)
 	settings, err := settingsOf(platform, packed)
 	if err != nil {

@@ -131,11 +131,11 @@ func TestAuthorizationCodeGrant(t *testing.T) {
 func TestSwitchesKeepTheContract(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
-		"clinic tokens":       dispensarytest.WithClinicTokens(),
-		"grace rotation":      dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace),
-		"immediate rotation":  dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate),
-		"pending integration": dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFirstKey),
-		"Canada":              dispensarytest.WithRegion(model.Canada),
+		"clinic tokens":      dispensarytest.WithClinicTokens(),
+		"grace rotation":     dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace),
+		"immediate rotation": dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate),
+		"active integration": dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart),
+		"Canada":             dispensarytest.WithRegion(model.Canada),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

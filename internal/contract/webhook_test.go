@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -59,6 +60,9 @@ func (s *fixture) listen() *endpoint {
 	e := &endpoint{challenge: s.fake.Application().ChallengeToken}
 	e.Server = httptest.NewServer(e)
 	s.t.Cleanup(e.Close)
+	if _, err := s.fake.Clinics.ActivateKey(s.fake.ClinicKey()); !errors.Is(err, model.ErrState) { // active already
+		require.NoError(s.t, err)
+	}
 	require.NoError(s.t, s.fake.Webhooks.Register(e.URL))
 	return e
 }

@@ -26,6 +26,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = platform.Close() }()
+	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
+		log.Fatal(err)
+	}
 	key, err := seal.GenerateKey("2026") // a real program reads its keys
 	if err != nil {
 		log.Fatal(err)

@@ -59,7 +59,7 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 		runs: map[string][]reconcile.Report{}, ended: map[string][]time.Time{}, failed: map[string]int{},
 	}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: clinics}),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff), dispensarytest.WithJournalLimit(60_000))
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(60_000))
 	f.lost = f.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	f.environment = f.platform.Site().Environment
 	for _, clinic := range f.platform.Clinics.All() {

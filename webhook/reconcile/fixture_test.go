@@ -58,7 +58,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	s := &fixture{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
 	s.platform = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(fixtureStart)), dispensarytest.WithInMemory(),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff), dispensarytest.WithJournalLimit(20_000),
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(20_000),
 		dispensarytest.WithDeliveryTimeout(patient),
 	}, options...)...)
 	s.clock = s.platform.Clock()

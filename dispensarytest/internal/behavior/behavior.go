@@ -38,7 +38,7 @@ type Set struct {
 	RevokePair         bool // and not the whole consent
 	ExpiresAsText      bool
 	KeyNeeded          keyRule
-	Pending            bool
+	ActiveFromStart    bool
 	Limited            bool
 
 	LinkNamesPractitioner bool // always

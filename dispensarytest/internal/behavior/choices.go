@@ -165,9 +165,9 @@ func tokenChoices() []Choice {
 			{"clinic-endpoint", "GET /clinic needs it", sets(key, KeyForClinic)},
 			{"always", "every call with a bearer token needs it", sets(key, KeyAlways)},
 		}),
-		flag("integration-activation", "Authentication 9", "Whether an integration whose key is never sent is active is not said. Read only when the platform starts.",
-			oneOf("clinic.get"), func(s *Set) *bool { return &s.Pending },
-			Variant{Name: "from-the-start", Meaning: "integrations are active"}, Variant{Name: "first-key", Meaning: "the first request with the key activates"}),
+		flag("integration-activation", "Authentication 9", "The first request with a valid clinic key activates an integration. Newer examples send no key, so a platform may deviate.",
+			oneOf("clinic.get"), func(s *Set) *bool { return &s.ActiveFromStart },
+			Variant{Name: "first-key", Meaning: "the first request with the key activates"}, Variant{Name: "from-the-start", Meaning: "integrations are active without a request, and clinic_key.activated is never sent for a new one"}),
 	}
 }
 

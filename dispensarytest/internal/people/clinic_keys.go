@@ -1,10 +1,25 @@
 package people
 
 import (
+	"time"
+
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
+
+// ActivatedAt returns the time of the first request with an integration's key, or zero.
+func (p *People) ActivatedAt(i *model.Integration) time.Time {
+	if i.Activated.IsZero() && p.Behaviors.Get().ActiveFromStart {
+		return store.Epoch
+	}
+	return i.Activated
+}
+
+// enabled reports whether an integration is sent events.
+func (p *People) enabled(i *model.Integration) bool {
+	return !i.Revoked && !p.ActivatedAt(i).IsZero()
+}
 
 // RevokeClinicKey lets the clinic end the integration that has the key:
 // clinic_key.revoked, the last event it is sent; what it was still to be sent is not
@@ -39,12 +54,12 @@ func (p *People) ActivateClinicKey(key string) (e model.Event, err error) {
 		switch {
 		case old == nil:
 			return model.Unknown("ActivateClinicKey", "integration's key", key)
-		case !old.Revoked && !old.Activated.IsZero():
+		case !old.Revoked && !p.ActivatedAt(old).IsZero():
 			return model.Refused("ActivateClinicKey", model.ErrState, "the integration is active already")
 		}
 		changed := *old
 		changed.Revoked = false
-		if changed.Activated.IsZero() {
+		if p.ActivatedAt(old).IsZero() {
 			changed.Activated = p.Clock.Now()
 		}
 		w.Integrations.Put(changed.ID, &changed)

@@ -27,14 +27,25 @@ func (p *People) emitAt(at time.Time, kind, clinicID, objectID string, data any)
 	if clinicID != "" {
 		concerned = w.Integrations.Span(store.IntegrationsByClinic, clinicID).Created()
 	}
-	enabled := table.Keep(concerned.All(), (*model.Integration).Enabled)
+	enabled := table.Keep(concerned.All(), p.enabled)
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *model.Integration) bool { return !p.covered(e, i.ClinicID) })
-	var refusal string
-	if len(enabled) > 0 && len(covered) == 0 {
-		refusal = "no live token of the clinic has the scope " + view.EventScope(e.Type)
-	}
-	p.Sender.Accept(e, now, covered, refusal, gone)
+	p.Sender.Accept(e, now, covered, p.refusal(e, concerned.All(), enabled, covered), gone)
 	return store.Detached(e)
+}
+
+// refusal explains why an event is sent to no integration, or is empty.
+func (p *People) refusal(e model.Event, concerned, enabled, covered []*model.Integration) string {
+	const inactive = "no integration of the clinic is active: "
+	waiting := func(i *model.Integration) bool { return !i.Revoked }
+	switch {
+	case len(covered) > 0:
+		return ""
+	case len(enabled) > 0:
+		return "no live token of the clinic has the scope " + view.EventScope(e.Type)
+	case slices.ContainsFunc(concerned, waiting):
+		return inactive + "send a request with its clinic key, or call Clinics.ActivateKey"
+	}
+	return inactive + "its clinic key was revoked"
 }
 
 // eventTime is when an event of an object happens: now, or a millisecond after the
@@ -72,7 +83,7 @@ func (p *People) activate(id string) {
 	p.Store.Lock()
 	defer p.Store.Unlock()
 	old, _ := p.Store.World.Integrations.Get(id)
-	if !old.Activated.IsZero() || old.Revoked {
+	if old.Revoked || !p.ActivatedAt(old).IsZero() {
 		return
 	}
 	changed := *old
@@ -109,7 +120,7 @@ func (p *People) UseClinicKey(key, clinicID string) (refusal string) {
 		return "The clinic key is invalid"
 	case found.Revoked:
 		return "The clinic key was revoked"
-	case found.Activated.IsZero():
+	case p.ActivatedAt(found).IsZero():
 		p.activate(found.ID)
 	}
 	return ""

@@ -52,18 +52,14 @@ func Shares(p, other *model.Product) (score int) {
 
 // AddIntegrations connects the application with every clinic that it is not
 // connected with.
-func (w *World) AddIntegrations(each int, active bool) {
+func (w *World) AddIntegrations(each int) {
 	for clinic := range w.Clinics.All() {
 		if len(w.integrationsOf(clinic.ID)) > 0 {
 			continue
 		}
 		for range each {
 			id := w.NewID("integration")
-			connected := &model.Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.seed, "clinic key "+id)[:40]}
-			if active {
-				connected.Activated = Epoch
-			}
-			w.Integrations.Put(id, connected)
+			w.Integrations.Put(id, &model.Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.seed, "clinic key "+id)[:40]})
 		}
 	}
 }

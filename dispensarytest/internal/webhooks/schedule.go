@@ -39,8 +39,6 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*model.Integrati
 		refusal = "the webhook endpoint is disabled: " + s.Endpoint.Reason
 	case !slices.Contains(s.Endpoint.Types, e.Type):
 		refusal = "the webhook endpoint is not subscribed to " + e.Type
-	case refusal == "" && len(enabled) == 0:
-		refusal = "no integration of the clinic is active"
 	}
 	if refusal != "" {
 		s.Skips.Put(e.ID, &model.Skip{EventID: e.ID, Reason: refusal})

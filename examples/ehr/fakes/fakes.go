@@ -53,6 +53,11 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 		); err != nil {
 			return nil, err
 		}
+		for _, key := range (*platform).ClinicKeys() {
+			if _, err := (*platform).Clinics.ActivateKey(key); err != nil {
+				return nil, err
+			}
+		}
 		maps.Copy(all, (*platform).Variables())
 	}
 	f.Clinics = map[string]string{}

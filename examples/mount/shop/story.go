@@ -36,6 +36,9 @@ func Run(ctx context.Context, out io.Writer, mount func(webhooks http.Handler) h
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
+	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
+		return err
+	}
 	folder, err := os.MkdirTemp("", "shop")
 	if err != nil {
 		return err
