@@ -246,6 +246,6 @@
 // Of time and memory:
 //
 //   - Time is that of a [Clock] that can be frozen and moved.
-//   - What is older than 30 days is hidden from the API, and stays in the lists of
-//     [Orders], [Plans] and the others.
+//   - Events and webhook deliveries older than 30 days are deleted, also from
+//     [Server.Events] and [Webhooks.Deliveries]. Orders, plans and other records stay.
 package dispensarytest
