@@ -36,7 +36,9 @@ func ReadPermittedBrands(ctx context.Context, brands catalog.Brands) (*Permitted
 		if err != nil {
 			return nil, err
 		}
-		p.ids[brand.ID] = struct{}{}
+		if brand.ID != "" { // it would permit every product without a brand
+			p.ids[brand.ID] = struct{}{}
+		}
 	}
 	return p, nil
 }

@@ -59,9 +59,14 @@ func (m *movingList) syncer(t testing.TB, store catalogsync.Store, c catalogsync
 // catalog returns the catalog of a client of the platform.
 func (m *movingList) catalog(t testing.TB) catalog.Service {
 	t.Helper()
+	return catalogOf(t, m)
+}
+
+func catalogOf(t testing.TB, platform http.RoundTripper) catalog.Service {
+	t.Helper()
 	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	client, err := dispensary.New(dispensary.Site{Environment: sandbox, BaseURL: "https://api.example.com/api", AuthURL: "https://www.example.com"},
-		dispensary.WithTokenSource(staticToken{Secret: api.NewSecret("token"), Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: m}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
+		dispensary.WithTokenSource(staticToken{Secret: api.NewSecret("token"), Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: platform}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	require.NoError(t, err)
 	return client.Catalog
 }

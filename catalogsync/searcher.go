@@ -131,7 +131,7 @@ type LoadOptions struct {
 // API section: GET /catalog/products, GET /catalog/search/products.
 func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	asOf := time.Now()
-	attributes, err := attributesOf(ctx, s.config.Catalog, o.Ingredients, o.Allergens, func() error { return nil })
+	attributes, err := attributesOf(ctx, s.config.Catalog, o.Ingredients, o.Allergens, s.config.Logger, func() error { return nil })
 	if err != nil {
 		return err
 	}

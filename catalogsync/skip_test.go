@@ -2,7 +2,11 @@ package catalogsync_test
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
+	"net/http"
+	"path"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -103,4 +107,40 @@ func TestHandleEventSkipsBadID(t *testing.T) {
 	requested, err := store.Requested(t.Context(), 10)
 	require.NoError(t, err)
 	assert.Empty(t, requested)
+}
+
+// bodies is a platform that responds with the body of the last part of a path.
+type bodies map[string]string
+
+func (b bodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := b[path.Base(r.URL.Path)]
+	if strings.Contains(r.URL.Path, "/search/") {
+		body = b["search/"+path.Base(r.URL.Path)]
+	}
+	body += `,"meta":{"current_page":1,"next_page":null,"total_pages":1,"total_count":1}}`
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Request-Id": {"r"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// A search for an attribute without an id would find every product.
+func TestLoadSkipsAttributesWithoutID(t *testing.T) {
+	t.Parallel()
+	products := `{"products":[{"id":"p1","name":"Zinc"}]`
+	c := catalogOf(t, bodies{"products": products, "search/products": products, "ingredients": `{"ingredients":[{"name":"Zinc"}]`, "allergens": `{"allergens":[{"id":"nut-free"}]`})
+	var log bytes.Buffer
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: c, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{Ingredients: true, Allergens: true}))
+	for want, o := range map[int]catalogsync.SearchOptions{1: {AllergenIDs: []string{"nut-free"}}, 0: {IngredientIDs: []string{""}}} {
+		result, err := searcher.Search(o)
+		require.NoError(t, err)
+		assert.Len(t, result.Hits, want)
+	}
+	assert.Contains(t, log.String(), `msg="an attribute of products was skipped" reason="no id"`)
+}
+
+func TestBrandWithoutIDPermitsNoProduct(t *testing.T) {
+	t.Parallel()
+	permitted, err := catalogsync.ReadPermittedBrands(t.Context(), catalogOf(t, bodies{"brands": `{"brands":[{"name":"Kelp"}]`}).Brands)
+	require.NoError(t, err)
+	assert.False(t, permitted.Permits(""))
 }

@@ -186,7 +186,7 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 	if !s.config.Ingredients && !s.config.Allergens {
 		return nil
 	}
-	all, err := attributesOf(ctx, s.config.Catalog, s.config.Ingredients, s.config.Allergens, func() error {
+	all, err := attributesOf(ctx, s.config.Catalog, s.config.Ingredients, s.config.Allergens, s.config.Logger, func() error {
 		_, err := s.wait(ctx)
 		return err
 	})
@@ -196,10 +196,15 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 	return s.config.Store.SaveAttributes(ctx, all)
 }
 
-// attributesOf returns the attributes of all products that have some. Each request waits.
-func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens bool, wait func() error) (map[string]Attributes, error) {
+// attributesOf returns the attributes of all products that have some. Each request waits. An
+// ingredient or allergen without an id is logged and skipped.
+func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens bool, logger *slog.Logger, wait func() error) (map[string]Attributes, error) {
 	all := map[string]Attributes{}
-	search := func(o catalog.ProductSearchOptions, add func(*Attributes)) error {
+	search := func(id string, o catalog.ProductSearchOptions, add func(*Attributes)) error {
+		if id == "" { // the search would find every product
+			logger.LogAttrs(ctx, slog.LevelWarn, "an attribute of products was skipped", slog.String("reason", "no id"))
+			return nil
+		}
 		return each(c.Products.SearchPages(ctx, o), wait, func(p catalog.Product) error {
 			a := all[p.ID]
 			add(&a)
@@ -209,7 +214,7 @@ func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens
 	}
 	if ingredients {
 		err := each(c.Ingredients.Pages(ctx, catalog.IngredientListOptions{}), wait, func(i catalog.Ingredient) error {
-			return search(catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
+			return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
 		})
 		if err != nil {
 			return nil, err
@@ -217,7 +222,7 @@ func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens
 	}
 	if allergens {
 		err := each(c.Allergens.Pages(ctx, catalog.AllergenListOptions{}), wait, func(i catalog.Allergen) error {
-			return search(catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
+			return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
 		})
 		if err != nil {
 			return nil, err
