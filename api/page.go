@@ -22,6 +22,10 @@ type Meta struct {
 type Page[T any] struct {
 	Items []T
 	Meta  Meta
+
+	// Omitted is the number of elements of the response that Items leaves out, because
+	// they are not objects.
+	Omitted int
 }
 
 // LogValue logs the page's number and how many items it has: a JSON log would

@@ -71,7 +71,21 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 		}
 	}
 	s.reportInvalid(invalid)
-	return &api.Page[T]{Items: *items, Meta: *meta}, nil
+	page := &api.Page[T]{Items: *items, Meta: *meta}
+	if len(invalid) > 0 {
+		page.Omitted = max(0, countElements(s)-len(page.Items))
+	}
+	return page, nil
+}
+
+// countElements returns the number of elements of the list in the response, also of those
+// that do not fit.
+func countElements(s *callState) int {
+	var members map[string]json.RawMessage
+	var elements []json.RawMessage
+	_ = json.Unmarshal(s.answer.body.Bytes(), &members)
+	_ = json.Unmarshal(members[s.call.Operation.Key], &elements)
+	return len(elements)
 }
 
 // isEmptyList reports whether meta describes a list without records. The zero Meta

@@ -102,3 +102,19 @@ func TestChangingListIsComplete(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// An element that is not an object makes no list incomplete.
+func TestListCountsOmittedElements(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, &answers{answer: func(int, *http.Request) (*http.Response, error) {
+		return reply(200, `{"products":[null,{"id":"1"},7,{"id":"2","name":{}},[]],"meta":{"current_page":1,"total_pages":1,"total_count":5}}`), nil
+	}})
+	for _, paging := range []api.Paging{{}, {Prefetch: 3}, {MaxItems: 5}} {
+		got, err := collect(t, client, paging)
+		require.NoError(t, err)
+		assert.Len(t, got, 2)
+	}
+	page, err := List[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{})
+	require.NoError(t, err)
+	assert.Equal(t, 3, page.Omitted)
+}

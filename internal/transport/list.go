@@ -27,6 +27,8 @@ type listRun struct {
 	first  int
 	count  int // of records; -1 before the first page
 	read   int // items that the caller gets
+
+	omitted int // elements that pages left out
 }
 
 // newListRun starts a reading. What of the query cannot be sent is reported by the
@@ -63,6 +65,7 @@ func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 		page.Items, next = page.Items[:left], 0
 	}
 	r.read += len(page.Items)
+	r.omitted += page.Omitted
 	return next
 }
 
@@ -89,7 +92,7 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, re
 	current, next := int(page.Meta.CurrentPage), int(page.Meta.NextPage)
 	switch {
 	case current > 0 && current < number && current == int(page.Meta.TotalPages):
-		page.Items, page.Meta.NextPage = nil, 0
+		page.Items, page.Omitted, page.Meta.NextPage = nil, 0, 0
 	case current != 0 && current != number:
 		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})
 	case current == 0 && next > 0 && next <= number:
@@ -129,7 +132,7 @@ func (r *listRun) noteDrift(meta api.Meta) {
 // checkComplete returns an error if the list ended before its count of records. The last
 // page's count matters, as records may be deleted meanwhile.
 func (r *listRun) checkComplete() error {
-	before := (r.first - 1) * cmp.Or(r.paging.PageSize, pageSize)
+	before := (r.first-1)*cmp.Or(r.paging.PageSize, pageSize) + r.omitted
 	if r.paging.MaxItems > 0 && r.read == r.paging.MaxItems || before+r.read >= r.count {
 		return nil
 	}
