@@ -30,6 +30,7 @@ type movingList struct {
 	largest int                    // page; 0 means any
 	blank   bool                   // single products are answered without any member
 	spoil   func(*catalog.Product) // of a page
+	nulls   []string               // products that pages show as null
 	hidden  []string               // products that only their ids find
 	cut     int                    // products that pages serve, of those that they count; 0 means all
 	lists   int                    // requests
@@ -147,11 +148,15 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 	if meta.CurrentPage < meta.TotalPages {
 		meta.NextPage = meta.CurrentPage + 1
 	}
-	products := []catalog.Product{}
+	products := []any{}
 	for _, id := range served[min((number-1)*size, len(served)):min(number*size, len(served))] {
 		product := movingProduct(id)
 		if m.spoil != nil {
 			m.spoil(&product)
+		}
+		if slices.Contains(m.nulls, id) {
+			products = append(products, nil)
+			continue
 		}
 		products = append(products, product)
 	}

@@ -36,8 +36,8 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 		assert.Equal(t, 3, walk.Skipped)
 		assert.False(t, walk.CompletedAt.IsZero())
 		assert.Len(t, stored(t, store, catalogsync.Present), 57)
-		assert.Contains(t, log.String(), `msg="products of the list were skipped" page=1 first_product_id="" first_reason="dispensary: product.id is empty"`)
-		assert.Contains(t, log.String(), `page=4 first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL"`)
+		assert.Contains(t, log.String(), `msg="products of the list were skipped" first_product_id="" first_reason="dispensary: product.id is empty" page=1 skipped=2`)
+		assert.Contains(t, log.String(), `first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL" page=4 skipped=1`)
 		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "a line for a page")
 		state, err := store.State(t.Context())
 		require.NoError(t, err)
@@ -107,6 +107,18 @@ func TestHandleEventSkipsBadID(t *testing.T) {
 	requested, err := store.Requested(t.Context(), 10)
 	require.NoError(t, err)
 	assert.Empty(t, requested)
+}
+
+// Elements that are not objects count as products of the list, on each page.
+func TestSyncSkipsElementsWithoutProduct(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"p-00000", "p-00009", "p-00025", "p-00049"} {
+		list, store := newMovingList(50), catalogsync.NewMemoryStore()
+		list.nulls = []string{at}
+		walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}))
+		assert.Equal(t, 1, walk.Skipped, at)
+		assert.Len(t, stored(t, store, catalogsync.Present), 49, at)
+	}
 }
 
 // bodies is a platform that responds with the body of the last part of a path.

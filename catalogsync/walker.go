@@ -63,6 +63,9 @@ type listedPage struct {
 
 func (p listedPage) total() int { return int(p.Meta.TotalCount) }
 
+// elements is the number of products of the page, the unusable ones included.
+func (p listedPage) elements() int { return len(p.Items) + p.Omitted }
+
 // isLast reports whether the list has no page after the one with the number.
 func (p listedPage) isLast(number int) bool {
 	return p.Meta.NextPage == 0 && number >= int(p.Meta.TotalPages)
@@ -236,18 +239,25 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	return p
 }
 
-// listed returns the products of a page that a store can contain, and the number of the others.
+// listed returns the products of a page that a store can contain, and the number of the
+// others. It logs once, because a page may consist of them.
 func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed []Listed, skipped int) {
+	var about []slog.Attr // of the first
+	if skipped = p.Omitted; skipped > 0 {
+		about = append(about, slog.String("first_reason", "not an object"))
+	}
 	for _, product := range p.Items {
 		one, err := newListed(p.began, product)
 		if err == nil {
 			listed = append(listed, one)
 			continue
 		}
-		if skipped++; skipped == 1 { // a page may consist of them
-			w.config.Logger.LogAttrs(ctx, slog.LevelWarn, "products of the list were skipped",
-				slog.Int("page", number), slog.String("first_product_id", product.ID), slog.String("first_reason", err.Error()))
+		if skipped++; skipped == 1 {
+			about = append(about, slog.String("first_product_id", product.ID), slog.String("first_reason", err.Error()))
 		}
+	}
+	if skipped > 0 {
+		w.config.Logger.LogAttrs(ctx, slog.LevelWarn, "products of the list were skipped", append(about, slog.Int("page", number), slog.Int("skipped", skipped))...)
 	}
 	return listed, skipped
 }
@@ -260,8 +270,8 @@ func (w *walker) save(ctx context.Context, page listedPage, first, last int, bac
 	if back {
 		walk.Page--
 	}
-	if first == 1 && !page.isLast(last) && len(page.Items) > 0 {
-		walk.PageSize = min(walk.PageSize, len(page.Items)) // the platform gives no more
+	if first == 1 && !page.isLast(last) && page.elements() > 0 {
+		walk.PageSize = min(walk.PageSize, page.elements()) // the platform gives no more
 	}
 	counts, err := w.config.Store.SavePage(ctx, walk, page.listed)
 	if err != nil {
@@ -282,7 +292,7 @@ func (w *walker) save(ctx context.Context, page listedPage, first, last int, bac
 // atEnd stores that the last page was read. It fails with [ErrIncomplete] if the list ended
 // before its own count of products, as behind a search engine that serves the first 10,000.
 func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
-	if listed := (number-1)*w.walk.PageSize + len(page.Items); listed < page.total() {
+	if listed := (number-1)*w.walk.PageSize + page.elements(); listed < page.total() {
 		return fmt.Errorf("%w: it ended after %d of %d products", ErrIncomplete, listed, page.total())
 	}
 	if w.walk.Page == number {
