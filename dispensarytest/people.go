@@ -69,6 +69,40 @@ func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
 	return partsOf(p.server).people.CancelPlan(planID)
 }
 
+// Protocols are the reusable plans of all practitioners. The API reads them alone, and has
+// no event type for them, so changes make no events.
+type Protocols struct{ server *Server }
+
+// All returns all protocols, in the order they were created.
+func (p Protocols) All() []model.Protocol { return partsOf(p.server).people.Protocols() }
+
+// Get returns a protocol by id.
+func (p Protocols) Get(id string) (model.Protocol, bool) {
+	return partsOf(p.server).people.Protocol(id)
+}
+
+// Create lets a practitioner write a protocol. It is active unless it is a draft.
+func (p Protocols) Create(in model.NewProtocol) (model.Protocol, error) {
+	return partsOf(p.server).people.CreateProtocol(in)
+}
+
+// Update lets a practitioner edit a protocol that is not cancelled.
+func (p Protocols) Update(protocolID string, in model.ProtocolChange) (model.Protocol, error) {
+	return partsOf(p.server).people.UpdateProtocol(protocolID, in)
+}
+
+// Activate lets a practitioner activate a draft. The API shows no transitions of
+// protocols, so they are an assumption.
+func (p Protocols) Activate(protocolID string) (model.Protocol, error) {
+	return partsOf(p.server).people.ActivateProtocol(protocolID)
+}
+
+// Cancel lets a practitioner cancel a draft or an active protocol. It keeps its
+// recommendations. Both are assumptions.
+func (p Protocols) Cancel(protocolID string) (model.Protocol, error) {
+	return partsOf(p.server).people.CancelProtocol(protocolID)
+}
+
 // Orders are the orders of all patients. Actions make events,
 // as on the real platform, and return them; see [Server].
 type Orders struct{ server *Server }

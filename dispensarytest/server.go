@@ -34,13 +34,14 @@ import (
 // Actions fail with an [*model.ActionError] and change nothing then. The events of an
 // action that makes none have no ID.
 type Server struct {
-	Patients Patients
-	Plans    Plans
-	Orders   Orders
-	Products Products
-	Clinics  Clinics
-	Webhooks Webhooks
-	Tokens   Tokens
+	Patients  Patients
+	Plans     Plans
+	Protocols Protocols
+	Orders    Orders
+	Products  Products
+	Clinics   Clinics
+	Webhooks  Webhooks
+	Tokens    Tokens
 
 	set        settings
 	app        model.Application
@@ -151,7 +152,7 @@ func build(set settings) *Server {
 	p.people = &people.People{
 		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: p.sender, Changes: &s.changes, EventLimit: set.eventLimit,
 	}
-	s.Patients, s.Plans, s.Orders = Patients{s}, Plans{s}, Orders{s}
+	s.Patients, s.Plans, s.Protocols, s.Orders = Patients{s}, Plans{s}, Protocols{s}, Orders{s}
 	s.Products, s.Clinics = Products{s}, Clinics{s}
 	s.Webhooks, s.Tokens = Webhooks{s}, Tokens{s}
 	p.pages = &pages.Pages{

@@ -132,8 +132,8 @@ func second[A, B any](_ A, b B) B { return b }
 func (b *bench) protocols(t *testing.T) (all []*treatmentplans.Protocol) {
 	t.Helper()
 	options := treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.AnyOwner}
-	for _, listed := range resourcetest.Collect(t, b.Protocols.All(t.Context(), b.practitioner, options)) {
-		protocol, err := b.Protocols.Get(t.Context(), listed.ID)
+	for _, listed := range resourcetest.Collect(t, b.Service.Protocols.All(t.Context(), b.practitioner, options)) {
+		protocol, err := b.Service.Protocols.Get(t.Context(), listed.ID)
 		require.NoError(t, err)
 		all = append(all, protocol)
 	}

@@ -17,9 +17,9 @@ func TestProtocols(t *testing.T) {
 	own := func(p api.Paging) treatmentplans.ProtocolListOptions {
 		return treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.AnyOwner, Paging: p}
 	}
-	listed := resourcetest.WalkOf(t, 2, b.practitioner, own, b.Protocols.List, b.Protocols.Pages, b.Protocols.All)
+	listed := resourcetest.WalkOf(t, 2, b.practitioner, own, b.Service.Protocols.List, b.Service.Protocols.Pages, b.Service.Protocols.All)
 	for _, protocol := range listed {
-		single, err := b.Protocols.Get(t.Context(), protocol.ID)
+		single, err := b.Service.Protocols.Get(t.Context(), protocol.ID)
 		require.NoError(t, err)
 		assert.EqualExportedValues(t, treatmentplans.Protocol{
 			ID: single.ID, Name: single.Name, CurrentState: single.CurrentState, OwnershipType: protocol.OwnershipType,
@@ -33,9 +33,9 @@ func TestProtocols(t *testing.T) {
 func TestProtocolRecommendations(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	page, err := b.Protocols.List(t.Context(), b.practitioner, treatmentplans.ProtocolListOptions{})
+	page, err := b.Service.Protocols.List(t.Context(), b.practitioner, treatmentplans.ProtocolListOptions{})
 	require.NoError(t, err)
-	protocol, err := b.Protocols.Get(t.Context(), page.Items[0].ID)
+	protocol, err := b.Service.Protocols.Get(t.Context(), page.Items[0].ID)
 	require.NoError(t, err)
 	assert.Equal(t, "Start two hours before bed.", protocol.PersonalMessage)
 	for i, line := range protocol.Recommendations {
@@ -63,7 +63,7 @@ func TestTemplates(t *testing.T) {
 		assert.Empty(t, item.Recommendations, "lists leave them out")
 		template, err := templates.Get(t.Context(), item.ID)
 		require.NoError(t, err)
-		protocol, err := b.Protocols.Get(t.Context(), item.ID)
+		protocol, err := b.Service.Protocols.Get(t.Context(), item.ID)
 		require.NoError(t, err)
 		assert.Equal(t, item.Name, template.Name)
 		assert.Equal(t, item.CurrentState, template.CurrentState)

@@ -45,6 +45,26 @@ type PlanChange struct {
 	Recommendations []Recommendation
 }
 
+// NewProtocol is a protocol that a practitioner writes on the platform: the first
+// practitioner unless set. Its name is made up if it is empty. Without recommendations it
+// recommends one pack of the first product that is available.
+type NewProtocol struct {
+	Name            string
+	PractitionerID  string
+	PersonalMessage string
+	Ownership       string // one of the ownerships; empty is owned
+	Recommendations []ProtocolRecommendation
+	Draft           bool
+}
+
+// ProtocolChange is what a practitioner edits; nil leaves a field as it is.
+type ProtocolChange struct {
+	Name            *string
+	PersonalMessage *string // "" becomes null
+	Ownership       *string
+	Recommendations []ProtocolRecommendation
+}
+
 // NewOrder is what a patient orders. Without lines it takes the recommendations of the
 // plans, added up; without plans, too, what an in-office checkout put into the cart, or
 // one pack of the first product that is available.

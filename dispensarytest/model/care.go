@@ -38,6 +38,13 @@ type Plan struct {
 	Outside bool
 }
 
+// Ownerships of protocols. A practitioner sees the own protocols, and those that
+// colleagues of the clinic share.
+const (
+	ProtocolOwned  = "owned"
+	ProtocolShared = "shared"
+)
+
 // Protocol is a reusable plan; formerly called template. API section:
 // "Protocol (formerly template)".
 type Protocol struct {
@@ -46,7 +53,7 @@ type Protocol struct {
 	State           string
 	PractitionerID  string
 	PersonalMessage string // empty is null
-	Ownership       string // "owned" or "shared"
+	Ownership       string // one of the ownerships
 	Recommendations []ProtocolRecommendation
 }
 

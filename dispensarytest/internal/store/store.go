@@ -67,6 +67,8 @@ func Detached[T any](row T) T {
 		row.ClinicIDs = slices.Clone(row.ClinicIDs)
 	case *model.Plan:
 		row.Recommendations = CloneRecommendations(row.Recommendations)
+	case *model.Protocol:
+		row.Recommendations = slices.Clone(row.Recommendations)
 	case *model.Product:
 		for _, ids := range []*[]string{&row.VariantIDs, &row.AllergenIDs, &row.IngredientIDs, &row.CertificationIDs, &row.CategoryIDs} {
 			*ids = slices.Clone(*ids)

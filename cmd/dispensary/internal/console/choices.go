@@ -63,6 +63,8 @@ func (h *Handler) knownIDs(field string) []choice {
 		return offer(world.Overview(latest).Plans, func(p model.Plan) (string, string) {
 			return p.ID, p.State + ", " + patient(p.PatientID) + ", " + day(p.CreatedAt)
 		})
+	case "protocol_id":
+		return offer(newest(world.Protocols.All()), func(p model.Protocol) (string, string) { return p.ID, p.Name + ", " + p.State })
 	case "practitioner_id":
 		return offer(newest(world.Clinics.Practitioners()), func(p model.Practitioner) (string, string) { return p.ID, p.FirstName + " " + p.LastName })
 	case "variant_id":

@@ -57,6 +57,7 @@ var groups = map[string]string{
 	"patients":    "The patients of all clinics.",
 	"plans":       "Treatment plans.",
 	"platform":    "What people do on the platform itself.",
+	"protocols":   "Reusable treatment plans.",
 	"products":    "The products of the catalog.",
 	"settings":    "Addresses, credentials and accounts.",
 	"behaviors":   "The points that the dispensary's API leaves open, and how the platform decides them.",

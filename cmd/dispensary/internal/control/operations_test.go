@@ -320,3 +320,14 @@ func TestCertificate(t *testing.T) {
 	require.NoError(t, response.Body.Close())
 	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
 }
+
+func TestProtocolOperations(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	id := r.ok("POST", "/protocols", `{"name":"Spring","draft":true,"ownership":"shared"}`, "id").(string)
+	assert.Equal(t, "Spring", r.only("/protocols?id="+id, "protocols")["name"])
+	assert.Equal(t, "active", r.ok("POST", "/protocols/"+id+"/activate", "", "state"))
+	assert.Equal(t, "Summer", r.ok("PATCH", "/protocols/"+id, `{"name":"Summer"}`, "name"))
+	assert.Equal(t, "cancelled", r.ok("POST", "/protocols/"+id+"/cancel", "", "state"))
+	r.refused("POST", "/protocols/"+id+"/cancel", "", 409, "cancelled")
+}

@@ -24,6 +24,6 @@ func Operations() []Operation {
 	return slices.Concat(
 		platformOperations(), stateOperations(), clockOperations(), tokenOperations(),
 		webhookOperations(), faultOperations(), behaviorOperations(), journalOperations(),
-		worldOperations(), patientOperations(), planOperations(), catalogOperations(), clinicOperations(),
+		worldOperations(), patientOperations(), planOperations(), protocolOperations(), catalogOperations(), clinicOperations(),
 	)
 }

@@ -1,0 +1,110 @@
+package people
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Protocols returns all protocols, in the order they were created.
+func (p *People) Protocols() []model.Protocol {
+	return all(p, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols })
+}
+
+// Protocol returns a protocol by id.
+func (p *People) Protocol(id string) (model.Protocol, bool) {
+	return find(p, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols }, id)
+}
+
+// CreateProtocol lets a practitioner write a protocol, without an event.
+func (p *People) CreateProtocol(in model.NewProtocol) (out model.Protocol, err error) {
+	err = p.act(func(w *store.World) error {
+		row := &model.Protocol{
+			Name: cmp.Or(in.Name, fmt.Sprintf("New Protocol %d", w.Protocols.Len()+1)), State: model.StateActive,
+			PractitionerID: cmp.Or(in.PractitionerID, w.Practitioners.At(0).ID), PersonalMessage: in.PersonalMessage,
+			Ownership: cmp.Or(in.Ownership, model.ProtocolOwned), Recommendations: slices.Clone(in.Recommendations),
+		}
+		if in.Draft {
+			row.State = model.StateDraft
+		}
+		if v := w.FirstAvailable(); len(row.Recommendations) == 0 && v != nil {
+			row.Recommendations = []model.ProtocolRecommendation{{VariantID: v.ID, Quantity: 1}}
+		}
+		if _, known := w.Practitioners.Get(row.PractitionerID); !known {
+			return model.Unknown("CreateProtocol", "practitioner", row.PractitionerID)
+		}
+		if err := protocolFits(w, "CreateProtocol", row); err != nil {
+			return err
+		}
+		row.ID = w.NewID("protocol")
+		w.Protocols.Put(row.ID, row)
+		out = store.Detached(*row)
+		return nil
+	})
+	return out, err
+}
+
+// UpdateProtocol lets a practitioner edit a protocol that is not cancelled.
+func (p *People) UpdateProtocol(id string, in model.ProtocolChange) (model.Protocol, error) {
+	return p.changeProtocol("UpdateProtocol", id, []string{model.StateDraft, model.StateActive}, func(row *model.Protocol) {
+		set(&row.Name, in.Name)
+		set(&row.PersonalMessage, in.PersonalMessage)
+		set(&row.Ownership, in.Ownership)
+		if in.Recommendations != nil {
+			row.Recommendations = slices.Clone(in.Recommendations)
+		}
+	})
+}
+
+// ActivateProtocol lets a practitioner activate a draft.
+func (p *People) ActivateProtocol(id string) (model.Protocol, error) {
+	return p.changeProtocol("ActivateProtocol", id, []string{model.StateDraft}, func(row *model.Protocol) { row.State = model.StateActive })
+}
+
+// CancelProtocol lets a practitioner cancel a draft or an active protocol.
+func (p *People) CancelProtocol(id string) (model.Protocol, error) {
+	return p.changeProtocol("CancelProtocol", id, []string{model.StateDraft, model.StateActive}, func(row *model.Protocol) { row.State = model.StateCancelled })
+}
+
+func (p *People) changeProtocol(action, id string, from []string, change func(*model.Protocol)) (out model.Protocol, err error) {
+	err = p.act(func(w *store.World) error {
+		old, known := w.Protocols.Get(id)
+		if !known {
+			return model.Unknown(action, "protocol", id)
+		}
+		if !slices.Contains(from, old.State) {
+			return model.Refused(action, model.ErrState, "protocol %q is %s", id, old.State)
+		}
+		row := *old
+		change(&row)
+		if err := protocolFits(w, action, &row); err != nil {
+			return err
+		}
+		w.Protocols.Put(id, &row)
+		out = store.Detached(row)
+		return nil
+	})
+	return out, err
+}
+
+func protocolFits(w *store.World, action string, row *model.Protocol) error {
+	switch {
+	case row.Name == "":
+		return model.Refused(action, model.ErrInvalid, "a protocol needs a name")
+	case row.Ownership != model.ProtocolOwned && row.Ownership != model.ProtocolShared:
+		return model.Refused(action, model.ErrInvalid, "ownership %q is neither %q nor %q", row.Ownership, model.ProtocolOwned, model.ProtocolShared)
+	}
+	for _, r := range row.Recommendations {
+		if _, known := w.Variant(r.VariantID); !known {
+			return model.Unknown(action, "variant", r.VariantID)
+		}
+		if r.Quantity < 1 {
+			return model.Refused(action, model.ErrInvalid, "%d is not a quantity", r.Quantity)
+		}
+	}
+	return nil
+}
