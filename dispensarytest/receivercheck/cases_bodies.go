@@ -109,16 +109,28 @@ func (c *checker) large() {
 const beyond = 32 << 20
 
 // limit sends a body whose signature is wrong: an endpoint that refuses it for that has
-// read all of it.
+// read all of it. It sends one in chunks and one with its length, because an endpoint can
+// bound either and read the other.
 func (c *checker) limit() {
+	for _, framed := range []struct {
+		how    string
+		length int64
+	}{{"in chunks", 0}, {"with a Content-Length", beyond}} {
+		if e, whole := c.flood(framed.length); whole && (e.unauthorized() || e.status/100 == 2) {
+			c.reportf("a body of %d megabytes %s, from a sender whose signature does not verify, was read to its end", beyond>>20, framed.how)
+		}
+	}
+}
+
+// flood sends a body beyond a sensible limit, and reports whether it was answered after
+// all of it was read.
+func (c *checker) flood(length int64) (e exchange, whole bool) {
 	ctx, cancel := context.WithTimeout(c.ctx, max(c.Timing.Timeout, c.Timing.Patience))
 	defer cancel()
 	source := &flood{}
 	source.left.Store(beyond)
-	e := c.exchange(ctx, request{source: source, signature: signature.Header(wrongSecret, c.Timing.Now(), nil)})
-	if e.err == nil && source.left.Load() <= 0 && (e.unauthorized() || e.status/100 == 2) {
-		c.reportf("a body of %d megabytes, from a sender whose signature does not verify, was read to its end", beyond>>20)
-	}
+	e = c.exchange(ctx, request{source: source, length: length, signature: signature.Header(wrongSecret, c.Timing.Now(), nil)})
+	return e, e.err == nil && source.left.Load() <= 0
 }
 
 // flood is a long body of blanks.
@@ -129,7 +141,7 @@ func (f *flood) Read(to []byte) (int, error) {
 	if f.left.Load() <= 0 {
 		return 0, io.EOF
 	}
-	n := copy(to, blanks)
+	n := copy(to, blanks[:min(int64(len(blanks)), f.left.Load())])
 	f.left.Add(-int64(n))
 	return n, nil
 }

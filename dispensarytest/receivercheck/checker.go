@@ -74,6 +74,7 @@ type request struct {
 	method    string // "" is POST
 	body      []byte
 	source    io.Reader // in place of body, for one that takes its time
+	length    int64     // of source, announced as Content-Length; 0 is chunked
 	signature string    // the header; "" is none
 	header    string    // its name, as it is written; "" is that of net/http
 	genuine   bool      // signed as the platform signs, so that the answer may carry the challenge
@@ -185,6 +186,9 @@ func (c *checker) exchange(ctx context.Context, p request) exchange {
 	if err != nil {
 		e.err = err
 		return e
+	}
+	if p.length > 0 {
+		req.ContentLength = p.length
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dispensary-webhooks/2")

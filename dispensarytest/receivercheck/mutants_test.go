@@ -104,6 +104,8 @@ var mutants = map[string]struct {
 	"anything is acknowledged": {"Bodies/Malformed", "is lost", answering(func(_ *http.Request, status int, answer string) (int, string) { return malformedIsFine(status, answer) })},
 	"a column is too short":    {"Bodies/Large", "500", refusing(500, func(_ map[string]any, b []byte) bool { return len(b) > 64<<10 })},
 	"no limit":                 {"Bodies/Limit", "read to its end", configured(func(c *webhook.HandlerConfig) { c.MaxBody = 1 << 40 })},
+	"limit of chunks alone":    {"Bodies/Limit", "32 megabytes with a Content-Length", unlimited(func(r *http.Request) bool { return r.ContentLength >= 0 })},
+	"limit of lengths alone":   {"Bodies/Limit", "32 megabytes in chunks", unlimited(func(r *http.Request) bool { return r.ContentLength < 0 })},
 	"one read":                 {"Bodies/Pieces", "in pieces", around(readOnce)},
 	"body += chunk":            {"Bodies/Characters", "two packets was answered with 401", around(decodeEach)},
 	"a lock around the body":   {"Bodies/BrokenOff", "was not answered within", quickly(locked())},
@@ -174,6 +176,21 @@ func configured(change func(*webhook.HandlerConfig)) mutation {
 			panic(err)
 		}
 		r.Handler = handler
+	}
+}
+
+// unlimited reads whole bodies of the requests that match.
+func unlimited(match func(*http.Request) bool) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
+		bounded, open := s.Handler, *r
+		configured(func(c *webhook.HandlerConfig) { c.MaxBody = 1 << 40 })(s, &open)
+		r.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if match(r) {
+				open.Handler.ServeHTTP(w, r)
+				return
+			}
+			bounded.ServeHTTP(w, r)
+		})
 	}
 }
 
