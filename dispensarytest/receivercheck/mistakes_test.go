@@ -231,7 +231,8 @@ func stubborn(s *fixture, w http.ResponseWriter, r *http.Request) {
 }
 
 func withoutReadTimeout(s *fixture, r *receivercheck.Target) {
-	server := httptest.NewServer(s)
+	configured(func(c *webhook.HandlerConfig) { c.BodyTimeout = time.Hour })(s, r)
+	server := httptest.NewServer(r.Handler)
 	s.test.Cleanup(server.Close)
 	r.Handler, r.URL, r.Timing.BodyTimeout = nil, server.URL, time.Millisecond
 }
