@@ -267,15 +267,15 @@ func (s *Server) Users() []model.User {
 	return partsOf(s).store.Users()
 }
 
-// Changes returns a channel that is closed with the next change on the platform: a
-// request that was answered, something its people did, an attempt to deliver, a
-// move of its clock, a token, a fault. It returns false once the platform is
-// closed. Who shows the platform waits for it between two looks:
+// Changes returns a channel that is closed at the next change on the platform: a
+// response, an action of its people, a delivery attempt, a move of its clock, a token or
+// a fault. It returns false once the platform is closed. A console waits on it between
+// refreshes:
 //
 //	for next, open := fake.Changes(); open; next, open = fake.Changes() {
 //		show(fake)
 //		<-next
 //	}
 //
-// The passing of time is no change: a clock that runs does so all the time.
+// The passing of time is no change.
 func (s *Server) Changes() (next <-chan struct{}, open bool) { return s.changes.Wait() }
