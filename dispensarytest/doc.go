@@ -12,7 +12,8 @@
 //
 // Every Server is a separate platform, as the United States and Canada are on
 // the real one. It starts with the same small world: a clinic, two practitioners,
-// a member of staff, five patients and 44 products. All ids follow from the
+// a member of staff, five patients and 44 products. One brand is unavailable, and
+// each nullable field of the catalog is null somewhere. All ids follow from the
 // seed. People have addresses that end in example.com or example.org, and phone
 // numbers 555-01xx.
 //
@@ -47,7 +48,8 @@
 //	_, err = client.Clinic.Get(ctx)
 //
 // [Server.Browser] walks an application's authorization flow through the real
-// pages, whichever way.
+// pages, whichever way. [Browser.SetCookie] gives it the session of an application that
+// knows its user by a cookie.
 //
 // # Time
 //
@@ -189,6 +191,8 @@
 //   - A recommendation needs variant_id and units_to_purchase; an empty list of
 //     recommendations is refused. The parts of a dosage are strings.
 //   - A draft that names no patient or recommends nothing cannot be activated.
+//   - A draft of a protocol can be activated, and a protocol cancelled. It keeps its
+//     recommendations then. None of that makes an event.
 //   - A draft cannot be cancelled, a cancelled plan cannot be edited, an update
 //     leaves the state as it is, a checkout needs an active plan, a draft has no
 //     invitation.
