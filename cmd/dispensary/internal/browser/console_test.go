@@ -175,6 +175,7 @@ func TestTheLayoutOfTheConsole(t *testing.T) {
 	b.visit(s.console + "world")
 	b.window(1280, 900)
 	assert.Empty(t, b.measured("td[data-label=E-mail]", "box.width < 200"), "the column of e-mail addresses is narrow")
+	b.auditIn([]look{{"light", 44*16 + 1}}, "the narrowest window with tables")
 	b.visit(s.console + "world?kind=products")
 	assert.Empty(t, b.measured("td[data-label=Packs] a", "box.width < 24 || box.height < 24"), "a link is too small to hit")
 	b.visit(s.console + "world?kind=orders")
