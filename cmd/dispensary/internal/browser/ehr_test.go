@@ -100,6 +100,7 @@ func TestTheHealthRecord(t *testing.T) {
 			b.auditAndGoOn("patients")
 
 			b.press("Catalog")
+			b.auditAndGoOn("whole catalog")
 			b.fill("query", "magnesium")
 			b.press("Search")
 			b.sees("products for “magnesium”", "Magnesium")
