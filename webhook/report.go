@@ -3,11 +3,13 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
@@ -77,20 +79,20 @@ func (p reporter) report(ctx context.Context, o Observation) {
 // respond sends the response. A rejected caller does not learn the reason. The response
 // has a length and is flushed, so it is complete for the caller before the handler
 // returns.
-func respond(w http.ResponseWriter, o Observation, answer []byte) {
-	header := w.Header()
+func respond(w http.ResponseWriter, o Observation, answer api.Secret) {
+	header, text := w.Header(), answer.Reveal()
 	header.Set("Content-Type", "application/json")
 	if o.Status != http.StatusOK {
-		answer = []byte(http.StatusText(o.Status) + "\n")
+		text = http.StatusText(o.Status) + "\n"
 		header.Set("Content-Type", "text/plain; charset=utf-8")
 		header.Set("X-Content-Type-Options", "nosniff")
 	}
 	if o.Status == http.StatusMethodNotAllowed {
 		header.Set("Allow", http.MethodPost)
 	}
-	header.Set("Content-Length", strconv.Itoa(len(answer)))
+	header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(o.Status)
-	_, _ = w.Write(answer)                    // a caller who is gone sends the event again
+	_, _ = io.WriteString(w, text)            // a caller who is gone sends the event again
 	_ = http.NewResponseController(w).Flush() // a writer that cannot flush sends it later
 }
 
@@ -106,7 +108,7 @@ func NotFoundHandler(logger *slog.Logger, observer Observer) http.Handler {
 		r = p.start(r)
 		limitBody(w, r, DefaultBodyTimeout)
 		o := refused(http.StatusNotFound, unknownPath(r))
-		respond(w, o, nil)
+		respond(w, o, api.Secret{})
 		o.Duration = time.Since(start)
 		p.end(r, o)
 	})

@@ -42,7 +42,7 @@ type TenantConfig struct {
 type Tenant struct {
 	config   TenantConfig
 	verifier *Verifier
-	answer   []byte
+	answer   api.Secret // to an acknowledged event: it contains the challenge
 }
 
 // NewTenant returns a tenant. It fails with an [*api.ArgumentError] for each thing that is
@@ -74,7 +74,7 @@ func newTenant(config string, c TenantConfig) (*Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tenant{config: c, verifier: verifier, answer: answer}, nil
+	return &Tenant{config: c, verifier: verifier, answer: api.NewSecret(string(answer))}, nil
 }
 
 // Format prints name and environment only: the tenant holds secrets.

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -104,13 +103,14 @@ func New(config Config) (*Client, error) {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
 	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(config.UserAgent)}}
-	if !config.ClinicKey.IsZero() {
-		header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
-	}
-	return &Client{&core{
+	client := &Client{&core{
 		endpoint: newEndpoint(base, header), config: config, http: newHTTPClient(config.HTTPClient), attemptTimeout: attemptTimeout(config.HTTPClient),
 		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
-	}}, nil
+	}}
+	if !config.ClinicKey.IsZero() {
+		client.clinicKey = &config.ClinicKey
+	}
+	return client, nil
 }
 
 // Version is the version of this module.
@@ -143,8 +143,7 @@ func (c *Client) WithTokenSource(tokens api.TokenSource) *Client {
 // WithClinicKey returns a view of the client that sends key.
 func (c *Client) WithClinicKey(key api.Secret) *Client {
 	view := *c.core
-	view.header = maps.Clone(c.header)
-	view.clinicKeyProblem = setClinicKey(view.header, key)
+	view.clinicKey = &key
 	return &Client{&view}
 }
 

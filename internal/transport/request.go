@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,13 +79,12 @@ func Blank(pairs ...string) []string {
 	return blank
 }
 
-// endpoint makes requests to one site. Views of a client differ in its header only.
+// endpoint makes requests to one site. Views of a client differ in the clinic key only.
 type endpoint struct {
-	base     *url.URL
-	template *http.Request // what all requests have in common; never sent itself
-	header   http.Header   // what every request carries; never changed once made
-
-	clinicKeyProblem string // of a view's key; its calls fail with it
+	base      *url.URL
+	template  *http.Request // what all requests have in common; never sent itself
+	header    http.Header   // what every request carries; never changed once made
+	clinicKey *api.Secret   // nil sends none
 }
 
 func newEndpoint(base *url.URL, header http.Header) endpoint {
@@ -120,12 +120,10 @@ func (e *endpoint) newRequest(ctx context.Context, call *Call, settings *api.Req
 		}
 		header["Content-Type"] = contentTypeJSON
 	}
-	problem := e.clinicKeyProblem
-	if settings.ClinicKey != nil {
-		problem = setClinicKey(header, *settings.ClinicKey)
-	}
-	if problem != "" {
-		wrong = append(wrong, call.invalid("ClinicKey", problem))
+	if key := cmp.Or(settings.ClinicKey, e.clinicKey); key != nil {
+		if problem := setClinicKey(header, *key); problem != "" {
+			wrong = append(wrong, call.invalid("ClinicKey", problem))
+		}
 	}
 	if field, problem := addHeaders(header, settings.Header, call.Operation.Read()); problem != "" {
 		wrong = append(wrong, call.invalid(field, problem))
