@@ -21,9 +21,7 @@ import (
 // share it; [github.com/dispensary-go/dispensary/oauth/tokens.Connections] keeps
 // the tokens of its users. It is safe for concurrent use.
 type Client struct {
-	// config is behind a pointer, like everything that holds a secret, so that
-	// printing a Client by reflection shows an address.
-	config    *Config
+	config    Config
 	transport *transport.Client
 	authorize string // address of the authorization page with its fixed query
 	logger    *slog.Logger
@@ -36,7 +34,7 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	config.Scopes, config.Observers = slices.Clone(config.Scopes), slices.Clone(config.Observers)
-	c := &Client{config: &config, logger: config.Logger}
+	c := &Client{config: config, logger: config.Logger}
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}

@@ -63,8 +63,8 @@ type Config struct {
 // share its connections, limiter and settings, and wait together when the platform
 // asks one of them to.
 //
-// What it knows is behind one more pointer: a verb that does not fit makes fmt print
-// what a pointer leads to, by reflection and secrets included, but no further.
+// Its fields are behind one more pointer: fmt prints what a pointer leads to, but no
+// further.
 type Client struct{ *core }
 
 type core struct {

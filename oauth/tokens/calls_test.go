@@ -96,7 +96,7 @@ func TestTokenIsUncheckedAfterSleepAndClockChange(t *testing.T) {
 
 func TestLaterCallsWin(t *testing.T) {
 	t.Parallel()
-	s := TokenSource{conns: &Connections{config: &Config{Leeway: DefaultLeeway}, cache: tokenCache{limit: 1}}}
+	s := TokenSource{conns: &Connections{config: Config{Leeway: DefaultLeeway}, cache: tokenCache{limit: 1}}}
 	cached := func() *cachedToken { return s.conns.cache.get(s.key.User) }
 	end := func(seq uint64, access api.Secret, err error) {
 		c := &call{seq: seq, done: make(chan struct{}), record: Record{Token: oauth.Token{AccessToken: access}}, err: err}

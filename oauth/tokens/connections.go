@@ -18,7 +18,7 @@ import (
 // it: that a user's token is refreshed once at a time in a process depends on it.
 // It is safe for concurrent use.
 type Connections struct {
-	config  *Config // behind a pointer, so that printing by reflection shows an address
+	config  Config
 	client  *oauth.Client
 	store   Store
 	hooks   hooks
@@ -36,7 +36,7 @@ func NewConnections(config Config) (*Connections, error) {
 	}
 	config = config.withDefaults()
 	c := &Connections{
-		config: &config, client: config.Client, store: config.Store,
+		config: config, client: config.Client, store: config.Store,
 		hooks:  hooks{observers: config.Observers, logger: config.Client.Logger()},
 		forced: newForcedRefreshes(),
 	}
