@@ -29,11 +29,12 @@ func ParseDecimal(s string) (Decimal, error) {
 // UnmarshalJSON reads "12.50", 12.50, "" and null, and the exponent that a JSON number may
 // have. A number that is infinite as a float is an error.
 func (d *Decimal) UnmarshalJSON(data []byte) error {
-	text, null := scalarText(data)
+	characters, null := scalarText(data)
 	if null {
 		*d = ""
 		return nil
 	}
+	text := string(characters)
 	if !isDecimal(text) {
 		return errors.New("not a decimal number")
 	}
@@ -114,15 +115,16 @@ func digitsLen(s string, i int) int {
 
 // scalarText returns the characters of a JSON string, or those of any other value. null
 // reports null and the empty string.
-func scalarText(data []byte) (text string, null bool) {
+func scalarText(data []byte) (text []byte, null bool) {
 	switch {
 	case string(data) == "null", string(data) == `""`:
-		return "", true
+		return nil, true
 	case len(data) < 2 || data[0] != '"':
-		return string(data), false
+		return data, false
 	case bytes.IndexByte(data, '\\') < 0:
-		return string(data[1 : len(data)-1]), false
+		return data[1 : len(data)-1], false
 	}
-	_ = json.Unmarshal(data, &text) // a text that cannot be read is no number, date or time
-	return text, false
+	var unescaped string
+	_ = json.Unmarshal(data, &unescaped) // a text that cannot be read is no number, date or time
+	return []byte(unescaped), false
 }

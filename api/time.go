@@ -98,7 +98,7 @@ func (d *Date) UnmarshalJSON(data []byte) error {
 		*d = Date{}
 		return nil
 	}
-	if t, err := parseTime(text); err == nil {
+	if t, err := parseTime(string(text)); err == nil {
 		*d = DateOf(t)
 		return nil
 	}
@@ -127,7 +127,7 @@ func (t *Timestamp) UnmarshalJSON(data []byte) error {
 		*t = Timestamp{}
 		return nil
 	}
-	parsed, err := parseTime(text)
+	parsed, err := parseTime(string(text))
 	if err != nil {
 		return errors.New("not a timestamp")
 	}

@@ -26,6 +26,11 @@ type Typed[T Payload] struct {
 	// Data is the object the event concerns. What the platform left out is
 	// zero.
 	Data T `json:"data"`
+
+	// InvalidFields are the paths of the fields of the object that could not be decoded,
+	// such as "line_items[0].quantity". They are zero in Data. "id" stands for an object
+	// without an id.
+	InvalidFields []string `json:"-"`
 }
 
 // The typed events by their object: short names for the instances of [Typed].
@@ -48,34 +53,30 @@ type (
 	TreatmentPlanEvent = Typed[treatmentplans.Plan]
 )
 
-// ClinicKey is what clinic_key events are about. The API does not show their
-// data, so nothing in it can make such an event unreadable; the event's ClinicID
-// and IntegrationID say which clinic connected or disconnected.
-type ClinicKey struct {
-	// ID is empty where the data has none. Assumption: it has one, as every
-	// other object of the platform.
-	ID string `json:"id"`
-}
-
-// UnmarshalJSON reads what it knows and never fails.
-func (k *ClinicKey) UnmarshalJSON(data []byte) error {
-	var f fields
-	s := scan(data)
-	s.eventObject(0, &f)
-	k.ID = text(f.id)
-	return nil
-}
-
-// As decodes the data of e. Data is read wrapped under the object's name, as the
-// API shows it, and bare; assumption: order.placed and product.created come
-// bare.
+// ClinicKey is what clinic_key events are about. The API does not show their data. All
+// fields are assumptions and may be empty.
 //
-// The error is a [*DataError]. It matches [ErrNoData] for an event from a list,
-// [ErrOtherObject] if the event is not about a T, and [ErrBadData] if the data
-// is not what the API documents, which an object without an id is not. Two
-// kinds of event are spared that, as the API shows no data for them: clinic_key
-// events need none at all, and treatment_plan.recommendation.updated may come
-// with a plan that is empty; look at the raw data then.
+// A clinic with several integrations gets a copy of the event for each: IntegrationID and
+// ClinicID of the [Event] name its addressee. Those of the ClinicKey name the connection
+// that was made or revoked.
+type ClinicKey struct {
+	ID            string `json:"id"`
+	IntegrationID string `json:"integration_id"`
+	ClinicID      string `json:"clinic_id"`
+}
+
+// As decodes the data of e. It reads data wrapped under the object's name, as the API
+// shows it, and bare. A field that cannot be decoded is zero and one of
+// [Typed].InvalidFields.
+//
+// The error is a [*DataError]. It matches [ErrNoData] for an event without data, such as
+// one from a list, [ErrOtherObject] if the event is not about a T, and [ErrBadData] if the
+// data is no object with an id.
+//
+// The API shows the data of patient.updated and treatment_plan.created only. Assumption:
+// every other event has the same object, order.placed and product.created bare, the rest
+// wrapped. An object without an id is no error for them: InvalidFields contains "id". Read
+// the raw data of the [Event] in that case. clinic_key events may have any data, or none.
 // API section: "Event" (data), "Event types".
 func As[T Payload](e Event) (Typed[T], error) {
 	object := objectOf[T]()
@@ -93,25 +94,40 @@ func As[T Payload](e Event) (Typed[T], error) {
 		}
 		return fail(ErrNoData, "")
 	}
-	switch invalid, err := jsondecode.Unmarshal(raw, &typed.Data); {
+	invalid, err := jsondecode.Unmarshal(raw, &typed.Data)
+	shown := e.Type == PatientUpdated || e.Type == TreatmentPlanCreated
+	switch id := idOf(&typed.Data); {
+	case object == "clinic_key":
 	case err != nil:
 		return fail(ErrBadData, "")
-	case len(invalid) > 0:
-		return fail(ErrBadData, invalid[0].Field)
-	}
-	if !hasID(raw) && object != "clinic_key" && e.Type != TreatmentPlanRecommendationUpdated {
+	case id == "" && shown:
 		return fail(ErrBadData, "id")
+	case id == "":
+		typed.InvalidFields = []string{"id"}
+	}
+	for _, one := range invalid {
+		if one.Field != "id" {
+			typed.InvalidFields = append(typed.InvalidFields, one.Field)
+		}
 	}
 	return typed, nil
 }
 
-// hasID distinguishes an object from another one that happened to decode: an empty
-// order, say, because the order is somewhere else in the data.
-func hasID(raw []byte) bool {
-	var f fields
-	s := scan(raw)
-	s.eventObject(0, &f)
-	return text(f.id) != ""
+// idOf returns the id of the object that data points to.
+func idOf(data any) string {
+	switch object := data.(type) {
+	case *catalog.Product:
+		return object.ID
+	case *clinic.Order:
+		return object.ID
+	case *clinic.Patient:
+		return object.ID
+	case *treatmentplans.Plan:
+		return object.ID
+	case *ClinicKey:
+		return object.ID
+	}
+	return ""
 }
 
 // UnmarshalJSON reads a bare event object with its data, as encoding a Typed

@@ -103,7 +103,7 @@ func ExampleRouter() {
 	for _, event := range []events.Event{
 		{ID: "evt_1", Type: events.PatientUpdated, Data: json.RawMessage(`{"patient":{"id":"pa_1","email":"ada@example.com"}}`)},
 		{ID: "evt_2", Type: events.TreatmentPlanUpdated, Data: json.RawMessage(`{"treatment_plan":{"id":"tp_1","state":"cancelled"}}`)},
-		{ID: "evt_3", Type: events.TreatmentPlanUpdated, Data: json.RawMessage(`{"treatment_plan":["tp_1"]}`)},
+		{ID: "evt_3", Type: events.TreatmentPlanUpdated, Data: json.RawMessage(`["tp_1"]`)},
 		{ID: "evt_4", Type: "invoice.paid"},
 	} {
 		_ = router.Dispatch(context.Background(), event)
@@ -113,7 +113,7 @@ func ExampleRouter() {
 	// patient.updated "evt_1" → <nil>
 	// plan tp_1 is cancelled
 	// treatment_plan.updated "evt_2" → <nil>
-	// treatment_plan.updated "evt_3" → events: data cannot be decoded: treatment_plan.updated "evt_3", field id
+	// treatment_plan.updated "evt_3" → events: data cannot be decoded: treatment_plan.updated "evt_3"
 	// nothing to do for invoice.paid
 	// invoice.paid "evt_4" → <nil>
 }
