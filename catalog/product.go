@@ -35,17 +35,21 @@ type Product struct {
 	// Dosage is the manufacturer's suggestion; nil where there is none.
 	Dosage *Dosage `json:"dosage"`
 
-	// CustomDosage is what the practitioner prefers; nil where none is set.
+	// CustomDosage is what the practitioner prefers; nil where none is set. Assumption: it
+	// comes with [Products.Get] only and has the fields of Dosage, because the API shows
+	// neither.
 	CustomDosage *Dosage `json:"custom_dosage"`
 }
 
 // Dosage says how a product is taken, in words or numbers as the catalog writes
-// them: "1-2", "twice per day", "until symptoms resolve".
+// them: "1-2", "twice per day", "until symptoms resolve". It also reads the names that plans
+// have for its fields: amount, frequency and duration. Assumption: a custom dosage may
+// have either.
 // API section: "Product" (dosage).
 type Dosage struct {
-	Amount         string `json:"recommended_amount"`
-	Frequency      string `json:"recommended_frequency"`
-	Duration       string `json:"recommended_duration"`
+	Amount         string `json:"recommended_amount" alias:"amount"`
+	Frequency      string `json:"recommended_frequency" alias:"frequency"`
+	Duration       string `json:"recommended_duration" alias:"duration"`
 	Format         string `json:"format"`
 	AdditionalInfo string `json:"additional_info"`
 }

@@ -119,6 +119,7 @@ type parent struct {
 	thing
 	Children []*parent        `json:"children"`
 	Choice   bool             `json:"choice"`
+	Word     string           `json:"word" alias:"text"`
 	When     api.Timestamp    `json:"when"`
 	Private  string           `json:"-"`
 	Any      map[string]thing `json:"any"`
@@ -127,7 +128,7 @@ type parent struct {
 func TestUnknownFieldsAreReportedByName(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string][]string{
-		`{"patient":{"id":"1","size":2,"choice":true,"when":"2026-03-04","children":[],"any":{"x":{"y":1}}}}`: nil,
+		`{"patient":{"id":"1","size":2,"choice":true,"text":"x","when":"2026-03-04","children":[],"any":{"x":{"y":1}}}}`: nil,
 		`{"patient":{"id":"1","nick":"canary"},"version":"canary"}`:                                           {"patient.nick", "version"},
 		`{"patient":{"children":[{"id":"1"},{"toy":["canary"]},{"toy":2,"children":[{"pet":{}}]}]}}`:          {"patient.children.children.pet", "patient.children.toy"},
 		`{"patient":{"Private":"canary","-":1}}`:                                                              {"patient.-", "patient.Private"},
