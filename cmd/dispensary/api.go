@@ -19,6 +19,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
@@ -241,7 +242,7 @@ func (p *program) printText(body []byte, queried bool) error {
 	if p.json || queried {
 		to = p.errOut
 	}
-	if _, is := to.(*terminal); is {
+	if _, is := to.(*terminal.Writer); is {
 		text = strings.TrimRight(text, "\r\n") + "\n"
 	}
 	_, err := io.WriteString(to, text)

@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platform"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/seal"
@@ -101,7 +102,7 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 	}
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
 	command.Env = append(os.Environ(), variables...)
-	command.Stdin, command.Stdout, command.Stderr = p.in, unguarded(p.out), unguarded(p.errOut)
+	command.Stdin, command.Stdout, command.Stderr = p.in, terminal.Unguarded(p.out), terminal.Unguarded(p.errOut)
 	command.Cancel = func() error {
 		_, _ = fmt.Fprintf(p.errOut, "Waiting up to %d s for %s to end.\n", int(childGrace.Seconds()), args[0])
 		return command.Process.Signal(os.Interrupt)

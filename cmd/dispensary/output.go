@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 )
 
 // print prints a document with --json, and otherwise its rows: a table with a header on
@@ -45,7 +47,7 @@ func (p *program) printJSON(document any) error {
 func cells(row []string) []string {
 	made := make([]string, len(row))
 	for i, text := range row {
-		made[i] = printable(strings.Join(strings.Fields(text), " "))
+		made[i] = terminal.Printable(strings.Join(strings.Fields(text), " "))
 	}
 	return made
 }

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"unicode"
 
 	"github.com/stretchr/testify/assert"
@@ -116,35 +113,4 @@ func TestStderrIsAlwaysPrintable(t *testing.T) {
 	_, _, stderr = f.run("trigger", "patient.created", "--control", control.URL)
 	assert.Contains(t, stderr, `A\u009b2J`)
 	assertSteersNothing(t, stderr)
-}
-
-// Writers break texts anywhere, so a terminal waits for the rest of a character.
-func TestTerminalJoinsSplitCharacters(t *testing.T) {
-	t.Parallel()
-	const text = "é\u009b€\U0001f600\u200d\r\nx\r\ry\xff\xfez"
-	const want = "é\\u009b€\U0001f600\u200d\nx\\u000d\\u000dy\ufffd\ufffdz"
-	var whole, split bytes.Buffer
-	_, err := io.WriteString(&terminal{Writer: &whole}, text)
-	require.NoError(t, err)
-	assert.Equal(t, want, whole.String())
-	_, err = io.Copy(&terminal{Writer: &split}, iotest.OneByteReader(strings.NewReader(text)))
-	require.NoError(t, err)
-	assert.Equal(t, want, split.String())
-}
-
-func FuzzTerminal(f *testing.F) {
-	f.Add(steering, 3)
-	f.Fuzz(func(t *testing.T, text string, at int) {
-		var out bytes.Buffer
-		to := &terminal{Writer: &out}
-		at = min(max(at, 0), len(text))
-		for _, part := range []string{text[:at], text[at:], "."} {
-			n, err := io.WriteString(to, part)
-			require.NoError(t, err)
-			require.Equal(t, len(part), n)
-		}
-		require.Empty(t, to.held)
-		assertSteersNothing(t, out.String())
-		require.Equal(t, printable(text+"."), out.String())
-	})
 }
