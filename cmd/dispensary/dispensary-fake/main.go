@@ -16,9 +16,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platform"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
@@ -26,7 +28,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the program at once.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	var out io.Writer = os.Stdout
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		out = terminal.NewWriter(out)
+	}
+	os.Exit(run(ctx, os.Args[1:], out, terminal.NewWriter(os.Stderr)))
 }
 
 // run is the whole program. It returns the exit code: 1 if the state file could not be
