@@ -84,6 +84,10 @@ const mysqlConns = 10
 // former primary whose version does not report that it is read-only (before 14).
 const maxConnLifetime = 5 * time.Minute
 
+// pingTimeout is the longest wait for a connection that was idle. A server that died without
+// closing its connections never responds, and the whole timeout of a transaction would pass.
+const pingTimeout = 2 * time.Second
+
 // newPool opens a pool whose limit of connections is minConns or more. Parameters of the
 // address take precedence. The pool closes a connection whose server is read-only as soon as it
 // is released, so the next use opens a new one, which leads to the new primary after a
@@ -103,6 +107,9 @@ func newPool(ctx context.Context, name string, minConns int32) (*pgxpool.Pool, e
 	}
 	if !given("pool_max_conn_lifetime") {
 		config.MaxConnLifetime = maxConnLifetime
+	}
+	if !given("pool_ping_timeout") {
+		config.PingTimeout = pingTimeout
 	}
 	config.AfterRelease = func(conn *pgx.Conn) bool {
 		server := conn.PgConn()
