@@ -117,7 +117,7 @@ func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
 	got := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got <- q.Header.Get("SVC-Signature") }))
 	t.Cleanup(receiver.Close)
-	r := launch(t, "--webhook", receiver.URL, "--behavior", "delivery-conditions=off")
+	r := launch(t, "--webhook", receiver.URL, "--behavior", "delivery-conditions=off", "--behavior", "integration-activation=from-the-start")
 	register(t, r.settings)
 	assert.Contains(t, <-got, "v1=")
 }

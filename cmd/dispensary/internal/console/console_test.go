@@ -34,7 +34,8 @@ type fixture struct {
 func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	t.Helper()
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	fake := dispensarytest.New(t, append(opts, dispensarytest.WithClock(clock))...)
+	active := dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart)
+	fake := dispensarytest.New(t, append(opts, dispensarytest.WithClock(clock), active)...)
 	api := control.New(fake, control.Options{ControlURL: "http://127.0.0.1:8081/control"})
 	mux := http.NewServeMux()
 	mux.Handle("/console/", http.StripPrefix("/console", New(fake, api)))

@@ -23,7 +23,8 @@ type fixture struct {
 
 func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	t.Helper()
-	fake := dispensarytest.New(t, opts...)
+	active := dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart)
+	fake := dispensarytest.New(t, append([]dispensarytest.Option{active}, opts...)...)
 	server := httptest.NewUnstartedServer(nil)
 	at := "http://" + server.Listener.Addr().String() + "/control"
 	server.Config.Handler = http.StripPrefix("/control", New(fake, Options{ControlURL: at, ConsoleURL: "http://localhost/console"}))
