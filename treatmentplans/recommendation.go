@@ -21,6 +21,11 @@ type Recommendation struct {
 	UnitsToPurchase int `json:"units_to_purchase"`
 
 	Dosage Dosage `json:"dosage,omitzero"`
+
+	// Unknown has the members that the platform has added since this release.
+	// [Service.Update] writes them back, because it replaces all recommendations. They are
+	// not part of the JSON of a Recommendation.
+	Unknown Members `json:"-" unknown:"keep"`
 }
 
 // Dosage says how a product is to be taken. Every field is free text to the
@@ -38,6 +43,9 @@ type Dosage struct {
 
 	Format         string `json:"format,omitempty"`
 	AdditionalInfo string `json:"additional_info,omitempty"`
+
+	// Unknown is as in [Recommendation].
+	Unknown Members `json:"-" unknown:"keep"`
 }
 
 // Frequencies that have been seen (an assumption: the API lists none).

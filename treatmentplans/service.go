@@ -32,10 +32,11 @@ func (s Service) Get(ctx context.Context, id string, options ...api.RequestOptio
 	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanGet, Path: []string{id}, Options: options})
 }
 
-// Update replaces a plan's recommendations and changes what u sets beside them.
+// Update replaces a plan's recommendations and changes what u sets beside them. It writes
+// the unknown members of a recommendation that was read.
 // API section: PATCH /clinic/treatment_plans/<id>.
 func (s Service) Update(ctx context.Context, id string, u PlanUpdate, options ...api.RequestOption) (*Plan, error) {
-	call := transport.Call{Operation: operation.TreatmentPlanUpdate, Path: []string{id}, Body: u, Options: options}
+	call := transport.Call{Operation: operation.TreatmentPlanUpdate, Path: []string{id}, Body: u.body(), Options: options}
 	if u.Recommendations == nil {
 		call.Blank = []string{"recommendations"}
 	}

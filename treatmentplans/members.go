@@ -1,0 +1,82 @@
+package treatmentplans
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+)
+
+// Members are the members of a JSON object, without its braces. They print as their length
+// only.
+type Members string
+
+// Format prints the length, for every verb.
+func (m Members) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.length()) }
+
+// LogValue logs the length.
+func (m Members) LogValue() slog.Value { return slog.StringValue(m.length()) }
+
+func (m Members) length() string { return fmt.Sprintf("%d bytes", len(m)) }
+
+// appendTo appends the members to an encoded object.
+func (m Members) appendTo(object []byte) []byte {
+	if m == "" {
+		return object
+	}
+	object = object[:len(object)-1]
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	return append(append(object, m...), '}')
+}
+
+// body returns the body of an update. Few plans have unknown members, and only they pay for
+// writing them.
+func (u PlanUpdate) body() any {
+	known := true
+	for _, r := range u.Recommendations {
+		known = known && r.Unknown == "" && r.Dosage.Unknown == ""
+	}
+	if known {
+		return u
+	}
+	body := updateBody{PersonalMessage: u.PersonalMessage, Metadata: u.Metadata}
+	for _, r := range u.Recommendations {
+		body.Recommendations = append(body.Recommendations, updateLine{r})
+	}
+	return body
+}
+
+// updateBody is a [PlanUpdate] that writes unknown members.
+type updateBody struct {
+	Recommendations []updateLine                  `json:"recommendations"`
+	PersonalMessage api.Optional[string]          `json:"personal_message,omitzero"`
+	Metadata        api.Optional[clinic.Metadata] `json:"metadata,omitzero"`
+}
+
+// updateLine embeds the recommendation, so that its fields are checked by their names.
+type updateLine struct{ Recommendation }
+
+// MarshalJSON writes the recommendation and its dosage with their unknown members.
+func (l updateLine) MarshalJSON() ([]byte, error) {
+	line := struct {
+		Recommendation
+		Dosage json.RawMessage `json:"dosage,omitempty"` // shadows the embedded one
+	}{Recommendation: l.Recommendation}
+	if l.Dosage != (Dosage{}) {
+		dosage, err := json.Marshal(l.Dosage)
+		if err != nil {
+			return nil, err
+		}
+		line.Dosage = l.Dosage.Unknown.appendTo(dosage)
+	}
+	object, err := json.Marshal(line)
+	if err != nil {
+		return nil, err
+	}
+	return l.Unknown.appendTo(object), nil
+}
