@@ -1,4 +1,4 @@
-package jsondecode
+package jsondecode_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 )
 
 // record has every shape that answers have, and those that are left to
@@ -84,7 +85,7 @@ var texts = []string{
 // decode decodes data that fits.
 func decode(t *testing.T, data []byte, into any) {
 	t.Helper()
-	invalid, err := Unmarshal(data, into)
+	invalid, err := jsondecode.Unmarshal(data, into)
 	assert.NoError(t, err)
 	assert.Empty(t, invalid)
 }
@@ -104,7 +105,7 @@ func TestSameAsEncodingJSON(t *testing.T) {
 func TestUnmarshalNeedsAPointer(t *testing.T) {
 	t.Parallel()
 	for _, into := range []any{nil, record{}, (*record)(nil)} {
-		_, err := Unmarshal([]byte(`{}`), into)
+		_, err := jsondecode.Unmarshal([]byte(`{}`), into)
 		assert.Error(t, err)
 	}
 }
@@ -137,17 +138,6 @@ func TestPlansAreMadeOnceForAll(t *testing.T) {
 	group.Wait()
 }
 
-// FuzzUnmarshal compares with encoding/json.
-func FuzzUnmarshal(f *testing.F) {
-	for _, text := range texts {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		same[record](t, data)
-		same[[]record](t, data)
-	})
-}
-
 // Short strings share allocations, and a list is given its room at once. What is
 // decoded is the same, and what one string keeps alive is bounded.
 func TestUnmarshalAllocatesLittle(t *testing.T) {
@@ -173,6 +163,6 @@ func TestUnmarshalAllocatesLittle(t *testing.T) {
 	clear(data)
 	assert.Equal(t, want, got, "nothing refers to the text")
 	data, _ = json.Marshal(want)
-	assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { _, _ = Unmarshal(data, new(list)) }), 150.0)
+	assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { _, _ = jsondecode.Unmarshal(data, new(list)) }), 150.0)
 	assert.LessOrEqual(t, cap(got.Items), 170, "room for the list, and little more")
 }

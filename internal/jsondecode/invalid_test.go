@@ -1,4 +1,4 @@
-package jsondecode
+package jsondecode_test
 
 import (
 	"fmt"
@@ -7,11 +7,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 )
 
 func TestInvalidNamesFieldAndRecord(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][]Invalid{
+	for text, want := range map[string][]jsondecode.Invalid{
 		`{"id":"a","count":"x"}`:       {{"count", "a"}},
 		`{"count":"x","id":"a"}`:       {{"count", "a"}},
 		`{ "count" : [] , "id" : 17 }`: {{"count", "17"}},
@@ -25,7 +27,7 @@ func TestInvalidNamesFieldAndRecord(t *testing.T) {
 		`{"children":[null,{"id":"1"},5],"id":"a"}`:                          {{"children[0]", "a"}, {"children[2]", "a"}},
 		`{"words":["x",[],{}],"when":"0000-00-00"}`:                          {{"words[1]", ""}, {"words[2]", ""}, {"when", ""}},
 	} {
-		invalid, err := Unmarshal([]byte(text), new(record))
+		invalid, err := jsondecode.Unmarshal([]byte(text), new(record))
 		require.NoError(t, err, text)
 		assert.Equal(t, want, invalid, text)
 	}
@@ -34,10 +36,10 @@ func TestInvalidNamesFieldAndRecord(t *testing.T) {
 func TestInvalidIsBounded(t *testing.T) {
 	t.Parallel()
 	var got []int
-	invalid, err := Unmarshal([]byte("["+strings.Repeat(`"x",`, 500)+"1]"), &got)
+	invalid, err := jsondecode.Unmarshal([]byte("["+strings.Repeat(`"x",`, 500)+"1]"), &got)
 	require.NoError(t, err)
-	assert.Len(t, invalid, MaxInvalid)
-	assert.Equal(t, fmt.Sprintf("[%d]", MaxInvalid-1), invalid[MaxInvalid-1].Field)
+	assert.Len(t, invalid, jsondecode.MaxInvalid)
+	assert.Equal(t, fmt.Sprintf("[%d]", jsondecode.MaxInvalid-1), invalid[jsondecode.MaxInvalid-1].Field)
 	assert.Equal(t, []int{1}, got)
 }
 

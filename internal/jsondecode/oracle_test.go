@@ -1,7 +1,8 @@
-package jsondecode
+package jsondecode_test
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"reflect"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 )
 
 // same decodes data with both decoders and compares. encoding/json reads the text after
@@ -17,7 +20,7 @@ import (
 func same[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var want, got T
-	invalid, err := Unmarshal(data, &got)
+	invalid, err := jsondecode.Unmarshal(data, &got)
 	if !json.Valid(data) {
 		require.Error(t, err, "%s", data)
 		return
@@ -29,12 +32,36 @@ func same[T any](t *testing.T, data []byte) {
 		return
 	}
 	require.NoError(t, json.Unmarshal(text, &want), "%s: %s", data, text)
+	forget(reflect.ValueOf(&got))
 	assert.Equal(t, want, got, "%s: %s", data, text)
 	var fields []string
 	for _, one := range invalid {
 		fields = append(fields, one.Field)
 	}
-	assert.Equal(t, s.invalid[:min(len(s.invalid), MaxInvalid)], fields, "%s", data)
+	assert.Equal(t, s.invalid[:min(len(s.invalid), jsondecode.MaxInvalid)], fields, "%s", data)
+}
+
+// forget clears the fields that collect unknown members, which encoding/json does not have.
+func forget(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			forget(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			forget(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if _, collects := field.Tag.Lookup("unknown"); collects {
+				v.Field(i).SetZero()
+			} else if field.IsExported() {
+				forget(v.Field(i))
+			}
+		}
+	}
 }
 
 // strict rewrites a text that the package reads into one that encoding/json reads, and
@@ -71,7 +98,7 @@ func decodesItself(t reflect.Type) bool {
 			return true
 		}
 	}
-	return t == reflect.TypeFor[json.Number]() || reflect.PointerTo(t).Implements(unmarshaler) || reflect.PointerTo(t).Implements(textUnmarshaler)
+	return t == reflect.TypeFor[json.Number]() || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func structFields(t reflect.Type) (fields []reflect.StructField, ok bool) {
