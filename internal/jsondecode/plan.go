@@ -166,6 +166,7 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 		return d.skip(depth)
 	}
 	more, ok := d.Open('}', depth+1)
+	var given uint64 // fields with two names that have a value, by index
 	for next := 0; more; more, ok = d.More('}') {
 		if next == len(s.fields) || !d.Skip(s.fields[next].key) {
 			key, isKey := d.Key()
@@ -184,7 +185,7 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 		field := &s.fields[next]
 		next++
 		position := d.Pos
-		switch field.decode(d, v.Field(field.index), depth+1) {
+		switch field.decode(d, v.Field(field.index), depth+1, &given) {
 		case malformed:
 			return malformed
 		case unfit:
@@ -197,14 +198,17 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 	return decoded
 }
 
-func (f *fieldPlan) decode(d *decoder, v reflect.Value, depth int) result {
+func (f *fieldPlan) decode(d *decoder, v reflect.Value, depth int, given *uint64) result {
 	if f.spelling == only {
 		return f.plan.decode(d, v, depth)
 	}
 	before := v.String()
 	r := f.plan.decode(d, v, depth)
-	if before != "" && (f.spelling == alias || v.String() == "") {
+	switch bit := uint64(1) << f.index; {
+	case *given&bit != 0 && (f.spelling == alias || v.String() == ""):
 		v.SetString(before)
+	case v.String() != "" && r == decoded:
+		*given |= bit
 	}
 	return r
 }
