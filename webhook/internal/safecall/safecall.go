@@ -15,25 +15,23 @@ import (
 // ErrPanic is what every [Panic] matches; webhook.ErrPanic is the same value.
 var ErrPanic = errors.New("webhook: panic")
 
-// Panic is a caught panic: the webhook.PanicError that callers see. The value is
-// behind a pointer, so that no way of printing a Panic shows it.
-type Panic struct{ caught *caught }
-
-type caught struct {
-	value any
-	stack []byte
+// Panic is a caught panic: the webhook.PanicError that callers see. No printer shows the
+// value.
+type Panic struct {
+	value func() any // printers show the address of a function
+	stack string
 }
 
 // Value returns what was panicked with; nil for a [runtime.Goexit].
-func (p *Panic) Value() any { return p.caught.value }
+func (p *Panic) Value() any { return p.value() }
 
 // Stack returns the stack of the goroutine that panicked.
-func (p *Panic) Stack() string { return string(p.caught.stack) }
+func (p *Panic) Stack() string { return p.stack }
 
 // Error returns the type of the value, and the text of an error of the runtime,
 // which holds no data.
 func (p *Panic) Error() string {
-	switch value := p.caught.value.(type) {
+	switch value := p.value().(type) {
 	case nil:
 		return ErrPanic.Error() + ": goroutine was ended by runtime.Goexit"
 	case runtime.Error:
@@ -57,7 +55,8 @@ func Run(f func() error, done func(error)) {
 	var err error
 	defer func() {
 		if !returned {
-			err = &Panic{&caught{recover(), debug.Stack()}}
+			value := recover()
+			err = &Panic{func() any { return value }, string(debug.Stack())}
 		}
 		done(err)
 	}()

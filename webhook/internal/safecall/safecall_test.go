@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +19,11 @@ import (
 const marked = "Zaphod-Marked" // stands for patient data
 
 var errDown = errors.New("down")
+
+// failureTexts collects the texts of failed assertions.
+type failureTexts struct{ strings.Builder }
+
+func (f *failureTexts) Errorf(format string, args ...any) { fmt.Fprintf(f, format, args...) }
 
 func TestCallsSurvive(t *testing.T) {
 	t.Parallel()
@@ -40,6 +46,9 @@ func TestCallsSurvive(t *testing.T) {
 	var caught *safecall.Panic
 	require.ErrorAs(t, err, &caught)
 	assert.Equal(t, marked, caught.Value())
+	var dump failureTexts
+	assert.False(t, assert.ElementsMatch(&dump, []any{err}, []any{1})) // by reflection
+	assert.NotContains(t, dump.String(), marked)
 	require.Equal(t, errDown, safecall.Call(func() error { return errDown }))
 	require.NoError(t, safecall.Isolated(func() error { return nil }))
 }
