@@ -120,7 +120,7 @@ type Observer = observe.Observer
 
 // Page is one page of a list: Items and [Meta].
 //
-// Its fields are Items and Meta; see [api.Page].
+// Its fields are Items, Meta and Omitted; see [api.Page].
 type Page[T any] = api.Page[T]
 
 // Meta is what a list answers about its pages.

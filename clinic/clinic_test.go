@@ -20,6 +20,12 @@ func TestGetClinic(t *testing.T) {
 	assert.Equal(t, held.Discount, got.Discount)
 	assert.Equal(t, held.DispensaryURL, got.DispensaryURL)
 	assert.NotEmpty(t, got.IntegrationID)
+	assert.True(t, got.IntegrationActivatedAt.IsZero(), "no request had a clinic key")
+
+	_, err = b.Server.Clinics.ActivateKey(b.Server.ClinicKey())
+	require.NoError(t, err)
+	got, err = b.Get(t.Context())
+	require.NoError(t, err)
 	assert.False(t, got.IntegrationActivatedAt.IsZero())
 	b.Server.Journal().CheckNoUnexpected(t)
 }

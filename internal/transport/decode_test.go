@@ -129,10 +129,10 @@ func TestUnknownFieldsAreReportedByName(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string][]string{
 		`{"patient":{"id":"1","size":2,"choice":true,"text":"x","when":"2026-03-04","children":[],"any":{"x":{"y":1}}}}`: nil,
-		`{"patient":{"id":"1","nick":"canary"},"version":"canary"}`:                                           {"patient.nick", "version"},
-		`{"patient":{"children":[{"id":"1"},{"toy":["canary"]},{"toy":2,"children":[{"pet":{}}]}]}}`:          {"patient.children.children.pet", "patient.children.toy"},
-		`{"patient":{"Private":"canary","-":1}}`:                                                              {"patient.-", "patient.Private"},
-		`{"patient":{"children":null}}`:                                                                       nil,
+		`{"patient":{"id":"1","nick":"canary"},"version":"canary"}`:                                                      {"patient.nick", "version"},
+		`{"patient":{"children":[{"id":"1"},{"toy":["canary"]},{"toy":2,"children":[{"pet":{}}]}]}}`:                     {"patient.children.children.pet", "patient.children.toy"},
+		`{"patient":{"Private":"canary","-":1}}`:                                                                         {"patient.-", "patient.Private"},
+		`{"patient":{"children":null}}`:                                                                                  nil,
 	} {
 		var reported []string
 		transport := says(200, body)
