@@ -22,8 +22,8 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: prefetch, MaxMissing: 1000})
 			for range 3 {
 				walk, err := syncer.Sync(t.Context())
-				require.ErrorIs(t, err, catalogsync.ErrIncomplete)
-				assert.EqualError(t, err, fmt.Sprintf("catalogsync: the list is incomplete: it ended after %d of 50 products", cut))
+				require.ErrorAs(t, err, new(*api.IncompleteListError))
+				assert.EqualError(t, err, fmt.Sprintf("catalogsync: incomplete list: it ended after %d of 50 records", cut))
 				assert.True(t, walk.CompletedAt.IsZero())
 			}
 			state, err := store.State(t.Context())
@@ -45,7 +45,7 @@ func TestIncompleteListLosesNoProduct(t *testing.T) {
 	list.cut = 48
 	for range 3 {
 		_, err := syncer.Sync(t.Context())
-		require.ErrorIs(t, err, catalogsync.ErrIncomplete)
+		require.ErrorAs(t, err, new(*api.IncompleteListError))
 	}
 	assert.Len(t, stored(t, store, catalogsync.Present), 50)
 }

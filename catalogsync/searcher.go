@@ -127,7 +127,7 @@ type LoadOptions struct {
 // their age from the beginning of Load. The list of the API has the primary variant of a
 // product only, so others are not found by their SKU or UPC. Call Load again to see
 // changes; it reads everything each time. Load logs and skips products without an id. It
-// fails with [ErrIncomplete] if these are more than a fifth of the list, and at least 10.
+// fails with [ErrTooManySkipped] if these are more than a fifth of the list, and at least 10.
 // API section: GET /catalog/products, GET /catalog/search/products.
 func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	asOf := time.Now()

@@ -73,8 +73,8 @@ func TestSyncRejectsListOfBadProducts(t *testing.T) {
 		}
 	}
 	_, err := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}).Sync(t.Context())
-	require.ErrorIs(t, err, catalogsync.ErrIncomplete)
-	assert.ErrorContains(t, err, "13 of 60 products cannot be stored")
+	require.ErrorIs(t, err, catalogsync.ErrTooManySkipped)
+	assert.ErrorContains(t, err, ": 13 of 60")
 	state, err := store.State(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, state.Complete.Generation)
@@ -94,7 +94,7 @@ func TestLoadSkipsBadProducts(t *testing.T) {
 	assert.Len(t, result.Hits, 59)
 	assert.Contains(t, log.String(), "skipped=1")
 	list.spoil = func(p *catalog.Product) { p.ID = "" }
-	require.ErrorIs(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}), catalogsync.ErrIncomplete)
+	require.ErrorIs(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}), catalogsync.ErrTooManySkipped)
 }
 
 func TestHandleEventSkipsBadID(t *testing.T) {

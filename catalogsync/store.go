@@ -20,8 +20,9 @@ var (
 	// wrong. See [Syncer.Sync].
 	ErrTooManyMissing = errors.New("catalogsync: the list has far fewer products than before")
 
-	// ErrIncomplete: the list did not contain as many usable products as it counts.
-	ErrIncomplete = errors.New("catalogsync: the list is incomplete")
+	// ErrTooManySkipped: so many products of the list had no usable id that the list was
+	// probably wrong.
+	ErrTooManySkipped = errors.New("catalogsync: too many products of the list have no usable id")
 
 	// ErrNotStored: the store does not have the product.
 	ErrNotStored = errors.New("catalogsync: the store does not have the product")

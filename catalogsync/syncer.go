@@ -152,8 +152,9 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 // Errors:
 //
 //   - [ErrSyncing]: another call reads the list.
-//   - [ErrIncomplete]: the list ended before its own count of products, and the next Sync
-//     continues there, or more products were skipped than MaxMissing.
+//   - [*api.IncompleteListError]: the list ended before its own count of products. The next
+//     Sync continues there.
+//   - [ErrTooManySkipped]: more products were skipped than MaxMissing.
 //   - [ErrTooManyMissing]: see above. The next Sync reads the whole list.
 //   - Errors of the store and of the API.
 //

@@ -106,11 +106,11 @@ func (w *walker) run(ctx context.Context) error {
 	return err
 }
 
-// checkSkipped returns [ErrIncomplete] if a list has more than most products that cannot be
+// checkSkipped returns [ErrTooManySkipped] if a list has more than most products that cannot be
 // stored. Zero means a fifth of the list, and at least 10.
 func checkSkipped(skipped, total, most int) error {
 	if skipped > cmp.Or(most, max(minMissing, total/5)) {
-		return fmt.Errorf("%w: %d of %d products cannot be stored, for example because they have no id", ErrIncomplete, skipped, total)
+		return fmt.Errorf("%w: %d of %d", ErrTooManySkipped, skipped, total)
 	}
 	return nil
 }
@@ -289,11 +289,12 @@ func (w *walker) save(ctx context.Context, page listedPage, first, last int, bac
 	return counts, nil
 }
 
-// atEnd stores that the last page was read. It fails with [ErrIncomplete] if the list ended
-// before its own count of products, as behind a search engine that serves the first 10,000.
+// atEnd stores that the last page was read. It fails with an [*api.IncompleteListError] if the
+// list ended before its own count of products, as behind a search engine that serves the first
+// 10,000.
 func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
 	if listed := (number-1)*w.walk.PageSize + page.elements(); listed < page.total() {
-		return fmt.Errorf("%w: it ended after %d of %d products", ErrIncomplete, listed, page.total())
+		return fmt.Errorf("catalogsync: %w", &api.IncompleteListError{Read: listed, Total: page.total()})
 	}
 	if w.walk.Page == number {
 		return nil

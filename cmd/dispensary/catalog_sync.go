@@ -231,6 +231,8 @@ func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catal
 		return ctx.Err()
 	case errors.Is(err, catalogsync.ErrTooManyMissing):
 		return failed(fmt.Errorf("%w. The copy keeps all products: run sync again to check the missing ones by id, or accept them with --max-missing", err))
+	case errors.Is(err, catalogsync.ErrTooManySkipped):
+		return failed(fmt.Errorf("%w. Accept them with --max-missing", err))
 	case !walk.CompletedAt.IsZero():
 		return failed(fmt.Errorf("the list was read as a whole, but not the rest: %w", err))
 	case walk.Page > 0:
