@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/contract"
 	"github.com/dispensary-go/dispensary/openapi"
 )
@@ -163,6 +164,48 @@ func TestAssumedRefusalsAreMarked(t *testing.T) {
 		require.Contains(t, all, place)
 		assert.Contains(t, all[place]["x-assumption"], says, place)
 	}
+}
+
+func TestAssumedShapesAreMarked(t *testing.T) {
+	t.Parallel()
+	check := loaded(t)
+	all := placed(t, check.Document())
+	for place, says := range map[string]string{
+		"components/schemas/OAuthToken/properties/scope":                           "separated by spaces",
+		"components/schemas/Product/properties/custom_dosage":                      "shape",
+		"components/schemas/PatientEvent/properties/type":                          "patient.created",
+		"components/schemas/TreatmentPlanEvent/properties/type":                    "other types",
+		"components/schemas/NewRecommendation/properties/dosage/properties/amount": "a fraction",
+	} {
+		require.Contains(t, all, place)
+		assert.Contains(t, all[place]["x-assumption"], says, place)
+	}
+}
+
+// An operation that needs the scope of the plan history for some plans names it.
+func TestOperationsNameHistoryScope(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	plan, _, err := s.fake.Plans.Create(s.patient(), model.NewPlan{})
+	require.NoError(t, err)
+	narrow := s.fake.Tokens.Issue(model.User{}, "clinic:read", "clinic:write", "patients:read").AccessToken
+	var needs []string
+	for path, item := range loaded(t).Document().Paths.Map() {
+		if !strings.Contains(path, "treatment_plans/{") {
+			continue
+		}
+		for method, op := range item.Operations() {
+			r := request{path: []string{plan.ID}, token: narrow}
+			if method != http.MethodGet {
+				r.body = map[string]any{}
+			}
+			if s.send(op.OperationID, r).Response.StatusCode == http.StatusForbidden {
+				needs = append(needs, op.OperationID)
+				assert.Contains(t, op.Description, "patients:treatment_plan_history", op.OperationID)
+			}
+		}
+	}
+	assert.Len(t, needs, 6)
 }
 
 // Where the platform's documentation is silent, or says two things, the document says
