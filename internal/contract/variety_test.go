@@ -73,6 +73,16 @@ var varieties = []variety{
 	{"clearing", "patients.update", 200, having(func(*fixture) map[string]any {
 		return map[string]any{"date_of_birth": nil, "gender": nil, "mobile_number": nil, "discount": 0, "metadata": map[string]any{"id": nil}}
 	}, (*fixture).patient)},
+	{"clearing with null", "patients.update", 200, having(func(*fixture) map[string]any {
+		return map[string]any{"discount": nil, "metadata": nil}
+	}, (*fixture).patient)},
+	{"clearing metadata with null", "practitioners.update", 200, having(func(*fixture) map[string]any {
+		return map[string]any{"metadata": nil}
+	}, (*fixture).practitioner)},
+	{"clearing metadata with null", "staff.update", 200, having(func(*fixture) map[string]any { return map[string]any{"metadata": nil} }, staff)},
+	{"clearing metadata with null", "treatment_plans.update", 200, having(func(s *fixture) map[string]any {
+		return map[string]any{"metadata": nil, "recommendations": []any{map[string]any{"variant_id": s.variant(), "units_to_purchase": 1}}}
+	}, draft)},
 	{"of nothing", "patients.update", 200, having(func(*fixture) map[string]any { return map[string]any{} }, (*fixture).patient)},
 	{"with the id once more", "practitioners.update", 200, having(func(s *fixture) map[string]any {
 		return map[string]any{"practitioner_id": s.practitioner(), "first_name": "New"}
