@@ -23,6 +23,26 @@ const switchOff = 24 * time.Hour
 // nearSwitchOff is when there is hardly time left to fix anything.
 const nearSwitchOff = 12 * time.Hour
 
+// activation checks that the platform sends events at all. API sections: "Clinic",
+// "Webhooks" 6.
+func (r *run) activation(ctx context.Context) Row {
+	client, err := r.caller(r.access)
+	if err != nil {
+		return fail("no client can be made", "it is unknown if webhooks are sent", "correct the site")
+	}
+	clinic, err := client.Clinic.Get(ctx)
+	switch {
+	case errors.Is(err, api.ErrForbidden):
+		return skip("the token lacks the scope clinic:read")
+	case err != nil:
+		return fail(reason(err), "it is unknown if webhooks are sent", "wait and run this again")
+	case !clinic.IntegrationActivatedAt.IsZero():
+		return pass("since %s", clinic.IntegrationActivatedAt.UTC().Format(time.DateOnly))
+	}
+	return fail("integration_activated_at is null", "the platform sends no webhook",
+		"configure the clinic key, so that calls send it; the first one activates the integration")
+}
+
 func (r *run) deliveryLog(ctx context.Context) Row {
 	const consequence = "missed webhooks cannot be found"
 	client, err := r.caller(r.access)

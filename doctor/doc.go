@@ -34,6 +34,7 @@
 //	webhook forgery       it refuses wrong signatures
 //	webhook replay        it refuses old signatures
 //	webhook body          what is signed reaches it byte for byte
+//	webhook activation    a request has sent the clinic key, so webhooks are sent
 //	delivery log          the platform can be asked for it
 //	delivery failures     what failed, and why
 //	delivery switch-off   how near the platform is to switching the endpoint off

@@ -156,6 +156,7 @@ var checks = []check{
 	{name: "webhook forgery", run: (*run).endpointForgery, after: []string{"webhook gone"}},
 	{name: "webhook replay", run: (*run).endpointReplay, after: []string{"webhook signature", "webhook forgery"}},
 	{name: "webhook body", run: (*run).endpointBody, after: []string{"webhook signature", "webhook forgery"}},
+	{name: "webhook activation", run: (*run).activation, after: []string{"token refresh"}},
 	{name: "delivery log", run: (*run).deliveryLog, after: []string{"token refresh"}},
 	{name: "delivery failures", run: (*run).deliveryFailures, after: []string{"delivery log"}},
 	{name: "delivery switch-off", run: (*run).deliverySwitchOff, after: []string{"delivery log"}},

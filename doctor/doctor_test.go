@@ -310,6 +310,11 @@ var faults = []fault{
 		require.NoError(f.t, err)
 		f.config.LeaseTTL = 20 * time.Millisecond
 	}, row: "store lease", status: doctor.Fail, fix: "replica that hangs"},
+	{name: "clinic key never sent", options: []dispensarytest.Option{dispensarytest.WithIntegrations(2)}, plant: func(f *fixture) {
+		_, err := f.platform.Clinics.RevokeKey(f.platform.ClinicKey()) // the other integration was never used
+		require.NoError(f.t, err)
+		f.config.ClinicKey = api.Secret{}
+	}, row: "webhook activation", status: doctor.Fail, fix: "configure the clinic key"},
 	{name: "database without TLS", plant: func(f *fixture) { f.config.Databases[0].Private = false },
 		row: "database TLS", status: doctor.Warn, fix: "sslmode=verify-full"},
 }
