@@ -67,7 +67,7 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 	for _, g := range s.groups {
 		l := listing{service: s.Events, group: g.index, types: c.Types, floor: g.floor(c, start), now: start}
 		err := l.read(ctx, func(e events.Event, at time.Time) { s.find(g, e, at) })
-		if err == nil {
+		if err == nil || incomplete(err) {
 			// A date in the future does not count, even up to now: the clock may be fast.
 			g.listed = later(g.listed, l.newest)
 			result.Gap = result.Gap || !g.checked.IsZero() && g.checked.Before(start.Add(-retention))
@@ -93,6 +93,14 @@ func (g *group) floor(c *Config, now time.Time) time.Time {
 		return g.listed
 	}
 	return later(g.from, g.listed.Add(-c.Overlap))
+}
+
+// incomplete reports a list that ended before its count. Reading it again at once would end at
+// the same record, so the poll reports it and continues with what the list had. The overlap is
+// read again for an event that is counted before it is listed.
+func incomplete(err error) bool {
+	var ended *api.IncompleteListError
+	return errors.As(err, &ended)
 }
 
 // refused reports that the token is no longer one.
