@@ -38,7 +38,7 @@ func (d *Decimal) UnmarshalJSON(data []byte) error {
 	if !isDecimal(text) {
 		return errors.New("not a decimal number")
 	}
-	if len(text) > 300 || strings.ContainsAny(text, "eE") {
+	if len(text) > 300 || strings.IndexByte(text, 'e') >= 0 || strings.IndexByte(text, 'E') >= 0 {
 		if _, err := strconv.ParseFloat(text, 64); err != nil {
 			return errors.New("not a finite number")
 		}

@@ -84,8 +84,8 @@ type fieldPlan struct {
 	index int
 	plan  *plan
 
-	// spelling is set if the field has two names.
 	spelling spelling
+	leaf     decodeFunc // for a type that cannot contain the struct; else nil
 }
 
 // spelling distinguishes the names of a field that has two.
@@ -122,6 +122,8 @@ func fieldsOf(t reflect.Type) (*structPlan, bool) {
 		if other, ok := field.Tag.Lookup("alias"); ok && field.Type.Kind() == reflect.String {
 			made.spelling = first
 			aliases = append(aliases, fieldPlan{key: `"` + other + `":`, index: i, plan: made.plan, spelling: alias})
+		} else if isLeaf(field.Type) {
+			made.leaf = decoderOf(field.Type)
 		}
 		if !s.add(made) {
 			return nil, false
@@ -133,6 +135,14 @@ func fieldsOf(t reflect.Type) (*structPlan, bool) {
 		}
 	}
 	return s, true
+}
+
+func isLeaf(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Struct:
+		return reflect.PointerTo(t).Implements(unmarshaler)
+	}
+	return true
 }
 
 // add appends a field. It returns false for a name that collides or is not ASCII.
@@ -184,8 +194,16 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 		}
 		field := &s.fields[next]
 		next++
-		position := d.Pos
-		switch field.decode(d, v.Field(field.index), depth+1, &given) {
+		position, r := d.Pos, malformed
+		switch {
+		case field.leaf != nil:
+			r = field.leaf(d, v.Field(field.index), depth+1)
+		case field.spelling == only:
+			r = field.plan.decode(d, v.Field(field.index), depth+1)
+		default:
+			r = field.decodeEither(d, v.Field(field.index), depth+1, &given)
+		}
+		switch r {
 		case malformed:
 			return malformed
 		case unfit:
@@ -198,10 +216,9 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 	return decoded
 }
 
-func (f *fieldPlan) decode(d *decoder, v reflect.Value, depth int, given *uint64) result {
-	if f.spelling == only {
-		return f.plan.decode(d, v, depth)
-	}
+// decodeEither decodes a field that has two names. given has the fields of the object that
+// have a value.
+func (f *fieldPlan) decodeEither(d *decoder, v reflect.Value, depth int, given *uint64) result {
 	before := v.String()
 	r := f.plan.decode(d, v, depth)
 	switch bit := uint64(1) << f.index; {
