@@ -1,7 +1,7 @@
 // Package api is the vocabulary of every other package of this module: what a call can fail with ([Error] and its sentinels), what a list
 // answers ([Page], [Meta]), how a field is left out, cleared or set in an
 // update ([Optional]), the scalar types of the wire ([Date], [Decimal],
-// [Timestamp], [Bool], [Int], [Text]), the platform's sites
+// [Timestamp]), the platform's sites
 // ([Environment], [Site], [Directory]), and what a call is authorized with
 // ([Secret], [AccessToken], [TokenSource]). Package observe beside it has what
 // observers receive.
@@ -11,11 +11,21 @@
 //
 // # Lenient in, strict out
 //
-// The platform writes some scalars in more than one way: 0 for false, "true"
-// for true, "10" for 10, a date where a timestamp is meant. The scalar types
-// here read every one of these forms and write only the canonical one. None of
-// them ever makes a response undecodable because of a form that was not seen
-// before, unless the value would have to be guessed.
+// The platform writes some scalars in more than one way. The client reads all of them and
+// writes the canonical one:
+//   - A string field reads a number or a boolean too. An id may be a number.
+//   - A bool field reads true, false, 1 and 0, also in quotes.
+//   - An int or float64 field reads a number in quotes too, and an int field 10.0.
+//   - null and "" read as the zero value.
+//   - [Date], [Decimal] and [Timestamp] list their own forms.
+//
+// A field that cannot be decoded is zero. A list leaves out null, and an element that cannot
+// be decoded. Package observe (Observer.InvalidField) and the client's logger receive the
+// operation, the path of the field and the id of its record. For the data of an event, see
+// events.Typed. A response fails with [ErrBadResponse] if it is not JSON, if it lacks its
+// object, list or meta, or if a single record has no id.
+//
+// encoding/json alone reads the models strictly.
 //
 // # Nothing leaks
 //

@@ -13,6 +13,7 @@ import (
 )
 
 // Address is an address of a patient.
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Address".
 type Address struct {
 	ID string `json:"id"`

@@ -35,6 +35,7 @@ func (m Metadata) MarshalJSON() ([]byte, error) {
 }
 
 // MetadataEntry is a record that was found by the integrator's id.
+// It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: "Metadata entry".
 type MetadataEntry struct {
 	// ID is the integrator's.
@@ -57,8 +58,8 @@ const (
 )
 
 // Decode reads the record into a [Patient], a [Practitioner], a [StaffMember] or a
-// treatment plan, as Type says. Its error matches [api.ErrBadResponse] and
-// repeats nothing of the record.
+// treatment plan, depending on Type. A field that cannot be decoded is zero. The error of
+// data that is no object matches [api.ErrBadResponse] and repeats nothing of the record.
 func (e MetadataEntry) Decode(into any) error {
 	if _, err := jsondecode.Unmarshal(e.Data, into); err != nil {
 		return fmt.Errorf("%w: the data of a metadata entry does not fit %T", api.ErrBadResponse, into)

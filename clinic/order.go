@@ -16,6 +16,7 @@ import (
 //
 // VariantIDs comes with lists, LineItems with a single order, and PatientID with
 // both but for the list of one patient's orders.
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Order".
 type Order struct {
 	ID string `json:"id"`

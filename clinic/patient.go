@@ -13,6 +13,7 @@ import (
 )
 
 // Patient is a patient of the clinic.
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Patient".
 type Patient struct {
 	ID        string `json:"id"`
@@ -54,6 +55,7 @@ const (
 
 // PatientSummary is what lists and searches return of a patient. [Patients.Get]
 // has the rest.
+// It prints as its type and id: see "Patient data" in package api.
 type PatientSummary struct {
 	ID        string `json:"id"`
 	FirstName string `json:"first_name"`
@@ -62,6 +64,7 @@ type PatientSummary struct {
 }
 
 // NewPatient describes a patient to create.
+// It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/patients.
 type NewPatient struct {
 	// Email, FirstName and LastName are required, and white space alone is blank. A
@@ -84,6 +87,7 @@ type NewPatient struct {
 }
 
 // PatientUpdate changes a patient. Fields that are left out stay as they are.
+// It prints as its type: see "Patient data" in package api.
 // API section: PATCH /clinic/patients/<id>.
 type PatientUpdate struct {
 	Email        api.Optional[string]   `json:"email,omitzero"`
@@ -149,6 +153,7 @@ func (s Patients) Pages(ctx context.Context, o PatientListOptions, options ...ap
 }
 
 // PatientSearchOptions says which patients are looked for.
+// It prints as its type: see "Patient data" in package api.
 // API section: GET /clinic/search/patients.
 type PatientSearchOptions struct {
 	// Query is matched against first name, last name and e-mail. Empty, it is

@@ -13,6 +13,7 @@ import (
 )
 
 // Practitioner is a practitioner of the clinic.
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Practitioner".
 type Practitioner struct {
 	ID        string `json:"id"`
@@ -29,6 +30,7 @@ type Practitioner struct {
 }
 
 // NewPractitioner describes a practitioner to create.
+// It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/practitioners.
 type NewPractitioner struct {
 	// All but Metadata are required, and white space alone is blank. The e-mail must
@@ -42,6 +44,7 @@ type NewPractitioner struct {
 }
 
 // PractitionerUpdate changes a practitioner. Fields that are left out stay as they are.
+// It prints as its type: see "Patient data" in package api.
 // API section: PATCH /clinic/practitioners/<id>.
 type PractitionerUpdate struct {
 	PractitionerTypeID api.Optional[string]   `json:"practitioner_type_id,omitzero"`

@@ -13,6 +13,7 @@ import (
 )
 
 // StaffMember is a member of the clinic's office staff.
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Staff".
 type StaffMember struct {
 	ID        string `json:"id"`
@@ -26,6 +27,7 @@ type StaffMember struct {
 }
 
 // NewStaffMember describes a staff member to create.
+// It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/staff.
 type NewStaffMember struct {
 	// All but Metadata are required, and white space alone is blank (an assumption: the
@@ -38,6 +40,7 @@ type NewStaffMember struct {
 }
 
 // StaffMemberUpdate changes a staff member. Fields that are left out stay as they are.
+// It prints as its type: see "Patient data" in package api.
 // API section: PATCH /clinic/staff/<id>.
 type StaffMemberUpdate struct {
 	Email     api.Optional[string]   `json:"email,omitzero"`

@@ -15,6 +15,7 @@ import (
 
 // Delivery is what became of a webhook: the attempts to deliver one event, and
 // what the integrator's server answered. The platform keeps it for 30 days.
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Webhook delivery".
 type Delivery struct {
 	ID string `json:"id"`

@@ -15,6 +15,7 @@ import (
 // DynamicLink leads to the platform's own page for a plan, where a practitioner
 // completes it. Open RedirectURL in a new tab; do not store or build such
 // addresses.
+// It prints as its type and the plan's id: see "Patient data" in package api.
 // API section: "Dynamic link".
 type DynamicLink struct {
 	RedirectURL string `json:"redirect_url"`
@@ -27,6 +28,7 @@ type DynamicLink struct {
 }
 
 // NewDynamicLink describes the draft plan behind a new link.
+// It prints as its type: see "Patient data" in package api.
 // API section: POST /clinic/dynamic_links/treatment_plans.
 type NewDynamicLink struct {
 	// PractitionerID is the practitioner who makes the plan. The API calls only the object
@@ -41,6 +43,7 @@ type NewDynamicLink struct {
 
 // LinkPatient is the patient of a new link. Email is required, and white space alone
 // is blank; the other fields are assumed to describe a patient that is created.
+// It prints as its type: see "Patient data" in package api.
 type LinkPatient struct {
 	Email        string        `json:"email"`
 	FirstName    string        `json:"first_name,omitempty"`

@@ -15,6 +15,7 @@ import (
 )
 
 // PlanChoices is what a plan needs beyond its protocol; see [FromProtocol].
+// It prints as its type and the metadata id: see "Patient data" in package api.
 type PlanChoices struct {
 	// PractitionerID is who makes the plan. It is required: the protocol's own
 	// practitioner wrote it, and may only have shared it.
@@ -39,6 +40,7 @@ type PlanChoices struct {
 }
 
 // RecommendationChoice decides what a recommendation of a protocol leaves open.
+// It prints as its type: see "Patient data" in package api.
 type RecommendationChoice struct {
 	// Omit leaves the product out of the plan, for example because it is not available.
 	Omit bool

@@ -10,6 +10,7 @@ import (
 )
 
 // Plan is a treatment plan. Lists return less: see [PlanSummary].
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Treatment plan".
 type Plan struct {
 	ID           string    `json:"id"`
@@ -53,6 +54,7 @@ type PersonRef struct {
 }
 
 // PlanSummary is what lists return of a plan.
+// It prints as its type and id: see "Patient data" in package api.
 type PlanSummary struct {
 	ID           string        `json:"id"`
 	State        State         `json:"state"`
@@ -64,6 +66,7 @@ type PlanSummary struct {
 }
 
 // NewPlan describes a plan to create.
+// It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
 type NewPlan struct {
 	// PractitionerID and Recommendations are required: white space alone, and a list of
@@ -83,6 +86,7 @@ type NewPlan struct {
 // PlanUpdate changes a plan. Recommendations is required (nil is blank; whether a plan
 // can be left with an empty list is the platform's to say) and replaces the plan's
 // own; the other fields stay as they are where they are left out.
+// It prints as its type: see "Patient data" in package api.
 // API section: PATCH /clinic/treatment_plans/<id>.
 type PlanUpdate struct {
 	Recommendations []Recommendation              `json:"recommendations"`
@@ -91,6 +95,7 @@ type PlanUpdate struct {
 }
 
 // Checkout is a page where the plan's patient pays in the office.
+// It prints as its type: see "Patient data" in package api.
 // API section: "In-office checkout".
 type Checkout struct {
 	// URL is to be opened, not stored or built.

@@ -14,6 +14,7 @@ import (
 
 // Protocol is a reusable treatment plan. Lists carry ID, Name, CurrentState and
 // OwnershipType; the rest comes with [Protocols.Get].
+// It prints as its type and id: see "Patient data" in package api.
 // API section: "Protocol".
 type Protocol struct {
 	ID           string `json:"id"`

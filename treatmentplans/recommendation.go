@@ -10,6 +10,7 @@ import (
 // Recommendation is one product of a plan and how to take it. The platform does
 // not say which fields it requires; VariantID and UnitsToPurchase are assumed to
 // be.
+// It prints as its type and the variant's id: see "Patient data" in package api.
 // API section: "Treatment plan" (recommendations).
 type Recommendation struct {
 	VariantID string `json:"variant_id"`
@@ -32,6 +33,7 @@ type Recommendation struct {
 // platform: the constants below are the values that have been seen, and any other
 // is sent and read unchanged. Events write recommended_amount, recommended_frequency and
 // recommended_duration, which a Dosage reads too.
+// It prints as its type: see "Patient data" in package api.
 type Dosage struct {
 	// Amount is a number, a range or a fraction: "1", "1-2", "1/2".
 	Amount string `json:"amount,omitempty" alias:"recommended_amount"`

@@ -14,6 +14,7 @@ import (
 
 // Template is what protocols were called before. Lists carry ID, Name and
 // CurrentState only.
+// It prints as its type and id: see "Patient data" in package api.
 //
 // Deprecated: the platform has replaced templates by protocols; use [Protocol].
 // API section: "Protocol" (template), "Versioning" 5.

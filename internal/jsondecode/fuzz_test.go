@@ -29,12 +29,13 @@ type models struct {
 	Plan          *treatmentplans.Plan         `json:"treatment_plan"`
 	Plans         []treatmentplans.PlanSummary `json:"treatment_plans"`
 	Protocols     []treatmentplans.Protocol    `json:"protocols"`
-	Template      treatmentplans.Template      `json:"template"`
-	Link          *treatmentplans.DynamicLink  `json:"dynamic_links"`
-	Checkout      treatmentplans.Checkout      `json:"checkout"`
-	Events        []events.Event               `json:"events"`
-	Deliveries    []events.Delivery            `json:"webhook_deliveries"`
-	ClinicKey     events.ClinicKey             `json:"clinic_key"`
+	//lint:ignore SA1019 responses have it
+	Template   treatmentplans.Template     `json:"template"`
+	Link       *treatmentplans.DynamicLink `json:"dynamic_links"`
+	Checkout   treatmentplans.Checkout     `json:"checkout"`
+	Events     []events.Event              `json:"events"`
+	Deliveries []events.Delivery           `json:"webhook_deliveries"`
+	ClinicKey  events.ClinicKey            `json:"clinic_key"`
 }
 
 var modelTexts = []string{
