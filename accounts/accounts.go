@@ -51,7 +51,8 @@ type Config struct {
 
 	// ClinicKey returns the key of the clinic that a user works in, which the
 	// user's client then sends with every call; "" sends that of Options, if any.
-	// Like Locate it is asked by every call of Client. Nil sends no key per clinic.
+	// Like Locate it is asked by every call of Client. Nil sends no key per clinic. The
+	// platform sends no webhook of a clinic before the first call with its key.
 	// API section: "Authentication" 9.
 	ClinicKey func(ctx context.Context, user string) (dispensary.Secret, error)
 }

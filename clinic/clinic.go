@@ -45,8 +45,8 @@ type Clinic struct {
 	// events carry it.
 	IntegrationID string `json:"integration_id"`
 
-	// IntegrationActivatedAt is when the clinic key was first used; zero if it
-	// never was.
+	// IntegrationActivatedAt is when the clinic key was first used; zero if it never was.
+	// Until then the platform sends no webhook.
 	IntegrationActivatedAt api.Timestamp `json:"integration_activated_at"`
 }
 

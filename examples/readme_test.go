@@ -107,7 +107,7 @@ func TestWholeIntegration(t *testing.T) {
 	database, key := "sqlite:"+filepath.Join(t.TempDir(), "dispensary.db"), "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 	values := map[string]string{
 		"BASE_URL": site.BaseURL, "AUTH_URL": site.AuthURL, "CLIENT_ID": app.ClientID, "CLIENT_SECRET": app.ClientSecret,
-		"REDIRECT_URL": app.RedirectURI, "WEBHOOK_SECRETS": app.WebhookSecret, "WEBHOOK_CHALLENGE": app.ChallengeToken,
+		"REDIRECT_URL": app.RedirectURI, "WEBHOOK_SECRETS": app.WebhookSecret, "WEBHOOK_CHALLENGE": app.ChallengeToken, "CLINIC_KEY": platform.ClinicKey(),
 		"STORE": database, "INBOX": database, "SEAL_KEYS": "2026:" + key, "STATE_KEYS": key,
 	}
 	program := exec.CommandContext(t.Context(), binary)
@@ -132,8 +132,6 @@ func TestWholeIntegration(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	assert.Contains(t, string(body), `"status":"ok"`)
-	_, err = platform.Clinics.ActivateKey(platform.ClinicKey())
-	require.NoError(t, err)
 	require.NoError(t, platform.Webhooks.Register("http://"+address+"/webhooks/us-sandbox", model.OrderPlaced))
 	order, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)

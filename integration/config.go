@@ -64,8 +64,9 @@ type Application struct {
 	WebhookSecrets   []dispensary.Secret
 	WebhookChallenge dispensary.Secret
 
-	// ClinicKey is sent with every call; empty sends none. Where clinics have keys of
-	// their own, see [accounts.Config].
+	// ClinicKey is sent with every call; empty sends none. The first call with the key
+	// activates the integration. Until then the platform sends no webhook. If clinics have
+	// keys of their own, see [accounts.Config].
 	// API section: "Authentication" 9.
 	ClinicKey dispensary.Secret
 }
