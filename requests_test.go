@@ -11,6 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
@@ -64,4 +67,19 @@ func TestRequestQueries(t *testing.T) {
 		}
 	}
 	compareGolden(t, "testdata/queries.txt", []byte(lines.String()))
+}
+
+func TestNilRequestOptionChangesNothing(t *testing.T) {
+	t.Parallel()
+	platform := dispensarytest.New(t, dispensarytest.WithInMemory())
+	client := platform.Client(model.User{})
+	_, err := client.Clinic.Get(t.Context(), nil)
+	require.NoError(t, err)
+	_, _, err = client.Clinic.Patients.Ensure(t.Context(), clinic.NewPatient{
+		FirstName: "Kim", LastName: "Doe", Email: "kim@example.org", Metadata: clinic.Metadata{ID: "ehr-1"},
+	}, nil)
+	require.NoError(t, err)
+	for _, err := range client.Clinic.Patients.All(t.Context(), clinic.PatientListOptions{}, nil) {
+		require.NoError(t, err)
+	}
 }

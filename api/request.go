@@ -29,7 +29,7 @@ type RequestSettings struct {
 }
 
 // RequestOption changes a single call. Every method that sends a request takes
-// any number of them last.
+// any number of them last. A nil RequestOption changes nothing.
 type RequestOption func(*RequestSettings)
 
 // WithHeader adds a header to the request. Headers that the client owns

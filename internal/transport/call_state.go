@@ -34,13 +34,20 @@ type callState struct {
 // step carries a call on: a link with all that follow it.
 type step func(ctx context.Context, s *callState) error
 
+// apply applies the options of a call to settings. A nil option changes nothing.
+func (c *Call) apply(settings *api.RequestSettings) {
+	for _, option := range c.Options {
+		if option != nil {
+			option(settings)
+		}
+	}
+}
+
 // newCallState starts a call, and returns its context.
 func newCallState(ctx context.Context, c *Client, call *Call) (context.Context, *callState) {
 	s := &callState{client: c, call: call}
 	s.attempt = &s.first
-	for _, option := range call.Options {
-		option(&s.settings)
-	}
+	call.apply(&s.settings)
 	if observers := c.config.Observers; len(observers) > 0 {
 		op := call.Operation
 		ctx, s.observed = observeCall(ctx, observers, observe.Call{

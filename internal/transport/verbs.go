@@ -90,9 +90,7 @@ func Ensure[T any](
 ) (value *T, created bool, err error) {
 	call.Blank = append(Blank("metadata.id", key), call.Blank...)
 	var settings api.RequestSettings
-	for _, option := range call.Options {
-		option(&settings)
-	}
+	call.apply(&settings)
 	if _, _, err := c.newRequest(ctx, &call, &settings); err != nil {
 		return nil, false, err // before anything is looked for
 	}
