@@ -69,6 +69,21 @@ func TestTriggerSaysWhyNothingIsSent(t *testing.T) {
 	assert.Empty(t, stderr)
 }
 
+func TestTriggerActivatesIntegration(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFirstKey)).withControl()
+	require.NoError(t, f.platform.Webhooks.Register("http://"+freeAddress(t)+"/webhooks"))
+	code, _, stderr := f.run("trigger", "order.placed")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stderr, "no integration of the clinic is active: ")
+	assert.Contains(t, stderr, "dispensary trigger clinic_key.activated")
+	for _, kind := range []string{"clinic_key.activated", "order.placed"} {
+		code, _, stderr = f.run("trigger", kind)
+		require.Equal(t, exitDone, code, stderr)
+		assert.Empty(t, stderr)
+	}
+}
+
 // On a sandbox there is one event that calls of the API cause.
 func TestTriggerOnASandbox(t *testing.T) {
 	t.Parallel()

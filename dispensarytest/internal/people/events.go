@@ -43,7 +43,7 @@ func (p *People) refusal(e model.Event, concerned, enabled, covered []*model.Int
 	case len(enabled) > 0:
 		return "no live token of the clinic has the scope " + view.EventScope(e.Type)
 	case slices.ContainsFunc(concerned, waiting):
-		return inactive + "send a request with its clinic key, or call Clinics.ActivateKey"
+		return inactive + "send a request with its clinic key, or activate it: Clinics.ActivateKey, dispensary trigger clinic_key.activated"
 	}
 	return inactive + "its clinic key was revoked"
 }
