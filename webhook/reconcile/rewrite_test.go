@@ -67,11 +67,16 @@ func items(body map[string]any, name string) (all []map[string]any) {
 	return all
 }
 
-// hide takes events out of a list.
+// hide takes events out of a list and its count.
 func hide(body map[string]any, which func(map[string]any) bool) {
 	list, ok := body["events"].([]any)
-	if ok {
-		body["events"] = slices.DeleteFunc(list, func(e any) bool { return which(e.(map[string]any)) })
+	if !ok {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(list), func(e any) bool { return which(e.(map[string]any)) })
+	body["events"] = left
+	if meta, ok := body["meta"].(map[string]any); ok {
+		meta["total_count"] = meta["total_count"].(float64) - float64(len(list)-len(left))
 	}
 }
 
