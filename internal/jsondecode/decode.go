@@ -25,7 +25,8 @@ import (
 )
 
 // Unmarshal decodes data into the value that into points to, which must be zero. It
-// returns the fields and elements that do not fit, at most [MaxInvalid] of them. Its error
+// returns the fields and elements that do not fit: at most [MaxInvalid], the first ones and
+// the last one. Its error
 // means that data is not JSON, or that the whole of it does not fit.
 func Unmarshal(data []byte, into any) ([]Invalid, error) {
 	v := reflect.ValueOf(into)
@@ -85,11 +86,13 @@ func (d *decoder) past(depth int, r result) result {
 	return r
 }
 
-// report records that the value at position does not fit.
+// report records that the value at position does not fit. Beyond the bound it keeps the last
+// one: the meta of a list comes at its end, and must fit.
 func (d *decoder) report(position int) {
-	if len(d.invalid) < MaxInvalid {
-		d.invalid = append(d.invalid, position)
+	if len(d.invalid) == MaxInvalid {
+		d.invalid = d.invalid[:MaxInvalid-1]
 	}
+	d.invalid = append(d.invalid, position)
 }
 
 // decodeSelf hands the value to a type that decodes itself.

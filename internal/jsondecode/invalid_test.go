@@ -39,7 +39,8 @@ func TestInvalidIsBounded(t *testing.T) {
 	invalid, err := jsondecode.Unmarshal([]byte("["+strings.Repeat(`"x",`, 500)+"1]"), &got)
 	require.NoError(t, err)
 	assert.Len(t, invalid, jsondecode.MaxInvalid)
-	assert.Equal(t, fmt.Sprintf("[%d]", jsondecode.MaxInvalid-1), invalid[jsondecode.MaxInvalid-1].Field)
+	assert.Equal(t, fmt.Sprintf("[%d]", jsondecode.MaxInvalid-2), invalid[jsondecode.MaxInvalid-2].Field)
+	assert.Equal(t, "[499]", invalid[jsondecode.MaxInvalid-1].Field)
 	assert.Equal(t, []int{1}, got)
 }
 

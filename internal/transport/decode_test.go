@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,6 +71,14 @@ func TestOddRecordKeepsList(t *testing.T) {
 	assert.Contains(t, logged.String(), "level=WARN")
 	assert.Contains(t, logged.String(), "operation=products.list field=products[1].size record_id=p2")
 	assert.NotContains(t, logged.String(), "canary")
+}
+
+func TestOddMetaFailsBehindManyOddFields(t *testing.T) {
+	t.Parallel()
+	transport := says(200, `{"products":[`+strings.Repeat(`{"id":"p","size":"x"},`, 150)+`{"id":"p"}],"meta":{"total_pages":"x"}}`)
+	_, err := collect(t, newTestClient(t, transport), api.Paging{})
+	require.ErrorIs(t, err, api.ErrBadResponse)
+	assert.ErrorContains(t, err, "meta.total_pages")
 }
 
 func TestOddFieldKeepsRecord(t *testing.T) {
