@@ -182,7 +182,7 @@ func newCandidate(e Entry, shared map[string]string) candidate {
 	}
 	for _, primary := range []bool{true, false} {
 		for _, v := range p.Variants {
-			if bool(v.Primary) == primary {
+			if v.Primary == primary {
 				add(v)
 			}
 		}

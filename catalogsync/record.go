@@ -108,7 +108,7 @@ func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
 // primary returns the primary one of the variants of a single product. The API promises images
 // in lists only: without them a list would seem to change every product that was read.
 func primary(variants []catalog.Variant, listed *catalog.Variant) *catalog.Variant {
-	at := slices.IndexFunc(variants, func(v catalog.Variant) bool { return bool(v.Primary) })
+	at := slices.IndexFunc(variants, func(v catalog.Variant) bool { return v.Primary })
 	if at < 0 {
 		return listed
 	}

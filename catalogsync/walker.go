@@ -61,14 +61,14 @@ type listedPage struct {
 	began, ended time.Time
 }
 
-func (p listedPage) total() int { return int(p.Meta.TotalCount) }
+func (p listedPage) total() int { return p.Meta.TotalCount }
 
 // elements is the number of products of the page, the unusable ones included.
 func (p listedPage) elements() int { return len(p.Items) + p.Omitted }
 
 // isLast reports whether the list has no page after the one with the number.
 func (p listedPage) isLast(number int) bool {
-	return p.Meta.NextPage == 0 && number >= int(p.Meta.TotalPages)
+	return p.Meta.NextPage == 0 && number >= p.Meta.TotalPages
 }
 
 func (w *walker) run(ctx context.Context) error {
@@ -277,7 +277,7 @@ func (w *walker) save(ctx context.Context, page listedPage, first, last int, bac
 	if err != nil {
 		return counts, err
 	}
-	w.last = max(int(page.Meta.TotalPages), int(page.Meta.NextPage))
+	w.last = max(page.Meta.TotalPages, page.Meta.NextPage)
 	w.walk, w.ended = walk, page.ended
 	w.counts.add(counts)
 	w.read += last - first + 1

@@ -89,15 +89,15 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, re
 	if err != nil {
 		return nil, err
 	}
-	current, next := int(page.Meta.CurrentPage), int(page.Meta.NextPage)
+	current, next := page.Meta.CurrentPage, page.Meta.NextPage
 	switch {
-	case current > 0 && current < number && current == int(page.Meta.TotalPages):
+	case current > 0 && current < number && current == page.Meta.TotalPages:
 		page.Items, page.Omitted, page.Meta.NextPage = nil, 0, 0
 	case current != 0 && current != number:
 		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})
 	case current == 0 && next > 0 && next <= number:
 		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got a page that is followed by page " + strconv.Itoa(next)})
-	case len(page.Items) == 0 && number >= int(page.Meta.TotalPages):
+	case len(page.Items) == 0 && number >= page.Meta.TotalPages:
 		page.Meta.NextPage = 0
 	}
 	return page, nil
@@ -123,9 +123,9 @@ func sequential[T any](ctx context.Context, c *Client, r *listRun) iter.Seq2[*ap
 // noteDrift compares what each page says of the whole list.
 func (r *listRun) noteDrift(meta api.Meta) {
 	before := r.count
-	r.count = int(meta.TotalCount)
+	r.count = meta.TotalCount
 	if report := r.paging.OnDrift; report != nil && before >= 0 && before != r.count {
-		report(api.Drift{Page: int(meta.CurrentPage), Before: before, After: r.count})
+		report(api.Drift{Page: meta.CurrentPage, Before: before, After: r.count})
 	}
 }
 
@@ -149,7 +149,7 @@ func (r *listRun) failed(cause error) *api.Error {
 // number, or 0: it is greater, whatever meta says. Whether a page has items does not
 // matter: one may be empty because its items are gone by now.
 func nextPage(meta api.Meta, number int) int {
-	switch next, total := int(meta.NextPage), int(meta.TotalPages); {
+	switch next, total := meta.NextPage, meta.TotalPages; {
 	case next > number:
 		return next
 	case next == 0 && number < total:

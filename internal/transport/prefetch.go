@@ -45,7 +45,7 @@ func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) i
 // lastPage estimates the number of the last page that the caller needs, from the size
 // of the page with the given number.
 func lastPage[T any](r *listRun, number int, page *api.Page[T]) int {
-	last := int(page.Meta.TotalPages)
+	last := page.Meta.TotalPages
 	if size := len(page.Items); r.paging.MaxItems > 0 && size > 0 {
 		last = min(last, number+(r.paging.MaxItems-r.read+size-1)/size)
 	}
