@@ -25,7 +25,7 @@ var (
 	// asked for, for example a patient where an order was asked for.
 	ErrOtherObject = errors.New("events: event is about another kind of object")
 
-	// ErrBadData: the event's data is not what the API documents for its type.
+	// ErrBadData: the event's data is no object, or it has no id and the API shows one.
 	// The event itself stays readable, and so does its raw data.
 	ErrBadData = errors.New("events: data cannot be decoded")
 )

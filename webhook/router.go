@@ -35,7 +35,8 @@ type Router struct {
 
 // Dispatch runs the handler of the event and returns its error. An event whose
 // data cannot be decoded fails with an [*events.DataError] that names its type
-// and id; the handler is not called.
+// and id; the handler is not called. A single field that cannot be decoded is no
+// error: see [events.Typed].
 func (r *Router) Dispatch(ctx context.Context, event events.Event) error {
 	r.seal.Do(func() {
 		r.sealed.Store(true)
