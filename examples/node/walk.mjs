@@ -126,8 +126,9 @@ async function walk() {
   })
   step(`exchanged the code for a token of ${oauth.expires_in} seconds`)
 
-  const api = (method, route, path, body) =>
-    json(`${method} ${route}`, settings.base_url + path, { method, body, headers: { Authorization: `Bearer ${oauth.access_token}` } })
+  // The first call with the clinic key activates the integration. Until then no webhook comes.
+  const headers = { Authorization: `Bearer ${oauth.access_token}`, 'X-SVC-Clinic-Key': settings.clinic_key }
+  const api = (method, route, path, body) => json(`${method} ${route}`, settings.base_url + path, { method, body, headers })
 
   const unique = crypto.randomUUID()
   const { patient } = await api('POST', '/clinic/patients', '/clinic/patients', {
