@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,28 +68,6 @@ func TestEveryCommandIsDocumentedAndRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestManualPagesOfAllCommands(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	code, out, stderr := runned(t, "docs", "--man", folder)
-	require.Equal(t, exitDone, code, stderr)
-	assert.Empty(t, out)
-	for name, c := range everyCommand(t) {
-		if name == "help" {
-			continue // which shows these
-		}
-		page, err := os.ReadFile(filepath.Join(folder, "dispensary-"+strings.ReplaceAll(name, " ", "-")+".1"))
-		require.NoError(t, err)
-		assert.Contains(t, string(page), ".SH EXAMPLE", name)
-		first, _, _ := strings.Cut(c.Short, " ")
-		assert.Contains(t, string(page), first, name)
-	}
-	code, _, stderr = runned(t, "docs", "--man", filepath.Join(folder, "absent"))
-	assert.Equal(t, exitRefuse, code)
-	assert.Contains(t, stderr, "--man: ")
-	assert.Equal(t, 1, strings.Count(stderr, "\n"))
-}
-
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for shell, part := range map[string]string{
@@ -143,18 +120,15 @@ func assertDocuments(t *testing.T, name, stdout string) int {
 	return n
 }
 
-func TestDocumentsOfVersionDocsAndFake(t *testing.T) {
+func TestDocumentsOfVersionAndFake(t *testing.T) {
 	t.Parallel()
 	code, out, _ := runned(t, "version", "--json")
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, 1, assertDocuments(t, "version", out))
-	for _, name := range []string{"docs", "fake"} {
-		var stderr bytes.Buffer
-		ends := &writtenUntil{suffix: "}\n"}
-		p := programFor(t, ends, &stderr)
-		assert.Equal(t, exitDone, ends.run(t, p, name, "--json"), "%s", &stderr)
-		assert.Equal(t, 1, assertDocuments(t, name, ends.String()))
-	}
+	var stderr bytes.Buffer
+	ends := &writtenUntil{suffix: "}\n"}
+	assert.Equal(t, exitDone, ends.run(t, programFor(t, ends, &stderr), "fake", "--json"), "%s", &stderr)
+	assert.Equal(t, 1, assertDocuments(t, "fake", ends.String()))
 }
 
 func TestTablesAndLines(t *testing.T) {

@@ -9,12 +9,6 @@
 // It prints where the platform, its console and its control API stand once they answer.
 // It ends with Ctrl-C.
 //
-// It also serves the documentation of the whole module, without a network, and writes
-// its own manual pages:
-//
-//	go run ./cmd/dispensary docs
-//	go run ./cmd/dispensary docs --man /usr/local/share/man/man1
-//
 // # What all commands have in common
 //
 // With --json a command prints one document, or one a line where it prints as things

@@ -59,8 +59,8 @@ func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dispensary",
 		Short: "What an integrator of the dispensary platform needs at hand",
-		Long: `Dispensary is the command beside the library: a test platform, its documentation, and
-tools for those who run an integration.
+		Long: `Dispensary is the command beside the library: a test platform, and tools for those who
+run an integration.
 
 Exit codes: 0 if all went well. 1 if the command failed after it had begun, or found a
 problem. 2 if the command sent no request and changed nothing, because of the command line,
@@ -69,12 +69,10 @@ a file, an address or the network.
 The configuration comes from the library's environment variables, or with --config and
 --profile from a file. Secrets are read from there or from a prompt, never from flags.`,
 		Example: `  dispensary fake
-  dispensary help fake
-  dispensary docs --man /usr/local/share/man/man1`,
+  dispensary help fake`,
 		Version:           version() + ", " + runtime.Version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		DisableAutoGenTag: true, // manual pages are the same on every day
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
@@ -109,7 +107,6 @@ func (p *program) commands() []*cobra.Command {
 		p.triggerCommand(),
 		p.devCommand(),
 		p.probeCommand(),
-		p.docsCommand(),
 		p.versionCommand(),
 		completionCommand(),
 	}

@@ -275,9 +275,6 @@ func (r *recording) uses() {
 	delete(r.variables, "DISPENSARY_SEAL_KEYS")
 	r.runs(exitDone, "inbox", "stats")
 	r.runs(exitDone, "inbox", "replay", "--type", "order.placed", "--dry-run")
-	docs, stop := r.starts("docs")
-	docs.after(t, "Ready.")
-	stop(exitDone)
 	r.stands(" --output behaviors.json", "")
 	r.runs(exitDone, "probe", "--user", "dr-house", "--yes", "--output", filepath.Join(r.folder, "behaviors.json"))
 	delete(r.variables, "DISPENSARY_INBOX") // dev has no key for it

@@ -113,10 +113,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake --clinic-tokens=perhaps":      "true or false",
 		"fake --cert x.pem":                 "--cert: add --tls",
 		"help fakes":                        `there is no command "fakes"`,
-		"docs now":                          `docs takes no arguments, but there is "now"`,
-		"docs --adr x":                      "--adr",
-		"docs --addr 8080":                  "HOST:PORT",
-		"docs --addr 0.0.0.0:80":            "stays on loopback",
+		"fake --adr x":                      "--adr",
 		"fake --redirect-uri here":          `--redirect-uri ("here"): not an absolute address`,
 		"fake --redirect-uri ftp://here":    `--redirect-uri ("ftp://here"): must begin with https://`,
 		"fake --scopes everything":          `--scopes: there is no scope "everything", only catalog:read, `,
@@ -156,8 +153,6 @@ func TestFailures(t *testing.T) {
 	for args, want := range map[string]string{
 		"fake --addr " + at:                "--addr " + at + ": the address is in use already",
 		"fake --control-addr " + at:        "--control-addr " + at + ": the address is in use already",
-		"docs --addr " + at:                "--addr " + at + ": the address is in use already",
-		"docs --write /dev/null/docs":      "--write: ",
 		"fake --expose --addr 192.0.2.1:0": "--addr 192.0.2.1:0: ",
 		"fake --webhook http://127.0.0.1:1/ --behavior probe=on-registration": "the endpoint was refused",
 		"fake --state /none/state.json":                                       "--state /none/state.json: there is no folder /none",
@@ -179,7 +174,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestOutputThatCannotBeWrittenEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"fake"}, {"fake", "--json"}, {"docs"}} {
+	for _, args := range [][]string{{"fake"}, {"fake", "--json"}} {
 		var stderr bytes.Buffer
 		assert.Equal(t, exitRefuse, programFor(t, brokenPipe{}, &stderr).run(t.Context(), args))
 		assert.Contains(t, stderr.String(), "broken pipe")

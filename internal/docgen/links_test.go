@@ -1,0 +1,69 @@
+package docgen_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/docs"
+)
+
+var (
+	code    = regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]*`")
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|(?m:^\[[^\]]+\]: (\S+)$)|src="([^"]+)"`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+)
+
+func TestPagesLinkToFilesAndHeadings(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	for _, pattern := range []string{"*.md", "*/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		for _, page := range pages {
+			for _, target := range relativeLinks(t, page) {
+				checked++
+				file, fragment, _ := strings.Cut(target, "#")
+				file = filepath.Join(filepath.Dir(page), file)
+				if strings.HasPrefix(target, "#") {
+					file = page
+				}
+				_, err := os.Stat(file)
+				if assert.NoError(t, err, "%s links to %s", page, target) && fragment != "" && filepath.Ext(file) == ".md" {
+					assert.True(t, slices.Contains(anchorsOf(t, file), fragment), "%s links to %s", page, target)
+				}
+			}
+		}
+	}
+	assert.Greater(t, checked, 100)
+}
+
+func relativeLinks(t *testing.T, page string) (targets []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, match := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+		if target := match[1] + match[2] + match[3]; !strings.Contains(target, "://") {
+			targets = append(targets, target)
+		}
+	}
+	return targets
+}
+
+func anchorsOf(t *testing.T, page string) (ids []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	var anchors docs.Anchors
+	for _, match := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
+		ids = append(ids, anchors.ID(match[1]))
+	}
+	return ids
+}
