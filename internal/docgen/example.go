@@ -142,6 +142,9 @@ func names(decl ast.Decl) (names []string) {
 		if pointer, ok := receiver.(*ast.StarExpr); ok {
 			receiver = pointer.X
 		}
+		if generic, ok := receiver.(*ast.IndexExpr); ok {
+			receiver = generic.X
+		}
 		if name, ok := receiver.(*ast.Ident); ok {
 			return []string{name.Name}
 		}
@@ -239,4 +242,20 @@ func importName(spec *ast.ImportSpec, importPath string) string {
 // source returns the text between two positions of a file.
 func (t *Tree) source(p *Package, file string, from, to token.Pos) string {
 	return string(p.sources[file][t.files.Position(from).Offset:t.files.Position(to).Offset])
+}
+
+// markdown is the example's code, with its helpers folded, and its output.
+func (e *Example) markdown() string {
+	text := "```go\n" + e.Code + "```\n\n"
+	if e.Helpers != "" {
+		text += "<details><summary>Functions and types that it uses</summary>\n\n```go\n" + e.Helpers + "```\n\n</details>\n\n"
+	}
+	if e.Output == "" {
+		return text
+	}
+	title := "Output"
+	if e.Unordered {
+		title = "Output, in any order"
+	}
+	return text + title + ":\n\n```text\n" + strings.TrimSpace(e.Output) + "\n```\n\n"
 }

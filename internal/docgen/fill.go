@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/dispensary-go/dispensary/docs"
 )
 
 // The parts of a page that are generated stand between one of these comments and
@@ -19,7 +17,7 @@ import (
 // function is an example, a test, or the main of a program. Or it is a program that the
 // test builds which <!-- test: FOLDER NAME --> names.
 var (
-	generated = regexp.MustCompile(`(?s)<!-- (example|tasks|packages|links)(?:: (\S+) (\w+))? -->\n.*?<!-- end -->\n`)
+	generated = regexp.MustCompile(`(?s)<!-- (example|tasks|links)(?:: (\S+) (\w+))? -->\n.*?<!-- end -->\n`)
 	excerpt   = regexp.MustCompile("(?s)<!-- (excerpt|test): (\\S+) (\\w+) -->\n+```go\n(.*?)```\n")
 	goBlock   = regexp.MustCompile("(?s)```go\n.*?```\n")
 	anyBlock  = regexp.MustCompile("(?ms)^```.*?^```$")
@@ -66,8 +64,6 @@ func (f *filler) part(kind, folder, name string) string {
 		return f.example(folder, name)
 	case "tasks":
 		return f.tasks()
-	case "packages":
-		return f.packages()
 	default:
 		return f.links()
 	}
@@ -87,7 +83,7 @@ func (f *filler) example(folder, name string) string {
 	for _, importPath := range e.Imports {
 		switch p := f.tree.public(importPath); {
 		case p != nil:
-			imports = append(imports, fmt.Sprintf("[%s](%s)", p.title(), f.relative("docs/"+p.Page())))
+			imports = append(imports, "`"+p.title()+"`")
 		case strings.HasPrefix(importPath, Module+"/"):
 			f.fail("%s in %s uses %s, which readers cannot import", name, folder, importPath)
 		case strings.Contains(importPath, "."):
@@ -100,7 +96,7 @@ func (f *filler) example(folder, name string) string {
 // tasks lists the headings of the second and third level.
 func (f *filler) tasks() string {
 	var out strings.Builder
-	var anchors docs.Anchors
+	var anchors Anchors
 	for line := range strings.SplitSeq(anyBlock.ReplaceAllString(f.text, ""), "\n") {
 		marks, heading, _ := strings.Cut(line, " ")
 		if marks == "" || strings.Trim(marks, "#") != "" {
@@ -113,20 +109,6 @@ func (f *filler) tasks() string {
 		case "###":
 			fmt.Fprintf(&out, "  - [%s](#%s)\n", heading, id)
 		}
-	}
-	return out.String()
-}
-
-// packages lists the packages with the first sentence of each.
-func (f *filler) packages() string {
-	var out strings.Builder
-	out.WriteString("| Package | What it is for |\n|---|---|\n")
-	for _, p := range f.tree.Public() {
-		synopsis := strings.TrimSuffix(p.Doc.Synopsis(p.Doc.Doc), ":")
-		if p.Module == p.Folder && p.Folder != "." {
-			synopsis += " *A module of its own.*"
-		}
-		fmt.Fprintf(&out, "| [%s](%s) | %s |\n", p.title(), f.relative("docs/"+p.Page()), synopsis)
 	}
 	return out.String()
 }
@@ -145,15 +127,14 @@ func (f *filler) links() string {
 			continue // other brackets
 		}
 		p := f.tree.byPath[importPath]
-		if !found || name != "" && p.symbols[name] == "" {
+		if !found || name != "" && !p.symbols[name] {
 			f.fail("there is no %s", match[0])
 			continue
 		}
-		fragment := ""
 		if name != "" {
-			fragment = "#" + anchor(p.symbols[name])
+			name = "#" + name
 		}
-		definitions[fmt.Sprintf("%s: %s%s\n", match[0], f.relative("docs/"+p.Page()), fragment)] = true
+		definitions[fmt.Sprintf("%s: https://pkg.go.dev/%s%s\n", match[0], importPath, name)] = true
 	}
 	return strings.Join(slices.Sorted(maps.Keys(definitions)), "")
 }

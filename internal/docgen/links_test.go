@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/docs"
+	"github.com/dispensary-go/dispensary/internal/docgen"
 )
 
 var (
@@ -24,7 +24,7 @@ var (
 func TestPagesLinkToFilesAndHeadings(t *testing.T) {
 	t.Parallel()
 	checked := 0
-	for _, pattern := range []string{"*.md", "*/*.md"} {
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
 		pages, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		for _, page := range pages {
@@ -61,9 +61,23 @@ func anchorsOf(t *testing.T, page string) (ids []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	var anchors docs.Anchors
+	var anchors docgen.Anchors
 	for _, match := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
 		ids = append(ids, anchors.ID(match[1]))
 	}
 	return ids
+}
+
+func TestReliabilityPageNamesTests(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(root, "docs")
+	page, err := os.ReadFile(filepath.Join(folder, "reliability.md"))
+	require.NoError(t, err)
+	named := regexp.MustCompile(`\[(Test\w+)\]\(([^)]+)\)`).FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, named)
+	for _, link := range named {
+		source, err := os.ReadFile(filepath.Join(folder, link[2]))
+		require.NoError(t, err)
+		assert.Contains(t, string(source), "func "+link[1]+"(", link[2])
+	}
 }
