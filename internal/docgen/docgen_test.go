@@ -46,6 +46,11 @@ func TestWrittenPages(t *testing.T) {
 	}
 }
 
+func TestCommentsLinkToExistingNames(t *testing.T) {
+	t.Parallel()
+	assert.Empty(t, load(t).BrokenLinks())
+}
+
 // tree is read once.
 var tree = sync.OnceValues(func() (*docgen.Tree, error) { return docgen.Load(root) })
 

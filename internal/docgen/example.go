@@ -176,11 +176,7 @@ func docOf(decl ast.Decl) *ast.CommentGroup {
 // used returns the names that a declaration uses and does not declare itself, in order,
 // and the packages that it selects from.
 func used(decl ast.Decl, file *ast.File) (uses []string, imports map[string]bool) {
-	imported := map[string]string{}
-	for _, spec := range file.Imports {
-		importPath, _ := strconv.Unquote(spec.Path.Value)
-		imported[importName(spec, importPath)] = importPath
-	}
+	imported := importsOf(file)
 	imports = map[string]bool{}
 	local := map[string]bool{}
 	var visit func(node ast.Node) bool
@@ -225,6 +221,16 @@ func used(decl ast.Decl, file *ast.File) (uses []string, imports map[string]bool
 	}
 	ast.Inspect(decl, visit)
 	return uses, imports
+}
+
+// importsOf returns the import paths of a file by the names of their packages in it.
+func importsOf(file *ast.File) map[string]string {
+	imported := map[string]string{}
+	for _, spec := range file.Imports {
+		importPath, _ := strconv.Unquote(spec.Path.Value)
+		imported[importName(spec, importPath)] = importPath
+	}
+	return imported
 }
 
 // importName is the name under which a file knows an import.

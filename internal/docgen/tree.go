@@ -71,6 +71,30 @@ func (t *Tree) named(name string) (importPath string, found bool) {
 	return importPath, found
 }
 
+// BrokenLinks returns the links in comments, such as [webhook.Router], to names that their
+// package does not declare, each after the file that contains it.
+func (t *Tree) BrokenLinks() (broken []string) {
+	for _, p := range t.byPath {
+		for name, file := range p.parsed {
+			imported := importsOf(file)
+			for _, group := range file.Comments {
+				for _, match := range nameInBrackets.FindAllStringSubmatch(group.Text(), -1) {
+					importPath := imported[match[1]]
+					if importPath == "" {
+						importPath, _ = t.named(match[1])
+					}
+					target, symbol := t.byPath[importPath], strings.TrimPrefix(match[2], ".")
+					if target != nil && symbol != "" && !target.symbols[symbol] {
+						broken = append(broken, name+": "+match[0])
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(broken)
+	return broken
+}
+
 // load reads the package in a folder, if there is one. It reads the files for Linux on
 // every machine.
 func (t *Tree) load(folder string) error {

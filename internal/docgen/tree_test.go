@@ -33,7 +33,7 @@ import "errors"
 
 var ErrJam = errors.New("jam")
 `,
-	"gear/gear.go":   "package gear\n\ntype Spinner interface{ Spin() }\n",
+	"gear/gear.go":   "// Package gear turns a [dispensary.Wheel], a [dispensary.Cog], see [dispensary.Wheel.Teeth].\npackage gear\n\ntype Spinner interface{ Spin() }\n",
 	"gear/go.mod":    "module " + docgen.Module + "/gear\n",
 	"cmd/tool/go.go": "package main\n",
 	"helper_test.go": `package dispensary_test
@@ -125,4 +125,9 @@ func TestFill(t *testing.T) {
 		_, err := tree.Fill("docs/page.md", "# Page\n\n"+text)
 		assert.ErrorContains(t, err, want, strings.TrimSpace(text))
 	}
+}
+
+func TestBrokenLinksNamesFileAndLink(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, []string{"gear/gear.go: [dispensary.Cog]"}, loadSmall(t).BrokenLinks())
 }
