@@ -90,7 +90,11 @@ func (f *filler) example(folder, name string) string {
 			imports = append(imports, "`"+importPath+"`")
 		}
 	}
-	return e.markdown() + fmt.Sprintf("Packages: %s. Source: [%s](%s).\n", strings.Join(imports, ", "), e.File, f.relative(e.File))
+	source := fmt.Sprintf("Source: [%s](%s).\n", e.File, f.relative(e.File))
+	if len(imports) > 0 {
+		source = "Packages: " + strings.Join(imports, ", ") + ". " + source
+	}
+	return e.markdown() + source
 }
 
 // tasks lists the headings of the second and third level.

@@ -189,3 +189,35 @@ func (p *Package) indexMembers(kind *ast.TypeSpec) {
 		}
 	}
 }
+
+// names returns what a declaration declares; a method belongs to its type.
+func names(decl ast.Decl) (names []string) {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			return []string{d.Name.Name}
+		}
+		receiver := d.Recv.List[0].Type
+		if pointer, ok := receiver.(*ast.StarExpr); ok {
+			receiver = pointer.X
+		}
+		if generic, ok := receiver.(*ast.IndexExpr); ok {
+			receiver = generic.X
+		}
+		if name, ok := receiver.(*ast.Ident); ok {
+			return []string{name.Name}
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				names = append(names, s.Name.Name)
+			case *ast.ValueSpec:
+				for _, name := range s.Names {
+					names = append(names, name.Name)
+				}
+			}
+		}
+	}
+	return names
+}

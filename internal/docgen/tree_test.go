@@ -100,7 +100,7 @@ func TestFill(t *testing.T) {
 	require.NoError(t, err)
 	for _, part := range []string{
 		"<!-- tasks -->\n\n- [A group](#a-group)\n  - [Turn a wheel](#turn-a-wheel)\n\n<!-- end -->",
-		"<!-- example: . ExampleWheel -->\n\n```go\nwheel := made()\n",
+		"<!-- example: . ExampleWheel -->\n\n```go\nwheel := made()\ndefer wheel.Close()\nunused := 1\nfmt.Println(dispensary.ErrJam, unused)\n```\n\nOutput:\n\n```text\njam 1\n```\n\n",
 		"Packages: `dispensary`. Source: [example_test.go](../example_test.go).\n\n<!-- end -->",
 		strings.ReplaceAll("<!-- links -->\n\n[dispensary.Wheel.Teeth]: MODULE#Wheel.Teeth\n[dispensary.Wheel.Turn]: MODULE#Wheel.Turn\n[dispensary.Wheel]: MODULE#Wheel\n"+
 			"[gear.Spinner.Spin]: MODULE/gear#Spinner.Spin\n[gear]: MODULE/gear\n\n<!-- end -->", "MODULE", "https://pkg.go.dev/"+docgen.Module),
