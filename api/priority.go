@@ -82,8 +82,7 @@ type LearningLimiter interface {
 }
 
 // LimitFeedback is what an answer says of the platform's limit. It comes from a 429 with
-// Retry-After, and from the headers RateLimit, RateLimit-Policy and X-RateLimit-… where
-// there are any.
+// Retry-After.
 type LimitFeedback struct {
 	// Pause is for how long the platform wants no more requests; 0 for none.
 	Pause time.Duration

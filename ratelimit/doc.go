@@ -31,9 +31,8 @@
 // store may lose its records, or come back with old ones: each process remembers those of the
 // others for two periods.
 //
-// What the platform says reaches all: a 429 with Retry-After holds back every client of every
-// process, as far as they have heard of it, and a lower limit in RateLimit headers takes the
-// place of the configured one.
+// A 429 with Retry-After holds back every client of every process, as soon as the process
+// hears of it from the store. It is the only response that sets a pause.
 //
 // # What it relies on
 //

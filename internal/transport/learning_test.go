@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,24 +61,4 @@ func TestPriorityOfACall(t *testing.T) {
 	require.NoError(t, create(ctx, client, api.WithPriority(api.PriorityRefresh)))
 	assert.Equal(t, []api.Priority{api.PriorityReconcile, api.PriorityReconcile, api.PriorityCatalog, api.PriorityRefresh}, limiter.asked)
 	assert.Empty(t, limiter.heard)
-}
-
-// A success that says that nothing is left holds the next call back.
-func TestNothingLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		limiter := &learningLimiter{}
-		client := newTestClient(t, saying{"RateLimit", `"default";r=0;t=3`, "RateLimit-Policy", `"default";q=10;w=60`}, func(c *Config) { c.Limiter = limiter })
-		require.NoError(t, get(t.Context(), client))
-		took, err := held(t.Context(), client)
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, took, 3*time.Second)
-		assert.Equal(t, api.LimitFeedback{Pause: 3 * time.Second, Requests: 10, Window: time.Minute}, limiter.heard[0])
-	})
-}
-
-type saying []string
-
-func (a saying) RoundTrip(*http.Request) (*http.Response, error) {
-	return reply(http.StatusOK, `{"patient":{"id":"p1"}}`, a...), nil
 }

@@ -72,25 +72,20 @@ func (c *Client) throttled() time.Duration {
 	return left
 }
 
-// noteThrottle looks for what an answer says of the limit: one may ask all calls to wait.
-// If it is not provably the platform's, it cannot fail calls: it holds them back for
-// MaxRetryAfter at most.
+// noteThrottle holds all calls back after a 429 with Retry-After. If the response is not
+// provably the platform's, it cannot fail calls: it holds them back for MaxRetryAfter at
+// most. Other headers that describe a limit set no pause.
 func noteThrottle(s *callState) {
-	if !s.call.Operation.NeedsToken() {
+	asked, ok := retryAfter(s.answer.header)
+	if !ok || asked == 0 || s.answer.status != http.StatusTooManyRequests || !s.call.Operation.NeedsToken() {
 		return
 	}
-	said := feedback(s.answer.header)
-	if asked, ok := retryAfter(s.answer.header); ok && s.answer.status == http.StatusTooManyRequests {
-		said.Pause = asked
+	asked = min(asked, maxThrottle)
+	if !s.answer.fromPlatform(s.call.Operation.Key) {
+		asked = min(asked, s.client.config.Retry.MaxRetryAfter)
 	}
-	if said.Pause > 0 {
-		said.Pause = min(said.Pause, maxThrottle)
-		if !s.answer.fromPlatform(s.call.Operation.Key) {
-			said.Pause = min(said.Pause, s.client.config.Retry.MaxRetryAfter)
-		}
-		s.client.throttle.extend(said.Pause)
-	}
-	if learning, ok := s.client.config.Limiter.(api.LearningLimiter); ok && said != (api.LimitFeedback{}) {
-		learning.Learn(said)
+	s.client.throttle.extend(asked)
+	if learning, ok := s.client.config.Limiter.(api.LearningLimiter); ok {
+		learning.Learn(api.LimitFeedback{Pause: asked})
 	}
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -165,6 +166,7 @@ func TestAnswersThatDoNotThrottle(t *testing.T) {
 		"no time given": answering(429, `{"error":"Rate limit exceeded"}`),
 		"no number":     answering(429, `{"error":"Rate limit exceeded"}`, "Retry-After", "soon"),
 		"unavailable":   answering(503, `{"error":"Down"}`, "Retry-After", "30"),
+		"reset alone":   answering(429, `{"error":"Rate limit exceeded"}`, exhausted...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,6 +189,31 @@ func TestAnswersThatDoNotThrottle(t *testing.T) {
 			require.NoError(t, err)
 			assert.Zero(t, took)
 		})
+	})
+}
+
+// exhausted are headers of a limit without a request left for 30 seconds.
+var exhausted = []string{
+	"RateLimit", `"default";r=0;t=30`, "RateLimit-Policy", `"default";q=10;w=60`,
+	"RateLimit-Remaining", "0", "RateLimit-Reset", "30", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "30",
+}
+
+// Only Retry-After sets a pause.
+func TestClientIgnoresRateLimitHeaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &learningLimiter{}
+		client := newTestClient(t, turns(new([]string),
+			answering(200, `{"patient":{"id":"p1"}}`, exhausted...),
+			answering(429, `{"error":"Rate limit exceeded"}`, slices.Concat(exhausted, []string{"Retry-After", "3"})...),
+			answering(200, `{"patient":{"id":"p1"}}`),
+		), func(c *Config) { c.Limiter = limiter })
+		require.NoError(t, get(t.Context(), client))
+		assert.Empty(t, limiter.heard)
+		took, err := held(t.Context(), client)
+		require.NoError(t, err)
+		assert.InDelta(t, 3*time.Second, took, float64(time.Second))
+		assert.Equal(t, []api.LimitFeedback{{Pause: 3 * time.Second}}, limiter.heard)
 	})
 }
 
