@@ -86,9 +86,4 @@ type LearningLimiter interface {
 type LimitFeedback struct {
 	// Pause is for how long the platform wants no more requests; 0 for none.
 	Pause time.Duration
-
-	// Requests is how many requests the platform allows in Window; both are 0 where the
-	// answer does not say.
-	Requests int
-	Window   time.Duration
 }

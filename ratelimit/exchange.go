@@ -118,7 +118,7 @@ func (f *Fleet) ask(ctx context.Context, own record) (board Board, err error) {
 // together.
 func (f *Fleet) interval() time.Duration {
 	most := f.config.Per / 5
-	interval := time.Duration(float64(f.config.Per) * perExchange * float64(max(1, f.seen)) / float64(f.total()))
+	interval := time.Duration(float64(f.config.Per) * perExchange * float64(max(1, f.seen)) / float64(f.config.Requests))
 	switch {
 	case f.away:
 		interval = min(interval, most/2)
@@ -143,9 +143,8 @@ func (f *Fleet) propose() record {
 		own.wanted = f.quota
 	default:
 		target, most := f.plan(now, own)
-		f.obey(now, target)
 		if own.people > 0 { // the store has more than this process has heard of, perhaps
-			target, most = max(target, min(f.total(), own.starts+2*(own.people+own.Reserve))), f.total()
+			target, most = max(target, min(f.config.Requests, own.starts+2*(own.people+own.Reserve))), f.config.Requests
 		}
 		f.shrink(f.soon(target, own))
 		own.wanted = max(f.quota, min(f.soon(target, own), most))
@@ -163,13 +162,13 @@ func (f *Fleet) soon(target int, own record) int {
 // own is what this process has done, and would do.
 func (f *Fleet) own() record {
 	d := f.local.demand()
-	share := f.total() / max(1, f.seen)
+	share := f.config.Requests / max(1, f.seen)
 	f.reserve = min(max(share/100, max(share/40, d.most)-f.quota/parts), share/10)
-	own := record{Used: d.ages, Reserve: f.reserve, Limit: f.limit}
+	own := record{Used: d.ages, Reserve: f.reserve}
 	for p := range own.Wants {
 		own.Wants[p] = d.used[p] + d.used[p]/4
 		if d.waiting[p] > 0 && api.Priority(p) != api.PriorityInteractive {
-			own.Wants[p] = f.total()
+			own.Wants[p] = f.config.Requests
 		}
 	}
 	own.people = d.waiting[api.PriorityInteractive]
@@ -184,27 +183,13 @@ func (f *Fleet) own() record {
 	return own
 }
 
-// total is the limit of all processes together.
-func (f *Fleet) total() int {
-	total := f.config.Requests
-	if f.limit > 0 {
-		total = min(total, f.limit)
-	}
-	for _, p := range f.peers {
-		if p.Limit > 0 {
-			total = min(total, p.Limit)
-		}
-	}
-	return max(1, total)
-}
-
 // share is what a process has that knows nothing of the others, or nothing any more.
-func (f *Fleet) share() int { return max(1, f.total()/max(f.config.Processes, f.seen)) }
+func (f *Fleet) share() int { return max(1, f.config.Requests/max(f.config.Processes, f.seen)) }
 
 // plan returns what this process should hold, and what it may hold for background work, as
 // far as it knows the others.
 func (f *Fleet) plan(now time.Time, own record) (target, most int) {
-	total := f.total()
+	total := f.config.Requests
 	most = total - total/pooled
 	members, gone := []record{own}, 0
 	for _, p := range f.peers {
@@ -232,7 +217,7 @@ func (f *Fleet) held(now time.Time) (n int) {
 		}
 		n += f.holds(p, now)
 	}
-	return n + min(silent, max(0, f.config.Processes-running))*max(1, f.total()/f.config.Processes)
+	return n + min(silent, max(0, f.config.Processes-running))*max(1, f.config.Requests/f.config.Processes)
 }
 
 // holds is what another process may send. One that is silent may have a share of its own by
@@ -263,14 +248,14 @@ func (f *Fleet) learn(board Board, own record) {
 	f.read(board, now)
 	held, quota := f.held(now), f.quota
 	if late >= f.hold { // the others may have taken what this process had
-		quota = min(quota, max(0, f.total()-held))
+		quota = min(quota, max(0, f.config.Requests-held))
 	}
-	most := f.total()
+	most := f.config.Requests
 	if own.people == 0 {
 		most -= most / pooled
 	}
 	if f.reached.IsZero() {
-		quota = max(quota, min(own.Reserve, own.wanted, f.total()-held)) // the others know of no more than it wanted
+		quota = max(quota, min(own.Reserve, own.wanted, f.config.Requests-held)) // the others know of no more than it wanted
 	}
 	quota = max(quota, min(own.wanted, most-held))
 	if quota > f.quota {
@@ -279,16 +264,14 @@ func (f *Fleet) learn(board Board, own record) {
 	f.reached = f.tried
 	f.set(quota)
 	target, _ := f.plan(now, f.own())
-	f.obey(now, target)
-	quota = f.quota
 	f.aim = quota
 	if now.Sub(f.connected) > f.config.Per/10 { // the others have been heard of, and what they want
 		f.aim = max(quota, target)
 	}
-	f.eager = f.soon(target, own) > quota+f.total()/pooled
+	f.eager = f.soon(target, own) > quota+f.config.Requests/pooled
 	if own.people == 0 {
 		f.shrink(f.soon(target, own))
-		f.again = f.again || own.wanted > f.quota+f.total()/pooled // the others leave it what it held
+		f.again = f.again || own.wanted > f.quota+f.config.Requests/pooled // the others leave it what it held
 	}
 }
 
@@ -358,15 +341,6 @@ func (f *Fleet) failed(err error) {
 func (f *Fleet) set(quota int) {
 	f.quota = max(0, quota)
 	f.local.set(f.quota, f.reserve, max(f.aim, f.quota))
-}
-
-// obey cuts the quota to its target where the platform has named a lower limit, and all quotas
-// together are more: who waits, and what has been sent, does not keep it.
-func (f *Fleet) obey(now time.Time, target int) {
-	if total := f.total(); total < f.config.Requests && f.quota+f.held(now) > total {
-		f.aim = min(f.aim, target)
-		f.set(min(f.quota, target))
-	}
 }
 
 // shrink gives up what is more than wanted, as far as it is not used.

@@ -126,7 +126,6 @@ type Fleet struct {
 
 	quota   int
 	reserve int
-	limit   int // that the platform has named to this process, 0 if it has not
 	pause   time.Time
 	offset  time.Duration // of the store's clock
 	seen    int           // processes, this one included
@@ -233,14 +232,12 @@ func (f *Fleet) Learn(feedback api.LimitFeedback) {
 	f.local.Learn(feedback)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	news := false
-	if limit := learned(feedback, f.config.Requests, f.config.Per); limit > 0 && limit != f.limit {
-		f.limit, news = limit, limit < f.config.Requests || f.limit > 0
+	until := time.Now().Add(feedback.Pause)
+	if feedback.Pause <= 0 || !until.After(f.pause.Add(time.Second)) {
+		return
 	}
-	if until := time.Now().Add(feedback.Pause); feedback.Pause > 0 && until.After(f.pause.Add(time.Second)) {
-		f.pause, news = until, true
-	}
-	if news && f.joined != nil && !f.closed {
+	f.pause = until
+	if f.joined != nil && !f.closed {
 		f.exchange()
 	}
 }

@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -462,38 +461,7 @@ func TestFleetLearnsTogether(t *testing.T) {
 		time.Sleep(fleetPer / 4)
 		assert.Equal(f.t, 3*time.Minute-fleetPer/4, f.members[0].Paused())
 		assert.InDelta(f.t, 3*time.Minute-fleetPer/4, f.members[1].Paused(), float64(time.Second))
-
-		f.members[1].Learn(api.LimitFeedback{Requests: 10, Window: fleetPer / 10})
-		time.Sleep(2 * fleetPer)
-		f.counted()
-		time.Sleep(2 * fleetPer)
-		of := f.counted()
-		assert.InDelta(f.t, 2*100, of[0]+of[1], 30)
 	})
-}
-
-// A lower limit holds also where people wait all the time, however much of it one has.
-func TestFleetKeepsToALowerLimitWhilePeopleWait(t *testing.T) {
-	for _, processes := range []int{1, 3} {
-		t.Run(fmt.Sprint(processes), func(t *testing.T) {
-			fleetTest(t, processes, 40*time.Minute, func(ctx context.Context, f *fleetFixture) {
-				for i := range processes {
-					f.saturate(ctx, api.PriorityInteractive, i)
-				}
-				time.Sleep(2 * fleetPer)
-				f.members[0].Learn(api.LimitFeedback{Requests: 100, Window: fleetPer})
-				time.Sleep(2 * fleetPer)
-				f.counted()
-				time.Sleep(fleetPer)
-				all := 0
-				for _, n := range f.counted() {
-					all += n
-				}
-				assert.LessOrEqual(f.t, all, 100)
-				assert.Greater(f.t, all, 70)
-			})
-		})
-	}
 }
 
 // A store that panics is one that is away.

@@ -47,7 +47,6 @@ type Limiter struct {
 	quota   int // how many a period may hold
 	lower   int // so many, for a request of the background to start
 	rate    int // so many, at the pace of the background
-	most    int // what quota was made with
 	waiting [api.Priorities]list.List
 	waiters int
 	paced   time.Duration // when the background would be at its pace
@@ -74,7 +73,7 @@ func New(requests int, per time.Duration) (*Limiter, error) {
 		return nil, &api.ArgumentError{Field: "ratelimit.New", Reason: fmt.Sprintf("wants at least one request in a positive period, not %d in %s", requests, per)}
 	}
 	l := newLimiter(per)
-	l.quota, l.most = requests, requests
+	l.quota = requests
 	l.lower = requests - requests/reserved
 	l.rate = l.lower
 	return l, nil
@@ -273,16 +272,12 @@ func (l *Limiter) wake(after time.Duration) {
 	})
 }
 
-// Learn implements [api.LearningLimiter]. A limit that is lower than the limiter's own takes
-// its place.
+// Learn implements [api.LearningLimiter].
 func (l *Limiter) Learn(f api.LimitFeedback) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if until := time.Now().Add(f.Pause); f.Pause > 0 && until.After(l.pause) {
 		l.pause = until
-	}
-	if quota := learned(f, l.most, l.starts.per); quota > 0 && !l.elastic {
-		l.change(quota, quota-quota/reserved, quota-quota/reserved, l.now())
 	}
 }
 
@@ -302,16 +297,7 @@ func (l *Limiter) Left() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.starts.forget(l.now())
-	return max(0, l.quota-l.starts.n)
-}
-
-// learned is what a limit that an answer named is in a period, at most as much as most; 0
-// where it named none.
-func learned(f api.LimitFeedback, most int, per time.Duration) int {
-	if f.Requests < 1 || f.Window <= 0 {
-		return 0
-	}
-	return int(min(float64(most), max(1, float64(f.Requests)*float64(per)/float64(f.Window))))
+	return l.quota - l.starts.n
 }
 
 const (

@@ -24,9 +24,6 @@ type record struct {
 	// Left says that the process sends no more: what counts is Used.
 	Left bool `json:"left,omitempty"`
 
-	// Limit is a limit that the platform has named, 0 if it has not.
-	Limit int `json:"limit,omitempty"`
-
 	// Pause is until when the platform wants no requests, by the clock of the store, as
 	// far as the process knows that clock.
 	Pause time.Time `json:"pause,omitzero"`
