@@ -18,7 +18,7 @@ import (
 //
 // Several processes share a limit with a ratelimit.Fleet.
 //
-// Its methods are Wait, Left, Learn and Paused; see [ratelimit.Limiter].
+// Its methods are Wait, Left, Pause and Paused; see [ratelimit.Limiter].
 type RateLimiter = ratelimit.Limiter
 
 // NewRateLimiter returns a limiter of requests in any period of per. It keeps 16

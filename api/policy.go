@@ -25,9 +25,8 @@ type RetryPolicy struct {
 	// error that matches [ErrRateLimited] and [ErrNotSent] while more than
 	// MaxRetryAfter is left, or more than the caller's deadline allows. A 429 that is not
 	// provably the platform's holds them back for MaxRetryAfter at most. This needs
-	// no [Limiter], and is the same without retries. Clients that were made
-	// separately, in this process or another, do not know of it, nor do calls to
-	// the token endpoint.
+	// no [Limiter], and is the same without retries. Separate clients wait together
+	// if they share a [PausingLimiter]. Calls to the token endpoint do not wait.
 	MaxRetryAfter time.Duration
 }
 

@@ -68,22 +68,16 @@ func WithPriority(p Priority) RequestOption {
 	return func(s *RequestSettings) { s.Priority = &p }
 }
 
-// LearningLimiter is a [Limiter] that learns from the answers to requests. All clients that
-// share it wait together when the platform has asked one of them to.
-type LearningLimiter interface {
+// PausingLimiter is a [Limiter] that shares the pause after a 429 with Retry-After. All
+// clients with the same PausingLimiter wait together.
+type PausingLimiter interface {
 	Limiter
 
-	// Learn is called with each answer that said something of the platform's limit.
-	Learn(LimitFeedback)
+	// Pause records that the platform accepts no request for d, from now on. A shorter
+	// pause does not end a longer one.
+	Pause(d time.Duration)
 
-	// Paused returns for how long the platform has asked for no more requests, from now
-	// on. A client holds calls back for that long, as [RetryPolicy].MaxRetryAfter says.
+	// Paused returns the rest of the pause, 0 if there is none. A client holds calls back
+	// until it is over, see [RetryPolicy].MaxRetryAfter.
 	Paused() time.Duration
-}
-
-// LimitFeedback is what an answer says of the platform's limit. It comes from a 429 with
-// Retry-After.
-type LimitFeedback struct {
-	// Pause is for how long the platform wants no more requests; 0 for none.
-	Pause time.Duration
 }

@@ -294,7 +294,7 @@ func (f *Fleet) read(board Board, now time.Time) {
 		}
 		f.peers[process] = p
 		if pause := p.Pause.Sub(board.Now); pause > 0 {
-			f.local.Learn(api.LimitFeedback{Pause: min(pause, maxPause)})
+			f.local.Pause(min(pause, maxPause))
 		}
 	}
 	f.seen = 1

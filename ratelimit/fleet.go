@@ -102,8 +102,8 @@ const (
 )
 
 // Fleet keeps the requests of all processes that share a [Store] below a number in any period
-// of a given length, as they arrive at the platform. It is safe for concurrent use, and a
-// [api.LearningLimiter]. The package comment says how it works, and what it relies on.
+// of a given length, as they arrive at the platform. It is safe for concurrent use, and an
+// [api.PausingLimiter]. The package comment says how it works, and what it relies on.
 type Fleet struct {
 	config FleetConfig
 	local  *Limiter
@@ -134,7 +134,7 @@ type Fleet struct {
 	peers   map[string]*peer
 }
 
-var _ api.LearningLimiter = (*Fleet)(nil)
+var _ api.PausingLimiter = (*Fleet)(nil)
 
 // NewFleet returns the limiter of this process. It asks the store for nothing yet. An error is
 // an [*api.ArgumentError].
@@ -227,13 +227,13 @@ func (f *Fleet) Close(ctx context.Context) error {
 	return err
 }
 
-// Learn implements [api.LearningLimiter]. The other processes hear of it.
-func (f *Fleet) Learn(feedback api.LimitFeedback) {
-	f.local.Learn(feedback)
+// Pause implements [api.PausingLimiter]. The other processes hear of it.
+func (f *Fleet) Pause(d time.Duration) {
+	f.local.Pause(d)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	until := time.Now().Add(feedback.Pause)
-	if feedback.Pause <= 0 || !until.After(f.pause.Add(time.Second)) {
+	until := time.Now().Add(d)
+	if d <= 0 || !until.After(f.pause.Add(time.Second)) {
 		return
 	}
 	f.pause = until
@@ -242,5 +242,5 @@ func (f *Fleet) Learn(feedback api.LimitFeedback) {
 	}
 }
 
-// Paused implements [api.LearningLimiter].
+// Paused implements [api.PausingLimiter].
 func (f *Fleet) Paused() time.Duration { return f.local.Paused() }

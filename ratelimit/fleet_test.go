@@ -452,12 +452,12 @@ func TestFleetOfOneThatRests(t *testing.T) {
 	})
 }
 
-// What the platform says to one, all hear.
-func TestFleetLearnsTogether(t *testing.T) {
+// A pause of one process holds back all.
+func TestFleetSharesAPause(t *testing.T) {
 	fleetTest(t, 2, 30*time.Minute, func(ctx context.Context, f *fleetFixture) {
 		f.saturate(ctx, api.PriorityReconcile, 0, 1)
 		time.Sleep(fleetPer)
-		f.members[0].Learn(api.LimitFeedback{Pause: 3 * time.Minute})
+		f.members[0].Pause(3 * time.Minute)
 		time.Sleep(fleetPer / 4)
 		assert.Equal(f.t, 3*time.Minute-fleetPer/4, f.members[0].Paused())
 		assert.InDelta(f.t, 3*time.Minute-fleetPer/4, f.members[1].Paused(), float64(time.Second))

@@ -27,7 +27,7 @@ const (
 
 // Limiter keeps the requests of a process below a number in any period of a given length,
 // exactly: however they are spread, no such period sees more of them. It is safe for
-// concurrent use, and a [api.LearningLimiter].
+// concurrent use, and an [api.PausingLimiter].
 //
 // Requests for which a person waits, [api.PriorityInteractive], pass without delay while
 // there is something left of the limit, in bursts too. Those of the background are spread
@@ -56,7 +56,7 @@ type Limiter struct {
 	pause   time.Time
 }
 
-var _ api.LearningLimiter = (*Limiter)(nil)
+var _ api.PausingLimiter = (*Limiter)(nil)
 
 // waiter is a request that waits.
 type waiter struct {
@@ -272,16 +272,16 @@ func (l *Limiter) wake(after time.Duration) {
 	})
 }
 
-// Learn implements [api.LearningLimiter].
-func (l *Limiter) Learn(f api.LimitFeedback) {
+// Pause implements [api.PausingLimiter].
+func (l *Limiter) Pause(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until := time.Now().Add(f.Pause); f.Pause > 0 && until.After(l.pause) {
+	if until := time.Now().Add(d); until.After(l.pause) {
 		l.pause = until
 	}
 }
 
-// Paused implements [api.LearningLimiter].
+// Paused implements [api.PausingLimiter].
 func (l *Limiter) Paused() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

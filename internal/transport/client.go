@@ -169,20 +169,20 @@ func (l limiters) Wait(ctx context.Context) error {
 	return l[1].Wait(ctx)
 }
 
-// Learn implements [api.LearningLimiter].
-func (l limiters) Learn(f api.LimitFeedback) {
+// Pause implements [api.PausingLimiter].
+func (l limiters) Pause(d time.Duration) {
 	for _, one := range l {
-		if learning, ok := one.(api.LearningLimiter); ok {
-			learning.Learn(f)
+		if pausing, ok := one.(api.PausingLimiter); ok {
+			pausing.Pause(d)
 		}
 	}
 }
 
-// Paused implements [api.LearningLimiter].
+// Paused implements [api.PausingLimiter].
 func (l limiters) Paused() (left time.Duration) {
 	for _, one := range l {
-		if learning, ok := one.(api.LearningLimiter); ok {
-			left = max(left, learning.Paused())
+		if pausing, ok := one.(api.PausingLimiter); ok {
+			left = max(left, pausing.Paused())
 		}
 	}
 	return left

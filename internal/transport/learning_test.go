@@ -12,37 +12,36 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// learningLimiter records what it is asked and what it hears.
-type learningLimiter struct {
-	asked []api.Priority
-	heard []api.LimitFeedback
-	until time.Time
+// pausingLimiter records the priorities of requests, and pauses.
+type pausingLimiter struct {
+	asked  []api.Priority
+	pauses []time.Duration
+	until  time.Time
 }
 
-func (l *learningLimiter) Wait(ctx context.Context) error {
+func (l *pausingLimiter) Wait(ctx context.Context) error {
 	l.asked = append(l.asked, api.PriorityOf(ctx))
 	return nil
 }
 
-func (l *learningLimiter) Learn(f api.LimitFeedback) {
-	l.heard = append(l.heard, f)
-	l.until = time.Now().Add(f.Pause)
+func (l *pausingLimiter) Pause(d time.Duration) {
+	l.pauses = append(l.pauses, d)
+	l.until = time.Now().Add(d)
 }
 
-func (l *learningLimiter) Paused() time.Duration { return max(0, time.Until(l.until)) }
+func (l *pausingLimiter) Paused() time.Duration { return max(0, time.Until(l.until)) }
 
-// What one client is answered holds back another one that shares its limiter, a view that has
-// a limiter of its own too.
-func TestClientsLearnTogether(t *testing.T) {
+// A pause holds back every client that shares the limiter, also through a view with its own.
+func TestClientsShareThePauseOfALimiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared := &learningLimiter{}
+		shared := &pausingLimiter{}
 		limited := func(c *Config) { c.Limiter, c.Retry = shared, api.RetryPolicy{MaxAttempts: 1} }
 		one, other := newTestClient(t, refusing("7"), limited), newTestClient(t, refusing(), limited)
 		require.ErrorIs(t, get(t.Context(), one), api.ErrRateLimited)
-		assert.Equal(t, []api.LimitFeedback{{Pause: 7 * time.Second}}, shared.heard)
+		assert.Equal(t, []time.Duration{7 * time.Second}, shared.pauses)
 
-		took, err := held(t.Context(), other.WithLimiter(&learningLimiter{}))
+		took, err := held(t.Context(), other.WithLimiter(&pausingLimiter{}))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, took, 7*time.Second)
 		assert.Less(t, took, 8*time.Second)
@@ -52,7 +51,7 @@ func TestClientsLearnTogether(t *testing.T) {
 
 func TestPriorityOfACall(t *testing.T) {
 	t.Parallel()
-	limiter := &learningLimiter{}
+	limiter := &pausingLimiter{}
 	client := newTestClient(t, refusing(), func(c *Config) { c.Limiter = limiter })
 	ctx := api.ContextWithPriority(t.Context(), api.PriorityReconcile)
 	require.NoError(t, get(ctx, client))
@@ -60,5 +59,5 @@ func TestPriorityOfACall(t *testing.T) {
 	require.NoError(t, get(api.ContextWithDefaultPriority(t.Context(), api.PriorityCatalog), client))
 	require.NoError(t, create(ctx, client, api.WithPriority(api.PriorityRefresh)))
 	assert.Equal(t, []api.Priority{api.PriorityReconcile, api.PriorityReconcile, api.PriorityCatalog, api.PriorityRefresh}, limiter.asked)
-	assert.Empty(t, limiter.heard)
+	assert.Empty(t, limiter.pauses)
 }

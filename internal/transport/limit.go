@@ -66,8 +66,8 @@ func awaitThrottle(ctx context.Context, s *callState) error {
 // knows, or those who share its limiter.
 func (c *Client) throttled() time.Duration {
 	left := c.throttle.left()
-	if learning, ok := c.config.Limiter.(api.LearningLimiter); ok {
-		left = max(left, learning.Paused())
+	if pausing, ok := c.config.Limiter.(api.PausingLimiter); ok {
+		left = max(left, pausing.Paused())
 	}
 	return left
 }
@@ -85,7 +85,7 @@ func noteThrottle(s *callState) {
 		asked = min(asked, s.client.config.Retry.MaxRetryAfter)
 	}
 	s.client.throttle.extend(asked)
-	if learning, ok := s.client.config.Limiter.(api.LearningLimiter); ok {
-		learning.Learn(api.LimitFeedback{Pause: asked})
+	if pausing, ok := s.client.config.Limiter.(api.PausingLimiter); ok {
+		pausing.Pause(asked)
 	}
 }

@@ -202,18 +202,18 @@ var exhausted = []string{
 func TestClientIgnoresRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limiter := &learningLimiter{}
+		limiter := &pausingLimiter{}
 		client := newTestClient(t, turns(new([]string),
 			answering(200, `{"patient":{"id":"p1"}}`, exhausted...),
 			answering(429, `{"error":"Rate limit exceeded"}`, slices.Concat(exhausted, []string{"Retry-After", "3"})...),
 			answering(200, `{"patient":{"id":"p1"}}`),
 		), func(c *Config) { c.Limiter = limiter })
 		require.NoError(t, get(t.Context(), client))
-		assert.Empty(t, limiter.heard)
+		assert.Empty(t, limiter.pauses)
 		took, err := held(t.Context(), client)
 		require.NoError(t, err)
 		assert.InDelta(t, 3*time.Second, took, float64(time.Second))
-		assert.Equal(t, []api.LimitFeedback{{Pause: 3 * time.Second}}, limiter.heard)
+		assert.Equal(t, []time.Duration{3 * time.Second}, limiter.pauses)
 	})
 }
 
