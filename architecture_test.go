@@ -80,7 +80,6 @@ var arrows = map[string][]string{
 	// The fake platform: the facade over httpapi and pages over people and webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
 	"dispensarytest":                      {".", "dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
-	"dispensarytest/explore":              {"dispensarytest", "internal/schedule"},
 	"dispensarytest/internal/behavior":    {"internal/closestmatch", "dispensarytest/internal/operations", "dispensarytest/model"},
 	"dispensarytest/internal/clock":       {},
 	"dispensarytest/internal/faults":      {"dispensarytest/internal/clock", "dispensarytest/internal/ids", "dispensarytest/model"},
