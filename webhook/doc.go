@@ -87,8 +87,8 @@
 //   - [Work.Stale] tells what arrives after a newer event of its object was
 //     handled: [HandlingFrom] says so to the function, or it is skipped. It
 //     cannot tell which of two changes of one time was the last.
-//   - [Refetch] does without the event's data. The function is given the object
-//     as the API has it now; then neither late nor repeated events do harm.
+//   - The handler ignores the event's data and reads the object by its id from the
+//     API. Then neither late nor repeated events do harm.
 //
 // # Retiring a key
 //

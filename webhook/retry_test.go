@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -41,29 +39,4 @@ func TestPermanent(t *testing.T) {
 	assert.True(t, webhook.IsPermanent(fmt.Errorf("x: %w", err)))
 	assert.True(t, webhook.IsPermanent(events.ErrNoEvent))
 	assert.Equal(t, "permanent: unnamed error: see webhook.WithReason", webhook.Attempt{Err: err}.Reason())
-}
-
-func TestRefetch(t *testing.T) {
-	t.Parallel()
-	var handled []events.OrderEvent
-	var router webhook.Router
-	router.OnOrderPlaced(webhook.Refetch(
-		func(_ context.Context, e events.OrderEvent) (clinic.Order, error) {
-			if e.Data.ID == "gone" {
-				return clinic.Order{}, errDown
-			}
-			return clinic.Order{ID: e.Data.ID, OrderNumber: "new"}, nil
-		},
-		func(_ context.Context, e events.OrderEvent) error {
-			handled = append(handled, e)
-			return nil
-		}))
-	event := func(id string) events.Event {
-		return events.Event{ID: "evt_1", Type: events.OrderPlaced, Data: []byte(`{"id":"` + id + `","order_number":"old"}`)}
-	}
-	require.ErrorIs(t, router.Dispatch(t.Context(), event("gone")), errDown)
-	require.NoError(t, router.Dispatch(t.Context(), event("or_1")))
-	require.Len(t, handled, 1)
-	assert.Equal(t, "new", handled[0].Data.OrderNumber)
-	assert.Nil(t, handled[0].Event.Data, "the old data is not there to be trusted")
 }

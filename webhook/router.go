@@ -154,30 +154,3 @@ func (r *Router) mayRegister(what string, given, taken bool) {
 		panic("webhook: Router: " + what + " handler registered twice")
 	}
 }
-
-// Refetch returns a handler that does not trust the event's data: it reads the
-// object as it is now, and handles the event with that in place of the data.
-// The event says that something happened, the API says what is true, so that
-// neither late nor repeated events do harm:
-//
-//	router.OnTreatmentPlanUpdated(webhook.Refetch(
-//		func(ctx context.Context, e events.TreatmentPlanEvent) (treatmentplans.Plan, error) {
-//			return clientOf(e.ClinicID).TreatmentPlans.Get(ctx, e.Data.ID)
-//		}, savePlan))
-//
-// Event.Data is nil then, and Typed.Data is what read returned. An error of read
-// is an error of the handler; where [api.ErrNotFound] means that there is
-// nothing left to do, wrap it in [Permanent], or handle it in read.
-func Refetch[T events.Payload](
-	read func(context.Context, events.Typed[T]) (T, error),
-	handle func(context.Context, events.Typed[T]) error,
-) func(context.Context, events.Typed[T]) error {
-	return func(ctx context.Context, e events.Typed[T]) error {
-		current, err := read(ctx, e)
-		if err != nil {
-			return err
-		}
-		e.Data, e.Event.Data = current, nil
-		return handle(ctx, e)
-	}
-}

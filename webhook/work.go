@@ -63,7 +63,7 @@ type Work struct {
 	// was created is older then than every other event of it. Which of two changes
 	// of one time was the last is not known: neither is stale, and
 	// whichever arrives last is handled last. Where that matters, for a plan that
-	// is changed and cancelled at once, read the object instead: [Refetch].
+	// is changed and canceled at once, let the handler read the object by its id.
 	Stale StalePolicy
 
 	// Logger logs every attempt: event id and type, attempt, outcome, and the kind

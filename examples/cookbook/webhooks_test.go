@@ -15,7 +15,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
-	"github.com/dispensary-go/dispensary/treatmentplans"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -143,18 +142,14 @@ func Example_eventsOutOfOrder() {
 
 	handled := make(chan string)
 	var router webhook.Router
-	router.OnTreatmentPlanUpdated(webhook.Refetch(
-		func(ctx context.Context, e events.TreatmentPlanEvent) (treatmentplans.Plan, error) {
-			plan, err := client.TreatmentPlans.Get(ctx, e.Data.ID)
-			if err != nil {
-				return treatmentplans.Plan{}, err
-			}
-			return *plan, nil
-		},
-		func(_ context.Context, e events.TreatmentPlanEvent) error {
-			handled <- "the plan is " + string(e.Data.State)
-			return nil
-		}))
+	router.OnTreatmentPlanUpdated(func(ctx context.Context, e events.TreatmentPlanEvent) error {
+		plan, err := client.TreatmentPlans.Get(ctx, e.Data.ID)
+		if err != nil {
+			return err
+		}
+		handled <- "the plan is " + string(plan.State)
+		return nil
+	})
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByObject}})
 	must(err)
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
