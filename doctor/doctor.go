@@ -59,9 +59,6 @@ type Config struct {
 	// "patients.create": the token needs their scopes.
 	Operations []string
 
-	// OwnerTypes are those of [tokens.Config].
-	OwnerTypes []string
-
 	// LeaseTTL is that of the program's [tokens.Config]; 0 means [tokens.DefaultLeaseTTL].
 	LeaseTTL time.Duration
 

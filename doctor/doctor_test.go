@@ -101,8 +101,6 @@ var faults = []fault{
 			return r
 		}}
 	}, row: "token", status: doctor.Fail, fix: "under its own key", also: []string{"store sealed"}},
-	{name: "wrong owner", plant: func(f *fixture) { f.config.OwnerTypes = []string{oauth.OwnerClinic} },
-		row: "token owner", status: doctor.Fail, fix: "right type"},
 	{name: "missing scope", options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopeCatalogRead, api.ScopePatientsRead)},
 		plant: func(*fixture) {}, row: "token scopes", status: doctor.Fail, fix: "add the scopes to the application"},
 	{name: "scopes not known", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.Scope = "" }) },

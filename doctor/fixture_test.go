@@ -81,7 +81,6 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 		SecretFiles: []string{filepath.Join(t.TempDir(), "config.json")},
 		Databases:   []doctor.Database{{Setting: "DISPENSARY_STORE", Private: true}},
 		User:        user, Operations: []string{"patients.create", "webhook_deliveries.list", "treatment_plans.create"},
-		OwnerTypes: []string{oauth.OwnerPractitioner},
 		Webhook: doctor.Webhook{
 			URL: server.URL, HTTPClient: server.Client(),
 			Secrets: []api.Secret{api.NewSecret(f.app.WebhookSecret)}, Challenge: api.NewSecret(f.app.ChallengeToken),

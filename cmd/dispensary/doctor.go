@@ -22,7 +22,6 @@ type doctorFlags struct {
 	target
 	webhook    string
 	operations []string
-	owners     []string
 	anyOrder   bool
 	commands   bool
 }
@@ -60,7 +59,6 @@ and runs none of them. The exit code is 1 if a check fails.`,
 	flags.StringVar(&f.user, "user", "", "whose token is looked at, by the `ID` of the user; the first unless set")
 	flags.StringVar(&f.webhook, "webhook", "", "the registered `URL` of your endpoint for webhooks")
 	flags.StringArrayVar(&f.operations, "operation", nil, "`NAME` of an operation that you call, such as patients.create; repeat it")
-	flags.StringArrayVar(&f.owners, "owner", nil, "`TYPE` of account that may be connected, such as Practitioner; repeat it")
 	flags.BoolVar(&f.anyOrder, "any-order", false, "your handlers allow for events that come out of order")
 	flags.BoolVar(&f.commands, "fix", false, "print the commands that help, and run none")
 	return command
@@ -81,7 +79,7 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 	defer func() { err = errors.Join(err, failed(closed(context.WithoutCancel(ctx)))) }()
 	config.SecretFiles = slices.Concat(config.SecretFiles, p.keyFiles())
 	config.User = f.user
-	config.Webhook.URL, config.Operations, config.OwnerTypes, config.AnyOrder = f.webhook, f.operations, f.owners, f.anyOrder
+	config.Webhook.URL, config.Operations, config.AnyOrder = f.webhook, f.operations, f.anyOrder
 	config.NoRefresh = p.allowWriting(a.Site.Environment) != nil
 	report, err := doctor.Run(ctx, config)
 	if argument := (*dispensary.ArgumentError)(nil); errors.As(err, &argument) {

@@ -39,9 +39,11 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 			Site: site, ClientID: clientID, ClientSecret: clientSecret, RedirectURL: home + callbackPath,
 		}},
 		Tokens: tokens.Config{
-			Store:      tokens.NewMemoryStore(), // a real application keeps tokens in its database
-			OwnerTypes: []string{oauth.OwnerPractitioner},
+			Store: tokens.NewMemoryStore(), // a real application keeps tokens in its database
 			Verify: func(_ context.Context, grant tokens.Authorization) error {
+				if grant.Owner.Type != oauth.OwnerPractitioner {
+					return errors.New("connect the account of a practitioner")
+				}
 				switch grant.Clinic.ID { // a real application has the clinic of each user in its database
 				case "":
 					return tokens.ErrUndecided

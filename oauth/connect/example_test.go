@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -17,9 +16,8 @@ import (
 // platform with a state, and comes back with a code.
 func ExampleHandler() {
 	conns, err := tokens.NewConnections(tokens.Config{
-		Client:     oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
-		Store:      tokens.NewMemoryStore(),
-		OwnerTypes: []string{oauth.OwnerPractitioner},
+		Client: oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
+		Store:  tokens.NewMemoryStore(),
 	})
 	if err != nil {
 		log.Fatal(err)

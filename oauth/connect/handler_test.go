@@ -337,9 +337,15 @@ func flip(c byte) string {
 func TestHandlerRefusesAccounts(t *testing.T) {
 	stranger := errors.New("not this practitioner")
 	oauthtest.Each(t, map[string]func(*settings){
-		"type": func(c *settings) { c.Tokens.OwnerTypes = []string{oauth.OwnerStaff} },
-		"hook": func(c *settings) {
-			c.Tokens.OwnerTypes = []string{oauth.OwnerPractitioner}
+		"type": func(c *settings) {
+			c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
+				if grant.Owner.Type == oauth.OwnerPractitioner {
+					return stranger
+				}
+				return nil
+			}
+		},
+		"previous account": func(c *settings) {
 			c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
 				if grant.Owner.ID == "prac-1" && grant.Previous.ID == "prac-0" {
 					return stranger

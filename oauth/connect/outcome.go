@@ -75,9 +75,8 @@ const (
 	// matches [oauth.ErrCodeRefused].
 	OutcomeCodeRefused Outcome = "code_refused"
 
-	// OutcomeOwnerRefused: Verify of [tokens.Config] did not accept the account,
-	// or its type is not one of its OwnerTypes. The token has been
-	// revoked. Err matches [tokens.ErrOwnerRefused].
+	// OutcomeOwnerRefused: Verify of [tokens.Config] did not accept the account. The token
+	// has been revoked. Err matches [tokens.ErrOwnerRefused].
 	OutcomeOwnerRefused Outcome = "owner_refused"
 
 	// OutcomeExchangeFailed: the platform could not be asked, or answered with

@@ -99,9 +99,6 @@ func (a *authorizing) verify(ctx context.Context, previous oauth.ResourceOwner) 
 
 // verify asks the configuration whether the account is accepted.
 func (c *Connections) verify(ctx context.Context, grant Authorization) error {
-	if types := c.config.OwnerTypes; len(types) > 0 && !slices.Contains(types, grant.Owner.Type) {
-		return fmt.Errorf("the account is of the type %q", grant.Owner.Type)
-	}
 	if c.config.Verify == nil {
 		return nil
 	}

@@ -33,10 +33,6 @@ type Config struct {
 	// in other processes, may share one.
 	Store Store
 
-	// OwnerTypes are the types of [oauth.ResourceOwner] that users may connect,
-	// for example [oauth.OwnerPractitioner]; empty accepts all.
-	OwnerTypes []string
-
 	// Verify reports whether the user may connect the account: nil accepts it, and an error
 	// rejects it. The token is then revoked and not stored. A nil Verify accepts every
 	// account that the user can sign in to, including one of another clinic, whose
@@ -113,7 +109,6 @@ func (c *Config) validate() error {
 
 // withDefaults returns a copy that shares nothing with the caller's.
 func (c Config) withDefaults() Config {
-	c.OwnerTypes = slices.Clone(c.OwnerTypes)
 	c.Observers = slices.Clone(c.Observers)
 	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, DefaultLeaseTTL)

@@ -33,8 +33,8 @@ type Authorization struct {
 }
 
 // Connect turns the code of a callback into a stored token of user: it exchanges
-// the code, asks for the clinic, checks that the account is the right one ([Config.OwnerTypes] and
-// [Config.Verify]), and saves. A token that is not accepted is revoked and not
+// the code, asks for the clinic, checks that the account is the right one
+// ([Config.Verify]), and saves. A token that is not accepted is revoked and not
 // stored. A [Connected] event reports success. Connect exchanges the code each time: see
 // [Connections.RunFlow] for callbacks that arrive twice.
 //
