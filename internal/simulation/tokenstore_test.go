@@ -62,11 +62,6 @@ func (s tokenStore) SaveVersion(ctx context.Context, key tokens.Key, version int
 	return ask(ctx, s, "SaveVersion", key, func() (tokens.Record, error) { return s.db.SaveVersion(ctx, key, version, token) })
 }
 
-func (s tokenStore) Delete(ctx context.Context, key tokens.Key) error {
-	_, err := ask(ctx, s, "Delete", key, func() (nothing, error) { return nothing{}, s.db.Delete(ctx, key) })
-	return err
-}
-
 func (s tokenStore) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
 	_, err := ask(ctx, s, "DeleteVersion", key, func() (nothing, error) { return nothing{}, s.db.DeleteVersion(ctx, key, version) })
 	return err

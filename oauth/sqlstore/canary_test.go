@@ -58,9 +58,9 @@ func live(t *testing.T, store tokens.Store) {
 	require.NoError(t, err)
 	_, err = store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
-	_, err = store.Save(t.Context(), user18, token(api.NewSecret(mark+"3")))
+	record, err = store.Save(t.Context(), user18, token(api.NewSecret(mark+"3")))
 	require.NoError(t, err)
-	require.NoError(t, store.Delete(t.Context(), user18))
+	require.NoError(t, store.DeleteVersion(t.Context(), user18, record.Version))
 }
 
 // left returns what can be read without the program: the SQLite file with its

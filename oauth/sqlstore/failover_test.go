@@ -80,8 +80,8 @@ func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 				{"claim", func() error { _, err := store.ClaimDue(ctx, due); return err }},
 				{"lease", func() error { _, err := store.Lease(ctx, lease, time.Minute); return err }},
 				{"commit", func() error { _, err := store.Commit(ctx, lease, token(api.NewSecret("next"))); return err }},
-				{"save", func() error { _, err := store.Save(ctx, user17, token(api.NewSecret("other"))); return err }},
-				{"delete", func() error { return store.Delete(ctx, user17) }},
+				{"save", func() (err error) { record, err = store.Save(ctx, user17, token(api.NewSecret("other"))); return err }},
+				{"delete", func() error { return store.DeleteVersion(ctx, user17, record.Version) }},
 			} {
 				d.demote(t, db, of.idle)
 				require.NoError(t, write.run(), write.name)

@@ -94,7 +94,7 @@ func TestReplacedFileStopsStore(t *testing.T) {
 			}
 			_, err := store.Commit(t.Context(), lease, token(api.NewSecret("lost")))
 			require.ErrorIs(t, err, sqlstore.ErrReplaced)
-			require.ErrorIs(t, store.Delete(t.Context(), user17), sqlstore.ErrReplaced)
+			require.ErrorIs(t, store.DeleteVersion(t.Context(), user17, record.Version), sqlstore.ErrReplaced)
 			require.ErrorIs(t, store.CheckWrite(t.Context()), sqlstore.ErrReplaced)
 			_, err = store.Load(t.Context(), user17)
 			require.ErrorIs(t, err, sqlstore.ErrReplaced)

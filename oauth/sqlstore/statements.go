@@ -4,7 +4,7 @@ import "strings"
 
 // statements is the SQL of a store, compiled for its dialect and its tables.
 type statements struct {
-	claim, claimPick, claimTake, clinics, commit, fail, forget, forgetVersion, lease, load, postpone, probe, release, reseal, save, saveNew, saveVersion statement
+	claim, claimPick, claimTake, clinics, commit, fail, forgetVersion, lease, load, postpone, probe, release, reseal, save, saveNew, saveVersion statement
 
 	list map[listed]statement
 }
@@ -89,7 +89,6 @@ func newStatements(d Dialect, tokens string) statements {
 			WHERE environment = :environment AND clinic_id > :after AND clinic_id <> '' ORDER BY clinic_id LIMIT :limit`),
 		commit:        sql(update, content, `, `, written, mine, returning(`version`)),
 		fail:          sql(update, `state = 'reauthorize', reason = :reason, `, written, mine, returning(columns)),
-		forget:        sql(`DELETE FROM {tokens}`, row),
 		forgetVersion: sql(`DELETE FROM {tokens}`, row, ` AND version = :version`),
 		lease:         sql(update, taken, row, ` AND version = :version AND (lease_owner = :owner OR `, free, `)`, returning(columns)),
 		list: map[listed]statement{

@@ -99,12 +99,6 @@ func (s *Store) SaveVersion(ctx context.Context, key tokens.Key, version int64, 
 	return wrote(key, token, written), nil
 }
 
-// Delete implements [tokens.Store].
-func (s *Store) Delete(ctx context.Context, key tokens.Key) error {
-	_, err := s.change(ctx, "delete", key, s.sql.forget, keyValues(key))
-	return err
-}
-
 // DeleteVersion implements [tokens.Store].
 func (s *Store) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
 	v := keyValues(key)

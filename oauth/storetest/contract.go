@@ -46,7 +46,6 @@ func nothingIsThere(t *testing.T, open opener) {
 	_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
 	requireError(t, err, tokens.ErrNoRecord)
 	require.NoError(t, store.Release(ctx, lease))
-	require.NoError(t, store.Delete(ctx, user17))
 	require.NoError(t, store.DeleteVersion(ctx, user17, 1))
 	_, err = store.Load(ctx, user17)
 	requireError(t, err, tokens.ErrNoRecord, "nothing was made on the way")
@@ -118,7 +117,7 @@ func savedVersion(t *testing.T, open opener) {
 	_, err = store.Commit(ctx, lease, sample(user17, 3))
 	requireError(t, err, tokens.ErrConflict)
 	requireSame(t, second, load(t, store, user17))
-	require.NoError(t, store.Delete(ctx, user17))
+	require.NoError(t, store.DeleteVersion(ctx, user17, second.Version))
 	_, err = store.SaveVersion(ctx, user17, second.Version, sample(user17, 4))
 	requireError(t, err, tokens.ErrConflict, "a deleted record stays deleted")
 }
@@ -203,8 +202,8 @@ func deleted(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	other := save(t, store, user18, 2)
 	lease := take(t, store, record, "a", long)
-	require.NoError(t, store.Delete(ctx, user17))
-	require.NoError(t, store.Delete(ctx, user17), "twice is no error")
+	require.NoError(t, store.DeleteVersion(ctx, user17, record.Version))
+	require.NoError(t, store.DeleteVersion(ctx, user17, record.Version), "twice is no error")
 	_, err := store.Load(ctx, user17)
 	requireError(t, err, tokens.ErrNoRecord)
 	_, err = store.Commit(ctx, lease, sample(user17, 2))
@@ -273,7 +272,7 @@ func versions(t *testing.T, open opener) {
 		record, err = store.Fail(ctx, take(t, store, record, "a", long), tokens.ReasonInvalidGrant)
 		require.NoError(t, err)
 		next(record)
-		require.NoError(t, store.Delete(ctx, user17))
+		require.NoError(t, store.DeleteVersion(ctx, user17, record.Version))
 	}
 }
 
@@ -322,7 +321,6 @@ func endedContext(t *testing.T, open opener) {
 			"Load":          func() error { _, err := store.Load(ctx, user17); return err },
 			"Save":          func() error { _, err := store.Save(ctx, user17, sample(user17, 2)); return err },
 			"SaveVersion":   func() error { _, err := store.SaveVersion(ctx, user17, record.Version, sample(user17, 2)); return err },
-			"Delete":        func() error { return store.Delete(ctx, user17) },
 			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
@@ -347,7 +345,7 @@ func replicasSeeOne(t *testing.T, open opener) {
 	committed, err := two.Commit(t.Context(), lease, sample(user17, 2))
 	require.NoError(t, err, "an owner is a text, not a connection")
 	requireSame(t, committed, load(t, one, user17))
-	require.NoError(t, two.Delete(t.Context(), user17))
+	require.NoError(t, two.DeleteVersion(t.Context(), user17, committed.Version))
 	_, err = one.Load(t.Context(), user17)
 	requireError(t, err, tokens.ErrNoRecord)
 }

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -76,6 +78,22 @@ func take(t testing.TB, store tokens.Store, record tokens.Record, owner string, 
 
 func leaseOf(record tokens.Record, owner string) tokens.Lease {
 	return tokens.Lease{Key: record.Key, Version: record.Version, Owner: owner}
+}
+
+// deleteCurrent deletes the record in any version.
+func deleteCurrent(ctx context.Context, store tokens.Store, key tokens.Key) error {
+	for {
+		record, err := store.Load(ctx, key)
+		if errors.Is(err, tokens.ErrNoRecord) {
+			return nil
+		}
+		if err == nil {
+			err = store.DeleteVersion(ctx, key, record.Version)
+		}
+		if !errors.Is(err, tokens.ErrConflict) {
+			return err
+		}
+	}
 }
 
 // requireSame compares records as the contract does: times to the microsecond

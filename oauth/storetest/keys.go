@@ -48,7 +48,7 @@ func usersAreBytes(t *testing.T, open opener) {
 	}
 	for _, user := range users {
 		requireSame(t, records[user], load(t, store, records[user].Key))
-		require.NoError(t, store.Delete(t.Context(), records[user].Key))
+		require.NoError(t, store.DeleteVersion(t.Context(), records[user].Key, records[user].Version))
 		_, err := store.Load(t.Context(), records[user].Key)
 		requireError(t, err, tokens.ErrNoRecord, "%q", user)
 	}
@@ -76,7 +76,7 @@ func invalidKeys(t *testing.T, open opener) {
 		_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
 		requireError(t, err, tokens.ErrNoRecord, "Fail of %.20q", key.User)
 		require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
-		require.NoError(t, store.Delete(ctx, key), "Delete of %.20q", key.User)
+		require.NoError(t, store.DeleteVersion(ctx, key, record.Version), "DeleteVersion of %.20q", key.User)
 		same()
 	}
 	_, err := store.Lease(ctx, leaseOf(record, "b"), long)
@@ -92,7 +92,7 @@ func environmentsAreWorlds(t *testing.T, open opener) {
 		requireError(t, err, tokens.ErrNoRecord)
 		records = append(records, save(t, store, key, i))
 	}
-	require.NoError(t, store.Delete(t.Context(), records[0].Key))
+	require.NoError(t, store.DeleteVersion(t.Context(), records[0].Key, records[0].Version))
 	for _, record := range records[1:] {
 		requireSame(t, record, load(t, store, record.Key))
 		take(t, store, record, "a", long)

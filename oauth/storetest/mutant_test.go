@@ -142,23 +142,21 @@ func (m *mutant) SaveVersion(ctx context.Context, key tokens.Key, version int64,
 	return record, err
 }
 
-func (m *mutant) Delete(ctx context.Context, key tokens.Key) error {
-	if m.amnesia {
-		m.MemoryStore = tokens.NewMemoryStore()
-	}
-	return m.MemoryStore.Delete(m.ctx(ctx), m.key(key))
-}
-
 func (m *mutant) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
+	record, err := m.Load(m.ctx(ctx), key)
 	switch {
-	case m.hasty:
-		return m.Delete(ctx, key)
-	case m.careless:
-		if record, err := m.Load(ctx, key); err == nil && record.Version != version {
+	case m.amnesia:
+		m.MemoryStore = tokens.NewMemoryStore()
+		return nil
+	case m.hasty && err == nil:
+		version = record.Version
+	case m.careless && err == nil:
+		if record.Version != version {
 			return tokens.ErrConflict
 		}
 		time.Sleep(time.Millisecond)
-		return m.Delete(ctx, key)
+		record, _ = m.Load(ctx, key)
+		version = record.Version
 	}
 	return m.MemoryStore.DeleteVersion(m.ctx(ctx), m.key(key), version)
 }

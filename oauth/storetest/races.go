@@ -158,7 +158,7 @@ func deleteAmongCommits(t *testing.T, open opener) {
 		record := save(t, store, user17, 0)
 		runConcurrently(open, func(store tokens.Store, owner string) {
 			if strings.HasSuffix(owner, "caller 0") {
-				assert.NoError(t, store.Delete(t.Context(), user17))
+				assert.NoError(t, deleteCurrent(t.Context(), store, user17))
 				return
 			}
 			_, err := store.Lease(t.Context(), leaseOf(record, owner), long)

@@ -209,7 +209,7 @@ func replayDelete(t *testing.T, open opener) {
 	w := newCluster(t, open, oauthtest.RotateAtOnce, 1)
 	key := tokens.Key{Environment: usSandbox, User: w.users[0]}
 	w.platform.Around = func(_ string, handle func() *http.Response) (*http.Response, error) {
-		err := open().Delete(t.Context(), key)
+		err := deleteCurrent(t.Context(), open(), key)
 		return handle(), err
 	}
 	_, err := w.token(key.User)

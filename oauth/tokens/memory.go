@@ -98,17 +98,6 @@ func (s *MemoryStore) SaveVersion(ctx context.Context, key Key, version int64, t
 	return row.record, nil
 }
 
-// Delete implements [Store].
-func (s *MemoryStore) Delete(ctx context.Context, key Key) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.rows, key)
-	return nil
-}
-
 // DeleteVersion implements [Store].
 func (s *MemoryStore) DeleteVersion(ctx context.Context, key Key, version int64) error {
 	_, err := s.with(ctx, key, func(row *memoryRow) error {

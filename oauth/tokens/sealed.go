@@ -102,9 +102,6 @@ func (s *sealedStore) SaveVersion(ctx context.Context, key Key, version int64, t
 	return s.write(key, token, func(sealed oauth.Token) (Record, error) { return s.inner.SaveVersion(ctx, key, version, sealed) })
 }
 
-// Delete implements [Store].
-func (s *sealedStore) Delete(ctx context.Context, key Key) error { return s.inner.Delete(ctx, key) }
-
 // DeleteVersion implements [Store].
 func (s *sealedStore) DeleteVersion(ctx context.Context, key Key, version int64) error {
 	return s.inner.DeleteVersion(ctx, key, version)

@@ -185,9 +185,9 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 
 	_, err = v.store.Save(ctx, storeKey, oauthtest.FirstToken(time.Hour))
 	require.NoError(t, err)
-	_, err = v.store.Load(ctx, storeKey)
+	record, err := v.store.Load(ctx, storeKey)
 	require.NoError(t, err)
-	require.NoError(t, v.store.Delete(ctx, storeKey))
+	require.NoError(t, v.store.DeleteVersion(ctx, storeKey, record.Version))
 	_, err = v.store.Load(ctx, storeKey)
 	require.ErrorIs(t, err, tokens.ErrNoRecord)
 }

@@ -30,9 +30,9 @@ type Lease struct {
 // # Versions
 //
 // Save, SaveVersion, Commit and Fail give the record a new version, greater than the one that
-// it has, and than every version its key had before the call, also across Delete. (A
+// it has, and than every version its key had before the call, also across DeleteVersion. (A
 // store that forgets deleted rows can begin with the time in microseconds: of two calls
-// of Save at one time, with a Delete between them, the later one can have the lower
+// of Save at one time, with a DeleteVersion between them, the later one can have the lower
 // version.) Lease and Release do not change it.
 //
 // # Leases
@@ -83,14 +83,11 @@ type Store interface {
 	// [Key.ValidateToken].
 	SaveVersion(ctx context.Context, key Key, version int64, token oauth.Token) (Record, error)
 
-	// Delete forgets the record and its lease. Deleting what is not there is
-	// no error. It does not revoke the token, see [oauth.Client.Revoke].
-	Delete(ctx context.Context, key Key) error
-
-	// DeleteVersion is Delete of this version of the record, and no other: a
-	// token that was written meanwhile stays.
+	// DeleteVersion deletes the record and its lease if the record has this version. It
+	// returns nil if there is no record. It does not revoke the token, see
+	// [oauth.Client.Revoke].
 	//
-	// Errors: [ErrConflict] if the version is another one.
+	// Errors: [ErrConflict] if the record has another version.
 	DeleteVersion(ctx context.Context, key Key, version int64) error
 
 	// Lease takes the lease on the record for ttl and returns the record as it

@@ -15,7 +15,6 @@ import (
 const (
 	opLoad          = "Load"
 	opSave          = "Save"
-	opDelete        = "Delete"
 	opDeleteVersion = "DeleteVersion"
 	opLease         = "Lease"
 	opCommit        = "Commit"
@@ -137,8 +136,6 @@ func tokenStep(s recordState, c tokenCall, r tokenResult) (bool, recordState) {
 	switch c.Op {
 	case opLoad:
 		return s.is(r), s
-	case opDelete:
-		return true, gone
 	case opDeleteVersion:
 		if r.Err == errConflict {
 			return s.exists && !s.isAt(c), s
@@ -173,8 +170,6 @@ func tokenStep(s recordState, c tokenCall, r tokenResult) (bool, recordState) {
 func (s recordState) tried(c tokenCall) recordState {
 	next := s
 	switch c.Op {
-	case opDelete:
-		next = recordState{top: s.top, topSince: s.topSince}
 	case opDeleteVersion:
 		if s.isAt(c) {
 			next = recordState{top: s.top, topSince: s.topSince}

@@ -144,7 +144,7 @@ func (c *tokenClient) act(user string) {
 			<-time.After(time.Duration(c.random.IntN(15)) * time.Millisecond) // which may outlast the lease
 		}
 	case known:
-		call.Op = c.pick(opLease, 10, opClaimDue, 3, opLoad, 3, opSave, 1, opDelete, 1, opDeleteVersion, 1)
+		call.Op = c.pick(opLease, 10, opClaimDue, 3, opLoad, 3, opSave, 1, opDeleteVersion, 2)
 		call.Owner = call.ID
 	default:
 		call.Op = c.pick(opSave, 1, opLoad, 4, opClaimDue, 1)
@@ -226,8 +226,6 @@ func (c *tokenClient) do(ctx context.Context, call tokenCall) ([]tokens.Record, 
 		r, err = c.store.Load(ctx, key)
 	case opSave:
 		r, err = c.store.Save(ctx, key, c.token(call.Token))
-	case opDelete:
-		return nil, c.store.Delete(ctx, key)
 	case opDeleteVersion:
 		return nil, c.store.DeleteVersion(ctx, key, call.Version)
 	case opLease:

@@ -99,7 +99,7 @@ func (r *tokenRun) write(ctx context.Context, store *sqlstore.Store, user string
 	}
 	if n%7 == 5 {
 		r.log.Promise(written{user: user})
-		return r.answered(user, tokens.Record{}, store.Delete(ctx, key))
+		return r.answered(user, tokens.Record{}, store.DeleteVersion(ctx, key, current.Version))
 	}
 	lease := tokens.Lease{Key: key, Version: current.Version, Owner: fmt.Sprint(user, n)}
 	if _, err := store.Lease(ctx, lease, time.Minute); err != nil {

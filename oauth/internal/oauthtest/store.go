@@ -86,11 +86,6 @@ func (s *FlakyStore) SaveVersion(ctx context.Context, key tokens.Key, version in
 	return returning(ctx, s, "Save", key, func() (tokens.Record, error) { return s.Store.SaveVersion(ctx, key, version, token) })
 }
 
-// Delete implements [tokens.Store].
-func (s *FlakyStore) Delete(ctx context.Context, key tokens.Key) error {
-	return s.do(ctx, "Delete", key, func() error { return s.Store.Delete(ctx, key) })
-}
-
 // DeleteVersion implements [tokens.Store].
 func (s *FlakyStore) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
 	return s.do(ctx, "DeleteVersion", key, func() error { return s.Store.DeleteVersion(ctx, key, version) })
