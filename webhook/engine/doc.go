@@ -8,8 +8,8 @@
 //	Accept ─► Worker.OrderingKeys, SealBody ─► Batcher ─► stored
 //	claimed ─► OpenBody ─► Worker.Do ─► Lifecycle.Record ─► the outcome is stored
 //
-// [ResealPages] makes a [Resealer] of an engine, and [Missing] is for those that are a
-// reconcile.Inbox.
+// [ResealPages] implements Reseal for an engine that encrypts, and [Missing] is for those
+// that are a reconcile.Inbox.
 //
 // Package enginetest is the suite that holds any implementation to the contract.
 package engine

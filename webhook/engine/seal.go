@@ -86,51 +86,8 @@ func OpenEvent(
 	return e, nil
 }
 
-// Resealer is an [Engine] that can retire a key. The engines of this module which
-// seal are, and package enginetest holds them to it.
-type Resealer interface {
-	// Reseal seals anew what is held under a key that another one has replaced
-	// since, and returns how many events that were. Bodies are sealed once and may
-	// wait long, as dead letters without limit, so that this is how an old key is
-	// retired: put the new key in front of the ring in all processes, call Reseal,
-	// and take the old one away when it returns without an error.
-	//
-	// Events go on being accepted and handled meanwhile. A body that does not open
-	// stays as it is and the others are sealed; the error is that of the first, and
-	// matches [webhook.ErrBodyLost]. It is [ErrNoRotator] for an AEAD that is no
-	// [RotatingAEAD].
-	Reseal(ctx context.Context) (int, error)
-}
-
-// RotatingAEAD is what a [Resealer] needs to be given to seal with. A
-// [seal.KeyRing] is one.
-type RotatingAEAD interface {
-	seal.AEAD
-	seal.Rotator
-}
-
 // ErrNoRotator is returned for an AEAD that cannot tell which of its keys has sealed.
 var ErrNoRotator = errors.New("engine: the AEAD is no seal.Rotator, and cannot tell which key is old")
-
-// Reseal seals what [SealBody] and [SealError] sealed with the key of today, if one
-// of the two is stale; else it returns nil for both. failure may be nil. Both are
-// opened in any case: before a key is retired it has to be known what does not open.
-func Reseal(aead RotatingAEAD, key webhook.Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
-	stale := aead.Stale(body)
-	if freshBody, err = reseal(aead, bind(key, purposeBody), body); err != nil {
-		return nil, nil, fmt.Errorf("%w: %s: %w", webhook.ErrBodyLost, key, err)
-	}
-	if failure != nil {
-		stale = stale || aead.Stale(failure)
-		if freshFailure, err = reseal(aead, bind(key, purposeError), failure); err != nil {
-			return nil, nil, fmt.Errorf("engine: error of %s was not sealed anew: %w", key, err)
-		}
-	}
-	if !stale {
-		return nil, nil, nil
-	}
-	return freshBody, freshFailure, nil
-}
 
 // Sealed is what an engine holds of an event: the text of its key, its body, and the
 // error of a dead letter, which else is nil; and what these are sealed anew.
@@ -139,12 +96,17 @@ type Sealed struct {
 	Body, Failure, FreshBody, FreshFailure []byte
 }
 
-// ResealPages does what [Resealer] says, for an engine that reads what it holds page by
-// page: next returns one, empty at the end, without what is fresh. store replaces what
-// still is as it was read, and returns how many events that were. An error that is
-// another one by then was sealed with the key of today; its body was not.
+// ResealPages implements the method Reseal of an engine: it encrypts, with the current key,
+// the bodies and errors that an older key has encrypted. next returns a page without fresh
+// fields and an empty page at the end. store replaces the rows that next has read unless
+// they have changed, and returns their number. ResealPages returns the sum.
+//
+// A body that cannot be decrypted stays, and the next ones are encrypted.
+//
+// Errors: the first one of next and store; [webhook.ErrBodyLost] for the first body that
+// cannot be decrypted; [ErrNoRotator] if aead is no [seal.Rotator].
 func ResealPages(aead seal.AEAD, next func() ([]Sealed, error), store func([]Sealed) (int, error)) (total int, err error) {
-	rotating, ok := aead.(RotatingAEAD)
+	rotator, ok := aead.(seal.Rotator)
 	if !ok {
 		return 0, ErrNoRotator
 	}
@@ -158,7 +120,7 @@ func ResealPages(aead seal.AEAD, next func() ([]Sealed, error), store func([]Sea
 		for _, s := range page {
 			var key webhook.Key
 			if err = key.UnmarshalText([]byte(s.Key)); err == nil {
-				s.FreshBody, s.FreshFailure, err = Reseal(rotating, key, s.Body, s.Failure)
+				s.FreshBody, s.FreshFailure, err = resealBoth(aead, rotator, key, s.Body, s.Failure)
 			}
 			lost = cmp.Or(lost, err)
 			if s.FreshBody != nil {
@@ -171,6 +133,26 @@ func ResealPages(aead seal.AEAD, next func() ([]Sealed, error), store func([]Sea
 			return total, errors.Join(lost, err)
 		}
 	}
+}
+
+// resealBoth encrypts body and failure with the current key if one of them is stale. Otherwise
+// it returns nil for both. failure may be nil. It always decrypts both: an operator who
+// retires a key must learn of each event that cannot be decrypted.
+func resealBoth(aead seal.AEAD, rotator seal.Rotator, key webhook.Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
+	stale := rotator.Stale(body)
+	if freshBody, err = reseal(aead, bind(key, purposeBody), body); err != nil {
+		return nil, nil, fmt.Errorf("%w: %s: %w", webhook.ErrBodyLost, key, err)
+	}
+	if failure != nil {
+		stale = stale || rotator.Stale(failure)
+		if freshFailure, err = reseal(aead, bind(key, purposeError), failure); err != nil {
+			return nil, nil, fmt.Errorf("engine: error of %s was not sealed anew: %w", key, err)
+		}
+	}
+	if !stale {
+		return nil, nil, nil
+	}
+	return freshBody, freshFailure, nil
 }
 
 func reseal(aead seal.AEAD, associatedData, sealed []byte) ([]byte, error) {

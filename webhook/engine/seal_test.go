@@ -55,28 +55,43 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	require.NoError(t, err)
 	text := engine.SealError(ring(old), orderKey, errDown)
 
-	_, _, err = engine.Reseal(ring(today), orderKey, body, text)
+	_, _, err = reseal(ring(today), body, text)
 	require.ErrorIs(t, err, webhook.ErrBodyLost)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
-	_, _, err = engine.Reseal(ring(today, old), orderKey, body, body)
+	_, _, err = reseal(ring(today, old), body, body)
 	require.ErrorIs(t, err, seal.ErrTampered, "a body is no error")
-	freshBody, freshText, err := engine.Reseal(ring(today, old), orderKey, body, text)
+	freshBody, freshText, err := reseal(ring(today, old), body, text)
 	require.NoError(t, err)
 	opened, err := engine.OpenBody(ring(today), orderKey, freshBody)
 	require.NoError(t, err)
 	assert.Equal(t, marked, string(opened))
 	require.EqualError(t, engine.OpenError(ring(today), orderKey, freshText), errDown.Error())
 
-	freshBody, freshText, err = engine.Reseal(ring(today, old), orderKey, body, nil)
+	freshBody, freshText, err = reseal(ring(today, old), body, nil)
 	require.NoError(t, err)
 	assert.NotNil(t, freshBody)
 	assert.Nil(t, freshText)
 
 	newer := engine.SealError(ring(today), orderKey, errDown)
-	again, _, err := engine.Reseal(ring(today, old), orderKey, freshBody, newer)
+	again, _, err := reseal(ring(today, old), freshBody, newer)
 	require.NoError(t, err)
 	assert.Nil(t, again, "nothing is stale")
-	again, _, err = engine.Reseal(ring(today, old), orderKey, freshBody, text)
+	again, _, err = reseal(ring(today, old), freshBody, text)
 	require.NoError(t, err)
 	assert.NotNil(t, again, "the error is")
+}
+
+// reseal passes one event through ResealPages. It returns nil texts if none is stale.
+func reseal(aead seal.AEAD, body, failure []byte) (freshBody, freshFailure []byte, err error) {
+	pages := [][]engine.Sealed{{{Key: orderKey.String(), Body: body, Failure: failure}}, nil}
+	_, err = engine.ResealPages(aead, func() (page []engine.Sealed, _ error) {
+		page, pages = pages[0], pages[1:]
+		return page, nil
+	}, func(stale []engine.Sealed) (int, error) {
+		for _, s := range stale {
+			freshBody, freshFailure = s.FreshBody, s.FreshFailure
+		}
+		return len(stale), nil
+	})
+	return freshBody, freshFailure, err
 }

@@ -19,8 +19,8 @@
 // a line that says so: a suite that skips what the engine's documentation
 // promises proves nothing about it.
 //
-// An engine that is a [reconcile.Inbox] is held to that as well, and one that is
-// a [engine.Resealer] if the storage has OpenSealed. [Checkpoints] is for an inbox that
+// An engine that is a [reconcile.Inbox] is held to that as well, and one with
+// the method Reseal if the storage has OpenSealed. [Checkpoints] is for an inbox that
 // is no engine.
 //
 // Waits are those of the suite's own [webhook.RetryPolicy], milliseconds; nothing

@@ -161,16 +161,21 @@ var resealing = map[string]func(*harness){
 	"Closed":      resealsWhenClosed,
 }
 
+// reencrypter is an engine that can replace its key.
+type reencrypter interface {
+	Reseal(ctx context.Context) (int, error)
+}
+
 // resealable opens an engine that seals with aead, if there is one.
-func (r *harness) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Engine, engine.Resealer) {
+func (r *harness) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Engine, reencrypter) {
 	r.Helper()
 	r.need(r.storage.OpenSealed != nil && r.storage.Durable, "OpenSealed and Durable")
 	inbox, err := r.storage.OpenSealed(r.work(handle), aead)
 	require.NoError(r, err)
 	r.engines = append(r.engines, inbox)
-	resealer, ok := inbox.(engine.Resealer)
-	require.True(r, ok, "the engine is no engine.Resealer")
-	return inbox, resealer
+	encrypting, ok := inbox.(reencrypter)
+	require.True(r, ok, "the engine has no method Reseal")
+	return inbox, encrypting
 }
 
 func (r *harness) key(id string) seal.Key {
@@ -246,7 +251,7 @@ func contents(deadLetters []engine.Event) map[webhook.Key]string {
 	return all
 }
 
-func (r *harness) reseals(resealer engine.Resealer, want int, why string) {
+func (r *harness) reseals(resealer reencrypter, want int, why string) {
 	r.Helper()
 	n, err := resealer.Reseal(r.Context())
 	require.NoError(r, err)

@@ -21,8 +21,8 @@ type Storage struct {
 	// waits for their end.
 	Open func(webhook.Work) (engine.Engine, error)
 
-	// OpenSealed is Open with an AEAD of the suite's, for engines that are a
-	// [engine.Resealer]. Nil skips what needs it.
+	// OpenSealed is Open with an AEAD of the suite's, for engines with the method
+	// Reseal, see [engine.ResealPages]. Nil skips what needs it.
 	OpenSealed func(webhook.Work, seal.AEAD) (engine.Engine, error)
 
 	// Durable claims that everything accepted survives a restart.

@@ -10,7 +10,15 @@ import (
 // page is how many bodies are read at a time.
 const page = 100
 
-// Reseal implements [engine.Resealer].
+// Reseal encrypts, with the current key of [Config].Seal, every stored body and error that an
+// older key has encrypted, and returns the number of these events. To retire a key, put the new
+// key in front of the ring in all processes, call Reseal, and remove the old key once
+// Reseal returns nil. The inbox accepts and handles events meanwhile.
+//
+// A body that cannot be decrypted stays, and the others are encrypted.
+//
+// Errors: [webhook.ErrBodyLost] for the first body that cannot be decrypted;
+// [engine.ErrNoRotator] if Seal is no [seal.Rotator].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	after := int64(0)
 	next := func() ([]engine.Sealed, error) {
