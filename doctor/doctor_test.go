@@ -326,8 +326,8 @@ func (f *fixture) shift(d time.Duration) {
 // slow lets the endpoint take a time for each answer.
 func (f *fixture) slow(d time.Duration) {
 	f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.platform.Clock().Advance(d) // first, as the endpoint sends its response before it returns
 		f.endpoint.ServeHTTP(w, r)
-		f.platform.Clock().Advance(d)
 	}))
 }
 
