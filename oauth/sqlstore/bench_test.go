@@ -118,7 +118,7 @@ func (r *race) commit(b testing.TB) {
 func (r *race) reseal(b testing.TB) {
 	r.seals++ // or there would be nothing to write
 	access := api.NewSecret(fmt.Sprintf("access-%09d", r.seals))
-	require.NoError(b, r.store.(tokens.Resealer).Reseal(b.Context(), user17, r.version, access, api.NewSecret("refresh")))
+	require.NoError(b, r.store.Reseal(b.Context(), user17, r.version, access, api.NewSecret("refresh")))
 }
 
 // claim takes 100 rows at a time, which are made free again outside of what is

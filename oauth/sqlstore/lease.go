@@ -84,7 +84,7 @@ func (s *Store) Release(ctx context.Context, lease tokens.Lease) error {
 	return err
 }
 
-// Reseal implements [tokens.Resealer].
+// Reseal implements [tokens.Store].
 func (s *Store) Reseal(ctx context.Context, key tokens.Key, version int64, access, refresh api.Secret) error {
 	if !s.config.InsecurePlaintext && !tokens.IsSealed(oauth.Token{AccessToken: access, RefreshToken: refresh}) {
 		return ErrPlaintext

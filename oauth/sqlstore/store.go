@@ -39,10 +39,9 @@ type pool interface {
 }
 
 var (
-	_ tokens.Store    = (*Store)(nil)
-	_ tokens.Lister   = (*Store)(nil)
-	_ tokens.Claimer  = (*Store)(nil)
-	_ tokens.Resealer = (*Store)(nil)
+	_ tokens.Store   = (*Store)(nil)
+	_ tokens.Lister  = (*Store)(nil)
+	_ tokens.Claimer = (*Store)(nil)
 )
 
 // New returns a store in db, which stays the caller's to close. It asks the

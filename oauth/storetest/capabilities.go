@@ -22,7 +22,6 @@ var capabilities = map[string]func(*testing.T, opener){
 	"ClaimDueIsFair": claimDueIsFair,
 	"ClaimDueRaces":  claimDueRaces,
 	"Postpone":       postpone,
-	"Reseal":         reseal,
 }
 
 // listed reads all pages of a listing.
@@ -340,24 +339,4 @@ func claimDueRaces(t *testing.T, open opener) {
 		_, err := store.Commit(t.Context(), leaseOf(load(t, store, key), owner), sample(key, 1))
 		assert.NoError(t, err, "%s is leased by who claimed it", user)
 	}
-}
-
-func reseal(t *testing.T, open opener) {
-	store := open()
-	resealer := capability[tokens.Resealer](t, store)
-	ctx := t.Context()
-	record := save(t, store, user17, 1)
-	lease := take(t, store, record, "a", long)
-	same := unchanged(t, store, user17)
-	requireError(t, resealer.Reseal(ctx, user18, record.Version, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrNoRecord)
-	requireError(t, resealer.Reseal(ctx, user17, record.Version-1, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrConflict)
-	same()
-	access, refresh := api.NewSecret("SECRET-other-access"), api.NewSecret("SECRET-other-refresh")
-	require.NoError(t, resealer.Reseal(ctx, user17, record.Version, access, refresh))
-	require.NoError(t, resealer.Reseal(ctx, user17, record.Version, access, refresh), "twice is no error")
-	after := load(t, store, user17)
-	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
-	requireSame(t, record, after)
-	_, err := store.Commit(ctx, lease, sample(user17, 2))
-	require.NoError(t, err, "the lease is where it was")
 }

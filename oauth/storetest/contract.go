@@ -28,6 +28,7 @@ var contract = map[string]func(*testing.T, opener){
 	"Commit":         commit,
 	"Fail":           fail,
 	"Release":        release,
+	"Reseal":         reseal,
 	"CheckWrite":     checkWrite,
 	"EndedContext":   endedContext,
 	"ReplicasSeeOne": replicasSeeOne,
@@ -307,10 +308,29 @@ func checkWrite(t *testing.T, open opener) {
 	require.NoError(t, err, "the lease is still valid")
 }
 
+func reseal(t *testing.T, open opener) {
+	store := open()
+	ctx := t.Context()
+	record := save(t, store, user17, 1)
+	lease := take(t, store, record, "a", long)
+	same := unchanged(t, store, user17)
+	requireError(t, store.Reseal(ctx, user18, record.Version, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrNoRecord)
+	requireError(t, store.Reseal(ctx, user17, record.Version-1, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrConflict)
+	same()
+	access, refresh := api.NewSecret("SECRET-other-access"), api.NewSecret("SECRET-other-refresh")
+	require.NoError(t, store.Reseal(ctx, user17, record.Version, access, refresh))
+	require.NoError(t, store.Reseal(ctx, user17, record.Version, access, refresh), "twice is no error")
+	after := load(t, store, user17)
+	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
+	requireSame(t, record, after)
+	_, err := store.Commit(ctx, lease, sample(user17, 2))
+	require.NoError(t, err, "the lease is where it was")
+}
+
 func endedContext(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)
-	lease := leaseOf(record, "a")
+	lease, secret := leaseOf(record, "a"), api.NewSecret("x")
 	same := unchanged(t, store, user17)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -326,6 +346,7 @@ func endedContext(t *testing.T, open opener) {
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
 			"Fail":          func() error { _, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant); return err },
 			"Release":       func() error { return store.Release(ctx, lease) },
+			"Reseal":        func() error { return store.Reseal(ctx, user17, record.Version, secret, secret) },
 			"CheckWrite":    func() error { return store.CheckWrite(ctx) },
 		} {
 			requireError(t, call(), want, name)

@@ -44,10 +44,9 @@ func (r *memoryRow) dueAt() time.Time {
 }
 
 var (
-	_ Store    = (*MemoryStore)(nil)
-	_ Lister   = (*MemoryStore)(nil)
-	_ Claimer  = (*MemoryStore)(nil)
-	_ Resealer = (*MemoryStore)(nil)
+	_ Store   = (*MemoryStore)(nil)
+	_ Lister  = (*MemoryStore)(nil)
+	_ Claimer = (*MemoryStore)(nil)
 )
 
 // NewMemoryStore returns an empty store.
@@ -262,7 +261,7 @@ func (s *MemoryStore) Postpone(ctx context.Context, lease Lease, until time.Time
 	return err
 }
 
-// Reseal implements [Resealer].
+// Reseal implements [Store].
 func (s *MemoryStore) Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error {
 	_, err := s.with(ctx, key, func(row *memoryRow) error {
 		if row.record.Version != version {

@@ -35,8 +35,8 @@ import (
 //
 // # Rotation
 //
-// If aead is a [seal.Rotator] and inner a [Resealer], Load seals what it reads
-// anew where the key is not the current one. That costs a write, changes neither
+// If aead is a [seal.Rotator], Load encrypts the record again ([Store].Reseal of inner) if
+// the key is not the current one. That costs a write, changes neither
 // version nor lease, gives way to every other writer, and its failure is no
 // error. All other stores hold the current key after the next refresh. To retire
 // a key, load every user once: see [Lister].
@@ -202,15 +202,38 @@ func (s *sealedStore) write(key Key, token oauth.Token, write func(oauth.Token) 
 	return record, nil
 }
 
+// Reseal implements [Store].
+func (s *sealedStore) Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error {
+	stored, err := s.inner.Load(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case stored.Version != version:
+		return ErrConflict
+	}
+	record, err := s.open(key, stored)
+	if err != nil {
+		return err
+	}
+	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
+	return s.encrypt(ctx, record)
+}
+
 // reseal replaces ciphertexts of an old key by ciphertexts of the current one.
 func (s *sealedStore) reseal(ctx context.Context, stored, opened Record) {
-	inner, can := s.inner.(Resealer)
-	if rotator, knows := s.aead.(seal.Rotator); !can || !knows || !sealedWithOldKey(rotator, stored.Token) {
+	if rotator, ok := s.aead.(seal.Rotator); !ok || !sealedWithOldKey(rotator, stored.Token) {
 		return
 	}
-	if sealed, err := s.sealToken(opened.Key, opened.Token); err == nil {
-		_ = inner.Reseal(ctx, opened.Key, opened.Version, sealed.AccessToken, sealed.RefreshToken)
+	_ = s.encrypt(ctx, opened)
+}
+
+// encrypt replaces both ciphertexts of a record.
+func (s *sealedStore) encrypt(ctx context.Context, record Record) error {
+	sealed, err := s.sealToken(record.Key, record.Token)
+	if err != nil {
+		return err
 	}
+	return s.inner.Reseal(ctx, record.Key, record.Version, sealed.AccessToken, sealed.RefreshToken)
 }
 
 // sealedWithOldKey reports secrets that the current key has not sealed.

@@ -116,6 +116,12 @@ type Store interface {
 	// which is no error.
 	Release(ctx context.Context, lease Lease) error
 
+	// Reseal replaces both secrets of a record by other encrypted forms of the same secrets,
+	// for a [Sealed] store around this one. It changes neither version nor lease.
+	//
+	// Errors: [ErrNoRecord]; [ErrConflict] if the record has another version.
+	Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error
+
 	// CheckWrite reports whether the store accepts writes. It commits a real write in
 	// the way that Save does, over the same connections and locks, but changes no
 	// record, no version and no lease. It fails if a write fails, such as on a
@@ -219,16 +225,6 @@ type Due struct {
 	// Retry is the time to which a record that cannot be read is postponed. Zero leaves
 	// the record leased instead.
 	Retry time.Time
-}
-
-// Resealer is what a [Store] may implement beyond its duty, for the sake of a
-// [Sealed] one around it. [MemoryStore] does.
-type Resealer interface {
-	// Reseal replaces both secrets of a record by other sealed forms of the
-	// same secrets. Nothing else changes, neither version nor lease.
-	//
-	// Errors: [ErrNoRecord]; [ErrConflict] if the version is another one.
-	Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error
 }
 
 // Refreshing in the background begins between these shares of a token's life
