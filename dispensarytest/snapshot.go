@@ -84,9 +84,6 @@ func (s *Server) Fork(t testing.TB, opts ...Option) *Server {
 	return New(t, s.asItStands(opts)...)
 }
 
-// StartFork is [Server.Fork] without a test. The caller closes the second platform.
-func (s *Server) StartFork(opts ...Option) (*Server, error) { return Start(s.asItStands(opts)...) }
-
 // asItStands are the options of a fork.
 func (s *Server) asItStands(opts []Option) []Option {
 	same := func(to *settings) error {
