@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -92,38 +90,6 @@ func (r Report) WriteBehaviors(w io.Writer) error {
 		_, err = w.Write(append(content, '\n'))
 	}
 	return err
-}
-
-// WriteTable writes the findings for people, a line each, and then what stays.
-func (r Report) WriteTable(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "POINT\tVERDICT\tVARIANT\tWHY, AND REQUESTS")
-	for _, f := range r.Findings {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Point, f.Verdict, f.Variant, f.details())
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\n%d requests were sent to %s.\n", r.Requests, r.Environment)
-	if len(r.Created) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "These records, marked %s, stay, because the API deletes nothing:\n", r.Marker)
-	for _, record := range r.Created {
-		_, err = fmt.Fprintf(w, "  %s %s\n", record.Kind, record.ID)
-	}
-	return err
-}
-
-func (f Finding) details() string {
-	var parts []string
-	if f.Why != "" {
-		parts = append(parts, f.Why)
-	}
-	if len(f.RequestIDs) > 0 {
-		parts = append(parts, "requests "+strings.Join(f.RequestIDs, ", "))
-	}
-	return strings.Join(parts, "; ")
 }
 
 // seen is a variant that answers show.
