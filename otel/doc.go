@@ -60,9 +60,8 @@
 //	dispensary.inbox.age                  of the oldest that is not handled yet, by inbox
 //
 // Names are those of the semantic conventions 1.43 where there are some. A
-// transport that also makes http.client.request.duration and client spans,
-// such as that of otelhttp, reports the same twice: see [Propagate] for what it may
-// have been for.
+// transport that also creates http.client.request.duration and client spans, such as the
+// one of otelhttp, reports each attempt twice.
 //
 // # What they hold
 //
@@ -71,8 +70,8 @@
 // module can make one. There is no address, query or header, no body, no text of
 // an error, no token or secret, no patient and no user in it; of the ids, only those
 // of requests and events, on spans alone. So url.full, which the conventions ask
-// for, is left out, and the route template replaces it. Baggage is neither
-// written nor sent.
+// for, is left out, and the route template replaces it. Baggage is not
+// written. No request to the platform has a traceparent or baggage header.
 //
 // # What it costs
 //
