@@ -64,20 +64,6 @@ func Inbox(inbox engine.Engine, limit time.Duration) Check {
 
 var errOverdue = errors.New("health: handlers ignore the end of their time and keep their workers")
 
-// Overdue returns a check that is degraded while handlers ignore the end of their time. It
-// is for a consumer that is no [engine.Engine]; [Inbox] includes it. overdue returns the
-// number of such handlers, as in the Stats of package publish.
-func Overdue(overdue func() int) Check {
-	return func(context.Context) Result {
-		n := overdue()
-		result := Result{Status: OK, Details: map[string]any{"overdue": n}}
-		if n > 0 {
-			result.Status, result.Err = Degraded, errOverdue
-		}
-		return result
-	}
-}
-
 // Alarm is degraded during an outage of webhooks. The details are its kind, its start, and
 // the number of failures. An outage of kind [webhook.OutageKindRejecting] shows no number:
 // the requests of strangers are part of it, and strangers may read the check.

@@ -99,15 +99,6 @@ func TestInbox(t *testing.T) {
 	assert.Equal(t, health.Result{Status: health.Failing, Err: webhook.ErrInboxClosed}, check(t.Context()))
 }
 
-func TestOverdue(t *testing.T) {
-	t.Parallel()
-	n := 0
-	check := health.Overdue(func() int { return n })
-	assert.Equal(t, health.Result{Status: health.OK, Details: map[string]any{"overdue": 0}}, check(t.Context()))
-	n = 1
-	assert.Equal(t, health.Degraded, check(t.Context()).Status)
-}
-
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC)
