@@ -48,7 +48,6 @@
 //
 // # x/oauth2
 //
-// [Token.OAuth2] and [FromOAuth2] connect to golang.org/x/oauth2. The platform
-// takes JSON and wraps its answers, so that library cannot exchange or refresh
-// here by itself.
+// [FromOAuth2] uses a token source of golang.org/x/oauth2. That library cannot exchange or
+// refresh here by itself, because the platform expects JSON and wraps its responses.
 package oauth

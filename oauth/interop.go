@@ -14,27 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// OAuth2 returns the token as golang.org/x/oauth2 has it, secrets in clear.
-// Extra answers "scope" (a string), "resource_owner" (a map with "id" and
-// "type") and "environment" (a string).
-//
-// Do not refresh it with x/oauth2: that library sends a form without
-// redirect_uri and looks for the token at the top of the answer, and this
-// platform wants JSON with a redirect_uri and wraps the token.
-func (t Token) OAuth2() *oauth2.Token {
-	token := &oauth2.Token{
-		AccessToken:  t.AccessToken.Reveal(),
-		TokenType:    t.TokenType,
-		RefreshToken: t.RefreshToken.Reveal(),
-		Expiry:       t.ExpiresAt,
-	}
-	return token.WithExtra(map[string]any{
-		"scope":          t.Scope,
-		"resource_owner": map[string]any{"id": t.ResourceOwner.ID, "type": t.ResourceOwner.Type},
-		"environment":    t.Environment.String(),
-	})
-}
-
 // Static returns a source of one token for as long as it is valid. It is for
 // tools and tests: it never refreshes, so that a 401 is final, and after the
 // token's end it fails with an error that matches [ErrReauthorize].

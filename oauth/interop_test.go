@@ -20,20 +20,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-func TestOAuth2(t *testing.T) {
-	t.Parallel()
-	token := oauthtest.FirstToken(time.Hour)
-	got := token.OAuth2()
-	assert.True(t, got.Valid())
-	assert.Equal(t, "access-0", got.AccessToken)
-	assert.Equal(t, "refresh-0", got.RefreshToken)
-	assert.Equal(t, "Bearer", got.Type())
-	assert.Equal(t, token.ExpiresAt, got.Expiry)
-	assert.Equal(t, token.Scope, got.Extra("scope"))
-	assert.Equal(t, map[string]any{"id": "prac-1", "type": "Practitioner"}, got.Extra("resource_owner"))
-	assert.Equal(t, "us/sandbox", got.Extra("environment"))
-}
-
 func TestStatic(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		source := oauth.Static(oauthtest.FirstToken(time.Hour))
@@ -49,12 +35,14 @@ func TestStatic(t *testing.T) {
 	})
 }
 
-func TestOAuth2RoundTrip(t *testing.T) {
+func TestFromOAuth2KeepsToken(t *testing.T) {
 	t.Parallel()
-	source := oauth.FromOAuth2(oauth2.StaticTokenSource(oauthtest.FirstToken(time.Hour).OAuth2()), oauthtest.USSandbox)
+	first := oauthtest.FirstToken(time.Hour)
+	foreign := (&oauth2.Token{AccessToken: first.AccessToken.Reveal(), Expiry: first.ExpiresAt}).WithExtra(map[string]any{"scope": first.Scope})
+	source := oauth.FromOAuth2(oauth2.StaticTokenSource(foreign), oauthtest.USSandbox)
 	token, err := source.Token(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, oauthtest.FirstToken(time.Hour).Access().Secret.Reveal(), token.Secret.Reveal())
+	assert.Equal(t, first.AccessToken.Reveal(), token.Secret.Reveal())
 	assert.Equal(t, oauthtest.USSandbox, token.Environment)
 	assert.Equal(t, "catalog:read clinic:read", token.Scope)
 }
