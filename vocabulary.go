@@ -190,7 +190,7 @@ func Null[T any]() Optional[T] { return api.Null[T]() }
 
 // Date is a day without time or zone, such as a date of birth.
 //
-// Its fields are Year, Month and Day, its methods IsZero, In, Compare and Validate;
+// Its fields are Year, Month and Day, its methods IsZero, Compare and Validate;
 // see [api.Date].
 type Date = api.Date
 

@@ -41,29 +41,6 @@ func (d Date) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year, int(d.Month), d.Day)
 }
 
-// In returns the first instant of the day in loc. It is midnight, unless clocks skip
-// midnight on that day.
-func (d Date) In(loc *time.Location) time.Time {
-	midnight := time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, loc)
-	day := DateOf(d.utc())
-	start, end := midnight.ZoneBounds()
-	switch on := DateOf(midnight); {
-	case on.Compare(day) < 0 && !end.IsZero():
-		return end // clocks skip midnight, which was read with the offset after it
-	case start.IsZero():
-		return midnight
-	case start.Before(midnight) && DateOf(start) == day:
-		return start // clocks skip midnight, which was read with the offset before it
-	}
-	// Clocks that go back to midnight show it twice.
-	_, offset := start.Add(-1).Zone()
-	first := time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.FixedZone("", offset)).In(loc)
-	if first.Before(start) && DateOf(first) == day {
-		return first
-	}
-	return midnight
-}
-
 // utc returns midnight of the day in UTC.
 func (d Date) utc() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC) }
 
