@@ -199,7 +199,7 @@ func ParseDate(s string) (Date, error) { return api.ParseDate(s) }
 
 // Decimal is an exact decimal number, such as a price, as the platform wrote it.
 //
-// Its method is Float64; see [api.Decimal].
+// See [api.Decimal].
 type Decimal = api.Decimal
 
 // Timestamp is a time.Time that reads every form of timestamp the platform

@@ -16,16 +16,6 @@ import (
 // API section: "Variant" (msrp), "Order" (totals).
 type Decimal string
 
-// ParseDecimal returns s as a Decimal. It accepts digits with an optional minus sign and
-// fraction: "12.50", not "+1", ".5", "5." or "1e3". Its error does not repeat s.
-func ParseDecimal(s string) (Decimal, error) {
-	whole, fraction, point := strings.Cut(strings.TrimPrefix(s, "-"), ".")
-	if !isDigits(whole) || point && !isDigits(fraction) {
-		return "", errors.New("dispensary: not a decimal number")
-	}
-	return Decimal(s), nil
-}
-
 // UnmarshalJSON reads "12.50", 12.50, "" and null, and the exponent that a JSON number may
 // have. A number that is infinite as a float is an error.
 func (d *Decimal) UnmarshalJSON(data []byte) error {
@@ -61,13 +51,6 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 // String returns the number as the platform wrote it, or "".
 func (d Decimal) String() string { return string(d) }
 
-// Float64 returns the nearest float, for display and rough comparison; 0 for
-// the zero value.
-func (d Decimal) Float64() float64 {
-	f, _ := strconv.ParseFloat(string(d), 64)
-	return f
-}
-
 // isDecimal accepts an optional sign, digits with at most one point, and the exponent
 // that JSON numbers may carry: what strconv.ParseFloat reads, without hexadecimal,
 // "inf" and underscores.
@@ -93,8 +76,6 @@ func isDecimal(s string) bool {
 	}
 	return i == len(s)
 }
-
-func isDigits(s string) bool { return s != "" && digitsLen(s, 0) == len(s) }
 
 // signLen returns the length of the sign at i, 0 or 1.
 func signLen(s string, i int) int {
