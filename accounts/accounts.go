@@ -194,18 +194,6 @@ func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Conn
 	return app.conns, nil
 }
 
-// Base returns the client of an environment that its users' clients are views of, for
-// what Accounts does not do itself. It has no token: give it one with
-// [dispensary.Client.WithTokenSource]. It fails with [dispensary.ErrUnknownSite] where
-// there is no application.
-func (a *Accounts) Base(environment dispensary.Environment) (*dispensary.Client, error) {
-	app, err := a.application(environment)
-	if err != nil {
-		return nil, err
-	}
-	return app.client, nil
-}
-
 // application finds that of an environment.
 func (a *Accounts) application(environment dispensary.Environment) (*application, error) {
 	app, ok := a.applications[environment]

@@ -104,8 +104,6 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
 		_, err = p.accounts.Connections(dispensary.Environment{})
 		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
-		_, err = p.accounts.Base(dispensary.Environment{})
-		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
 	})
 }
 
