@@ -46,7 +46,7 @@ var (
 
 func (c Config) validate(dialect Dialect) error {
 	if !dialect.known() {
-		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite: see Detect"}
+		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite"}
 	}
 	return sqlschema.CheckPrefix(c.prefix())
 }

@@ -1,10 +1,6 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -22,28 +18,6 @@ const (
 )
 
 func (d Dialect) known() bool { return d == PostgreSQL || d == MySQL || d == SQLite }
-
-// ErrUnknownDatabase is what [Detect] returns for a database that is none of the
-// dialects.
-var ErrUnknownDatabase = errors.New("sqlstore: the database is neither PostgreSQL nor MySQL, MariaDB or SQLite")
-
-// Detect asks the database what it is, so that one program can run on several.
-func Detect(ctx context.Context, db *sql.DB) (Dialect, error) {
-	var text string
-	if err := db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&text); err == nil {
-		return SQLite, nil
-	}
-	if err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&text); err != nil {
-		return "", fmt.Errorf("sqlstore: detect: %w", err)
-	}
-	switch {
-	case strings.HasPrefix(text, "PostgreSQL"):
-		return PostgreSQL, nil
-	case text != "" && text[0] >= '0' && text[0] <= '9': // "8.4.3", "10.11.19-MariaDB"
-		return MySQL, nil
-	}
-	return "", ErrUnknownDatabase
-}
 
 // clock returns the SQL for the database's time in microseconds. SQLite has no
 // own clock: it runs in this process, on the clock of this machine, and so does

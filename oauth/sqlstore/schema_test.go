@@ -14,19 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 )
 
-func TestDetect(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, d database) {
-		dialect, err := sqlstore.Detect(t.Context(), d.open(t))
-		require.NoError(t, err)
-		assert.Equal(t, d.dialect, dialect)
-	})
-	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/nowhere")
-	require.NoError(t, err)
-	_, err = sqlstore.Detect(t.Context(), db)
-	require.Error(t, err)
-	require.NoError(t, db.Close())
-}
-
 func TestMigrateAtOnceAndAgain(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		var wg sync.WaitGroup
