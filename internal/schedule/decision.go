@@ -53,6 +53,3 @@ func (d Decision) String() string {
 	}
 	return text
 }
-
-// Plain reports a decision without a fault.
-func (d Decision) Plain() bool { return d.Kind == Call && d.Fate == Passed }

@@ -49,9 +49,6 @@ func (m *member) begin() {
 // Context ends when the process is killed.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// Scheduler returns the scheduler that the process runs under.
-func (p *Process) Scheduler() *Scheduler { return p.s }
-
 // Alive reports that the process was not killed: what a dead one still does in memory
 // counts for nothing.
 func (p *Process) Alive() bool {

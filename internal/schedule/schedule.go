@@ -39,7 +39,6 @@ type Scheduler struct {
 
 	processes []*member
 	actions   []*action
-	always    []func() error
 	inTheEnd  []func() error
 	heal      []func()
 	cleanup   []func()
@@ -87,9 +86,6 @@ func (s *Scheduler) Lengthen(n int) {
 func (s *Scheduler) Action(name string, n int, may func() bool, do func()) {
 	s.actions = append(s.actions, &action{name, n, may, do})
 }
-
-// Always adds an invariant, which is checked after every step.
-func (s *Scheduler) Always(check func() error) { s.always = append(s.always, check) }
 
 // InTheEnd adds what must hold after the recovery.
 func (s *Scheduler) InTheEnd(check func() error) { s.inTheEnd = append(s.inTheEnd, check) }
@@ -139,11 +135,6 @@ func (s *Scheduler) rest() bool {
 	if !s.exclusive() {
 		time.Sleep(time.Microsecond)
 		synctest.Wait()
-	}
-	for _, check := range s.always {
-		if err := check(); err != nil {
-			s.Failf("%w", err)
-		}
 	}
 	return s.failed() == nil
 }
