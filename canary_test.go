@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/internal/calltest"
@@ -201,12 +202,12 @@ func canaryCalls(t testing.TB, c *fixture) map[string]calltest.Call {
 		return calltest.OAuth(t, c.Platform).AuthorizeURL("state-" + canary) // which sends nothing
 	}
 	table["oauth.token"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
-		return c.oauth(t).Exchange(ctx, c.code(t), dispensary.WithoutRetries())
+		return c.oauth(t).Exchange(ctx, c.code(t), api.WithoutRetries())
 	}
 	table["oauth.revoke"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		token, err := calltest.OAuth(t, s.Platform).Exchange(context.WithoutCancel(ctx), c.code(t))
 		require.NoError(t, err)
-		return nil, c.oauth(t).Revoke(ctx, token, dispensary.WithoutRetries())
+		return nil, c.oauth(t).Revoke(ctx, token, api.WithoutRetries())
 	}
 	table["raw"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return s.Client.Do(ctx, dispensary.RawRequest{

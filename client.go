@@ -125,7 +125,7 @@ func (r RawRequest) LogValue() slog.Value {
 // Its errors call the route "(raw)".
 //
 // A write succeeds only if the response has an X-Request-Id and is a JSON object or empty.
-// Any other success matches [ErrMaybeApplied], [ErrBadResponse] and [ErrUntrusted].
+// Any other success matches [ErrMaybeApplied], [api.ErrBadResponse] and [api.ErrUntrusted].
 // API section: "Versions".
 func (c *Client) Do(ctx context.Context, r RawRequest, options ...RequestOption) ([]byte, error) {
 	return transport.Raw(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -52,7 +53,7 @@ func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 	}
 	one, two := root.WithClinicKey(first), root.WithClinicKey(second)
 	assert.NotEqual(t, integration(one), integration(two))
-	assert.Equal(t, integration(two), integration(one, dispensary.ForClinicKey(second)), "the key of a call goes before that of its view")
+	assert.Equal(t, integration(two), integration(one, api.ForClinicKey(second)), "the key of a call goes before that of its view")
 	assert.Equal(t, integration(two), integration(two.WithTokenSource(platform.TokenSource(model.User{}))), "a view of a view keeps its key")
 	assert.Equal(t, integration(one), integration(two.WithClinicKey(first)))
 	integration(root)
@@ -60,10 +61,10 @@ func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 		first.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), first.Reveal(), first.Reveal(), "",
 	}, sent.take())
 
-	for _, err := range root.Catalog.Products.All(t.Context(), catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 4, MaxItems: 8, Prefetch: 2}}, dispensary.ForClinicKey(second)) {
+	for _, err := range root.Catalog.Products.All(t.Context(), catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 4, MaxItems: 8, Prefetch: 2}}, api.ForClinicKey(second)) {
 		require.NoError(t, err)
 	}
-	_, _, err := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), dispensary.ForClinicKey(second))
+	_, _, err := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), api.ForClinicKey(second))
 	require.NoError(t, err)
 	keys := sent.take()
 	assert.Greater(t, len(keys), 4)
@@ -79,9 +80,9 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 	root := platform.Client(model.User{})
 	for key, reason := range map[dispensary.Secret]string{dispensary.Secret{}: "is empty", dispensary.NewSecret("canary\n"): "holds a line break", dispensary.NewSecret("\x00canary"): "holds a line break"} {
 		_, ofView := root.WithClinicKey(key).Clinic.Get(t.Context())
-		_, ofCall := root.Clinic.Get(t.Context(), dispensary.ForClinicKey(key))
+		_, ofCall := root.Clinic.Get(t.Context(), api.ForClinicKey(key))
 		_, ofWrite := root.WithClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))
-		_, _, ofEnsure := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), dispensary.ForClinicKey(key))
+		_, _, ofEnsure := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), api.ForClinicKey(key))
 		for _, err := range []error{ofView, ofCall, ofWrite, ofEnsure} {
 			var argument *dispensary.ArgumentError
 			require.ErrorAs(t, err, &argument)
@@ -90,7 +91,7 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 			require.ErrorIs(t, err, dispensary.ErrNotSent)
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "canary")
 		}
-		_, err := root.WithClinicKey(key).Clinic.Get(t.Context(), dispensary.ForClinicKey(dispensary.NewSecret(platform.ClinicKey())))
+		_, err := root.WithClinicKey(key).Clinic.Get(t.Context(), api.ForClinicKey(dispensary.NewSecret(platform.ClinicKey())))
 		require.NoError(t, err, "the call has a good one")
 	}
 	assert.Len(t, platform.Journal().Requests(), 3)

@@ -36,7 +36,7 @@
 //
 // # Errors
 //
-// A call that fails returns an [*Error], or an [*ArgumentError] ([ArgumentErrors] for
+// A call that fails returns an [*Error], or an [*ArgumentError] ([api.ArgumentErrors] for
 // several) where it was never sent because of its arguments. [FieldErrors] returns what
 // either says of the input by field, for a form. Test the meaning with [errors.Is]:
 //

@@ -10,7 +10,7 @@ import (
 // length, exactly: however the requests are spread, no such period sees more of
 // them. Bursts up to the limit pass without delay where a person waits for them;
 // background work is spread over the period and leaves room for people, see
-// [Priority].
+// [api.Priority].
 //
 // The platform is assumed to allow 5,000 requests in any five minutes; it does
 // not document its limit. Where it answers 429 all the same and names a time, the

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -114,7 +115,7 @@ func settled(t *testing.T, value any) any {
 		return []any{value.AccessToken.Reveal(), value.RefreshToken.Reveal(), value.TokenType, value.Scope, value.CreatedAt, value.Lifetime, value.ResourceOwner}
 	case *events.Event:
 		return settledEvent(t, *value)
-	case *dispensary.Page[clinic.MetadataEntry]:
+	case *api.Page[clinic.MetadataEntry]:
 		var all []any
 		for _, entry := range value.Items {
 			var patient clinic.Patient
@@ -122,7 +123,7 @@ func settled(t *testing.T, value any) any {
 			all = append(all, entry.ID, entry.Type, patient)
 		}
 		return all
-	case *dispensary.Page[events.Delivery]:
+	case *api.Page[events.Delivery]:
 		var all []any
 		for _, d := range value.Items {
 			e, err := d.Event()

@@ -18,22 +18,17 @@ type Error = api.Error
 
 // ArgumentError is an argument that cannot be sent; it names the field as the request
 // does: "last_name". Nothing was sent. Calls return a *ArgumentError, or
-// [ArgumentErrors] for several, which match [ErrInvalidArgument]. [FieldErrors] reads
+// [api.ArgumentErrors] for several, which match [ErrInvalidArgument]. [FieldErrors] reads
 // both.
 //
 // Its fields are Operation, Field, Reason and Err, its method Fields; see
 // [api.ArgumentError].
 type ArgumentError = api.ArgumentError
 
-// ArgumentErrors are all arguments of one call that cannot be sent. Nothing was sent.
-//
-// Its methods are Err and Fields; see [api.ArgumentErrors].
-type ArgumentErrors = api.ArgumentErrors
-
 // FieldErrors returns what is wrong with the input of a call by field, for a form that
 // shows each message beside its field. It is the same for what was found out before
-// anything was sent ([ArgumentError], [ArgumentErrors]), for what the platform refused
-// ([Error]) and for what an Ensure call found in the way ([EnsureError]); so it is for
+// anything was sent ([ArgumentError], [api.ArgumentErrors]), for what the platform refused
+// ([Error]) and for what an Ensure call found in the way ([api.EnsureError]); so it is for
 // every error with a method Fields, such as [treatmentplans.UnavailableError].
 //
 // Keys are names of the request's fields as JSON has them: "last_name", "metadata.id",
@@ -47,39 +42,11 @@ type ArgumentErrors = api.ArgumentErrors
 // API section: "Errors".
 func FieldErrors(err error) map[string][]string { return api.FieldErrors(err) }
 
-// EnsureError says why an Ensure call could not end with exactly one record: its Reason,
-// the Field whose value is taken, and the IDs of the records that were found or created.
-// Calls return a *EnsureError.
-//
-// Its fields are Operation, Reason, Field, IDs and Err, its method Fields; see
-// [api.EnsureError].
-type EnsureError = api.EnsureError
-
-// EnsureReason says why an Ensure call failed.
-//
-// See [api.EnsureReason].
-type EnsureReason = api.EnsureReason
-
-// The reasons why an Ensure call fails.
-const (
-	EnsureAmbiguous    = api.EnsureAmbiguous    // several records carry the metadata id
-	EnsureTaken        = api.EnsureTaken        // another record has the value of [EnsureError].Field
-	EnsureContradicted = api.EnsureContradicted // the e-mail's patient has another name or date of birth
-	EnsureAltered      = api.EnsureAltered      // the platform stored another metadata id
-	EnsureUnknown      = api.EnsureUnknown      // a create call may have been applied: ensure again later
-)
-
 // ScopeError is the cause of a call that failed because the token lacks a scope,
 // which it names. It matches [ErrForbidden].
 //
 // Its fields are Operation, Scope and Assumed; see [api.ScopeError].
 type ScopeError = api.ScopeError
-
-// Outcome says what became of a write that failed; see [Error].
-//
-// Its values are OutcomeNone, OutcomeNotSent, OutcomeRefused and OutcomeMaybeApplied; see
-// [api.Outcome].
-type Outcome = api.Outcome
 
 // Sentinels that a failed call matches by the status of its answer, through
 // [errors.Is].
@@ -99,16 +66,12 @@ var (
 	ErrMaybeApplied = api.ErrMaybeApplied // unknown: look before repeating
 )
 
-// Sentinels of calls that fail before anything is sent, and of answers that
-// cannot be used.
+// Sentinels of calls that fail before the client sends a request.
 var (
-	ErrWrongEnvironment = api.ErrWrongEnvironment // the token is of another environment
-	ErrReauthorize      = api.ErrReauthorize      // the user has to authorize again
-	ErrInsecure         = api.ErrInsecure         // plain HTTP beyond loopback
-	ErrUnknownSite      = api.ErrUnknownSite      // the directory lacks the environment
-	ErrInvalidArgument  = api.ErrInvalidArgument  // every ArgumentError
-	ErrUntrusted        = api.ErrUntrusted        // a proxy or a gateway may have written the response
-	ErrBadResponse      = api.ErrBadResponse      // success that cannot be decoded
+	ErrReauthorize     = api.ErrReauthorize     // the user has to authorize again
+	ErrInsecure        = api.ErrInsecure        // plain HTTP beyond loopback
+	ErrUnknownSite     = api.ErrUnknownSite     // the directory lacks the environment
+	ErrInvalidArgument = api.ErrInvalidArgument // every ArgumentError
 )
 
 // Observer receives how calls go; see [WithObserver]. What it receives are types of
@@ -118,34 +81,12 @@ var (
 // [observe.Observer].
 type Observer = observe.Observer
 
-// Page is one page of a list: Items and [Meta].
-//
-// Its fields are Items, Meta and Omitted; see [api.Page].
-type Page[T any] = api.Page[T]
-
-// Meta is what a list answers about its pages.
-//
-// Its fields are CurrentPage, NextPage, PrevPage, TotalPages and TotalCount; see
-// [api.Meta].
-type Meta = api.Meta
-
 // Paging says which part of a list is read, and in what portions. It is embedded
 // in the options of every list. The zero value reads everything.
 //
 // Its fields are Page, PageSize, MaxItems, Prefetch and OnDrift, its method Validate;
 // see [api.Paging].
 type Paging = api.Paging
-
-// IncompleteListError is the cause of an error that ends a list before its count of
-// records.
-//
-// Its fields are Read and Total; see [api.IncompleteListError].
-type IncompleteListError = api.IncompleteListError
-
-// SortOrder is the direction of a sorted list.
-//
-// See [api.SortOrder].
-type SortOrder = api.SortOrder
 
 // The sort orders; the platform sorts ascending where none is given.
 const (
@@ -171,11 +112,6 @@ func DateAfter(day Date) DateFilter { return api.DateAfter(day) }
 // DateRange keeps what happened from first to last, both included.
 func DateRange(first, last Date) DateFilter { return api.DateRange(first, last) }
 
-// Drift reports that a list changed while it was read; see [Paging].
-//
-// Its fields are Page, Before and After; see [api.Drift].
-type Drift = api.Drift
-
 // Optional is a field of an update: left out (the zero value), cleared or set.
 // Make one with [Value] or [Null].
 //
@@ -193,34 +129,6 @@ func Null[T any]() Optional[T] { return api.Null[T]() }
 // Its fields are Year, Month and Day, its methods IsZero, Compare and Validate;
 // see [api.Date].
 type Date = api.Date
-
-// ParseDate reads yyyy-mm-dd.
-func ParseDate(s string) (Date, error) { return api.ParseDate(s) }
-
-// Decimal is an exact decimal number, such as a price, as the platform wrote it.
-//
-// See [api.Decimal].
-type Decimal = api.Decimal
-
-// Timestamp is a time.Time that reads every form of timestamp the platform
-// writes; its zero value stands for null.
-//
-// Its field is Time, whose methods it has; see [api.Timestamp].
-type Timestamp = api.Timestamp
-
-// Scopes of applications and their access tokens; see [oauth.Config]. ScopeClinic and
-// ScopePatients are groups, assumed to grant all scopes of their name.
-const (
-	ScopeCatalogRead          = api.ScopeCatalogRead          // brands, products, variants
-	ScopeClinic               = api.ScopeClinic               // group
-	ScopeClinicRead           = api.ScopeClinicRead           // clinic and practitioners
-	ScopeClinicWrite          = api.ScopeClinicWrite          // edit users, act for practitioners
-	ScopePatients             = api.ScopePatients             // group
-	ScopePatientsRead         = api.ScopePatientsRead         // patients, plans made through the API
-	ScopePatientsWrite        = api.ScopePatientsWrite        // create and update patients
-	ScopeTreatmentPlanHistory = api.ScopeTreatmentPlanHistory // all plans of the past
-	ScopeOrderHistory         = api.ScopeOrderHistory         // orders of a patient
-)
 
 // Secret is a text that no printer shows; [Secret.Reveal] returns it. Two secrets are
 // equal if their texts are equal.
@@ -258,39 +166,12 @@ type RequestOption = api.RequestOption
 // response, on success and on failure.
 func CaptureResponse(response *Response) RequestOption { return api.CaptureResponse(response) }
 
-// WithHeader adds a header to one request. Headers that the client owns cannot be
-// set this way.
-func WithHeader(name, value string) RequestOption { return api.WithHeader(name, value) }
-
-// ForClinicKey sends the key of a clinic with one request, in place of the client's;
-// [Client.WithClinicKey] makes a view that does so with all of them.
-func ForClinicKey(key Secret) RequestOption { return api.ForClinicKey(key) }
-
-// WithoutRetries sends the request once, whatever comes back.
-func WithoutRetries() RequestOption { return api.WithoutRetries() }
-
-// Priority says how urgent a request is where requests wait for a limiter: those for which a
-// person waits go first, and find room that the background leaves them. What the library does
-// by itself has the priority of that work.
-//
-// Its values are PriorityInteractive, PriorityRefresh, PriorityEvent, PriorityReconcile and
-// PriorityCatalog; see [api.Priority].
-type Priority = api.Priority
-
-// The priorities of requests, the highest first.
-const (
-	PriorityInteractive = api.PriorityInteractive // a person waits for the answer; what has none has this
-	PriorityRefresh     = api.PriorityRefresh     // tokens are refreshed before their end
-	PriorityEvent       = api.PriorityEvent       // an event is handled, or what it is about is read
-	PriorityReconcile   = api.PriorityReconcile   // lists are searched for what was missed
-	PriorityCatalog     = api.PriorityCatalog     // the catalog is copied
-)
+// PriorityReconcile is the priority of background work. The priorities of events, refreshes
+// and interactive calls are higher; see [api.Priority].
+const PriorityReconcile = api.PriorityReconcile
 
 // ContextWithPriority returns a context whose requests have the priority; see
 // [api.ContextWithPriority].
-func ContextWithPriority(ctx context.Context, p Priority) context.Context {
+func ContextWithPriority(ctx context.Context, p api.Priority) context.Context {
 	return api.ContextWithPriority(ctx, p)
 }
-
-// WithPriority sends one request with a priority; see [api.WithPriority].
-func WithPriority(p Priority) RequestOption { return api.WithPriority(p) }

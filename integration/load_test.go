@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/integration"
 )
 
@@ -67,7 +68,7 @@ func byHand() integration.Config {
 		}, {
 			Site:     dispensary.Site{Environment: us, BaseURL: "https://us.platform.example/api", AuthURL: "https://us.platform.example"},
 			ClientID: "id-us", ClientSecret: dispensary.NewSecret("canary-us"), RedirectURL: "https://ehr.example/dispensary/callback",
-			Scopes:         []string{dispensary.ScopeClinicRead, dispensary.ScopePatientsRead},
+			Scopes:         []string{api.ScopeClinicRead, api.ScopePatientsRead},
 			WebhookSecrets: []dispensary.Secret{dispensary.NewSecret("canary-new"), dispensary.NewSecret("canary-old")}, WebhookChallenge: dispensary.NewSecret("canary-challenge"),
 			ClinicKey: dispensary.NewSecret("canary-key"),
 		}},

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -189,7 +190,7 @@ func TestEventsThatAreListedLate(t *testing.T) {
 		assert.Contains(t, f.eventIDs(), late.id)
 		more, incomplete := 0, 0
 		for _, p := range f.polls {
-			if ended := (*dispensary.IncompleteListError)(nil); errors.As(p.Err, &ended) {
+			if ended := (*api.IncompleteListError)(nil); errors.As(p.Err, &ended) {
 				incomplete++
 			}
 			if p.Pages > 5 {

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -99,7 +100,7 @@ func (c *fixture) call(t *testing.T, name string) error {
 	case operation.OAuthRevoke.Name:
 		token, err := calltest.OAuth(t, c.Platform).Exchange(t.Context(), c.code(t))
 		require.NoError(t, err)
-		return c.oauth(t).Revoke(t.Context(), token, dispensary.WithoutRetries())
+		return c.oauth(t).Revoke(t.Context(), token, api.WithoutRetries())
 	}
 	_, err := calltest.All(t)[name](t.Context(), c.Fixture)
 	return err

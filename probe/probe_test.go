@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/probe"
@@ -42,7 +43,7 @@ func TestRunRefusesBeforeAnythingIsSent(t *testing.T) {
 	require.ErrorContains(t, refuse(func(c *probe.Config) { c.Token = oauth.Token{} }), "probe.Config.Token has no access token")
 	require.ErrorContains(t, refuse(func(c *probe.Config) { c.Spare = c.Token }), "probe.Config.Spare has to be an authorization of its own")
 	err := refuse(func(c *probe.Config) { c.Token.Environment.Region = dispensary.Canada })
-	require.ErrorIs(t, err, dispensary.ErrWrongEnvironment)
+	require.ErrorIs(t, err, api.ErrWrongEnvironment)
 	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
 	assert.False(t, asked)
 	assert.Empty(t, fake.Journal().Requests())

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
@@ -36,15 +37,15 @@ func TestFleetAtThePlatform(t *testing.T) {
 			fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store, Requests: requests, Per: per, Processes: processes})
 			require.NoError(t, err)
 			client := platform.Client(model.User{}, dispensary.WithLimiter(fleet))
-			call := func(p dispensary.Priority) error {
-				_, err := client.Clinic.Get(ctx, dispensary.WithPriority(p))
+			call := func(p api.Priority) error {
+				_, err := client.Clinic.Get(ctx, api.WithPriority(p))
 				if ctx.Err() == nil {
 					assert.NoError(t, err)
 					answered.Add(1)
 				}
 				return ctx.Err()
 			}
-			for p := dispensary.PriorityRefresh; p <= dispensary.PriorityCatalog; p++ {
+			for p := api.PriorityRefresh; p <= api.PriorityCatalog; p++ {
 				running.Go(func() {
 					for call(p) == nil {
 					}
@@ -54,7 +55,7 @@ func TestFleetAtThePlatform(t *testing.T) {
 				time.Sleep(time.Duration(i) * time.Second)
 				for ctx.Err() == nil {
 					began := time.Now()
-					if call(dispensary.PriorityInteractive) == nil {
+					if call(api.PriorityInteractive) == nil {
 						assert.Less(t, time.Since(began), 50*time.Millisecond)
 					}
 					time.Sleep(5 * time.Second)
