@@ -80,19 +80,6 @@ func WithObserver(observer Observer) Option {
 	}
 }
 
-// WithUnknownFields reports what this module does not know yet: the members of an
-// answer that have no field to go to, by the operation's id and their path, for
-// example "patient.preferred_name". Values are never reported. Such members are
-// ignored in any case; use it to learn of additions in tests or in a sandbox. report
-// is called by the goroutine that makes the call, for a list when it takes the page.
-// Calls at the same time call report at the same time.
-func WithUnknownFields(report func(operation string, fields []string)) Option {
-	return func(c *config) error {
-		c.transport.UnknownFields = report
-		return nil
-	}
-}
-
 // WithUserAgent puts product, for example "ExampleEHR/4.2", before the name of
 // this module in the User-Agent header.
 func WithUserAgent(product string) Option {

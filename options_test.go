@@ -47,7 +47,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 func TestNilOptionsChangeNothing(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite(), nil, dispensary.WithTokenSource(nil), dispensary.WithHTTPClient(nil),
-		dispensary.WithUnknownFields(nil), dispensary.WithLimiter(nil), dispensary.WithLogger(nil), dispensary.WithObserver(dispensary.Observer{}))
+		dispensary.WithLimiter(nil), dispensary.WithLogger(nil), dispensary.WithObserver(dispensary.Observer{}))
 	require.NoError(t, err)
 	assert.Equal(t, sandboxSite(), client.Site())
 	_, err = client.Clinic.Get(t.Context())

@@ -43,10 +43,6 @@ type Config struct {
 	// decoded; nil means none.
 	Logger *slog.Logger
 
-	// UnknownFields receives the members of answers that have no field to go to; nil
-	// means that they are not looked for.
-	UnknownFields func(operation string, fields []string)
-
 	// Observers receive how calls go.
 	Observers []observe.Observer
 

@@ -100,11 +100,6 @@ func decode(s *callState, into any) ([]jsondecode.Invalid, error) {
 	if err != nil {
 		return nil, undecodable(s, &decodeError{describeDecode(err)})
 	}
-	if report := s.client.config.UnknownFields; report != nil {
-		if found := unknownFields(s.answer.body.Bytes(), into); len(found) > 0 {
-			s.report(func() { report(s.call.Operation.Name, found) })
-		}
-	}
 	return invalid, nil
 }
 

@@ -124,51 +124,6 @@ func TestDecodedValuesOutliveTheBuffer(t *testing.T) {
 	}
 }
 
-type parent struct {
-	thing
-	Children []*parent        `json:"children"`
-	Choice   bool             `json:"choice"`
-	Word     string           `json:"word" alias:"text"`
-	When     api.Timestamp    `json:"when"`
-	Private  string           `json:"-"`
-	Any      map[string]thing `json:"any"`
-}
-
-func TestUnknownFieldsAreReportedByName(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string][]string{
-		`{"patient":{"id":"1","size":2,"choice":true,"text":"x","when":"2026-03-04","children":[],"any":{"x":{"y":1}}}}`: nil,
-		`{"patient":{"id":"1","nick":"canary"},"version":"canary"}`:                                                      {"patient.nick", "version"},
-		`{"patient":{"children":[{"id":"1"},{"toy":["canary"]},{"toy":2,"children":[{"pet":{}}]}]}}`:                     {"patient.children.children.pet", "patient.children.toy"},
-		`{"patient":{"Private":"canary","-":1}}`:                                                                         {"patient.-", "patient.Private"},
-		`{"patient":{"children":null}}`:                                                                                  nil,
-	} {
-		var reported []string
-		transport := says(200, body)
-		client := newTestClient(t, transport, func(c *Config) {
-			c.UnknownFields = func(op string, fields []string) {
-				assert.Equal(t, "patients.get", op)
-				reported = fields
-			}
-		})
-		_, err := One[parent](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"1"}})
-		require.NoError(t, err, body)
-		assert.Equal(t, want, reported, body)
-	}
-}
-
-func TestUnknownFieldsOfListsAreReportedOnce(t *testing.T) {
-	t.Parallel()
-	var reports [][]string
-	transport := says(200, `{"products":[{"id":"1","a":1},{"id":"2","a":2}],"meta":{"total_pages":1,"took":3},"debug":{}}`)
-	client := newTestClient(t, transport, func(c *Config) {
-		c.UnknownFields = func(_ string, fields []string) { reports = append(reports, fields) }
-	})
-	_, err := collect(t, client, api.Paging{})
-	require.NoError(t, err)
-	assert.Equal(t, [][]string{{"debug", "meta.took", "products.a"}}, reports)
-}
-
 func TestNullListIsEmptyWithoutRecords(t *testing.T) {
 	t.Parallel()
 	for meta, empty := range map[string]bool{

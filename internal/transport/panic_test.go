@@ -47,7 +47,6 @@ func (r *trap) Handle(context.Context, slog.Record) error         { r.reach("log
 func (r *trap) WithAttrs([]slog.Attr) slog.Handler                { return r }
 func (r *trap) WithGroup(string) slog.Handler                     { return r }
 func (r *trap) drift(api.Drift)                                   { r.reach("OnDrift") }
-func (r *trap) unknown(string, []string)                          { r.reach("unknown fields") }
 func (r *trap) callEnd(context.Context, observe.CallResult)       { r.reach("CallEnd") }
 func (r *trap) attemptEnd(context.Context, observe.AttemptResult) { r.reach("AttemptEnd") }
 func (r *trap) callStart(c context.Context, _ observe.Call) context.Context {
@@ -84,7 +83,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A list that fails once, drifts, and has an unknown field.
+// A list that fails once and drifts.
 func restless() *answers {
 	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
 		if call == 2 {
@@ -92,20 +91,20 @@ func restless() *answers {
 		}
 		return metas(
 			`{"current_page":1,"next_page":2,"total_pages":4,"total_count":5}`, `{"current_page":2,"next_page":3,"total_pages":4,"total_count":4}`,
-			`{"current_page":3,"next_page":4,"total_pages":4,"total_count":4,"news":1}`, `{"current_page":4,"total_pages":4,"total_count":4}`,
+			`{"current_page":3,"next_page":4,"total_pages":4,"total_count":4}`, `{"current_page":4,"total_pages":4,"total_count":4}`,
 		).answer(call, r)
 	}}
 }
 
 func (r *trap) client(t *testing.T, transport http.RoundTripper) *Client {
 	return newTestClient(t, transport, withTokens(r), func(c *Config) {
-		c.Limiter, c.Logger, c.UnknownFields = r, slog.New(r), r.unknown
+		c.Limiter, c.Logger = r, slog.New(r)
 		c.Observers = []observe.Observer{{CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd}}
 	})
 }
 
 var callbacks = []string{
-	"token source", "limiter", "log handler", "OnDrift", "unknown fields", "CallStart", "AttemptStart", "AttemptEnd", "CallEnd",
+	"token source", "limiter", "log handler", "OnDrift", "CallStart", "AttemptStart", "AttemptEnd", "CallEnd",
 }
 
 var errPanic = errors.New("a program's own panic")
@@ -118,7 +117,7 @@ func TestPanicsOfCallbacksArriveAtTheCaller(t *testing.T) {
 	for _, at := range callbacks {
 		for _, prefetch := range []int{0, 3} {
 			for _, skip := range []int32{0, 1} {
-				if skip == 1 && (at == "OnDrift" || at == "unknown fields") {
+				if skip == 1 && at == "OnDrift" {
 					continue // reached once
 				}
 				synctest.Test(t, func(t *testing.T) {

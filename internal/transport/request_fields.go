@@ -195,3 +195,18 @@ func unencodable(names []string, path string, v reflect.Value) []string {
 	}
 	return names
 }
+
+// fieldsOf returns the types of the JSON members of a struct type.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for _, field := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.IsExported() && name != "" && name != "-" {
+			fields[name] = field.Type
+			if alias, ok := field.Tag.Lookup("alias"); ok {
+				fields[alias] = field.Type
+			}
+		}
+	}
+	return fields
+}
