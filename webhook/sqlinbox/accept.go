@@ -90,10 +90,10 @@ const checkBytes = 16 << 10
 // writeAndDelete inserts a body and deletes it. Its number is the largest there is, because
 // appending to a table is cheap.
 func writeAndDelete(t *tx) error {
-	if err := t.exec("INSERT INTO dispensary_inbox_bodies (seq, body) VALUES (?, zeroblob(?))", math.MaxInt64, checkBytes); err != nil {
+	if err := t.exec("INSERT INTO dispensary_inbox_bodies (seq, body) VALUES (?, zeroblob(?))", int64(math.MaxInt64), checkBytes); err != nil {
 		return err
 	}
-	return t.exec("DELETE FROM dispensary_inbox_bodies WHERE seq = ?", math.MaxInt64)
+	return t.exec("DELETE FROM dispensary_inbox_bodies WHERE seq = ?", int64(math.MaxInt64))
 }
 
 func (r *newRow) insert(t *tx) error {
