@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,41 +136,34 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 // devVariables returns the variables of a program beside a platform. state is the platform's
 // state file, or "". Storage and keys that the environment sets stay as they are.
 func (p *program) devVariables(platform *dispensarytest.Server, settings control.Settings, state string) ([]string, error) {
-	site := platform.Site()
-	baseURL, authURL := site.Environment.Variables()
-	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
-	// The application's clinic key goes with the calls of all users, so a platform with several
-	// clinics has none. Empty, it replaces the key of an application that the environment has.
-	clinicKey := settings.ClinicKey
-	if len(platform.Clinics.All()) > 1 {
-		clinicKey = ""
+	environment := platform.Site().Environment
+	baseURL, _ := environment.Variables()
+	values := map[string]string{
+		// The application of a platform with several clinics has no key. Empty, it replaces
+		// the key of an application that the environment has.
+		strings.TrimSuffix(baseURL, "BASE_URL") + "CLINIC_KEY": "",
+
+		environmentVariable: environment.String(), clinicKeyVariable: settings.ClinicKey,
+		tokenVariable: platform.Tokens.Issue(model.User{}).AccessToken, controlVariable: settings.ControlURL,
 	}
-	variables := []string{
-		baseURL + "=" + settings.BaseURL, authURL + "=" + settings.AuthURL,
-		prefix + "CLIENT_ID=" + settings.ClientID, prefix + "CLIENT_SECRET=" + settings.ClientSecret,
-		prefix + "REDIRECT_URL=" + settings.RedirectURI, prefix + "CLINIC_KEY=" + clinicKey,
-		prefix + "WEBHOOK_SECRETS=" + settings.WebhookSecret, prefix + "WEBHOOK_CHALLENGE=" + settings.ChallengeToken,
-		environmentVariable + "=" + site.Environment.String(), clinicKeyVariable + "=" + settings.ClinicKey,
-		tokenVariable + "=" + platform.Tokens.Issue(model.User{}).AccessToken,
-		controlVariable + "=" + settings.ControlURL,
-	}
+	maps.Copy(values, platform.Variables())
 	if !p.isSet(sealKeysVariable) {
 		keys, err := p.devKeys(state)
 		if err != nil {
 			return nil, err
 		}
-		variables = append(variables, sealKeysVariable+"="+keys.Reveal())
+		values[sealKeysVariable] = keys.Reveal()
 	}
 	for name, value := range map[string]string{
 		storeVariable: "memory:", inboxVariable: "memory:", "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
 	} {
 		if !p.isSet(name) {
-			variables = append(variables, name+"="+value)
+			values[name] = value
 		}
 	}
-	for _, variable := range variables { // a file of the environment would contradict the value
-		name, _, _ := strings.Cut(variable, "=")
-		variables = append(variables, name+"_FILE=")
+	var variables []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		variables = append(variables, name+"="+values[name], name+"_FILE=") // a file of the environment would contradict the value
 	}
 	return variables, nil
 }
