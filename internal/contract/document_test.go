@@ -150,9 +150,7 @@ func TestPartsOfTheDocument(t *testing.T) {
 // reader of the operation or the field looks.
 func TestAssumedRefusalsAreMarked(t *testing.T) {
 	t.Parallel()
-	check := loaded(t)
-	all := placed(t, check.Document())
-	for place, says := range map[string]string{
+	requireAssumptions(t, map[string]string{
 		"paths//clinic/metadata/get/parameters/id":                                 "without it the answer is 422",
 		"components/schemas/NewPatient/properties/discount":                        "bounds",
 		"components/schemas/PatientChange/properties/discount":                     "bounds",
@@ -160,17 +158,12 @@ func TestAssumedRefusalsAreMarked(t *testing.T) {
 		"components/schemas/NewTreatmentPlan/properties/recommendations":           "an empty list is refused",
 		"components/schemas/TreatmentPlanChange/properties/recommendations":        "an empty list is refused",
 		"components/schemas/NewRecommendation/properties/units_to_purchase":        "has to be 1 at least",
-	} {
-		require.Contains(t, all, place)
-		assert.Contains(t, all[place]["x-assumption"], says, place)
-	}
+	})
 }
 
 func TestAssumedShapesAreMarked(t *testing.T) {
 	t.Parallel()
-	check := loaded(t)
-	all := placed(t, check.Document())
-	for place, says := range map[string]string{
+	requireAssumptions(t, map[string]string{
 		"components/schemas/OAuthToken/properties/scope":                           "separated by spaces",
 		"components/schemas/Product/properties/custom_dosage":                      "shape",
 		"components/schemas/PatientEvent/properties/type":                          "patient.created",
@@ -181,9 +174,17 @@ func TestAssumedShapesAreMarked(t *testing.T) {
 		"components/schemas/PractitionerChange/properties/metadata":                "removes",
 		"components/schemas/StaffChange/properties/metadata":                       "removes",
 		"components/schemas/TreatmentPlanChange/properties/metadata":               "removes",
-	} {
+	})
+}
+
+// requireAssumptions checks that the x-assumption at each place of the document contains a text.
+func requireAssumptions(t *testing.T, texts map[string]string) {
+	t.Helper()
+	check := loaded(t)
+	all := placed(t, check.Document())
+	for place, text := range texts {
 		require.Contains(t, all, place)
-		assert.Contains(t, all[place]["x-assumption"], says, place)
+		assert.Contains(t, all[place]["x-assumption"], text, place)
 	}
 }
 
