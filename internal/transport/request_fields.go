@@ -203,9 +203,6 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if field.IsExported() && name != "" && name != "-" {
 			fields[name] = field.Type
-			if alias, ok := field.Tag.Lookup("alias"); ok {
-				fields[alias] = field.Type
-			}
 		}
 	}
 	return fields
