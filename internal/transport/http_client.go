@@ -31,17 +31,17 @@ func newHTTPClient(given *http.Client) *http.Client {
 	}
 	client.Timeout = 0 // attempts have a deadline of their own
 	if client.Transport == nil {
-		client.Transport = NewPool()
+		client.Transport = newPool()
 	}
 	client.Transport = sharedPool{client.Transport}
 	client.CheckRedirect = checkRedirect
 	return &client
 }
 
-// NewPool returns a connection pool with the settings of http.DefaultTransport. If the
+// newPool returns a connection pool with the settings of http.DefaultTransport. If the
 // program has replaced http.DefaultTransport with another type, as mocks and tracing
 // agents do, it returns the replacement.
-func NewPool() http.RoundTripper {
+func newPool() http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return http.DefaultTransport

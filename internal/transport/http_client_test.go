@@ -38,7 +38,7 @@ func TestClientUsesReplacedDefaultTransport(t *testing.T) {
 func TestPoolKeepsSettingsOfDefaultTransport(t *testing.T) {
 	standard := &http.Transport{MaxConnsPerHost: 7, HTTP2: &http.HTTP2Config{SendPingTimeout: time.Minute}}
 	replaceDefaultTransport(t, standard)
-	pool := NewPool().(*http.Transport)
+	pool := newPool().(*http.Transport)
 	assert.NotSame(t, standard, pool)
 	assert.Equal(t, 7, pool.MaxConnsPerHost)
 	assert.Equal(t, time.Minute, pool.HTTP2.SendPingTimeout)
@@ -109,7 +109,7 @@ func TestPingsReplaceDeadHTTP2Connection(t *testing.T) {
 		_ = server.Listener.Close()
 		server.Listener, server.EnableHTTP2, server.Config.ErrorLog = network, true, log.New(io.Discard, "", 0)
 		server.StartTLS()
-		pool := NewPool().(*http.Transport)
+		pool := newPool().(*http.Transport)
 		pool.DialContext, pool.TLSClientConfig = network.dial, server.Client().Transport.(*http.Transport).TLSClientConfig
 		client := newTestClient(t, pool, func(c *Config) {
 			c.HTTPClient.Timeout, c.Site.BaseURL, c.Retry = 10*time.Second, "https://example.com/api", api.RetryPolicy{MaxAttempts: 1}

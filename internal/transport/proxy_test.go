@@ -75,7 +75,7 @@ func TestRejectedConnectNamesProxy(t *testing.T) {
 		"gateway":        {"502 Bad Gateway", "proxy responded 502 Bad Gateway", 4},
 	} {
 		for owner, pool := range map[string]func() *http.Transport{
-			"own":      func() *http.Transport { return NewPool().(*http.Transport) },
+			"own":      func() *http.Transport { return newPool().(*http.Transport) },
 			"caller's": func() *http.Transport { return &http.Transport{} },
 		} {
 			t.Run(name+" "+owner, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRejectedConnectNamesProxy(t *testing.T) {
 func TestOwnPoolKnowsStatusWithoutPhrase(t *testing.T) {
 	t.Parallel()
 	for status, text := range map[string]string{"407 authenticationrequired": "proxy responded 407 Proxy Authentication Required", "499 Blocked": "proxy responded 499: "} {
-		failure := callThrough(t, NewPool().(*http.Transport), rejectingProxy(t, status))
+		failure := callThrough(t, newPool().(*http.Transport), rejectingProxy(t, status))
 		assert.Contains(t, failure.Error(), text)
 	}
 }
@@ -103,7 +103,7 @@ func TestUnreachableProxyIsNamed(t *testing.T) {
 	require.NoError(t, listener.Close())
 	for _, scheme := range []string{"http", "socks5"} {
 		address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), User: url.UserPassword("ehr", "proxy-canary")}
-		failure := callThrough(t, NewPool().(*http.Transport), address)
+		failure := callThrough(t, newPool().(*http.Transport), address)
 		assert.Contains(t, failure.Error(), "proxy not reachable: connection refused")
 		assert.Equal(t, 4, failure.Attempts)
 	}
