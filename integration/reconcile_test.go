@@ -215,6 +215,10 @@ func TestDeliveryLogConfirmsOutage(t *testing.T) {
 			require.NoError(t, f.platforms[us].Webhooks.RegisterHandler(handler, "order.placed"))
 			f.order(t, us)
 			<-seen
+			require.Eventually(t, func() bool { // the platform logs the attempt once it has the response
+				deliveries := f.platforms[us].Webhooks.Deliveries()
+				return len(deliveries) == 1 && len(deliveries[0].Attempts) == 1
+			}, time.Minute, time.Millisecond)
 			for range 4 {
 				request := httptest.NewRequest(http.MethodPost, "/webhooks/us-sandbox", strings.NewReader("{}"))
 				request.Header.Set("SVC-Signature", webhook.Sign(dispensary.NewSecret("forged"), setup.Webhooks.Now(), []byte("{}")))
