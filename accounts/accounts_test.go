@@ -219,11 +219,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		for _, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		plain := newFixture(t, 1, func(c *accounts.Config) { c.Tokens.Store = &struct{ tokens.Store }{p.store} })
-		for _, err := range plain.accounts.List(t.Context(), accounts.ListOptions{}) {
-			require.ErrorIs(t, err, errors.ErrUnsupported)
-		}
-		require.ErrorIs(t, plain.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
+		require.ErrorIs(t, p.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Workers: -1}), dispensary.ErrInvalidArgument)
 	})
 }
 

@@ -57,9 +57,8 @@ type Clinic struct {
 //
 // Errors: a [*ClinicError] if no user may call; [tokens.ErrUnreadable] if users cannot call
 // only because their records cannot be decrypted; [dispensary.ErrUnknownSite] where there is
-// no application; an [*dispensary.ArgumentError] for an empty id; [errors.ErrUnsupported]
-// if the store is no [tokens.Lister]; [*tokens.StoreError]; those of
-// [tokens.TokenSource.Token] and of [Config.ClinicKey].
+// no application; an [*dispensary.ArgumentError] for an empty id;
+// [*tokens.StoreError]; those of [tokens.TokenSource.Token] and of [Config.ClinicKey].
 func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environment, clinicID string, options ClinicOptions) (*Clinic, error) {
 	if clinicID == "" {
 		return nil, &dispensary.ArgumentError{Field: "clinicID", Reason: "is empty"}
@@ -68,11 +67,7 @@ func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environ
 	if err != nil {
 		return nil, err
 	}
-	lister, err := a.lister()
-	if err != nil {
-		return nil, err
-	}
-	source := newClinicSource(app, lister, environment, clinicID, options.Scopes)
+	source := newClinicSource(app, a.config.Tokens.Store, environment, clinicID, options.Scopes)
 	if _, err := source.Token(ctx); err != nil {
 		return nil, err
 	}
@@ -143,17 +138,12 @@ func (c *Clinic) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String
 // most. A clinic whose users all have to authorize again is among them. The ids are not
 // encrypted in the store: pass them to [Accounts.ForClinic], which checks them.
 //
-// Errors: [dispensary.ErrUnknownSite] where there is no application;
-// [errors.ErrUnsupported] if the store is no [tokens.Lister]; the store's.
+// Errors: [dispensary.ErrUnknownSite] where there is no application; the store's.
 func (a *Accounts) Clinics(ctx context.Context, environment dispensary.Environment, after string, limit int) ([]string, error) {
 	if _, err := a.application(environment); err != nil {
 		return nil, err
 	}
-	lister, err := a.lister()
-	if err != nil {
-		return nil, err
-	}
-	ids, err := lister.ListClinics(ctx, environment, after, limit)
+	ids, err := a.config.Tokens.Store.ListClinics(ctx, environment, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("accounts: listing the clinics of %s: %w", environment, err)
 	}

@@ -24,7 +24,7 @@ const clinicPage = 20
 // lists users as it needs them.
 type clinicSource struct {
 	app    *application
-	lister tokens.Lister
+	store  tokens.Store
 	scopes []string
 
 	// turn is held while users are listed or opened. It guards the following fields.
@@ -51,9 +51,9 @@ type clinicUser struct {
 	given dispensary.Secret // the last token that was returned; clinicSource.mu guards it
 }
 
-func newClinicSource(app *application, lister tokens.Lister, environment dispensary.Environment, clinicID string, scopes []string) *clinicSource {
+func newClinicSource(app *application, store tokens.Store, environment dispensary.Environment, clinicID string, scopes []string) *clinicSource {
 	return &clinicSource{
-		app: app, lister: lister, scopes: scopes, turn: make(chan struct{}, 1),
+		app: app, store: store, scopes: scopes, turn: make(chan struct{}, 1),
 		listing: tokens.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage},
 		none:    ClinicError{Environment: environment, ClinicID: clinicID},
 	}
@@ -179,7 +179,7 @@ func (s *clinicSource) more(ctx context.Context) error {
 // about them. Users who are marked as having to authorize again are put off, because the
 // mark may be wrong.
 func (s *clinicSource) list(ctx context.Context) error {
-	records, err := s.lister.List(ctx, s.listing)
+	records, err := s.store.List(ctx, s.listing)
 	if err != nil {
 		return fmt.Errorf("accounts: listing the users of clinic %s of %s: %w", s.listing.ClinicID, s.listing.Environment, err)
 	}

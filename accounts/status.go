@@ -122,43 +122,29 @@ const accountPage = 500
 
 // List ranges over the accounts of all users, environment by environment and in
 // the order of their ids. It reads them from the store in pages, as it goes; an
-// error ends it, and one that matches [errors.ErrUnsupported] says that the
-// store is no [tokens.Lister].
+// error ends it.
 //
 // List is for display. It returns owner, clinic and scopes from columns that are not
 // encrypted, so anyone who can write to the database can change them.
 // [Accounts.Status] returns them from the encrypted record.
 func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
-		lister, err := a.lister()
-		if err != nil {
-			yield(Account{}, err)
-			return
-		}
 		for _, app := range a.order {
 			environment := app.conns.Environment()
 			if options.Environment != (dispensary.Environment{}) && options.Environment != environment {
 				continue
 			}
-			if !app.list(ctx, lister, tokens.Listing{Environment: environment, State: options.State, ClinicID: options.ClinicID, Limit: accountPage}, yield) {
+			if !app.list(ctx, a.config.Tokens.Store, tokens.Listing{Environment: environment, State: options.State, ClinicID: options.ClinicID, Limit: accountPage}, yield) {
 				return
 			}
 		}
 	}
 }
 
-func (a *Accounts) lister() (tokens.Lister, error) {
-	lister, ok := a.config.Tokens.Store.(tokens.Lister)
-	if !ok {
-		return nil, fmt.Errorf("accounts: the store is not a tokens.Lister: %w", errors.ErrUnsupported)
-	}
-	return lister, nil
-}
-
 // list yields the accounts of one environment, and false when it is enough.
-func (app *application) list(ctx context.Context, lister tokens.Lister, listing tokens.Listing, yield func(Account, error) bool) bool {
+func (app *application) list(ctx context.Context, store tokens.Store, listing tokens.Listing, yield func(Account, error) bool) bool {
 	for {
-		records, err := lister.List(ctx, listing)
+		records, err := store.List(ctx, listing)
 		if err != nil {
 			yield(Account{}, fmt.Errorf("accounts: listing the accounts of %s: %w", listing.Environment, err))
 			return false

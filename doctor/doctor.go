@@ -51,8 +51,8 @@ type Config struct {
 	Store    tokens.Store
 	StoreErr error
 
-	// User is whose token is looked at; empty takes the first of the store who does
-	// not have to authorize again, if it is a [tokens.Lister].
+	// User is the user whose token is checked. If it is empty, the first active user of the
+	// store is.
 	User string
 
 	// Operations are the names of the operations that the integration calls, as in

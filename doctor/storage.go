@@ -63,14 +63,8 @@ func (r *run) storeSealed(context.Context) Row {
 const mostUsers = 1000
 
 func (r *run) storeUsers(ctx context.Context) Row {
-	lister, ok := r.config.Store.(tokens.Lister)
-	if !ok {
-		return skip("the store cannot list")
-	}
-	listed, err := lister.List(ctx, tokens.Listing{Environment: r.environment(), State: tokens.StateReauthorize, Limit: mostUsers})
+	listed, err := r.config.Store.List(ctx, tokens.Listing{Environment: r.environment(), State: tokens.StateReauthorize, Limit: mostUsers})
 	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return skip("the store cannot list")
 	case err != nil:
 		return fail(reason(err), "users who have to authorize again are not known", away)
 	case len(listed) == 0:

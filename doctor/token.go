@@ -52,15 +52,11 @@ func (r *run) user(ctx context.Context) (string, error) {
 	if r.config.User != "" {
 		return r.config.User, nil
 	}
-	lister, ok := r.config.Store.(tokens.Lister)
-	if !ok {
-		return "", nil
+	listed, err := r.config.Store.List(ctx, tokens.Listing{Environment: r.environment(), State: tokens.StateActive, Limit: 1})
+	if err != nil || len(listed) == 0 {
+		return "", err
 	}
-	listed, err := lister.List(ctx, tokens.Listing{Environment: r.environment(), State: tokens.StateActive, Limit: 1})
-	if errors.Is(err, errors.ErrUnsupported) || len(listed) == 0 {
-		return "", nil
-	}
-	return listed[0].Key.User, err
+	return listed[0].Key.User, nil
 }
 
 // markedAs says why the record must not be used; empty if it may be.

@@ -1,7 +1,6 @@
 // Package sqlstore keeps the tokens of package oauth in a database that the
 // program has anyway: PostgreSQL, MySQL, MariaDB or SQLite, through database/sql.
-// It is an [tokens.Store] for any number of replicas, a [tokens.Lister] and a
-// [tokens.Claimer].
+// It is a [tokens.Store] for any number of replicas.
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 //	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL, sqlstore.Config{})

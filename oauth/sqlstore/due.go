@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// List implements [tokens.Lister]. It reads no secrets of sealed tokens.
+// List implements [tokens.Store]. It reads no secrets of sealed tokens.
 func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
 	query := s.sql.list[listed{listing.State != "", listing.ClinicID != ""}]
 	v := values{
@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Reco
 	return records, err
 }
 
-// ListClinics implements [tokens.Lister].
+// ListClinics implements [tokens.Store].
 func (s *Store) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
 	v := values{"environment": environment.String(), "after": after, "limit": max(limit, 0)}
 	var ids []string
@@ -57,7 +57,7 @@ func (s *Store) ListClinics(ctx context.Context, environment api.Environment, af
 	return ids, err
 }
 
-// ClaimDue implements [tokens.Claimer]. Rows that another statement is at work on
+// ClaimDue implements [tokens.Store]. Rows that another statement is at work on
 // are passed over, not waited for.
 func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
 	if !isOwner(due.Owner) {
@@ -105,7 +105,7 @@ func (s *Store) readable(ctx context.Context, claims []claimed, due tokens.Due) 
 	return nil, cmp.Or(failure, unreadable)
 }
 
-// Postpone implements [tokens.Claimer].
+// Postpone implements [tokens.Store].
 func (s *Store) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
 	if !isOwner(lease.Owner) {
 		return ctx.Err()

@@ -195,7 +195,7 @@ func (f *fleet) refreshes() (all, refused int) {
 }
 
 // requireConnected asserts that no user was logged out.
-func (f *fleet) requireConnected(store tokens.Lister) {
+func (f *fleet) requireConnected(store tokens.Store) {
 	f.Helper()
 	active, err := store.List(f.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateActive, Limit: f.users + 1})
 	require.NoError(f, err)
@@ -245,7 +245,7 @@ func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it
 			size.processes, size.users, all, refused, slowest.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		assert.Equal(t, size.users, all)
 		assert.Zero(t, refused)
-		f.requireConnected(f.store.(tokens.Lister))
+		f.requireConnected(f.store)
 	})
 }
 
@@ -293,7 +293,7 @@ func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes 
 			t.Logf("killed %s, at its refresh %d: %d refreshes, slowest call %v", when, nth, all-before, slowest.Round(time.Millisecond))
 			assert.Zero(t, refused)
 			assert.GreaterOrEqual(t, all-before, size.users)
-			f.requireConnected(f.store.(tokens.Lister))
+			f.requireConnected(f.store)
 		}
 	})
 }

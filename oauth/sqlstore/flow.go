@@ -39,7 +39,7 @@ func newFlowStatements(d Dialect, config Config) flowStatements {
 // claim.
 const maxClaims = 3
 
-// ClaimFlow implements [tokens.FlowStore]. It also deletes expired flows.
+// ClaimFlow implements [tokens.Store]. It also deletes expired flows.
 func (s *Store) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (result string, err error) {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func (s *Store) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.
 	return "", tokens.ErrLeased
 }
 
-// EndFlow implements [tokens.FlowStore].
+// EndFlow implements [tokens.Store].
 func (s *Store) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return err

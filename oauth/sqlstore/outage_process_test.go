@@ -129,7 +129,7 @@ func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) {
 		}
 		p.end()
 	}
-	marked, err := f.store.(tokens.Lister).List(t.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateReauthorize, Limit: users})
+	marked, err := f.store.List(t.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateReauthorize, Limit: users})
 	require.NoError(t, err)
 	assert.Len(t, marked, len(revoked), "revoked, and marked for it")
 	for _, record := range marked {

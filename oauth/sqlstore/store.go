@@ -38,11 +38,7 @@ type pool interface {
 	Do(ctx context.Context, run func(*sql.Conn) error) error
 }
 
-var (
-	_ tokens.Store   = (*Store)(nil)
-	_ tokens.Lister  = (*Store)(nil)
-	_ tokens.Claimer = (*Store)(nil)
-)
+var _ tokens.Store = (*Store)(nil)
 
 // New returns a store in db, which stays the caller's to close. It asks the
 // database nothing. Errors are [api.ArgumentError].

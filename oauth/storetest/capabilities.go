@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +24,7 @@ var capabilities = map[string]func(*testing.T, opener){
 }
 
 // listed reads all pages of a listing.
-func listed(t *testing.T, lister tokens.Lister, listing tokens.Listing) []tokens.Record {
+func listed(t *testing.T, lister tokens.Store, listing tokens.Listing) []tokens.Record {
 	t.Helper()
 	var all []tokens.Record
 	for {
@@ -42,7 +41,7 @@ func listed(t *testing.T, lister tokens.Lister, listing tokens.Listing) []tokens
 
 func list(t *testing.T, open opener) {
 	store := open()
-	lister := capability[tokens.Lister](t, store)
+	lister := store
 	assert.Empty(t, listed(t, lister, tokens.Listing{Environment: usSandbox, Limit: 2}))
 	want := map[string]tokens.Record{}
 	for i, user := range []string{"b", "B", "ä", "a", "zz", "z", "é", "日本", "a%", "a_"} {
@@ -74,10 +73,7 @@ func list(t *testing.T, open opener) {
 // has written it.
 func listOfClinics(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
-	lister, ok := store.(tokens.Lister)
-	if !ok {
-		t.Skip("the store is not a tokens.Lister")
-	}
+	lister := store
 	clinics := func(environment api.Environment, limit int) (all []string) {
 		for {
 			after := ""
@@ -154,16 +150,6 @@ func saveDue(t *testing.T, store tokens.Store, user string, n int) tokens.Record
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// capability returns what a store can do beyond its duty, and skips the test if it cannot.
-func capability[C any](t *testing.T, store tokens.Store) C {
-	t.Helper()
-	c, ok := store.(C)
-	if !ok {
-		t.Skipf("the store is not a %s", reflect.TypeFor[C]())
-	}
-	return c
-}
-
 // all is a claim of everything that a test made due.
 var all = tokens.Due{Environment: usSandbox, Before: epoch.AddDate(1, 0, 0), Limit: 1000, Owner: "claimer", TTL: long}
 
@@ -200,7 +186,7 @@ func saveNeverDue(t *testing.T, store tokens.Store) {
 
 func claimDue(t *testing.T, open opener) {
 	store := open()
-	c, ctx := capability[tokens.Claimer](t, store), t.Context()
+	c, ctx := store, t.Context()
 	// Stores that seal spread due times in another way, by 24 minutes at most.
 	for user, n := range map[string]int{"third": 300, "first": 100, "second": 200, "later": 100_000} {
 		saveDue(t, store, user, n)
@@ -245,7 +231,7 @@ func claimDue(t *testing.T, open opener) {
 // a record in use is passed over.
 func claimDueIsFair(t *testing.T, open opener) {
 	store := open()
-	c := capability[tokens.Claimer](t, store)
+	c := store
 	inUse := saveDue(t, store, "in use", 1)
 	saveDue(t, store, "free", 2)
 	take(t, store, inUse, "a", long)
@@ -269,7 +255,7 @@ func claimDueIsFair(t *testing.T, open opener) {
 // postpone holds that a postponed record is due later, unless a token is written.
 func postpone(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
-	c := capability[tokens.Claimer](t, store)
+	c := store
 	require.NoError(t, c.Postpone(ctx, tokens.Lease{Key: user17, Version: 1, Owner: "a"}, epoch))
 	record := saveDue(t, store, "first", 1)
 	saveDue(t, store, "second", 1000)
@@ -302,7 +288,6 @@ func postpone(t *testing.T, open opener) {
 
 func claimDueRaces(t *testing.T, open opener) {
 	store := open()
-	capability[tokens.Claimer](t, store)
 	const many = 60
 	for i := range many {
 		saveDue(t, store, "user-"+string(rune('A'+i)), i)
@@ -313,7 +298,7 @@ func claimDueRaces(t *testing.T, open opener) {
 		due := all
 		due.Owner, due.Limit = owner, 7
 		for t.Context().Err() == nil {
-			claimed, err := store.(tokens.Claimer).ClaimDue(t.Context(), due)
+			claimed, err := store.ClaimDue(t.Context(), due)
 			if !assert.NoError(t, err) || len(claimed) == 0 {
 				return
 			}
@@ -331,7 +316,7 @@ func claimDueRaces(t *testing.T, open opener) {
 	})
 	// Claims that met may have passed over each other's records: the next one
 	// gets them.
-	rest, err := store.(tokens.Claimer).ClaimDue(t.Context(), all)
+	rest, err := store.ClaimDue(t.Context(), all)
 	require.NoError(t, err)
 	assert.Len(t, owners, many-len(rest))
 	for user, owner := range owners {

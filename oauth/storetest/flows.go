@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// flows tests [tokens.FlowStore].
+// flows tests authorization flows.
 var flows = map[string]func(*testing.T, opener){
 	"Flow":             flow,
 	"FlowIsFreed":      flowIsFreed,
@@ -61,11 +61,9 @@ func flow(t *testing.T, open opener) {
 	require.NoError(t, one.EndFlow(ctx, claimOf("unknown", "a"), "connected"))
 	requireResult(t, one, claimOf("unknown", "b"), "")
 
-	if lister, ok := one.(tokens.Lister); ok {
-		listed, err := lister.List(ctx, tokens.Listing{Environment: usSandbox, Limit: 10})
-		require.NoError(t, err)
-		assert.Empty(t, listed, "a flow is not a record")
-	}
+	listed, err := one.List(ctx, tokens.Listing{Environment: usSandbox, Limit: 10})
+	require.NoError(t, err)
+	assert.Empty(t, listed, "a flow is not a record")
 }
 
 func flowIsFreed(t *testing.T, open opener) {

@@ -12,8 +12,7 @@
 // happens to programs: many replicas at once, leases that run out, replicas that
 // die with a lease in their hands, answers that get lost, users who disconnect
 // in the middle of a refresh, and whole [tokens.Connections] replicas against a
-// platform that does or does not rotate refresh tokens. Where the store is a
-// [tokens.Lister] or [tokens.Claimer], it plays those too.
+// platform that does or does not rotate refresh tokens.
 //
 // It takes a few seconds, because leases are measured by the store's own clock,
 // which no test can move. It is worth running under the race detector.

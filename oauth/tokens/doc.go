@@ -34,8 +34,7 @@
 // # Before a token ends
 //
 // [Connections.KeepFresh] replaces tokens before they end, of users with recent
-// calls, so that no call has to wait. Replicas share its work through the store,
-// which has to be a [Claimer].
+// calls, so that no call has to wait. Replicas share its work through the store.
 //
 // # No token is lost
 //

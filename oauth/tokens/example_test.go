@@ -144,8 +144,8 @@ func ExampleConnections_Disconnect() {
 	// Output: <nil>
 }
 
-// A store that can list reports which users have to authorize again, without any secret.
-func ExampleLister() {
+// A list shows which users have to authorize again, without any secret.
+func ExampleStore_list() {
 	store, ctx := tokens.NewMemoryStore(), context.Background()
 	for _, user := range []string{"dr-18", "dr-17"} {
 		token := oauth.Token{AccessToken: api.NewSecret("b2d8"), RefreshToken: api.NewSecret("91ac"), Environment: exampleEnvironment}

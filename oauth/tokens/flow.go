@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// FlowRetention is the shortest time for which a [FlowStore] keeps a flow. It exceeds
+// FlowRetention is the shortest time for which a [Store] keeps a flow. It exceeds
 // the 10 minutes for which the platform accepts a code.
 const FlowRetention = 24 * time.Hour
 
@@ -49,28 +49,6 @@ func (c FlowClaim) Validate() error {
 		}
 	}
 	return nil
-}
-
-// FlowStore is the part of a [Store] that lets one replica exchange the code of an
-// authorization flow. The other replicas wait for its result. Each flow is kept for
-// [FlowRetention].
-type FlowStore interface {
-	// ClaimFlow claims a flow for claim.Owner and returns "", or returns the result of a
-	// flow that has ended. The first owner gets the claim. It still has the claim if it
-	// repeats the call.
-	//
-	// A claim lasts for ttl by the store's clock. The flow is not free afterwards,
-	// because the owner may have used the code.
-	//
-	// Errors: [ErrLeased] while the claim of another owner lasts; [ErrNoResult] if that
-	// claim has expired without a result.
-	ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.Duration) (result string, err error)
-
-	// EndFlow stores the result of a flow, a text of up to 64 bytes of ASCII, even if the
-	// claim has expired. If result is empty, EndFlow deletes the claim, so that another
-	// owner can claim the flow. It changes nothing if another owner has the claim or the
-	// flow has a result.
-	EndFlow(ctx context.Context, claim FlowClaim, result string) error
 }
 
 // RunFlow runs work for an authorization flow once in all replicas that share the
@@ -155,7 +133,7 @@ type flowKey struct {
 	flow        string
 }
 
-// ClaimFlow implements [FlowStore].
+// ClaimFlow implements [Store].
 func (s *MemoryStore) ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.Duration) (string, error) {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return "", err
@@ -184,7 +162,7 @@ func (s *MemoryStore) ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.D
 	return "", ErrNoResult
 }
 
-// EndFlow implements [FlowStore].
+// EndFlow implements [Store].
 func (s *MemoryStore) EndFlow(ctx context.Context, claim FlowClaim, result string) error {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return err
@@ -204,12 +182,12 @@ func (s *MemoryStore) EndFlow(ctx context.Context, claim FlowClaim, result strin
 	return nil
 }
 
-// ClaimFlow implements [FlowStore]. A flow contains no secret.
+// ClaimFlow implements [Store]. A flow contains no secret.
 func (s *sealedStore) ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.Duration) (string, error) {
 	return s.inner.ClaimFlow(ctx, claim, ttl)
 }
 
-// EndFlow implements [FlowStore].
+// EndFlow implements [Store].
 func (s *sealedStore) EndFlow(ctx context.Context, claim FlowClaim, result string) error {
 	return s.inner.EndFlow(ctx, claim, result)
 }

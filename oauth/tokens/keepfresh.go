@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -78,25 +77,18 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 // A program that does not call it is right too: then tokens are refreshed by the
 // calls that need them.
 //
-// Errors: an [*api.ArgumentError] for the policy; one that matches
-// [errors.ErrUnsupported], at once, if the store is not a [Claimer].
+// It returns an [*api.ArgumentError] for an invalid policy.
 func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) error {
-	claimer, ok := c.store.(Claimer)
-	if !ok {
-		return fmt.Errorf("tokens: KeepFresh: the store is not a tokens.Claimer: %w", errors.ErrUnsupported)
-	}
 	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityRefresh)
 	policy, err := policy.withDefaults()
 	if err != nil {
 		return err
 	}
-	r := &refresher{Connections: c, claimer: claimer, policy: policy}
+	r := &refresher{Connections: c, policy: policy}
 	var failures int // rounds in a row in which nothing worked
 	for {
 		result, err := r.round(ctx)
 		switch {
-		case errors.Is(err, errors.ErrUnsupported):
-			return err
 		case err != nil, result.hopeless():
 			failures++
 		default:
@@ -115,8 +107,7 @@ func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) err
 // refresher is one run of KeepFresh.
 type refresher struct {
 	*Connections
-	claimer Claimer
-	policy  KeepFreshPolicy
+	policy KeepFreshPolicy
 
 	unreadable int // how many records that cannot be read the next claim may postpone
 }
@@ -189,7 +180,7 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	asking, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	began := time.Now()
-	records, err := r.claimer.ClaimDue(asking, due)
+	records, err := r.store.ClaimDue(asking, due)
 	if errors.Is(err, ErrUnreadable) {
 		r.passUnreadable(ctx, batch, err)
 		result.more = true

@@ -303,18 +303,10 @@ func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
 	})
 }
 
-func TestKeepFreshNeedsAClaimer(t *testing.T) {
+func TestKeepFreshChecksPolicy(t *testing.T) {
 	t.Parallel()
-	platform := oauthtest.NewPlatform(oauthtest.RotateNever)
-	bare := newConns(t, platform, struct{ tokens.Store }{tokens.NewMemoryStore()})
-	require.ErrorIs(t, bare.KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
-	conns := newConns(t, platform, tokens.NewMemoryStore())
+	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
 	require.ErrorIs(t, conns.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Workers: -1}), api.ErrInvalidArgument)
-
-	// A store around one that cannot claim finds out later.
-	store := oauthtest.NewFlakyStore()
-	store.Break("ClaimDue", errors.ErrUnsupported)
-	require.ErrorIs(t, newConns(t, platform, store).KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
 }
 
 // A limiter that takes its time is not waited for with other users' leases in hand:

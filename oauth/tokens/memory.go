@@ -43,11 +43,7 @@ func (r *memoryRow) dueAt() time.Time {
 	return at
 }
 
-var (
-	_ Store   = (*MemoryStore)(nil)
-	_ Lister  = (*MemoryStore)(nil)
-	_ Claimer = (*MemoryStore)(nil)
-)
+var _ Store = (*MemoryStore)(nil)
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
@@ -175,7 +171,7 @@ func (s *MemoryStore) CheckWrite(ctx context.Context) error {
 	return nil
 }
 
-// List implements [Lister]. It looks at every record.
+// List implements [Store]. It looks at every record.
 func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -196,7 +192,7 @@ func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, erro
 	return found[:min(len(found), max(listing.Limit, 0))], nil
 }
 
-// ListClinics implements [Lister]. It looks at every record.
+// ListClinics implements [Store]. It looks at every record.
 func (s *MemoryStore) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -214,7 +210,7 @@ func (s *MemoryStore) ListClinics(ctx context.Context, environment api.Environme
 	return found[:min(len(found), max(limit, 0))], nil
 }
 
-// ClaimDue implements [Claimer]. It looks at every record.
+// ClaimDue implements [Store]. It looks at every record.
 func (s *MemoryStore) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -247,7 +243,7 @@ func (r *memoryRow) due(due Due, now time.Time) bool {
 	return !at.IsZero() && !at.Before(due.From) && at.Before(due.Before)
 }
 
-// Postpone implements [Claimer].
+// Postpone implements [Store].
 func (s *MemoryStore) Postpone(ctx context.Context, lease Lease, until time.Time) error {
 	_, err := s.with(ctx, lease.Key, func(row *memoryRow) error {
 		if row.leasedBy(lease) {

@@ -41,7 +41,7 @@ import (
 // error. All other stores hold the current key after the next refresh. To retire
 // a key, load every user once: see [Lister].
 //
-// The store that is returned is a [Lister] and a [Claimer] where inner is.
+// The store that is returned is a [Lister] and a [Store] where inner is.
 func Sealed(inner Store, aead seal.AEAD) (Store, error) {
 	switch {
 	case inner == nil:
@@ -49,28 +49,7 @@ func Sealed(inner Store, aead seal.AEAD) (Store, error) {
 	case aead == nil:
 		return nil, &api.ArgumentError{Field: "tokens.Sealed aead", Reason: "is nil"}
 	}
-	s := &sealedStore{inner: inner, aead: aead}
-	lister, lists := inner.(Lister)
-	claimer, claims := inner.(Claimer)
-	switch {
-	case lists && claims:
-		return &struct {
-			*sealedStore
-			Lister
-			sealedClaims
-		}{s, lister, sealedClaims{s, claimer}}, nil
-	case lists:
-		return &struct {
-			*sealedStore
-			Lister
-		}{s, lister}, nil
-	case claims:
-		return &struct {
-			*sealedStore
-			sealedClaims
-		}{s, sealedClaims{s, claimer}}, nil
-	}
-	return s, nil
+	return &sealedStore{inner: inner, aead: aead}, nil
 }
 
 // sealedStore is a [Store] whose inner one sees ciphertexts.
@@ -148,29 +127,33 @@ func (s *sealedStore) String() string { return "tokens.Sealed store" }
 // Format prints its String for every verb.
 func (s *sealedStore) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// sealedClaims is a [Claimer] over ciphertexts.
-type sealedClaims struct {
-	store *sealedStore
-	inner Claimer
+// List implements [Store]. It decrypts nothing.
+func (s *sealedStore) List(ctx context.Context, listing Listing) ([]Record, error) {
+	return s.inner.List(ctx, listing)
 }
 
-// ClaimDue implements [Claimer].
-func (c sealedClaims) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
-	stored, err := c.inner.ClaimDue(ctx, due)
+// ListClinics implements [Store].
+func (s *sealedStore) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
+	return s.inner.ListClinics(ctx, environment, after, limit)
+}
+
+// ClaimDue implements [Store].
+func (s *sealedStore) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
+	stored, err := s.inner.ClaimDue(ctx, due)
 	if err != nil {
 		return nil, err
 	}
 	var unreadable, failure error
 	records := make([]Record, 0, len(stored))
-	for _, s := range stored {
-		record, err := c.store.open(s.Key, s)
+	for _, claimed := range stored {
+		record, err := s.open(claimed.Key, claimed)
 		if err == nil {
 			records = append(records, record)
 			continue
 		}
 		unreadable = err
 		if !due.Retry.IsZero() {
-			failure = cmp.Or(failure, c.inner.Postpone(ctx, Lease{Key: s.Key, Version: s.Version, Owner: due.Owner}, due.Retry))
+			failure = cmp.Or(failure, s.inner.Postpone(ctx, Lease{Key: claimed.Key, Version: claimed.Version, Owner: due.Owner}, due.Retry))
 		}
 	}
 	if len(records) > 0 {
@@ -179,9 +162,9 @@ func (c sealedClaims) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
 	return nil, cmp.Or(failure, unreadable)
 }
 
-// Postpone implements [Claimer].
-func (c sealedClaims) Postpone(ctx context.Context, lease Lease, until time.Time) error {
-	return c.inner.Postpone(ctx, lease, until)
+// Postpone implements [Store].
+func (s *sealedStore) Postpone(ctx context.Context, lease Lease, until time.Time) error {
+	return s.inner.Postpone(ctx, lease, until)
 }
 
 // write hands the sealed form of token to the inner store and returns the record

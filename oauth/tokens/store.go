@@ -129,53 +129,20 @@ type Store interface {
 	// seconds at most.
 	CheckWrite(ctx context.Context) error
 
-	FlowStore
-}
-
-// Lister is an optional interface of a [Store]: it lists the users who are
-// connected, and their clinics. [MemoryStore] implements it. A Store that wraps another one which does
-// not returns [errors.ErrUnsupported], also from the method of [Claimer].
-type Lister interface {
-	// List returns the records that listing asks for, ordered by the bytes of
-	// their user, or none after the last. Their AccessToken, RefreshToken and Replaced
-	// are empty: a list needs no secrets, and a record that cannot be unsealed
-	// is listed too. Everything else is as Load returns it.
+	// List returns the records that listing selects, ordered by the bytes of their user, or
+	// none after the last. Their AccessToken, RefreshToken and Replaced are empty: a list
+	// needs no secrets, and includes a record that cannot be unsealed. Everything else is as
+	// Load returns it.
 	//
-	// Records that are written while pages are read may be missed or not; none
-	// is returned twice.
+	// Records that are written while pages are read may be missed. No record is returned
+	// twice.
 	List(ctx context.Context, listing Listing) ([]Record, error)
 
-	// ListClinics returns the ids of the clinics that records of environment
-	// belong to, in whatever state: each once, ordered by its bytes, beginning after
-	// the id after, and limit of them at most. Records without a clinic do not
-	// count.
+	// ListClinics returns the ids of the clinics that records of environment belong to, in
+	// any state: each once, ordered by its bytes, after the id after, and at most limit of
+	// them. It skips records without a clinic.
 	ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error)
-}
 
-// Listing is a page of a [Lister].
-type Listing struct {
-	// Environment is the one whose users are listed.
-	Environment api.Environment
-
-	// State limits the list to records in it; empty lists all.
-	State State
-
-	// ClinicID limits the list to records whose Token.Clinic has this id; empty
-	// lists all.
-	ClinicID string
-
-	// After is the user after whom the page begins: that of the last record of
-	// the page before, or empty for the first page.
-	After string
-
-	// Limit is the number of records at most, 1 or more.
-	Limit int
-}
-
-// Claimer is what a [Store] may implement beyond its duty: it hands out the
-// records whose tokens are due, to one replica each. [Connections.KeepFresh] needs it.
-// [MemoryStore] does it.
-type Claimer interface {
 	// ClaimDue takes, for due.Owner and due.TTL, the lease on up to due.Limit
 	// records and returns them as they are then, the earliest due first. It
 	// takes those
@@ -198,10 +165,47 @@ type Claimer interface {
 	// neither token nor version. If the lease is no longer this owner's, it changes
 	// nothing and returns nil.
 	Postpone(ctx context.Context, lease Lease, until time.Time) error
+
+	// ClaimFlow claims a flow for claim.Owner and returns "", or returns the result of a
+	// flow that has ended. The first owner gets the claim. It still has the claim if it
+	// repeats the call.
+	//
+	// A claim lasts for ttl by the store's clock. The flow is not free afterwards,
+	// because the owner may have used the code.
+	//
+	// Errors: [ErrLeased] while the claim of another owner lasts; [ErrNoResult] if that
+	// claim has expired without a result.
+	ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.Duration) (result string, err error)
+
+	// EndFlow stores the result of a flow, a text of up to 64 bytes of ASCII, even if the
+	// claim has expired. If result is empty, EndFlow deletes the claim, so that another
+	// owner can claim the flow. It changes nothing if another owner has the claim or the
+	// flow has a result.
+	EndFlow(ctx context.Context, claim FlowClaim, result string) error
 }
 
-// Due says what a [Claimer] hands out. Its times are by the caller's clock, the
-// leases' by the store's.
+// Listing is a page of [Store.List].
+type Listing struct {
+	// Environment is the one whose users are listed.
+	Environment api.Environment
+
+	// State limits the list to records in it; empty lists all.
+	State State
+
+	// ClinicID limits the list to records whose Token.Clinic has this id; empty
+	// lists all.
+	ClinicID string
+
+	// After is the user after whom the page begins: that of the last record of
+	// the page before, or empty for the first page.
+	After string
+
+	// Limit is the number of records at most, 1 or more.
+	Limit int
+}
+
+// Due selects the records that [Store.ClaimDue] returns. Its times are by the caller's clock,
+// the leases' by the store's.
 type Due struct {
 	// Environment is the one whose tokens are claimed.
 	Environment api.Environment
@@ -241,8 +245,8 @@ const (
 // at one time. It is zero for a token whose end is not known and for one
 // without a refresh token: those are never due.
 //
-// A [Store] that is a [Claimer] works it out when it writes a token and keeps it
-// beside it. Sealed secrets serve as well as bare ones.
+// A [Store] computes it when it writes a token and keeps it beside the token. Encrypted
+// secrets serve as well as bare ones.
 func DueAt(t oauth.Token) time.Time {
 	if t.ExpiresAt.IsZero() || t.RefreshToken.IsZero() {
 		return time.Time{}

@@ -91,36 +91,36 @@ func (s *FlakyStore) DeleteVersion(ctx context.Context, key tokens.Key, version 
 	return s.do(ctx, "DeleteVersion", key, func() error { return s.Store.DeleteVersion(ctx, key, version) })
 }
 
-// ListClinics implements [tokens.Lister].
+// ListClinics implements [tokens.Store].
 func (s *FlakyStore) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
 	return returning(ctx, s, "ListClinics", tokens.Key{}, func() ([]string, error) {
-		return s.Store.(tokens.Lister).ListClinics(ctx, environment, after, limit)
+		return s.Store.ListClinics(ctx, environment, after, limit)
 	})
 }
 
-// List implements [tokens.Lister].
+// List implements [tokens.Store].
 func (s *FlakyStore) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
-	return returning(ctx, s, "List", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.(tokens.Lister).List(ctx, listing) })
+	return returning(ctx, s, "List", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.List(ctx, listing) })
 }
 
-// ClaimDue implements [tokens.Claimer].
+// ClaimDue implements [tokens.Store].
 func (s *FlakyStore) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
-	return returning(ctx, s, "ClaimDue", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.(tokens.Claimer).ClaimDue(ctx, due) })
+	return returning(ctx, s, "ClaimDue", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.ClaimDue(ctx, due) })
 }
 
-// ClaimFlow implements [tokens.FlowStore].
+// ClaimFlow implements [tokens.Store].
 func (s *FlakyStore) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (string, error) {
 	return returning(ctx, s, "ClaimFlow", tokens.Key{}, func() (string, error) { return s.Store.ClaimFlow(ctx, claim, ttl) })
 }
 
-// EndFlow implements [tokens.FlowStore].
+// EndFlow implements [tokens.Store].
 func (s *FlakyStore) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
 	return s.do(ctx, "EndFlow", tokens.Key{}, func() error { return s.Store.EndFlow(ctx, claim, result) })
 }
 
-// Postpone implements [tokens.Claimer].
+// Postpone implements [tokens.Store].
 func (s *FlakyStore) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
-	return s.do(ctx, "Postpone", lease.Key, func() error { return s.Store.(tokens.Claimer).Postpone(ctx, lease, until) })
+	return s.do(ctx, "Postpone", lease.Key, func() error { return s.Store.Postpone(ctx, lease, until) })
 }
 
 // Lease implements [tokens.Store].
