@@ -28,7 +28,6 @@ var arrows = map[string][]string{
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
 	"catalogsync":              {"api", "catalog", "events", "internal/fold"},
-	"catalogsync/storetest":    {"api", "catalog", "catalogsync", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"doctor":                   {".", "api", "events", "internal/operation", "internal/transport", "oauth", "oauth/tokens", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
@@ -67,7 +66,6 @@ var arrows = map[string][]string{
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"probe":                    {"api", "internal/transport", "oauth"},
 	"ratelimit":                {"api", "internal/jitter"},
-	"ratelimit/storetest":      {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                     {"api"},
 	"openapi":                  {},
 	"oauth":                    {"api", "api/observe", "internal/closestmatch", "internal/jsondecode", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
@@ -105,10 +103,14 @@ var arrows = map[string][]string{
 	"webhook/admin":             {"accounts", "api", "events", "internal/webpage", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/diagnose":          {"api", "webhook"},
 	"webhook/engine":            {"api", "events", "seal", "webhook", "webhook/internal/safecall"},
-	"webhook/enginetest":        {"api", "events", "internal/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"webhook/internal/safecall": {},
 	"webhook/memoryinbox":       {"api", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/reconcile":         {"api", "events", "internal/jitter", "webhook", "webhook/internal/safecall"},
+
+	// Test kits. Only tests and other test kits import them.
+	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testkit/enginetest":       {"api", "events", "internal/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testkit/ratelimittest":    {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 }
 
 func TestImportArrows(t *testing.T) {
@@ -118,6 +120,9 @@ func TestImportArrows(t *testing.T) {
 	for folder, imports := range drawn {
 		for _, imported := range slices.Sorted(maps.Keys(imports)) {
 			assert.Contains(t, arrows[folder], imported, "%s must not import %s", folder, imported)
+			if strings.HasPrefix(imported, "internal/testkit/") {
+				assert.Contains(t, folder, "internal/testkit/", "%s is for tests", imported)
+			}
 		}
 	}
 }

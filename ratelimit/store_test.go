@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit"
-	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
 
 func TestMemoryStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) ratelimit.Store { return ratelimit.NewMemoryStore() })
+	ratelimittest.Run(t, func(*testing.T) ratelimit.Store { return ratelimit.NewMemoryStore() })
 }
 
 // By a clock that stands still, too: processes know a record by its time.
@@ -35,8 +35,8 @@ func TestMemoryStoreGivesEachExchangeItsTime(t *testing.T) {
 func TestStoreIsKilled(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	storetest.RunKilled(t, func(*testing.T) storetest.Server {
+	ratelimittest.RunKilled(t, func(*testing.T) ratelimittest.Server {
 		store := newRewindStore()
-		return storetest.Server{Store: store, Kill: store.kill, Start: store.start, Save: store.save}
+		return ratelimittest.Server{Store: store, Kill: store.kill, Start: store.start, Save: store.save}
 	})
 }

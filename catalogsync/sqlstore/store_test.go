@@ -5,7 +5,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
-	"github.com/dispensary-go/dispensary/catalogsync/storetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/catalogstoretest"
 )
 
 func TestConformance(t *testing.T) {
@@ -13,7 +13,7 @@ func TestConformance(t *testing.T) {
 	for _, dialect := range []sqlstore.Dialect{sqlstore.SQLite, sqlstore.PostgreSQL} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
-			storetest.Run(t, func(t *testing.T) func() catalogsync.Store {
+			catalogstoretest.Run(t, func(t *testing.T) func() catalogsync.Store {
 				d := newDatabase(t, dialect)
 				d.migrated(t)
 				return func() catalogsync.Store { return d.store(t, d.open(t)) }

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
-	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
 
 // database is a store, and a connection of another program to its database.
@@ -61,10 +61,10 @@ func (d *database) exec(t *testing.T, statements string) {
 func TestDatabaseIsKilled(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	storetest.RunKilled(t, func(t *testing.T) storetest.Server {
+	ratelimittest.RunKilled(t, func(t *testing.T) ratelimittest.Server {
 		d := openDatabase(t)
 		d.exec(t, `CREATE TABLE saved AS TABLE dispensary_ratelimit`)
-		return storetest.Server{
+		return ratelimittest.Server{
 			Store: d.store,
 			Kill: func() {
 				d.terminate(t)

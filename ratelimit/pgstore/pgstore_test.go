@@ -16,9 +16,9 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
-	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
 
 func open(t *testing.T) *pgstore.Store {
@@ -33,7 +33,7 @@ func open(t *testing.T) *pgstore.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) ratelimit.Store {
+	ratelimittest.Run(t, func(t *testing.T) ratelimit.Store {
 		store := open(t)
 		require.NoError(t, store.Migrate(t.Context()))
 		return store

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
-	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
 
 // once are the options of a client that does not wait for a server that is away: the time of
@@ -36,10 +36,10 @@ func (silent) Printf(context.Context, string, ...any) {}
 func TestEmbeddedIsKilled(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	storetest.RunKilled(t, func(t *testing.T) storetest.Server {
+	ratelimittest.RunKilled(t, func(t *testing.T) ratelimittest.Server {
 		server := miniredis.RunT(t)
 		_, store := open(t, once("tcp", server.Addr()))
-		return storetest.Server{
+		return ratelimittest.Server{
 			Store: store,
 			Kill: func() {
 				server.Close()
@@ -58,7 +58,7 @@ func TestServerIsKilled(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no redis-server on the PATH: the embedded one is killed all the same")
 	}
-	storetest.RunKilled(t, func(t *testing.T) storetest.Server {
+	ratelimittest.RunKilled(t, func(t *testing.T) ratelimittest.Server {
 		folder, err := os.MkdirTemp("", "redis") // sockets have short names
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, os.RemoveAll(folder)) })
@@ -76,7 +76,7 @@ func TestServerIsKilled(t *testing.T) {
 		}
 		start()
 		t.Cleanup(func() { kill() })
-		return storetest.Server{
+		return ratelimittest.Server{
 			Store: store, Kill: kill, Start: start,
 			Save: func() { assert.NoError(t, client.Save(context.Background()).Err()) },
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/ratelimit/redisstore"
-	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
 
 func open(t *testing.T, options *redis.Options) (*redis.Client, ratelimit.Store) {
@@ -28,7 +28,7 @@ func open(t *testing.T, options *redis.Options) (*redis.Client, ratelimit.Store)
 
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) ratelimit.Store {
+	ratelimittest.Run(t, func(t *testing.T) ratelimit.Store {
 		_, store := open(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})
 		return store
 	})
@@ -42,9 +42,9 @@ func TestServer(t *testing.T) {
 	}
 	options, err := redis.ParseURL(address)
 	require.NoError(t, err)
-	storetest.Run(t, func(t *testing.T) ratelimit.Store {
+	ratelimittest.Run(t, func(t *testing.T) ratelimit.Store {
 		_, store := open(t, options)
-		return storetest.Within(store, rand.Text())
+		return ratelimittest.Within(store, rand.Text())
 	})
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/publish"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )

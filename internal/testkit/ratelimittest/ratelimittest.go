@@ -1,6 +1,6 @@
-// Package storetest holds the tests that every [ratelimit.Store] has to pass: what an exchange
+// Package ratelimittest holds the tests that every [ratelimit.Store] has to pass: what an exchange
 // is, and that eight processes keep to a limit with it, through an outage too.
-package storetest
+package ratelimittest
 
 import (
 	"context"

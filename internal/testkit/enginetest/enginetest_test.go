@@ -3,9 +3,9 @@ package enginetest_test
 import (
 	"testing"
 
+	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 

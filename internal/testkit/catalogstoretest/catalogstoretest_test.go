@@ -1,15 +1,15 @@
-package storetest_test
+package catalogstoretest_test
 
 import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/storetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/catalogstoretest"
 )
 
 func TestMemoryStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) func() catalogsync.Store {
+	catalogstoretest.Run(t, func(*testing.T) func() catalogsync.Store {
 		store := catalogsync.NewMemoryStore()
 		return func() catalogsync.Store { return store }
 	})

@@ -1,8 +1,8 @@
-// Package storetest is the conformance suite of [catalogsync.Store]. A store that passes it
+// Package catalogstoretest is the conformance suite of [catalogsync.Store]. A store that passes it
 // keeps a copy of the catalog that programs may rely on.
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) func() catalogsync.Store {
+//		catalogstoretest.Run(t, func(t *testing.T) func() catalogsync.Store {
 //			database := newDatabase(t) // empty, and gone after the test
 //			return func() catalogsync.Store { return mystore.New(database.Connect()) }
 //		})
@@ -10,7 +10,7 @@
 //
 // It plays what the interface promises, sentence by sentence, and then many callers at once.
 // It is worth running under the race detector.
-package storetest
+package catalogstoretest
 
 import (
 	"testing"
