@@ -9,7 +9,6 @@ import (
 
 // Store is where the processes of a [Fleet] leave records for each other. It has to keep
 // them for an hour or so, and nothing is lost but speed where it loses them.
-// Package ratelimit/storetest holds the tests of one.
 type Store interface {
 	// Exchange stores the record of a process under the name of a limit, in place of the
 	// one before, and returns the records of all processes under that name. Both is one

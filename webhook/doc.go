@@ -57,9 +57,8 @@
 // The last three are separate modules below this folder, so that none of them
 // is a dependency of programs that use another.
 //
-// All but the last are an engine.Engine, which says what they promise, and handle
-// events as a [Work] says: a change of the engine is a change of a few lines. Package
-// enginetest is the suite that holds them to it, and other engines, too.
+// All but the last implement engine.Engine, which lists their promises, and handle events
+// by a [Work]. To change the engine, change a few lines.
 //
 // # What you can rely on
 //

@@ -10,6 +10,4 @@
 //
 // [ResealPages] implements Reseal for an engine that encrypts, and [Missing] is for those
 // that are a reconcile.Inbox.
-//
-// Package enginetest is the suite that holds any implementation to the contract.
 package engine

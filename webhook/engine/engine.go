@@ -9,8 +9,7 @@ import (
 )
 
 // Engine is a [webhook.Inbox] that also handles its events. Packages memoryinbox,
-// sqlinbox and riverinbox have one; package enginetest holds any implementation to
-// what is said here.
+// sqlinbox and riverinbox implement it.
 //
 // # What an engine promises
 //

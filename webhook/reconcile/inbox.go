@@ -10,8 +10,8 @@ import (
 )
 
 // Inbox is a [webhook.Inbox] that [Clinics] can fill. It knows which events it has
-// never seen, and stores the checkpoints beside them. The engines of this
-// module are, and package enginetest holds them to it.
+// never seen, and stores the checkpoints beside them. The engines of this module
+// implement it.
 type Inbox interface {
 	webhook.Inbox
 	Checkpoints

@@ -1,5 +1,5 @@
-// Package ratelimittest holds the tests that every [ratelimit.Store] has to pass: what an exchange
-// is, and that eight processes keep to a limit with it, through an outage too.
+// Package ratelimittest tests the promises of a [ratelimit.Store]: single exchanges, and eight
+// processes that keep to a limit, also through an outage.
 package ratelimittest
 
 import (
