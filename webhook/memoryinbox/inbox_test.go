@@ -13,13 +13,20 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/admintest"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// What every engine promises is held by package enginetest; this is what only an inbox
-// in memory does.
+func TestInboxKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, func(*testing.T) enginetest.Storage {
+		return enginetest.Storage{Ordered: true, Open: func(work webhook.Work) (engine.Engine, error) {
+			return memoryinbox.New(memoryinbox.Config{Work: work})
+		}}
+	})
+}
 
 // newInbox makes an inbox, and returns every attempt that it makes; change may be nil.
 func newInbox(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbox.Config)) (*memoryinbox.Inbox, <-chan webhook.Attempt) {

@@ -1,4 +1,4 @@
-package catalogstoretest_test
+package catalogsync_test
 
 import (
 	"testing"
