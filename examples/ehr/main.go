@@ -1,6 +1,6 @@
 // Ehr is a health record that integrates the dispensary: three clinics in two countries,
-// whose practitioners connect their accounts, look through the catalog, write plans from
-// protocols, and see what becomes of them.
+// whose practitioners connect their accounts, search the catalog while they type, write plans
+// from protocols, and see what becomes of them.
 //
 //	go run ./examples/ehr
 //
@@ -30,7 +30,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
-	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/examples/ehr/fakes"
@@ -72,11 +72,16 @@ func run(ctx context.Context, address string) error {
 type ehr struct {
 	dispensary *integration.Integration
 	clinics    map[string]string // the platform's id of the clinic of each practice
+	products   map[dispensary.Region]*products
+	brands     *catalogsync.BrandCache
 }
 
 // serve opens the integration and serves until ctx ends or the server fails.
 func serve(ctx context.Context, config integration.Config, clinics map[string]string, listener net.Listener) (err error) {
-	e := ehr{clinics: clinics}
+	e := ehr{clinics: clinics, products: map[dispensary.Region]*products{dispensary.US: {}, dispensary.Canada: {}}}
+	if e.brands, err = catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{}); err != nil {
+		return err
+	}
 	var router webhook.Router
 	router.OnOrderPlaced(e.orderPlaced)
 	router.OnTreatmentPlanCreated(planChanged)
@@ -150,10 +155,13 @@ func (e *ehr) routes() http.Handler {
 		http.StripPrefix("/operations", e.dispensary.Operations).ServeHTTP(w, r)
 	})
 	mux.Handle("GET /pages/style.css", http.FileServerFS(files))
+	mux.Handle("GET /pages/search.js", http.FileServerFS(files))
 	mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, _ *http.Request) { show(w, http.StatusOK, "Sign in", user{}, users) })
 	mux.HandleFunc("POST /sign-in", signIn)
 	mux.Handle("GET /{$}", e.page(e.patients))
 	mux.Handle("GET /catalog", e.page(e.catalog))
+	mux.Handle("GET /catalog/{variant}", e.page(e.variant))
+	mux.Handle("GET /search", e.page(e.search))
 	mux.Handle("/patients/{patient}/plan", e.page(e.plan))
 	mux.Handle("POST /plans/{plan}/checkout", e.page(checkout))
 	return http.NewCrossOriginProtection().Handler(mux) // no other site can send a form
@@ -195,7 +203,7 @@ func (e *ehr) page(serve func(http.ResponseWriter, *http.Request, user, *dispens
 		case errors.Is(err, dispensary.ErrReauthorize):
 			show(w, http.StatusOK, "Connect the dispensary", u, nil)
 		case errors.Is(err, dispensary.ErrNotFound):
-			show(w, http.StatusNotFound, "Something went wrong", u, "There is no such patient, plan or protocol.")
+			show(w, http.StatusNotFound, "Something went wrong", u, "There is no such patient, plan, protocol or product.")
 		case err != nil:
 			slog.ErrorContext(r.Context(), "page", "path", r.URL.Path, "error", err)
 			show(w, http.StatusBadGateway, "Something went wrong", u, "The dispensary does not answer as it should. Please try again.")
@@ -210,7 +218,7 @@ var templates = template.Must(template.ParseFS(files, "pages/*.html"))
 
 // show writes a page.
 func show(w http.ResponseWriter, status int, name string, u user, view any) error {
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	return templates.ExecuteTemplate(w, name, map[string]any{"Title": name, "User": u, "View": view})
@@ -282,17 +290,6 @@ func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *d
 		return err
 	}
 	return show(w, http.StatusOK, "Patients", u, map[string]any{"Patients": patients.Items, "Protocols": protocols.Items, "Care": known})
-}
-
-// catalog searches the products that the clinic can order.
-func (e *ehr) catalog(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
-	number, _ := strconv.Atoi(r.FormValue("page"))
-	options := catalog.ProductSearchOptions{Query: r.FormValue("query"), Paging: dispensary.Paging{Page: max(number, 1), PageSize: 20}}
-	found, err := client.Catalog.Products.Search(r.Context(), options)
-	if err != nil {
-		return err
-	}
-	return show(w, http.StatusOK, "Catalog", u, map[string]any{"Query": options.Query, "Found": found})
 }
 
 // makePlan makes a plan if the catalog has its products. What is made here comes with no webhook.

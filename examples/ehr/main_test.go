@@ -172,10 +172,6 @@ func TestThreeClinics(t *testing.T) {
 			assert.Contains(f, p.connect(platforms[i], accounts[i]), patientOf(platforms[i], accounts[i]).Email)
 			people = append(people, p)
 		}
-		assert.Contains(f, people[2].get("/catalog?query=magnesium"), "Magnesium")
-		assert.Contains(f, people[2].get("/catalog?query=no+such+thing"), "0 products")
-		assert.Contains(f, people[0].get("/catalog"), `href="/catalog?query=&page=2"`)
-		assert.Contains(f, people[0].get("/catalog?page=2"), `href="/catalog?query=&page=1"`)
 		for i, p := range people {
 			order := f.order(platforms[i], patientOf(platforms[i], accounts[i]))
 			p.sees("/", order.Number)
@@ -183,6 +179,40 @@ func TestThreeClinics(t *testing.T) {
 			if platforms[i] == f.US { // the two platforms number their orders alike
 				assert.NotContains(f, people[1-i].get("/"), order.Number)
 			}
+		}
+	})
+}
+
+// Products are found in memory. The chosen one is read from the platform again.
+func TestProductSearch(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		p, canadian := f.person("osei"), f.person("whitcombe")
+		assert.Contains(f, p.get("/search?q=magn"), "Connect the dispensary")
+		p.connect(f.US, f.Users()[0])
+		canadian.connect(f.Canada, f.Users()[2])
+		assert.NotContains(f, p.get("/catalog"), " found")
+		f.US.Journal().Reset()
+		page := p.get("/catalog?q=glyc+magnezium")
+		assert.Contains(f, page, "1 found of the brands that your clinic may order")
+		assert.Contains(f, page, ">Magnesium Glycinate</a>")
+		assert.Contains(f, p.get("/catalog?q=xyzzy"), "0 found")
+		assert.Contains(f, p.get("/search?q=magn+glyc"), `"name":"Magnesium Glycinate"`)
+		assert.Empty(f, f.US.Journal().Requests(), "the catalog is in memory")
+		f.Canada.Fault(model.Fault{Operation: "brands.list", Effect: model.ErrorStatus, Status: http.StatusForbidden})
+		unrestricted := canadian.get("/catalog?q=magn")
+		assert.Contains(f, unrestricted, "Magnesium")
+		assert.NotContains(f, unrestricted, "may order", "the brands cannot be read")
+
+		chosen := regexp.MustCompile(`href="(/catalog/[^"]*)"`).FindStringSubmatch(page)
+		require.NotNil(f, chosen)
+		assert.Contains(f, p.get(chosen[1]), ": available.")
+		f.US.Journal().CheckRequested(f, "variants.get")
+		for path, want := range map[string]int{
+			"/catalog/00000000-0000-4000-8000-000000000000": http.StatusNotFound,
+			"/catalog?q=" + strings.Repeat("a+", 20):        http.StatusBadRequest,
+		} {
+			status, _ := p.read(p.browser.Get(f.home + path))
+			assert.Equal(f, want, status, path)
 		}
 	})
 }
@@ -350,7 +380,7 @@ func TestTheProgramEnds(t *testing.T) {
 func TestWhoMayDoWhat(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		stranger := f.person("nobody@example.com")
-		for _, path := range []string{"/", "/catalog", "/patients/x/plan", "/operations/", "/operations/dead"} {
+		for _, path := range []string{"/", "/catalog", "/search", "/patients/x/plan", "/operations/", "/operations/dead"} {
 			assert.Contains(f, stranger.get(path), "<h1>Sign in</h1>", path)
 		}
 		request, err := http.NewRequestWithContext(f.Context(), http.MethodPost, f.home+"/sign-in", strings.NewReader("user=park"))

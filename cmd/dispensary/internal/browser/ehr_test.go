@@ -81,7 +81,7 @@ func (b *tab) auditAndGoOn(page string) {
 	b.look("light", 1000)
 }
 
-// A practitioner connects, writes a plan and has it paid in the clinic, with scripts and
+// A practitioner connects, finds a product while typing, writes a plan and has it paid in the clinic, with scripts and
 // without; every page on the way is in order.
 func TestTheHealthRecord(t *testing.T) {
 	t.Parallel()
@@ -100,11 +100,22 @@ func TestTheHealthRecord(t *testing.T) {
 			b.auditAndGoOn("patients")
 
 			b.press("Catalog")
-			b.auditAndGoOn("whole catalog")
-			b.fill("query", "magnesium")
-			b.press("Search")
-			b.sees("products for “magnesium”", "Magnesium")
 			b.auditAndGoOn("catalog")
+			for _, query := range [][2]string{
+				{"glyc magnezium", "1 found of the brands that your clinic may order"},
+				{"xyzzy", "0 found of the brands"},
+				{"qurecetin", "Quercetin & Bromelain"},
+			} {
+				b.fill("q", query[0])
+				if without {
+					b.press("Search")
+				}
+				b.sees(query[1])
+			}
+			b.auditAndGoOn("products")
+			b.leads(chromedp.Click(chromedp.CSS(".products a"), chromedp.NodeVisible))
+			b.sees(": available.")
+			b.auditAndGoOn("product")
 
 			b.press("Patients")
 			b.press("Write a plan for Jane Doe")

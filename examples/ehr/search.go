@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// products is the catalog of one country in memory. It is searched for every letter that a
+// practitioner types, without a request to the platform.
+type products struct {
+	mu       sync.Mutex // held while the catalog is read
+	read     time.Time
+	searcher *catalogsync.Searcher
+}
+
+// get returns the catalog. It reads it with the client of the first user, and again if it is
+// older than an hour.
+func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalogsync.Searcher, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) < time.Hour {
+		return p.searcher, nil
+	}
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog, Logger: slog.Default()})
+	if err == nil {
+		err = searcher.Load(ctx, catalogsync.LoadOptions{Prefetch: 4})
+	}
+	switch {
+	case err == nil:
+		p.searcher, p.read = searcher, time.Now()
+	case p.searcher == nil:
+		return nil, err
+	default: // the old catalog is better than no search
+		slog.ErrorContext(ctx, "catalog", "error", err)
+	}
+	return p.searcher, nil
+}
+
+// permitted returns the brands that the user's clinic may order. If they cannot be read, all
+// brands are shown, and the page does not claim that they are the clinic's.
+func (e *ehr) permitted(ctx context.Context, u user, client *dispensary.Client) *catalogsync.PermittedBrands {
+	brands, err := e.brands.Get(ctx, u.Account.Clinic.ID, client.Catalog.Brands)
+	if err != nil && ctx.Err() == nil {
+		slog.ErrorContext(ctx, "brands", "error", err)
+	}
+	return brands
+}
+
+// search responds to the script of the page with JSON.
+func (e *ehr) search(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
+	searcher, err := e.products[u.Region].get(r.Context(), client)
+	if err == nil {
+		searcher.Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
+			return e.permitted(r.Context(), u, client)
+		}}).ServeHTTP(w, r)
+	}
+	return err
+}
+
+// catalog is the page of the search. Without scripts a button searches.
+func (e *ehr) catalog(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
+	searcher, err := e.products[u.Region].get(r.Context(), client)
+	if err != nil {
+		return err
+	}
+	query := r.FormValue("q")
+	result, err := searcher.Search(catalogsync.SearchOptions{Query: query, Permitted: e.permitted(r.Context(), u, client)})
+	if err != nil {
+		return show(w, http.StatusBadRequest, "Catalog", u, map[string]any{"Query": query, "Problem": "Type a few words only."})
+	}
+	return show(w, http.StatusOK, "Catalog", u, map[string]any{"Query": query, "Result": result})
+}
+
+// variant reads a product again before it is prescribed: it may be discontinued since.
+func (e *ehr) variant(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
+	variant, err := client.Catalog.Variants.Get(r.Context(), r.PathValue("variant"))
+	if err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, "Product", u, variant)
+}
