@@ -2,17 +2,19 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"time"
+	"net"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -20,138 +22,104 @@ import (
 type story struct {
 	out   io.Writer
 	steps int
-	began time.Time
 
 	platform *dispensarytest.Server
-	ehr      *ehr
-	client   *dispensary.Client // of the connected practitioner
-
-	response     dispensary.Response // of the last call, for its request id
-	practitioner model.User
-	products     []catalog.Product
-	patient      *clinic.Patient
-	plan         *treatmentplans.Plan
-	orderID      string
+	home     string // URL of the health record
+	ehr      *integration.Integration
+	orders   chan events.OrderEvent // that the health record has handled
+	client   *dispensary.Client     // of the connected practitioner
+	product  catalog.Product
+	patient  *clinic.Patient
+	plan     *treatmentplans.Plan
 }
 
 // run starts both servers and plays all steps.
 func run(ctx context.Context, out io.Writer) (err error) {
-	s := &story{out: out, began: time.Now()}
-	if s.ehr, err = newEHR(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.ehr.stop(ctx)) }()
-	s.platform, err = dispensarytest.Start(dispensarytest.WithRedirectURI(s.ehr.address + callbackPath))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.platform.Close()) }()
-	if err := s.setUp(); err != nil {
-		return err
+	s := &story{out: out, home: "http://" + listener.Addr().String(), orders: make(chan events.OrderEvent, 1)}
+	s.platform, err = dispensarytest.Start(dispensarytest.WithRedirectURI(s.home + "/dispensary/callback"))
+	if err != nil {
+		return errors.Join(err, listener.Close())
 	}
-	for _, step := range []func(context.Context) error{
-		s.connect, s.readClinic, s.search, s.walkCatalog, s.createPatient, s.draftPlan, s.activatePlan,
-		s.checkout, s.dynamicLink, s.order, s.readOrder, s.disconnect,
-	} {
+	defer func() { err = errors.Join(err, s.platform.Close()) }()
+	if err := s.open(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- serve(serving, s.ehr, listener) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	fmt.Fprintf(out, "The dispensary platform (a fake) is at %s,\nour health record (EHR) at %s.\n\n", s.platform.BaseURL(), s.home)
+	for _, step := range []func(context.Context) error{s.connect, s.search, s.createPatient, s.createPlan, s.order, s.disconnect} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("step %d: %w", s.steps+1, err)
 		}
 	}
-	fmt.Fprintf(out, "\nDone in %d ms.\n", time.Since(s.began).Milliseconds())
 	return nil
 }
 
-// setUp gives each side what it needs to know of the other.
-func (s *story) setUp() error {
-	app := s.platform.Application()
-	err := s.ehr.start(registration{
-		site:     s.platform.Site(),
-		clientID: app.ClientID, clientSecret: dispensary.NewSecret(app.ClientSecret),
-		clinicKey:     dispensary.NewSecret(s.platform.ClinicKey()),
-		webhookSecret: dispensary.NewSecret(app.WebhookSecret), challengeToken: dispensary.NewSecret(app.ChallengeToken),
-	})
+// open configures the health record with the values of the platform's dashboard, which a real
+// one has in its environment.
+func (s *story) open(ctx context.Context) error {
+	variables := s.platform.Variables()
+	variables["DISPENSARY_STORE"], variables["DISPENSARY_INBOX"] = "memory:", "memory:" // in production a database
+	variables["DISPENSARY_STATE_KEYS"] = rand.Text() + rand.Text()
+	config, err := integration.Load(func(name string) (string, bool) { return variables[name], true })
 	if err != nil {
 		return err
 	}
-	if err := s.platform.Webhooks.Register(s.ehr.address+webhookPath, "order.placed"); err != nil {
+	if s.ehr, err = openEHR(ctx, config, s.orders); err != nil {
 		return err
 	}
-	s.practitioner = s.platform.Users()[0]
-	fmt.Fprintf(s.out, "The dispensary platform (a fake) answers at %s,\nour health record (EHR) at %s.\n\n", s.platform.BaseURL(), s.ehr.address)
-	return nil
+	return s.platform.Webhooks.Register(s.home+"/webhooks/"+config.Applications[0].Name(), model.OrderPlaced)
 }
 
-// tell prints a step. Answers of the platform are followed by the request id, which its
-// support asks for.
+// tell prints a step.
 func (s *story) tell(format string, arguments ...any) {
 	s.steps++
-	line := fmt.Sprintf("%2d. ", s.steps) + fmt.Sprintf(format, arguments...)
-	if s.response.RequestID != "" {
-		line += "  [request " + s.response.RequestID + "]"
-	}
-	fmt.Fprintln(s.out, line)
-	s.response = dispensary.Response{}
+	fmt.Fprintf(s.out, "%2d. "+format+"\n", append([]any{s.steps}, arguments...)...)
 }
 
-// captured stores the answer's request id for the next line.
-func (s *story) captured() dispensary.RequestOption { return dispensary.CaptureResponse(&s.response) }
-
-// connect lets the practitioner click "Connect", sign in at the platform and
-// authorize the EHR, in a browser that keeps cookies.
+// connect lets the practitioner click "Connect", sign in at the platform and authorize the
+// EHR, in a browser that keeps cookies.
 func (s *story) connect(ctx context.Context) error {
-	answer, err := s.platform.Browser(s.practitioner).Authorize(ctx, s.ehr.address+connectPath)
+	practitioner := s.platform.Users()[0]
+	response, err := s.platform.Browser(practitioner).Authorize(ctx, s.home+"/dispensary/connect?return_to=/settings")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the callback answered %s", answer.Status)
+	_ = response.Body.Close()
+	if s.client, err = s.ehr.Accounts.Client(ctx, currentUser); err != nil {
+		return err
 	}
-	s.response.RequestID = <-s.ehr.requests
-	s.client = s.ehr.as(currentUser)
-	s.tell("%s connects: the browser goes to the platform, signs in, authorizes, and returns with a code; its state is ours, so the EHR exchanges it for tokens.", s.practitioner.Name)
-	return nil
-}
-
-func (s *story) readClinic(ctx context.Context) error {
-	c, err := s.client.Clinic.Get(ctx, s.captured())
+	practice, err := s.client.Clinic.Get(ctx)
 	if err != nil {
 		return err
 	}
-	s.tell("The EHR reads the clinic: %s, %d patients, %g %% discount.", c.Name, c.PatientCount, c.Discount)
+	s.tell("%s connects: the browser goes to the platform, signs in, authorizes, and returns with a code, which the EHR exchanges for tokens.", practitioner.Name)
+	s.tell("The EHR reads the clinic: %s, %d patients.", practice.Name, practice.PatientCount)
 	return nil
 }
 
 func (s *story) search(ctx context.Context) error {
-	found, err := s.client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{Query: "magnesium"}, s.captured())
+	found, err := s.client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{Query: "magnesium"})
 	if err != nil {
 		return err
 	}
-	if len(found.Items) == 0 {
-		return errors.New("the catalog has no magnesium")
-	}
-	s.tell("It searches the catalog for magnesium: %d found, the first is %q.", found.Meta.TotalCount, found.Items[0].Name)
-	return nil
-}
-
-func (s *story) walkCatalog(ctx context.Context) error {
-	var pages int
-	for page, err := range s.client.Catalog.Products.Pages(ctx, catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 10}}, s.captured()) {
-		if err != nil {
-			return err
-		}
-		pages++
-		for _, product := range page.Items {
-			if product.Status == catalog.Available && product.PrimaryVariant != nil {
-				s.products = append(s.products, product)
-			}
+	for _, product := range found.Items {
+		if product.Status == catalog.Available && product.PrimaryVariant != nil {
+			s.product = product
+			s.tell("It searches the catalog for magnesium: %d found, one that is available is %q.", found.Meta.TotalCount, product.Name)
+			return nil
 		}
 	}
-	if len(s.products) < 2 {
-		return errors.New("the catalog has fewer than two available products")
-	}
-	s.tell("It walks all %d pages of the catalog: %d products can be ordered.", pages, len(s.products))
-	return nil
+	return errors.New("the catalog has no magnesium")
 }
 
 func (s *story) createPatient(ctx context.Context) (err error) {
@@ -159,7 +127,7 @@ func (s *story) createPatient(ctx context.Context) (err error) {
 		FirstName: "Robin", LastName: "Example", Email: "robin.example@example.com",
 		SendWelcomeEmail: dispensary.Value(false),
 		Metadata:         clinic.Metadata{ID: "ehr-patient-1001"},
-	}, s.captured())
+	})
 	if err != nil {
 		return err
 	}
@@ -167,94 +135,55 @@ func (s *story) createPatient(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *story) draftPlan(ctx context.Context) (err error) {
+func (s *story) createPlan(ctx context.Context) (err error) {
 	s.plan, err = s.client.TreatmentPlans.Create(ctx, s.patient.ID, treatmentplans.NewPlan{
-		PractitionerID: s.practitioner.ID,
-		State:          treatmentplans.StateDraft,
-		Recommendations: []treatmentplans.Recommendation{
-			recommend(s.products[0], treatmentplans.TwicePerDay), recommend(s.products[1], treatmentplans.EveryNight),
-		},
-	}, s.captured())
+		PractitionerID: s.platform.Users()[0].ID, State: treatmentplans.StateDraft,
+		Recommendations: []treatmentplans.Recommendation{{
+			VariantID: s.product.PrimaryVariant.ID, UnitsToPurchase: 1,
+			Dosage: treatmentplans.Dosage{Amount: "1", Frequency: treatmentplans.EveryNight, Duration: "30", Format: treatmentplans.Capsule},
+		}},
+	})
 	if err != nil {
 		return err
 	}
-	s.tell("The practitioner drafts a plan with %d recommendations; it is %s, the patient knows nothing of it.", len(s.plan.Recommendations), s.plan.State)
-	return nil
-}
-
-func recommend(p catalog.Product, frequency string) treatmentplans.Recommendation {
-	return treatmentplans.Recommendation{
-		VariantID: p.PrimaryVariant.ID, UnitsToPurchase: 1,
-		Dosage: treatmentplans.Dosage{Amount: "1", Frequency: frequency, Duration: "30", Format: treatmentplans.Capsule},
-	}
-}
-
-func (s *story) activatePlan(ctx context.Context) (err error) {
-	if s.plan, err = s.client.TreatmentPlans.Activate(ctx, s.plan.ID, s.captured()); err != nil {
+	s.tell("The practitioner drafts a plan. It is %s, and the patient does not see it.", s.plan.State)
+	if s.plan, err = s.client.TreatmentPlans.Activate(ctx, s.plan.ID); err != nil {
 		return err
 	}
-	s.tell("The plan is activated: it is %s and was sent to the patient on %s.", s.plan.State, s.plan.AvailableAt.Format(time.DateOnly))
+	s.tell("The plan is activated: it is %s, and the patient can order from it.", s.plan.State)
 	return nil
 }
 
-func (s *story) checkout(ctx context.Context) error {
-	c, err := s.client.TreatmentPlans.InOfficeCheckout(ctx, s.plan.ID, s.captured())
-	if err != nil {
-		return err
-	}
-	s.tell("To pay in the office, the patient opens %s", c.URL)
-	return nil
-}
-
-func (s *story) dynamicLink(ctx context.Context) error {
-	link, err := s.client.TreatmentPlans.DynamicLinks.Get(ctx, s.plan.ID, s.captured())
-	if err != nil {
-		return err
-	}
-	s.tell("To edit the plan on the platform, the practitioner opens %s", link.RedirectURL)
-	return nil
-}
-
-// order lets the platform's patient act. What comes back is the webhook: signed
-// by the platform, verified, acknowledged and decoded by the EHR.
+// order lets the platform's patient act. The platform signs the webhook. The EHR verifies,
+// stores, acknowledges and handles it.
 func (s *story) order(ctx context.Context) error {
-	_, event, err := s.platform.Orders.Place(s.patient.ID, model.NewOrder{PlanIDs: []string{s.plan.ID}})
-	if err != nil {
+	if _, _, err := s.platform.Orders.Place(s.patient.ID, model.NewOrder{PlanIDs: []string{s.plan.ID}}); err != nil {
 		return err
 	}
-	if err := s.platform.Webhooks.WaitDelivered(ctx, event.ID); err != nil {
-		return err
-	}
+	var placed events.OrderEvent
 	select {
-	case placed := <-s.ehr.orders:
-		s.orderID = placed.Data.ID
-		s.tell("The patient orders. The signed webhook %s (event %s) arrives; the EHR verifies it, answers the challenge, and handles order %s for %s.", placed.Type, placed.ID, placed.Data.OrderNumber, placed.Data.PaymentTotal)
-		return nil
+	case placed = <-s.orders:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func (s *story) readOrder(ctx context.Context) error {
-	o, err := s.client.Clinic.Orders.Get(ctx, s.orderID, s.captured())
+	s.tell("The patient orders. The signed webhook %s arrives: the EHR verifies it, responds with the challenge, and handles order %s.", placed.Type, placed.Data.OrderNumber)
+	order, err := s.client.Clinic.Orders.Get(ctx, placed.Data.ID)
 	if err != nil {
 		return err
 	}
-	s.tell("The EHR reads the order back: %d lines, %s before discount, %s paid.", len(o.LineItems), o.MSRPTotal, o.PaymentTotal)
+	s.tell("The EHR reads the order: %d line, %s paid.", len(order.LineItems), order.PaymentTotal)
 	return nil
 }
 
-// disconnect ends the connection, and shows what a call says after that.
 func (s *story) disconnect(ctx context.Context) error {
-	if err := s.ehr.conns.Disconnect(ctx, currentUser); err != nil {
+	if err := s.ehr.Accounts.Disconnect(ctx, currentUser); err != nil {
 		return err
 	}
-	s.response.RequestID = <-s.ehr.requests
-	s.tell("The practitioner disconnects: the tokens are revoked at the platform and forgotten by the EHR.")
+	s.tell("The practitioner disconnects: the platform revokes the tokens, and the EHR forgets them.")
 	_, err := s.client.Clinic.Get(ctx)
 	if !errors.Is(err, dispensary.ErrReauthorize) {
 		return fmt.Errorf("a call with a revoked token: want ErrReauthorize, got %w", err)
 	}
-	s.tell("The next call says so: %v", err)
+	s.tell("The next call fails: %v", err)
 	return nil
 }
