@@ -19,11 +19,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/examples/scene"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -39,19 +37,19 @@ func main() {
 
 // run starts the platform and plays the example. Everything in NATS begins with name.
 func run(ctx context.Context, out io.Writer, address, name string) (err error) {
-	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+	platform, dashboard, err := scene.Start()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
-	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
-		return err
-	}
 	handled := make(chan string, 100)
-	settings, err := settingsOf(platform, address, name, handled)
-	if err != nil {
-		return err
-	}
+	settings := settings{Settings: dashboard, address: address, name: name, handle: func(_ context.Context, order events.OrderEvent) error {
+		if order.Data.OrderNumber == "R410000008" { // the fifth order
+			return webhook.Permanent(webhook.WithReason("no_warehouse", errors.New("no such warehouse")))
+		}
+		handled <- order.Data.OrderNumber
+		return nil
+	}}
 	first, err := newReceiver(ctx, settings)
 	if err != nil {
 		return err
@@ -89,44 +87,14 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 	return nil
 }
 
-// place has a patient order five times, and waits until that has arrived.
+// place lets a patient order five times.
 func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
-	people := platform
 	for range 5 {
-		order, event, err := people.Orders.Place(people.Patients.All()[0].ID, model.NewOrder{})
+		number, err := scene.Order(ctx, platform)
 		if err != nil {
 			return err
 		}
-		if err := platform.Webhooks.WaitDelivered(ctx, event.ID); err != nil {
-			return err
-		}
-		placed[order.Number] = true
+		placed[number] = true
 	}
 	return nil
-}
-
-// settingsOf makes the settings of both replicas.
-func settingsOf(platform *dispensarytest.Server, address, name string, handled chan<- string) (settings, error) {
-	key, err := seal.GenerateKey("example") // a real program reads its keys
-	if err != nil {
-		return settings{}, err
-	}
-	keys, err := seal.NewKeyRing(key)
-	application := platform.Application()
-	refused := "R410000008" // the fifth order
-	return settings{
-		address:     address,
-		name:        name,
-		environment: platform.Site().Environment,
-		secret:      dispensary.NewSecret(application.WebhookSecret),
-		challenge:   dispensary.NewSecret(application.ChallengeToken),
-		keys:        keys,
-		handle: func(_ context.Context, order events.OrderEvent) error {
-			if order.Data.OrderNumber == refused {
-				return webhook.Permanent(webhook.WithReason("no_warehouse", errors.New("no such warehouse")))
-			}
-			handled <- order.Data.OrderNumber
-			return nil
-		},
-	}, err
 }

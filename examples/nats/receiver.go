@@ -16,21 +16,17 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/examples/scene"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
 // settings are what a real program reads from its configuration.
 type settings struct {
-	address     string
-	name        string // of stream and consumer
-	environment dispensary.Environment
-	secret      dispensary.Secret
-	challenge   dispensary.Secret
-	keys        *seal.KeyRing
-
-	handle func(context.Context, events.OrderEvent) error
+	scene.Settings
+	address string
+	name    string // of stream and consumer
+	handle  func(context.Context, events.OrderEvent) error
 }
 
 // deadLetters is the topic of events that were given up.
@@ -58,14 +54,14 @@ func newReceiver(ctx context.Context, s settings) (r *receiver, err error) {
 	if err := r.connect(ctx); err != nil {
 		return r, err
 	}
-	inbox, err := publish.New(publish.Config{Publisher: r.publisher, Topic: s.name, Seal: s.keys, Order: webhook.ByPatient})
+	inbox, err := publish.New(publish.Config{Publisher: r.publisher, Topic: s.name, Seal: s.Keys, Order: webhook.ByPatient})
 	if err != nil {
 		return r, err
 	}
 	r.Handler, err = webhook.NewHandler(webhook.HandlerConfig{
-		Environment: s.environment,
-		Secrets:     []dispensary.Secret{s.secret},
-		Challenge:   s.challenge,
+		Environment: s.Environment,
+		Secrets:     []dispensary.Secret{s.Secret},
+		Challenge:   s.Challenge,
 		Inbox:       inbox,
 	})
 	if err != nil {
@@ -150,7 +146,7 @@ func (r *receiver) consume(ctx context.Context, work webhook.Work) (err error) {
 		Topic:           r.settings.name,
 		DeadLetters:     r.publisher,
 		DeadLetterTopic: r.settings.deadLetters(),
-		Seal:            r.settings.keys,
+		Seal:            r.settings.Keys,
 		Work:            work,
 	})
 	if err != nil {

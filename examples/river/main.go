@@ -20,10 +20,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/examples/scene"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -48,20 +46,16 @@ func run(ctx context.Context, out io.Writer, address, schema string) (err error)
 		_, dropped := pool.Exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
 		err = errors.Join(err, dropped)
 	}()
-	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+	platform, dashboard, err := scene.Start()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
-	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
-		return err
-	}
 	packed := make(chan string, 100)
-	settings, err := settingsOf(platform, packed)
-	if err != nil {
-		return err
+	settings := settings{
+		Settings: dashboard, pool: pool, tables: riverinbox.Tables{Schema: schema, River: schema},
+		pack: func(orderNumber string) { packed <- orderNumber },
 	}
-	settings.pool, settings.tables = pool, riverinbox.Tables{Schema: schema, River: schema}
 	if err := migrate(ctx, settings); err != nil {
 		return err
 	}
@@ -124,35 +118,14 @@ func tell(ctx context.Context, out io.Writer, platform *dispensarytest.Server, s
 	return err
 }
 
-// place has a patient order five times, and waits until that has arrived.
+// place lets a patient order five times.
 func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
-	people := platform
 	for range 5 {
-		order, event, err := people.Orders.Place(people.Patients.All()[0].ID, model.NewOrder{})
+		number, err := scene.Order(ctx, platform)
 		if err != nil {
 			return err
 		}
-		if err := platform.Webhooks.WaitDelivered(ctx, event.ID); err != nil {
-			return err
-		}
-		placed[order.Number] = true
+		placed[number] = true
 	}
 	return nil
-}
-
-// settingsOf makes the settings of both replicas.
-func settingsOf(platform *dispensarytest.Server, packed chan<- string) (settings, error) {
-	key, err := seal.GenerateKey("example") // a real program reads its keys
-	if err != nil {
-		return settings{}, err
-	}
-	keys, err := seal.NewKeyRing(key)
-	application := platform.Application()
-	return settings{
-		environment: platform.Site().Environment,
-		secret:      dispensary.NewSecret(application.WebhookSecret),
-		challenge:   dispensary.NewSecret(application.ChallengeToken),
-		keys:        keys,
-		pack:        func(orderNumber string) { packed <- orderNumber },
-	}, err
 }

@@ -13,20 +13,17 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/examples/scene"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
 // settings are what a program like this reads when it starts.
 type settings struct {
-	pool        *pgxpool.Pool
-	tables      riverinbox.Tables
-	environment dispensary.Environment
-	secret      dispensary.Secret // of the signatures
-	challenge   dispensary.Secret // what an acknowledgement holds
-	keys        *seal.KeyRing
-	pack        func(orderNumber string) // the business of this program
+	scene.Settings
+	pool   *pgxpool.Pool
+	tables riverinbox.Tables
+	pack   func(orderNumber string) // the business of this program
 }
 
 // receiver is a replica of the program: it receives webhooks, and its River client
@@ -42,7 +39,7 @@ func newReceiver(ctx context.Context, s settings) (*receiver, error) {
 	router.OnOrderPlaced(orderPlaced)
 	inbox, err := riverinbox.New(ctx, s.pool, riverinbox.Config{
 		Work:   webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleReport},
-		Seal:   s.keys,
+		Seal:   s.Keys,
 		Tables: s.tables,
 	})
 	if err != nil {
@@ -78,9 +75,9 @@ func (r *receiver) start(ctx context.Context, s settings, config *river.Config) 
 	}
 	r.client = client
 	r.Handler, err = webhook.NewHandler(webhook.HandlerConfig{
-		Environment: s.environment,
-		Secrets:     []dispensary.Secret{s.secret},
-		Challenge:   s.challenge,
+		Environment: s.Environment,
+		Secrets:     []dispensary.Secret{s.Secret},
+		Challenge:   s.Challenge,
 		Inbox:       r.inbox,
 	})
 	return err

@@ -1,18 +1,23 @@
-// Package shop is what the examples around it mount: a program that ships what
-// patients order, with an inbox in a file. The webhooks of a real program look
-// like this; where it keeps its router is what the examples differ in.
+// Package shop is the program that the examples around it mount: it ships the orders of
+// patients, with an inbox in a file. The examples differ in their routers only.
 package shop
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/examples/scene"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -20,23 +25,17 @@ import (
 // WebhookPath is where the examples mount the webhooks.
 const WebhookPath = "/dispensary/webhooks"
 
-// Settings are what a real program reads from its configuration.
+// Settings are the configuration of a shop.
 type Settings struct {
-	Environment dispensary.Environment
-	Secret      dispensary.Secret // of the signatures
-	Challenge   dispensary.Secret
-	Database    string // a file
-	Keys        *seal.KeyRing
-	Logger      *slog.Logger // nil is silent
+	scene.Settings
+	Database string       // a file
+	Logger   *slog.Logger // nil is silent
 
 	// AcceptTimeout is how long storing an event may take; 0 is the default.
 	AcceptTimeout time.Duration
 
-	// Ship is what happens with an order.
+	// Ship ships an order.
 	Ship func(context.Context, events.OrderEvent) error
-
-	// Observe is called after every request; nil disables it.
-	Observe func(context.Context, webhook.Observation)
 }
 
 // Shop is the program without its router.
@@ -47,7 +46,7 @@ type Shop struct {
 	inbox *sqlinbox.Inbox
 }
 
-// Open opens the inbox, whose workers start with what they left last time.
+// Open opens the inbox, whose workers start with the events of the last run.
 func Open(s Settings) (*Shop, error) {
 	var router webhook.Router
 	router.OnOrderPlaced(s.Ship)
@@ -64,7 +63,6 @@ func Open(s Settings) (*Shop, error) {
 		Challenge:   s.Challenge,
 		Inbox:       inbox,
 		Logger:      s.Logger,
-		Observer:    webhook.Observer{RequestEnd: s.Observe},
 
 		AcceptTimeout: s.AcceptTimeout,
 	})
@@ -76,3 +74,63 @@ func Open(s Settings) (*Shop, error) {
 
 // Close waits for the orders that are being shipped. Stop the server first.
 func (s *Shop) Close(ctx context.Context) error { return s.inbox.Close(ctx) }
+
+// Main runs an example: it starts a fake of the platform and the shop behind the
+// router that mount returns, and lets a patient order.
+func Main(name string, mount func(webhooks http.Handler) http.Handler) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := Run(ctx, os.Stdout, mount); err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
+
+// Run is Main for a test.
+func Run(ctx context.Context, out io.Writer, mount func(webhooks http.Handler) http.Handler) (err error) {
+	platform, settings, err := scene.Start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, platform.Close()) }()
+	folder, err := os.MkdirTemp("", "shop")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	shipped := make(chan string, 1)
+	shop, err := Open(Settings{
+		Settings: settings, Database: filepath.Join(folder, "inbox.db"),
+		Ship: func(_ context.Context, order events.OrderEvent) error {
+			shipped <- order.Data.OrderNumber
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shop.Close(ctx)) }()
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	// Bound the time that a request may take to arrive.
+	server := &http.Server{Handler: mount(shop.Webhooks), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }() // ends with Shutdown
+	defer func() { err = errors.Join(err, server.Shutdown(ctx)) }()
+	if err := platform.Webhooks.Register("http://"+listener.Addr().String()+WebhookPath, model.OrderPlaced); err != nil {
+		return err
+	}
+	placed, err := scene.Order(ctx, platform)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "order %s was placed, its webhook delivered\n", placed)
+	select {
+	case number := <-shipped:
+		fmt.Fprintf(out, "order %s was shipped\n", number)
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
