@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"time"
 
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -107,6 +112,78 @@ func Example_whoHasToConnectAgain() {
 	// Output:
 	// write to dr-17
 	// dr-18 is not_connected
+}
+
+// A nightly job works for every connected user. A user who must connect again does not stop
+// the work for the others.
+func Example_workForEveryUser() {
+	platform := start()
+	defer platform.Close()
+	ctx, users := context.Background(), newAccounts(platform)
+	approve(ctx, users, platform, "dr-17")
+	platform.Tokens.InvalidateAll()
+	approve(ctx, users, platform, "dr-18")
+
+	countPatients := func(user string) (n int, err error) {
+		client, err := users.Client(ctx, user)
+		if err != nil {
+			return 0, err
+		}
+		for _, err := range client.Clinic.Patients.All(ctx, clinic.PatientListOptions{}) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	for account, err := range users.List(ctx, accounts.ListOptions{}) {
+		must(err)
+		switch n, err := countPatients(account.Key.User); {
+		case errors.Is(err, dispensary.ErrReauthorize):
+			fmt.Println(account.Key.User, "has to connect again")
+		case err != nil:
+			log.Print(err) // the next run tries again
+		default:
+			fmt.Println(account.Key.User, "has", n, "patients")
+		}
+	}
+	// Output:
+	// dr-17 has to connect again
+	// dr-18 has 5 patients
+}
+
+// A keyset of Google's Tink library encrypts tokens: its AEAD is the one that Sealed needs.
+func Example_encryptWithTink() {
+	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate()) // in production keyset.Read(reader, kmsAEAD)
+	must(err)
+	primitive, err := aead.New(handle)
+	must(err)
+	rows := tokens.NewMemoryStore() // in production a database
+	store, err := tokens.Sealed(rows, primitive)
+	must(err)
+
+	ctx, sandbox := context.Background(), dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	key := tokens.Key{Environment: sandbox, User: "dr-17"}
+	_, err = store.Save(ctx, key, oauth.Token{
+		AccessToken: dispensary.NewSecret("b2d8"), RefreshToken: dispensary.NewSecret("9f3a"), Environment: sandbox,
+	})
+	must(err)
+
+	record, err := store.Load(ctx, key)
+	must(err)
+	row, err := rows.Load(ctx, key)
+	must(err)
+	fmt.Println("read through the store:", record.Token.AccessToken.Reveal())
+	fmt.Println("the row is encrypted:", tokens.IsSealed(row.Token))
+	_, err = rows.Save(ctx, tokens.Key{Environment: sandbox, User: "dr-18"}, row.Token) // by an attacker
+	must(err)
+	_, err = store.Load(ctx, tokens.Key{Environment: sandbox, User: "dr-18"})
+	fmt.Println("copied to another user it is unreadable:", errors.Is(err, tokens.ErrUnreadable))
+	// Output:
+	// read through the store: b2d8
+	// the row is encrypted: true
+	// copied to another user it is unreadable: true
 }
 
 // The platform of each country has an application, a token store serves both.

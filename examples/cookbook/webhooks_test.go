@@ -2,6 +2,8 @@ package cookbook_test
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +62,69 @@ func Example_receiveWebhooks() {
 	fmt.Println("order", <-handled)
 	must(inbox.Close(context.Background()))
 	// Output: order R410000004
+}
+
+// A new receiver takes the place of one that kept the ids of its events in a table. The old
+// one handled an order, its response was lost, and the platform sends the event again.
+func Example_replaceReceiver() {
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	platform := start(dispensarytest.WithClock(clock))
+	defer platform.Close()
+	folder, err := os.MkdirTemp("", "inbox")
+	must(err)
+	defer func() { _ = os.RemoveAll(folder) }()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "shop.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)")
+	must(err)
+	defer db.Close()
+	_, err = db.Exec("CREATE TABLE webhook_events (event_id TEXT PRIMARY KEY)")
+	must(err)
+	must(platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var payload struct{ Event struct{ ID string } }
+		must(json.NewDecoder(r.Body).Decode(&payload))
+		_, err := db.Exec("INSERT INTO webhook_events VALUES (?)", payload.Event.ID) // and ship the order
+		must(err)
+		w.WriteHeader(http.StatusBadGateway) // of a proxy, in place of the old receiver's response
+	})))
+	patient := platform.Patients.All()[0].ID
+	_, _, err = platform.Orders.Place(patient, model.NewOrder{})
+	must(err)
+	clock.Advance(0) // the platform sends the event
+
+	// Stop the old receiver before the new one starts, which then finds all of its events.
+	handled := make(chan string)
+	var router webhook.Router
+	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
+		var before bool // drop the table after 30 days, when the platform sends none of its events again
+		err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM webhook_events WHERE event_id = ?)", order.ID).Scan(&before)
+		if err != nil {
+			return err
+		}
+		handled <- fmt.Sprintln(order.Data.OrderNumber, "already handled:", before)
+		return nil
+	})
+	must(sqlinbox.Migrate(context.Background(), db)) // adds the tables of the inbox
+	keys, err := seal.ParseKeyRing(dispensary.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="))
+	must(err)
+	inbox, err := sqlinbox.New(db, sqlinbox.Config{Seal: keys, Work: webhook.Work{Handle: router.Dispatch}})
+	must(err)
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: platform.Site().Environment,
+		Secrets:     []dispensary.Secret{dispensary.NewSecret(platform.Application().WebhookSecret)},
+		Challenge:   dispensary.NewSecret(platform.Application().ChallengeToken),
+		Inbox:       inbox, Now: clock.Now,
+	})
+	must(err)
+	must(platform.Webhooks.RegisterHandler(handler))
+	clock.Advance(time.Minute) // the platform sends it again
+	fmt.Print(<-handled)
+	_, _, err = platform.Orders.Place(patient, model.NewOrder{})
+	must(err)
+	clock.Advance(0)
+	fmt.Print(<-handled)
+	must(inbox.Close(context.Background()))
+	// Output:
+	// R410000004 already handled: true
+	// R410000005 already handled: false
 }
 
 // Two applications have one address: the path says whose webhook it is.
