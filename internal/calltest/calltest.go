@@ -33,9 +33,9 @@ type Fixture struct {
 }
 
 // NewFixture starts a platform and reads the ids of its records through the API.
-func NewFixture(t testing.TB) *Fixture {
+func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	t.Helper()
-	f := &Fixture{Platform: dispensarytest.New(t)}
+	f := &Fixture{Platform: dispensarytest.New(t, options...)}
 	f.HTTP = f.Platform.HTTPClient()
 	f.Client = f.Platform.Client(model.User{})
 	ctx := t.Context()
