@@ -95,13 +95,11 @@ func surround(made *doctor.Config, setting string, at address) {
 	}
 }
 
-// schemaError is an error of opening, with that of package doctor where tables are
-// missing or outdated.
+// schemaError adds [doctor.ErrSchema] to an error of opening if a table or a column is missing.
 func schemaError(err error) error {
-	for _, schema := range []error{sqlstore.ErrSchema, sqlinbox.ErrSchema, riverinbox.ErrSchema} {
-		if errors.Is(err, schema) {
-			return fmt.Errorf("%w: %w", doctor.ErrSchema, err)
-		}
+	var missing *sqlstore.SchemaError
+	if errors.As(err, &missing) || errors.Is(err, sqlinbox.ErrSchema) || errors.Is(err, riverinbox.ErrSchema) {
+		return fmt.Errorf("%w: %w", doctor.ErrSchema, err)
 	}
 	return err
 }

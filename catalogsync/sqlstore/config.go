@@ -19,15 +19,8 @@ const (
 	SQLite     Dialect = "sqlite"     // 3.38 and later
 )
 
-// What a database can be refused for. It is left as it is.
+// Errors of a SQLite file.
 var (
-	// ErrSchema: tables are missing, or older than this release needs them.
-	ErrSchema = errors.New("catalogsync/sqlstore: tables are missing or outdated: call Migrate")
-
-	// ErrNewerSchema: the tables were made by a newer release, which knows things that this
-	// one would destroy.
-	ErrNewerSchema = errors.New("catalogsync/sqlstore: tables were made by a newer release")
-
 	// ErrNotCatalog: the file is no SQLite database, cannot be read, or is that of another
 	// program.
 	ErrNotCatalog = errors.New("catalogsync/sqlstore: the file is no catalog")

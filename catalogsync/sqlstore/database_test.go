@@ -54,7 +54,7 @@ func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	t.Cleanup(func() {
 		db, err := sql.Open("pgx", d.name)
 		require.NoError(t, err)
-		for _, table := range []string{"products", "documents", "requests", "state", "schema"} {
+		for _, table := range []string{"products", "documents", "requests", "state"} {
 			_, err = db.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+d.prefix+"catalog_"+table)
 			require.NoError(t, err)
 		}
@@ -95,13 +95,6 @@ func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 	store, err := sqlstore.New(db, d.dialect, d.config())
 	require.NoError(t, err)
 	return store
-}
-
-// exec changes the database behind the store's back; {products} is a table.
-func (d database) exec(t testing.TB, db *sql.DB, query string) {
-	t.Helper()
-	_, err := db.ExecContext(t.Context(), strings.NewReplacer("{", d.prefix+"catalog_", "}", "").Replace(query))
-	require.NoError(t, err)
 }
 
 // How long a test waits for another process, and how often it looks.

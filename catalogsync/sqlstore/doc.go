@@ -19,10 +19,9 @@
 //	SELECT p.id, d.document ->> 'name' FROM dispensary_catalog_products AS p
 //		JOIN dispensary_catalog_documents AS d ON d.number = p.number WHERE p.presence <> 'gone'
 //
-// The other tables are dispensary_catalog_state, how far the catalog was read,
-// dispensary_catalog_requests and dispensary_catalog_schema. Another [Config.TablePrefix]
-// takes the place of dispensary_. [Migrate] makes them and brings them up to date. [Schema] is
-// the same as text, for programs that migrate with a tool of their own.
+// The other tables are dispensary_catalog_state, which stores the progress of reading the
+// catalog, and dispensary_catalog_requests. [Config.TablePrefix] replaces dispensary_. [Migrate]
+// creates the tables. [Schema] returns its SQL, for a program that applies it with another tool.
 //
 // # Revisions
 //

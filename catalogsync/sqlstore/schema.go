@@ -9,15 +9,14 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// steps are the versions of the schema, the first being 1. A step that was released is
-// never changed.
+// scripts create the tables.
 //
-// What changes with every walk is in a row of its own, which is small: a page that has
-// nothing new writes no document. The number of a product is its first revision, so that
-// products lie in the order in which they came, in which the list shows them again.
-var steps = map[Dialect][]string{
-	PostgreSQL: {`
-CREATE TABLE {products} (
+// Each walk changes the small row of a product. A page without changes writes no document. The
+// number of a product is its first revision, so products lie in the order in which they came, and
+// the list shows them in that order again.
+var scripts = map[Dialect]string{
+	PostgreSQL: `
+CREATE TABLE IF NOT EXISTS {products} (
 	number     bigint NOT NULL PRIMARY KEY,
 	id         text   COLLATE "C" NOT NULL UNIQUE,
 	revision   bigint NOT NULL UNIQUE,
@@ -28,25 +27,25 @@ CREATE TABLE {products} (
 	hash       text   NOT NULL,
 	listed     text   NOT NULL
 ) WITH (fillfactor = 80);
-CREATE TABLE {documents} (
+CREATE TABLE IF NOT EXISTS {documents} (
 	number     bigint NOT NULL PRIMARY KEY,
 	attributes json,
 	document   json   NOT NULL
 );
-CREATE TABLE {requests} (
+CREATE TABLE IF NOT EXISTS {requests} (
 	product_id   text   COLLATE "C" NOT NULL PRIMARY KEY,
 	requested_at bigint NOT NULL
 );
-CREATE INDEX {requests}_oldest ON {requests} (requested_at, product_id);
-CREATE TABLE {state} (
+CREATE INDEX IF NOT EXISTS {requests}_oldest ON {requests} (requested_at, product_id);
+CREATE TABLE IF NOT EXISTS {state} (
 	revision   bigint NOT NULL,
 	generation bigint NOT NULL,
 	newest     text   NOT NULL,
 	complete   text   NOT NULL
 );
-INSERT INTO {state} (revision, generation, newest, complete) VALUES (0, 0, '', '')`},
-	SQLite: {`
-CREATE TABLE {products} (
+INSERT INTO {state} (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM {state})`,
+	SQLite: `
+CREATE TABLE IF NOT EXISTS {products} (
 	number     INTEGER NOT NULL PRIMARY KEY,
 	id         TEXT    NOT NULL UNIQUE,
 	revision   INTEGER NOT NULL UNIQUE,
@@ -57,88 +56,68 @@ CREATE TABLE {products} (
 	hash       TEXT    NOT NULL,
 	listed     TEXT    NOT NULL
 ) STRICT;
-CREATE TABLE {documents} (
+CREATE TABLE IF NOT EXISTS {documents} (
 	number     INTEGER NOT NULL PRIMARY KEY,
 	attributes TEXT,
 	document   TEXT    NOT NULL
 ) STRICT;
-CREATE TABLE {requests} (
+CREATE TABLE IF NOT EXISTS {requests} (
 	product_id   TEXT    NOT NULL PRIMARY KEY,
 	requested_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX {requests}_oldest ON {requests} (requested_at, product_id);
-CREATE TABLE {state} (
+CREATE INDEX IF NOT EXISTS {requests}_oldest ON {requests} (requested_at, product_id);
+CREATE TABLE IF NOT EXISTS {state} (
 	revision   INTEGER NOT NULL,
 	generation INTEGER NOT NULL,
 	newest     TEXT    NOT NULL,
 	complete   TEXT    NOT NULL
 ) STRICT;
-INSERT INTO {state} (revision, generation, newest, complete) VALUES (0, 0, '', '')`},
+INSERT INTO {state} (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM {state})`,
 }
 
-// Migrate makes the tables, or brings them up to date. It may run as often as you like, in
-// any number of processes at once: they take turns, and each does everything or nothing. A
-// schema that is up to date is only looked at, which needs no right to change it. One that
-// is newer than this release is left as it is: [ErrNewerSchema].
+// SchemaError is the error of a database whose tables are not those of a [Store]. Table is the
+// first wrong table. Column is the column that it lacks, or empty if the table is missing.
+type SchemaError = sqlschema.Error
+
+// Migrate creates the tables that are missing. If none is missing, it only reads, so a role
+// that must not create tables can call it at every start. Processes may call it at the same
+// time. It fails with a [*SchemaError] and changes nothing if a table lacks a column, because
+// another program or release created it.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	m, err := migration(dialect, config)
+	schema, err := config.schema(dialect)
 	if err != nil {
 		return err
 	}
-	version, err := m.Version(ctx, db)
-	if err != nil || version < len(m.Steps) {
-		version, err = m.Run(ctx, db)
-	}
-	if err == nil && version > len(m.Steps) {
-		err = ErrNewerSchema
-	}
-	if err != nil {
+	if err := schema.Create(ctx, db); err != nil {
 		return failed(ctx, "migrate", err)
 	}
 	return nil
 }
 
-// CheckSchema looks at the version of the schema, and changes nothing. It fails with
-// [ErrSchema] or [ErrNewerSchema], or because the database does not answer.
+// CheckSchema fails with a [*SchemaError] if a table or a column is missing, or with the error
+// of the database. It changes nothing.
 func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	m, err := migration(dialect, config)
+	schema, err := config.schema(dialect)
 	if err != nil {
 		return err
 	}
-	if err := db.PingContext(ctx); err != nil {
+	if err := schema.Check(ctx, db); err != nil {
 		return failed(ctx, "check the schema", err)
-	}
-	switch version, err := m.Version(ctx, db); {
-	case ctx.Err() != nil:
-		return failed(ctx, "check the schema", err)
-	case err != nil, version < len(m.Steps):
-		return ErrSchema
-	case version > len(m.Steps):
-		return ErrNewerSchema
 	}
 	return nil
 }
 
-// Schema returns the SQL of the whole schema, its version included, for programs that
-// apply it with another tool than [Migrate], to a database without the tables. Migrate,
-// which may be run on these tables as on any other, makes the changes of later versions.
+// Schema returns the SQL that [Migrate] runs, for a program that applies it with another tool.
 func Schema(dialect Dialect, config Config) (string, error) {
-	m, err := migration(dialect, config)
-	if err != nil {
-		return "", err
-	}
-	return m.Script(), nil
+	schema, err := config.schema(dialect)
+	return schema.Script, err
 }
 
-func migration(dialect Dialect, config Config) (sqlschema.Migration, error) {
-	if err := config.validate(dialect); err != nil {
-		return sqlschema.Migration{}, err
+func (c Config) schema(dialect Dialect) (sqlschema.Schema, error) {
+	if err := c.validate(dialect); err != nil {
+		return sqlschema.Schema{}, err
 	}
-	m := sqlschema.Migration{Dialect: string(dialect), History: config.name("{schema}"), Lock: config.prefix() + "schema"}
-	for _, step := range steps[dialect] {
-		m.Steps = append(m.Steps, config.name(step))
-	}
-	return m, nil
+	return sqlschema.Schema{Dialect: string(dialect), Script: c.name(scripts[dialect])}, nil
 }
 
 // querier is a database or a transaction.

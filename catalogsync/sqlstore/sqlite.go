@@ -88,7 +88,7 @@ func checkFile(ctx context.Context, driver, path string) (err error) {
 	err = contention.Retry(ctx, func() error {
 		return db.QueryRowContext(ctx, `SELECT application_id,
 			(SELECT count(*) FROM sqlite_master),
-			(SELECT count(*) FROM sqlite_master WHERE name LIKE '%catalog\_schema' ESCAPE '\')
+			(SELECT count(*) FROM sqlite_master WHERE name LIKE '%catalog\_state' ESCAPE '\')
 			FROM pragma_application_id`).Scan(&application, &tables, &own)
 	})
 	switch {

@@ -83,17 +83,17 @@ func TestOpenSQLiteRefuses(t *testing.T) {
 	}
 }
 
-// A file that a newer release has made stays byte for byte, too.
-func TestANewerFileIsLeftAlone(t *testing.T) {
+func TestMigrateKeepsForeignFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "catalog.db")
-	databaseOf(t, path, `PRAGMA journal_mode = wal; CREATE TABLE dispensary_catalog_schema (version integer, applied_at text);
-		INSERT INTO dispensary_catalog_schema VALUES (99, 'tomorrow')`)
+	databaseOf(t, path, "PRAGMA journal_mode = wal; CREATE TABLE dispensary_catalog_state (mine integer)")
 	before := folder(t, filepath.Dir(path))
 	db, err := sqlstore.OpenSQLite(t.Context(), "sqlite", path)
 	require.NoError(t, err)
-	require.ErrorIs(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, sqlstore.Config{}), sqlstore.ErrNewerSchema)
-	require.ErrorIs(t, sqlstore.CheckSchema(t.Context(), db, sqlstore.SQLite, sqlstore.Config{}), sqlstore.ErrNewerSchema)
+	var foreign *sqlstore.SchemaError
+	require.ErrorAs(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, sqlstore.Config{}), &foreign)
+	require.ErrorAs(t, sqlstore.CheckSchema(t.Context(), db, sqlstore.SQLite, sqlstore.Config{}), &foreign)
+	assert.Equal(t, sqlstore.SchemaError{Table: "dispensary_catalog_state", Column: "revision"}, *foreign)
 	require.NoError(t, db.Close())
 	requireSameFiles(t, before, folder(t, filepath.Dir(path)))
 }

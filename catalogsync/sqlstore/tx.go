@@ -67,6 +67,9 @@ func (s *Store) write(ctx context.Context, op string, run func(*sql.Conn) error)
 	return failed(ctx, op, err)
 }
 
+// errState means that another program deleted the only row of the state.
+var errState = errors.New("the table of the state is empty")
+
 func (t *tx) load() error {
 	found, err := rowsOf(t.ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
 		var newest, complete []byte
@@ -76,7 +79,7 @@ func (t *tx) load() error {
 		return none, decodeWalks(newest, complete, &t.newest, &t.complete)
 	}, t.store.sql.lockState)
 	if err == nil && len(found) != 1 {
-		err = ErrSchema // its only row was deleted
+		err = errState
 	}
 	return err
 }

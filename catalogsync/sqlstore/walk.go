@@ -48,7 +48,7 @@ func decodeWalks(newest, complete []byte, n, c *walk) error {
 func (s *Store) State(ctx context.Context) (catalogsync.State, error) {
 	states, err := read(ctx, s, "read the state", scanState, s.sql.state)
 	if err == nil && len(states) != 1 {
-		err = ErrSchema // its only row was deleted
+		err = errState
 	}
 	if err != nil {
 		return catalogsync.State{}, err

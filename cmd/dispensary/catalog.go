@@ -160,11 +160,12 @@ func (c *catalogCopy) problem(err error) error {
 	if isPostgres(name) {
 		name = "postgres://…"
 	}
+	var schema *sqlstore.SchemaError
 	switch {
-	case errors.Is(err, sqlstore.ErrNewerSchema):
-		return fmt.Errorf("--store %s: a newer release of dispensary made it; it is left as it is", name)
-	case errors.Is(err, sqlstore.ErrSchema):
-		return fmt.Errorf("--store %s: there is no catalog of this release, dispensary catalog sync makes it", name)
+	case errors.As(err, &schema) && schema.Column == "":
+		return fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", name)
+	case errors.As(err, &schema):
+		return fmt.Errorf("--store %s: %w", name, schema)
 	case errors.Is(err, sqlstore.ErrNotCatalog):
 		return fmt.Errorf("--store %s: not a catalog; it is left as it is", name)
 	case errors.Is(err, catalogsync.ErrNotLoaded):

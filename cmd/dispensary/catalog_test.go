@@ -214,24 +214,24 @@ func TestCatalogSyncThatFailsAfterTheList(t *testing.T) {
 	}
 }
 
-// What is no catalog of this release is refused, and stays as it is.
+// The commands reject a foreign file, and leave it as it is.
 func TestCatalogStoresThatAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	folder := t.TempDir()
 	foreign := filepath.Join(folder, "foreign.db")
 	require.NoError(t, os.WriteFile(foreign, []byte(strings.Repeat("no database ", 1000)), 0o600))
-	newer := filepath.Join(folder, "newer.db")
-	f.ran("catalog", "sync", "--store", newer)
-	db, err := sqlstore.OpenSQLite(t.Context(), "sqlite", newer)
+	other := filepath.Join(folder, "other.db")
+	f.ran("catalog", "sync", "--store", other)
+	db, err := sqlstore.OpenSQLite(t.Context(), "sqlite", other)
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "INSERT INTO dispensary_catalog_schema VALUES (1000, '')")
+	_, err = db.ExecContext(t.Context(), "ALTER TABLE dispensary_catalog_products RENAME COLUMN hash TO digest")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	empty := filepath.Join(folder, "empty.db")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for file, want := range map[string]string{
-		foreign: "not a catalog; it is left as it is", newer: "a newer release of dispensary made it; it is left as it is",
+		foreign: "not a catalog; it is left as it is", other: "table dispensary_catalog_products has no column hash",
 		empty: "there is no catalog yet", folder: "--store " + folder + ": ",
 	} {
 		before, _ := os.ReadFile(file)
@@ -271,7 +271,7 @@ func TestCatalogInPostgreSQL(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Schema(t)
 	f := newFixture(t).withToken()
-	f.refused("there is no catalog of this release", "catalog", "status", "--store", address)
+	f.refused("there is no catalog yet", "catalog", "status", "--store", address)
 	f.ran("catalog", "sync", "--store", address)
 	out, _ := f.ran("catalog", "search", "magn", "gly", "--store", address)
 	assert.Contains(t, out, "Magnesium Glycinate\t")

@@ -1,5 +1,4 @@
-// Package sqlschema keeps the tables of a store at the version that a release needs, in
-// PostgreSQL, MySQL, MariaDB and SQLite.
+// Package sqlschema creates the tables of a store in PostgreSQL, MySQL, MariaDB and SQLite.
 package sqlschema
 
 import (
@@ -9,96 +8,161 @@ import (
 	"fmt"
 	"hash/fnv"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
-// Values of [Migration].Dialect; any other one is MySQL or MariaDB.
+// Values of [Schema].Dialect. Any other value means MySQL or MariaDB.
 const (
 	PostgreSQL = "postgresql"
 	SQLite     = "sqlite"
 )
 
-// Migration is the way to a schema.
-type Migration struct {
+// Schema is the schema of a store.
+type Schema struct {
 	Dialect string
 
-	// Steps are the versions of the schema, the first being 1. In MySQL, which changes no
-	// schema in a transaction, each does nothing where it has been taken already.
-	Steps []string
-
-	// History is the table of the steps that were taken.
-	History string
-
-	// Lock is the name of what one migration at a time holds.
-	Lock string
+	// Script is the SQL that creates everything that does not exist. A semicolon separates
+	// statements and occurs nowhere else. A column is lower case and begins a line, after a
+	// tab. A constraint is upper case.
+	Script string
 }
 
-// Querier is a database, a connection of it, or a transaction.
+// Querier is a database, a connection or a transaction.
 type Querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Version returns the last step that was taken, which may be one that this release does not
-// know. Without the tables it is an error.
-func (m Migration) Version(ctx context.Context, q Querier) (version int, err error) {
-	err = q.QueryRowContext(ctx, `SELECT COALESCE(MAX(version), 0) FROM `+m.History).Scan(&version)
-	return version, err
+// Error is the error of a database whose tables are not those of the schema.
+type Error struct {
+	Table  string
+	Column string // empty if the table is missing
 }
 
-// Run takes the missing steps, while no other process does, and returns the version that the
-// schema has then. A schema that is newer stays as it is.
-func (m Migration) Run(ctx context.Context, db *sql.DB) (version int, err error) {
-	err = contention.Retry(ctx, func() (err error) {
-		version, err = m.run(ctx, db)
-		return err
+// Error names the table and the column.
+func (e *Error) Error() string {
+	if e.Column == "" {
+		return "table " + e.Table + " is missing"
+	}
+	return "table " + e.Table + " has no column " + e.Column + ": another program or release created it"
+}
+
+// isMissing reports whether err means that a table is missing, and that no table is foreign.
+func isMissing(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Column == ""
+}
+
+// Check compares the tables with the schema. It only reads the catalog of the database. The
+// error is an [*Error] or an error of the database. A column that is missing takes precedence
+// over a missing table.
+func (s Schema) Check(ctx context.Context, q Querier) error {
+	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
+}
+
+// Create creates the tables that are missing. If none is missing, it only reads, so it needs no
+// right to create tables. If a table lacks a column, it changes nothing and returns an [*Error].
+// Processes that call it at the same time take turns.
+func (s Schema) Create(ctx context.Context, db *sql.DB) error {
+	return contention.Retry(ctx, func() error {
+		if err := s.check(ctx, db); !isMissing(err) {
+			return err
+		}
+		return s.create(ctx, db)
 	})
-	return version, err
 }
 
-// Script returns the SQL of the whole schema, its version included.
-func (m Migration) Script() string {
-	statements := []string{m.history()}
-	for i, step := range m.Steps {
-		statements = append(statements, strings.TrimSpace(step), m.note(i+1))
-	}
-	return strings.Join(statements, ";\n") + ";\n"
-}
+var (
+	tableForm  = regexp.MustCompile(`(?s)CREATE (?:UNLOGGED )?TABLE IF NOT EXISTS (\S+) \(\n(.*?)\n\)`)
+	columnForm = regexp.MustCompile(`(?m)^\t([a-z_]+) `)
+)
 
-// run takes the missing steps on one connection.
-func (m Migration) run(ctx context.Context, db *sql.DB) (version int, err error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	begin, end, undo := m.lock()
-	take := func(ctx context.Context, q Querier) (err error) {
-		version, err = m.take(ctx, q)
-		return err
-	}
-	for _, act := range []func(context.Context, Querier) error{begin, take, end} {
-		if err := act(ctx, conn); err != nil {
-			_ = exec(context.WithoutCancel(ctx), conn, undo) // the connection goes back to the pool
-			return 0, err
+func (s Schema) check(ctx context.Context, q Querier) error {
+	var missing error
+	for _, table := range tableForm.FindAllStringSubmatch(s.Script, -1) {
+		found, err := s.columns(ctx, q, table[1])
+		switch {
+		case err != nil:
+			return err
+		case len(found) > 0:
+			for _, column := range columnForm.FindAllStringSubmatch(table[2], -1) {
+				if !slices.Contains(found, column[1]) {
+					return &Error{Table: table[1], Column: column[1]}
+				}
+			}
+		case missing == nil:
+			missing = &Error{Table: table[1]}
 		}
 	}
-	return version, nil
+	return missing
 }
 
-// lock returns how to begin, end and undo an exclusive change of the schema. PostgreSQL and
-// SQLite change a schema in a transaction; MySQL cannot. One of PostgreSQL that is stricter than
-// READ COMMITTED, as it may be by default, would not see what was changed while it waited.
-func (m Migration) lock() (begin, end func(context.Context, Querier) error, undo string) {
-	script := func(script string) func(context.Context, Querier) error {
-		return func(ctx context.Context, q Querier) error { return exec(ctx, q, script) }
+// columns returns the columns of a table, or none if the table is missing.
+func (s Schema) columns(ctx context.Context, q Querier, table string) (columns []string, err error) {
+	query := `SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = '%s'`
+	switch s.Dialect {
+	case PostgreSQL:
+		query = `SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped`
+	case SQLite:
+		query = `SELECT name FROM pragma_table_info('%s')`
+	}
+	rows, err := q.QueryContext(ctx, fmt.Sprintf(query, table))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var column string
+		if err := rows.Scan(&column); err != nil {
+			return nil, err
+		}
+		columns = append(columns, column)
+	}
+	return columns, rows.Err()
+}
+
+// create runs the script on one connection while no other process does.
+func (s Schema) create(ctx context.Context, db *sql.DB) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	begin, end, undo := s.lock()
+	for _, act := range []func(context.Context, *sql.Conn) error{begin, s.run, end} {
+		if err := act(ctx, conn); err != nil {
+			_ = exec(context.WithoutCancel(ctx), conn, undo) // the connection goes back to the pool
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs the script, unless another process has done so, and verifies the result.
+func (s Schema) run(ctx context.Context, conn *sql.Conn) error {
+	if err := s.check(ctx, conn); !isMissing(err) {
+		return err
+	}
+	if err := exec(ctx, conn, s.Script); err != nil {
+		return err
+	}
+	return s.check(ctx, conn)
+}
+
+// lock returns functions that begin and end an exclusive change of the schema, and the SQL that
+// undoes it. PostgreSQL and SQLite change a schema in a transaction, MySQL cannot. A transaction
+// of PostgreSQL that is stricter than READ COMMITTED, which may be the default, would not see
+// the changes made while it waited.
+func (s Schema) lock() (begin, end func(context.Context, *sql.Conn) error, undo string) {
+	script := func(script string) func(context.Context, *sql.Conn) error {
+		return func(ctx context.Context, conn *sql.Conn) error { return exec(ctx, conn, script) }
 	}
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(m.Lock))
-	switch m.Dialect {
+	_, _ = hash.Write([]byte(s.Script))
+	switch s.Dialect {
 	case PostgreSQL:
 		return script(fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, hash.Sum32())), script(`COMMIT`), `ROLLBACK`
 	case SQLite:
@@ -106,50 +170,23 @@ func (m Migration) lock() (begin, end func(context.Context, Querier) error, undo
 	}
 	name := fmt.Sprintf(`CONCAT('dispensary.', MD5(DATABASE()), '.%d')`, hash.Sum32())
 	release := `DO RELEASE_LOCK(` + name + `)`
-	return func(ctx context.Context, q Querier) error {
+	return func(ctx context.Context, conn *sql.Conn) error {
 		var got sql.NullInt64
-		err := q.QueryRowContext(ctx, `SELECT GET_LOCK(`+name+`, 60)`).Scan(&got)
+		err := conn.QueryRowContext(ctx, `SELECT GET_LOCK(`+name+`, 60)`).Scan(&got)
 		if err == nil && got.Int64 != 1 {
-			err = errors.New("another migration did not end within a minute, or no database is selected")
+			err = errors.New("another process creates the tables for more than a minute, or no database is selected")
 		}
 		return err
 	}, script(release), release
 }
 
-func (m Migration) take(ctx context.Context, q Querier) (version int, err error) {
-	if err := exec(ctx, q, m.history()); err != nil {
-		return 0, err
-	}
-	taken, err := m.Version(ctx, q)
-	if err != nil {
-		return 0, err
-	}
-	for i := taken; i < len(m.Steps); i++ {
-		if err := exec(ctx, q, m.Steps[i]+";"+m.note(i+1)); err != nil {
-			return 0, err
-		}
-	}
-	return max(taken, len(m.Steps)), nil
-}
-
-func (m Migration) history() string {
-	return `CREATE TABLE IF NOT EXISTS ` + m.History + ` (version integer NOT NULL PRIMARY KEY, applied_at varchar(32) NOT NULL)`
-}
-
-// note records that a step was taken, by the clock of the database.
-func (m Migration) note(version int) string {
-	return fmt.Sprintf(`INSERT INTO %s (version, applied_at) VALUES (%d, CURRENT_TIMESTAMP)`, m.History, version)
-}
-
-// exec runs statements one by one: not every driver takes several at once. None
-// of them has parameters or holds a semicolon. A column that is there has been added
-// before; MySQL and SQLite cannot say IF NOT EXISTS of one.
-func exec(ctx context.Context, q Querier, script string) error {
-	for _, one := range strings.Split(script, ";") {
+// exec runs statements without parameters one by one, because not every driver accepts several.
+func exec(ctx context.Context, conn *sql.Conn, script string) error {
+	for one := range strings.SplitSeq(script, ";") {
 		if one = strings.TrimSpace(one); one == "" {
 			continue
 		}
-		if _, err := q.ExecContext(ctx, one); err != nil && !strings.Contains(strings.ToLower(err.Error()), "duplicate column name") {
+		if _, err := conn.ExecContext(ctx, one); err != nil {
 			return err
 		}
 	}
@@ -158,7 +195,7 @@ func exec(ctx context.Context, q Querier, script string) error {
 
 var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
-// CheckPrefix refuses what cannot begin the names of tables. The error is an
+// CheckPrefix rejects a text that cannot begin the names of tables. The error is an
 // [*api.ArgumentError] for the field sqlstore.Config.TablePrefix.
 func CheckPrefix(prefix string) error {
 	if prefixForm.MatchString(prefix) {

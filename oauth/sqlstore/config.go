@@ -62,5 +62,5 @@ func (c Config) tokens() string { return c.prefix() + "oauth_tokens" }
 
 // name fills the names of the tables in.
 func (c Config) name(query string) string {
-	return strings.NewReplacer("{tokens}", c.tokens(), "{flows}", c.prefix()+"oauth_flows", "{schema}", c.prefix()+"oauth_schema").Replace(query)
+	return strings.NewReplacer("{tokens}", c.tokens(), "{flows}", c.prefix()+"oauth_flows").Replace(query)
 }

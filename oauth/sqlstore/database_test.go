@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +62,7 @@ func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	t.Cleanup(func() {
 		db, err := sql.Open(d.driver, d.name)
 		require.NoError(t, err)
-		for _, table := range []string{"oauth_tokens", "oauth_flows", "oauth_schema"} {
+		for _, table := range []string{"oauth_tokens", "oauth_flows"} {
 			_, err = db.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+d.prefix+table)
 			require.NoError(t, err)
 		}
@@ -155,45 +154,8 @@ func (d database) count(t testing.TB, db *sql.DB, query string) int {
 	return n
 }
 
-// forbidChanges leaves the pool a single connection, which can only read.
-func (d database) forbidChanges(t testing.TB, db *sql.DB) {
-	t.Helper()
-	db.SetMaxOpenConns(1)
-	d.exec(t, db, readOnly[d.dialect])
-}
-
 // readOnly makes a connection reject writes.
 var readOnly = map[sqlstore.Dialect]string{
 	sqlstore.SQLite: "PRAGMA query_only = on", sqlstore.PostgreSQL: "SET default_transaction_read_only = on",
 	sqlstore.MySQL: "SET SESSION TRANSACTION READ ONLY",
-}
-
-// catalog describes the tables as the database sees them, with {prefix} for the prefix,
-// and the version that they say they are.
-func (d database) catalog(t testing.TB, db *sql.DB) []string {
-	t.Helper()
-	described := map[sqlstore.Dialect]string{
-		sqlstore.SQLite: `SELECT name || ' ' || COALESCE(sql, '') FROM sqlite_master`,
-		sqlstore.PostgreSQL: `SELECT concat_ws(' ', table_name, column_name, data_type, character_maximum_length, is_nullable, column_default, collation_name)
-				FROM information_schema.columns WHERE table_name LIKE '{prefix}%'
-			UNION ALL SELECT concat_ws(' ', indexname, indexdef) FROM pg_indexes WHERE tablename LIKE '{prefix}%'
-			UNION ALL SELECT concat_ws(' ', relname, reloptions) FROM pg_class WHERE relname LIKE '{prefix}%'`,
-		sqlstore.MySQL: `SELECT concat_ws(' ', table_name, column_name, column_type, is_nullable, column_default)
-				FROM information_schema.columns WHERE table_name LIKE '{prefix}%'
-			UNION ALL SELECT concat_ws(' ', table_name, index_name, seq_in_index, column_name, non_unique)
-				FROM information_schema.statistics WHERE table_name LIKE '{prefix}%'
-			UNION ALL SELECT concat_ws(' ', table_name, engine) FROM information_schema.tables WHERE table_name LIKE '{prefix}%'`,
-	}[d.dialect] + " UNION ALL SELECT concat('version ', version) FROM {prefix}oauth_schema ORDER BY 1"
-	rows, err := db.QueryContext(t.Context(), strings.ReplaceAll(described, "{prefix}", d.prefix))
-	require.NoError(t, err)
-	defer func() { _ = rows.Close() }()
-	var lines []string
-	for rows.Next() {
-		var line string
-		require.NoError(t, rows.Scan(&line))
-		lines = append(lines, strings.ReplaceAll(line, d.prefix, "{prefix}"))
-	}
-	require.NoError(t, rows.Err())
-	slices.Sort(lines) // the random prefixes are of another order
-	return lines
 }

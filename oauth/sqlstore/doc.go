@@ -10,16 +10,12 @@
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5,
 // github.com/go-sql-driver/mysql and modernc.org/sqlite.
 //
-// # Tables and upgrades
+// # Tables
 //
-// dispensary_oauth_tokens has a row for each user of each environment,
-// dispensary_oauth_flows has a row for each authorization flow of the last day, and
-// dispensary_oauth_schema the versions of the schema that were made; another
-// [Config.TablePrefix] takes the place of dispensary_. [Migrate] makes them and brings
-// them up to date. [Schema] is the same as text, for programs that migrate with a tool
-// of their own. The version is 2: it added clinic_id, by which the users of a clinic are
-// found, and its index. Each version leaves tables that the release before it can work
-// with, so that replicas can be replaced one by one.
+// dispensary_oauth_tokens has a row for each user of each environment.
+// dispensary_oauth_flows has a row for each authorization flow of the last day.
+// [Config.TablePrefix] replaces dispensary_. [Migrate] creates the tables. [Schema] returns its
+// SQL, for a program that applies it with another tool.
 //
 // # Leases
 //

@@ -3,16 +3,13 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// steps are the versions of the schema, the first being 1. A step that was
-// released is never changed. Each leaves a schema that the release before it can
-// work with, and does nothing where it has been taken already.
-var steps = map[Dialect][]string{
-	PostgreSQL: {`
+// scripts create the tables.
+var scripts = map[Dialect]string{
+	PostgreSQL: `
 CREATE TABLE IF NOT EXISTS {tokens} (
 	environment   text   COLLATE "C" NOT NULL,
 	username      text   COLLATE "C" NOT NULL,
@@ -22,6 +19,7 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	access_token  bytea  NOT NULL,
 	refresh_token bytea  NOT NULL,
 	details       bytea  NOT NULL,
+	clinic_id     text   COLLATE "C" NOT NULL,
 	due_at        bigint,
 	used_at       bigint NOT NULL,
 	lease_owner   text   COLLATE "C" NOT NULL,
@@ -29,6 +27,7 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	PRIMARY KEY (environment, username)
 ) WITH (fillfactor = 80);
 CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> '';
 CREATE TABLE IF NOT EXISTS {flows} (
 	environment   text   COLLATE "C" NOT NULL,
 	flow          text   COLLATE "C" NOT NULL,
@@ -37,10 +36,8 @@ CREATE TABLE IF NOT EXISTS {flows} (
 	result        text   NOT NULL,
 	PRIMARY KEY (environment, flow)
 );
-CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`, `
-ALTER TABLE {tokens} ADD COLUMN IF NOT EXISTS clinic_id text COLLATE "C" NOT NULL DEFAULT '';
-CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> ''`},
-	MySQL: {`
+CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`,
+	MySQL: `
 CREATE TABLE IF NOT EXISTS {tokens} (
 	environment   varbinary(32)  NOT NULL,
 	username      varbinary(255) NOT NULL,
@@ -50,12 +47,14 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	access_token  mediumblob     NOT NULL,
 	refresh_token mediumblob     NOT NULL,
 	details       mediumblob     NOT NULL,
+	clinic_id     varbinary(255) NOT NULL,
 	due_at        bigint,
 	used_at       bigint         NOT NULL,
 	lease_owner   varbinary(255) NOT NULL,
 	lease_until   bigint         NOT NULL,
 	PRIMARY KEY (environment, username),
-	KEY {tokens}_due (environment, state, due_at)
+	KEY {tokens}_due (environment, state, due_at),
+	KEY {tokens}_clinic (environment, clinic_id, username)
 ) ENGINE = InnoDB;
 CREATE TABLE IF NOT EXISTS {flows} (
 	environment   varbinary(32)  NOT NULL,
@@ -65,9 +64,8 @@ CREATE TABLE IF NOT EXISTS {flows} (
 	result        varbinary(64)  NOT NULL,
 	PRIMARY KEY (environment, flow),
 	KEY {flows}_end (claimed_until)
-) ENGINE = InnoDB`, `
-ALTER TABLE {tokens} ADD COLUMN clinic_id varbinary(255) NOT NULL DEFAULT '', ADD KEY {tokens}_clinic (environment, clinic_id, username)`},
-	SQLite: {`
+) ENGINE = InnoDB`,
+	SQLite: `
 CREATE TABLE IF NOT EXISTS {tokens} (
 	environment   TEXT    NOT NULL,
 	username      TEXT    NOT NULL,
@@ -77,6 +75,7 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	access_token  BLOB    NOT NULL,
 	refresh_token BLOB    NOT NULL,
 	details       BLOB    NOT NULL,
+	clinic_id     TEXT    NOT NULL,
 	due_at        INTEGER,
 	used_at       INTEGER NOT NULL,
 	lease_owner   TEXT    NOT NULL,
@@ -84,6 +83,7 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	PRIMARY KEY (environment, username)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> '';
 CREATE TABLE IF NOT EXISTS {flows} (
 	environment   TEXT    NOT NULL,
 	flow          TEXT    NOT NULL,
@@ -92,69 +92,50 @@ CREATE TABLE IF NOT EXISTS {flows} (
 	result        TEXT    NOT NULL,
 	PRIMARY KEY (environment, flow)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`, `
-ALTER TABLE {tokens} ADD COLUMN clinic_id TEXT NOT NULL DEFAULT '';
-CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> ''`},
+CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`,
 }
 
-// Migrate brings the schema up to date. It may run as often as you like, in any
-// number of replicas at once: they take turns. A schema that is up to date is
-// only looked at, which needs no right to change it; one that is newer than this
-// release is left as it is, so that replicas of two releases get along.
+// SchemaError is the error of a database whose tables are not those of a [Store]. Table is the
+// first wrong table. Column is the column that it lacks, or empty if the table is missing.
+type SchemaError = sqlschema.Error
+
+// Migrate creates the tables that are missing. If none is missing, it only reads, so a role
+// that must not create tables can call it at every start. Replicas may call it at the same
+// time. It fails with a [*SchemaError] and changes nothing if a table lacks a column, because
+// another program or release created it.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	m, err := migration(dialect, config)
+	schema, err := config.schema(dialect)
 	if err != nil {
 		return err
 	}
-	if version, err := m.Version(ctx, db); err == nil && version >= len(m.Steps) {
-		return nil
-	}
-	if _, err := m.Run(ctx, db); err != nil {
+	if err := schema.Create(ctx, db); err != nil {
 		return failed(ctx, "migrate", err)
 	}
 	return nil
 }
 
-// ErrSchema says that tables are missing, or older than this release needs them.
-var ErrSchema = errors.New("sqlstore: tables are missing or outdated: call Migrate")
-
-// CheckSchema looks at the version of the schema, and changes nothing. It fails with
-// [ErrSchema], or because the database does not answer.
+// CheckSchema fails with a [*SchemaError] if a table or a column is missing, or with the error
+// of the database. It changes nothing.
 func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	m, err := migration(dialect, config)
+	schema, err := config.schema(dialect)
 	if err != nil {
 		return err
 	}
-	if err := db.PingContext(ctx); err != nil {
+	if err := schema.Check(ctx, db); err != nil {
 		return failed(ctx, "check the schema", err)
-	}
-	if version, err := m.Version(ctx, db); err != nil || version < len(m.Steps) {
-		if ctx.Err() != nil {
-			return failed(ctx, "check the schema", err)
-		}
-		return ErrSchema
 	}
 	return nil
 }
 
-// Schema returns the SQL of the whole schema, its version included, for programs that
-// apply it with another tool than [Migrate], to a database without the tables. Migrate,
-// which may be run on these tables as on any other, makes the changes of later versions.
+// Schema returns the SQL that [Migrate] runs, for a program that applies it with another tool.
 func Schema(dialect Dialect, config Config) (string, error) {
-	m, err := migration(dialect, config)
-	if err != nil {
-		return "", err
-	}
-	return m.Script(), nil
+	schema, err := config.schema(dialect)
+	return schema.Script, err
 }
 
-func migration(dialect Dialect, config Config) (sqlschema.Migration, error) {
-	if err := config.validate(dialect); err != nil {
-		return sqlschema.Migration{}, err
+func (c Config) schema(dialect Dialect) (sqlschema.Schema, error) {
+	if err := c.validate(dialect); err != nil {
+		return sqlschema.Schema{}, err
 	}
-	m := sqlschema.Migration{Dialect: string(dialect), History: config.name("{schema}"), Lock: "dispensary.oauth." + config.prefix()}
-	for _, step := range steps[dialect] {
-		m.Steps = append(m.Steps, config.name(step))
-	}
-	return m, nil
+	return sqlschema.Schema{Dialect: string(dialect), Script: c.name(scripts[dialect])}, nil
 }

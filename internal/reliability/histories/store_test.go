@@ -49,7 +49,7 @@ func newDatabase(t *testing.T, dialect sqlstore.Dialect) database {
 	require.NoError(t, err)
 	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.Dialect, d.config()))
 	t.Cleanup(func() {
-		for _, table := range []string{"oauth_tokens", "oauth_flows", "oauth_schema"} {
+		for _, table := range []string{"oauth_tokens", "oauth_flows"} {
 			_, err := db.ExecContext(context.Background(), "DROP TABLE "+d.Prefix+table)
 			assert.NoError(t, err)
 		}
