@@ -14,7 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
-	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
 // OpenDoctor opens what package doctor looks at in one environment: the token store and
@@ -98,7 +97,7 @@ func surround(made *doctor.Config, setting string, at address) {
 // schemaError adds [doctor.ErrSchema] to an error of opening if a table or a column is missing.
 func schemaError(err error) error {
 	var missing *sqlstore.SchemaError
-	if errors.As(err, &missing) || errors.Is(err, sqlinbox.ErrSchema) || errors.Is(err, riverinbox.ErrSchema) {
+	if errors.As(err, &missing) || errors.Is(err, riverinbox.ErrSchema) {
 		return fmt.Errorf("%w: %w", doctor.ErrSchema, err)
 	}
 	return err

@@ -30,8 +30,8 @@ type Maintenance interface {
 // bodies. Nothing else of the configuration is looked at.
 //
 // Errors: an [*dispensary.ArgumentError] for the address, also for one in memory, which
-// only its own process has; [sqlinbox.ErrSchema] and [riverinbox.ErrSchema] where there is
-// no inbox; and those of the database.
+// only its own process has; [*sqlinbox.SchemaError] and [riverinbox.ErrSchema] if there is no
+// inbox; errors of the database.
 func OpenMaintenance(ctx context.Context, config Config) (Maintenance, error) {
 	// Nothing is sealed or opened.
 	return openMaintenance(ctx, config, seal.InsecurePlaintext{})

@@ -45,7 +45,7 @@ type Error struct {
 // Error names the table and the column.
 func (e *Error) Error() string {
 	if e.Column == "" {
-		return "table " + e.Table + " is missing"
+		return "table " + e.Table + " is missing: call Migrate"
 	}
 	return "table " + e.Table + " has no column " + e.Column + ": another program or release created it"
 }

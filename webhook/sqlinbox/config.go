@@ -62,12 +62,4 @@ var (
 	// ErrFull: there is no room for another event, as the rest of it is needed
 	// to work off those that are there. [Inbox.Accept] returns it.
 	ErrFull = errors.New("sqlinbox: the disk is full, or nearly so")
-
-	// ErrSchema: the tables are missing, or older than this package: call
-	// [Migrate].
-	ErrSchema = errors.New("sqlinbox: tables are missing or outdated: call Migrate")
-
-	// ErrNewerSchema: the tables were made by a newer version of this package,
-	// which knows things that this one would destroy.
-	ErrNewerSchema = errors.New("sqlinbox: tables were made by a newer version")
 )

@@ -104,21 +104,14 @@
 // Programs that write to the file much, or for long, make accepts wait: SQLite
 // has one writer. For all others a separate file is the better choice.
 //
-// # Tables and upgrades
+// # Tables
 //
 //   - dispensary_inbox: the events, and the keys of those that were handled
 //   - dispensary_inbox_bodies: their bodies, and the texts of errors, sealed
 //   - dispensary_inbox_newest: the time of the newest event of each object
 //   - dispensary_inbox_checkpoints: how far a reconciler has come
-//   - dispensary_inbox_schema: the version of these tables
 //
-// [Open] brings the tables up to date. With [New] that is the program's to do,
-// with [Migrate], which can be run any number of times. Both write what is kept of
-// events anew where a version changes it, which takes room for a copy of that, and
-// Open then writes the whole file anew if it could not shrink before. [Schema] is the
-// text of the tables, for programs that migrate with a tool of their own.
-//
-// Version 2 adds the checkpoints. Version 3 moves the bodies to a table beside the
-// events, so that their room is free as soon as they are handled. A release does not
-// open tables that are newer than it is: to go back to one, put back the file.
+// [Open] creates the tables. A program that uses [New] calls [Migrate] before. [Schema] returns
+// the SQL of the tables, for a program that applies it with another tool. Open writes the whole
+// file anew if another program created it and it cannot shrink.
 package sqlinbox

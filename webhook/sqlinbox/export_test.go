@@ -1,11 +1,8 @@
 package sqlinbox
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,18 +147,4 @@ func (i *Inbox) RunOut(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// OldSchema returns the SQL that makes the tables of an earlier version.
-func OldSchema(version int) string {
-	return schemaVersions + ";" + strings.Join(migrations[:version], "") +
-		fmt.Sprintf("INSERT INTO dispensary_inbox_schema (version) VALUES (%d);", version)
-}
-
-// MigrationDigests returns what stands for each step.
-func MigrationDigests() (digests []string) {
-	for _, step := range migrations {
-		digests = append(digests, fmt.Sprintf("%x", sha256.Sum256([]byte(step)))[:16])
-	}
-	return digests
 }

@@ -23,9 +23,8 @@ type Maintenance struct {
 	conn  *sql.Conn
 }
 
-// OpenMaintenance opens the inbox in a file, which has to be there. It makes and migrates
-// nothing: it fails with [ErrSchema] and [ErrNewerSchema] where the tables are not those of
-// this version, and with [ErrUnsafePath].
+// OpenMaintenance opens the inbox in a file, which must exist. It creates nothing: it fails with
+// a [*SchemaError] if a table or a column is missing, and with [ErrUnsafePath].
 func OpenMaintenance(path string) (_ *Maintenance, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {

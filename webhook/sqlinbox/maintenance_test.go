@@ -75,7 +75,8 @@ func TestMaintenanceMakesNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	require.NoError(t, os.WriteFile(text, []byte("this is no database, whatever its name says it may be"), 0o600))
 	_, err = sqlinbox.OpenMaintenance(empty)
-	require.ErrorIs(t, err, sqlinbox.ErrSchema)
+	var missing *sqlinbox.SchemaError
+	require.ErrorAs(t, err, &missing)
 	_, err = sqlinbox.OpenMaintenance(text)
 	require.Error(t, err)
 	files, err := os.ReadDir(folder)

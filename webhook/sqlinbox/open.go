@@ -13,9 +13,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Open opens the inbox in a file, which is made if it is not there, readable for
-// its owner only, brings its tables up to date, and starts its workers. Close
-// it to end them. It fails with [ErrInUse], [ErrUnsafePath] and [ErrNewerSchema].
+// Open opens the inbox in a file, and starts its workers, which Close ends. It creates a missing
+// file, readable for its owner only, and missing tables. It fails with [ErrInUse],
+// [ErrUnsafePath] and a [*SchemaError].
 func Open(path string, c Config) (*Inbox, error) {
 	name, err := DSN(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func Open(path string, c Config) (*Inbox, error) {
 
 // New opens the inbox in a SQLite database that the program has open, of any
 // driver, and starts its workers. [Migrate] comes first, and [DSN] is what to open
-// it with. It fails with [ErrInUse], [ErrUnsafePath], [ErrSchema] and [ErrNewerSchema],
-// and for a database in memory.
+// it with. It fails with [ErrInUse], [ErrUnsafePath] and a [*SchemaError], and for a database
+// in memory.
 //
 // The inbox takes one connection for itself, so the pool needs two at least, and
 // the file write-ahead logging, which is switched on for good. The program
