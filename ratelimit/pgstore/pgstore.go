@@ -18,9 +18,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
@@ -61,32 +63,24 @@ const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
 	PRIMARY KEY (name, process)
 )`
 
-// lock is held by one migration at a time, and by one exchange of a name.
-const lock = 1_298_752_311
+// SchemaError is the error of a table that is not the table of a [Store], because another
+// program created it. Column is the column that it lacks.
+type SchemaError = sqlschema.Error
 
-// Migrate creates the table if it does not exist. If it exists, Migrate needs no right to create
-// tables. An error is that of the database.
+// Migrate creates the table if it does not exist. If it exists, Migrate only reads, so a role
+// that must not create tables can call it. It fails with a [*SchemaError] and changes nothing if
+// the table lacks a column.
 func (s *Store) Migrate(ctx context.Context) error {
-	var exists bool
-	err := s.pool.QueryRow(ctx, `SELECT to_regclass('dispensary_ratelimit') IS NOT NULL`).Scan(&exists)
-	if err != nil {
-		return fmt.Errorf("pgstore: %w", err)
-	}
-	if exists {
-		return nil
-	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(lock)); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, Schema)
-		return err
-	})
-	if err != nil {
+	db := stdlib.OpenDBFromPool(s.pool)
+	err := sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: Schema}.Create(ctx, db)
+	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	return nil
 }
+
+// lock is the first half of the key of the lock that one exchange of a name holds at a time.
+const lock = 1_298_752_311
 
 // Exchange implements [ratelimit.Store]. Its statements are one batch and one transaction: the
 // first one that asks for something waits for the exchanges before it, and the others see what
