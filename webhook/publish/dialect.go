@@ -21,63 +21,81 @@ const (
 	SQLite     Dialect = "sqlite"
 )
 
-var dialects = map[Dialect]dialect{PostgreSQL: postgreSQL, MySQL: mySQL, SQLite: sqlite}
-
-// dialect is what the databases say differently.
+// dialect is the SQL of one kind of database.
 type dialect struct {
-	now      string   // the database's time in microseconds
-	ignore   string   // ends an INSERT that does nothing where the row with this key is there
-	numbered bool     // parameters are $1, $2 …
-	schema   []string // of the tables; each may be run again
-	file     bool     // the database is a file
+	name     Dialect
+	now      string // the database's time in microseconds
+	ignore   string // ends an INSERT that does nothing if the row with this key exists
+	script   string // creates the tables
+	numbered bool   // parameters are $1, $2 …
 }
 
-var (
-	postgreSQL = dialect{
-		now:      `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`,
-		ignore:   `ON CONFLICT (%s) DO NOTHING`,
-		numbered: true,
-		schema: []string{
-			`CREATE TABLE IF NOT EXISTS {table} (id bytea NOT NULL PRIMARY KEY, noted_at bigint NOT NULL)`,
-			`CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at)`,
-			`CREATE TABLE IF NOT EXISTS {table}_checkpoints (name text COLLATE "C" NOT NULL PRIMARY KEY, holder text COLLATE "C" NOT NULL, held_until bigint NOT NULL, state bytea)`,
-		},
-	}
-	mySQL = dialect{
-		now:    `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
+var dialects = map[Dialect]dialect{
+	PostgreSQL: {
+		name: PostgreSQL, now: `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`,
+		ignore: `ON CONFLICT (%s) DO NOTHING`, numbered: true,
+		script: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id       bytea NOT NULL PRIMARY KEY,
+	noted_at bigint NOT NULL
+);
+CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at);
+CREATE TABLE IF NOT EXISTS {table}_checkpoints (
+	name       text COLLATE "C" NOT NULL PRIMARY KEY,
+	holder     text COLLATE "C" NOT NULL,
+	held_until bigint NOT NULL,
+	state      bytea
+)`,
+	},
+	MySQL: {
+		name: MySQL, now: `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
 		ignore: `ON DUPLICATE KEY UPDATE %[1]s = %[1]s`,
-		schema: []string{
-			`CREATE TABLE IF NOT EXISTS {table} (id binary(32) NOT NULL PRIMARY KEY, noted_at bigint NOT NULL, KEY {table}_noted (noted_at)) ENGINE = InnoDB`,
-			`CREATE TABLE IF NOT EXISTS {table}_checkpoints (name varbinary(255) NOT NULL PRIMARY KEY, holder varbinary(255) NOT NULL, held_until bigint NOT NULL, state mediumblob) ENGINE = InnoDB`,
-		},
-	}
-	sqlite = dialect{
-		now:    `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`,
+		script: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id       binary(32) NOT NULL PRIMARY KEY,
+	noted_at bigint NOT NULL,
+	KEY {table}_noted (noted_at)
+) ENGINE = InnoDB;
+CREATE TABLE IF NOT EXISTS {table}_checkpoints (
+	name       varbinary(255) NOT NULL PRIMARY KEY,
+	holder     varbinary(255) NOT NULL,
+	held_until bigint NOT NULL,
+	state      mediumblob
+) ENGINE = InnoDB`,
+	},
+	SQLite: {
+		name: SQLite, now: `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`,
 		ignore: `ON CONFLICT (%s) DO NOTHING`,
-		file:   true,
-		schema: []string{
-			`CREATE TABLE IF NOT EXISTS {table} (id BLOB NOT NULL PRIMARY KEY, noted_at INTEGER NOT NULL) WITHOUT ROWID`,
-			`CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at)`,
-			`CREATE TABLE IF NOT EXISTS {table}_checkpoints (name TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, held_until INTEGER NOT NULL, state BLOB)`,
-		},
-	}
-)
+		script: `
+CREATE TABLE IF NOT EXISTS {table} (
+	id       BLOB NOT NULL PRIMARY KEY,
+	noted_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at);
+CREATE TABLE IF NOT EXISTS {table}_checkpoints (
+	name       TEXT NOT NULL PRIMARY KEY,
+	holder     TEXT NOT NULL,
+	held_until INTEGER NOT NULL,
+	state      BLOB
+)`,
+	},
+}
 
 // detect asks a database what it is.
 func detect(ctx context.Context, db *sql.DB) (dialect, error) {
 	var version string
 	err := db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version)
 	if err == nil || contention.Is(err) { // others hold the file: it is not another database
-		return sqlite, err
+		return dialects[SQLite], err
 	}
 	if err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&version); err != nil {
 		return dialect{}, err
 	}
 	switch {
 	case strings.HasPrefix(version, "PostgreSQL"):
-		return postgreSQL, nil
+		return dialects[PostgreSQL], nil
 	case version != "" && version[0] >= '0' && version[0] <= '9': // "8.4.3", "10.11.19-MariaDB"
-		return mySQL, nil
+		return dialects[MySQL], nil
 	}
 	return dialect{}, errors.New("the database is neither PostgreSQL nor MySQL, MariaDB or SQLite")
 }

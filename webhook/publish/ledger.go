@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -47,9 +48,8 @@ type LedgerConfig struct {
 	// drops the locks of SQLite when it closes the file.
 	DB *sql.DB
 
-	// Table is the name of the table of keys; empty means [DefaultTable]. That of the
-	// checkpoints of a reconciler has "_checkpoints" behind it. Both are made where
-	// they are not there, which needs the right to.
+	// Table is the name of the table of keys; empty means [DefaultTable]. The name of the
+	// table of a reconciler's checkpoints adds "_checkpoints".
 	Table string
 
 	// Retention is how long a key is remembered, at least; 0 means [DefaultRetention],
@@ -86,8 +86,9 @@ type Ledger struct {
 	added   atomic.Int64
 }
 
-// NewLedger returns the ledger in a database, and makes its tables where they are not
-// there. An error is an [api.ArgumentError], [ErrUnsafePath], or that of the database.
+// NewLedger returns the ledger in a database, and creates the tables that are missing. If none is
+// missing, it only reads, so a role that must not create tables can call it. An error is an
+// [api.ArgumentError], [ErrUnsafePath], a [*SchemaError], or an error of the database.
 func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -101,7 +102,7 @@ func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 	if err != nil {
 		return nil, ledgerError(err)
 	}
-	if l.dialect.file {
+	if l.dialect.name == SQLite {
 		l.pool = sqlitefile.NewPool(c.DB)
 	}
 	return l, l.create(ctx)
@@ -125,9 +126,9 @@ var (
 	ErrUnsafePath = sqlitefile.ErrUnsafePath
 )
 
-// LedgerSchema returns the SQL of a ledger's tables, for programs that apply it with a
-// migration tool of their own, to run without the right to make tables. table is
-// [LedgerConfig].Table; empty means [DefaultTable]. An error is an [*api.ArgumentError].
+// LedgerSchema returns the SQL of a ledger's tables, for a program that applies it with another
+// tool. table is [LedgerConfig].Table; empty means [DefaultTable]. An error is an
+// [*api.ArgumentError].
 func LedgerSchema(d Dialect, table string) (string, error) {
 	spoken, known := dialects[d]
 	table = cmp.Or(table, DefaultTable)
@@ -137,41 +138,23 @@ func LedgerSchema(d Dialect, table string) (string, error) {
 	case !tableName.MatchString(table):
 		return "", errTable
 	}
-	return spoken.sql(table, strings.Join(spoken.schema, ";\n")) + ";\n", nil
+	return spoken.sql(table, spoken.script), nil
 }
 
-// create makes the tables. Where they are there it changes nothing, which needs no
-// right to. Replicas that start at the same time can get in each other's way, and try
-// again.
-func (l *Ledger) create(ctx context.Context) (err error) {
-	for range 5 {
-		if err = l.probe(ctx); err == nil || ctx.Err() != nil {
-			return err
-		}
-		failed := false
-		for _, statement := range l.dialect.schema {
-			if err = l.exec(ctx, statement); err != nil {
-				failed = true
-				break
-			}
-		}
-		if !failed {
-			return nil
-		}
-		pause(ctx, 50*time.Millisecond)
+// SchemaError is the error of a table that is not the table of a [Ledger], because another
+// program created it. Column is the column that it lacks.
+type SchemaError = sqlschema.Error
+
+// create creates the tables that are missing. The check comes first, in the pool, which rejects
+// an unsafe file.
+func (l *Ledger) create(ctx context.Context) error {
+	schema := sqlschema.Schema{Dialect: string(l.dialect.name), Script: l.sql(l.dialect.script)}
+	err := l.pool.Do(ctx, func(conn *sql.Conn) error { return schema.Check(ctx, conn) })
+	if errors.As(err, new(*SchemaError)) {
+		err = schema.Create(ctx, l.config.DB)
 	}
-	return err
-}
-
-func (l *Ledger) probe(ctx context.Context) error {
-	for _, table := range []string{`{table}`, `{table}_checkpoints`} {
-		var one int
-		err := l.pool.Do(ctx, func(conn *sql.Conn) error {
-			return conn.QueryRowContext(ctx, l.sql(`SELECT 1 FROM `+table+` WHERE 1 = 0`)).Scan(&one)
-		})
-		if !errors.Is(err, sql.ErrNoRows) {
-			return ledgerError(err)
-		}
+	if err != nil {
+		return ledgerError(err)
 	}
 	return nil
 }

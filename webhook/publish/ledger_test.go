@@ -6,11 +6,8 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/sqlschematest"
 	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/publish"
@@ -158,19 +156,22 @@ func TestLedgerForgetsAfterTheRetention(t *testing.T) {
 	})
 }
 
-// Replicas start at the same time, and all of them find their tables.
-func TestLedgerIsMadeOnce(t *testing.T) {
+func TestNewLedgerCreatesTables(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
-		var group sync.WaitGroup
-		for range 4 {
-			group.Go(func() {
-				_, err := publish.NewLedger(t.Context(), c)
-				assert.NoError(t, err)
+	for dialect, driver := range map[publish.Dialect]string{publish.SQLite: "sqlite", publish.PostgreSQL: "pgx", publish.MySQL: "mysql"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			script, err := publish.LedgerSchema(dialect, "")
+			require.NoError(t, err)
+			sqlschematest.Run(t, sqlschematest.Store{
+				Driver: driver, Script: script,
+				Create: func(ctx context.Context, db *sql.DB, _ string) error {
+					_, err := publish.NewLedger(ctx, publish.LedgerConfig{DB: db})
+					return err
+				},
 			})
-		}
-		group.Wait()
-	})
+		})
+	}
 }
 
 func TestLedgerConfig(t *testing.T) {
@@ -205,76 +206,12 @@ func TestCheckpoints(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) { enginetest.Checkpoints(t, ledger(t, c), ledger(t, c)) })
 }
 
-// The text makes what NewLedger makes, which then needs no right to make tables.
-func TestLedgerSchemaIsWhatNewLedgerMakes(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, made publish.LedgerConfig) {
-		dialect := map[string]publish.Dialect{"sqlite": publish.SQLite, "pgx": publish.PostgreSQL, "mysql": publish.MySQL}[path.Base(t.Name())]
-		applied := publish.LedgerConfig{DB: made.DB, Table: made.Table + "_too"}
-		t.Cleanup(func() { dropLedger(t, applied) })
-		ledger(t, made)
-		text, err := publish.LedgerSchema(dialect, applied.Table)
-		require.NoError(t, err)
-		for statement := range strings.SplitSeq(text, ";\n") {
-			if statement != "" {
-				_, err := applied.DB.ExecContext(t.Context(), statement)
-				require.NoError(t, err)
-			}
-		}
-		want := catalog(t, dialect, made)
-		assert.GreaterOrEqual(t, len(want), 4, "tables and indexes")
-		assert.Equal(t, want, catalog(t, dialect, applied))
-
-		applied.DB.SetMaxOpenConns(1)
-		_, err = applied.DB.ExecContext(t.Context(), map[publish.Dialect]string{
-			publish.SQLite: "PRAGMA query_only = on", publish.PostgreSQL: "SET default_transaction_read_only = on",
-			publish.MySQL: "SET SESSION TRANSACTION READ ONLY",
-		}[dialect])
-		require.NoError(t, err)
-		ledger(t, applied)
-		_, err = applied.DB.ExecContext(t.Context(), "DELETE FROM "+applied.Table)
-		require.Error(t, err, "the connection of NewLedger rejects writes")
-		_, err = applied.DB.ExecContext(t.Context(), map[publish.Dialect]string{
-			publish.SQLite: "PRAGMA query_only = off", publish.PostgreSQL: "SET default_transaction_read_only = off",
-			publish.MySQL: "SET SESSION TRANSACTION READ WRITE",
-		}[dialect])
-		require.NoError(t, err)
-	})
-}
-
 func TestLedgerSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := publish.LedgerSchema("oracle", "")
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 	_, err = publish.LedgerSchema(publish.SQLite, "x; DROP TABLE y")
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
-}
-
-// catalog describes the tables of a ledger as the database sees them.
-func catalog(t *testing.T, dialect publish.Dialect, c publish.LedgerConfig) []string {
-	t.Helper()
-	query := map[publish.Dialect]string{
-		publish.SQLite: `SELECT name || ' ' || COALESCE(sql, '') FROM sqlite_master WHERE tbl_name IN ('{table}', '{table}_checkpoints')`,
-		publish.PostgreSQL: `SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, collation_name)
-				FROM information_schema.columns WHERE table_name IN ('{table}', '{table}_checkpoints')
-			UNION ALL SELECT indexdef FROM pg_indexes WHERE tablename IN ('{table}', '{table}_checkpoints')`,
-		publish.MySQL: `SELECT concat_ws(' ', table_name, column_name, column_type, is_nullable)
-				FROM information_schema.columns WHERE table_name IN ('{table}', '{table}_checkpoints')
-			UNION ALL SELECT concat_ws(' ', table_name, index_name, seq_in_index, column_name, non_unique)
-				FROM information_schema.statistics WHERE table_name IN ('{table}', '{table}_checkpoints')`,
-	}[dialect]
-	rows, err := c.DB.QueryContext(t.Context(), strings.ReplaceAll(query, "{table}", c.Table))
-	require.NoError(t, err)
-	defer func() { _ = rows.Close() }()
-	var lines []string
-	for rows.Next() {
-		var line string
-		require.NoError(t, rows.Scan(&line))
-		lines = append(lines, strings.ReplaceAll(line, c.Table, "{table}"))
-	}
-	require.NoError(t, rows.Err())
-	slices.Sort(lines)
-	return lines
 }
 
 // missedFixture is a platform whose webhooks are not received.
