@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,151 +15,103 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// contract plays the clauses of each method for a store that is alone.
+// contract tests the methods of a record one by one.
 var contract = map[string]func(*testing.T, opener){
-	"NothingIsThere": nothingIsThere,
-	"SaveAndLoad":    saveAndLoad,
-	"SaveReplaces":   saveReplaces,
-	"SaveVersion":    savedVersion,
-	"SaveRefuses":    saveRefuses,
-	"Tokens":         storedTokens,
-	"Delete":         deleted,
-	"DeleteVersion":  deletedVersion,
-	"Versions":       versions,
-	"Commit":         commit,
-	"Fail":           fail,
-	"Release":        release,
-	"Reseal":         reseal,
-	"CheckWrite":     checkWrite,
-	"EndedContext":   endedContext,
-	"ReplicasSeeOne": replicasSeeOne,
-	"PrintsNoSecret": printsNoSecret,
+	"NoRecord":          func(t *testing.T, open opener) { requireAbsent(t, open(), user17, 1) },
+	"Save":              saves,
+	"SaveVersion":       saveVersion,
+	"InvalidTokens":     invalidTokens,
+	"Tokens":            storedTokens,
+	"DeleteVersion":     deleteVersion,
+	"Versions":          versions,
+	"CommitAndFail":     writesNeedLease,
+	"FailAndComeBack":   failAndComeBack,
+	"Release":           release,
+	"Reseal":            reseal,
+	"CheckWrite":        checkWrite,
+	"EndedContext":      endedContext,
+	"ReplicasShareData": replicasShareData,
+	"PrintsNoSecret":    printsNoSecret,
 }
 
-func nothingIsThere(t *testing.T, open opener) {
+// saves tests the promises that Save and SaveVersion share.
+func saves(t *testing.T, open opener) {
+	store, ctx, began := open(), t.Context(), time.Now()
+	for name, write := range map[string]func(key tokens.Key, version int64, n int) (tokens.Record, error){
+		"Save": func(key tokens.Key, _ int64, n int) (tokens.Record, error) {
+			return store.Save(ctx, key, sample(key, n))
+		},
+		"SaveVersion": func(key tokens.Key, version int64, n int) (tokens.Record, error) {
+			return store.SaveVersion(ctx, key, version, sample(key, n))
+		},
+	} {
+		key := keyOf(name)
+		first := written(t)(write(key, 0, 1))
+		assert.Equal(t, tokens.Record{Key: key, State: tokens.StateActive, Version: first.Version, Token: first.Token, UpdatedAt: first.UpdatedAt}, first)
+		assert.Positive(t, first.Version)
+		assert.WithinRange(t, first.UpdatedAt, began.Add(-time.Hour), time.Now().Add(time.Hour), "the store's clock may be wrong, but not by an hour")
+		requireSameToken(t, sample(key, 1), first.Token)
+		loaded := load(t, store, key)
+		requireSame(t, first, loaded)
+		assert.WithinDuration(t, first.UpdatedAt, loaded.UpdatedAt, time.Microsecond)
+
+		marked := mark(t, store, first)
+		lease := take(t, store, marked, "a", long)
+		second := written(t)(write(key, marked.Version, 2)) // a lease does not prevent it
+		assert.Equal(t, tokens.StateActive, second.State)
+		assert.Empty(t, second.Reason)
+		assert.Greater(t, second.Version, marked.Version)
+		requireSameToken(t, sample(key, 2), second.Token)
+		refused(t, tokens.ErrConflict, "the token of the user is newer")(store.Commit(ctx, lease, sample(key, 3)))
+		refused(t, tokens.ErrConflict, "%s ends the lease", name)(store.Commit(ctx, leaseOf(second, "a"), sample(key, 3)))
+		take(t, store, second, "b", long)
+		requireSame(t, second, load(t, store, key))
+	}
+}
+
+func saveVersion(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
-	lease := tokens.Lease{Key: user17, Version: 1, Owner: "a"}
-	_, err := store.Load(ctx, user17)
-	requireError(t, err, tokens.ErrNoRecord)
-	_, err = store.Lease(ctx, lease, long)
-	requireError(t, err, tokens.ErrNoRecord)
-	_, err = store.Commit(ctx, lease, sample(user17, 1))
-	requireError(t, err, tokens.ErrNoRecord)
-	_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
-	requireError(t, err, tokens.ErrNoRecord)
-	require.NoError(t, store.Release(ctx, lease))
-	require.NoError(t, store.DeleteVersion(ctx, user17, 1))
-	_, err = store.Load(ctx, user17)
-	requireError(t, err, tokens.ErrNoRecord, "nothing was made on the way")
-}
-
-func saveAndLoad(t *testing.T, open opener) {
-	store, began := open(), time.Now()
-	saved := save(t, store, user17, 1)
-	assert.Equal(t, user17, saved.Key)
-	assert.Equal(t, tokens.StateActive, saved.State)
-	assert.Empty(t, saved.Reason)
-	assert.Positive(t, saved.Version)
-	assert.WithinRange(t, saved.UpdatedAt, began.Add(-time.Hour), time.Now().Add(time.Hour), "by the store's clock, which may be wrong, but not that much")
-	requireSameToken(t, sample(user17, 1), saved.Token)
-	loaded := load(t, store, user17)
-	requireSame(t, saved, loaded)
-	assert.WithinDuration(t, saved.UpdatedAt, loaded.UpdatedAt, time.Microsecond)
-}
-
-func saveReplaces(t *testing.T, open opener) {
-	store := open()
+	refused(t, tokens.ErrConflict, "there is no record")(store.SaveVersion(ctx, user17, 1, sample(user17, 1)))
+	requireAbsent(t, store, user17, 1)
 	first := save(t, store, user17, 1)
-	_, err := store.Fail(t.Context(), take(t, store, first, "a", long), tokens.ReasonInvalidGrant)
-	require.NoError(t, err)
-	second := save(t, store, user17, 2)
-	assert.Equal(t, tokens.StateActive, second.State)
-	assert.Empty(t, second.Reason)
-	requireSame(t, second, load(t, store, user17))
-
-	lease := take(t, store, second, "a", long)
-	third := save(t, store, user17, 3)
-	_, err = store.Commit(t.Context(), lease, sample(user17, 4))
-	requireError(t, err, tokens.ErrConflict, "what the user authorized is newer")
-	_, err = store.Commit(t.Context(), leaseOf(third, "a"), sample(user17, 4))
-	requireError(t, err, tokens.ErrConflict, "Save ends the lease")
-	take(t, store, third, "b", long)
-	requireSame(t, third, load(t, store, user17))
-}
-
-func savedVersion(t *testing.T, open opener) {
-	store, ctx := open(), t.Context()
-	_, err := store.SaveVersion(ctx, user17, 1, sample(user17, 1))
-	requireError(t, err, tokens.ErrConflict, "there is no record")
-	_, err = store.Load(ctx, user17)
-	requireError(t, err, tokens.ErrNoRecord)
-	first, err := store.SaveVersion(ctx, user17, 0, sample(user17, 1))
-	require.NoError(t, err)
-	assert.Equal(t, tokens.StateActive, first.State)
-	assert.Positive(t, first.Version)
-	requireSame(t, first, load(t, store, user17))
-	marked, err := store.Fail(ctx, take(t, store, first, "a", long), tokens.ReasonInvalidGrant)
-	require.NoError(t, err)
-	lease := take(t, store, marked, "a", long)
+	record := save(t, store, user17, 2)
 	same := unchanged(t, store, user17)
-	for _, version := range []int64{0, first.Version, marked.Version + 1, -1} {
-		_, err := store.SaveVersion(ctx, user17, version, sample(user17, 2))
-		requireError(t, err, tokens.ErrConflict, version)
+	for _, version := range []int64{0, first.Version, record.Version + 1, -1} {
+		refused(t, tokens.ErrConflict, version)(store.SaveVersion(ctx, user17, version, sample(user17, 3)))
 		same()
 	}
-	second, err := store.SaveVersion(ctx, user17, marked.Version, sample(user17, 2))
-	require.NoError(t, err, "a lease does not prevent it")
-	assert.Equal(t, tokens.StateActive, second.State)
-	assert.Empty(t, second.Reason)
-	assert.Greater(t, second.Version, marked.Version)
-	requireSameToken(t, sample(user17, 2), second.Token)
-	requireSame(t, second, load(t, store, user17))
-	_, err = store.Commit(ctx, leaseOf(second, "a"), sample(user17, 3))
-	requireError(t, err, tokens.ErrConflict, "SaveVersion ends the lease")
-	_, err = store.Commit(ctx, lease, sample(user17, 3))
-	requireError(t, err, tokens.ErrConflict)
-	requireSame(t, second, load(t, store, user17))
-	require.NoError(t, store.DeleteVersion(ctx, user17, second.Version))
-	_, err = store.SaveVersion(ctx, user17, second.Version, sample(user17, 4))
-	requireError(t, err, tokens.ErrConflict, "a deleted record stays deleted")
+	require.NoError(t, store.DeleteVersion(ctx, user17, record.Version))
+	refused(t, tokens.ErrConflict, "a deleted record stays deleted")(store.SaveVersion(ctx, user17, record.Version, sample(user17, 4)))
 }
 
-func saveRefuses(t *testing.T, open opener) {
+func invalidTokens(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
+	clinic := record.Token
+	clinic.Clinic.ID = strings.Repeat("x", 256)
 	for name, c := range map[string]struct {
-		key   tokens.Key
 		token oauth.Token
 		want  error
 	}{
-		"a token of another environment": {user17, sample(tokens.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
-		"an empty token":                 {user17, oauth.Token{Environment: usSandbox}, api.ErrInvalidArgument},
+		"a token of another environment": {sample(tokens.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
+		"an empty token":                 {oauth.Token{Environment: usSandbox}, api.ErrInvalidArgument},
+		"a clinic of 256 bytes":          {clinic, api.ErrInvalidArgument},
 	} {
-		_, err := store.Save(ctx, c.key, c.token)
-		requireError(t, err, c.want, name)
-		_, err = store.SaveVersion(ctx, c.key, record.Version, c.token)
-		requireError(t, err, c.want, name)
-		_, err = store.Commit(ctx, lease, c.token)
-		requireError(t, err, c.want, name)
+		refused(t, c.want, name)(store.Save(ctx, user17, c.token))
+		refused(t, c.want, name)(store.SaveVersion(ctx, user17, record.Version, c.token))
+		refused(t, c.want, name)(store.Commit(ctx, lease, c.token))
 		same()
 	}
-	for _, user := range []string{"", " user-17", "user-17 ", "a\x00b", "a\nb", "a\xffb", strings.Repeat("x", 256)} {
-		key := tokens.Key{Environment: usSandbox, User: user}
-		_, err := store.Save(ctx, key, sample(key, 1))
-		requireError(t, err, api.ErrInvalidArgument, "%q", user)
-	}
-	_, err := store.Commit(ctx, lease, sample(user17, 2))
-	require.NoError(t, err, "the lease survived")
+	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
 }
 
-// tokens writes tokens of all shapes and wants them back.
+// storedTokens writes tokens of all shapes by every method that can.
 func storedTokens(t *testing.T, open opener) {
 	store := open()
 	nearEnd := time.Date(2099, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 	for name, change := range map[string]func(*oauth.Token){
-		"every field":              func(*oauth.Token) {},
 		"only an access token":     func(k *oauth.Token) { *k = oauth.Token{AccessToken: api.NewSecret("SECRET-a"), Environment: usSandbox} },
 		"no refresh token":         func(k *oauth.Token) { k.RefreshToken = api.Secret{} },
 		"times in UTC":             func(k *oauth.Token) { k.CreatedAt, k.ExpiresAt, k.UsedAt = nearEnd, nearEnd, nearEnd },
@@ -173,58 +126,27 @@ func storedTokens(t *testing.T, open opener) {
 		"many scopes":              func(k *oauth.Token) { k.Scope = strings.Repeat("clinic:read ", 500) },
 		"an owner of any type":     func(k *oauth.Token) { k.ResourceOwner = oauth.ResourceOwner{ID: "prac-ü/1", Type: "Assistent*in"} },
 	} {
+		t.Log(name)
 		token := sample(user17, 1)
 		change(&token)
-		saved, err := store.Save(t.Context(), user17, token)
-		require.NoError(t, err, name)
-		t.Log(name)
+		saved := written(t)(store.Save(t.Context(), user17, token))
 		requireSameToken(t, token, saved.Token)
 		requireSameToken(t, token, load(t, store, user17).Token)
-		lease := take(t, store, saved, "a", long)
 		token.Scope += "x"
-		committed, err := store.Commit(t.Context(), lease, token)
-		require.NoError(t, err, name)
+		committed := written(t)(store.Commit(t.Context(), take(t, store, saved, "a", long), token))
 		requireSameToken(t, token, committed.Token)
-		failed, err := store.Fail(t.Context(), take(t, store, committed, "b", long), tokens.ReasonInvalidGrant)
-		require.NoError(t, err, name)
-		requireSameToken(t, token, failed.Token)
+		requireSameToken(t, token, mark(t, store, committed).Token)
 		requireSameToken(t, token, load(t, store, user17).Token)
 	}
 }
 
-// huge is a secret of exactly 64 KiB.
+// huge returns a secret of exactly 64 KiB.
 func huge(end string) api.Secret {
 	const prefix = "SECRET-"
 	return api.NewSecret(prefix + strings.Repeat("é", (64<<10-len(prefix)-len(end))/2) + end)
 }
 
-func deleted(t *testing.T, open opener) {
-	store, ctx := open(), t.Context()
-	record := save(t, store, user17, 1)
-	other := save(t, store, user18, 2)
-	lease := take(t, store, record, "a", long)
-	require.NoError(t, store.DeleteVersion(ctx, user17, record.Version))
-	require.NoError(t, store.DeleteVersion(ctx, user17, record.Version), "twice is no error")
-	_, err := store.Load(ctx, user17)
-	requireError(t, err, tokens.ErrNoRecord)
-	_, err = store.Commit(ctx, lease, sample(user17, 2))
-	requireError(t, err, tokens.ErrNoRecord, "a user who is deleted in the middle of a refresh stays deleted")
-	_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
-	requireError(t, err, tokens.ErrNoRecord)
-	require.NoError(t, store.Release(ctx, lease))
-	_, err = store.Load(ctx, user17)
-	requireError(t, err, tokens.ErrNoRecord)
-
-	reborn := save(t, store, user17, 3)
-	_, err = store.Commit(ctx, lease, sample(user17, 4))
-	requireError(t, err, tokens.ErrConflict, "the lease was on another life")
-	_, err = store.Commit(ctx, leaseOf(reborn, "a"), sample(user17, 4))
-	requireError(t, err, tokens.ErrConflict, "the lease was forgotten")
-	requireSame(t, reborn, load(t, store, user17))
-	requireSame(t, other, load(t, store, user18))
-}
-
-func deletedVersion(t *testing.T, open opener) {
+func deleteVersion(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	first := save(t, store, user17, 1)
 	other := save(t, store, user18, 2)
@@ -235,19 +157,17 @@ func deletedVersion(t *testing.T, open opener) {
 		requireError(t, store.DeleteVersion(ctx, user17, version), tokens.ErrConflict, version)
 		same()
 	}
-	committed, err := store.Commit(ctx, lease, sample(user17, 4))
-	require.NoError(t, err, "the lease was left alone")
-	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict, "what was written meanwhile stays")
-	take(t, store, committed, "b", long) // does not prevent deletion
+	committed := written(t)(store.Commit(ctx, lease, sample(user17, 4))) // the lease stays
+	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict, "a later write stays")
+
+	lease = take(t, store, committed, "a", long) // does not prevent deletion
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version))
-	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version), "twice is no error")
-	_, err = store.Load(ctx, user17)
-	requireError(t, err, tokens.ErrNoRecord)
-	_, err = store.Commit(ctx, leaseOf(committed, "b"), sample(user17, 5))
-	requireError(t, err, tokens.ErrNoRecord)
-	reborn := save(t, store, user17, 6)
-	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokens.ErrConflict, "that was another life")
-	requireSame(t, reborn, load(t, store, user17))
+	requireAbsent(t, store, user17, committed.Version)
+	again := save(t, store, user17, 5)
+	refused(t, tokens.ErrConflict, "the lease was on the deleted record")(store.Commit(ctx, lease, sample(user17, 6)))
+	refused(t, tokens.ErrConflict, "the lease was deleted")(store.Commit(ctx, leaseOf(again, "a"), sample(user17, 6)))
+	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokens.ErrConflict, "the version was of the deleted record")
+	requireSame(t, again, load(t, store, user17))
 	requireSame(t, other, load(t, store, user18))
 }
 
@@ -264,21 +184,109 @@ func versions(t *testing.T, open opener) {
 	for range 5 {
 		next(save(t, store, user17, 1))
 		record := next(save(t, store, user17, 1))
-		lease := take(t, store, record, "a", long)
-		require.NoError(t, store.Release(ctx, lease))
-		lease = take(t, store, record, "a", long)
-		record, err := store.Commit(ctx, lease, sample(user17, 2))
-		require.NoError(t, err)
-		next(record)
-		record, err = store.Fail(ctx, take(t, store, record, "a", long), tokens.ReasonInvalidGrant)
-		require.NoError(t, err)
-		next(record)
+		require.NoError(t, store.Release(ctx, take(t, store, record, "a", long)))
+		record = next(written(t)(store.Commit(ctx, take(t, store, record, "a", long), sample(user17, 2))))
+		record = next(mark(t, store, record))
 		require.NoError(t, store.DeleteVersion(ctx, user17, record.Version))
 	}
 }
 
-// checkWrite requires that a write check succeeds beside other replicas and changes no
-// record and no lease.
+// writesNeedLease tests the promises that Commit and Fail share.
+func writesNeedLease(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	other := save(t, store, user18, 9)
+	for name, write := range map[string]func(tokens.Lease) (tokens.Record, error){
+		"Commit": func(lease tokens.Lease) (tokens.Record, error) { return store.Commit(ctx, lease, sample(lease.Key, 2)) },
+		"Fail": func(lease tokens.Lease) (tokens.Record, error) {
+			return store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
+		},
+	} {
+		key := keyOf(name)
+		record := save(t, store, key, 1)
+		same := unchanged(t, store, key)
+		for _, owner := range []string{"a", ""} {
+			refused(t, tokens.ErrConflict, "%s without a lease, owner %q", name, owner)(write(leaseOf(record, owner)))
+		}
+		lease := take(t, store, record, "a", long)
+		for problem, wrong := range map[string]tokens.Lease{
+			"another owner":   {Key: key, Version: lease.Version, Owner: "A"},
+			"no owner":        {Key: key, Version: lease.Version},
+			"a later version": {Key: key, Version: lease.Version + 1, Owner: "a"},
+			"an old version":  {Key: key, Version: lease.Version - 1, Owner: "a"},
+			"another user":    {Key: user18, Version: lease.Version, Owner: "a"},
+		} {
+			refused(t, tokens.ErrConflict, "%s with %s", name, problem)(write(wrong))
+			same()
+		}
+		next := written(t)(write(lease))
+		assert.Greater(t, next.Version, record.Version)
+		refused(t, tokens.ErrConflict, "the version is old")(write(lease))
+		refused(t, tokens.ErrConflict, "%s ends the lease", name)(write(leaseOf(next, "a")))
+		refused(t, tokens.ErrConflict, "an old version cannot be leased")(store.Lease(ctx, leaseOf(record, "b"), long))
+		requireSame(t, next, load(t, store, key))
+		take(t, store, next, "b", long)
+	}
+	requireSame(t, other, load(t, store, user18))
+}
+
+func failAndComeBack(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	record := save(t, store, user17, 1)
+	lease := take(t, store, record, "a", long)
+	for _, reason := range []tokens.Reason{
+		tokens.ReasonInvalidGrant, tokens.ReasonNoRefreshToken, tokens.ReasonScopesExtended, "one_of_tomorrow",
+	} {
+		failed := written(t)(store.Fail(ctx, lease, reason))
+		assert.Equal(t, tokens.StateReauthorize, failed.State)
+		assert.Equal(t, reason, failed.Reason)
+		requireSameToken(t, record.Token, failed.Token)
+		requireSame(t, failed, load(t, store, user17))
+		lease = take(t, store, failed, "a", long)
+	}
+	back := written(t)(store.Commit(ctx, lease, sample(user17, 2)))
+	assert.Equal(t, tokens.StateActive, back.State)
+	assert.Empty(t, back.Reason)
+	requireSameToken(t, sample(user17, 2), back.Token)
+	requireSame(t, back, load(t, store, user17))
+}
+
+func release(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	record := save(t, store, user17, 1)
+	lease := take(t, store, record, "a", long)
+	same := unchanged(t, store, user17)
+	for _, foreign := range []tokens.Lease{leaseOf(record, "b"), leaseOf(record, ""), {Key: user17, Version: record.Version - 1, Owner: "a"}} {
+		require.NoError(t, store.Release(ctx, foreign))
+		refused(t, tokens.ErrLeased, "only its owner ends a lease")(store.Lease(ctx, leaseOf(record, "b"), long))
+	}
+	require.NoError(t, store.Release(ctx, lease))
+	require.NoError(t, store.Release(ctx, lease), "a second call is no error")
+	same()
+	refused(t, tokens.ErrConflict, "the lease was released")(store.Commit(ctx, lease, sample(user17, 2)))
+	refused(t, tokens.ErrConflict)(store.Fail(ctx, lease, tokens.ReasonInvalidGrant))
+	second := take(t, store, record, "b", long)
+	require.NoError(t, store.Release(ctx, lease), "late")
+	written(t)(store.Commit(ctx, second, sample(user17, 2))) // the later lease stays
+}
+
+func reseal(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	record := save(t, store, user17, 1)
+	lease := take(t, store, record, "a", long)
+	same := unchanged(t, store, user17)
+	requireError(t, store.Reseal(ctx, user17, record.Version-1, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrConflict)
+	same()
+	access, refresh := api.NewSecret("SECRET-other-access"), api.NewSecret("SECRET-other-refresh")
+	for range 2 { // a second call is no error
+		require.NoError(t, store.Reseal(ctx, user17, record.Version, access, refresh))
+	}
+	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
+	requireSame(t, record, load(t, store, user17))
+	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
+}
+
+// checkWrite requires that a write check succeeds beside other replicas and changes no record
+// and no lease.
 func checkWrite(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	require.NoError(t, store.CheckWrite(ctx), "an empty store accepts writes")
@@ -292,33 +300,10 @@ func checkWrite(t *testing.T, open opener) {
 	})
 	same()
 	for environment, want := range map[api.Environment]int{usSandbox: 1, caSandbox: 0, {}: 0} {
-		all, err := store.List(ctx, tokens.Listing{Environment: environment, Limit: 9})
-		require.NoError(t, err)
-		assert.Len(t, all, want)
+		assert.Len(t, listed(t, store, tokens.Listing{Environment: environment, Limit: 9}), want)
 	}
-	_, err := store.Lease(ctx, leaseOf(record, "b"), long)
-	requireError(t, err, tokens.ErrLeased)
-	_, err = store.Commit(ctx, lease, sample(user17, 2))
-	require.NoError(t, err, "the lease is still valid")
-}
-
-func reseal(t *testing.T, open opener) {
-	store := open()
-	ctx := t.Context()
-	record := save(t, store, user17, 1)
-	lease := take(t, store, record, "a", long)
-	same := unchanged(t, store, user17)
-	requireError(t, store.Reseal(ctx, user18, record.Version, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrNoRecord)
-	requireError(t, store.Reseal(ctx, user17, record.Version-1, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrConflict)
-	same()
-	access, refresh := api.NewSecret("SECRET-other-access"), api.NewSecret("SECRET-other-refresh")
-	require.NoError(t, store.Reseal(ctx, user17, record.Version, access, refresh))
-	require.NoError(t, store.Reseal(ctx, user17, record.Version, access, refresh), "twice is no error")
-	after := load(t, store, user17)
-	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
-	requireSame(t, record, after)
-	_, err := store.Commit(ctx, lease, sample(user17, 2))
-	require.NoError(t, err, "the lease is where it was")
+	refused(t, tokens.ErrLeased)(store.Lease(ctx, leaseOf(record, "b"), long))
+	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
 }
 
 func endedContext(t *testing.T, open opener) {
@@ -326,11 +311,11 @@ func endedContext(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	lease, secret := leaseOf(record, "a"), api.NewSecret("x")
 	same := unchanged(t, store, user17)
-	cancelled, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	for ctx, want := range map[context.Context]error{cancelled: context.Canceled, late: context.DeadlineExceeded} {
+	for ctx, want := range map[context.Context]error{canceled: context.Canceled, late: context.DeadlineExceeded} {
 		for name, call := range map[string]func() error{
 			"Load":          func() error { _, err := store.Load(ctx, user17); return err },
 			"Save":          func() error { _, err := store.Save(ctx, user17, sample(user17, 2)); return err },
@@ -350,17 +335,21 @@ func endedContext(t *testing.T, open opener) {
 	take(t, store, record, "b", long)
 }
 
-func replicasSeeOne(t *testing.T, open opener) {
+func replicasShareData(t *testing.T, open opener) {
 	one, two := open(), open()
 	record := save(t, one, user17, 1)
 	requireSame(t, record, load(t, two, user17))
 	lease := take(t, one, record, "a", long)
-	_, err := two.Lease(t.Context(), leaseOf(record, "b"), long)
-	requireError(t, err, tokens.ErrLeased)
-	committed, err := two.Commit(t.Context(), lease, sample(user17, 2))
-	require.NoError(t, err, "an owner is a text, not a connection")
+	committed := written(t)(two.Commit(t.Context(), lease, sample(user17, 2))) // an owner is a text, not a connection
 	requireSame(t, committed, load(t, one, user17))
 	require.NoError(t, two.DeleteVersion(t.Context(), user17, committed.Version))
-	_, err = one.Load(t.Context(), user17)
-	requireError(t, err, tokens.ErrNoRecord)
+	requireAbsent(t, one, user17, committed.Version)
+}
+
+func printsNoSecret(t *testing.T, open opener) {
+	store := open()
+	record := save(t, store, user17, 1)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		assert.NotContains(t, fmt.Sprintf(verb+verb, store, record), "SECRET-")
+	}
 }

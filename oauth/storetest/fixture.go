@@ -1,11 +1,11 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,9 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// opener opens a store on the storage of one test: each call is one replica of
-// the program. Where replicas cannot share storage, as in memory, it returns the
-// same store each time.
+// opener opens a store on the storage of one test, for one replica of the program.
 type opener func() tokens.Store
 
 var (
@@ -27,12 +25,25 @@ var (
 	caSandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
 	usLive    = api.Environment{Region: api.US, Stage: api.Production}
 
-	user17 = tokens.Key{Environment: usSandbox, User: "user-17"}
-	user18 = tokens.Key{Environment: usSandbox, User: "user-18"}
+	user17 = keyOf("user-17")
+	user18 = keyOf("user-18")
 )
 
-// long is a time to live that no test waits for, however slow the machine is.
-const long = time.Hour
+func keyOf(user string) tokens.Key { return tokens.Key{Environment: usSandbox, User: user} }
+
+const (
+	// long is a time to live that no test waits for.
+	long = time.Hour
+
+	// short is a lease that tests wait for.
+	short = 300 * time.Millisecond
+
+	// clockSlack allows for a store whose clock and this process's differ in speed or grain.
+	clockSlack = 20 * time.Millisecond
+
+	// patience ends a test whose lease does not expire, or expires in another unit.
+	patience = time.Minute
+)
 
 // sample returns a token in which every field is filled, and differs by n.
 func sample(key tokens.Key, n int) oauth.Token {
@@ -54,25 +65,19 @@ func sample(key tokens.Key, n int) oauth.Token {
 // save stores sample(key, n).
 func save(t testing.TB, store tokens.Store, key tokens.Key, n int) tokens.Record {
 	t.Helper()
-	record, err := store.Save(t.Context(), key, sample(key, n))
-	require.NoError(t, err)
-	return record
+	return written(t)(store.Save(t.Context(), key, sample(key, n)))
 }
 
 func load(t testing.TB, store tokens.Store, key tokens.Key) tokens.Record {
 	t.Helper()
-	record, err := store.Load(t.Context(), key)
-	require.NoError(t, err)
-	return record
+	return written(t)(store.Load(t.Context(), key))
 }
 
 // take takes the lease on a record.
 func take(t testing.TB, store tokens.Store, record tokens.Record, owner string, ttl time.Duration) tokens.Lease {
 	t.Helper()
 	lease := leaseOf(record, owner)
-	leased, err := store.Lease(t.Context(), lease, ttl)
-	require.NoError(t, err)
-	requireSame(t, record, leased)
+	requireSame(t, record, written(t)(store.Lease(t.Context(), lease, ttl)))
 	return lease
 }
 
@@ -80,24 +85,36 @@ func leaseOf(record tokens.Record, owner string) tokens.Lease {
 	return tokens.Lease{Key: record.Key, Version: record.Version, Owner: owner}
 }
 
-// deleteCurrent deletes the record in any version.
-func deleteCurrent(ctx context.Context, store tokens.Store, key tokens.Key) error {
-	for {
-		record, err := store.Load(ctx, key)
-		if errors.Is(err, tokens.ErrNoRecord) {
-			return nil
-		}
-		if err == nil {
-			err = store.DeleteVersion(ctx, key, record.Version)
-		}
-		if !errors.Is(err, tokens.ErrConflict) {
-			return err
-		}
+// written returns the record of a call that must succeed.
+func written(t testing.TB) func(tokens.Record, error) tokens.Record {
+	return func(record tokens.Record, err error) tokens.Record {
+		t.Helper()
+		require.NoError(t, err)
+		return record
 	}
 }
 
-// requireSame compares records as the contract does: times to the microsecond
-// and in any location.
+// refused checks a call that must fail with want.
+func refused(t testing.TB, want error, args ...any) func(tokens.Record, error) {
+	return func(_ tokens.Record, err error) {
+		t.Helper()
+		requireError(t, err, want, args...)
+	}
+}
+
+// mark marks a record as to be authorized again.
+func mark(t testing.TB, store tokens.Store, record tokens.Record) tokens.Record {
+	t.Helper()
+	return written(t)(store.Fail(t.Context(), take(t, store, record, "marker", long), tokens.ReasonInvalidGrant))
+}
+
+// isContention reports an error of a store in which another owner was first.
+func isContention(err error) bool {
+	return errors.Is(err, tokens.ErrConflict) || errors.Is(err, tokens.ErrLeased)
+}
+
+// requireSame compares records as the contract does: times to the microsecond and in any
+// location.
 func requireSame(t testing.TB, want, got tokens.Record) {
 	t.Helper()
 	require.Equal(t, want.Key, got.Key)
@@ -107,8 +124,8 @@ func requireSame(t testing.TB, want, got tokens.Record) {
 	requireSameToken(t, want.Token, got.Token)
 }
 
-// requireSameToken looks at every field there is, by reflection: one that is new
-// is compared too. Failures show no long secrets.
+// requireSameToken compares every field by reflection, so that it includes a new field. Its
+// failures show no long secrets.
 func requireSameToken(t testing.TB, want, got oauth.Token) {
 	t.Helper()
 	w, g := reflect.ValueOf(want), reflect.ValueOf(got)
@@ -128,11 +145,27 @@ func requireSameToken(t testing.TB, want, got oauth.Token) {
 	}
 }
 
-// requireError wants a sentinel whose text holds no token.
+// requireError requires a sentinel whose text contains no token.
 func requireError(t testing.TB, err, want error, args ...any) {
 	t.Helper()
 	require.ErrorIs(t, err, want, args...)
-	require.NotContains(t, strings.ToUpper(err.Error()), "SECRET-", "no error holds a token")
+	require.NotContains(t, strings.ToUpper(err.Error()), "SECRET-", "no error contains a token")
+}
+
+// requireAbsent requires that no method finds a record under key, or creates one.
+func requireAbsent(t testing.TB, store tokens.Store, key tokens.Key, version int64) {
+	t.Helper()
+	ctx, lease := t.Context(), tokens.Lease{Key: key, Version: version, Owner: "a"}
+	refused(t, tokens.ErrNoRecord, "Lease of %.20q", key.User)(store.Lease(ctx, lease, long))
+	refused(t, tokens.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, tokens.ReasonInvalidGrant))
+	if key.Validate() == nil {
+		refused(t, tokens.ErrNoRecord, "Commit of %.20q", key.User)(store.Commit(ctx, lease, sample(key, 1)))
+		requireError(t, store.Reseal(ctx, key, version, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrNoRecord)
+	}
+	require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
+	require.NoError(t, store.Postpone(ctx, lease, time.Now()), "Postpone of %.20q", key.User)
+	require.NoError(t, store.DeleteVersion(ctx, key, version), "DeleteVersion of %.20q", key.User)
+	refused(t, tokens.ErrNoRecord, "Load of %.20q", key.User)(store.Load(ctx, key))
 }
 
 // unchanged returns a check that the record is as it is now.
@@ -145,4 +178,35 @@ func unchanged(t testing.TB, store tokens.Store, key tokens.Key) func() {
 		requireSame(t, before, after)
 		assert.WithinDuration(t, before.UpdatedAt, after.UpdatedAt, time.Microsecond, "UpdatedAt")
 	}
+}
+
+// poll calls try until it returns true.
+func poll(t testing.TB, try func() bool) {
+	t.Helper()
+	for end := time.Now().Add(short + patience); !try(); time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), "the lease does not expire")
+	}
+}
+
+const (
+	replicas = 3
+	callers  = 8 // of each replica
+)
+
+// runConcurrently runs act for every caller of every replica at once and waits for them. The
+// owner of the first caller of the first replica is "0-0".
+func runConcurrently(open opener, act func(store tokens.Store, owner string)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for replica := range replicas {
+		store := open()
+		for caller := range callers {
+			wg.Go(func() {
+				<-start
+				act(store, fmt.Sprintf("%d-%d", replica, caller))
+			})
+		}
+	}
+	close(start)
+	wg.Wait()
 }

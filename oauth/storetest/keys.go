@@ -10,16 +10,17 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// keys plays that environments and users are compared byte by byte.
+// keys tests that environments and users are compared byte by byte.
 var keys = map[string]func(*testing.T, opener){
-	"UsersAreBytes":         usersAreBytes,
-	"InvalidKeys":           invalidKeys,
-	"EnvironmentsAreWorlds": environmentsAreWorlds,
+	"Users":        usersAreBytes,
+	"InvalidKeys":  invalidKeys,
+	"Environments": environments,
 }
 
-// alike are users whom some database takes for the same: in case, accents, width,
-// composition, ligatures, ignorable characters, length, wildcards or quotes.
+// alike are users that some database compares as equal: by case, accents, width, composition,
+// ligatures, ignorable characters, length, wildcards or quotes.
 var alike = []string{
+	strings.Repeat("x", 254) + "y", strings.Repeat("x", 254) + "z", strings.Repeat("é", 127) + "x",
 	"user-17", "USER-17", "User-17", "user-1", "user-170", "user_17", "user%17", "user-%", "user‐17",
 	"ｕser-17", "user-17\u200b", "\ufeffuser-17", "user  17", "user 17", "user\u00a017", "user-017",
 	"é", "e\u0301", "e", "E", "É", "ß", "ss", "SS", "ẞ", "æ", "ae", "ﬁ", "fi", "i", "I", "ı", "İ",
@@ -29,67 +30,49 @@ var alike = []string{
 
 func usersAreBytes(t *testing.T, open opener) {
 	store := open()
-	users := append([]string{strings.Repeat("x", 254) + "y", strings.Repeat("x", 254) + "z", strings.Repeat("é", 127) + "x"}, alike...)
 	records := map[string]tokens.Record{}
-	for i, user := range users {
-		key := tokens.Key{Environment: usSandbox, User: user}
-		_, err := store.Load(t.Context(), key)
-		requireError(t, err, tokens.ErrNoRecord, "%q was taken for a user before it", user)
-		records[user] = save(t, store, key, i)
+	for i, user := range alike {
+		refused(t, tokens.ErrNoRecord, "%q was taken for an earlier user", user)(store.Load(t.Context(), keyOf(user)))
+		records[user] = save(t, store, keyOf(user), i)
 	}
-	for _, user := range users {
-		requireSame(t, records[user], load(t, store, records[user].Key))
-	}
-	for i, user := range users {
-		record := records[user]
-		committed, err := store.Commit(t.Context(), take(t, store, record, "a", long), sample(record.Key, 1000+i))
-		require.NoError(t, err, "%q", user)
+	for i, user := range alike {
+		requireSame(t, records[user], load(t, store, keyOf(user)))
+		committed := written(t)(store.Commit(t.Context(), take(t, store, records[user], "a", long), sample(keyOf(user), 1000+i)))
 		records[user] = committed
 	}
-	for _, user := range users {
-		requireSame(t, records[user], load(t, store, records[user].Key))
-		require.NoError(t, store.DeleteVersion(t.Context(), records[user].Key, records[user].Version))
-		_, err := store.Load(t.Context(), records[user].Key)
-		requireError(t, err, tokens.ErrNoRecord, "%q", user)
+	for _, user := range alike {
+		requireSame(t, records[user], load(t, store, keyOf(user)))
+		require.NoError(t, store.DeleteVersion(t.Context(), keyOf(user), records[user].Version))
+		refused(t, tokens.ErrNoRecord, "%q", user)(store.Load(t.Context(), keyOf(user)))
 	}
 }
 
-// invalidKeys asks for users whom Save refuses, and whom a database may
-// take for others or stumble over.
+// invalidKeys tests users that a database may take for another user or fail on.
 func invalidKeys(t *testing.T, open opener) {
-	store, ctx := open(), t.Context()
+	store := open()
 	record := save(t, store, user17, 1)
 	take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
 	keys := []tokens.Key{{}, {User: "user-17"}, {Environment: api.Environment{Region: "US", Stage: "Sandbox"}, User: "user-17"}}
 	for _, user := range []string{
-		"", " ", "user-17 ", "user-17\t", "user-17\n", "user-17\x00", "\x00", " user-17", "a\xff", "\xc3\x28", strings.Repeat("x", 100_000),
+		"", " ", "user-17 ", "user-17\t", "user-17\n", "user-17\x00", "\x00", " user-17", "a\xff", "\xc3\x28", strings.Repeat("x", 256), strings.Repeat("x", 100_000),
 	} {
-		keys = append(keys, tokens.Key{Environment: usSandbox, User: user})
+		keys = append(keys, keyOf(user))
+		refused(t, api.ErrInvalidArgument, "%.20q", user)(store.Save(t.Context(), keyOf(user), sample(user17, 1)))
 	}
 	for _, key := range keys {
-		lease := tokens.Lease{Key: key, Version: record.Version, Owner: "a"}
-		_, err := store.Load(ctx, key)
-		requireError(t, err, tokens.ErrNoRecord, "Load of %.20q", key.User)
-		_, err = store.Lease(ctx, lease, long)
-		requireError(t, err, tokens.ErrNoRecord, "Lease of %.20q", key.User)
-		_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
-		requireError(t, err, tokens.ErrNoRecord, "Fail of %.20q", key.User)
-		require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
-		require.NoError(t, store.DeleteVersion(ctx, key, record.Version), "DeleteVersion of %.20q", key.User)
+		requireAbsent(t, store, key, record.Version)
 		same()
 	}
-	_, err := store.Lease(ctx, leaseOf(record, "b"), long)
-	requireError(t, err, tokens.ErrLeased, "the lease is where it was")
+	refused(t, tokens.ErrLeased, "the lease stays")(store.Lease(t.Context(), leaseOf(record, "b"), long))
 }
 
-func environmentsAreWorlds(t *testing.T, open opener) {
+func environments(t *testing.T, open opener) {
 	store := open()
 	var records []tokens.Record
 	for i, environment := range []api.Environment{usSandbox, caSandbox, usLive} {
 		key := tokens.Key{Environment: environment, User: "user-17"}
-		_, err := store.Load(t.Context(), key)
-		requireError(t, err, tokens.ErrNoRecord)
+		refused(t, tokens.ErrNoRecord)(store.Load(t.Context(), key))
 		records = append(records, save(t, store, key, i))
 	}
 	require.NoError(t, store.DeleteVersion(t.Context(), records[0].Key, records[0].Version))

@@ -1,21 +1,19 @@
-// Package storetest is the conformance suite of [tokens.Store]. A store that
-// passes it may keep the tokens of all users for all replicas of a program.
+// Package storetest is the conformance suite of [tokens.Store]. A store that passes it can
+// keep the tokens of all users for all replicas of a program.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) func() tokens.Store {
-//			database := newDatabase(t) // empty, and gone after the test
+//			database := newDatabase(t) // empty, and removed after the test
 //			return func() tokens.Store { return mystore.New(database.Connect()) }
 //		})
 //	}
 //
-// The suite plays what the interface promises, clause by clause, and then what
-// happens to programs: many replicas at once, leases that run out, replicas that
-// die with a lease in their hands, answers that get lost, users who disconnect
-// in the middle of a refresh, and whole [tokens.Connections] replicas against a
-// platform that does or does not rotate refresh tokens.
+// The suite tests each method of the interface, and then programs: many replicas at once,
+// leases that expire, replicas that crash with a lease, lost responses, and whole
+// [tokens.Connections] on a platform that replaces refresh tokens.
 //
-// It takes a few seconds, because leases are measured by the store's own clock,
-// which no test can move. It is worth running under the race detector.
+// It takes a few seconds, because the store's own clock measures leases. Run it with the race
+// detector too.
 package storetest
 
 import (
@@ -24,18 +22,19 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// Run plays the suite. Each test calls fresh for its own empty storage, and
-// what fresh returns for every replica that it needs. Clean up with t.Cleanup.
-// Tests run in parallel.
+// Run runs the suite. Each test calls fresh once for its own empty storage, and then calls the
+// function that fresh returned once for each replica. If replicas cannot share storage, as in
+// memory, that function returns the same store each time. Clean up with t.Cleanup. Tests run
+// in parallel.
 func Run(t *testing.T, fresh func(t *testing.T) func() tokens.Store) {
 	t.Helper()
 	for _, section := range []map[string]func(*testing.T, opener){
-		contract, keys, leases, flows, races, capabilities, replays,
+		contract, keys, leases, races, lists, claims, flows, clusters,
 	} {
-		for name, play := range section {
+		for name, test := range section {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				play(t, fresh(t))
+				test(t, fresh(t))
 			})
 		}
 	}

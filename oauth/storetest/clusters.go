@@ -1,0 +1,168 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// clusters tests replicas of [tokens.Connections] that share the store. All callers need the
+// tokens of the same users at once, which have expired.
+var clusters = map[string]func(*testing.T, opener){
+	"Cluster":             clusterIsFine,
+	"ClusterLostResponse": clusterLostResponse,
+	"ClusterLostCommit":   clusterLostCommit,
+	"ClusterLostLease":    clusterLostLease,
+	"ClusterCrash":        clusterCrash,
+}
+
+// cluster is a platform with users whose tokens have all expired, and their store.
+type cluster struct {
+	*testing.T
+	platform *oauthtest.Platform
+	open     opener
+	users    []string
+}
+
+func newCluster(t *testing.T, open opener, mode oauthtest.Rotation) *cluster {
+	t.Helper()
+	c := &cluster{T: t, platform: oauthtest.NewPlatform(mode), open: open}
+	c.platform.Prefix, c.platform.Delay = "SECRET-", 30*time.Millisecond // for others to join
+	store := open()
+	for i := range 3 {
+		key := keyOf(fmt.Sprintf("user-%d", i))
+		c.platform.Allow(firstRefresh(key.User))
+		_, err := store.Save(t.Context(), key, oauth.Token{
+			AccessToken: api.NewSecret("SECRET-expired-" + key.User), RefreshToken: api.NewSecret(firstRefresh(key.User)), TokenType: "Bearer",
+			ExpiresAt: time.Now().Add(-time.Hour), Lifetime: oauth.DefaultLifetime, Environment: key.Environment,
+		})
+		require.NoError(t, err)
+		c.users = append(c.users, key.User)
+	}
+	return c
+}
+
+// firstRefresh returns the refresh token that a user begins with.
+func firstRefresh(user string) string { return "SECRET-first-" + user }
+
+// crashedLease is the lease of a replica that crashes: the shortest. Live replicas have leases
+// of the usual length, because the time for a response depends on it.
+const crashedLease = time.Second
+
+func (c *cluster) replica(leaseTTL time.Duration, store tokens.Store) *tokens.Connections {
+	c.Helper()
+	client := oauthtest.NewClient(c, c.platform, func(o *oauth.Config) { o.ClientSecret = api.NewSecret("SECRET-client") })
+	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: store, LeaseTTL: leaseTTL})
+	require.NoError(c, err)
+	return conns
+}
+
+// stress has every caller of every replica use every user's token. Then it requires that the
+// platform was asked to refresh each so many times, that no user was logged out, and that each
+// stored token can be refreshed.
+func (c *cluster) stress(wrap func(tokens.Store) tokens.Store, refreshes int) {
+	c.Helper()
+	var wg sync.WaitGroup
+	for range replicas {
+		conns := c.replica(tokens.DefaultLeaseTTL, wrap(c.open()))
+		for range callers {
+			for _, user := range c.users {
+				wg.Go(func() {
+					token, err := conns.TokenSource(user).Token(c.Context())
+					if assert.NoError(c, err, user) {
+						assert.True(c, c.platform.Use(token.Secret), user)
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+	for _, user := range c.users {
+		record := load(c, c.open(), keyOf(user))
+		assert.Equal(c, tokens.StateActive, record.State, user)
+		assert.Equal(c, refreshes, c.platform.Refreshes(firstRefresh(user)), "refreshes of %s", user)
+		assert.True(c, c.platform.Use(record.Token.AccessToken), user)
+		assert.True(c, c.platform.Knows(record.Token.RefreshToken.Reveal()), "the refresh token of %s is dead", user)
+	}
+}
+
+func plain(store tokens.Store) tokens.Store { return store }
+
+func clusterIsFine(t *testing.T, open opener) {
+	c := newCluster(t, open, oauthtest.RotateAtOnce)
+	c.stress(plain, 1)
+	c.stress(plain, 1)
+}
+
+// clusterLostResponse loses the first response for each refresh token: the platform has
+// refreshed, and no replica knows.
+func clusterLostResponse(t *testing.T, open opener) {
+	c := newCluster(t, open, oauthtest.RotateOnFirstUse)
+	var lost sync.Map
+	c.platform.Around = func(refresh string, handle func() *http.Response) (*http.Response, error) {
+		if _, again := lost.LoadOrStore(refresh, true); !again {
+			return oauthtest.Loses(handle)
+		}
+		return handle(), nil
+	}
+	c.stress(plain, 2)
+}
+
+var errLost = errors.New("storetest: the response of the store was lost")
+
+// lossy returns a wrapper of stores. The wrapped method does its work, but fails the first time
+// for each user: its response is lost.
+func lossy(method string) func(tokens.Store) tokens.Store {
+	var lost sync.Map
+	lose := func(_ context.Context, key tokens.Key, work func() error) error {
+		err := work()
+		if err == nil {
+			if _, again := lost.LoadOrStore(key, true); !again {
+				return errLost
+			}
+		}
+		return err
+	}
+	return func(store tokens.Store) tokens.Store {
+		return oauthtest.Around(store, map[string]oauthtest.Interception{method: lose})
+	}
+}
+
+func clusterLostCommit(t *testing.T, open opener) {
+	newCluster(t, open, oauthtest.RotateAtOnce).stress(lossy("Commit"), 1)
+}
+
+// clusterLostLease leaves leases that no replica knows of: their users wait until they expire.
+func clusterLostLease(t *testing.T, open opener) {
+	c := newCluster(t, open, oauthtest.RotateAtOnce)
+	conns := c.replica(crashedLease, lossy("Lease")(open()))
+	for _, user := range c.users {
+		_, err := conns.TokenSource(user).Token(t.Context())
+		require.ErrorIs(t, err, errLost)
+	}
+	c.stress(plain, 1)
+}
+
+// clusterCrash has a replica refresh each token and crash before it stores the result.
+func clusterCrash(t *testing.T, open opener) {
+	c := newCluster(t, open, oauthtest.RotateOnFirstUse)
+	for _, user := range c.users {
+		record := load(t, open(), keyOf(user))
+		take(t, open(), record, "a crashed replica", crashedLease)
+		_, err := c.replica(crashedLease, open()).Client().Refresh(t.Context(), record.Token)
+		require.NoError(t, err)
+	}
+	c.stress(plain, 2)
+}
