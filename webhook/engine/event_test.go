@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -107,6 +108,14 @@ func TestInBatchesSortsEachWindow(t *testing.T) {
 	for n, first := range map[int]int{0: 9_999, 9_999: 0, 10_000: 19_999, 19_999: 10_000, 20_000: 24_999, 24_999: 20_000} {
 		assert.Equal(t, fmt.Sprint("evt_", first), changed[n].EventID)
 	}
+}
+
+func TestInBatchesRejectsUnboundedFilter(t *testing.T) {
+	t.Parallel()
+	_, err := engine.InBatches(t.Context(), newGraveyard(1), engine.Filter{ClinicID: "cl_1"}, nil)
+	var rejected *api.ArgumentError
+	require.ErrorAs(t, err, &rejected)
+	assert.Contains(t, rejected.Field, "Until")
 }
 
 func TestInBatchesReportsClosedEngine(t *testing.T) {

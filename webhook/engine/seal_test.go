@@ -55,6 +55,8 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	require.NoError(t, err)
 	text := engine.SealError(ring(old), orderKey, errDown)
 
+	_, _, err = reseal(seal.InsecurePlaintext{}, body, text)
+	require.ErrorIs(t, err, engine.ErrNoRotator)
 	_, _, err = reseal(ring(today), body, text)
 	require.ErrorIs(t, err, webhook.ErrBodyLost)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
@@ -79,6 +81,29 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	again, _, err = reseal(ring(today, old), freshBody, text)
 	require.NoError(t, err)
 	assert.NotNil(t, again, "the error is")
+}
+
+func TestResealSkipsLostBody(t *testing.T) {
+	t.Parallel()
+	old, err := seal.GenerateKey("old")
+	require.NoError(t, err)
+	today, err := seal.GenerateKey("today")
+	require.NoError(t, err)
+	before, err := seal.NewKeyRing(old)
+	require.NoError(t, err)
+	ring, err := seal.NewKeyRing(today, old)
+	require.NoError(t, err)
+	body, err := engine.SealBody(before, orderKey, []byte(marked))
+	require.NoError(t, err)
+	pages := [][]engine.Sealed{{{Key: orderKey.String(), Body: []byte(marked)}, {Key: orderKey.String(), Body: body}}, nil}
+	n, err := engine.ResealPages(ring, func() (page []engine.Sealed, _ error) {
+		page, pages = pages[0], pages[1:]
+		return page, nil
+	}, func(stale []engine.Sealed) (int, error) { return len(stale), nil })
+	require.ErrorIs(t, err, webhook.ErrBodyLost)
+	assert.Contains(t, err.Error(), orderKey.EventID)
+	assert.NotContains(t, err.Error(), marked)
+	assert.Equal(t, 1, n, "the next event is encrypted")
 }
 
 // reseal passes one event through ResealPages. It returns nil texts if none is stale.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,25 +52,34 @@ func TestWorkerDecides(t *testing.T) {
 		return fmt.Errorf("order: %w", &events.DataError{Reason: events.ErrBadData})
 	}
 	permanent := func(context.Context, events.Event) error { return fmt.Errorf("order: %w", webhook.Permanent(errDown)) }
+	panics := func(context.Context, events.Event) error { panic(marked) }
+	ends := func(context.Context, events.Event) error { runtime.Goexit(); return nil }
+	hangs := func(ctx context.Context, _ events.Event) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]struct {
 		handle  webhook.HandlerFunc
 		attempt int
-		err     error
+		err     error // of the task
 		want    webhook.Result
+		wantErr error
 	}{
-		"success":      {succeed, 1, nil, webhook.ResultHandled},
-		"failure":      {fail, 2, nil, webhook.ResultFailed},
-		"last failure": {fail, 3, nil, webhook.ResultDead},
-		"beyond":       {fail, 7, nil, webhook.ResultDead},
-		"permanent":    {permanent, 1, nil, webhook.ResultDead},
-		"bad data":     {badData, 1, nil, webhook.ResultDead},
-		"no body":      {succeed, 1, webhook.ErrBodyLost, webhook.ResultFailed},
-		"abandoned":    {succeed, 3, webhook.ErrAbandoned, webhook.ResultDead},
+		"success":      {succeed, 1, nil, webhook.ResultHandled, nil},
+		"failure":      {fail, 2, nil, webhook.ResultFailed, errDown},
+		"last failure": {fail, 3, nil, webhook.ResultDead, errDown},
+		"beyond":       {fail, 7, nil, webhook.ResultDead, errDown},
+		"permanent":    {permanent, 1, nil, webhook.ResultDead, errDown},
+		"bad data":     {badData, 1, nil, webhook.ResultDead, events.ErrBadData},
+		"panic":        {panics, 1, nil, webhook.ResultFailed, webhook.ErrPanic},
+		"goexit":       {ends, 1, nil, webhook.ResultFailed, webhook.ErrPanic},
+		"timeout":      {hangs, 1, nil, webhook.ResultFailed, context.DeadlineExceeded},
+		"no body":      {succeed, 1, webhook.ErrBodyLost, webhook.ResultFailed, webhook.ErrBodyLost},
+		"abandoned":    {succeed, 3, webhook.ErrAbandoned, webhook.ResultDead, webhook.ErrAbandoned},
 	} {
 		task := task(c.attempt)
 		task.Err = c.err
-		told, observed := do(t, t.Context(), webhook.Work{Handle: c.handle, Retry: webhook.RetryPolicy{MaxAttempts: 3}}, task, nil)
+		told, observed := do(t, t.Context(), webhook.Work{Handle: c.handle, HandlerTimeout: 10 * time.Millisecond, Retry: webhook.RetryPolicy{MaxAttempts: 3}}, task, nil)
 		assert.Equal(t, c.want, told.Result, name)
+		require.ErrorIs(t, told.Err, c.wantErr, name)
+		assert.NotContains(t, told.Reason(), marked)
 		assert.Equal(t, c.want == webhook.ResultFailed, told.RetryIn > 0, name)
 		assert.Equal(t, c.attempt, told.Number)
 		assert.Equal(t, told, observed)
@@ -169,8 +179,10 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 	stale := task(1)
 	stale.Object, stale.Newest = "order-1", now.Add(time.Second)
 	var seen webhook.Handling
-	look := func(ctx context.Context, _ events.Event) error {
+	look := func(ctx context.Context, e events.Event) error {
 		seen = webhook.HandlingFrom(ctx)
+		assert.Equal(t, "in_1", e.IntegrationID, "from the key")
+		assert.Equal(t, api.PriorityEvent, api.PriorityOf(ctx), "of the handler's requests")
 		return nil
 	}
 	for policy, want := range map[webhook.StalePolicy]webhook.Result{
@@ -180,7 +192,11 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 		told, _ := do(t, t.Context(), webhook.Work{Handle: look, Order: webhook.ByObject, Stale: policy}, stale, nil)
 		assert.Equal(t, want, told.Result)
 		assert.Equal(t, policy != webhook.StaleIgnore, told.Stale)
-		assert.Equal(t, policy == webhook.StaleReport, seen.Stale)
+		if policy == webhook.StaleSkip {
+			assert.Zero(t, seen)
+		} else {
+			assert.Equal(t, webhook.Handling{Key: stale.Key, Attempt: 1, Stale: told.Stale}, seen)
+		}
 	}
 	assert.Zero(t, webhook.HandlingFrom(t.Context()))
 }
@@ -264,10 +280,20 @@ type brokenLog struct{ slog.Handler }
 
 func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 
-func TestWorkerSurvivesItsLog(t *testing.T) {
+func TestWorkerSurvivesLogAndObserver(t *testing.T) {
 	t.Parallel()
-	told, _ := do(t, t.Context(), webhook.Work{Handle: succeed, Logger: slog.New(brokenLog{slog.Default().Handler()})}, task(1), nil)
-	assert.Equal(t, webhook.ResultHandled, told.Result)
+	worker, err := engine.NewWorker(webhook.Work{
+		Handle: succeed,
+		Logger: slog.New(brokenLog{slog.Default().Handler()}),
+		Observer: webhook.Observer{
+			AttemptStart: func(context.Context, webhook.Attempt) context.Context { panic(marked) },
+			AttemptEnd:   func(context.Context, webhook.Attempt) { panic(marked) },
+		},
+	})
+	require.NoError(t, err)
+	var result webhook.Result
+	require.NoError(t, worker.Do(t.Context(), task(1), func(a webhook.Attempt) error { result = a.Result; return nil }))
+	assert.Equal(t, webhook.ResultHandled, result)
 }
 
 // The reason does not say which request failed; the log does.
