@@ -2,7 +2,7 @@ package enginetest
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,17 +11,16 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// accepting plays the side that a webhook handler sees.
+// accepting tests the side that a webhook handler uses, and the keys that stay behind.
 var accepting = map[string]func(*harness){
 	"Once":              acceptOnce,
 	"KeysAreWhole":      keysAreWhole,
 	"ConcurrentlyOnce":  concurrentlyOnce,
 	"AgainAfterAnError": againAfterAnError,
-	"ContextHasEnded":   contextHasEnded,
 	"AnyEvent":          anyEvent,
+	"MissingInOrder":    missingInOrder,
 }
 
 func acceptOnce(r *harness) {
@@ -36,21 +35,22 @@ func acceptOnce(r *harness) {
 		return nil
 	})
 	all := numbered(3)
+	require.Equal(r, keysOf(all), r.missing(inbox, all...))
 	require.Equal(r, 3, r.accept(inbox, all...))
-	require.Zero(r, r.accept(inbox, all...), "while they wait or are handled")
+	r.known(inbox, all...) // waiting or running
 	close(gate)
 	r.waitFor(webhook.ResultHandled, all[0], all[2])
 	r.waitFor(webhook.ResultDead, all[1])
-	require.Zero(r, r.accept(inbox, all...), "handled, or a dead letter")
+	r.known(inbox, all...)
 	r.discard(inbox, all[1])
-	require.Zero(r, r.accept(inbox, all...), "discarded")
+	r.known(inbox, all...)
 	for _, d := range all {
 		assert.Len(r, r.of(d), 1, "%s", d)
 	}
 }
 
-// keysAreWhole holds that no part of a key is left out, mixed up with another or
-// read as anything but text.
+// keysAreWhole requires that an engine leaves out no part of a key, mixes no two parts up
+// and reads each as text only.
 func keysAreWhole(r *harness) {
 	inbox := r.open(succeed)
 	d := patient("evt_1", "pa_1", 1)
@@ -62,87 +62,63 @@ func keysAreWhole(r *harness) {
 		other.Key.EventID = id
 		all = append(all, other)
 	}
-	require.Equal(r, len(all), r.accept(inbox, all...))
-	require.Zero(r, r.accept(inbox, all...))
+	require.Equal(r, 1, r.accept(inbox, d))
+	require.Equal(r, keysOf(all[1:]), r.missing(inbox, all...))
+	require.Equal(r, len(all)-1, r.accept(inbox, all...))
+	r.known(inbox, all...)
 	r.waitFor(webhook.ResultHandled, all...)
 	for _, d := range all {
 		assert.Len(r, r.of(d), 1, "%q", d.Key)
 	}
 }
 
-// concurrentlyOnce sends every event many times at once, through several
-// engines where the storage may be shared.
+// concurrentlyOnce sends every event many times at once, through several engines if the
+// storage is shared.
 func concurrentlyOnce(r *harness) {
 	const events, callers = 40, 6
-	engines := []engine.Engine{r.open(succeed)}
-	if r.storage.Shared {
-		engines = append(engines, r.open(succeed), r.open(succeed))
-	}
+	engines := r.openSeveral(succeed)
 	all := numbered(events)
 	var fresh [events]atomic.Int32
 	for i, d := range all {
-		var group sync.WaitGroup
-		together := make(chan struct{})
-		for caller := range callers {
-			group.Go(func() {
-				<-together
-				receipt, err := engines[caller%len(engines)].Accept(context.Background(), d)
-				assert.NoError(r, err)
-				if !receipt.Duplicate {
-					fresh[i].Add(1)
-				}
-			})
-		}
-		close(together)
-		group.Wait()
+		together(callers, func(caller int) {
+			receipt, err := engines[caller%len(engines)].Accept(context.Background(), d)
+			assert.NoError(r, err)
+			if !receipt.Duplicate {
+				fresh[i].Add(1)
+			}
+		})
+	}
+	for _, inbox := range engines {
+		require.Empty(r, r.missing(inbox, all...))
 	}
 	r.waitFor(webhook.ResultHandled, all...)
 	for i, d := range all {
-		assert.EqualValues(r, 1, fresh[i].Load(), "%s was new to so many callers", d)
+		assert.EqualValues(r, 1, fresh[i].Load(), "callers for whom %s was new", d)
 		assert.Equal(r, []webhook.Result{webhook.ResultHandled}, r.results(d))
 	}
 }
 
-// againAfterAnError gives up on accepts at random moments, and tries again as
-// the platform would: whatever had been stored by then, each event is there
-// once.
+// againAfterAnError ends the contexts of accepts at random moments and accepts again, as
+// the platform would. The engine stores each event once.
 func againAfterAnError(r *harness) {
 	inbox := r.open(succeed)
 	all := numbered(60)
-	var group sync.WaitGroup
-	for i, d := range all {
-		group.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*50*time.Microsecond)
-			defer cancel()
-			if _, err := inbox.Accept(ctx, d); err == nil {
-				return
-			}
-			_, err := inbox.Accept(context.Background(), d)
+	together(len(all), func(i int) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*50*time.Microsecond)
+		defer cancel()
+		if _, err := inbox.Accept(ctx, all[i]); err != nil {
+			_, err = inbox.Accept(context.Background(), all[i])
 			assert.NoError(r, err)
-		})
-	}
-	group.Wait()
-	require.Zero(r, r.accept(inbox, all...))
+		}
+	})
+	r.known(inbox, all...)
 	r.waitFor(webhook.ResultHandled, all...)
 	for _, d := range all {
 		assert.Equal(r, []webhook.Result{webhook.ResultHandled}, r.results(d))
 	}
 }
 
-func contextHasEnded(r *harness) {
-	inbox := r.open(succeed)
-	ctx, cancel := context.WithCancel(r.Context())
-	cancel()
-	d := patient("evt_1", "pa_1", 1)
-	_, err := inbox.Accept(ctx, d)
-	require.Error(r, err)
-	assert.NotContains(r, err.Error(), canary)
-	require.Equal(r, 1, r.accept(inbox, d), "it was not stored")
-	r.waitFor(webhook.ResultHandled, d)
-}
-
-// anyEvent holds that an inbox takes what it has never heard of, and gives it
-// back as it was.
+// anyEvent requires that an engine returns unknown, unreadable and empty events unchanged.
 func anyEvent(r *harness) {
 	inbox := r.open(succeed)
 	known := patient("evt_1", "pa_1", 1)
@@ -165,4 +141,22 @@ func anyEvent(r *harness) {
 		assert.True(r, want.ReceivedAt.Equal(got[0].ReceivedAt), "%s %s", want.ReceivedAt, got[0].ReceivedAt)
 	}
 	require.ErrorIs(r, r.of(unreadable)[0].Err, events.ErrMalformed)
+}
+
+// missingInOrder asks for many keys at a time, some of them twice.
+func missingInOrder(r *harness) {
+	inbox := r.open(succeed)
+	require.Empty(r, r.missing(inbox))
+	all := numbered(500)
+	slices.Reverse(all)
+	var want []webhook.Key
+	for i, d := range all {
+		if i%50 == 0 {
+			r.accept(inbox, d)
+			continue
+		}
+		want = append(want, d.Key)
+	}
+	asked := append(slices.Insert(slices.Clone(all), 100, all[:10]...), all[:10]...)
+	assert.Equal(r, want, r.missing(inbox, asked...), "in the order of the question, without repeats")
 }

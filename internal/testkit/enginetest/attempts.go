@@ -3,34 +3,27 @@ package enginetest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// attempts plays the side that handlers see.
+// attempts tests when an engine gives an event to its [engine.Worker]. The worker has tests
+// of its own.
 var attempts = map[string]func(*harness){
-	"Repeated":         repeated,
-	"EveryFailure":     everyFailure,
-	"Permanent":        permanent,
-	"TellsTheHandler":  tellsTheHandler,
-	"BoundedWorkers":   boundedWorkers,
-	"OthersGoOn":       othersGoOn,
-	"SurvivesObserver": survivesObserver,
+	"Repeated":       repeated,
+	"BoundedWorkers": boundedWorkers,
 }
 
 var errDown = errors.New("down: " + canary)
 
-// repeated holds that a failed attempt is made again, not before its time, and
-// that success ends it.
+// repeated requires that an engine repeats a failed attempt, not before its time, until it
+// succeeds.
 func repeated(r *harness) {
 	var mu sync.Mutex
 	var begun []time.Time
@@ -60,63 +53,7 @@ func repeated(r *harness) {
 	require.NoError(r, made[maxAttempts-1].Err)
 }
 
-func everyFailure(r *harness) {
-	for name, c := range map[string]struct {
-		handle  webhook.HandlerFunc
-		timeout time.Duration
-		err     error
-	}{
-		"error":  {func(context.Context, events.Event) error { return errDown }, r.storage.Patience, errDown},
-		"panic":  {func(context.Context, events.Event) error { panic(canary) }, r.storage.Patience, webhook.ErrPanic},
-		"goexit": {func(context.Context, events.Event) error { runtime.Goexit(); return nil }, r.storage.Patience, webhook.ErrPanic},
-		"slow": {func(ctx context.Context, _ events.Event) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}, 20 * time.Millisecond, context.DeadlineExceeded},
-	} {
-		d := patient(name, "pa_1", 1)
-		inbox := r.open(c.handle, func(w *webhook.Work) { w.Workers, w.HandlerTimeout = 1, c.timeout })
-		r.accept(inbox, d)
-		r.waitFor(webhook.ResultDead, d)
-		require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(d), name)
-		require.ErrorIs(r, r.of(d)[0].Err, c.err, name)
-		assert.NotContains(r, r.of(d)[0].Reason(), canary)
-		r.close(inbox)
-	}
-}
-
-func permanent(r *harness) {
-	inbox := r.open(func(context.Context, events.Event) error { return webhook.Permanent(errDown) })
-	d := patient("evt_1", "pa_1", 1)
-	r.accept(inbox, d)
-	r.waitFor(webhook.ResultDead, d)
-	require.Len(r, r.of(d), 1)
-	require.ErrorIs(r, r.of(d)[0].Err, errDown)
-}
-
-func tellsTheHandler(r *harness) {
-	seen := make(chan webhook.Handling, maxAttempts)
-	inbox := r.open(func(ctx context.Context, e events.Event) error {
-		h := webhook.HandlingFrom(ctx)
-		seen <- h
-		assert.Equal(r, h.Key.EventID, e.ID)
-		assert.Equal(r, "in_1", e.IntegrationID, "from the key")
-		assert.Equal(r, api.PriorityEvent, api.PriorityOf(ctx), "of the handler's requests")
-		if h.Attempt == 1 {
-			return errDown
-		}
-		return nil
-	})
-	d := patient("evt_1", "pa_1", 1)
-	r.accept(inbox, d)
-	for n := range 2 {
-		assert.Equal(r, webhook.Handling{Key: d.Key, Attempt: n + 1}, receive(r, seen))
-	}
-	r.waitFor(webhook.ResultHandled, d)
-}
-
-// boundedWorkers holds that an engine handles as many events at a time as it was
-// told, and no more.
+// boundedWorkers requires that an engine handles as many events at a time as it has workers.
 func boundedWorkers(r *harness) {
 	const workers = 3
 	gate, begun := make(chan struct{}), make(chan struct{}, 20)
@@ -129,8 +66,7 @@ func boundedWorkers(r *harness) {
 	for range workers {
 		receive(r, begun)
 	}
-	// That something does not happen can only be seen by waiting for it. A
-	// correct engine passes whatever the length.
+	// A correct engine passes whatever the length of the wait.
 	select {
 	case <-begun:
 		r.Error("more events are handled at a time than there are workers")
@@ -138,34 +74,4 @@ func boundedWorkers(r *harness) {
 	}
 	close(gate)
 	r.waitFor(webhook.ResultHandled, all...)
-}
-
-// othersGoOn holds that an event that fails keeps no other from being handled.
-func othersGoOn(r *harness) {
-	inbox := r.open(failFor("evt_0", errDown), func(w *webhook.Work) {
-		w.Workers, w.Retry.BackOff, w.Retry.MaxBackOff = 1, time.Hour, time.Hour
-	})
-	all := numbered(10)
-	r.accept(inbox, all[0])
-	r.waitFor(webhook.ResultFailed, all[0])
-	r.accept(inbox, all[1:]...)
-	r.waitFor(webhook.ResultHandled, all[1:]...)
-	assert.Equal(r, []webhook.Result{webhook.ResultFailed}, r.results(all[0]))
-}
-
-func survivesObserver(r *harness) {
-	var told atomic.Int32
-	inbox := r.open(succeed, func(w *webhook.Work) {
-		observe := w.Observer.AttemptEnd
-		w.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
-			told.Add(1) // first: what waits for the attempt will count
-			observe(ctx, a)
-			panic(canary)
-		}
-	})
-	all := numbered(10)
-	r.accept(inbox, all...)
-	r.waitFor(webhook.ResultHandled, all...)
-	r.close(inbox)
-	assert.EqualValues(r, len(all), told.Load())
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,34 +21,37 @@ const (
 	shortClaim = 100 * time.Millisecond
 )
 
-// Checkpoints holds the checkpoints of an inbox that is no engine to the contract of
-// [reconcile.Checkpoints]: those of two replicas, or of one twice. The suite holds engines
-// to it.
+// checkpoints tests what two replicas, or one twice, do with checkpoints.
+var checkpoints = map[string]func(r *harness, one, two reconcile.Checkpoints){
+	"Holders": checkpointHolders,
+	"Names":   checkpointNames,
+	"Expires": checkpointExpires,
+	"Once":    checkpointOnce,
+}
+
+// Checkpoints tests the checkpoints of an inbox that is no engine, through two replicas or
+// one twice.
 func Checkpoints(t *testing.T, one, two reconcile.Checkpoints) {
 	t.Helper()
-	r := newHarness(t, Storage{})
-	for _, test := range []func(*harness, reconcile.Checkpoints, reconcile.Checkpoints){
-		checkpoint, checkpointNames, checkpointExpires, checkpointExtends, checkpointOnce,
-	} {
-		test(r, one, two)
+	for _, test := range checkpoints {
+		test(newHarness(t, Storage{}), one, two)
 	}
 }
 
-// replicas runs a test of checkpoints through two engines where the storage may be
-// shared, else through one.
-func replicas(test func(r *harness, one, two reconcile.Checkpoints)) func(*harness) {
-	return func(r *harness) {
-		_, one := r.reconcilable(succeed)
-		two := one
-		if r.storage.Shared {
-			_, two = r.reconcilable(succeed)
+// reconciling returns the tests of checkpoints for an engine.
+func reconciling() map[string]func(*harness) {
+	tests := map[string]func(*harness){}
+	for name, test := range checkpoints {
+		tests[name] = func(r *harness) {
+			engines := r.openSeveral(succeed)
+			test(r, engines[0].(reconcile.Inbox), engines[len(engines)-1].(reconcile.Inbox))
 		}
-		test(r, one, two)
 	}
+	return tests
 }
 
-// checkpoint follows one through two holders.
-func checkpoint(r *harness, one, two reconcile.Checkpoints) {
+// checkpointHolders passes a checkpoint from one holder to another.
+func checkpointHolders(r *harness, one, two reconcile.Checkpoints) {
 	ctx := r.Context()
 	state, err := one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
@@ -91,7 +93,7 @@ func checkpoint(r *harness, one, two reconcile.Checkpoints) {
 	require.NoError(r, err, "a claim that was broken off does not stay")
 }
 
-// checkpointNames holds that a name may be any text, and is no pattern.
+// checkpointNames requires that a name may be any text, and is no pattern.
 func checkpointNames(r *harness, one, two reconcile.Checkpoints) {
 	names := []string{"us/sandbox", "US/sandbox", "us/sandbox ", "us.sandbox", "*", ">", "%", "_", "a b", "\u00e9", "'; --", "name=1&x:y"}
 	for i, name := range names {
@@ -107,7 +109,7 @@ func checkpointNames(r *harness, one, two reconcile.Checkpoints) {
 	}
 }
 
-// await claims a checkpoint as soon as its holder's claim has ended.
+// await claims a checkpoint once its holder's claim has ended.
 func (r *harness) await(checkpoints reconcile.Checkpoints, name, holder string) []byte {
 	r.Helper()
 	for deadline := time.Now().Add(r.storage.Patience); ; {
@@ -121,100 +123,53 @@ func (r *harness) await(checkpoints reconcile.Checkpoints, name, holder string) 
 	}
 }
 
-// madeOrEnded takes the error of a short claim: on a slow machine it has ended before it is
-// told.
+// madeOrEnded accepts the error of a short claim, which may end early on a slow machine.
 func (r *harness) madeOrEnded(err error) {
 	r.Helper()
 	require.True(r, err == nil || errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
 }
 
+// checkpointExpires lets a claim end that SaveCheckpoint has made shorter. It extends two
+// other claims, with ClaimCheckpoint and with SaveCheckpoint.
 func checkpointExpires(r *harness, one, two reconcile.Checkpoints) {
 	ctx := r.Context()
-	_, err := one.ClaimCheckpoint(ctx, "expires", "first", longClaim)
-	require.NoError(r, err)
-	r.madeOrEnded(one.SaveCheckpoint(ctx, "expires", "first", []byte("state"), shortClaim)) // a claim may get shorter
-	assert.Equal(r, "state", string(r.await(two, "expires", "second")))
-	require.ErrorIs(r, one.SaveCheckpoint(ctx, "expires", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
-	_, err = one.ClaimCheckpoint(ctx, "expires", "first", longClaim)
-	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
-	state, err := two.ClaimCheckpoint(ctx, "expires", "second", longClaim)
-	require.NoError(r, err)
-	assert.Equal(r, "state", string(state), "what came late was not saved")
-}
-
-// checkpointExtends extends two short claims, and lets one end that is not
-// extended.
-func checkpointExtends(r *harness, one, two reconcile.Checkpoints) {
-	ctx := r.Context()
-	short := func(name string) {
-		_, err := one.ClaimCheckpoint(ctx, name, "first", shortClaim)
+	claim := func(name string, ttl time.Duration) {
+		_, err := one.ClaimCheckpoint(ctx, name, "first", ttl)
 		r.madeOrEnded(err)
 	}
-	short("claimed")
-	_, err := one.ClaimCheckpoint(ctx, "claimed", "first", longClaim)
-	require.NoError(r, err)
+	claim("claimed", shortClaim)
+	claim("claimed", longClaim)
 	for saved := false; !saved; {
-		short("saved")
+		claim("saved", shortClaim)
 		err := one.SaveCheckpoint(ctx, "saved", "first", nil, longClaim)
 		r.madeOrEnded(err)
 		saved = err == nil
 	}
-	short("clock")
-	r.await(two, "clock", "second")
+	claim("expires", longClaim)
+	r.madeOrEnded(one.SaveCheckpoint(ctx, "expires", "first", []byte("state"), shortClaim))
+	assert.Equal(r, "state", string(r.await(two, "expires", "second")))
+	require.ErrorIs(r, one.SaveCheckpoint(ctx, "expires", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
+	state, err := two.ClaimCheckpoint(ctx, "expires", "second", longClaim)
+	require.NoError(r, err)
+	assert.Equal(r, "state", string(state), "a late save stores nothing")
 	for _, name := range []string{"claimed", "saved"} {
 		_, err := two.ClaimCheckpoint(ctx, name, "second", longClaim)
 		require.ErrorIs(r, err, reconcile.ErrCheckpointHeld, name)
 	}
 }
 
-// checkpointOnce lets many claim at once.
+// checkpointOnce lets several holders claim at once.
 func checkpointOnce(r *harness, one, two reconcile.Checkpoints) {
 	for round := range 10 {
 		var claimed atomic.Int32
-		var group sync.WaitGroup
-		together := make(chan struct{})
-		for holder := range 8 {
-			group.Go(func() {
-				<-together
-				_, err := []reconcile.Checkpoints{one, two}[holder%2].ClaimCheckpoint(context.Background(), fmt.Sprint("round ", round), fmt.Sprint("holder ", holder), longClaim)
-				if err == nil {
-					claimed.Add(1)
-				} else {
-					assert.True(r, errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
-				}
-			})
-		}
-		close(together)
-		group.Wait()
+		together(8, func(holder int) {
+			_, err := []reconcile.Checkpoints{one, two}[holder%2].ClaimCheckpoint(context.Background(), fmt.Sprint("round ", round), fmt.Sprint("holder ", holder), longClaim)
+			if err == nil {
+				claimed.Add(1)
+			} else {
+				assert.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
+			}
+		})
 		require.EqualValues(r, 1, claimed.Load())
 	}
-}
-
-func checkpointRestart(r *harness) {
-	inbox, reconcilable := r.reconcilable(succeed)
-	r.need(r.storage.Durable, "Durable")
-	ctx := r.Context()
-	d := patient("evt_1", "pa_1", 1)
-	r.accept(inbox, d)
-	_, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
-	require.NoError(r, err)
-	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("state"), longClaim))
-	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "first"))
-	r.close(inbox)
-	_, reconcilable = r.reconcilable(succeed)
-	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.NoError(r, err)
-	assert.Equal(r, "state", string(state))
-	assert.Empty(r, r.missing(reconcilable, d.Key))
-}
-
-func checkpointCrash(r *harness) {
-	inbox, reconcilable := r.reconcilable(succeed)
-	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
-	_, err := reconcilable.ClaimCheckpoint(r.Context(), "name", "first", longClaim)
-	require.NoError(r, err)
-	r.madeOrEnded(reconcilable.SaveCheckpoint(r.Context(), "name", "first", []byte("state"), shortClaim))
-	r.crash(inbox)
-	_, reconcilable = r.reconcilable(succeed)
-	assert.Equal(r, "state", string(r.await(reconcilable, "name", "second")))
 }

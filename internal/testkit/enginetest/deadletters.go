@@ -15,14 +15,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// deadLetters tests the side that operators see.
+// deadLetters tests the side that operators use.
 var deadLetters = map[string]func(*harness){
-	"Listed":    listed,
-	"Replayed":  replayed,
-	"Discarded": discarded,
-	"Many":      manyLetters,
-	"Refused":   refusedLetters,
-	"InPlace":   replayedInPlace,
+	"Listed":   listed,
+	"Replayed": replayed,
+	"InPlace":  replayedInPlace,
+	"Bulk":     bulk,
 }
 
 // die makes dead letters, one after the other.
@@ -33,8 +31,6 @@ func die(r *harness, inbox engine.Engine, deliveries ...webhook.Delivery) {
 		r.waitFor(webhook.ResultDead, d)
 	}
 }
-
-func fail(context.Context, events.Event) error { return errDown }
 
 func listed(r *harness) {
 	inbox := r.open(fail)
@@ -55,105 +51,35 @@ func listed(r *harness) {
 		assert.Equal(r, "unnamed error: see webhook.WithReason", got.Reason)
 		assert.WithinRange(r, got.Position.At, before.Add(-time.Second), time.Now().Add(time.Second))
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	cancel()
-	_, err := inbox.List(ctx, dead, engine.Position{}, 1)
-	require.Error(r, err)
-	_, err = inbox.Count(ctx, dead, 0)
-	require.Error(r, err)
-	_, err = inbox.Open(ctx, all[0].Key)
-	require.Error(r, err)
 }
 
+// replayed replays one of two dead letters twice, and discards the other.
 func replayed(r *harness) {
 	var repaired atomic.Bool
-	inbox := r.open(func(context.Context, events.Event) error {
-		if repaired.Load() {
-			return nil
-		}
-		return errDown
-	})
-	d := patient("evt_1", "pa_1", 1)
-	die(r, inbox, d)
+	inbox := r.open(unless(&repaired, errDown))
+	all := numbered(2)
+	d := all[0]
+	die(r, inbox, all...)
 	r.replay(inbox, d)
 	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2*maxAttempts })
 	again := r.of(d)
-	assert.Equal(r, 1, again[maxAttempts].Number, "attempts count anew")
+	assert.Equal(r, 1, again[maxAttempts].Number, "attempts count again from 1")
 	assert.Equal(r, webhook.ResultDead, again[2*maxAttempts-1].Result)
-	require.Len(r, r.deadLetters(inbox), 1)
+	require.Len(r, r.deadLetters(inbox), 2)
 
 	repaired.Store(true)
 	r.replay(inbox, d)
 	r.waitFor(webhook.ResultHandled, d)
-	require.Empty(r, r.deadLetters(inbox))
-	r.unchanged(inbox, d)
-	require.Zero(r, r.accept(inbox, d))
-}
-
-func discarded(r *harness) {
-	inbox := r.open(fail)
-	all := numbered(2)
-	die(r, inbox, all...)
-	r.discard(inbox, all[0])
 	deadLetters := r.deadLetters(inbox)
 	require.Len(r, deadLetters, 1)
 	assert.Equal(r, all[1].Key, deadLetters[0].Key)
-	r.unchanged(inbox, all[0])
-	require.Zero(r, r.accept(inbox, all[0]))
-	assert.Len(r, r.of(all[0]), maxAttempts)
-}
-
-// manyLetters replays and discards while it lists: more than one page of them.
-func manyLetters(r *harness) {
-	var repaired atomic.Bool
-	inbox := r.open(func(context.Context, events.Event) error {
-		if repaired.Load() {
-			return nil
-		}
-		return webhook.Permanent(errDown)
-	})
-	all := numbered(250)
-	r.accept(inbox, all...)
-	r.waitFor(webhook.ResultDead, all...)
-	require.Len(r, r.deadLetters(inbox), len(all))
-	repaired.Store(true)
-	kept, n := []webhook.Delivery{}, 0
-	for deadLetter, err := range engine.All(r.Context(), inbox, dead) {
-		require.NoError(r, err)
-		if n++; n%2 == 0 {
-			r.discard(inbox, deadLetter.Delivery)
-			continue
-		}
-		r.replay(inbox, deadLetter.Delivery)
-		kept = append(kept, deadLetter.Delivery)
-	}
-	assert.Equal(r, len(all), n, "every letter once")
-	r.waitFor(webhook.ResultHandled, kept...)
+	r.discard(inbox, all[1])
 	require.Empty(r, r.deadLetters(inbox))
-}
-
-// refusedLetters holds that only dead letters can be replayed or discarded.
-func refusedLetters(r *harness) {
-	gate, begun := make(chan struct{}), make(chan struct{}, 1)
-	inbox := r.open(func(ctx context.Context, _ events.Event) error {
-		begun <- struct{}{}
-		return until(ctx, gate)
-	}, func(w *webhook.Work) { w.Workers = 1 })
-	all := numbered(2)
-	r.accept(inbox, all...)
-	receive(r, begun)
-	unknown := patient("evt_unknown", "pa_1", 1)
-	r.unchanged(inbox, all[0], all[1], unknown, integration(all[0], "in_2"))
-	close(gate)
-	receive(r, begun)
-	r.waitFor(webhook.ResultHandled, all...)
 	r.unchanged(inbox, all...)
-	for _, d := range all {
-		assert.Len(r, r.of(d), 1)
-	}
+	assert.Len(r, r.of(all[1]), maxAttempts)
 }
 
-// unchanged holds that nothing can be replayed or discarded of what is no dead letter.
+// unchanged requires that Replay and Discard ignore events that are no dead letters.
 func (r *harness) unchanged(inbox engine.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	for _, d := range deliveries {
@@ -165,9 +91,9 @@ func (r *harness) unchanged(inbox engine.Engine, deliveries ...webhook.Delivery)
 	}
 }
 
-// replayedInPlace has the events of a patient die in another order than theirs, and so many
-// others between them that all are not replayed in one transaction. Replayed, they are
-// handled in their order, also where the replay is broken off, and before one that waits.
+// replayedInPlace lets the events of a patient die out of order, with so many others between
+// them that a replay needs more than one transaction. They must be handled in order, and
+// before one that waits.
 func replayedInPlace(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	const others = 150
@@ -183,7 +109,7 @@ func replayedInPlace(r *harness) {
 			return until(ctx, gate)
 		}
 		log.begin(e.ClinicID)
-		log.end(e.ClinicID, e.ID, true)
+		log.end(e.ClinicID, e.ID, !strings.HasPrefix(e.ID, "other"))
 		return nil
 	}, byObject)
 	place := func(id string, n int) webhook.Delivery { return patient(id, "pa_1", n) }
@@ -198,30 +124,68 @@ func replayedInPlace(r *harness) {
 	die(r, inbox, second, first)
 	counts, err := inbox.Count(r.Context(), dead, 0)
 	require.NoError(r, err)
-	require.Equal(r, others+3, counts.Total)
 
 	repaired.Store(true)
 	runs, waits := place("runs", 4), place("waits", 5)
 	r.accept(inbox, runs)
 	receive(r, begun)
 	r.accept(inbox, waits)
-	total := 0
-	for looks := int32(1); total < others+3; looks++ {
-		n, err := inbox.Replay(newEndsAfter(r.Context(), looks), engine.Filter{Until: counts.Until})
-		if total += n; err != nil {
-			require.ErrorIs(r, err, context.Canceled)
+	n, err := inbox.Replay(r.Context(), engine.Filter{Until: counts.Until})
+	require.NoError(r, err)
+	require.Equal(r, others+3, n)
+	close(gate)
+	r.waitFor(webhook.ResultHandled, append(between, runs, first, second, third, waits)...)
+	assert.Equal(r, []string{"first", "second", "third", "waits"}, log.order["cl_1"])
+}
+
+// bulk replays some of many dead letters by a filter, up to a number. The engine handles
+// each once more, also if it dies again.
+func bulk(r *harness) {
+	const others, matching, most = 30, 320, 270
+	var repaired atomic.Bool
+	inbox := r.open(func(_ context.Context, e events.Event) error {
+		if repaired.Load() && !strings.HasSuffix(e.ID, "7") {
+			return nil
 		}
-		if n > 0 && total == n {
-			close(gate)
-			r.waitFor(webhook.ResultHandled, runs, third, waits)
-		}
+		return webhook.Permanent(errDown)
+	})
+	all := numbered(others + matching)
+	for n := range all[:others] {
+		all[n].ClinicID = "cl_other"
 	}
-	r.waitFor(webhook.ResultHandled, append(between, first, second)...)
-	var order []string
-	for _, id := range log.order["cl_1"] {
-		if !strings.HasPrefix(id, "other") {
-			order = append(order, id)
-		}
+	r.accept(inbox, all...)
+	r.waitFor(webhook.ResultDead, all...)
+	f := engine.Filter{ClinicID: "cl_1"}
+	counts, err := inbox.Count(r.Context(), f, most)
+	require.NoError(r, err)
+	require.Equal(r, most, counts.Total)
+	f.Until = counts.Until
+	selected := map[webhook.Key]bool{}
+	for _, e := range r.pages(inbox, f, 100) {
+		selected[e.Key] = true
 	}
-	assert.Equal(r, []string{"first", "second", "third", "waits"}, order)
+	require.Len(r, selected, most)
+
+	repaired.Store(true)
+	n, err := inbox.Replay(r.Context(), f)
+	require.NoError(r, err)
+	assert.Equal(r, most, n)
+	r.wait("another attempt of each", func(attempts []webhook.Attempt) bool { return len(attempts) >= len(all)+most })
+	for _, change := range []func(context.Context, engine.Filter) (int, error){inbox.Replay, inbox.Discard} {
+		n, err = change(r.Context(), f)
+		require.NoError(r, err)
+		assert.Zero(r, n, "events that died again are beyond the filter")
+	}
+	diedAgain := 0
+	for _, d := range all {
+		want := []webhook.Result{webhook.ResultDead}
+		if selected[d.Key] && strings.HasSuffix(d.Key.EventID, "7") {
+			want = append(want, webhook.ResultDead)
+			diedAgain++
+		} else if selected[d.Key] {
+			want = append(want, webhook.ResultHandled)
+		}
+		assert.Equal(r, want, r.results(d), "%s", d)
+	}
+	r.holds(inbox, engine.Stats{Dead: len(all) - most + diedAgain})
 }

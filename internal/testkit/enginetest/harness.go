@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // maxAttempts of the suite's events.
@@ -52,11 +54,11 @@ func newHarness(t *testing.T, s Storage) *harness {
 	return r
 }
 
-// need skips a test of what the engine does not claim.
+// need skips a test if the storage lacks a claim or hook.
 func (r *harness) need(claimed bool, what string) {
 	r.Helper()
 	if !claimed {
-		r.Skip("the storage does not say: " + what)
+		r.Skip("the storage lacks: " + what)
 	}
 }
 
@@ -109,6 +111,16 @@ func (r *harness) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work
 	return inbox
 }
 
+// openSeveral opens three engines if the storage is shared, else one.
+func (r *harness) openSeveral(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) []engine.Engine {
+	r.Helper()
+	engines := []engine.Engine{r.open(handle, changes...)}
+	if r.storage.Shared {
+		engines = append(engines, r.open(handle, changes...), r.open(handle, changes...))
+	}
+	return engines
+}
+
 // close closes an engine and waits for its handlers. One that is not durable is
 // not waited for: it would handle everything it holds.
 func (r *harness) close(inbox engine.Engine) {
@@ -142,7 +154,22 @@ func (r *harness) crash(inbox engine.Engine) {
 	}
 }
 
-// accept gives events to an engine, and returns how many it did not know.
+// missing returns the keys of events that an engine has not seen.
+func (r *harness) missing(inbox engine.Engine, deliveries ...webhook.Delivery) []webhook.Key {
+	r.Helper()
+	missing, err := inbox.(reconcile.Inbox).Missing(r.Context(), keysOf(deliveries))
+	require.NoError(r, err)
+	return missing
+}
+
+// known requires that events are duplicates, and that none is missing.
+func (r *harness) known(inbox engine.Engine, deliveries ...webhook.Delivery) {
+	r.Helper()
+	require.Empty(r, r.missing(inbox, deliveries...))
+	require.Zero(r, r.accept(inbox, deliveries...))
+}
+
+// accept passes events to an engine and returns how many were new.
 func (r *harness) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (fresh int) {
 	r.Helper()
 	for _, d := range deliveries {
@@ -279,7 +306,43 @@ func receive[T any](r *harness, c <-chan T) T {
 	return *new(T)
 }
 
-func succeed(context.Context, events.Event) error { return nil }
+func succeed(context.Context, events.Event) error   { return nil }
+func fail(context.Context, events.Event) error      { return errDown }
+func dieAtOnce(context.Context, events.Event) error { return webhook.Permanent(errDown) }
+
+// unless is a handler that fails until everything is repaired.
+func unless(repaired *atomic.Bool, err error) webhook.HandlerFunc {
+	return func(context.Context, events.Event) error {
+		if repaired.Load() {
+			return nil
+		}
+		return err
+	}
+}
+
+// slow lets no failed event become due again during a test.
+func slow(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour }
+
+// together calls f n times at once.
+func together(n int, f func(int)) {
+	var group sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		group.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	group.Wait()
+}
+
+func keysOf(deliveries []webhook.Delivery) (keys []webhook.Key) {
+	for _, d := range deliveries {
+		keys = append(keys, d.Key)
+	}
+	return keys
+}
 
 // failFor is a handler that fails for one event.
 func failFor(id string, err error) webhook.HandlerFunc {

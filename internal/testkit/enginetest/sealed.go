@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,18 +19,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// sealing tests what is seen of patient data in storage and logs.
+// sealing tests that storage, logs and printed values contain no patient data.
 var sealing = map[string]func(*harness){
-	"AtRest":     sealedAtRest,
-	"Logged":     nothingLogged,
+	"Unseen":     unseen,
 	"WithoutKey": sealedWithoutKey,
+	"RetiresKey": retiresKey,
 }
 
-// sealedAtRest looks for patient data while events wait, are handled, have
-// failed, are dead letters, and are done.
-func sealedAtRest(r *harness) {
-	r.need(r.storage.Dump != nil, "Dump")
+// unseen searches for patient data while events wait, failed, are dead letters and are handled.
+func unseen(r *harness) {
 	gate := make(chan struct{})
+	var out logtest.Buffer
 	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		switch e.ID {
 		case "fails":
@@ -45,11 +42,9 @@ func sealedAtRest(r *harness) {
 			return until(ctx, gate)
 		}
 		return nil
-	}, func(w *webhook.Work) {
-		w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour
-		if r.storage.Ordered {
-			w.Order, w.Stale = webhook.ByPatient, webhook.StaleReport
-		}
+	}, slow, func(w *webhook.Work) {
+		w.Logger = logtest.NewLogger(&out)
+		w.Order, w.Stale = webhook.ByPatient, webhook.StaleReport
 	})
 	of := func(id string) webhook.Delivery { return patient(id, id+canary, 1) }
 	r.accept(inbox, of("waits"), of("fails"), of("panics"), of("dies"), of("done"))
@@ -57,21 +52,32 @@ func sealedAtRest(r *harness) {
 	r.waitFor(webhook.ResultDead, of("dies"))
 	r.waitFor(webhook.ResultHandled, of("done"))
 	r.search("while events wait")
+	for _, deadLetter := range r.deadLetters(inbox) {
+		require.Contains(r, string(deadLetter.Body), canary)
+		say(&out, deadLetter)
+	}
 	close(gate)
 	r.waitFor(webhook.ResultHandled, of("waits"))
 	r.replay(inbox, of("dies"))
 	r.search("when they are done")
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	for _, a := range r.attempts {
-		assert.NotContains(r, fmt.Sprintf("%v %+v %#v %s", a, a, a, a.Reason()), canary)
+		say(&out, a)
+		say(&out, a.Reason())
 	}
+	r.mu.Unlock()
+	say(&out, inbox)
+	r.close(inbox)
+	assert.NotContains(r, out.String(), canary)
+	assert.Contains(r, out.String(), `"outcome":"dead"`)
 }
 
-// search looks for the canary in everything that is stored, as it is and in the
-// usual encodings.
+// search looks for the canary in the storage, as it is and in the usual encodings.
 func (r *harness) search(when string) {
 	r.Helper()
+	if r.storage.Dump == nil {
+		return
+	}
 	stored := r.storage.Dump(r.T)
 	require.NotEmpty(r, stored)
 	forms := []string{canary, hex.EncodeToString([]byte(canary))}
@@ -92,44 +98,11 @@ func say(w io.Writer, v any) {
 	}
 }
 
-// nothingLogged looks for patient data in logs, and in printed attempts and dead letters.
-func nothingLogged(r *harness) {
-	var out logtest.Buffer
-	inbox := r.open(func(_ context.Context, e events.Event) error {
-		if e.ID == "panics" {
-			panic(canary)
-		}
-		return fmt.Errorf("no such patient: %s", canary)
-	}, func(w *webhook.Work) {
-		w.Logger = logtest.NewLogger(&out)
-	})
-	all := []webhook.Delivery{patient("panics", "pa_1", 1), patient("fails", "pa_2", 2)}
-	r.accept(inbox, all...)
-	r.waitFor(webhook.ResultDead, all...)
-	for _, deadLetter := range r.deadLetters(inbox) {
-		require.Contains(r, string(deadLetter.Body), canary, "the dead letter has it")
-		say(&out, deadLetter)
-		say(&out, deadLetter.Reason)
-	}
-	for _, a := range append(r.of(all[0]), r.of(all[1])...) {
-		say(&out, a)
-		var caught webhook.PanicError
-		if errors.As(a.Err, &caught) {
-			assert.Equal(r, canary, caught.Value())
-			say(&out, caught)
-		}
-	}
-	say(&out, inbox)
-	r.close(inbox)
-	assert.NotContains(r, out.String(), canary)
-	assert.Contains(r, out.String(), `"outcome":"dead"`)
-}
-
-// sealedWithoutKey has an event wait whose body does not open, until its key is back.
+// sealedWithoutKey requires that an event waits while its key is missing.
 func sealedWithoutKey(r *harness) {
 	right, wrong := r.ring(r.key("right")), r.ring(r.key("wrong"))
 	d := patient("evt_1", "pa_1", 1)
-	inbox, _ := r.resealable(right, giveUp)
+	inbox, _ := r.resealable(right, dieAtOnce)
 	die(r, inbox, d)
 	r.replay(inbox, d)
 	r.wait("a second attempt", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2 })
@@ -151,14 +124,6 @@ func sealedWithoutKey(r *harness) {
 	inbox, _ = r.resealable(right, succeed)
 	r.replay(inbox, d)
 	r.waitFor(webhook.ResultHandled, d)
-}
-
-// resealing retires keys.
-var resealing = map[string]func(*harness){
-	"RetiresAKey": retiresAKey,
-	"LostBody":    resealsPastALostBody,
-	"NoRotator":   resealsWithoutRotator,
-	"Closed":      resealsWhenClosed,
 }
 
 // reencrypter is an engine that can replace its key.
@@ -190,18 +155,15 @@ func (r *harness) ring(keys ...seal.Key) *seal.KeyRing {
 	return ring
 }
 
-// giveUp makes a dead letter of every event.
-func giveUp(context.Context, events.Event) error { return webhook.Permanent(errDown) }
-
-// retiresAKey has dead letters, events that are being handled and then succeed, die
-// or are given back, sealed anew, and opens them all without the old key.
-func retiresAKey(r *harness) {
+// retiresKey encrypts again dead letters, and events whose handlers then succeed, fail or are
+// handed back. It decrypts all of them without the old key.
+func retiresKey(r *harness) {
 	first, second := r.key("first"), r.key("second")
 	deadLetters := numbered(150) // several pages
 	busy, dying, returned := patient("busy", "pa_busy", 1), patient("dying", "pa_dying", 2), patient("returned", "pa_returned", 3)
 	running := []webhook.Delivery{busy, dying, returned}
 	all := append(deadLetters, running...)
-	inbox, resealer := r.resealable(r.ring(first), giveUp)
+	inbox, resealer := r.resealable(r.ring(first), dieAtOnce)
 	r.accept(inbox, all...)
 	r.waitFor(webhook.ResultDead, all...)
 	before := contents(r.deadLetters(inbox))
@@ -256,42 +218,4 @@ func (r *harness) reseals(resealer reencrypter, want int, why string) {
 	n, err := resealer.Reseal(r.Context())
 	require.NoError(r, err)
 	assert.Equal(r, want, n, why)
-}
-
-// resealsPastALostBody has an event whose key is gone, and one behind it.
-func resealsPastALostBody(r *harness) {
-	lost, first, second := r.key("lost"), r.key("first"), r.key("second")
-	all := numbered(3)
-	for i, keys := range []*seal.KeyRing{r.ring(first, lost), r.ring(lost), r.ring(first, lost)} {
-		inbox, _ := r.resealable(keys, giveUp)
-		die(r, inbox, all[i])
-		r.close(inbox)
-	}
-	inbox, resealer := r.resealable(r.ring(second, first), giveUp)
-	n, err := resealer.Reseal(r.Context())
-	require.ErrorIs(r, err, webhook.ErrBodyLost)
-	assert.Contains(r, err.Error(), all[1].Key.EventID)
-	assert.False(r, strings.Contains(err.Error(), canary))
-	assert.Equal(r, 2, n, "the others were sealed")
-	for _, deadLetter := range r.deadLetters(inbox) {
-		if deadLetter.Key == all[1].Key {
-			assert.ErrorIs(r, deadLetter.Err, webhook.ErrBodyLost)
-		} else {
-			assert.NotEmpty(r, deadLetter.Body)
-		}
-	}
-}
-
-func resealsWithoutRotator(r *harness) {
-	_, resealer := r.resealable(seal.InsecurePlaintext{}, succeed)
-	_, err := resealer.Reseal(r.Context())
-	require.ErrorIs(r, err, engine.ErrNoRotator)
-}
-
-func resealsWhenClosed(r *harness) {
-	inbox, resealer := r.resealable(r.ring(r.key("first")), giveUp)
-	die(r, inbox, numbered(1)...)
-	r.close(inbox)
-	_, err := resealer.Reseal(r.Context())
-	require.ErrorIs(r, err, webhook.ErrInboxClosed)
 }

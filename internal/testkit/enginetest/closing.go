@@ -1,0 +1,214 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// closing tests calls that come too late, and deployments.
+var closing = map[string]func(*harness){
+	"Ended":     callsThatEnded,
+	"Closed":    callsAfterClose,
+	"Finishes":  closeFinishes,
+	"HandsBack": closeHandsBack,
+	"Restart":   restartKeeps,
+}
+
+// calls are the methods of an engine that fail if their context has ended or the engine is
+// closed. Those of stored work on a closed engine that is not durable.
+func calls(inbox engine.Engine, d webhook.Delivery) (all, stored map[string]func(context.Context) error) {
+	checkpoints := inbox.(reconcile.Inbox)
+	all = map[string]func(context.Context) error{
+		"Accept":     func(ctx context.Context) error { _, err := inbox.Accept(ctx, d); return err },
+		"Replay":     func(ctx context.Context) error { _, err := inbox.Replay(ctx, only(d)); return err },
+		"Stats":      func(ctx context.Context) error { _, err := inbox.Stats(ctx); return err },
+		"CheckWrite": func(ctx context.Context) error { return inbox.CheckWrite(ctx) },
+		"Missing": func(ctx context.Context) error {
+			_, err := checkpoints.Missing(ctx, []webhook.Key{d.Key})
+			return err
+		},
+		"ClaimCheckpoint": func(ctx context.Context) error {
+			_, err := checkpoints.ClaimCheckpoint(ctx, "name", "first", longClaim)
+			return err
+		},
+		"SaveCheckpoint": func(ctx context.Context) error {
+			return checkpoints.SaveCheckpoint(ctx, "name", "first", nil, longClaim)
+		},
+	}
+	if encrypting, ok := inbox.(reencrypter); ok {
+		all["Reseal"] = func(ctx context.Context) error { _, err := encrypting.Reseal(ctx); return err }
+	}
+	return all, map[string]func(context.Context) error{
+		"List": func(ctx context.Context) error {
+			_, err := inbox.List(ctx, engine.Filter{}, engine.Position{}, 1)
+			return err
+		},
+		"Count":   func(ctx context.Context) error { _, err := inbox.Count(ctx, engine.Filter{}, 0); return err },
+		"Open":    func(ctx context.Context) error { _, err := inbox.Open(ctx, d.Key); return err },
+		"Discard": func(ctx context.Context) error { _, err := inbox.Discard(ctx, only(d)); return err },
+	}
+}
+
+func callsThatEnded(r *harness) {
+	inbox := r.open(succeed)
+	ended, cancel := context.WithCancel(r.Context())
+	cancel()
+	d := patient("evt_1", "pa_1", 1)
+	all, stored := calls(inbox, d)
+	for _, calls := range []map[string]func(context.Context) error{all, stored} {
+		for name, call := range calls {
+			err := call(ended)
+			require.Error(r, err, name)
+			assert.NotContains(r, err.Error(), canary, name)
+		}
+	}
+	require.Equal(r, 1, r.accept(inbox, d), "it was not stored")
+	r.waitFor(webhook.ResultHandled, d)
+}
+
+func callsAfterClose(r *harness) {
+	inbox := r.open(succeed)
+	for range 2 {
+		require.NoError(r, inbox.Close(r.Context()))
+	}
+	all, stored := calls(inbox, patient("evt_1", "pa_1", 1))
+	if !r.storage.Durable {
+		stored = nil
+	}
+	for _, calls := range []map[string]func(context.Context) error{all, stored} {
+		for name, call := range calls {
+			require.ErrorIs(r, call(r.Context()), webhook.ErrInboxClosed, name)
+		}
+	}
+}
+
+// closeFinishes requires that a running handler may finish, and that no other starts if its
+// event can wait for the next start.
+func closeFinishes(r *harness) {
+	gate, begun := make(chan struct{}), make(chan string, 3)
+	var open atomic.Bool
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
+		begun <- e.ID
+		if open.Load() {
+			return nil
+		}
+		return until(ctx, gate)
+	}, func(w *webhook.Work) { w.Workers = 1 })
+	all := numbered(3)
+	r.accept(inbox, all...)
+	first := receive(r, begun)
+	closed := make(chan error, 1)
+	go func() { closed <- inbox.Close(context.Background()) }()
+	r.untilClosed(inbox, all[0])
+	open.Store(true)
+	close(gate)
+	require.NoError(r, receive(r, closed))
+	if !r.storage.Durable {
+		return
+	}
+	require.Empty(r, begun, "something was begun after Close")
+	r.forget(inbox)
+	r.open(func(_ context.Context, e events.Event) error {
+		assert.NotEqual(r, first, e.ID, "it was handled")
+		return nil
+	})
+	r.waitFor(webhook.ResultHandled, all...)
+	for _, d := range all {
+		assert.Equal(r, []webhook.Result{webhook.ResultHandled}, r.results(d))
+	}
+}
+
+// untilClosed waits until an engine accepts no more.
+func (r *harness) untilClosed(inbox engine.Engine, known webhook.Delivery) {
+	r.Helper()
+	for end := time.Now().Add(r.storage.Patience); ; {
+		_, err := inbox.Accept(r.Context(), known)
+		if errors.Is(err, webhook.ErrInboxClosed) {
+			return
+		}
+		require.True(r, time.Now().Before(end), "the engine does not stop accepting")
+	}
+}
+
+// closeHandsBack requires that the context of a handler that does not finish ends, and that
+// its attempt does not count.
+func closeHandsBack(r *harness) {
+	begun := make(chan struct{}, 1)
+	inbox := r.open(func(ctx context.Context, _ events.Event) error {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	d := patient("evt_1", "pa_1", 1)
+	r.accept(inbox, d)
+	receive(r, begun)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	err := inbox.Close(ctx)
+	r.waitFor(webhook.ResultReturned, d)
+	if !r.storage.Durable {
+		return
+	}
+	require.NoError(r, err)
+	r.forget(inbox)
+	r.open(succeed)
+	r.waitFor(webhook.ResultHandled, d)
+	made := r.of(d)
+	require.Len(r, made, 2)
+	assert.Equal(r, 1, made[1].Number, "an attempt that was handed back does not count")
+}
+
+// restartKeeps stops an engine with events in every state, and a checkpoint.
+func restartKeeps(r *harness) {
+	r.need(r.storage.Durable, "Durable")
+	handle := func(_ context.Context, e events.Event) error {
+		switch e.ID {
+		case "dead", "discarded":
+			return webhook.Permanent(errDown)
+		case "waits":
+			return errDown
+		}
+		return nil
+	}
+	slowly := func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Second, time.Second }
+	inbox := r.open(handle, slowly)
+	waits, dead := patient("waits", "pa_1", 1), patient("dead", "pa_2", 1)
+	discarded, handled := patient("discarded", "pa_3", 1), patient("handled", "pa_4", 1)
+	die(r, inbox, dead, discarded)
+	r.discard(inbox, discarded)
+	r.accept(inbox, waits, handled)
+	r.waitFor(webhook.ResultFailed, waits)
+	r.waitFor(webhook.ResultHandled, handled)
+	checkpoints := inbox.(reconcile.Inbox)
+	_, err := checkpoints.ClaimCheckpoint(r.Context(), "name", "first", longClaim)
+	require.NoError(r, err)
+	require.NoError(r, checkpoints.SaveCheckpoint(r.Context(), "name", "first", []byte("state"), longClaim))
+	require.NoError(r, checkpoints.ReleaseCheckpoint(r.Context(), "name", "first"))
+	r.close(inbox)
+
+	inbox = r.open(succeed)
+	state, err := inbox.(reconcile.Inbox).ClaimCheckpoint(r.Context(), "name", "second", longClaim)
+	require.NoError(r, err)
+	assert.Equal(r, "state", string(state))
+	r.known(inbox, waits, dead, discarded, handled)
+	deadLetters := r.deadLetters(inbox)
+	require.Len(r, deadLetters, 1)
+	assert.Equal(r, dead.Key, deadLetters[0].Key)
+	assert.Equal(r, string(dead.Body), string(deadLetters[0].Body))
+	r.waitFor(webhook.ResultHandled, waits)
+	assert.Equal(r, 2, r.of(waits)[1].Number, "attempts go on counting")
+	r.replay(inbox, dead)
+	r.waitFor(webhook.ResultHandled, dead)
+	assert.Len(r, r.of(handled), 1)
+	assert.Len(r, r.of(discarded), 1)
+}
