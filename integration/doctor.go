@@ -69,7 +69,7 @@ func OpenDoctor(ctx context.Context, config Config, environment dispensary.Envir
 	}
 	if durable(inbox, inboxProblem) {
 		surround(&made, config.name("inbox"), inbox)
-		held, err := existingInbox(ctx, config, inbox, keys)
+		held, err := existingInbox(ctx, inbox, keys)
 		if made.InboxErr = err; err == nil {
 			made.Inbox = held
 			closers = append(closers, held.Close)
@@ -115,11 +115,11 @@ func exists(at address) error {
 }
 
 // existingInbox opens an inbox whose tables are there.
-func existingInbox(ctx context.Context, config Config, at address, keys *seal.KeyRing) (Maintenance, error) {
+func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (examinedInbox, error) {
 	if err := exists(at); err != nil {
 		return nil, err
 	}
-	held, err := openMaintenance(ctx, config, keys)
+	held, err := openExaminedInbox(ctx, at, keys)
 	return held, schemaError(err)
 }
 

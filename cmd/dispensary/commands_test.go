@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,6 +119,15 @@ func assertDocuments(t *testing.T, name, stdout string) int {
 		n++
 	}
 	return n
+}
+
+// document runs a command with --json that prints one document of its schema.
+func (f *fixture) document(name string, into any, args ...string) {
+	f.t.Helper()
+	code, out, stderr := f.run(append(append(strings.Fields(name), "--json"), args...)...)
+	require.Equal(f.t, exitDone, code, stderr)
+	require.Equal(f.t, 1, assertDocuments(f.t, name, out))
+	require.NoError(f.t, json.Unmarshal([]byte(out), into))
 }
 
 func TestDocumentsOfVersionAndFake(t *testing.T) {

@@ -70,7 +70,7 @@ func (f *fixture) writeJSON(name string, document any) string {
 // credentialed are the commands that call with the credential of the variables.
 func credentialed(t *testing.T) [][]string {
 	return append([][]string{
-		{"catalog", "sync"}, {"events", "replay", "--since", "1h", "--forward-to", "http://127.0.0.1:9/x"},
+		{"catalog", "sync"},
 		{"probe", "--yes", "--output", filepath.Join(t.TempDir(), "behaviors.json")},
 	}, callers...)
 }
@@ -139,7 +139,7 @@ func TestUserFlagBeatsCredential(t *testing.T) {
 	assert.Len(t, f.platform.Journal().Requests(), before)
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
 	for _, args := range [][]string{
-		{"api", "GET", "/clinic"}, {"events", "list"}, {"catalog", "sync"}, {"trigger", "clinic_key.activated"}, {"doctor"},
+		{"api", "GET", "/clinic"}, {"catalog", "sync"}, {"trigger", "clinic_key.activated"}, {"doctor"},
 	} {
 		code, _, stderr := f.run(append(args, "--user", "dr-house")...)
 		assert.Equal(t, exitDone, code, "%s: %s", args, stderr)

@@ -5,14 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // behind replaces the platform of the fixture, whose token it keeps, by a server of handler.
@@ -57,28 +54,6 @@ func TestLostResponseOfWriteExitsWithOne(t *testing.T) {
 	}
 }
 
-// The platform becomes unreachable after the receiver has an event: the second read of an
-// event is not sent, but the command has posted.
-func TestReplayThatPostedExitsWithOne(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t).withToken()
-	first, second := f.order(), f.order()
-	target, err := url.Parse(f.platform.BaseURL())
-	require.NoError(t, err)
-	target.Path = ""
-	proxy := httptest.NewServer(httputil.NewSingleHostReverseProxy(target))
-	t.Cleanup(proxy.Close)
-	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = proxy.URL + "/api"
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		_ = proxy.Listener.Close()
-		proxy.CloseClientConnections()
-	}))
-	t.Cleanup(receiver.Close)
-	code, out, stderr := f.run("events", "replay", first, second, "--forward-to", receiver.URL)
-	assert.Equal(t, exitFailed, code, stderr)
-	assert.Contains(t, out, first)
-}
-
 func TestInterruptedWriteReportsOutcome(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -98,22 +73,6 @@ func TestInterruptedWriteReportsOutcome(t *testing.T) {
 		assert.Equal(t, exitFailed, code, name)
 		assert.Regexp(t, `^dispensary: interrupted: .*write may have been applied\n$`, stderr, name)
 	}
-}
-
-func TestInterruptedReplayNamesEvent(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t).withToken()
-	id := f.order()
-	ctx, interrupt := context.WithCancel(t.Context())
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body)
-		interrupt()
-		<-r.Context().Done()
-	}))
-	t.Cleanup(receiver.Close)
-	code, _, stderr := f.runWith(ctx, "", "events", "replay", id, "--forward-to", receiver.URL)
-	assert.Equal(t, exitFailed, code)
-	assert.Regexp(t, `^dispensary: interrupted: event `+id+`: .*write may have been applied\n$`, stderr)
 }
 
 // Tokens are revoked at the platform before they are deleted from the store.

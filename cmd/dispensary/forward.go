@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/listen"
 )
 
-// forwardConfig is what the flags of listen and events replay say about the receiver.
+// forwardConfig contains the flags about the receiver.
 type forwardConfig struct {
 	url, secret, challenge string
 	configured             bool
@@ -31,13 +31,10 @@ func (c *forwardConfig) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.challenge, "challenge-file", "", "expect the challenge token in `FILE`, and not one of this machine")
 }
 
-// local reports that events are signed with the secret of this machine.
-func (c *forwardConfig) local() bool { return !c.configured && c.secret == "" }
-
 // listenFlags replaces the names of fields by those of flags.
 var listenFlags = strings.NewReplacer(
 	"listen.ForwarderConfig.URL", "--forward-to", "listen.ForwarderConfig.Secret", "--secret-file", "listen.ForwarderConfig.Challenge", "--challenge-file",
-	"listen.Config.Types", "--type", "listen.FindOptions.Types", "--type", "listen.Config.Since", "--since", "listen.Config.Interval", "--interval",
+	"listen.Config.Types", "--type", "listen.Config.Since", "--since", "listen.Config.Interval", "--interval",
 )
 
 // flagged words what package listen refuses.

@@ -192,7 +192,7 @@ func TestListenWithTheConfiguredSecrets(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(f.folder, "dispensary", "receiver.json"))
 
 	f.refused("either those of the configuration or those in files", "listen", "--forward-to", to.url, "--configured", "--secret-file", file)
-	f.refused("no webhook secret and challenge token of us/sandbox are configured", "events", "replay", id, "--forward-to", to.url, "--configured")
+	f.refused("no webhook secret and challenge token of us/sandbox are configured", "listen", "--forward-to", to.url, "--configured")
 }
 
 func TestListenRefusesWhatIsWrong(t *testing.T) {

@@ -11,8 +11,7 @@ import (
 
 // callers are the commands that call the platform, with their arguments.
 var callers = [][]string{
-	{"api", "GET", "/clinic"}, {"events", "list"}, {"events", "get", "evt_1"},
-	{"events", "replay", "evt_1", "--forward-to", "http://127.0.0.1:9/x"}, {"listen", "--forward-to", "http://127.0.0.1:9/x"},
+	{"api", "GET", "/clinic"}, {"listen", "--forward-to", "http://127.0.0.1:9/x"},
 	{"trigger", "clinic_key.activated"},
 }
 
