@@ -183,56 +183,6 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 	}
 }
 
-// A table says of its rows, in every order and of every fork, what a walk does.
-func TestOrdersAgainstAWalk(t *testing.T) {
-	t.Parallel()
-	testsize.SkipUnderRace(t)
-	for seed := range uint64(10) {
-		source := rand.New(rand.NewPCG(seed, 2))
-		tables := []*table.Table[*model.Event]{{}}
-		tables[0].IndexBy(
-			table.By(func(e *model.Event) string { return e.Type }),
-			table.ByTime(func(e *model.Event) time.Time { return e.CreatedAt }, func(e *model.Event) string { return e.ClinicID }, func(e *model.Event) string { return e.Type }),
-		)
-		for range 4000 {
-			rows := tables[source.IntN(len(tables))]
-			id := fmt.Sprint(source.IntN(2500))
-			switch dice := source.IntN(1000); {
-			case dice == 0 && len(tables) < 6:
-				fork := rows.Fork()
-				tables = append(tables, &fork)
-			case dice < 150:
-				rows.Remove(id)
-			default:
-				at := store.Epoch.Add(time.Duration(source.IntN(90)) * time.Hour)
-				rows.Put(id, &model.Event{ID: id, Type: string(rune('a' + source.IntN(3))), ClinicID: string(rune('x' + source.IntN(2))), CreatedAt: at})
-			}
-		}
-		for _, rows := range tables {
-			require.Equal(t, rows.Where(func(e *model.Event) bool { return e.Type == "b" }), rows.Span(0, "b").Created().All())
-			require.Equal(t, rows.Where(func(*model.Event) bool { return true }), rows.Span(0).Created().All())
-			require.Equal(t, rows.Len(), rows.Span(1).Len())
-			for _, descending := range []bool{false, true} {
-				want := rows.Where(func(e *model.Event) bool { return e.ClinicID == "x" })
-				slices.SortStableFunc(want, rows.Indexes[1].Comparer(descending))
-				got := rows.Span(1, "x").Sorted(descending)
-				require.Equal(t, want, got.All())
-				from := source.IntN(len(want))
-				require.Equal(t, want[from:min(from+30, len(want))], got.Part(from, min(from+30, len(want))))
-			}
-			after := store.Epoch.Add(40 * time.Hour)
-			late := func(e *model.Event) bool { return e.ClinicID == "y" && e.Type == "c" && !e.CreatedAt.Before(after) }
-			within := func(e *model.Event) int {
-				if e.CreatedAt.Before(after) {
-					return -1
-				}
-				return 0
-			}
-			require.Equal(t, rows.Where(late), rows.SpanWithin(1, within, "y", "c").Created().All())
-		}
-	}
-}
-
 // mentions says that a text holds all words of a query, whatever their case.
 func mentions(text, query string) bool {
 	for word := range strings.FieldsSeq(strings.ToLower(query)) {

@@ -159,7 +159,6 @@ func (sim *Simulator) practitionerOf(patient model.Patient) string {
 	held := partsOf(sim.srv).store
 	held.RLock()
 	defer held.RUnlock()
-	there := held.World.Practitioners.Span(store.PractitionersByClinic, patient.ClinicID).Created()
-	at := sim.dice.IntN(there.N)
-	return there.Part(at, at+1)[0].ID
+	there := held.World.PractitionersOf(patient.ClinicID)
+	return there[sim.dice.IntN(len(there))].ID
 }

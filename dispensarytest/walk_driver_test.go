@@ -117,9 +117,9 @@ func (d *driver) take(s step) string {
 		body = bytes.TrimSpace(body)
 		return fmt.Sprintf("the platform answered %d, the walkModel says %d\n      %s", status, p.status, body[:min(len(body), 160)])
 	}
-	rows := &partsOf(d.fake).store.World.Events.Rows
-	for n := len(d.events); n < rows.End; n++ {
-		d.events = append(d.events, rows.At(n).ID) // before it is forgotten
+	w := partsOf(d.fake).store.World
+	for n := len(d.events); n < int(w.Numbers["event"]); n++ {
+		d.events = append(d.events, w.ID("event", uint64(n+1)))
 	}
 	if made := len(d.events); made != len(d.walkModel.events) {
 		return fmt.Sprintf("there are %d events, the walkModel says %d", made, len(d.walkModel.events))

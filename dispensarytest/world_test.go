@@ -183,30 +183,6 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 	}
 }
 
-// Indexes say what a walk through all rows says.
-func TestIndexesAgreeWithScans(t *testing.T) {
-	t.Parallel()
-	w := generated(3, model.WorldSize{Clinics: 2, Patients: 100, Plans: 80, Orders: 300})
-	f := w.Fork()
-	for p := range f.Patients.All() {
-		assert.Equal(t, f.Orders.Where(func(o *model.Order) bool { return o.PatientID == p.ID }), orNil(f.Orders.Span(store.OrdersByPatient, p.ClinicID, p.ID).Created().All()))
-		assert.Equal(t, f.Plans.Where(func(o *model.Plan) bool { return o.PatientID == p.ID }), orNil(f.Plans.Span(store.PlansByPatient, p.ID).Created().All()))
-	}
-	jane := *f.Patients.At(0)
-	jane.MetadataID = "moved"
-	f.PutPatient(&jane)
-	assert.Zero(t, f.Patients.Span(store.PatientsByMetadata, jane.ClinicID, "ehr-1001").Len())
-	assert.Equal(t, []*model.Patient{&jane}, f.Patients.Span(store.PatientsByMetadata, jane.ClinicID, "moved").Created().All())
-	assert.Equal(t, 1, w.Patients.Span(store.PatientsByMetadata, jane.ClinicID, "ehr-1001").Len(), "the origin knows nothing of it")
-}
-
-func orNil[T any](rows []*T) []*T {
-	if len(rows) == 0 {
-		return nil
-	}
-	return rows
-}
-
 // Target: 2 seconds.
 func BenchmarkBuildLargeWorld(b *testing.B) {
 	for b.Loop() {

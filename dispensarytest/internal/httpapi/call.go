@@ -120,12 +120,12 @@ func (c *call) require(scope string) error {
 }
 
 // listOf answers with a page of a list.
-func listOf[T, V any](c *call, rows table.List[*T], view func(*T) V) reply {
-	from, to, meta := c.page.cut(rows.N)
+func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
+	from, to, meta := c.page.cut(len(rows))
 	if c.newestFirst() {
-		from, to = rows.N-to, rows.N-from
+		from, to = len(rows)-to, len(rows)-from
 	}
-	page := rows.Part(from, to)
+	page := rows[from:to]
 	views := make([]V, 0, len(page))
 	for _, row := range page {
 		views = append(views, view(row))

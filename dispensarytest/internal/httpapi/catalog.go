@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -27,7 +26,9 @@ func supplementTypes(w *store.World) *table.Table[*model.Term] { return &w.Suppl
 func certifications(w *store.World) *table.Table[*model.Term] { return &w.Certifications }
 
 func listTerms(of func(*store.World) *table.Table[*model.Term]) handler {
-	return func(c *call, w *store.World) (reply, error) { return listOf(c, of(w).Everything(), viewTerm), nil }
+	return func(c *call, w *store.World) (reply, error) {
+		return listOf(c, slices.Collect(of(w).All()), viewTerm), nil
+	}
 }
 
 func getTerm(of func(*store.World) *table.Table[*model.Term]) handler {
@@ -41,7 +42,7 @@ type practitionerTypeView struct {
 }
 
 func listPractitionerTypes(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.PractitionerTypes.Everything(), func(t *model.PractitionerType) practitionerTypeView {
+	return listOf(c, slices.Collect(w.PractitionerTypes.All()), func(t *model.PractitionerType) practitionerTypeView {
 		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
 	}), nil
 }
@@ -71,9 +72,9 @@ func listBrands(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return listOf(c, table.Rows(w.Brands.Where(func(b *model.Brand) bool {
+	return listOf(c, w.Brands.Where(func(b *model.Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || b.Permits(c.clinicID()))
-	})), viewBrand), nil
+	}), viewBrand), nil
 }
 
 func getBrand(c *call, w *store.World) (reply, error) { return one(&w.Brands, c.arg(), viewBrand) }
@@ -85,7 +86,7 @@ type categoryView struct {
 }
 
 func listCategories(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Rows(w.Categories.Where(func(k *model.Category) bool { return k.ClinicID == c.clinicID() })), func(k *model.Category) categoryView {
+	return listOf(c, w.Categories.Where(func(k *model.Category) bool { return k.ClinicID == c.clinicID() }), func(k *model.Category) categoryView {
 		return categoryView{ID: k.ID, Name: k.Name}
 	}), nil
 }
@@ -95,14 +96,14 @@ func getCategory(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.InCategory(k.ID).N)}), nil
+	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(len(w.InCategory(k.ID)))}), nil
 }
 
 func listCategoryProducts(c *call, w *store.World) (reply, error) {
 	if _, known := w.CategoryOf(c.clinicID(), c.arg()); !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.Products.List(w.InCategory(c.arg())), view.ProductItems(w, c.behaviors)), nil
+	return listOf(c, w.InCategory(c.arg()), view.ProductItems(w, c.behaviors)), nil
 }
 
 // maxSimilar is how many similar products there are at most.
@@ -115,25 +116,7 @@ func listSimilarProducts(c *call, w *store.World) (reply, error) {
 	if !known || self.Removed {
 		return reply{}, notFound()
 	}
-	groups := w.AlikeTo(self)
-	type candidate struct{ score, number int }
-	var best []candidate
-	for i, g := range groups {
-		if len(best) >= maxSimilar && g.Score < groups[i-1].Score {
-			break
-		}
-		for _, n := range g.Rows.Numbers(0, min(g.Rows.N, maxSimilar+1)) {
-			if n != w.Products.Number(self.ID) {
-				best = append(best, candidate{g.Score, n})
-			}
-		}
-	}
-	slices.SortFunc(best, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.number, b.number))
-	})
-	var rows []*model.Product
-	for _, one := range best[:min(len(best), maxSimilar)] {
-		rows = append(rows, w.Products.Rows.At(one.number))
-	}
-	return listOf(c, table.Rows(rows), view.ProductItems(w, c.behaviors)), nil
+	rows := w.Products.Where(func(p *model.Product) bool { return !p.Removed && p != self && store.Shares(self, p) > 0 })
+	sortRows(rows, true, func(p *model.Product) int { return store.Shares(self, p) })
+	return listOf(c, rows[:min(len(rows), maxSimilar)], view.ProductItems(w, c.behaviors)), nil
 }

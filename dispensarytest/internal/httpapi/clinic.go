@@ -27,8 +27,8 @@ func getClinic(c *call, w *store.World) (reply, error) {
 	}
 	answer := clinicView{
 		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
-		PatientCount:      w.Patients.Span(store.PatientsByClinic, clinic.ID).Len(),
-		PractitionerCount: w.Practitioners.Span(store.PractitionersByClinic, clinic.ID).Len(),
+		PatientCount:      len(w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == clinic.ID })),
+		PractitionerCount: len(w.PractitionersOf(clinic.ID)),
 	}
 	integration := w.IntegrationByKey(c.request.Header.Get("X-SVC-Clinic-Key"))
 	if integration == nil {
@@ -54,7 +54,7 @@ func listAddresses(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.Addresses.Span(store.AddressesByPatient, patient.ID).Created(), func(a *model.Address) addressView {
+	return listOf(c, w.Addresses.Where(func(a *model.Address) bool { return a.PatientID == patient.ID }), func(a *model.Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: view.NullText(a.Address2), Zipcode: a.Zipcode,
 			City: a.City, State: a.State, Country: a.Country,

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 )
@@ -43,11 +42,8 @@ func listDeliveries(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	asked := webhooks.DeliveryQuery{Clinic: c.clinicID(), Event: c.params.get("event_id"), Delivered: delivered, Days: day, Field: field, Descending: descending}
-	var answer reply
-	c.api.Sender.List(c.now, asked, c.behaviors.LogAttempts, func(rows table.List[*webhooks.Entry]) {
-		answer = listOf(c, rows, func(d *webhooks.Entry) deliveryView { return viewDelivery(d, c.behaviors.ZeroStatus) })
-	})
-	return answer, nil
+	rows := c.api.Sender.List(c.now, asked, c.behaviors.LogAttempts)
+	return listOf(c, rows, func(d *webhooks.Entry) deliveryView { return viewDelivery(d, c.behaviors.ZeroStatus) }), nil
 }
 
 func viewDelivery(d *webhooks.Entry, zeroStatus bool) deliveryView {

@@ -44,22 +44,16 @@ func listEvents(group string) handler {
 		if group == "product" {
 			whose = ""
 		}
-		kept := func(e *model.Event) int {
-			if c.now.Sub(e.CreatedAt) > store.Retention {
-				return -1
-			}
-			return day.Place(e.CreatedAt)
-		}
-		part := w.Events.SpanWithin(store.EventsByGroup, kept, whose, group)
+		rows := w.Events.Where(func(e *model.Event) bool {
+			return e.ClinicID == whose && model.EventGroup(e.Type) == group && (kind == "" || kind == e.Type) &&
+				c.now.Sub(e.CreatedAt) <= store.Retention && day.Holds(e.CreatedAt)
+		})
 		switch {
-		case kind != "":
-			part = w.Events.SpanWithin(store.EventsByType, kept, whose, kind)
 		case field == "event_type":
-			return listOf(c, w.EventsByType(types, kept, whose, descending), view.EventItem), nil
+			sortRows(rows, descending, func(e *model.Event) string { return e.Type })
+		case field != "" || descending:
+			sortRows(rows, descending, func(e *model.Event) int64 { return e.CreatedAt.UnixNano() })
 		}
-		if field == "event_type" || field == "" && !descending {
-			return listOf(c, part.Created(), view.EventItem), nil
-		}
-		return listOf(c, part.Sorted(descending), view.EventItem), nil
+		return listOf(c, rows, view.EventItem), nil
 	}
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -51,7 +50,7 @@ func listMetadata(c *call, w *store.World) (reply, error) {
 		}
 		found = append(found, c.withMetadata(w, t.name, id)...)
 	}
-	return listOf(c, table.Rows(found), func(e *metadataEntry) metadataEntry { return *e }), nil
+	return listOf(c, found, func(e *metadataEntry) metadataEntry { return *e }), nil
 }
 
 func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataEntry) {
@@ -59,20 +58,20 @@ func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataE
 	clinic := c.clinicID()
 	switch kind {
 	case "patient":
-		for _, p := range w.Patients.Span(store.PatientsByMetadata, clinic, id).Created().All() {
+		for _, p := range w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
 			add(view.Patient(w, p))
 		}
 	case "practitioner":
-		for _, p := range w.Practitioners.Span(store.PractitionersByMetadata, clinic, id).Created().All() {
+		for _, p := range w.Practitioners.Where(func(p *model.Practitioner) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
 			add(viewPractitioner(p))
 		}
 	case "staff":
-		for _, m := range w.Staff.Span(store.StaffByMetadata, clinic, id).Created().All() {
+		for _, m := range w.Staff.Where(func(m *model.StaffMember) bool { return m.ClinicID == clinic && m.MetadataID == id }) {
 			add(viewStaff(m))
 		}
 	case "treatment_plan":
 		outside := c.token.Has(operations.ScopePlanHistory)
-		for _, p := range table.Keep(w.Plans.Span(store.PlansByMetadata, clinic, id).Created().All(), func(p *model.Plan) bool { return outside || !p.Outside }) {
+		for _, p := range w.Plans.Where(func(p *model.Plan) bool { return p.ClinicID == clinic && p.MetadataID == id && (outside || !p.Outside) }) {
 			add(c.viewPlan(p))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -14,7 +13,7 @@ func listPatientOrders(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.Orders.Span(store.OrdersByPatient, c.clinicID(), patient.ID).Created(), view.PatientOrder), nil
+	return listOf(c, w.Orders.Where(func(o *model.Order) bool { return o.PatientID == patient.ID }), view.PatientOrder), nil
 }
 
 func getOrder(c *call, w *store.World) (reply, error) {
@@ -34,24 +33,20 @@ func listOrders(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	sorted, whose := store.OrderFields[field], c.clinicID()
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
-	var few table.Span[*model.Order]
-	switch {
-	case patient != "":
-		few = w.Orders.Span(store.OrdersByPatient, whose, patient)
-	case number != "":
-		few = w.Orders.Span(store.OrdersByNumber, whose, number)
-	case plan != "":
-		few = w.Orders.Span(store.OrdersByPatient, whose, w.PatientOfPlan(plan)) // an order is for plans of one patient
-	default:
-		return listOf(c, w.ClinicOrders(whose, completed, sorted, field == "" && !descending, descending), view.OrderItem), nil
-	}
-	rows := table.Keep(few.Created().All(), func(o *model.Order) bool {
-		return completed.Holds(o.CompletedAt) && (number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
+	rows := w.Orders.Where(func(o *model.Order) bool {
+		return o.ClinicID == c.clinicID() && completed.Holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
+			(number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
 	})
-	if field != "" || descending {
-		slices.SortStableFunc(rows, w.Orders.Indexes[sorted].Comparer(descending))
+	switch {
+	case field == "patient_id":
+		sortRows(rows, descending, func(o *model.Order) string { return o.PatientID })
+	case field == "treatment_plan_id":
+		sortRows(rows, descending, store.OrderPlan)
+	case field == "order_number":
+		sortRows(rows, descending, func(o *model.Order) string { return o.Number })
+	case field != "" || descending:
+		sortRows(rows, descending, func(o *model.Order) int64 { return o.CompletedAt.UnixNano() })
 	}
-	return listOf(c, table.Rows(rows), view.OrderItem), nil
+	return listOf(c, rows, view.OrderItem), nil
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -37,15 +36,17 @@ func checkUserEmail(w *store.World, f *form, email, id string) {
 }
 
 func listPatients(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Patients.Span(store.PatientsByClinic, c.clinicID()).Created(), view.PatientItem), nil
+	return listOf(c, w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == c.clinicID() }), view.PatientItem), nil
 }
 
 // searchPatients matches every word of the query with first name, last name or
 // e-mail address, whatever its case.
 func searchPatients(c *call, w *store.World) (reply, error) {
 	words := strings.Fields(strings.ToLower(c.params.get("query")))
-	found := w.PatientSearch.Find(w.PatientSearch.Having(table.Facet{Kind: store.FacetClinic, ID: c.clinicID()}), words)
-	return listOf(c, w.Patients.List(found), view.PatientItem), nil
+	rows := w.Patients.Where(func(p *model.Patient) bool {
+		return p.ClinicID == c.clinicID() && store.Mentions(p.FirstName+"\n"+p.LastName+"\n"+p.Email, words)
+	})
+	return listOf(c, rows, view.PatientItem), nil
 }
 
 func getPatient(c *call, w *store.World) (reply, error) {
@@ -122,7 +123,7 @@ func viewPractitioner(p *model.Practitioner) practitionerView {
 }
 
 func listPractitioners(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Practitioners.Span(store.PractitionersByClinic, c.clinicID()).Created(), viewPractitioner), nil
+	return listOf(c, w.PractitionersOf(c.clinicID()), viewPractitioner), nil
 }
 
 func getPractitioner(c *call, w *store.World) (reply, error) {
@@ -186,7 +187,7 @@ func viewStaff(m *model.StaffMember) staffView {
 }
 
 func listStaff(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Staff.Span(store.StaffByClinic, c.clinicID()).Created(), viewStaff), nil
+	return listOf(c, w.Staff.Where(func(m *model.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
 }
 
 func getStaff(c *call, w *store.World) (reply, error) {

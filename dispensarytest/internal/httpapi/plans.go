@@ -7,7 +7,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -41,14 +40,14 @@ func listPlans(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	outside := c.token.Has(operations.ScopePlanHistory)
-	rows := table.Keep(w.Plans.Span(store.PlansByPatient, patient.ID).Created().All(), func(p *model.Plan) bool { return outside || !p.Outside })
+	rows := w.Plans.Where(func(p *model.Plan) bool { return p.PatientID == patient.ID && (outside || !p.Outside) })
 	switch {
 	case field == "updated_at":
 		sortRows(rows, descending, func(p *model.Plan) string { return sortable(p.UpdatedAt) })
 	case field != "" || descending:
 		sortRows(rows, descending, func(p *model.Plan) string { return sortable(p.CreatedAt) })
 	}
-	return listOf(c, table.Rows(rows), view.PlanItem), nil
+	return listOf(c, rows, view.PlanItem), nil
 }
 
 func getPlan(c *call, w *store.World) (reply, error) {

@@ -1,16 +1,16 @@
 package httpapi
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func listProducts(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Products.List(w.Listed()), view.ProductItems(w, c.behaviors)), nil
+	return listOf(c, w.Listed(), view.ProductItems(w, c.behaviors)), nil
 }
 
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
@@ -36,40 +36,23 @@ func getProduct(c *call, w *store.World) (reply, error) {
 // searchProducts matches the query with names, brands and SKUs. Each array
 // filter keeps products that have all of its values: an assumption.
 func searchProducts(c *call, w *store.World) (reply, error) {
-	index := &w.ProductSearch
-	found := w.OpenTo(c.clinicID())
-	if brand := c.params.get("brand_id"); brand != "" {
-		found = found.And(index.Having(table.Facet{Kind: store.FacetBrand, ID: brand}))
-	}
-	for filter, kind := range productFilters {
-		found = c.filtered(index, found, kind, c.params[filter])
-	}
-	found = index.Find(found, strings.Fields(strings.ToLower(c.params.get("query"))))
-	return listOf(c, w.Products.List(found), view.ProductItems(w, c.behaviors)), nil
+	brand, words := c.params.get("brand_id"), strings.Fields(strings.ToLower(c.params.get("query")))
+	rows := w.Products.Where(func(p *model.Product) bool {
+		return w.OpenTo(c.clinicID(), p) && (brand == "" || brand == p.BrandID) &&
+			c.holds("allergen_ids[]", p.AllergenIDs...) && c.holds("ingredient_ids[]", p.IngredientIDs...) &&
+			c.holds("supplement_type_ids[]", p.SupplementTypeID) && c.holds("third_party_certification_ids[]", p.CertificationIDs...) &&
+			store.Mentions(w.ProductText(p), words)
+	})
+	return listOf(c, rows, view.ProductItems(w, c.behaviors)), nil
 }
 
-var productFilters = map[string]string{
-	"allergen_ids[]": store.FacetAllergen, "ingredient_ids[]": store.FacetIngredient,
-	"supplement_type_ids[]": store.FacetType, "third_party_certification_ids[]": store.FacetCertification,
-}
-
-// filtered narrows what was found by the values of a filter.
-func (c *call) filtered(index *table.Search, found *table.RowSet, kind string, ids []string) *table.RowSet {
-	matching := &table.RowSet{}
-	for i, id := range ids {
-		switch rows := index.Having(table.Facet{Kind: kind, ID: id}); {
-		case i == 0:
-			matching = rows
-		case c.behaviors.AnyFilter:
-			matching = matching.Or(rows)
-		default:
-			matching = matching.And(rows)
-		}
+// holds reports whether a product with these ids passes an array filter.
+func (c *call) holds(filter string, ids ...string) bool {
+	wanted := c.params[filter]
+	if c.behaviors.AnyFilter {
+		return len(wanted) == 0 || slices.ContainsFunc(wanted, func(id string) bool { return slices.Contains(ids, id) })
 	}
-	if len(ids) == 0 {
-		return found
-	}
-	return found.And(matching)
+	return !slices.ContainsFunc(wanted, func(id string) bool { return !slices.Contains(ids, id) })
 }
 
 func getVariant(c *call, w *store.World) (reply, error) {

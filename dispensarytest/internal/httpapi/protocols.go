@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -94,7 +93,7 @@ func listProtocols(c *call, w *store.World) (reply, error) {
 	case descending:
 		slices.Reverse(rows)
 	}
-	return listOf(c, table.Rows(rows), func(p *model.Protocol) protocolItem {
+	return listOf(c, rows, func(p *model.Protocol) protocolItem {
 		item := viewProtocolItem(p)
 		item.Ownership = "shared"
 		if p.PractitionerID == practitioner.ID {
@@ -123,5 +122,5 @@ func listTemplates(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, table.Rows(w.Protocols.Where(func(p *model.Protocol) bool { return p.PractitionerID == practitioner.ID })), viewProtocolItem), nil
+	return listOf(c, w.Protocols.Where(func(p *model.Protocol) bool { return p.PractitionerID == practitioner.ID }), viewProtocolItem), nil
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -52,16 +51,13 @@ func findPacks(w *store.World, query string) (found []variantView) {
 	if len(words) == 0 {
 		return nil
 	}
-	holding := w.Products.List(w.ProductSearch.FindAll(words)) // in a name, or in another text
-	for at := 0; at < holding.N; at += table.ChunkSize {
-		for _, p := range holding.Part(at, min(at+table.ChunkSize, holding.N)) {
-			if !(table.Text{Text: strings.ToLower(p.Name)}).Holds(words) {
-				continue
-			}
-			for _, id := range p.VariantIDs {
-				if found = append(found, packOf(w, id)); len(found) == maxFound {
-					return found
-				}
+	for p := range w.Products.All() {
+		if p.Removed || !store.Mentions(p.Name, words) {
+			continue
+		}
+		for _, id := range p.VariantIDs {
+			if found = append(found, packOf(w, id)); len(found) == maxFound {
+				return found
 			}
 		}
 	}

@@ -180,8 +180,8 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 	if p, known := w.Patients.Get(plan.PatientID); known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
-		patients := w.Patients.Span(store.PatientsByClinic, clinicID).Created()
-		for _, p := range patients.Part(0, min(patients.N, maxChoices)) {
+		patients := w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == clinicID })
+		for _, p := range patients[:min(len(patients), maxChoices)] {
 			page.Patients = append(page.Patients, *p)
 		}
 	}
@@ -189,7 +189,7 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {
-		for _, p := range w.Practitioners.Span(store.PractitionersByClinic, clinicID).Created().All() {
+		for _, p := range w.PractitionersOf(clinicID) {
 			page.Practitioners = append(page.Practitioners, *p)
 		}
 	}

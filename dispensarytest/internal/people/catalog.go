@@ -36,7 +36,7 @@ func (p *People) CreateProduct(in model.NewProduct) (out model.Product, e model.
 			v := w.NewVariant(row.ID, brand.Prefix, i == 0, pack)
 			row.VariantIDs = append(row.VariantIDs, v.ID)
 		}
-		w.PutProduct(row)
+		w.Products.Put(row.ID, row)
 		w.RefreshBrand(row.BrandID)
 		out, e = store.Detached(*row), p.emit(model.ProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.Behaviors.Get())))
 		return nil
@@ -75,7 +75,7 @@ func (p *People) changeProduct(action, productID, kind string, change func(*mode
 		if err := change(&row); err != nil {
 			return err
 		}
-		w.PutProduct(&row)
+		w.Products.Put(row.ID, &row)
 		out, e = store.Detached(row), p.emit(kind, "", row.ID, view.ProductData(w, &row, p.Behaviors.Get()))
 		return nil
 	})
@@ -91,7 +91,7 @@ func (p *People) RemoveProduct(productID string) error {
 		}
 		row := *old
 		row.Removed = true
-		w.PutProduct(&row)
+		w.Products.Put(row.ID, &row)
 		w.RefreshBrand(row.BrandID)
 		return nil
 	})

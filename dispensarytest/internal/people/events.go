@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -23,13 +22,13 @@ func (p *People) emitAt(at time.Time, kind, clinicID, objectID string, data any)
 	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
 	w.Events.Put(e.ID, &e)
 	gone := w.ForgetEvents(now, p.EventLimit)
-	concerned := w.Integrations.Everything() // a product concerns all clinics
-	if clinicID != "" {
-		concerned = w.Integrations.Span(store.IntegrationsByClinic, clinicID).Created()
-	}
-	enabled := table.Keep(concerned.All(), p.enabled)
+	w.LastEvents[objectID] = at
+	concerned := w.Integrations.Where(func(i *model.Integration) bool {
+		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
+	})
+	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *model.Integration) bool { return !p.enabled(i) })
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *model.Integration) bool { return !p.covered(e, i.ClinicID) })
-	p.Sender.Accept(e, now, covered, p.refusal(e, concerned.All(), enabled, covered), gone)
+	p.Sender.Accept(e, now, covered, p.refusal(e, concerned, enabled, covered), gone)
 	return store.Detached(e)
 }
 
@@ -53,12 +52,8 @@ func (p *People) refusal(e model.Event, concerned, enabled, covered []*model.Int
 // world's lock.
 func (p *People) eventTime(objectID string) time.Time {
 	now := p.Clock.Now()
-	before := p.Store.World.Events.Span(store.EventsByObject, objectID).Ascending()
-	if p.Behaviors.Get().EventsTie || before.N == 0 {
-		return now
-	}
-	last := before.Part(before.N-1, before.N)[0].CreatedAt
-	if now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
+	last, known := p.Store.World.LastEvents[objectID]
+	if p.Behaviors.Get().EventsTie || !known || now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
 		return now
 	}
 	return last.Add(time.Millisecond)

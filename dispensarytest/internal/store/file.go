@@ -72,9 +72,7 @@ func (w *World) Load(f WorldFile) {
 	Fill(&w.Protocols, f.Protocols, func(p *model.Protocol) string { return p.ID })
 	Fill(&w.Orders, f.Orders, func(o *model.Order) string { return o.ID })
 	Fill(&w.Events, f.Events, func(e *model.Event) string { return e.ID })
-	for _, p := range f.Products {
-		w.PutProduct(p)
-	}
+	Fill(&w.Products, f.Products, func(p *model.Product) string { return p.ID })
 	for _, d := range f.CustomDosages {
 		id := model.CustomDosageID(d.PractitionerID, d.ProductID)
 		w.CustomDosages.Put(id, &model.CustomDosage{ID: id, PractitionerID: d.PractitionerID, ProductID: d.ProductID, Dosage: d.Dosage})
@@ -86,6 +84,9 @@ func (w *World) Load(f WorldFile) {
 		w.Carts.Put(c.PatientID, &Cart{PatientID: c.PatientID, PlanID: c.PlanID, Lines: c.Lines})
 	}
 	w.loadPeople(f)
+	for e := range w.Events.All() {
+		w.LastEvents[e.ObjectID] = e.CreatedAt
+	}
 }
 
 // loadPeople fills in the people, whose e-mail addresses have to be unique.

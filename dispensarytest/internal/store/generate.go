@@ -99,7 +99,7 @@ func (w *World) generateCategories(clinicID string, n int) {
 	for i := range seedProducts {
 		p := *w.Products.At(i)
 		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
-		w.PutProduct(&p)
+		w.Products.Put(p.ID, &p)
 	}
 }
 
@@ -151,12 +151,12 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 		}
 		p.VariantIDs = append(p.VariantIDs, v.ID)
 	}
-	w.PutProduct(&p)
+	w.Products.Put(p.ID, &p)
 }
 
 func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
 	patient := w.Patients.At(dice.IntN(w.Patients.Len()))
-	practitioners := w.Practitioners.Span(PractitionersByClinic, patient.ClinicID).Created().All()
+	practitioners := w.PractitionersOf(patient.ClinicID)
 	p := &model.Plan{
 		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.StateActive, PatientID: patient.ID,
 		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,

@@ -1,11 +1,10 @@
 package store
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -15,26 +14,9 @@ func (w *World) CategoryOf(clinicID, id string) (*model.Category, bool) {
 	return k, known && k.ClinicID == clinicID
 }
 
-func (w *World) InCategory(id string) *table.RowSet {
-	return w.ProductSearch.Having(table.Facet{Kind: facetCategory, ID: id})
-}
-
-// AlikeTo groups the products that have anything in common with another one, those
-// that share most first.
-func (w *World) AlikeTo(p *model.Product) (groups []alike) {
-	for f := range w.ProductSearch.Facets.Keys() {
-		if f.Kind != facetComposition {
-			continue
-		}
-		rows := w.ProductSearch.Having(f)
-		if one := rows.Numbers(0, min(rows.N, 1)); len(one) == 1 {
-			if score := Shares(p, w.Products.Rows.At(one[0])); score > 0 {
-				groups = append(groups, alike{score, rows})
-			}
-		}
-	}
-	slices.SortFunc(groups, func(a, b alike) int { return cmp.Compare(b.Score, a.Score) })
-	return groups
+// InCategory returns the products of a category.
+func (w *World) InCategory(id string) []*model.Product {
+	return w.Products.Where(func(p *model.Product) bool { return !p.Removed && slices.Contains(p.CategoryIDs, id) })
 }
 
 // Shares is how much a product has in common with another.
@@ -64,44 +46,13 @@ func (w *World) AddIntegrations(each int) {
 	}
 }
 
-// EventsByType lists events of one type after those of another, each in the order of
-// creation.
-func (w *World) EventsByType(types []string, kept func(*model.Event) int, clinic string, descending bool) (rows table.List[*model.Event]) {
-	rows = table.Rows[*model.Event](nil)
-	for _, kind := range types { // they are sorted
-		one := w.Events.SpanWithin(EventsByType, kept, clinic, kind).Created()
-		if descending {
-			rows = rows.After(one)
-			continue
-		}
-		rows = one.After(rows)
+// OrderPlan is the plan that an order is sorted by: the first of those it is for.
+// Orders that are for none come last.
+func OrderPlan(o *model.Order) string {
+	if len(o.PlanIDs) == 0 {
+		return "~"
 	}
-	return rows
-}
-
-// ClinicOrders lists the orders that a clinic's patients completed in some days.
-func (w *World) ClinicOrders(clinic string, in Days, by int, unsorted, descending bool) table.List[*model.Order] {
-	switch {
-	case unsorted && !in.Set:
-		return w.Orders.Span(ordersByClinic, clinic).Created()
-	case by != ordersByTime && !in.Set:
-		return w.Orders.Span(by, clinic).Sorted(descending)
-	}
-	held := w.Orders.SpanWithin(ordersByTime, func(o *model.Order) int { return in.Place(o.CompletedAt) }, clinic)
-	switch {
-	case unsorted:
-		return held.Created()
-	case by == ordersByTime:
-		return held.Sorted(descending)
-	default:
-		return w.Orders.Span(by, clinic).Sorted(descending).Keep(held.Len(), func(o *model.Order) bool { return in.Holds(o.CompletedAt) })
-	}
-}
-
-// OrderFields are the ways that a list of orders is sorted; without a field it is the
-// time.
-var OrderFields = map[string]int{
-	"": ordersByTime, "patient_id": OrdersByPatient, "treatment_plan_id": ordersByPlan, "order_number": OrdersByNumber, "completed_at": ordersByTime,
+	return o.PlanIDs[0]
 }
 
 // TotalDiscount adds the clinic's discount. That it ends at 100 is an assumption: a
@@ -110,18 +61,33 @@ func (w *World) TotalDiscount(p *model.Patient) float64 {
 	return min(p.Discount+w.clinic(p.ClinicID).Discount, 100)
 }
 
-// Listed finds the products that the catalog has.
-func (w *World) Listed() *table.RowSet {
-	return w.ProductSearch.Having(table.Facet{Kind: facetListed})
+// Listed returns the products that the catalog has.
+func (w *World) Listed() []*model.Product {
+	return w.Products.Where(func(p *model.Product) bool { return !p.Removed })
 }
 
-// OpenTo finds the products of the brands that a clinic can order from.
-func (w *World) OpenTo(clinicID string) *table.RowSet {
-	found := w.ProductSearch.Having(table.Facet{Kind: facetOpen})
-	for _, b := range w.Brands.Where(func(b *model.Brand) bool { return b.Restricted && b.Permits(clinicID) }) {
-		found = found.Or(w.ProductSearch.Having(table.Facet{Kind: FacetBrand, ID: b.ID}))
+// OpenTo reports whether a clinic can order a product of the catalog.
+func (w *World) OpenTo(clinicID string, p *model.Product) bool {
+	brand, known := w.Brands.Get(p.BrandID)
+	return !p.Removed && known && brand.Permits(clinicID)
+}
+
+// ProductText returns the words that a product search reads: name, brand and SKUs.
+func (w *World) ProductText(p *model.Product) string {
+	text := p.Name
+	if brand, known := w.Brands.Get(p.BrandID); known {
+		text += "\n" + brand.Name
 	}
-	return found
+	for _, v := range w.ProductVariants(p) {
+		text += "\n" + v.SKU
+	}
+	return text
+}
+
+// Mentions reports whether a text contains all words, which are in lower case.
+func Mentions(text string, words []string) bool {
+	text = strings.ToLower(text)
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 }
 
 func (w *World) ProtocolOf(clinicID, id string) (*model.Protocol, bool) {
@@ -149,8 +115,10 @@ func (w *World) Offers(p *model.Protocol, owned bool, filter, clinicID string) b
 }
 
 func (w *World) IntegrationByKey(key string) *model.Integration {
-	if found := w.Integrations.Span(integrationsByKey, key).Created(); key != "" && found.N > 0 {
-		return found.All()[0]
+	for i := range w.Integrations.All() {
+		if key != "" && key == i.Key {
+			return i
+		}
 	}
 	return nil
 }
@@ -162,11 +130,5 @@ func (w *World) IntegrationInUse(clinicID string) *model.Integration {
 }
 
 func (w *World) integrationsOf(clinicID string) []*model.Integration {
-	return w.Integrations.Span(IntegrationsByClinic, clinicID).Created().All()
-}
-
-// alike are products of one composition.
-type alike struct {
-	Score int // what they have in common with another product
-	Rows  *table.RowSet
+	return w.Integrations.Where(func(i *model.Integration) bool { return i.ClinicID == clinicID })
 }

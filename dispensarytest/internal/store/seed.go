@@ -14,8 +14,7 @@ import (
 // made up: addresses end in example.com or example.org, phone numbers are
 // 555-01xx.
 func BuildWorld(seed uint64, region model.Region, longIDs bool) *World {
-	w := &World{seed: RegionSeed(seed, region), region: region, longIDs: longIDs, Numbers: make(map[string]uint64)}
-	w.sortTables()
+	w := &World{seed: RegionSeed(seed, region), region: region, longIDs: longIDs, Numbers: make(map[string]uint64), LastEvents: make(map[string]time.Time)}
 	w.seedTerms()
 	w.seedCatalog()
 	w.seedClinic()

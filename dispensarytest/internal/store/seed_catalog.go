@@ -115,7 +115,7 @@ func (w *World) seedCatalog() {
 		if slices.Contains([]string{model.VariantDiscontinued, model.VariantUnavailable, noStatus}, line.status) {
 			w.bare(p)
 		}
-		w.PutProduct(p)
+		w.Products.Put(p.ID, p)
 	}
 	for b := range w.Brands.All() {
 		w.RefreshBrand(b.ID)

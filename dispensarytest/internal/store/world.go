@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,8 +56,7 @@ type World struct {
 	PatientEmails table.Map[string, string] // lower-case address to patient id
 	UserEmails    table.Map[string, string] // lower-case address to practitioner or staff id
 
-	PatientSearch table.Search
-	ProductSearch table.Search
+	LastEvents map[string]time.Time // by object
 }
 
 // Cart is what a patient is about to order.
@@ -100,8 +100,7 @@ func (w *World) Fork() *World {
 		Carts:             w.Carts.Fork(),
 		PatientEmails:     w.PatientEmails.Fork(),
 		UserEmails:        w.UserEmails.Fork(),
-		PatientSearch:     w.PatientSearch.Fork(),
-		ProductSearch:     w.ProductSearch.Fork(),
+		LastEvents:        maps.Clone(w.LastEvents),
 	}
 }
 
@@ -172,22 +171,26 @@ func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) 
 	return p, ok && p.ClinicID == clinicID
 }
 
+// PractitionersOf returns the practitioners of a clinic.
+func (w *World) PractitionersOf(clinicID string) []*model.Practitioner {
+	return w.Practitioners.Where(func(p *model.Practitioner) bool { return p.ClinicID == clinicID })
+}
+
 // FirstPractitioner is the id of a clinic's first practitioner; "" where it has none.
 func (w *World) FirstPractitioner(clinicID string) string {
-	if of := w.Practitioners.Span(PractitionersByClinic, clinicID).Created(); of.N > 0 {
-		return of.Part(0, 1)[0].ID
+	if of := w.PractitionersOf(clinicID); len(of) > 0 {
+		return of[0].ID
 	}
 	return ""
 }
 
-// PutPatient stores a patient, and how it is found.
+// PutPatient stores a patient and the address.
 func (w *World) PutPatient(p *model.Patient) {
 	if old, ok := w.Patients.Get(p.ID); ok {
 		w.PatientEmails.Remove(EmailKey(old.Email))
 	}
 	w.Patients.Put(p.ID, p)
 	w.PatientEmails.Put(EmailKey(p.Email), p.ID)
-	w.PatientSearch.Put(w.Patients.Number(p.ID), p.FirstName+"\n"+p.LastName+"\n"+p.Email, []table.Facet{{Kind: FacetClinic, ID: p.ClinicID}})
 }
 
 // Variant returns a variant of the catalog, which those of removed products are not.
@@ -198,40 +201,6 @@ func (w *World) Variant(id string) (*model.Variant, bool) {
 	}
 	p, known := w.Products.Get(v.ProductID)
 	return v, known && !p.Removed
-}
-
-// PutProduct stores a product, and how it is found. Its brand and its variants are
-// stored before it.
-func (w *World) PutProduct(p *model.Product) {
-	w.Products.Put(p.ID, p)
-	if p.Removed {
-		w.ProductSearch.Put(w.Products.Number(p.ID), "", nil)
-		return
-	}
-	text, facets := p.Name, []table.Facet{
-		{Kind: facetListed},
-		{Kind: FacetBrand, ID: p.BrandID}, {Kind: FacetType, ID: p.SupplementTypeID}, {Kind: facetComposition, ID: p.SupplementTypeID + " " + strings.Join(p.IngredientIDs, " ")},
-	}
-	if brand, known := w.Brands.Get(p.BrandID); known {
-		text += "\n" + brand.Name
-		if !brand.Restricted {
-			facets = append(facets, table.Facet{Kind: facetOpen})
-		}
-	}
-	for _, v := range w.ProductVariants(p) {
-		text += "\n" + v.SKU
-	}
-	for _, list := range []struct {
-		kind string
-		ids  []string
-	}{
-		{FacetAllergen, p.AllergenIDs}, {FacetIngredient, p.IngredientIDs}, {FacetCertification, p.CertificationIDs}, {facetCategory, p.CategoryIDs},
-	} {
-		for _, id := range list.ids {
-			facets = append(facets, table.Facet{Kind: list.kind, ID: id})
-		}
-	}
-	w.ProductSearch.Put(w.Products.Number(p.ID), text, facets)
 }
 
 func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
@@ -315,9 +284,8 @@ func (w *World) RefreshBrand(brandID string) {
 		return
 	}
 	available := false
-	products := w.Products.Span(productsByBrand, brandID).Created()
-	for at := 0; at < products.N && !available; at += table.ChunkSize {
-		available = slices.ContainsFunc(products.Part(at, min(at+table.ChunkSize, products.N)), w.onSale)
+	for p := range w.Products.All() {
+		available = available || p.BrandID == brandID && w.onSale(p)
 	}
 	if available != brand.Available {
 		changed := *brand

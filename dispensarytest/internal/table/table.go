@@ -20,11 +20,10 @@ import (
 // know are in layers that are not written any more, and only changed chunks are
 // copied.
 type Table[R any] struct {
-	seats   Map[string, seat] // of the rows, by id
-	Rows    column[R]
-	Indexes []Index[R]
-	first   int // the seat of the oldest row
-	live    int // how many rows there are
+	seats Map[string, seat] // of the rows, by id
+	Rows  column[R]
+	first int // the seat of the oldest row
+	live  int // how many rows there are
 }
 
 // seat is where a row of a table is; the zero value says that there is no such row.
@@ -37,24 +36,13 @@ func (s seat) number() int { return int(s) - 1 }
 // same compares pointers.
 func same[R any](a, b R) bool { return any(a) == any(b) }
 
-// IndexBy adds ways to list the rows; see [Table.Span]. It comes before the first
-// row.
-func (t *Table[R]) IndexBy(orders ...Index[R]) { t.Indexes = append(t.Indexes, orders...) }
-
 // Fork may write to its origin, unless nothing was written since the last fork.
 func (t *Table[R]) Fork() Table[R] {
 	if t.seats.seal() {
 		t.Rows.share()
-		for i := range t.Indexes {
-			t.Indexes[i].share()
-		}
 	}
 	f := *t
 	f.Rows = t.Rows.fork()
-	f.Indexes = slices.Clone(t.Indexes)
-	for i := range t.Indexes {
-		f.Indexes[i] = t.Indexes[i].fork()
-	}
 	return f
 }
 
@@ -75,28 +63,18 @@ func (t *Table[R]) Get(id string) (row R, known bool) {
 	return t.Rows.At(s.number()), true
 }
 
-// Number is what columns know the row of an id by.
-func (t *Table[R]) Number(id string) int { return t.seats.Get(id).number() }
-
 // Put adds a row or takes the place of the one with the same id.
 func (t *Table[R]) Put(id string, row R) {
 	t.seats.dirty = true
 	if s := t.seats.Get(id); s != 0 {
 		n := s.number()
-		old := t.Rows.At(n)
 		t.Rows.set(n, row)
-		for i := range t.Indexes {
-			t.Indexes[i].move(&t.Rows, n, old)
-		}
 		return
 	}
 	n := t.Rows.End
 	t.seats.Put(id, seatOf(n))
 	t.Rows.set(n, row)
 	t.live++
-	for i := range t.Indexes {
-		t.Indexes[i].add(&t.Rows, n)
-	}
 }
 
 // Remove takes a row away.
@@ -107,9 +85,6 @@ func (t *Table[R]) Remove(id string) {
 	}
 	t.seats.Remove(id)
 	n := s.number()
-	for i := range t.Indexes {
-		t.Indexes[i].remove(&t.Rows, n, t.Rows.At(n))
-	}
 	var none R
 	t.Rows.set(n, none)
 	t.live--

@@ -3,10 +3,7 @@ package webhooks
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -39,49 +36,7 @@ func (d *Entry) byAttempt() (rows []*Entry) {
 	return rows
 }
 
+// isDue reports whether the delivery waits for an attempt.
+func (d *Entry) isDue() bool { return !d.NextAttemptAt.IsZero() }
+
 func (d *Entry) Latest() model.Attempt { return d.Attempts[len(d.Attempts)-1] }
-
-// How deliveries can be listed; see [table.Table.Span].
-const (
-	deliveriesByEvent   = 0
-	deliveriesByAge     = 1 // still due or not, by the time of the event
-	deliveriesByClinic  = 2 // from here on: the clinic whose log has them
-	deliveriesByTime    = 3 // and by the time of the latest attempt
-	deliveriesByOutcome = 4 // and whether it was delivered
-	outcomesByTime      = 5 // and whether it was delivered, by the time of the latest attempt
-	deliveriesByEventID = 6 // and the event
-)
-
-// Keys of deliveries.
-const (
-	stillDue    = "due"
-	notDue      = "not due"
-	unattempted = "-" // shown to no clinic yet
-)
-
-func sortDeliveries(rows *table.Table[*Entry]) {
-	due := func(d *Entry) string {
-		if d.NextAttemptAt.IsZero() {
-			return notDue
-		}
-		return stillDue
-	}
-	shown := func(d *Entry) string {
-		if len(d.Attempts) == 0 {
-			return unattempted
-		}
-		return d.clinicID
-	}
-	attempted := func(d *Entry) time.Time {
-		if len(d.Attempts) == 0 {
-			return time.Time{}
-		}
-		return d.Latest().At
-	}
-	event := func(d *Entry) string { return d.EventID }
-	outcome := func(d *Entry) string { return strconv.FormatBool(d.Delivered) }
-	rows.IndexBy(
-		table.By(event), table.ByTime(func(d *Entry) time.Time { return d.Event.CreatedAt }, due), table.By(shown), table.ByTime(attempted, shown),
-		table.By(shown, outcome), table.ByTime(attempted, shown, outcome), table.By(shown, event),
-	)
-}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -18,17 +17,14 @@ func (s *Sender) Forget(now time.Time, events []string) {
 	for _, id := range events {
 		s.Skips.Remove(id)
 	}
-	for _, due := range []string{stillDue, notDue} {
-		for {
-			span := s.Deliveries.Span(deliveriesByAge, due)
-			if span.Len() == 0 {
-				break
-			}
-			oldest := span.Ascending().Part(0, 1)[0]
-			if now.Sub(oldest.Event.CreatedAt) <= store.Retention && (due == stillDue || span.Len() <= s.EventLimit) {
-				break
-			}
-			s.Deliveries.Remove(oldest.ID)
+	for d := range s.Deliveries.All() {
+		old := now.Sub(d.Event.CreatedAt) > store.Retention
+		if !old && s.Deliveries.Len()-s.due <= s.EventLimit {
+			return
+		}
+		if old || !d.isDue() {
+			s.countDue(d.ID, -1)
+			s.Deliveries.Remove(d.ID)
 		}
 	}
 }
@@ -41,40 +37,27 @@ type DeliveryQuery struct {
 	Descending               bool
 }
 
-// List passes on what a query finds, with one row for each attempt where that is asked
-// for. The list is good until read returns.
-func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool, read func(table.List[*Entry])) {
+// List returns the deliveries that a query finds, or one row for each of their attempts.
+func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool) (found []*Entry) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Forget(now, nil)
-	if attempts {
-		read(asked.attempts(&s.Deliveries))
-		return
+	for d := range s.Deliveries.All() {
+		if d.clinicID != asked.Clinic || len(d.Attempts) == 0 {
+			continue
+		}
+		rows := []*Entry{d}
+		if attempts {
+			rows = d.byAttempt()
+		}
+		for _, row := range rows {
+			if asked.keeps(row) {
+				found = append(found, row)
+			}
+		}
 	}
-	read(asked.list(&s.Deliveries))
-}
-
-// list reads the list off the orders of the table.
-func (q DeliveryQuery) list(rows *table.Table[*Entry]) table.List[*Entry] {
-	within := func(d *Entry) int { return q.Days.Place(d.Latest().At) }
-	every, held := rows.Span(deliveriesByClinic, q.Clinic), rows.SpanWithin(deliveriesByTime, within, q.Clinic)
-	if q.Delivered != "" {
-		every, held = rows.Span(deliveriesByOutcome, q.Clinic, q.Delivered), rows.SpanWithin(outcomesByTime, within, q.Clinic, q.Delivered)
-	}
-	switch {
-	case q.Event != "":
-		few := table.Keep(rows.Span(deliveriesByEventID, q.Clinic, q.Event).Created().All(), q.keeps)
-		slices.SortStableFunc(few, q.compare)
-		return table.Rows(few)
-	case q.Field == "event_id":
-		return rows.Span(deliveriesByEventID, q.Clinic).Sorted(q.Descending).Keep(held.Len(), q.keeps)
-	case q.Field != "" || q.Descending:
-		return held.Sorted(q.Descending)
-	case held.Len() == every.Len():
-		return every.Created()
-	default:
-		return held.Created()
-	}
+	slices.SortStableFunc(found, asked.compare)
+	return found
 }
 
 func (q DeliveryQuery) keeps(d *Entry) bool {
@@ -94,18 +77,6 @@ func (q DeliveryQuery) compare(a, b *Entry) int {
 		return a.Latest().At.Compare(b.Latest().At)
 	}
 	return 0
-}
-
-// attempts lists one row for each attempt. It walks all deliveries.
-func (q DeliveryQuery) attempts(rows *table.Table[*Entry]) table.List[*Entry] {
-	var log []*Entry
-	for d := range rows.All() {
-		if d.clinicID == q.Clinic {
-			log = append(log, table.Keep(d.byAttempt(), q.keeps)...)
-		}
-	}
-	slices.SortStableFunc(log, q.compare)
-	return table.Rows(log)
 }
 
 // All returns the deliveries that are kept, in the order of their events.

@@ -70,7 +70,7 @@ func (s *Sender) plan(e model.Event, now time.Time, i *model.Integration) {
 	default:
 		s.hold(d, f)
 	}
-	s.Deliveries.Put(d.ID, d)
+	s.put(d)
 }
 
 // schedule has the next attempt made when it is due. The caller holds mu.
@@ -138,7 +138,7 @@ func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	d, known := s.Deliveries.Get(id)
-	if !known || s.tasks[id] != t || d.NextAttemptAt.IsZero() {
+	if !known || s.tasks[id] != t || !d.isDue() {
 		return "", nil
 	}
 	if !s.closed && s.Endpoint != nil && !s.Endpoint.Disabled {
@@ -271,7 +271,7 @@ func (s *Sender) free(id string) {
 // that no other one follows. The caller holds mu.
 func (s *Sender) halt(which func(*Entry) bool, why func(*Entry)) {
 	dropped := make(map[*clock.Task]bool)
-	for _, d := range s.Deliveries.Span(deliveriesByAge, stillDue).Created().All() {
+	for _, d := range s.Deliveries.Where((*Entry).isDue) {
 		if !which(d) {
 			continue
 		}

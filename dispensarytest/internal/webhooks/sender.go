@@ -30,6 +30,7 @@ type Sender struct {
 	closed     bool
 	Endpoint   *model.Endpoint
 	Deliveries table.Table[*Entry]
+	due        int // how many deliveries wait for an attempt
 	planned    int // how many there ever were
 	held       []string
 	tasks      map[string]*clock.Task // what the clock holds for a delivery, by its id
@@ -47,12 +48,10 @@ func New(config Config) *Sender {
 	// A redirect is an answer outside 200 and 201.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Timeout = 0
-	s := &Sender{
+	return &Sender{
 		Config: config, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(config.Parallel, 1)),
 		tasks: make(map[string]*clock.Task), changed: make(chan struct{}),
 	}
-	sortDeliveries(&s.Deliveries)
-	return s
 }
 
 // Close ends the attempt under way and everything that is still due.
@@ -91,8 +90,22 @@ func (s *Sender) change(id string, become func(d *Entry)) *Entry {
 	d := *old
 	d.Attempts = slices.Clip(d.Attempts)
 	become(&d)
-	s.Deliveries.Put(id, &d)
+	s.put(&d)
 	return &d
+}
+
+// put stores a delivery. The caller holds mu.
+func (s *Sender) put(d *Entry) {
+	s.countDue(d.ID, -1)
+	s.Deliveries.Put(d.ID, d)
+	s.countDue(d.ID, 1)
+}
+
+// countDue adds by to due if the delivery waits for an attempt. The caller holds mu.
+func (s *Sender) countDue(id string, by int) {
+	if d, known := s.Deliveries.Get(id); known && d.isDue() {
+		s.due += by
+	}
 }
 
 // Wait waits until an event was delivered for every integration it concerns; the error
@@ -123,7 +136,7 @@ func (s *Sender) state(eventID string) (text string, final bool) {
 	if skip, skipped := s.Skips.Get(eventID); skipped {
 		return skip.Reason, true
 	}
-	deliveries := s.Deliveries.Span(deliveriesByEvent, eventID).Created().All()
+	deliveries := s.Deliveries.Where(func(d *Entry) bool { return d.EventID == eventID })
 	if len(deliveries) == 0 {
 		return "there is no such event", true
 	}

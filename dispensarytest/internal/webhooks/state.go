@@ -37,13 +37,12 @@ func (s *Sender) Restore(from SenderState) {
 	s.Endpoint, s.held, s.planned = nil, nil, from.planned
 	clear(s.tasks)
 	s.Deliveries, s.Skips = from.Deliveries.Fork(), from.skips.Fork()
-	if s.Deliveries.Indexes == nil {
-		sortDeliveries(&s.Deliveries)
-	}
 	if from.Endpoint != nil {
 		s.Endpoint = new(*from.Endpoint)
 	}
-	for _, d := range s.Deliveries.Span(deliveriesByAge, stillDue).Created().All() {
+	waiting := s.Deliveries.Where((*Entry).isDue)
+	s.due = len(waiting)
+	for _, d := range waiting {
 		// No other delivery is going to overtake it any more.
 		s.schedule(s.change(d.ID, func(d *Entry) { d.held = false }))
 	}
@@ -85,7 +84,6 @@ func (s *SenderState) File(w *store.World) WebhooksFile {
 
 func (f WebhooksFile) State(w *store.World) (SenderState, error) {
 	state := SenderState{Endpoint: f.Endpoint, planned: f.Planned}
-	sortDeliveries(&state.Deliveries)
 	store.Fill(&state.skips, f.Skips, func(s *model.Skip) string { return s.EventID })
 	for _, d := range f.Deliveries {
 		event := d.Event
