@@ -115,7 +115,7 @@
 // The API leaves points open. Where it does, the platform does what integrators
 // of such services have met, and says so here. What can be decided in another way
 // has a name among the [BehaviorChoices]; these are the defaults. The file docs/platform.md
-// of this module has all of it in tables, with every endpoint, fault and option.
+// of this module lists the endpoints, the choices and the faults in tables.
 //
 // Answers and refusals:
 //

@@ -14,37 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/contract"
 	"github.com/dispensary-go/dispensary/openapi"
 )
-
-// Load validates the document; this shows that it would notice.
-func TestParseRefusesInvalidDocuments(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string][2]string{
-		"another version":         {"openapi: 3.1.0", "openapi: 3.0.3"},
-		"unknown key":             {"      operationId: clinic.get\n", "      operationId: clinic.get\n      operation: 1\n"},
-		"the same name twice":     {"operationId: clinic.get\n", "operationId: patients.get\n"},
-		"dangling reference":      {"schemas/Clinic\"", "schemas/Klinik\""},
-		"unknown type":            {"type: integer", "type: int"},
-		"unknown keyword":         {"minimum: 1", "minimun: 1"},
-		"undeclared parameter":    {"/clinic/orders/{id}", "/clinic/orders/{order_id}"},
-		"no description":          {"description: The clinic.\n", "summary: The clinic.\n"},
-		"pattern":                 {`pattern: ^\+[0-9]+$`, `pattern: ^\+[0-9+$`},
-		"unknown security scheme": {`- bearer: ["clinic:read"]`, `- carrier: ["clinic:read"]`},
-		"no YAML":                 {"paths:\n", "paths: {\n"},
-		"number in a header":      {"type: string\n        minLength: 1\n    Proxied", "type: integer\n        minimum: 1\n    Proxied"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text := string(openapi.Document())
-			changed := strings.Replace(text, change[0], change[1], 1)
-			require.NotEqual(t, text, changed, "the document has no such place")
-			_, err := contract.Parse([]byte(changed))
-			assert.Error(t, err)
-		})
-	}
-}
 
 // eachOperation visits operations and webhooks.
 func eachOperation(doc *openapi3.T, visit func(op *openapi3.Operation, webhook bool)) {
@@ -146,48 +117,6 @@ func TestPartsOfTheDocument(t *testing.T) {
 	}
 }
 
-// What is refused for a reason that the platform does not document is marked where a
-// reader of the operation or the field looks.
-func TestAssumedRefusalsAreMarked(t *testing.T) {
-	t.Parallel()
-	requireAssumptions(t, map[string]string{
-		"paths//clinic/metadata/get/parameters/id":                                 "without it the answer is 422",
-		"components/schemas/NewPatient/properties/discount":                        "bounds",
-		"components/schemas/PatientChange/properties/discount":                     "bounds",
-		"components/schemas/NewDynamicLink/properties/patient/properties/discount": "bounds",
-		"components/schemas/NewTreatmentPlan/properties/recommendations":           "an empty list is refused",
-		"components/schemas/TreatmentPlanChange/properties/recommendations":        "an empty list is refused",
-		"components/schemas/NewRecommendation/properties/units_to_purchase":        "has to be 1 at least",
-	})
-}
-
-func TestAssumedShapesAreMarked(t *testing.T) {
-	t.Parallel()
-	requireAssumptions(t, map[string]string{
-		"components/schemas/OAuthToken/properties/scope":                           "separated by spaces",
-		"components/schemas/Product/properties/custom_dosage":                      "shape",
-		"components/schemas/PatientEvent/properties/type":                          "patient.created",
-		"components/schemas/TreatmentPlanEvent/properties/type":                    "other types",
-		"components/schemas/NewRecommendation/properties/dosage/properties/amount": "a fraction",
-		"components/schemas/NewMetadata/properties/id":                             "removes",
-		"components/schemas/PatientChange/properties/metadata":                     "removes",
-		"components/schemas/PractitionerChange/properties/metadata":                "removes",
-		"components/schemas/StaffChange/properties/metadata":                       "removes",
-		"components/schemas/TreatmentPlanChange/properties/metadata":               "removes",
-	})
-}
-
-// requireAssumptions checks that the x-assumption at each place of the document contains a text.
-func requireAssumptions(t *testing.T, texts map[string]string) {
-	t.Helper()
-	check := loaded(t)
-	all := placed(t, check.Document())
-	for place, text := range texts {
-		require.Contains(t, all, place)
-		assert.Contains(t, all[place]["x-assumption"], text, place)
-	}
-}
-
 // An operation that needs the scope of the plan history for some plans names it.
 func TestOperationsNameHistoryScope(t *testing.T) {
 	t.Parallel()
@@ -214,18 +143,6 @@ func TestOperationsNameHistoryScope(t *testing.T) {
 	assert.Len(t, needs, 6)
 }
 
-// Where the platform's documentation is silent, or says two things, the document says
-// which it takes, or that it takes none.
-func TestOpenPointsAreNamed(t *testing.T) {
-	t.Parallel()
-	check := loaded(t)
-	schemas := check.Document().Components.Schemas
-	allergen := schemas["Allergen"].Value.Description
-	assert.NotContains(t, allergen, "that the product is free of")
-	assert.Contains(t, allergen, "contains it or is free of it is not documented")
-	assert.Contains(t, schemas["ProductEvent"].Value.Extensions["x-assumption"], "clinic_id")
-}
-
 func visit(node any, see func(key string, value any)) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -240,8 +157,8 @@ func visit(node any, see func(key string, value any)) {
 	}
 }
 
-// errorBodies are the bodies that integrators meet, by the status they belong to. What
-// the fake does not send is held to the document here.
+// These are bodies that integrators meet, by the status they belong to. The fake does not
+// send all of them.
 func TestErrorBodies(t *testing.T) {
 	t.Parallel()
 	check := loaded(t)
@@ -249,22 +166,18 @@ func TestErrorBodies(t *testing.T) {
 		status int
 		header []string
 		body   string
-		want   string
 	}{
-		{401, nil, `{"error":"The access token expired"}`, ""},
-		{404, nil, `{"status":404,"error":"Not Found"}`, ""},
-		{422, nil, `{"error":["Last name can't be blank"]}`, ""},
-		{422, nil, `{"error":"Last name can't be blank"}`, "patients.update: response body /error: type"},
-		{429, nil, `{"error":"Too many requests"}`, ""},
-		{429, []string{"Retry-After", "120"}, `{"errors":[{"code":"1015","message":"Slow down"}]}`, ""},
-		{429, []string{"Retry-After", "Mon, 02 Mar 2026 09:00:00 GMT"}, `{"status":429,"error":"Slow down"}`, ""},
-		{500, nil, `{"status":500,"error":"Internal Server Error"}`, ""},
-		{503, nil, `{"error":"invalid_grant","error_description":"x"}`, ""},
-		{502, []string{"Content-Type", "text/html", "X-Request-Id", ""}, `<h1>Bad Gateway</h1>`, ""},
-		{500, nil, `{"failure":1}`, "patients.update: response body /error: required\npatients.update: response body /failure: unknown"},
-		{409, nil, `{"error":"Conflict"}`, "patients.update: response status 409: unknown"},
+		{401, nil, `{"error":"The access token expired"}`},
+		{404, nil, `{"status":404,"error":"Not Found"}`},
+		{422, nil, `{"error":["Last name can't be blank"]}`},
+		{429, nil, `{"error":"Too many requests"}`},
+		{429, []string{"Retry-After", "120"}, `{"errors":[{"code":"1015","message":"Slow down"}]}`},
+		{429, []string{"Retry-After", "Mon, 02 Mar 2026 09:00:00 GMT"}, `{"status":429,"error":"Slow down"}`},
+		{500, nil, `{"status":500,"error":"Internal Server Error"}`},
+		{503, nil, `{"error":"invalid_grant","error_description":"x"}`},
+		{502, []string{"Content-Type", "text/html", "X-Request-Id", ""}, `<h1>Bad Gateway</h1>`},
 	} {
-		assert.Equal(t, c.want, text(check.CheckResponse("patients.update", reply(c.status, c.header...), []byte(c.body))), "%d %s", c.status, c.body)
+		assert.Empty(t, check.CheckResponse("patients.update", reply(c.status, c.header...), []byte(c.body)), "%d %s", c.status, c.body)
 	}
 	assert.Empty(t, check.CheckResponse("oauth.token", reply(http.StatusBadRequest), []byte(`{"error":"invalid_grant","error_description":"The grant is invalid."}`)))
 }

@@ -3,14 +3,10 @@ package contract_test
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/dispensary-go/dispensary/internal/contract"
 )
 
 // known are parameters that have to name something that exists.
@@ -81,42 +77,4 @@ func TestFormsOfFilters(t *testing.T) {
 		query: query("allergen_ids[]", "a", "allergen_ids[]", "b"), token: s.token,
 	}))
 	s.accepted("products.list", 200, s.send("products.list", request{query: query("page[number]", "9", "page[size]", "100"), token: s.token}))
-}
-
-// Both the contract and the fake's journal report what a client misspells, with the
-// place and without the value.
-func TestMisspeltRequestsAreReported(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	recorder := &contract.Recorder{Base: s.fake.HTTPClient().Transport}
-	client := &http.Client{Transport: recorder}
-	call := func(method, target, body string) {
-		req, err := http.NewRequest(method, s.fake.BaseURL()+target, strings.NewReader(body))
-		require.NoError(t, err)
-		req.Header.Set("Authorization", "Bearer "+s.token)
-		if body != "" {
-			req.Header.Set("Content-Type", "application/json")
-		}
-		resp, err := client.Do(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-	}
-	call(http.MethodGet, "/clinic/patients?page%5Bsise%5D="+canary, "")
-	call(http.MethodPatch, "/clinic/patients/"+s.patient(), `{"last_name":"Doe","frist_name":"`+canary+`","metadata":{"ident":"`+canary+`"}}`)
-
-	var found []contract.Violation
-	for _, e := range recorder.Exchanges() {
-		operation, known := s.check.Identify(e.Request)
-		require.True(t, known)
-		assert.Equal(t, 200, e.Response.StatusCode)
-		found = append(found, s.check.CheckExchange(operation, e.Request, e.RequestBody, e.Response, e.ResponseBody)...)
-	}
-	assert.Equal(t, "patients.list: request query page[sise]: unknown\n"+
-		"patients.update: request body /frist_name: unknown\n"+
-		"patients.update: request body /metadata/ident: unknown", text(found))
-
-	journal := s.fake.Journal().Requests()
-	require.Len(t, journal, 2)
-	assert.Equal(t, "page[sise]", journal[0].Unknown[0].Name)
-	assert.Equal(t, "frist_name", journal[1].Unread[0].Name)
 }

