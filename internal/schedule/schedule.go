@@ -9,8 +9,7 @@
 // and time passes until the scenario is settled. What must hold at all times is checked
 // after each decision, what must hold in the end after the recovery.
 //
-// A schedule that breaks something is shrunk to the decisions that it takes, and told as a
-// story.
+// The report of a violation lists the steps of its schedule. The seed makes it again.
 package schedule
 
 import (
@@ -28,9 +27,7 @@ type Scheduler struct {
 	// Rand is for the scenario: what it makes of the seed.
 	Rand *rand.Rand
 
-	dice   *rand.Rand
-	script []Decision // what is replayed; nil where the dice decide
-	replay bool
+	dice *rand.Rand
 
 	mu      sync.Mutex
 	parked  []*parkedCall
@@ -51,7 +48,6 @@ type Scheduler struct {
 	rate          float64
 	recovers      time.Time // since then
 	violation     error
-	decisions     []Decision
 	story         []string
 }
 
@@ -145,46 +141,12 @@ func (s *Scheduler) run() {
 	for _, m := range s.processes {
 		m.begin()
 	}
-	switch {
-	case s.replay:
-		s.runScript()
-	default:
-		for n := 0; n < s.steps && s.rest(); n++ {
-			s.apply(s.choose(), "%3d. ")
-		}
+	for n := 0; n < s.steps && s.rest(); n++ {
+		s.apply(s.choose(), fmt.Sprintf("%3d. ", n+1))
 	}
 	if s.rest() {
 		s.recover()
 	}
-}
-
-// runScript makes the decisions of the script, each as soon as it can be made; one that
-// can never be made is left out.
-func (s *Scheduler) runScript() {
-	const patience = 40
-	for _, d := range s.script {
-		for tries := 0; s.rest(); tries++ {
-			if s.possible(d) {
-				s.apply(d, "%3d. ")
-				break
-			}
-			if tries == patience {
-				break
-			}
-			s.apply(s.plainStep(), "   · ")
-		}
-	}
-}
-
-// possible reports that a decision can be made now.
-func (s *Scheduler) possible(d Decision) bool {
-	switch d.Kind {
-	case Action:
-		return slices.ContainsFunc(s.possibleActions(), func(a *action) bool { return a.name == d.Name })
-	case Time:
-		return !s.exclusive()
-	}
-	return s.find(d) != nil
 }
 
 // choose throws the dice.
@@ -236,10 +198,6 @@ func (s *Scheduler) possibleActions() []*action {
 
 // apply makes a decision.
 func (s *Scheduler) apply(d Decision, prefix string) {
-	if strings.Contains(prefix, "%") {
-		s.decisions = append(s.decisions, d)
-		prefix = fmt.Sprintf(prefix, len(s.decisions))
-	}
 	began := time.Now()
 	s.mu.Lock()
 	s.story = append(s.story, prefix+d.String())

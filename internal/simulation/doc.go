@@ -11,5 +11,5 @@
 //	go test ./internal/simulation -run TestTokens -first 17 -schedules 1
 //
 // makes schedule 17 of one family again, -story tells it, and DISPENSARY_TEST_FULL=1 makes a
-// million. What a schedule has shown once becomes a row of regressions, by its decisions.
+// million.
 package simulation

@@ -159,7 +159,7 @@ func (m mutant) find(t *testing.T, path, changed string, most int) (took, what s
 	build.Dir = root
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	run := exec.CommandContext(ctx, binary, "-test.run", "^"+m.test+"$", "-schedules", fmt.Sprint(most), "-shrink=false")
+	run := exec.CommandContext(ctx, binary, "-test.run", "^"+m.test+"$", "-schedules", fmt.Sprint(most))
 	out, err = run.CombinedOutput()
 	var exit *exec.ExitError
 	if !assert.True(t, errors.As(err, &exit), "no schedule of %d notices: %v\n%s", most, err, out) {

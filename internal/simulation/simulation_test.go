@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +18,6 @@ var (
 	firstSeed = flag.Uint64("first", 1, "seed of the first schedule of each family")
 	schedules = flag.Int("schedules", 0, "how many schedules each family makes; 0 is the default of the family")
 	story     = flag.Bool("story", false, "tell the first schedule, whatever comes of it")
-	shrinks   = flag.Bool("shrink", true, "look for the fewest decisions that break something")
 )
 
 // explore makes small schedules of a scenario, or full in full size, and tells the first
@@ -39,21 +37,7 @@ func explore(t *testing.T, scenario schedule.Scenario, small, full int) {
 	if found == nil {
 		return
 	}
-	if *shrinks {
-		short := schedule.Shrink(t, *found, scenario)
-		t.Logf("shrunk from %d to %d decisions in %d replays", len(found.Decisions), len(short.Decisions), short.Replays)
-		found = &short
-	}
-	t.Fatalf("%s\n%s\nreplay: go test ./internal/simulation -run '^%s$' -first %d -schedules 1", *found, literal(found.Decisions), t.Name(), found.Seed)
-}
-
-// literal writes decisions as a regression test needs them.
-func literal(decisions []schedule.Decision) string {
-	var text strings.Builder
-	for _, d := range decisions {
-		fmt.Fprintf(&text, "%#v,\n", d)
-	}
-	return text.String()
+	t.Fatalf("%s\nreplay: go test ./internal/simulation -run '^%s$' -first %d -schedules 1", *found, t.Name(), found.Seed)
 }
 
 // search makes schedules on all cores, and returns the first by seed that breaks something.
@@ -125,8 +109,7 @@ func (w *watch) stop()             { close(w.end) }
 // families are all scenarios.
 var families = map[string]schedule.Scenario{"tokens": newTokenWorld, "events": newEventWorld, "writes": newWriteWorld, "catalog": newCatalogWorld, "whole": newWholeWorld}
 
-// TestSchedulesAreTheSameEachTime holds that a seed makes one schedule, and that the
-// decisions of a schedule make it again without the dice.
+// TestSchedulesAreTheSameEachTime holds that a seed makes one schedule.
 func TestSchedulesAreTheSameEachTime(t *testing.T) {
 	for name, scenario := range families {
 		t.Run(name, func(t *testing.T) {
@@ -135,16 +118,12 @@ func TestSchedulesAreTheSameEachTime(t *testing.T) {
 				n = *schedules
 			}
 			different := search(t, scenario, *firstSeed, n, func(t *testing.T, seed uint64, scenario schedule.Scenario) schedule.Outcome {
-				first := schedule.Once(t, seed, scenario)
-				again := schedule.Once(t, seed, scenario)
-				replayed := schedule.Replay(t, seed, scenario, first.Decisions)
-				for what, other := range map[string]schedule.Outcome{"again": again, "replayed": replayed} {
-					for i, line := range first.Story {
-						if i >= len(other.Story) || other.Story[i] != line {
-							first.Violation = fmt.Errorf("%s, line %d is %q", what, i, append(other.Story, "")[min(i, len(other.Story))])
-							first.Story = first.Story[max(0, i-30) : i+1]
-							return first
-						}
+				first, again := schedule.Once(t, seed, scenario), schedule.Once(t, seed, scenario)
+				for i, line := range first.Story {
+					if i >= len(again.Story) || again.Story[i] != line {
+						first.Violation = fmt.Errorf("line %d is %q", i, append(again.Story, "")[min(i, len(again.Story))])
+						first.Story = first.Story[max(0, i-30) : i+1]
+						return first
 					}
 				}
 				first.Violation = nil

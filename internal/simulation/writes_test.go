@@ -39,9 +39,7 @@ type writeWorld struct {
 	ensured map[string]bool // since the recovery, by replica and key
 }
 
-func newWriteWorld(s *schedule.Scheduler) { newWrites(s) }
-
-func newWrites(s *schedule.Scheduler) *writeWorld {
+func newWriteWorld(s *schedule.Scheduler) {
 	w := &writeWorld{s: s, sent: map[string]int{}, doubled: map[string]bool{}, created: map[string]int{}, ensured: map[string]bool{}}
 	w.platform = newPlatform(s)
 	w.platform.onRequest = w.arrived
@@ -58,7 +56,6 @@ func newWrites(s *schedule.Scheduler) *writeWorld {
 		return len(w.ensured) == 3*s.Processes()
 	})
 	s.InTheEnd(w.countRecords)
-	return w
 }
 
 // start starts a replica, and three people at it: one who creates patients, and two who
