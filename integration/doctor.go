@@ -13,7 +13,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
-	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
 // OpenDoctor opens what package doctor looks at in one environment: the token store and
@@ -97,7 +96,7 @@ func surround(made *doctor.Config, setting string, at address) {
 // schemaError adds [doctor.ErrSchema] to an error of opening if a table or a column is missing.
 func schemaError(err error) error {
 	var missing *sqlstore.SchemaError
-	if errors.As(err, &missing) || errors.Is(err, riverinbox.ErrSchema) {
+	if errors.As(err, &missing) {
 		return fmt.Errorf("%w: %w", doctor.ErrSchema, err)
 	}
 	return err

@@ -27,14 +27,13 @@ import (
 // events have it in.
 const (
 	// claimFirst claims the first event of a partition, if that is free and the event is due.
-	// The event is locked before its claim is inserted: it is as its last claim has left it,
-	// and a replica of the release before cannot claim it meanwhile. One that is locked is
-	// left to the next look.
+	// It locks the event before it inserts the claim, so the event is as its last claim left
+	// it. It skips an event that is locked.
 	claimFirst = `WITH first AS MATERIALIZED (
 			SELECT ` + columns + `, e.attempts + 1 AS attempt, coalesce(e.object, ''), e.state = 2,
 				(SELECT at FROM {newest} n WHERE n.object = e.object)
 			FROM {inbox} e WHERE NOT EXISTS (SELECT FROM {claims} WHERE subject = $1) AND key = ` + firstOf + `
-			AND (state = 1 OR state = 2 AND claim IS NULL) AND due_at <= clock_timestamp() FOR UPDATE OF e SKIP LOCKED
+			AND state < 3 AND due_at <= clock_timestamp() FOR UPDATE OF e SKIP LOCKED
 		), claimed AS (
 			INSERT INTO {claims} (subject, claim, until, event, attempt)
 			SELECT $1, $2, clock_timestamp() + $3::interval, key, attempt FROM first
@@ -43,29 +42,22 @@ const (
 
 	firstOf = `(SELECT key FROM {inbox} WHERE {partition} = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1)`
 
-	// endFormer ends the claim that a replica of the release before has left at the first event.
-	endFormer = `UPDATE {inbox} SET claim = NULL WHERE key IN (
-		SELECT key FROM {inbox} WHERE NOT EXISTS (SELECT FROM {claims} WHERE subject = $1) AND key = ` + firstOf + `
-			AND state = 2 AND claim IS NOT NULL AND due_at <= clock_timestamp() FOR UPDATE SKIP LOCKED)`
-
 	// isTaken finds the claim of a partition. It waits for a worker that is about to end it,
 	// which may not have seen the event that this one has come for.
 	isTaken = `SELECT FROM {claims} WHERE subject = $1 FOR KEY SHARE`
 
+	// endAbandoned ends the claim of a partition whose time is over, and notes the attempt
+	// that was lost with it. A claim that is locked is in a transaction that is about to store
+	// its event as handled.
+	endAbandoned = `WITH abandoned AS (
+			SELECT subject, event, attempt FROM {claims} WHERE subject = $1 AND until < clock_timestamp() FOR UPDATE SKIP LOCKED
+		), noted AS (
+			UPDATE {inbox} e SET state = 2, attempts = a.attempt FROM abandoned a WHERE e.key = a.event AND e.state < 3
+		) DELETE FROM {claims} c USING abandoned a WHERE c.subject = a.subject`
+
 	// untilDue is in how many microseconds the first event is due.
 	untilDue = `SELECT greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000000))::bigint FROM {inbox} WHERE key = ` + firstOf
 )
-
-// endAbandoned ends the claim of a partition whose time is over, and notes the attempt that
-// was lost with it. A claim that is locked is in a transaction that is about to store its
-// event as handled.
-func endAbandoned(subject string) string {
-	return `WITH abandoned AS (
-			SELECT subject, event, attempt FROM {claims} WHERE subject = ` + subject + ` AND until < clock_timestamp() FOR UPDATE SKIP LOCKED
-		), noted AS (
-			UPDATE {inbox} e SET state = 2, claim = NULL, attempts = a.attempt FROM abandoned a WHERE e.key = a.event AND e.state < 3
-		) DELETE FROM {claims} c USING abandoned a WHERE c.subject = a.subject`
-}
 
 // key returns the key of the partition, and the column that its events have it in.
 func (p partition) key() (key, column string) {
@@ -144,8 +136,7 @@ func (r *run) look(ctx context.Context) (n next, free bool, err error) {
 	key, _ := r.partition.key()
 	taken, micros := false, int64(-1)
 	batch := &pgx.Batch{}
-	batch.Queue(r.sql(endAbandoned("$1")), key)
-	batch.Queue(r.sql(endFormer), key)
+	batch.Queue(r.sql(endAbandoned), key)
 	batch.Queue(r.sql(isTaken), key).Exec(func(tag pgconn.CommandTag) error {
 		taken = tag.RowsAffected() > 0
 		return nil

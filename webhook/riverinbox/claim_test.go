@@ -137,8 +137,7 @@ func TestClaimedEventsAreListed(t *testing.T) {
 	}
 }
 
-// TestClaimsAreExtended extends claims of which one is locked, by a replica of the release
-// before that has come for it, and one was taken by another worker.
+// TestClaimsAreExtended extends claims, one of which is locked, and one taken by another worker.
 func TestClaimsAreExtended(t *testing.T) {
 	t.Parallel()
 	c := newClaims(t, "")
@@ -167,69 +166,6 @@ func TestClaimsAreExtended(t *testing.T) {
 	require.NoError(t, held[2].Context.Err())
 	c.inbox.ExtendClaims()
 	assert.Equal(t, 2, extended())
-}
-
-// TestClaimsOfBothReleases has replicas of this release and of the one before come for the
-// same event.
-func TestClaimsOfBothReleases(t *testing.T) {
-	t.Parallel()
-	for name, line := range map[string]string{"in a line": "a line", "in no line": ""} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newClaims(t, line)
-			ctx := t.Context()
-			old := former{c.pool(t)}
-			event := acceptOn(t, c.inbox, time.Now())
-			former := func(token string) *formerClaimed {
-				t.Helper()
-				claimed, err := old.claim(ctx, line, event.Key.String(), token)
-				require.NoError(t, err)
-				return claimed
-			}
-
-			first := c.claim(t, event)
-			require.NotNil(t, first)
-			require.Nil(t, former("OLD1"), "the new release has it")
-
-			// A transaction of its handler keeps it, but for the time of the claim.
-			c.endClaims(t)
-			tx, err := c.pool(t).Begin(ctx)
-			require.NoError(t, err)
-			_, err = tx.Exec(ctx, "SELECT FROM dispensary_inbox_lines FOR KEY SHARE")
-			require.NoError(t, err)
-			require.Nil(t, c.claim(t, event), "it is in a transaction")
-			require.NoError(t, tx.Rollback(ctx))
-
-			// What the new release abandons, the old one takes over.
-			var taken *formerClaimed
-			require.Eventually(t, func() bool {
-				taken = former("OLD2")
-				return taken != nil
-			}, time.Minute, time.Millisecond)
-			assert.Equal(t, 2, taken.attempts, "the first is counted")
-			assert.True(t, taken.abandoned)
-			assert.NotEmpty(t, taken.body)
-			require.ErrorIs(t, settle(t, first), engine.ErrClaimLost)
-			require.Nil(t, c.claim(t, event), "the release before has it")
-			listed, err := c.inbox.List(ctx, engine.Filter{States: []engine.State{engine.StateRunning}}, engine.Position{}, 3)
-			require.NoError(t, err)
-			assert.Len(t, listed, 1)
-
-			// What the old release abandons, the new one takes over.
-			c.exec(t, "UPDATE dispensary_inbox SET due_at = clock_timestamp()")
-			c.endClaims(t)
-			third := c.claim(t, event)
-			require.NotNil(t, third)
-			assert.Equal(t, 3, third.Attempt().Number)
-			recorded, err := old.record(ctx, taken, false)
-			require.NoError(t, err)
-			assert.False(t, recorded, "it comes too late")
-			require.Nil(t, former("OLD3"))
-			require.NoError(t, settle(t, third))
-			assert.Zero(t, count(t, c.database, "SELECT count(*) FROM dispensary_inbox WHERE state < 3"))
-			assert.Zero(t, count(t, c.database, "SELECT count(*) FROM dispensary_inbox_lines"))
-		})
-	}
 }
 
 // TestAnEventThatIsLockedDelaysNoWorker has another transaction keep the event of a job.

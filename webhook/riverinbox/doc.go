@@ -83,10 +83,10 @@
 //
 // # The database
 //
-// What River supports; it is tested on PostgreSQL 15. Open makes the tables;
-// programs that use [New], or migrate with other rights than they run with, call
-// [Migrate] and [MigrateRiver], or give [Schema] and [SchemaRiver], which are the same
-// as text, to a migration tool of their own. [Tables] says where the tables are:
+// What River supports; it is tested on PostgreSQL 15. Open creates the tables that are missing. A
+// program that uses [New], or must not create tables, calls [Migrate] and [MigrateRiver] before,
+// or applies [Schema] and [SchemaRiver], which return the SQL, with another tool. [Tables] names
+// the schemas of the tables:
 //
 //   - dispensary_inbox: the events that are to be handled, and dead letters
 //   - dispensary_inbox_ledger: 16 bytes of each event that was handled or discarded, in
@@ -96,7 +96,6 @@
 //     are at. An event is not changed while it is handled
 //   - dispensary_inbox_newest: the time of the newest event of each object
 //   - dispensary_inbox_checkpoints: how far a reconciler has come
-//   - dispensary_inbox_schema: the version of these tables, which is 2
 //   - those whose names begin with river_, and their types and functions: River's own
 //
 // Each replica makes the partitions of the next days, and drops those whose time is over:
@@ -111,24 +110,12 @@
 // anywhere in PostgreSQL: what is handled meanwhile takes space, and is vacuumed after it. That
 // space is used again, and not given back: no accept has to wait while a file is cut off.
 //
-// Each later version leaves tables that the release before it can work with, so that
-// replicas can be replaced one by one. Version 2 changes the table of version 1 in the
-// catalog only, and delays no accept by that: what was handled before is moved to the
-// ledger afterwards, a little at a time, by the new replicas. While old ones run beside
-// them, triggers keep these from accepting what is in the ledger and from handling what a new
-// one is at, and give them the bodies that they look for; an old one cannot show the body of a
-// new dead letter, and Reseal has to wait until all are new. A later version drops the
-// triggers. When the table was large, give its space back afterwards:
-//
-//	VACUUM (TRUNCATE) dispensary_inbox;
-//	REINDEX TABLE CONCURRENTLY dispensary_inbox;
-//
 // What River changes between its versions is in its own change log.
 //
 // The transactions of the inbox are READ COMMITTED, the default of PostgreSQL. Where a
 // database or a role has a stricter one, set default_transaction_isolation to "read
 // committed" in the RuntimeParams of the pool: with another one events are accepted
-// and handled more slowly, or again, and Migrate fails.
+// and handled more slowly, or again.
 //
 // Behind PgBouncer in transaction mode set PollOnly in [Config.River], and on the
 // pool pgx.QueryExecModeExec. Then jobs are found by polling, every second if

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -56,12 +55,6 @@ func (c *Claim) Attempt() webhook.Attempt {
 func (c *Claim) Record(ctx context.Context, a webhook.Attempt, unsure bool) error {
 	c.claim.unsure = unsure
 	return c.inbox.recordOutcome(c.claim, a, sendTo(ctx, c.inbox.pool))
-}
-
-// MigrateFirst makes the tables of the first version.
-func MigrateFirst(ctx context.Context, pool *pgxpool.Pool, tables Tables) error {
-	_, err := pool.Exec(ctx, tables.names().Replace(schemaVersions+";"+firstTables+"; INSERT INTO {schema} (version) VALUES (1)"))
-	return err
 }
 
 // KeepPartitions makes partitions, moves what is settled and drops what is over.

@@ -19,9 +19,6 @@ import (
 // claimedEvents are the events with their claims.
 const claimedEvents = "{inbox} e LEFT JOIN {claims} c ON c.event = e.key"
 
-// isRunning reports that an event is claimed, also by a replica of the release before.
-const isRunning = "(c.event IS NOT NULL OR e.state = 2 AND e.due_at > now())"
-
 // selection reads columns, and due_at and seq, of the rows that a filter matches. Each
 // state of rows has a query of its own, because each has its range of the index in order;
 // with a lock there can be one only. Without a limit, which is 0, they come in any order.
@@ -79,9 +76,9 @@ func rowStates(of []engine.State) (conditions []string) {
 	case waiting && running:
 		conditions = []string{"e.state = 1", "e.state = 2"}
 	case waiting:
-		conditions = []string{"e.state = 1 AND c.event IS NULL", "e.state = 2 AND NOT " + isRunning}
+		conditions = []string{"e.state = 1 AND c.event IS NULL", "e.state = 2 AND c.event IS NULL"}
 	case running:
-		conditions = []string{"e.state = 1 AND c.event IS NOT NULL", "e.state = 2 AND " + isRunning}
+		conditions = []string{"e.state = 1 AND c.event IS NOT NULL", "e.state = 2 AND c.event IS NOT NULL"}
 	}
 	if has(engine.StateDead) {
 		conditions = append(conditions, "e.state = 4")
@@ -93,7 +90,7 @@ func rowStates(of []engine.State) (conditions []string) {
 }
 
 // listed are the columns that scanEvent reads.
-const listed = `CASE WHEN e.state = 4 THEN 'dead' WHEN ` + isRunning + ` THEN 'running' ELSE 'waiting' END,
+const listed = `CASE WHEN e.state = 4 THEN 'dead' WHEN c.event IS NOT NULL THEN 'running' ELSE 'waiting' END,
 	key, type, clinic_id, created_at, received_at, coalesce(c.attempt, e.attempts), coalesce(e.subject, ''), coalesce(reason, '')`
 
 // scanEvent reads a listed row.

@@ -35,7 +35,7 @@ func hasDay(row string) string {
 // inLedger reports that a row with key and created_at was settled. A time that is
 // rounded in one place, and exact in another, may be one of the next day. It is counted
 // so that it is looked up in the index, whatever plan was made when the ledger was small.
-// The condition within, on l.day, may be empty: see [daysOf].
+// The condition within is on l.day: see [daysOf].
 func inLedger(row, within string) string {
 	return `(SELECT count(*) FROM {ledger} l WHERE l.digest = ` + digestOf(row+".key") + `
 		AND l.day >= coalesce(((` + row + `.created_at - interval '1 minute') AT TIME ZONE 'UTC')::date, '-infinity')
@@ -79,11 +79,9 @@ func settling(condition string) string {
 	)`
 }
 
-// moving is what moveSettled does with a part of what is settled, in the order of the
-// index, from one place on. Rows that were settled just now may be asked for again by a
-// replica of the release before that did not hear the answer.
+// moving selects the settled rows after a position, in the order of the index.
 const moving = `FROM (SELECT key, due_at, seq, created_at FROM {inbox}
-	WHERE state = 3 AND due_at < now() - interval '1 minute' AND (due_at, seq) > ($1, $2) ORDER BY due_at, seq LIMIT $3) e`
+	WHERE state = 3 AND (due_at, seq) > ($1, $2) ORDER BY due_at, seq LIMIT $3) e`
 
 // findSettled finds the end of the part, and the days in it that need a partition.
 var findSettled = `SELECT coalesce(max(due_at), 'epoch'), coalesce((array_agg(seq ORDER BY due_at DESC, seq DESC))[1], 0), count(*),
@@ -93,8 +91,8 @@ var moveFound = `WITH target AS MATERIALIZED (SELECT key ` + moving + ` WHERE ` 
 		DELETE FROM {inbox} e USING target t WHERE e.key = t.key AND e.state = 3 RETURNING e.key, e.created_at
 	) INSERT INTO {ledger} (day, digest) SELECT ` + dayOf("m") + `, ` + digestOf("m.key") + ` FROM moved m ON CONFLICT DO NOTHING`
 
-// moveSettled moves settled rows to the ledger, a few at a time: those that replicas of
-// the release before have settled, and those of days that had no partition.
+// moveSettled moves the settled rows of days that had no partition to the ledger, a few at a
+// time.
 func (i *Inbox) moveSettled(ctx context.Context) error {
 	const few = 1000
 	at, seq := time.Unix(0, 0).UTC(), int64(0)

@@ -17,11 +17,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Open brings the tables of inbox and River up to date, and starts an inbox with
-// a new River client, which Close stops. The program closes the pool after
-// the inbox. It needs a connection for each worker whose handler uses one, and
-// some more: one listens, one accepts, one keeps the leases. Fewer than four are
-// refused.
+// Open calls [Migrate] and [MigrateRiver], and starts an inbox with a new River client, which
+// Close stops. The program closes the pool after the inbox. The pool needs a connection for each
+// worker whose handler uses one, one to listen, one to accept and one to keep the leases. Open
+// rejects a pool of fewer than four.
 func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	if err := Migrate(ctx, pool, c.Tables); err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func (i *Inbox) start() error {
 
 // New makes an inbox that accepts, and whose events are handled by clients that
 // it was added to: see [Inbox.AddTo]. A process that only accepts adds it to
-// none. [Migrate] and [MigrateRiver] come first; it fails with [ErrSchema].
+// none. [Migrate] and [MigrateRiver] come first: it fails with a [*SchemaError].
 func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	c, err := c.withDefaults(pool)
 	if err != nil {

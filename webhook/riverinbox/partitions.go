@@ -190,6 +190,7 @@ func (i *Inbox) takeBodies(ctx context.Context, d time.Time) error {
 	return nil
 }
 
-// storedBody is the body of an event e: in the bodies of the day on which it was accepted, or
-// in its row, where a replica of the release before has put it, or [Inbox.takeBodies].
+// storedBody is the body of an event e. It is in the bodies of the day on which the event was
+// accepted. It is in the row of the event if that day has no partition, or no longer has one: see
+// [Inbox.takeBodies].
 const storedBody = "coalesce(e.body, (SELECT b.body FROM {bodies} b WHERE b.day = e.body_day AND b.seq = e.seq))"

@@ -150,7 +150,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 		return s, webhook.ErrInboxClosed
 	}
 	var oldest *time.Time
-	err := i.pool.QueryRow(ctx, i.sql(`SELECT count(*) FILTER (WHERE state < 3 AND NOT `+isRunning+`), count(*) FILTER (WHERE state < 3 AND `+isRunning+`),
+	err := i.pool.QueryRow(ctx, i.sql(`SELECT count(*) FILTER (WHERE state < 3 AND c.event IS NULL), count(*) FILTER (WHERE state < 3 AND c.event IS NOT NULL),
 		count(*) FILTER (WHERE state = 4), min(received_at) FILTER (WHERE state < 3) FROM `+claimedEvents+` WHERE state <> 3`),
 	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
 	if err != nil {
