@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,8 +24,8 @@ func skipOnWindows(t *testing.T) {
 	}
 }
 
-// openFile opens a store in a file and returns it with a function that closes it.
-func openFile(t *testing.T, path string) (*sqlstore.Store, func()) {
+// openFile opens a store in a file. The database is closed with the test, or before.
+func openFile(t *testing.T, path string) (*sqlstore.Store, *sql.DB) {
 	t.Helper()
 	db, err := sqlstore.OpenSQLite("sqlite", path)
 	require.NoError(t, err)
@@ -32,9 +33,8 @@ func openFile(t *testing.T, path string) (*sqlstore.Store, func()) {
 	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
 	store, err := sqlstore.New(db, sqlstore.SQLite, config)
 	require.NoError(t, err)
-	end := sync.OnceFunc(func() { assert.NoError(t, db.Close()) })
-	t.Cleanup(end)
-	return store, end
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	return store, db
 }
 
 func newFile(t *testing.T) string {
@@ -44,61 +44,34 @@ func newFile(t *testing.T) string {
 	return filepath.Join(folder, "tokens.db")
 }
 
-// replacements replace a file of the open store at path.
-var replacements = map[string]func(t *testing.T, path string){
-	"removed": func(t *testing.T, path string) {
-		for _, end := range []string{"", "-wal", "-shm"} {
-			require.NoError(t, os.Remove(path+end))
-		}
-	},
-	"moved aside": func(t *testing.T, path string) {
-		for _, end := range []string{"", "-wal", "-shm"} {
-			require.NoError(t, os.Rename(path+end, path+".old"+end))
-		}
-	},
-	"folder moved": func(t *testing.T, path string) {
-		require.NoError(t, os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"))
-	},
-	"older copy in place": func(t *testing.T, path string) {
-		older := newFile(t)
-		store, end := openFile(t, older)
-		save(t, store)
-		end()
-		require.NoError(t, os.Rename(older, path))
-	},
-	"log removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path+"-wal")) },
-	"log replaced": func(t *testing.T, path string) {
-		if runtime.GOOS != "linux" {
-			t.Skip("needs /proc")
-		}
-		require.NoError(t, os.Rename(path+"-wal", path+".old"))
-		require.NoError(t, os.WriteFile(path+"-wal", nil, 0o600))
-	},
+// moveAside renames files of the database at path.
+func moveAside(t *testing.T, path string, ends ...string) {
+	t.Helper()
+	for _, end := range ends {
+		require.NoError(t, os.Rename(path+end, path+".old"+end))
+	}
 }
 
 func TestReplacedFileStopsStore(t *testing.T) {
 	t.Parallel()
 	skipOnWindows(t)
-	for name, replace := range replacements {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := newFile(t)
-			store, _ := openFile(t, path)
-			record := save(t, store)
-			lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+	for _, ends := range [][]string{{"", "-wal", "-shm"}, {""}, {"-wal"}} {
+		path := newFile(t)
+		store, _ := openFile(t, path)
+		record := save(t, store)
+		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
 
-			replace(t, path)
-			for range 2 {
-				_, err := store.Save(t.Context(), user17, token(api.NewSecret("lost")))
-				require.ErrorIs(t, err, sqlstore.ErrReplaced)
-			}
-			_, err := store.Commit(t.Context(), lease, token(api.NewSecret("lost")))
+		moveAside(t, path, ends...)
+		for range 2 {
+			_, err := store.Save(t.Context(), user17, token(api.NewSecret("lost")))
 			require.ErrorIs(t, err, sqlstore.ErrReplaced)
-			require.ErrorIs(t, store.DeleteVersion(t.Context(), user17, record.Version), sqlstore.ErrReplaced)
-			require.ErrorIs(t, store.CheckWrite(t.Context()), sqlstore.ErrReplaced)
-			_, err = store.Load(t.Context(), user17)
-			require.ErrorIs(t, err, sqlstore.ErrReplaced)
-		})
+		}
+		_, err := store.Commit(t.Context(), lease, token(api.NewSecret("lost")))
+		require.ErrorIs(t, err, sqlstore.ErrReplaced)
+		require.ErrorIs(t, store.DeleteVersion(t.Context(), user17, record.Version), sqlstore.ErrReplaced)
+		require.ErrorIs(t, store.CheckWrite(t.Context()), sqlstore.ErrReplaced)
+		_, err = store.Load(t.Context(), user17)
+		require.ErrorIs(t, err, sqlstore.ErrReplaced)
 	}
 }
 
@@ -107,13 +80,13 @@ func TestStoppedStoreKeepsLogOfSuccessor(t *testing.T) {
 	t.Parallel()
 	skipOnWindows(t)
 	path := newFile(t)
-	first, end := openFile(t, path)
+	first, db := openFile(t, path)
 	save(t, first)
-	replacements["moved aside"](t, path)
+	moveAside(t, path, "", "-wal", "-shm")
 	second, _ := openFile(t, path)
 	save(t, second)
 	require.ErrorIs(t, first.CheckWrite(t.Context()), sqlstore.ErrReplaced)
-	end()
+	require.NoError(t, db.Close())
 	assert.FileExists(t, path+"-wal")
 	save(t, second)
 }
@@ -122,12 +95,7 @@ func TestStoppedStoreKeepsLogOfSuccessor(t *testing.T) {
 func TestStoreToleratesMaintenanceOfFile(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
-	db, err := sqlstore.OpenSQLite("sqlite", path)
-	require.NoError(t, err)
-	config := sqlstore.Config{InsecurePlaintext: true}
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
-	store, err := sqlstore.New(db, sqlstore.SQLite, config)
-	require.NoError(t, err)
+	store, db := openFile(t, path)
 	for round := range 20 {
 		db.SetMaxIdleConns(round % 2)
 		save(t, store)
@@ -154,15 +122,9 @@ func TestHardLinkIsRejected(t *testing.T) {
 	t.Parallel()
 	skipOnWindows(t)
 	path, link := newFile(t), newFile(t)
-	db, err := sqlstore.OpenSQLite("sqlite", path)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, db.Close()) })
-	config := sqlstore.Config{InsecurePlaintext: true}
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	store, _ := openFile(t, path)
 	require.NoError(t, os.Link(path, link))
-	store, err := sqlstore.New(db, sqlstore.SQLite, config)
-	require.NoError(t, err)
-	_, err = store.Load(t.Context(), user17)
+	_, err := store.Load(t.Context(), user17)
 	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
 	_, err = sqlstore.OpenSQLite("sqlite", link)
 	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
@@ -172,14 +134,9 @@ func TestHardLinkIsRejected(t *testing.T) {
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	path, backup := newFile(t), newFile(t)
-	db, err := sqlstore.OpenSQLite("sqlite", path)
-	require.NoError(t, err)
-	config := sqlstore.Config{InsecurePlaintext: true}
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
-	store, err := sqlstore.New(db, sqlstore.SQLite, config)
-	require.NoError(t, err)
+	store, db := openFile(t, path)
 	before := save(t, store)
-	_, err = db.ExecContext(t.Context(), "VACUUM INTO ?", backup)
+	_, err := db.ExecContext(t.Context(), "VACUUM INTO ?", backup)
 	require.NoError(t, err)
 	_, err = store.Save(t.Context(), user18, token(api.NewSecret("later")))
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ type fleet struct {
 	*testing.T
 	database database
 	fake     *dispensarytest.Server
-	platform http.Handler // the fake, or what stands before it
+	platform http.Handler // the fake
 	front    *httptest.Server
 	store    tokens.Store
 	keys     api.Secret
@@ -96,9 +96,8 @@ func (f *fleet) setHook(hook func(replica string, when moment)) {
 	f.hook = hook
 }
 
-// connect gives every user a token that ends after the given time, with a good refresh
-// token.
-func (f *fleet) connect(left func() time.Duration) {
+// expire gives every user a token that has expired, with a good refresh token.
+func (f *fleet) expire() {
 	f.Helper()
 	environment := f.fake.Site().Environment
 	for i := range f.users {
@@ -106,16 +105,10 @@ func (f *fleet) connect(left func() time.Duration) {
 		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: api.NewSecret(granted.AccessToken), RefreshToken: api.NewSecret(granted.RefreshToken), TokenType: "Bearer",
 			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,
-			ExpiresAt: time.Now().Add(left()),
+			ExpiresAt: time.Now().Add(-time.Hour),
 		})
 		require.NoError(f, err)
 	}
-}
-
-// expire gives every user a token that has ended.
-func (f *fleet) expire() {
-	f.Helper()
-	f.connect(func() time.Duration { return -time.Hour })
 }
 
 // application is the integrator's, on the platform as its programs see it.
@@ -257,7 +250,7 @@ func (f *fleet) run(size size, visits int) time.Duration {
 		processes = append(processes, f.start(replicaName(i), connections, tokens.DefaultLeaseTTL))
 	}
 	for _, p := range processes {
-		p.begin(task{Do: "visit", Goroutines: size.goroutines, Visits: visits})
+		p.begin(task{Goroutines: size.goroutines, Visits: visits})
 	}
 	return f.endAll(processes)
 }
@@ -331,7 +324,7 @@ func (f *fleet) runAndKill(size size, when moment) (nth int, slowest time.Durati
 			kill()
 		}
 	})
-	visits := task{Do: "visit", Goroutines: size.goroutines, Visits: 1}
+	visits := task{Goroutines: size.goroutines, Visits: 1}
 	victim.begin(visits)
 	<-begun
 	for _, p := range others {

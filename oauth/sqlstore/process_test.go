@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -59,19 +57,15 @@ type order struct {
 // task is what a replica is to do, as a line of JSON in its input. It answers with a
 // [report].
 type task struct {
-	Do         string // "visit", "work" or "recover"
 	Goroutines int
 	Visits     int // of each user, by different goroutines
-	Length     time.Duration
 }
 
-// report is what a replica has seen in one of its tasks.
+// report is what a replica has seen in its task.
 type report struct {
-	Calls, Failed int
-	Failures      []string // the first of them
-	Broken        []string // users whose calls did not work in the end
-	Reported      []string // users for whom there was a MustReauthorize event, ever
-	Slowest       time.Duration
+	Calls    int
+	Failures []string // the first ten
+	Slowest  time.Duration
 }
 
 // server is the program.
@@ -79,14 +73,13 @@ type server struct {
 	order
 	accounts *accounts.Accounts
 
-	mu       sync.Mutex
-	report   report
-	reported map[string]bool
+	mu     sync.Mutex
+	report report
 }
 
 // serve says that it is ready, works, and ends with its input.
 func serve(text string, in io.Reader, out io.Writer) error {
-	s := &server{reported: map[string]bool{}}
+	s := &server{}
 	if err := json.Unmarshal([]byte(text), &s.order); err != nil {
 		return err
 	}
@@ -99,32 +92,18 @@ func serve(text string, in io.Reader, out io.Writer) error {
 	if err := answer.Encode(s.report); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	var keeping sync.WaitGroup
-	var kept error
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var t task
 		if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
 			return err
 		}
 		s.report = report{}
-		switch t.Do {
-		case "visit":
-			s.visit(t.Goroutines, t.Visits)
-		case "work":
-			keeping.Go(func() { kept = s.accounts.KeepFresh(ctx, tokens.KeepFreshPolicy{}) })
-			s.work(t.Length)
-		case "recover":
-			s.recover()
-		}
+		s.visit(t.Goroutines, t.Visits)
 		if err := answer.Encode(s.report); err != nil {
 			return err
 		}
 	}
-	stop()
-	keeping.Wait()
-	return errors.Join(kept, s.accounts.Close(context.Background()))
+	return s.accounts.Close(context.Background())
 }
 
 func (s *server) open() (*sql.DB, error) {
@@ -142,17 +121,9 @@ func (s *server) open() (*sql.DB, error) {
 		Applications: []oauth.Config{{
 			Site: s.Site, ClientID: s.ClientID, ClientSecret: api.NewSecret(s.ClientSecret), RedirectURL: s.RedirectURL, UserAgent: s.Name,
 		}},
-		Tokens: tokens.Config{Store: store, LeaseTTL: s.LeaseTTL, Observers: []tokens.Observer{{Event: s.note}}},
+		Tokens: tokens.Config{Store: store, LeaseTTL: s.LeaseTTL},
 	})
 	return db, err
-}
-
-func (s *server) note(_ context.Context, e tokens.Event) {
-	if e, ok := e.(tokens.MustReauthorize); ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.reported[e.Key.User] = true
-	}
 }
 
 func (s *server) call(ctx context.Context, user int) error {
@@ -162,13 +133,6 @@ func (s *server) call(ctx context.Context, user int) error {
 	}
 	_, err = client.Clinic.Get(ctx)
 	return err
-}
-
-// callSoon is call for no longer than half a minute.
-func (s *server) callSoon(user int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	return s.call(ctx, user)
 }
 
 // visit calls for every user so many times, in an order that is this replica's.
@@ -192,69 +156,8 @@ func (s *server) count(user int, took time.Duration, err error) {
 	defer s.mu.Unlock()
 	s.report.Calls++
 	s.report.Slowest = max(s.report.Slowest, took)
-	if err == nil {
-		return
-	}
-	if s.report.Failed++; s.report.Failed <= 10 {
+	if err != nil && len(s.report.Failures) < 10 {
 		s.report.Failures = append(s.report.Failures, userName(user)+": "+err.Error())
-	}
-}
-
-// work calls for every user again and again until the time is up, with fifty calls at
-// a time.
-func (s *server) work(length time.Duration) {
-	up, cancel := context.WithTimeout(context.Background(), length)
-	defer cancel()
-	var working sync.WaitGroup
-	for range 50 {
-		working.Go(func() {
-			for {
-				user, began := rand.IntN(s.Users), time.Now()
-				err := s.callSoon(user)
-				s.count(user, time.Since(began), err)
-				select {
-				case <-up.Done():
-					return
-				case <-time.After(length/100 + rand.N(length/50)):
-				}
-			}
-		})
-	}
-	working.Wait()
-}
-
-// recover calls for every user until it works, or the user has to authorize again:
-// for a quarter of an hour at most.
-func (s *server) recover() {
-	const patience = 15 * time.Minute
-	began := time.Now()
-	users := make(chan int, s.Users)
-	for user := range s.Users {
-		users <- user
-	}
-	close(users)
-	var working sync.WaitGroup
-	for range 50 {
-		working.Go(func() {
-			for user := range users {
-				err := s.callSoon(user)
-				for err != nil && !errors.Is(err, dispensary.ErrReauthorize) && time.Since(began) < patience {
-					time.Sleep(2 * time.Second)
-					err = s.callSoon(user)
-				}
-				s.mu.Lock()
-				if err != nil {
-					s.report.Broken = append(s.report.Broken, userName(user))
-				} else {
-					s.report.Slowest = max(s.report.Slowest, time.Since(began))
-				}
-				s.mu.Unlock()
-			}
-		})
-	}
-	working.Wait()
-	for name := range s.reported {
-		s.report.Reported = append(s.report.Reported, name)
 	}
 }
 

@@ -196,6 +196,49 @@ func TestTokensOfAnyBytes(t *testing.T) {
 	})
 }
 
+// A row that cannot be read is an error of its own, listed all the same, replaced when
+// the user authorizes again, and not in the way of the others that are due.
+func TestRowThatCannotBeRead(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		store := d.store(t, d.migrated(t))
+		unreadable, other := token(api.NewSecret("access")), token(api.NewSecret("b"))
+		other.ExpiresAt = unreadable.ExpiresAt.Add(24 * time.Hour)
+		_, err := store.Save(t.Context(), user17, unreadable)
+		require.NoError(t, err)
+		_, err = store.Save(t.Context(), user18, other)
+		require.NoError(t, err)
+		d.exec(t, d.open(t), map[sqlstore.Dialect]string{
+			sqlstore.PostgreSQL: `UPDATE {tokens} SET details = 'x'::bytea`, sqlstore.MySQL: `UPDATE {tokens} SET details = 'x'`,
+			sqlstore.SQLite: `UPDATE {tokens} SET details = CAST('x' AS BLOB)`,
+		}[d.dialect]+` WHERE username = 'user-17'`)
+		due := tokens.Due{
+			Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 1, Owner: "a", TTL: time.Minute,
+			Retry: time.Now().AddDate(1, 0, 1),
+		}
+		_, err = store.ClaimDue(t.Context(), due)
+		require.ErrorIs(t, err, tokens.ErrUnreadable)
+		claimed, err := store.ClaimDue(t.Context(), due)
+		require.NoError(t, err)
+		require.Len(t, claimed, 1, "the other one is due later")
+		assert.Equal(t, user18, claimed[0].Key)
+		claimed, err = store.ClaimDue(t.Context(), due)
+		require.NoError(t, err)
+		assert.Empty(t, claimed, "the unreadable one is postponed")
+		due.From, due.Before = due.Retry, due.Retry.AddDate(0, 0, 1)
+		_, err = store.ClaimDue(t.Context(), due)
+		require.ErrorIs(t, err, tokens.ErrUnreadable, "no lease blocks it")
+		_, err = store.Load(t.Context(), user17)
+		require.ErrorIs(t, err, tokens.ErrUnreadable)
+		require.NotErrorIs(t, err, tokens.ErrNoRecord)
+		listed, err := store.List(t.Context(), tokens.Listing{Environment: usSandbox, Limit: 9})
+		require.NoError(t, err)
+		require.Len(t, listed, 2)
+		save(t, store)
+		_, err = store.Load(t.Context(), user17)
+		require.NoError(t, err)
+	})
+}
+
 func TestStorePrintsItsNames(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, sqlstore.SQLite)
