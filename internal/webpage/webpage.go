@@ -16,12 +16,6 @@ import (
 //go:embed style.css icon.svg
 var assets embed.FS
 
-// Style is the style sheet.
-func Style() string {
-	text, _ := assets.ReadFile("style.css") // it is embedded
-	return string(text)
-}
-
 // HandleAssets serves style.css and icon.svg.
 func HandleAssets(mux *http.ServeMux) {
 	for name, kind := range map[string]string{"style.css": "text/css", "icon.svg": "image/svg+xml"} {

@@ -31,7 +31,7 @@ func TestAssets(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	webpage.HandleAssets(mux)
-	for name, want := range map[string][2]string{"style.css": {"text/css; charset=utf-8", webpage.Style()}, "icon.svg": {"image/svg+xml; charset=utf-8", "<svg"}} {
+	for name, want := range map[string][2]string{"style.css": {"text/css; charset=utf-8", "light dark"}, "icon.svg": {"image/svg+xml; charset=utf-8", "<svg"}} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+name, nil))
 		assert.Equal(t, want[0], w.Header().Get("Content-Type"))

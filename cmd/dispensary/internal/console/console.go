@@ -7,9 +7,8 @@
 //	mux.Handle("/control/", http.StripPrefix("/control", api))
 //	mux.Handle("/console/", http.StripPrefix("/console", console.New(fake, api)))
 //
-// Whatever can be done is an operation of the control API: at the press of a
-// button where nothing has to be entered, else with a form. Every page shows the
-// calls that do the same, so that what was tried by hand can be put into a script.
+// Buttons run operations of the control API. Every page lists its operations as calls, so that
+// a script can do the same, and more than the buttons.
 //
 // The console answers browsers on the same machine alone, and changes nothing at
 // another site's request. A page that is open holds a connection; it ends with the
@@ -34,7 +33,7 @@ var assets embed.FS
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"act": actLink, "story": newStory, "presets": func() []preset { return presets }, "preset": newPresetButton, "ago": webpage.Ago, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.Stamp,
+		"story": newStory, "presets": func() []preset { return presets }, "preset": newPresetButton, "ago": webpage.Ago, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.Stamp,
 	}).ParseFS(assets, "*.html"))
 })
 
@@ -44,18 +43,21 @@ func pages() []page {
 		{"", "Settings", (*Handler).settings, false, []string{"settings.get", "application.extend_scopes", "platform.reset"}},
 		{"tokens", "Tokens", (*Handler).tokens, true, []string{"credentials.list", "tokens.issue", "tokens.expire", "tokens.invalidate", "tokens.revoke"}},
 		{"world", "World", (*Handler).world, false, []string{
-			"patients.list", "platform.register_patient", "platform.place_order", "platform.create_plan",
-			"platform.activate_plan", "platform.cancel_plan", "platform.refund_order",
-			"platform.revoke_clinic_key", "platform.activate_clinic_key",
+			"patients.list", "platform.register_patient", "platform.edit_patient",
+			"orders.list", "platform.place_order", "platform.refund_order",
+			"plans.list", "platform.create_plan", "platform.update_plan", "platform.update_recommendation", "platform.activate_plan", "platform.cancel_plan",
+			"products.list", "platform.create_product", "platform.update_product", "platform.describe_product", "platform.update_variant",
+			"clinic_keys.list", "platform.revoke_clinic_key", "platform.activate_clinic_key",
 		}},
 		{"timeline", "Timeline", (*Handler).timeline, false, []string{"journal.list", "events.list", "deliveries.list"}},
 		{"events", "Events", (*Handler).events, false, []string{"events.list", "skips.list", "events.wait_delivered"}},
-		{"deliveries", "Deliveries", (*Handler).deliveries, true, []string{"deliveries.list", "webhook.register", "webhook.enable", "clock.advance"}},
-		{"requests", "Requests", (*Handler).requests, false, []string{"journal.list", "journal.check_no_unexpected", "journal.reset"}},
+		{"deliveries", "Deliveries", (*Handler).deliveries, true, []string{"deliveries.list", "webhook.get", "webhook.register", "webhook.enable", "clock.advance"}},
+		{"requests", "Requests", (*Handler).requests, false, []string{
+			"journal.list", "journal.check_no_unexpected", "journal.check_backoff_honored", "journal.check_no_n_plus_one", "journal.check_no_leak", "journal.reset",
+		}},
 		{"clock", "Clock", (*Handler).clock, true, []string{"clock.get", "clock.advance"}},
 		{"faults", "Faults", (*Handler).faults, false, []string{"faults.list", "faults.set", "faults.remove", "faults.clear"}},
 		{"behaviors", "Open points", (*Handler).behaviors, false, []string{"behaviors.list", "behaviors.set"}},
-		{"actions", "Actions", (*Handler).actions, false, nil},
 	}
 }
 
@@ -68,7 +70,6 @@ func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	for _, r := range h.pages {
 		mux.HandleFunc("GET /"+or(r.Path, "{$}"), func(w http.ResponseWriter, q *http.Request) { h.servePage(w, q, r) })
 	}
-	mux.HandleFunc("GET /actions/{id}", h.serveForm)
 	mux.HandleFunc("POST /actions/{id}", h.runAction)
 	mux.HandleFunc("GET /live", h.live)
 	webpage.HandleAssets(mux)

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,19 +21,6 @@ func short(id string) string {
 	return id[:8] + "…"
 }
 
-// actLink is the address of an action's form, below the console's, with some
-// fields filled in.
-func actLink(id string, fields ...string) string {
-	query := url.Values{}
-	for i := 0; i+1 < len(fields); i += 2 {
-		query.Set(fields[i], fields[i+1])
-	}
-	if len(query) == 0 {
-		return "actions/" + id
-	}
-	return "actions/" + id + "?" + query.Encode()
-}
-
 // quoted is a word for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
@@ -44,16 +29,6 @@ func or(value, fallback string) string {
 		return fallback
 	}
 	return value
-}
-
-// latest bounds what a form offers: a world may be large.
-const latest = 100
-
-// newest returns the latest rows, the newest first.
-func newest[T any](rows []T) []T {
-	rows = slices.Clone(rows[max(0, len(rows)-latest):])
-	slices.Reverse(rows)
-	return rows
 }
 
 // nameOf is the name of a patient, or the e-mail address: a patient that a dynamic link

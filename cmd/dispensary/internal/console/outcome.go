@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,11 +14,11 @@ import (
 type outcomes struct {
 	mu   sync.Mutex
 	n    int // how many there were
-	last [64]actionView
+	last [64]outcome
 }
 
 // keep stores an outcome and returns its name in an address.
-func (o *outcomes) keep(v actionView) string {
+func (o *outcomes) keep(v outcome) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.n++
@@ -28,7 +27,7 @@ func (o *outcomes) keep(v actionView) string {
 }
 
 // find returns nil for an outcome that is unknown or forgotten.
-func (o *outcomes) find(name string) *actionView {
+func (o *outcomes) find(name string) *outcome {
 	n, err := strconv.Atoi(name)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,27 +38,19 @@ func (o *outcomes) find(name string) *actionView {
 	return &v
 }
 
-// actionView is the form of an action, and its outcome.
-type actionView struct {
+// outcome is an operation that ran, and its response.
+type outcome struct {
 	control.Operation
-	Words  string  // what it does
-	First  *input  // what has to be chosen before there are other fields
-	Inputs []input // the fields that matter
-	Rarely []input // those that few need
-	Call   string  // the control call, as far as it is filled in
-	Sent   bool
+	Call   string // for a shell
 	Status int
 	Answer string
 }
 
-// Open reports that there are fields to fill in: what comes first is chosen.
-func (v actionView) Open() bool { return v.First == nil || v.First.Value != "" }
-
-// Checks reports that the answer is the verdict of a check.
-func (v actionView) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
+// Checks reports whether the answer is the verdict of a check.
+func (v outcome) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
 
 // Result is the outcome of an accepted action: Done, or Passed or Failed for a check.
-func (v actionView) Result() string {
+func (v outcome) Result() string {
 	var verdict struct{ Passed bool }
 	switch {
 	case !v.Checks():
@@ -69,22 +60,3 @@ func (v actionView) Result() string {
 	}
 	return "Failed"
 }
-
-// input is one field of the form.
-type input struct {
-	Name  string // of the form's field
-	Label string
-	Kind  string // "text", "number", "date", "choice", "check", "several", "list" or "json"
-	Hint  string
-	Value string
-	Must  bool
-
-	Choices []choice
-	Others  bool // more than Choices can be entered
-}
-
-// Has reports that a list contains a value.
-func (in input) Has(value string) bool { return slices.Contains(listOf(in.Value), value) }
-
-// choice is something that a field of a form can be filled in with.
-type choice struct{ Value, Label string }

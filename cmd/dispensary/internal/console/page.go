@@ -40,7 +40,7 @@ type frame struct {
 	Path  string // of the page, with what it is filtered by, for buttons to come back to
 	Live  bool   // the page is kept up to date
 	Ticks bool   // even while nothing changes but the time
-	Did   *actionView
+	Did   *outcome
 	Calls []controlCall
 	View  any
 
@@ -64,12 +64,8 @@ func (f *frame) Clocked(t time.Time) string {
 // controlCall is an operation as programs run it.
 type controlCall struct {
 	control.Operation
-	Words string // what it does, where it does something
-	Call  string // for a shell
+	Call string // for a shell
 }
-
-// Acts reports that the operation has a page with a form.
-func (p controlCall) Acts() bool { return p.Method != http.MethodGet }
 
 // show makes a page whole before it sends it: a mistake in it does not look like
 // half a page.

@@ -46,8 +46,7 @@ func busy(t testing.TB, n int) http.Handler {
 // heaviest are the pages of a busy platform, with details where they have any.
 var heaviest = []string{
 	"", "tokens", "timeline", "timeline?q=order", "tokens?q=jane", "world", "world?q=doe", "world?kind=plans", "world?kind=plans&q=doe", "world?kind=orders", "world?kind=orders&q=doe", "world?kind=products", "events", "events?q=order&kind=order.placed",
-	"deliveries", "deliveries?state=delivered&q=order", "requests", "requests?q=clinic&failed=true", "requests?select=request-1", "clock", "faults", "behaviors", "actions",
-	"actions/platform.place_order",
+	"deliveries", "deliveries?state=delivered&q=order", "requests", "requests?q=clinic&failed=true", "requests?select=request-1", "clock", "faults", "behaviors",
 }
 
 func open(t testing.TB, console http.Handler, page string) *httptest.ResponseRecorder {

@@ -45,7 +45,6 @@ security: []`
 // groups describes the first words of the operations' ids, which are their tags.
 var groups = map[string]string{
 	"application": "The application that integrators register.",
-	"certificate": "The certificate of a platform that is served over TLS.",
 	"clinic_keys": "The keys that clinics gave the application.",
 	"clock":       "The time of the platform, which can stand still and be advanced.",
 	"credentials": "Every token and open authorization code.",
@@ -57,13 +56,10 @@ var groups = map[string]string{
 	"patients":    "The patients of all clinics.",
 	"plans":       "Treatment plans.",
 	"platform":    "What people do on the platform itself.",
-	"protocols":   "Reusable treatment plans.",
 	"products":    "The products of the catalog.",
 	"settings":    "Addresses, credentials and accounts.",
 	"behaviors":   "The points that the dispensary's API leaves open, and how the platform decides them.",
 	"skips":       "Events that were not sent, and why.",
-	"state":       "The state of the platform as a file.",
-	"timeline":    "All that happened, as one page.",
 	"tokens":      "Access tokens.",
 	"webhook":     "The endpoint that events are sent to.",
 }
@@ -134,38 +130,23 @@ func (w *writer) operation(op Operation) {
 		w.line(3, "requestBody:")
 		w.line(4, "content: {application/json: {schema: %s}}", w.schema(op.Body))
 	}
-	if op.Upload {
-		w.line(3, "requestBody:")
-		w.line(4, "required: true")
-		w.line(4, "description: A snapshot, as it was saved.")
-		w.line(4, "content: {application/json: {schema: {type: object}}}")
-	}
 	w.line(3, "responses:")
 	w.line(4, `"200":`)
 	w.line(5, "description: Done")
-	kind, schema := w.answer(op)
-	w.line(5, "content: {%s: {schema: %s}}", kind, schema)
+	w.line(5, "content: {%s: {schema: %s}}", jsonMedia, w.answer(op))
 	w.line(4, "4XX: {$ref: '#/components/responses/Refused'}")
 }
 
-// answer is the media type of an answer, and its schema.
-func (w *writer) answer(op Operation) (kind, schema string) {
-	switch op.Media {
-	case "":
-		kind, schema = jsonMedia, w.schema(op.answer)
-	case jsonMedia:
-		return jsonMedia, "{type: object, description: 'A snapshot.'}"
-	default:
-		kind, _, _ = strings.Cut(op.Media, ";")
-		return kind, "{type: string}"
-	}
+// answer is the schema of an answer.
+func (w *writer) answer(op Operation) string {
+	schema := w.schema(op.answer)
 	switch {
 	case op.paged:
-		schema = fmt.Sprintf("{type: object, properties: {%s: %s, next: {type: [string, 'null']}, total: {type: integer}}, required: [%s, next, total]}", op.key, schema, op.key)
+		return fmt.Sprintf("{type: object, properties: {%s: %s, next: {type: [string, 'null']}, total: {type: integer}}, required: [%s, next, total]}", op.key, schema, op.key)
 	case op.key != "":
-		schema = fmt.Sprintf("{type: object, properties: {%s: %s}, required: [%s]}", op.key, schema, op.key)
+		return fmt.Sprintf("{type: object, properties: {%s: %s}, required: [%s]}", op.key, schema, op.key)
 	}
-	return kind, schema
+	return schema
 }
 
 // schema is a type in flow style.

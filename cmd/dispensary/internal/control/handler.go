@@ -12,11 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// Bounds of a request's body: of fields, and of a snapshot.
-const (
-	maxBody   = 1 << 20
-	maxUpload = 1 << 30
-)
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 1 << 20
 
 // Handler is the control API of one platform. It is safe for concurrent use.
 type Handler struct {
@@ -37,9 +34,6 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 	return h
 }
 
-// policy allows the style of the timeline, the only page here, and no page to frame it.
-const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
 // anyPath is the pattern of what no operation is at.
 const anyPath = "/"
 
@@ -55,7 +49,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", policy)
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	err := guard(r)
 	var wrong *problem
 	if errors.As(err, &wrong) && wrong.status == http.StatusUnsupportedMediaType {
@@ -88,20 +82,14 @@ func (h *Handler) Call(ctx context.Context, method, path string, body io.Reader)
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
-	limit := int64(maxBody)
-	if op.Upload {
-		limit = maxUpload
-	}
-	value, err := h.run(r, op, http.MaxBytesReader(w, r.Body, limit))
-	if broken := new(brokenBody); errors.As(err, &broken) {
-		err = &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB, or broke off", limit>>20)}
-	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		refuse(w, err)
+		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB, or incomplete", maxBody>>20)})
 		return
 	}
-	if whole, is := value.(media); is {
-		send(w, http.StatusOK, op.Media, whole)
+	value, err := h.run(r, op, body)
+	if err != nil {
+		refuse(w, err)
 		return
 	}
 	if whole, is := value.(encoded); is {
@@ -121,7 +109,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 
 // run checks the query and calls the platform, which panics where a test of Go
 // made a mistake.
-func (h *Handler) run(r *http.Request, op Operation, body io.Reader) (value any, err error) {
+func (h *Handler) run(r *http.Request, op Operation, body []byte) (value any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = invalid("%s", strings.TrimPrefix(fmt.Sprint(cause), "dispensarytest: "))
@@ -136,22 +124,7 @@ func (h *Handler) run(r *http.Request, op Operation, body io.Reader) (value any,
 			return nil, invalid("%s has no query parameter %q", op.ID, name)
 		}
 	}
-	return op.run(&call{ctx: r.Context(), fake: h.fake, options: h.options, path: r.PathValue, query: query}, bodyReader{body})
-}
-
-// brokenBody is the error of a body that cannot be read.
-type brokenBody struct{ error }
-
-// bodyReader marks the errors of a body.
-type bodyReader struct{ io.Reader }
-
-// Read implements [io.Reader].
-func (b bodyReader) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		err = &brokenBody{err}
-	}
-	return n, err
+	return op.run(&call{ctx: r.Context(), fake: h.fake, options: h.options, path: r.PathValue, query: query}, body)
 }
 
 func (o Operation) knows(name string) bool {

@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -24,7 +23,7 @@ func list[A any](id, path, key, summary string, run func(c *call) []A, fields ..
 	op := Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key, paged: true,
 		answer: reflect.TypeFor[[]A](),
-		run: func(c *call, _ io.Reader) (any, error) {
+		run: func(c *call, _ []byte) (any, error) {
 			rows := run(c)
 			for _, field := range fields {
 				if want := c.query.Get(field); want != "" {

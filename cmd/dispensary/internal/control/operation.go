@@ -1,9 +1,7 @@
 package control
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -27,17 +25,10 @@ type Operation struct {
 	// none.
 	Body reflect.Type
 
-	// Media is the type of what it answers with, where that is no JSON of this API's:
-	// a page, or a snapshot.
-	Media string
-
-	// Upload says that a request's body is a snapshot, and not fields.
-	Upload bool
-
 	answer reflect.Type // what it answers with
 	key    string       // the answer's only field, "" when it is an object itself
 	paged  bool         // it answers with a page, and says what comes next
-	run    func(c *call, body io.Reader) (any, error)
+	run    func(c *call, body []byte) (any, error)
 }
 
 // Query is a query parameter.
@@ -127,7 +118,7 @@ func read[A any](id, path, key, summary string, run func(c *call) (A, error)) Op
 	return Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key,
 		answer: reflect.TypeFor[A](),
-		run:    func(c *call, _ io.Reader) (any, error) { return run(c) },
+		run:    func(c *call, _ []byte) (any, error) { return run(c) },
 	}
 }
 
@@ -136,31 +127,12 @@ func act[B, A any](id, method, path, summary string, run func(c *call, in B) (A,
 	return Operation{
 		ID: id, Method: method, Path: path, Summary: summary,
 		Body: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
-		run: func(c *call, body io.Reader) (any, error) {
-			text, err := io.ReadAll(body)
-			if err != nil {
-				return nil, err
-			}
+		run: func(c *call, body []byte) (any, error) {
 			var in B
-			if err := decode(text, &in); err != nil {
+			if err := decode(body, &in); err != nil {
 				return nil, err
 			}
 			return run(c, in)
-		},
-	}
-}
-
-// media is an answer that is sent as it is.
-type media []byte
-
-// download makes an operation that answers with something else than this API's JSON.
-func download(id, path, kind, summary string, write func(c *call, to io.Writer) error) Operation {
-	return Operation{
-		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Media: kind,
-		run: func(c *call, _ io.Reader) (any, error) {
-			var out bytes.Buffer
-			err := write(c, &out)
-			return media(out.Bytes()), err
 		},
 	}
 }

@@ -22,8 +22,8 @@ func serveContract(w http.ResponseWriter, _ *http.Request) {
 // Operations returns the API's route table, in the order of its contract.
 func Operations() []Operation {
 	return slices.Concat(
-		platformOperations(), stateOperations(), clockOperations(), tokenOperations(),
+		platformOperations(), clockOperations(), tokenOperations(),
 		webhookOperations(), faultOperations(), behaviorOperations(), journalOperations(),
-		worldOperations(), patientOperations(), planOperations(), protocolOperations(), catalogOperations(), clinicOperations(),
+		worldOperations(), patientOperations(), planOperations(), catalogOperations(), clinicOperations(),
 	)
 }

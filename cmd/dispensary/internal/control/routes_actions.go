@@ -95,21 +95,6 @@ func planOperations() []Operation {
 	}
 }
 
-func protocolOperations() []Operation {
-	return []Operation{
-		act("platform.create_protocol", "POST", "/protocols", "A practitioner writes a protocol, the first practitioner unless set. It makes no event.",
-			func(c *call, in model.NewProtocol) (model.Protocol, error) { return c.fake.Protocols.Create(in) }),
-		act("platform.update_protocol", "PATCH", "/protocols/{protocol_id}", `A practitioner edits a protocol; "" removes its personal message. It makes no event.`,
-			func(c *call, in model.ProtocolChange) (model.Protocol, error) {
-				return c.fake.Protocols.Update(c.path("protocol_id"), in)
-			}),
-		do("platform.activate_protocol", "POST", "/protocols/{protocol_id}/activate", "A practitioner activates the draft of a protocol. It makes no event.",
-			func(c *call) (model.Protocol, error) { return c.fake.Protocols.Activate(c.path("protocol_id")) }),
-		do("platform.cancel_protocol", "POST", "/protocols/{protocol_id}/cancel", "A practitioner cancels a protocol. It makes no event.",
-			func(c *call) (model.Protocol, error) { return c.fake.Protocols.Cancel(c.path("protocol_id")) }),
-	}
-}
-
 type description struct{ DescriptionHTML string }
 
 func catalogOperations() []Operation {
@@ -159,8 +144,6 @@ func worldOperations() []Operation {
 			"id", "clinic_id", "email", "metadata_id"),
 		list("plans.list", "/plans", "plans", "All treatment plans, in the order they were created.", func(c *call) []model.Plan { return c.fake.Plans.All() },
 			"id", "clinic_id", "patient_id", "state"),
-		list("protocols.list", "/protocols", "protocols", "All protocols, in the order they were created.", func(c *call) []model.Protocol { return c.fake.Protocols.All() },
-			"id", "practitioner_id", "state", "ownership"),
 		list("orders.list", "/orders", "orders", "All orders, in the order they were placed.", func(c *call) []model.Order { return c.fake.Orders.All() },
 			"id", "clinic_id", "patient_id"),
 		list("products.list", "/products", "products", "All products, in the catalog's order.", func(c *call) []model.Product { return c.fake.Products.All() },
