@@ -70,10 +70,9 @@ The configuration comes from the library's environment variables, or with --conf
 --profile from a file. Secrets are read from there or from a prompt, never from flags.`,
 		Example: `  dispensary fake
   dispensary help fake`,
-		Version:           version() + ", " + runtime.Version(),
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Version:       version() + ", " + runtime.Version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(strings.NewReplacer(
@@ -105,8 +104,6 @@ func (p *program) commands() []*cobra.Command {
 		p.triggerCommand(),
 		p.devCommand(),
 		p.probeCommand(),
-		p.versionCommand(),
-		completionCommand(),
 	}
 }
 
@@ -291,7 +288,7 @@ func helpCommand() *cobra.Command {
 		Long:  "Help shows what a command does, with examples and all of its flags.",
 		Example: `  dispensary help
   dispensary help fake
-  dispensary help completion`,
+  dispensary help catalog sync`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			at, _, err := c.Root().Find(args)
 			if err != nil {
@@ -333,54 +330,4 @@ func versionOf(recorded string) string {
 		return number
 	}
 	return dispensary.Version // empty or "(devel)"
-}
-
-func (p *program) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Show the version",
-		Long:  "Version shows the version of the command and that of Go it was built with.",
-		Example: `  dispensary version
-  dispensary version --json
-  dispensary --version`,
-		Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			if p.json {
-				return p.printJSON(struct {
-					Version string `json:"version"`
-					Go      string `json:"go"`
-				}{version(), runtime.Version()})
-			}
-			_, err := fmt.Fprintf(p.out, "dispensary %s, %s\n", version(), runtime.Version())
-			return err
-		},
-	}
-}
-
-// shells are those that completion is for.
-var shells = map[string]func(root *cobra.Command, out io.Writer) error{
-	"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
-	"zsh":        (*cobra.Command).GenZshCompletion,
-	"fish":       func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
-	"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
-}
-
-func completionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print a script that completes commands and flags in a shell",
-		Long: `Completion prints a script that lets a shell complete commands and flags: bash, zsh, fish
-or powershell. It is a script with --json, too.`,
-		Example: `  source <(dispensary completion bash)
-  dispensary completion zsh > "${fpath[1]}/_dispensary"
-  dispensary completion fish > ~/.config/fish/completions/dispensary.fish`,
-		ValidArgs: []string{"bash", "fish", "powershell", "zsh"},
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || shells[args[0]] == nil {
-				return errors.New("completion wants the name of one shell: bash, fish, powershell or zsh")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error { return shells[args[0]](c.Root(), c.OutOrStdout()) },
-	}
 }
