@@ -139,7 +139,7 @@ func TestUserFlagBeatsCredential(t *testing.T) {
 	assert.Len(t, f.platform.Journal().Requests(), before)
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
 	for _, args := range [][]string{
-		{"api", "GET", "/clinic"}, {"catalog", "sync"}, {"trigger", "clinic_key.activated"}, {"doctor"},
+		{"api", "GET", "/clinic"}, {"catalog", "sync"}, {"doctor"},
 	} {
 		code, _, stderr := f.run(append(args, "--user", "dr-house")...)
 		assert.Equal(t, exitDone, code, "%s: %s", args, stderr)
@@ -163,17 +163,6 @@ func TestStoredTokenStaysAtItsSite(t *testing.T) {
 		assert.Empty(t, out)
 	}
 	check()
-}
-
-// A flag that chooses a platform beats the variable of the control API.
-func TestPlatformFlagBeatsControlVariable(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t).withToken().withControl()
-	for _, flags := range [][]string{{"--environment", "us/sandbox"}, {"--user", "nobody"}} {
-		f.refused("order.placed cannot be caused through the API", append([]string{"trigger", "order.placed"}, flags...)...)
-		f.refused("--control: leave out "+flags[0], append([]string{"trigger", "order.placed", "--control", f.variables[controlVariable]}, flags...)...)
-	}
-	assert.Empty(t, f.platform.Events())
 }
 
 func TestEnvironmentIsReadInAnyCase(t *testing.T) {

@@ -23,7 +23,6 @@ import (
 
 // triggerConfig is what the flags of trigger say.
 type triggerConfig struct {
-	target
 	control, patient, plan, product string
 	fields                          []string
 }
@@ -32,7 +31,6 @@ type triggerConfig struct {
 // {key} stand for ids: those of the flags, or the latest.
 type action struct {
 	method, path string
-	why          string                      // it cannot be caused through the API
 	fill         func(body, plan jsonObject) // what has to be sent for it to be a change
 }
 
@@ -40,29 +38,29 @@ type jsonObject = map[string]any
 
 // actions are what makes events, by their types.
 var actions = map[events.Type]action{
-	events.PatientCreated: {"POST", "/patients", "when a person registers on the platform's pages", nil},
-	events.PatientUpdated: {"PATCH", "/patients/{patient}", "when a patient edits their details on the platform's pages", func(body, _ jsonObject) {
+	events.PatientCreated: {"POST", "/patients", nil},
+	events.PatientUpdated: {"PATCH", "/patients/{patient}", func(body, _ jsonObject) {
 		body["mobile_number"] = "+1555" + time.Now().Format("0405000")
 	}},
-	events.OrderPlaced:          {"POST", "/patients/{patient}/orders", "when a patient orders on the platform's pages", nil},
-	events.TreatmentPlanCreated: {"POST", "/patients/{patient}/plans", "when a practitioner writes a plan on the platform's pages", nil},
-	events.TreatmentPlanUpdated: {"PATCH", "/plans/{plan}", "when a practitioner edits a plan on the platform's pages", func(body, _ jsonObject) {
+	events.OrderPlaced:          {"POST", "/patients/{patient}/orders", nil},
+	events.TreatmentPlanCreated: {"POST", "/patients/{patient}/plans", nil},
+	events.TreatmentPlanUpdated: {"PATCH", "/plans/{plan}", func(body, _ jsonObject) {
 		body["personal_message"] = changedAt()
 	}},
-	events.TreatmentPlanRecommendationUpdated: {"PATCH", "/plans/{plan}/recommendation", "when a practitioner edits a plan on the platform's pages", func(body, plan jsonObject) {
+	events.TreatmentPlanRecommendationUpdated: {"PATCH", "/plans/{plan}/recommendation", func(body, plan jsonObject) {
 		if lines, _ := plan["recommendations"].([]any); len(lines) > 0 {
 			line, _ := lines[0].(jsonObject)
 			units, _ := line["units_to_purchase"].(float64)
 			body["variant_id"], body["units_to_purchase"] = line["variant_id"], units+1
 		}
 	}},
-	events.ProductCreated: {"POST", "/products", "when the platform's staff add a product", func(body, _ jsonObject) { body["name"] = changedAt() }},
-	events.ProductUpdated: {"PATCH", "/products/{product}", "when the platform's staff change a product", func(body, _ jsonObject) { body["name"] = changedAt() }},
-	events.ProductDescriptionUpdated: {"PUT", "/products/{product}/description", "when the platform's staff describe a product", func(body, _ jsonObject) {
+	events.ProductCreated: {"POST", "/products", func(body, _ jsonObject) { body["name"] = changedAt() }},
+	events.ProductUpdated: {"PATCH", "/products/{product}", func(body, _ jsonObject) { body["name"] = changedAt() }},
+	events.ProductDescriptionUpdated: {"PUT", "/products/{product}/description", func(body, _ jsonObject) {
 		body["description_html"] = "<p>" + changedAt() + "</p>"
 	}},
-	events.ClinicKeyRevoked:   {"POST", "/clinic_keys/{key}/revoke", "when a clinic ends the integration on the platform's pages", nil},
-	events.ClinicKeyActivated: {"POST", "/clinic_keys/{key}/activate", "", nil},
+	events.ClinicKeyRevoked:   {"POST", "/clinic_keys/{key}/revoke", nil},
+	events.ClinicKeyActivated: {"POST", "/clinic_keys/{key}/activate", nil},
 }
 
 // changedAt is a text that differs from the one before.
@@ -81,18 +79,16 @@ func (p *program) triggerCommand() *cobra.Command {
 		Use:   "trigger TYPE",
 		Short: "Make an event happen on a test platform",
 		Long: `Trigger has the people of a test platform do what makes an event of a type, through the
-control API of "dispensary fake" or "dispensary dev". Its URL is --control, or without --config,
---profile, --environment and --user DISPENSARY_CONTROL_URL. It acts on the patient, plan or
-product that you name, or on the latest.
+control API of "dispensary fake" or "dispensary dev". Its URL is --control, or
+DISPENSARY_CONTROL_URL. It acts on the patient, plan or product that you name, or on the latest.
 
-On a sandbox there is no such way: what is done through the API makes no events. Only
-clinic_key.activated can be caused there, by the first call with a clinic's key; for all
-others trigger says who has to do what.
+A sandbox has no such API, because calls of its API make no events: a person has to act on the
+platform's pages. Only clinic_key.activated comes from a call, the first with a clinic's key.
 
 Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", ") + ",\n" + strings.Join(names[8:], ", ") + ".",
 		Example: `  dispensary trigger patient.created -f first_name=Ada -f email=ada@example.com
   dispensary trigger order.placed --patient 123 --control http://127.0.0.1:9001/control
-  dispensary trigger clinic_key.activated --profile sandbox`,
+  dispensary trigger treatment_plan.updated --json`,
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -108,8 +104,6 @@ Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", "
 		},
 	}
 	flags := command.Flags()
-	c.define(flags)
-	c.defineUser(flags)
 	flags.StringVar(&c.control, "control", "", "the `URL` of the test platform's control API")
 	flags.StringVar(&c.patient, "patient", "", "the patient `ID` it is about; the latest unless set")
 	flags.StringVar(&c.plan, "plan", "", "the treatment plan `ID` it is about; the latest that is active unless set")
@@ -136,15 +130,11 @@ func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type
 		}
 		body[name] = value
 	}
-	chosen := p.platformFlag(c.target)
-	switch {
-	case c.control != "" && chosen != "":
-		return fmt.Errorf("--control: leave out %s, which chooses another platform", chosen)
-	case c.control == "" && chosen == "":
+	if c.control == "" {
 		c.control, _ = p.lookup(controlVariable)
 	}
 	if c.control == "" {
-		return p.triggerThroughAPI(ctx, c, kind)
+		return fmt.Errorf("--control is needed, or %s: trigger works with a test platform only", controlVariable)
 	}
 	return p.triggerThroughControl(ctx, c, kind, body)
 }
@@ -173,46 +163,9 @@ func (p *program) triggerThroughControl(ctx context.Context, c triggerConfig, ki
 	return err
 }
 
-// platformFlag returns a flag of the command line that chooses a platform to call, or "". The
-// variable of the control API does not override it.
-func (p *program) platformFlag(t target) string {
-	switch {
-	case p.config != "":
-		return "--config"
-	case p.profile != "":
-		return "--profile"
-	case t.given("environment"):
-		return "--environment"
-	case t.given("user"):
-		return "--user"
-	}
-	return ""
-}
-
 func (p *program) printTriggered(made triggered) error {
 	return p.print(made, []string{"TYPE", "EVENT", "CLINIC", "OBJECT"},
 		[][]string{{string(made.Type), made.EventID, made.ClinicID, made.ObjectID}})
-}
-
-// triggerThroughAPI makes the one event that calls of the API cause.
-// API section: "Events", which are never created for actions made through the API, and
-// "Authentication" 9, on the first request with a clinic key.
-func (p *program) triggerThroughAPI(ctx context.Context, c triggerConfig, kind events.Type) error {
-	if why := actions[kind].why; why != "" {
-		return fmt.Errorf("%s cannot be caused through the API: it happens %s; for a test platform, set %s or --control", kind, why, controlVariable)
-	}
-	client, closed, err := p.client(ctx, c.target)
-	if err != nil {
-		return err
-	}
-	if err = p.allowWriting(client.Site().Environment); err == nil {
-		_, err = client.Clinic.Get(ctx)
-	}
-	if err := errors.Join(err, failed(closed())); err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintln(p.errOut, "The clinic's key was used. The platform makes the event if that was the first time.")
-	return p.printTriggered(triggered{Type: kind})
 }
 
 // controlAPI is the address of a control API.

@@ -84,27 +84,11 @@ func TestTriggerActivatesIntegration(t *testing.T) {
 	}
 }
 
-// On a sandbox there is one event that calls of the API cause.
-func TestTriggerOnASandbox(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t).withToken()
-	for kind, does := range actions {
-		if does.why != "" {
-			f.refused(string(kind)+" cannot be caused through the API: it happens when ", "trigger", string(kind))
-		}
-	}
-	assert.Empty(t, f.platform.Journal().Requests())
-	code, out, stderr := f.run("trigger", "clinic_key.activated", "--json")
-	require.Equal(t, exitDone, code, stderr)
-	assert.Equal(t, 1, assertDocuments(t, "trigger", out))
-	assert.Contains(t, stderr, "if that was the first time")
-	assert.Len(t, f.platform.Journal().Requests(), 1)
-}
-
 func TestTriggerRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withControl()
 	f.refused("one type of event", "trigger")
+	newFixture(t).refused("--control is needed, or DISPENSARY_CONTROL_URL", "trigger", "order.placed")
 	f.refused(`there is no event type "order.place", only clinic_key.activated, `, "trigger", "order.place")
 	f.refused("not of the form NAME=TEXT", "trigger", "order.placed", "-f", "x")
 	f.refused("--control: not an address", "trigger", "order.placed", "--control", "localhost")

@@ -12,7 +12,6 @@ import (
 // callers are the commands that call the platform, with their arguments.
 var callers = [][]string{
 	{"api", "GET", "/clinic"}, {"listen", "--forward-to", "http://127.0.0.1:9/x"},
-	{"trigger", "clinic_key.activated"},
 }
 
 // Without a network no command begins, and each says so in one line.
