@@ -20,20 +20,18 @@ import (
 
 // forwardConfig contains the flags about the receiver.
 type forwardConfig struct {
-	url, secret, challenge string
-	configured             bool
+	url        string
+	configured bool
 }
 
 func (c *forwardConfig) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.url, "forward-to", "", "post events to the receiver at `URL`, such as http://localhost:3000/webhooks")
-	flags.StringVar(&c.secret, "secret-file", "", "sign with the secret in `FILE`, and not with one of this machine")
-	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, as the platform does")
-	flags.StringVar(&c.challenge, "challenge-file", "", "expect the challenge token in `FILE`, and not one of this machine")
+	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, and not with those of this machine")
 }
 
 // listenFlags replaces the names of fields by those of flags.
 var listenFlags = strings.NewReplacer(
-	"listen.ForwarderConfig.URL", "--forward-to", "listen.ForwarderConfig.Secret", "--secret-file", "listen.ForwarderConfig.Challenge", "--challenge-file",
+	"listen.ForwarderConfig.URL", "--forward-to",
 	"listen.Config.Types", "--type", "listen.Config.Since", "--since", "listen.Config.Interval", "--interval",
 )
 
@@ -52,35 +50,19 @@ type receiverSecrets struct {
 	Challenge string `json:"challenge"`
 }
 
-// forwarder makes the forwarder to the receiver. The secrets are those in the files that the
-// flags name, those of the configuration, or else those of this machine, which are made at first.
+// forwarder creates the forwarder to the receiver. Its secrets are those of the configuration,
+// or those of this machine.
 func (p *program) forwarder(c forwardConfig, t target) (_ *listen.Forwarder, with receiverSecrets, err error) {
 	if c.url == "" {
 		return nil, with, errors.New("--forward-to is needed: the address of a receiver, such as http://localhost:3000/webhooks")
 	}
-	switch {
-	case c.configured && c.secret+c.challenge != "":
-		return nil, with, errors.New("--configured: the secrets are either those of the configuration or those in files")
-	case c.configured:
+	if c.configured {
 		with, err = p.configuredReceiver(t)
-	case c.secret == "" || c.challenge == "":
+	} else {
 		with, err = p.localReceiver()
 	}
 	if err != nil {
 		return nil, with, err
-	}
-	for name, text := range map[string]struct {
-		file string
-		to   *string
-	}{"--secret-file": {c.secret, &with.Secret}, "--challenge-file": {c.challenge, &with.Challenge}} {
-		if text.file == "" {
-			continue
-		}
-		secret, err := secretFile(name, text.file)
-		if err != nil {
-			return nil, with, err
-		}
-		*text.to = secret.Reveal()
 	}
 	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
 		URL: c.url, Secret: dispensary.NewSecret(with.Secret), Challenge: dispensary.NewSecret(with.Challenge),

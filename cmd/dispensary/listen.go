@@ -113,18 +113,10 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 // announce prints how to configure the receiver.
 func (p *program) announce(c listenConfig, sources []listen.Source, with receiverSecrets) {
 	fmt.Fprintf(p.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(sources), sources[0].Environment)
-	fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", c.shown(c.secret, with.Secret), c.shown(c.challenge, with.Challenge))
-}
-
-// shown is a secret of this machine, or where another one is.
-func (c listenConfig) shown(file, secret string) string {
-	switch {
-	case file != "":
-		return "that in " + file
-	case c.configured:
-		return "that of the configuration"
+	if c.configured {
+		with = receiverSecrets{"that of the configuration", "that of the configuration"}
 	}
-	return secret
+	fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", with.Secret, with.Challenge)
 }
 
 // pollPrinter says how things stand after each poll, and each problem once.

@@ -140,17 +140,13 @@ func TestListenOnATerminal(t *testing.T) {
 	f := newFixture(t, dispensarytest.WithIntegrations(2)).withToken()
 	f.terminal = true
 	to := newDestination(t)
-	folder := t.TempDir()
-	secret, challenge := filepath.Join(folder, "secret"), filepath.Join(folder, "challenge")
-	require.NoError(t, os.WriteFile(secret, []byte("s\n"), 0o600))
-	require.NoError(t, os.WriteFile(challenge, []byte("c\n"), 0o600))
-	args := []string{"--forward-to", to.url, "--secret-file", secret, "--challenge-file", challenge, "--type", "order.placed", "--cursor", filepath.Join(folder, "cursor.json")}
+	args := []string{"--forward-to", to.url, "--type", "order.placed", "--cursor", filepath.Join(t.TempDir(), "cursor.json")}
 	l := f.listen(args...)
 	l.out.after(t, "0 waiting; asked at ")
-	assert.Equal(t, "that in "+secret, l.errOut.after(t, "webhook secret"))
+	with := receiverSecrets{l.errOut.after(t, "webhook secret"), l.errOut.after(t, "challenge token")}
 	id := f.order()
 	l.out.after(t, "status 503 is neither 200 nor 201")
-	to.configure(t, receiverSecrets{"s", "c"})
+	to.configure(t, with)
 	assert.Equal(t, id, <-to.handled)
 	l.out.after(t, "  200     yes ")
 	l.end(t)
@@ -191,7 +187,6 @@ func TestListenWithTheConfiguredSecrets(t *testing.T) {
 	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
 	assert.NoFileExists(t, filepath.Join(f.folder, "dispensary", "receiver.json"))
 
-	f.refused("either those of the configuration or those in files", "listen", "--forward-to", to.url, "--configured", "--secret-file", file)
 	f.refused("no webhook secret and challenge token of us/sandbox are configured", "listen", "--forward-to", to.url, "--configured")
 }
 
@@ -205,7 +200,6 @@ func TestListenRefusesWhatIsWrong(t *testing.T) {
 	f.refused("--since is negative", "listen", "--forward-to", to, "--since", "-2h")
 	f.refused("--interval is negative", "listen", "--forward-to", to, "--interval", "-2h")
 	f.refused("invalid argument \"2 hours\" for \"--since\"", "listen", "--forward-to", to, "--since", "2 hours")
-	f.refused("--secret-file: ", "listen", "--forward-to", to, "--secret-file", filepath.Join(t.TempDir(), "absent"))
 	code, _, stderr := f.run("listen", "--forward-to", to, "--cursor", filepath.Join(t.TempDir(), "absent", "x"))
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "cursor")
