@@ -40,8 +40,7 @@ If more products are missing than --max-missing, sync fails and keeps all of the
 that misses the same products checks up to 50 of them by id, and accepts the list if the platform
 has none.
 
-On a terminal it shows how far it is: pages, products, what is left of this minute's budget of
-requests, and the time that is left. Elsewhere it prints a line for each tenth of the list.`,
+On a terminal it shows how far it is. Elsewhere it prints a line for each tenth of the list.`,
 		Example: `  dispensary catalog sync
   dispensary catalog sync --store /var/lib/ehr/catalog.db --budget 60
   dispensary catalog sync --details --filters --prefetch 8 --user dr-house`,
@@ -65,7 +64,6 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 	if err != nil {
 		return errors.New("--budget: at least 1")
 	}
-	limiter := &watchedLimiter{Limiter: budget}
 	client, closed, err := p.client(ctx, c.target)
 	if err != nil {
 		return err
@@ -76,9 +74,9 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(store.db.Close())) }()
-	shown := &syncProgress{p: p, budget: budget, most: c.budget}
+	shown := &syncProgress{p: p}
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: client.Catalog, Store: store, Limiter: limiter, Prefetch: c.prefetch, MaxMissing: c.maxMissing,
+		Catalog: client.Catalog, Store: store, Limiter: budget, Prefetch: c.prefetch, MaxMissing: c.maxMissing,
 		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,
 	})
 	if err != nil {
@@ -86,7 +84,6 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 	}
 	walk, err := syncer.Sync(ctx)
 	if err == nil && c.details {
-		limiter.after = func() { shown.details(ctx, store) }
 		err = syncer.FetchRequested(ctx)
 	}
 	shown.clear()
@@ -96,47 +93,27 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 	return failed(errors.Join(shown.err, shown.done(walk)))
 }
 
-// watchedLimiter calls a function after each request that it lets through.
-type watchedLimiter struct {
-	dispensary.Limiter
-	after func() // nil for none; called by one goroutine at a time
-}
-
-// Wait implements [dispensary.Limiter].
-func (l *watchedLimiter) Wait(ctx context.Context) error {
-	err := l.Limiter.Wait(ctx)
-	if err == nil && l.after != nil {
-		l.after()
-	}
-	return err
-}
-
 // syncDocument is what sync prints with --json: a line for each page, and one at the end.
 type syncDocument struct {
-	Page         int     `json:"page"`
-	Pages        int     `json:"pages"`
-	Products     int     `json:"products"`
-	Created      int     `json:"created"`
-	Updated      int     `json:"updated"`
-	Skipped      int     `json:"skipped"`
-	Requests     int     `json:"requests"`
-	RequestsLeft int     `json:"requests_left"`
-	SecondsLeft  float64 `json:"seconds_left"`
-	Missing      int     `json:"missing"`
-	Gone         int     `json:"gone"`
-	Done         bool    `json:"done"`
+	Page     int  `json:"page"`
+	Pages    int  `json:"pages"`
+	Products int  `json:"products"`
+	Created  int  `json:"created"`
+	Updated  int  `json:"updated"`
+	Skipped  int  `json:"skipped"`
+	Requests int  `json:"requests"`
+	Missing  int  `json:"missing"`
+	Gone     int  `json:"gone"`
+	Done     bool `json:"done"`
 }
 
 // syncProgress shows how far a sync is.
 type syncProgress struct {
 	p      *program
-	budget *dispensary.RateLimiter
-	most   int // requests of the budget in any minute
 	last   catalogsync.Progress
-	tenths int       // of the list, that lines were printed for
-	shown  time.Time // when details were shown last
-	live   bool      // a line is there that can be written again
-	err    error     // of writing
+	tenths int   // of the list, that lines were printed for
+	live   bool  // a line is there that can be written again
+	err    error // of writing
 }
 
 // page shows a page that was stored.
@@ -148,51 +125,26 @@ func (s *syncProgress) page(at catalogsync.Progress) {
 	}
 	page, pages := at.Walk.Page, max(at.Pages, 1)
 	if s.redraws() {
-		const width = 8 // the whole fits into 80 columns
+		const width = 8
 		full := width * page / pages
-		s.redraw(fmt.Sprintf("[%s%s] %d/%d pages, %d products, %d/%d requests left, %s left",
-			strings.Repeat("#", full), strings.Repeat(".", width-full), page, pages, products(at), s.budget.Left(), s.most, age(s.left())))
+		s.live = true
+		s.erase()
+		s.print(fmt.Sprintf("[%s%s] %d/%d pages, %d products", strings.Repeat("#", full), strings.Repeat(".", width-full), page, pages, products(at)))
 		return
 	}
 	if tenths := 10 * page / pages; tenths > s.tenths {
 		s.tenths = tenths
-		s.print(fmt.Sprintf("page %d of %d\t%d of %d products\t%d requests left\t%s left\n", page, pages, products(at), at.Walk.Total, s.budget.Left(), age(s.left())))
+		s.print(fmt.Sprintf("page %d of %d\t%d of %d products\n", page, pages, products(at), at.Walk.Total))
 	}
-}
-
-// left is how long the rest of the list takes, at this pace and with this budget.
-func (s *syncProgress) left() time.Duration {
-	later := max(0, s.last.Pages-s.last.Walk.Page-s.budget.Left()) // pages that this minute has no requests for
-	return max(s.last.Left(), time.Duration(later)*time.Minute/time.Duration(s.most))
 }
 
 // products is how many products the pages have that are stored.
 func products(at catalogsync.Progress) int { return min(at.Walk.Page*at.Walk.PageSize, at.Walk.Total) }
 
-// details shows how many products have details, about once a second on a terminal.
-func (s *syncProgress) details(ctx context.Context, store catalogsync.Store) {
-	if !s.redraws() || time.Since(s.shown) < time.Second {
-		return
-	}
-	s.shown = time.Now()
-	state, err := store.State(ctx)
-	if err != nil {
-		return // the syncer meets it, too
-	}
-	s.redraw(fmt.Sprintf("details of %d/%d products, %d/%d requests left",
-		state.Detailed, state.Records[catalogsync.Present]+state.Records[catalogsync.Missing], s.budget.Left(), s.most))
-}
-
 // redraws reports that a line can be written again.
 func (s *syncProgress) redraws() bool {
 	kind, _ := s.p.lookup("TERM")
 	return s.p.terminal && !s.p.json && kind != "dumb"
-}
-
-func (s *syncProgress) redraw(line string) {
-	s.live = true
-	s.erase()
-	s.print(line)
 }
 
 // clear removes the line that shows how far the sync is.
@@ -213,7 +165,7 @@ func (s *syncProgress) print(text string) {
 func (s *syncProgress) document(done bool) syncDocument {
 	at := s.last
 	return syncDocument{
-		at.Walk.Page, max(at.Pages, at.Walk.Page), products(at), at.Counts.Created, at.Counts.Updated, at.Walk.Skipped, at.Requests, s.budget.Left(), s.left().Seconds(),
+		at.Walk.Page, max(at.Pages, at.Walk.Page), products(at), at.Counts.Created, at.Counts.Updated, at.Walk.Skipped, at.Requests,
 		at.Walk.Missing, at.Walk.Gone, done,
 	}
 }
@@ -245,7 +197,6 @@ func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catal
 func (s *syncProgress) done(walk catalogsync.Walk) error {
 	s.last.Walk = walk
 	d := s.document(true)
-	d.SecondsLeft = 0
 	if walk.Skipped > 0 {
 		fmt.Fprintf(s.p.errOut, "%d products of the list were skipped, because they have no usable id\n", walk.Skipped)
 	}

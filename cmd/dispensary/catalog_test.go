@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,7 +42,7 @@ func TestCatalog(t *testing.T) {
 	out, _ := f.ran("catalog", "sync")
 	products := len(f.platform.Products.All())
 	n := strconv.Itoa(products)
-	assert.Equal(t, "page 1 of 1\t"+n+" of "+n+" products\t499 requests left\t0 s left\ndone\t"+n+"\t"+n+"\t0\t0\t0\t1\t0 s\n", out)
+	assert.Equal(t, "page 1 of 1\t"+n+" of "+n+" products\ndone\t"+n+"\t"+n+"\t0\t0\t0\t1\t0 s\n", out)
 	assert.FileExists(t, file)
 	out, _ = f.ran("catalog", "sync", "--details", "--filters", "--json")
 	assert.Equal(t, 2, assertDocuments(t, "catalog sync", out))
@@ -177,7 +175,7 @@ func TestCatalogSyncGoesOn(t *testing.T) {
 	})
 	assert.Equal(t, exitFailed, f.program(nil, stdout, &stderr).run(ctx, []string{"catalog", "sync", "--prefetch", "2"}))
 	assert.Regexp(t, `^dispensary: interrupted after page [34] of 1\d: the next sync goes on there\n$`, stderr.String())
-	assert.Regexp(t, `^\r\x1b\[K\[\.{8}\] 1/1\d pages, 100 products, 49\d/500 requests left, \d+ s left\r\x1b\[K\[#\.{7}\] 2/1\d pages, `, out.String())
+	assert.Regexp(t, `^\r\x1b\[K\[\.{8}\] 1/1\d pages, 100 products\r\x1b\[K\[#\.{7}\] 2/1\d pages, `, out.String())
 	assert.True(t, strings.HasSuffix(out.String(), "\r\x1b[K"), "the line is removed")
 	f.terminal = false
 	status, _ := f.ran("catalog", "status")
@@ -306,33 +304,9 @@ func TestCatalogSyncAcceptsShorterCatalog(t *testing.T) {
 func TestCatalogSyncReportsSkippedProducts(t *testing.T) {
 	t.Parallel()
 	var out, stderr bytes.Buffer
-	budget, err := dispensary.NewRateLimiter(10, time.Minute)
-	require.NoError(t, err)
-	p := newFixture(t).program(nil, &out, &stderr)
-	s := syncProgress{p: p, budget: budget, most: 10}
+	s := syncProgress{p: newFixture(t).program(nil, &out, &stderr)}
 	require.NoError(t, s.done(catalogsync.Walk{Generation: 1, Page: 1, PageSize: 100, Total: 20, Skipped: 2}))
 	assert.Equal(t, "2 products of the list were skipped, because they have no usable id\n", stderr.String())
-}
-
-// The time that is left allows for what the budget makes a sync wait.
-func TestTimeLeftOfASync(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		budget, err := dispensary.NewRateLimiter(10, time.Minute)
-		require.NoError(t, err)
-		s := syncProgress{budget: budget, most: 10}
-		for _, c := range []struct {
-			pages, page int
-			want        time.Duration
-		}{{0, 0, 0}, {10, 0, 0}, {15, 0, 30 * time.Second}, {26, 1, 90 * time.Second}} {
-			s.last = catalogsync.Progress{Pages: c.pages, Walk: catalogsync.Walk{Page: c.page}}
-			assert.Equal(t, c.want, s.left(), c)
-		}
-		for range 5 {
-			require.NoError(t, budget.Wait(t.Context()))
-		}
-		assert.Equal(t, 2*time.Minute, s.left(), "20 pages more than this minute has requests for")
-	})
 }
 
 func TestNoFormula(t *testing.T) {
