@@ -59,16 +59,6 @@ func flowOf(a answer) string {
 	return field[1]
 }
 
-func TestDeclineSaysAccessDenied(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	back, err := b.fake.Decline(b.authorizeURL(url.Values{"state": {"abc"}}), model.User{})
-	require.NoError(t, err)
-	assert.Equal(t, "access_denied", back.Query().Get("error"))
-	assert.Equal(t, "abc", back.Query().Get("state"))
-	assert.False(t, back.Query().Has("code"))
-}
-
 func TestNoStateStaysNoState(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -188,31 +178,13 @@ func (b *browser) signedIn(user model.User) *http.Cookie {
 	return session
 }
 
-func TestTheConsentPageCanBeReloaded(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	user := b.fake.Users()[1]
-	session := b.signedIn(user)
-	assert.True(t, session.HttpOnly)
-	assert.Equal(t, http.SameSiteLaxMode, session.SameSite)
-	assert.Zero(t, session.MaxAge, "until the browser is closed")
-	var consent answer
-	for range 3 {
-		consent, _ = b.visitAs(session, "GET", b.authorizeURL(nil), nil)
-		require.Equal(t, 200, consent.status)
-		assert.Contains(t, consent.text, "asks to work with your account")
-		assert.Contains(t, consent.text, user.Email)
-	}
-	sent := b.submit(url.Values{"flow": {flowOf(consent)}, "decision": {"authorize"}})
-	back, err := url.Parse(sent.header.Get("Location"))
-	require.NoError(t, err)
-	assert.Equal(t, user.ID, b.exchange(back.Query().Get("code")).ok(200, "oauth", "resource_owner", "id"))
-}
-
 func TestTheSignInIsRemembered(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
 	session := b.signedIn(b.fake.Users()[0])
+	assert.True(t, session.HttpOnly)
+	assert.Equal(t, http.SameSiteLaxMode, session.SameSite)
+	assert.Zero(t, session.MaxAge, "until the browser is closed")
 	other := b.authorizeURL(url.Values{"state": {"another"}})
 	again, _ := b.visitAs(session, "GET", other, nil)
 	assert.Contains(t, again.text, "asks to work with your account")
@@ -294,6 +266,7 @@ func TestBrowserWalksTheWholeFlow(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
 	user := app.fake.Users()[1]
+	user.Password = "forgotten" // a browser knows it
 	resp, err := app.fake.Browser(user).Authorize(t.Context(), ehr+"/connect")
 	assert.Empty(t, bodyOf(t, resp, err))
 	assert.Equal(t, http.StatusAccepted, resp.StatusCode, "the application's own answer")
@@ -301,6 +274,7 @@ func TestBrowserWalksTheWholeFlow(t *testing.T) {
 	assert.Equal(t, "s t&te", app.back[0].Get("state"))
 	assert.Equal(t, []string{"practitioner-7"}, app.cookie, "the browser keeps cookies")
 	assert.Equal(t, user.ID, app.exchange(app.back[0].Get("code")).ok(200, "oauth", "resource_owner", "id"))
+	assert.Panics(t, func() { app.fake.Browser(model.User{Email: "nobody@example.org"}) })
 }
 
 func TestBrowserCancels(t *testing.T) {
@@ -312,6 +286,9 @@ func TestBrowserCancels(t *testing.T) {
 	assert.Equal(t, "access_denied", app.back[0].Get("error"))
 	assert.Equal(t, "s t&te", app.back[0].Get("state"))
 	assert.False(t, app.back[0].Has("code"))
+	back, err := app.fake.Decline(ehr+"/connect", model.User{})
+	require.NoError(t, err)
+	assert.Equal(t, app.back[0], back.Query())
 }
 
 // The application knows its user by a session, as most do.
@@ -357,30 +334,14 @@ func TestSetCookieRejectsUnsentCookies(t *testing.T) {
 		cookie  http.Cookie
 		says    string
 	}{
-		"relative address":  {"/connect", http.Cookie{Name: "session", Value: "x"}, "no absolute URL"},
-		"broken address":    {":", http.Cookie{Name: "session", Value: "x"}, "no absolute URL"},
-		"no name":           {ehr, http.Cookie{Value: "x"}, "invalid Cookie.Name"},
-		"secure over HTTP":  {"http://ehr.example.com", http.Cookie{Name: "session", Value: "x", Secure: true}, "Secure"},
-		"another domain":    {ehr, http.Cookie{Name: "session", Value: "x", Domain: "example.org"}, "Domain"},
-		"another path":      {ehr, http.Cookie{Name: "session", Value: "x", Path: "/admin"}, "Path"},
-		"no scheme of HTTP": {"ftp://ehr.example.com", http.Cookie{Name: "session", Value: "x"}, "does not send"},
-		"expired":           {ehr, http.Cookie{Name: "session", Value: "x", MaxAge: -1}, "expiry"},
+		"relative address": {"/connect", http.Cookie{Name: "session", Value: "x"}, "no absolute URL"},
+		"no name":          {ehr, http.Cookie{Value: "x"}, "invalid Cookie.Name"},
+		"secure over HTTP": {"http://ehr.example.com", http.Cookie{Name: "session", Value: "x", Secure: true}, "Secure"},
 	} {
 		err := fake.Browser(model.User{}).SetCookie(c.address, &c.cookie)
 		require.ErrorContains(t, err, c.says, name)
 		require.ErrorContains(t, err, "dispensarytest: SetCookie: ", name)
 	}
-}
-
-func TestBrowserKnowsThePassword(t *testing.T) {
-	t.Parallel()
-	app := newApplication(t, nil)
-	user := app.fake.Users()[0]
-	user.Password = "forgotten"
-	resp, err := app.fake.Browser(user).Authorize(t.Context(), ehr+"/connect")
-	assert.Empty(t, bodyOf(t, resp, err))
-	assert.True(t, app.back[0].Has("code"))
-	assert.Panics(t, func() { app.fake.Browser(model.User{Email: "nobody@example.org"}) })
 }
 
 func TestBrowserErrorSaysWhereAuthorizationFailed(t *testing.T) {
@@ -418,24 +379,4 @@ func TestApproveDoesNotOpenTheCallback(t *testing.T) {
 	assert.Equal(t, "/callback", back.Path)
 	assert.Empty(t, app.back)
 	app.exchange(back.Query().Get("code")).ok(200)
-}
-
-func TestBrowsersDoNotMixUpTheirUsers(t *testing.T) {
-	t.Parallel()
-	app := newApplication(t, nil)
-	var group sync.WaitGroup
-	for _, user := range app.fake.Users() {
-		group.Go(func() {
-			back, err := app.fake.Approve(ehr+"/connect", user)
-			if assert.NoError(t, err) {
-				app.exchange(back.Query().Get("code")).ok(200, "oauth")
-			}
-		})
-	}
-	group.Wait()
-	owners := make(map[string]bool)
-	for _, r := range app.fake.Journal().Of("oauth.token") {
-		owners[r.UserID] = true
-	}
-	assert.Len(t, owners, len(app.fake.Users()))
 }

@@ -17,19 +17,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
-// aboutWebhooks are the open points whose behavior shows only in webhooks, in no answer.
-var aboutWebhooks = []string{
-	"delivery-conditions", "delivery-timeout", "plan-created-event", "probe", "probe-signature",
-	"resume-after-enable", "retry-schedule", "webhook-envelope",
-}
-
-func TestBehaviorChoicesNameTheirOperations(t *testing.T) {
-	t.Parallel()
-	for _, s := range BehaviorChoices() {
-		assert.Equal(t, slices.Contains(aboutWebhooks, s.Name), len(s.Operations) == 0, s.Name)
-	}
-}
-
 // answersTo has what a platform answers under a behavior, for each operation: to a
 // request, to one without the scope, and to a wrong one. Each is made of the same
 // state of the platform.

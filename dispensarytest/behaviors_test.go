@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -232,40 +231,6 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 		require.Len(b.t, attempts, 6)
 		assert.Equal(b.t, 155*time.Minute, attempts[5].At.Sub(e.CreatedAt))
 	})
-	behaving(t, ResumeAfterEnableResumed, func(b *browser) {
-		gone := true
-		b.hosts(func(_ int, w http.ResponseWriter, challenge string) {
-			if gone {
-				w.WriteHeader(http.StatusGone)
-				return
-			}
-			acknowledge(w, challenge)
-		})
-		_, e := b.place()
-		b.fake.Clock().Advance(time.Hour)
-		require.ErrorContains(b.t, b.wait(e), "stopped")
-		gone = false
-		require.NoError(b.t, b.fake.Webhooks.Enable())
-		require.NoError(b.t, b.wait(e))
-	})
-}
-
-func TestDeliveryTimeoutReadings(t *testing.T) {
-	t.Parallel()
-	for reading, patience := range map[string]time.Duration{"1s": time.Second, "5s": 5 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithBehavior("delivery-timeout="+Behavior(reading)))
-			activate(t, fake)
-			require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
-			began := time.Now()
-			_, _, err := fake.Patients.Register(model.NewPatient{})
-			require.NoError(t, err)
-			time.Sleep(patience + time.Millisecond)
-			synctest.Wait()
-			assert.Contains(t, fake.Webhooks.Deliveries()[0].Attempts[0].Err, "no answer within "+patience.String())
-			assert.Equal(t, patience+time.Millisecond, time.Since(began))
-		})
-	}
 }
 
 // A test that holds under every behavior.

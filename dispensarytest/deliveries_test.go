@@ -82,26 +82,6 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 	}
 }
 
-// A subscription is a filter: each type alone.
-func TestSubscriptions(t *testing.T) {
-	t.Parallel()
-	for _, kind := range model.EventTypes() {
-		b := start(t, WithInMemory(), WithClock(frozen()))
-		hook := b.hosts(nil, kind)
-		events := b.oneOfEach()
-		b.fake.Clock().Advance(0)
-		require.NoError(t, b.wait(events[kind]))
-		for _, d := range b.fake.Webhooks.Deliveries() {
-			assert.Equal(t, kind, d.EventType)
-		}
-		assert.Len(t, hook.all(), len(b.fake.Webhooks.Deliveries()))
-		assert.Len(t, b.fake.Webhooks.Skipped(), len(model.EventTypes()), "the other types, and the activation before the endpoint was registered")
-		endpoint, registered := b.fake.Webhooks.Endpoint()
-		assert.True(t, registered)
-		assert.Equal(t, []string{kind}, endpoint.Types)
-	}
-}
-
 // Which scope a live consent has to have for an event to be sent.
 func TestDeliveryConditions(t *testing.T) {
 	t.Parallel()
@@ -279,17 +259,4 @@ func TestDeliveryLogRows(t *testing.T) {
 	assert.Equal(t, true, done["successfully_delivered"])
 	assert.Equal(t, lost["id"], done["id"], "it is one row all along")
 	assert.Equal(t, "attempt 3: ok", b.fake.Webhooks.Deliveries()[0].String())
-}
-
-// Deliveries come in the order of their events, a failed one aside.
-func TestDeliveriesComeInOrder(t *testing.T) {
-	t.Parallel()
-	b, hook := hooked(t, nil)
-	var want []string
-	for range 20 {
-		_, e := b.place()
-		want = append(want, e.ID)
-	}
-	b.fake.Clock().Advance(0)
-	assert.Equal(t, want, hook.eventIDs(t))
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -132,29 +131,4 @@ func TestFaultDeliveryReordered(t *testing.T) {
 	b.fake.Clock().Advance(time.Hour)
 	require.NoError(t, b.wait(alone), "no other delivery overtook it")
 	assert.Len(t, hook.all(), 3)
-}
-
-// All of them on a live clock in a bubble; nothing outlives the platform.
-func TestFaultDeliveriesInTheBubble(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
-		hook := b.hosts(nil)
-		for _, effect := range model.DeliveryEffects {
-			b.fake.Fault(model.Fault{Effect: effect, Times: 1})
-		}
-		var events []model.Event
-		for range 4 {
-			_, e := b.place()
-			events = append(events, e)
-		}
-		require.Error(t, b.wait(events[0]), "lost")
-		for _, e := range events[1:] {
-			require.NoError(t, b.wait(e))
-		}
-		assert.Len(t, hook.all(), 4, "one is lost, one repeated")
-		assert.NotEqual(t, events[1].ID, hook.eventIDs(t)[0], "one overtaken")
-		b.fake.Fault(model.Fault{Effect: model.DeliveryReordered})
-		b.place()
-	})
 }

@@ -120,24 +120,6 @@ func TestTLSCanBeRequired(t *testing.T) {
 	start(t, WithTLSRequired()).get("/clinic").refused(403, "HTTPS is required")
 }
 
-// A misspelt page[size] changes nothing but how many rows come, which is why it
-// goes unnoticed. However it is misspelt, the journal has it, with the right name.
-func TestMisspeltPageSizeIsReported(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{
-		"page[sise]", "page[szie]", "page[Size]", "Page[size]", "PAGE[SIZE]", "page[size", "page%5Bsizes%5D", "page.size", "page_size", "pageSize", "pagesize", "size",
-	} {
-		for _, list := range []string{"/catalog/products", "/clinic/orders", "/events/patients", "/clinic/search/patients"} {
-			b := start(t, WithInMemory())
-			b.get(list + "?" + name + "=50").ok(200)
-			miss := &verdict{TB: t}
-			b.fake.Journal().CheckNoUnexpected(miss)
-			require.Len(t, miss.failures, 1, "%s %s", list, name)
-			assert.Contains(t, miss.failures[0], `(did you mean "page[size]"?)`, "%s %s", list, name)
-		}
-	}
-}
-
 // Requests that are refused are looked at all the same.
 func TestUnknownParametersOfRefusedRequests(t *testing.T) {
 	t.Parallel()

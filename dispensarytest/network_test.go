@@ -63,25 +63,6 @@ func TestWebhooksReachAHandler(t *testing.T) {
 	}
 }
 
-// A panic of a hosted receiver is in the delivery log.
-func TestPanicOfAHostedReceiver(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()))
-	activate(b.t, b.fake)
-	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("nil map") })))
-	_, event := b.place()
-	require.ErrorContains(t, b.wait(event), "the handler panicked: nil map")
-}
-
-func TestWebhookToNowhereInMemory(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()))
-	activate(b.t, b.fake)
-	require.NoError(t, b.fake.Webhooks.Register("https://nobody.example.com/hook"))
-	_, event := b.place()
-	require.ErrorContains(t, b.wait(event), "no such host")
-}
-
 func TestHostIsParticular(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())

@@ -72,19 +72,16 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		status int
 		code   string
 	}{
-		"no grant type":      {map[string]any{"grant_type": nil}, 400, "invalid_request"},
-		"other grant type":   {map[string]any{"grant_type": "password"}, 400, "unsupported_grant_type"},
-		"no client":          {map[string]any{"client_id": nil}, 400, "invalid_request"},
-		"client as number":   {map[string]any{"client_id": 7}, 400, "invalid_request"},
-		"wrong secret":       {map[string]any{"client_secret": "guess"}, 401, "invalid_client"},
-		"wrong redirect":     {map[string]any{"redirect_uri": "http://127.0.0.1/callback/"}, 400, "invalid_grant"},
-		"unknown code":       {map[string]any{"code": "nope"}, 400, "invalid_grant"},
-		"no code":            {map[string]any{"code": nil}, 400, "invalid_request"},
-		"misspelt code":      {map[string]any{"code": nil, "Code": "x"}, 400, "invalid_request"},
-		"no refresh token":   {map[string]any{"grant_type": "refresh_token"}, 400, "invalid_request"},
-		"missing redirect":   {map[string]any{"redirect_uri": nil}, 400, "invalid_request"},
-		"wrong refresh":      {map[string]any{"grant_type": "refresh_token", "refresh_token": "x"}, 400, "invalid_grant"},
-		"refresh as boolean": {map[string]any{"grant_type": "refresh_token", "refresh_token": true}, 400, "invalid_request"},
+		"no grant type":    {map[string]any{"grant_type": nil}, 400, "invalid_request"},
+		"other grant type": {map[string]any{"grant_type": "password"}, 400, "unsupported_grant_type"},
+		"no client":        {map[string]any{"client_id": nil}, 400, "invalid_request"},
+		"wrong secret":     {map[string]any{"client_secret": "guess"}, 401, "invalid_client"},
+		"wrong redirect":   {map[string]any{"redirect_uri": "http://127.0.0.1/callback/"}, 400, "invalid_grant"},
+		"unknown code":     {map[string]any{"code": "nope"}, 400, "invalid_grant"},
+		"no code":          {map[string]any{"code": nil}, 400, "invalid_request"},
+		"no refresh token": {map[string]any{"grant_type": "refresh_token"}, 400, "invalid_request"},
+		"missing redirect": {map[string]any{"redirect_uri": nil}, 400, "invalid_request"},
+		"wrong refresh":    {map[string]any{"grant_type": "refresh_token", "refresh_token": "x"}, 400, "invalid_grant"},
 	} {
 		body := b.credentials(map[string]any{"grant_type": "authorization_code", "code": "x"})
 		for key, value := range c.change {
@@ -105,16 +102,6 @@ func TestRefusedExchangeKeepsTheCode(t *testing.T) {
 	code := b.code(model.User{})
 	b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "authorization_code", "code": code, "redirect_uri": "http://127.0.0.1/other"})).refused(400, "invalid_grant")
 	b.exchange(code).ok(200)
-}
-
-func TestFormEncodedTokenRequestIsRefused(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	resp, err := b.fake.HTTPClient().PostForm(b.fake.BaseURL()+"/oauth/token", url.Values{"grant_type": {"authorization_code"}})
-	require.NoError(t, err)
-	got := decoded(t, resp)
-	got.refused(http.StatusBadRequest, "must be JSON")
-	assert.Equal(t, "invalid_request", got.body["error"])
 }
 
 func TestRefreshRotation(t *testing.T) {

@@ -228,15 +228,3 @@ func TestBodiesThatAreNoObjects(t *testing.T) {
 		}
 	}
 }
-
-func TestOnlyTwoScopesAreStatedByTheAPI(t *testing.T) {
-	t.Parallel()
-	stated := []string{"dynamic_links.create", "treatment_plans.create"}
-	for _, op := range operations.All() {
-		if op.Open {
-			assert.Empty(t, op.Scope, op.ID)
-			continue
-		}
-		assert.Equal(t, !slices.Contains(stated, op.ID), op.Assumed, op.ID)
-	}
-}

@@ -35,13 +35,6 @@ func TestPlanIsRefused(t *testing.T) {
 	b := start(t)
 	patient := b.fake.Patients.All()[0].ID
 	before := b.fake.Plans.All()
-	line := func(change map[string]any) map[string]any {
-		body := map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1}
-		for key, value := range change {
-			body[key] = value
-		}
-		return map[string]any{"recommendations": []any{body}}
-	}
 	for _, c := range []struct {
 		change map[string]any
 		says   string
@@ -49,15 +42,7 @@ func TestPlanIsRefused(t *testing.T) {
 		{map[string]any{"practitioner_id": nil}, "Practitioner can't be blank"},
 		{map[string]any{"practitioner_id": "x"}, "Practitioner must exist"},
 		{map[string]any{"state": "cancelled"}, "State must be one of draft, active"},
-		{map[string]any{"recommendations": nil}, "Recommendations can't be blank"},
-		{map[string]any{"recommendations": []any{}}, "Recommendations can't be blank"},
-		{map[string]any{"recommendations": []any{1}}, "Recommendations must be an array of objects"},
-		{line(map[string]any{"variant_id": "x"}), "Recommendations[0].variant must exist"},
-		{line(map[string]any{"units_to_purchase": nil}), "units to purchase can't be blank"},
-		{line(map[string]any{"units_to_purchase": 0}), "units to purchase must be a whole number above 0"},
-		{line(map[string]any{"units_to_purchase": 1.5}), "units to purchase must be a whole number above 0"},
-		{line(map[string]any{"refill": 1}), "refill must be true or false"},
-		{line(map[string]any{"dosage": map[string]any{"amount": 1}}), "dosage.amount must be a string"},
+		{map[string]any{"recommendations": []any{map[string]any{"variant_id": "x", "units_to_purchase": 1}}}, "Recommendations[0].variant must exist"},
 	} {
 		b.send("POST", b.plansOf(patient), b.draft(c.change)).refused(422, c.says)
 	}

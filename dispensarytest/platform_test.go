@@ -175,18 +175,6 @@ func TestCheckoutFillsTheCart(t *testing.T) {
 	assert.Len(t, again.Lines, 1, "an empty cart buys one pack of something")
 }
 
-// A plan that recommends a variant twice asks for the sum.
-func TestPlanLinesAreSummed(t *testing.T) {
-	t.Parallel()
-	p := New(t, WithInMemory())
-	variant := p.Products.All()[0].VariantIDs[0]
-	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Recommendations: []model.Recommendation{{VariantID: variant, UnitsToPurchase: 1}, {VariantID: variant, UnitsToPurchase: 3}}})
-	require.NoError(t, err)
-	order, _, err := p.Orders.Place(plan.PatientID, model.NewOrder{PlanIDs: []string{plan.ID}})
-	require.NoError(t, err)
-	assert.Equal(t, []model.Line{{VariantID: variant, Quantity: 4}}, order.Lines)
-}
-
 func TestCatalogChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())

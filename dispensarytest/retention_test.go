@@ -1,10 +1,8 @@
 package dispensarytest
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -140,36 +138,4 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 		"sort_by": {"", "", "event_id", "attempted_at"}, "order_by": {"", "ASC", "DESC"},
 		"attempted_at": days, "event_id": some, "successfully_delivered": {"", "", "true", "false"},
 	})
-}
-
-// BenchmarkEventsKept says what a platform holds after so many events, each of them
-// delivered once.
-func BenchmarkEventsKept(b *testing.B) {
-	for _, events := range []int{50_000, 100_000, 200_000} {
-		b.Run(fmt.Sprint(events), func(b *testing.B) {
-			for b.Loop() {
-				fake := New(b, WithInMemory(), WithClock(FrozenClock(store.Epoch)))
-				token := fake.Application().ChallengeToken
-				err := fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { acknowledge(w, token) }))
-				if err != nil {
-					b.Fatal(err)
-				}
-				fake.Tokens.Issue(model.User{})
-				patient := fake.Patients.All()[0].ID
-				runtime.GC()
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				for n := range events {
-					if _, _, err := fake.Patients.Edit(patient, model.PatientChange{LastName: new(fmt.Sprint("Doe ", n))}); err != nil {
-						b.Fatal(err)
-					}
-					fake.Clock().Advance(time.Second)
-				}
-				runtime.GC()
-				runtime.ReadMemStats(&after)
-				b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/1e6, "MB")
-				runtime.KeepAlive(fake)
-			}
-		})
-	}
 }
