@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -52,19 +51,6 @@ func TestCallsThatNameNothing(t *testing.T) {
 				requireFailed(t, f, op, err, http.StatusNotFound, api.ErrNotFound)
 			})
 		}
-	}
-}
-
-// New members, another order of members and longer ids disturb no call.
-func TestCallsReadCompatibleChanges(t *testing.T) {
-	t.Parallel()
-	for _, op := range operation.All() {
-		t.Run(op.Name, func(t *testing.T) {
-			t.Parallel()
-			f := calltest.NewFixture(t, dispensarytest.WithCompatibleChanges(7))
-			_, err := calltest.All(t)[op.Name](t.Context(), f)
-			require.NoError(t, err)
-		})
 	}
 }
 

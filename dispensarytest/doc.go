@@ -87,7 +87,7 @@
 // Each such point is one of the [BehaviorChoices], with variants and a default, chosen
 // by [WithBehavior]; a test that runs in [EachBehavior] holds under all of them. Package
 // probe learns on a sandbox how the platform behaves, and [WithBehaviorsFile] takes what it
-// found. [WithCompatibleChanges] is the platform after changes that the API calls non-breaking.
+// found.
 //
 // # Large worlds
 //
@@ -206,7 +206,8 @@
 //     resumed when an endpoint is enabled again, or a key is given back. The news that
 //     a key was revoked has all its attempts; the integration is sent nothing else from
 //     then on. Deliveries go one at a time, see
-//     [WithParallelDelivery], and in the order of their events, see [WithDisorder].
+//     [WithParallelDelivery], and in the order of
+//     their events, see [model.DeliveryReordered].
 //   - A rate limit does not count what it refuses, and is off unless a [model.Fault] or
 //     a behavior sets it.
 //   - Events of one object are at least a millisecond apart, also where the clock stands,

@@ -41,9 +41,7 @@ type settings struct {
 	webhook        *endpointSettings
 	deliveryClient *http.Client
 	parallel       int    // deliveries at a time
-	disorder       uint64 // seed of the order of deliveries
-	spread         time.Duration
-	compatible     uint64 // seed of the compatible changes
+	compatible     uint64 // always 0; snapshots store it
 	size           model.WorldSize
 	snapshot       *Snapshot
 }
@@ -151,19 +149,6 @@ func WithDeliveryTimeout(d time.Duration) Option {
 			return errors.New("dispensarytest: WithDeliveryTimeout: not a positive duration")
 		}
 		s.behaviors.SendTimeout = d
-		return nil
-	}
-}
-
-// WithDisorder makes the first attempts of deliveries late by up to spread, each by
-// a different time that follows from the seed: events overtake each other, as the
-// API allows. API section: "Webhooks" 4.
-func WithDisorder(seed uint64, spread time.Duration) Option {
-	return func(s *settings) error {
-		s.disorder, s.spread = seed, spread
-		if spread <= 0 || spread > 30*time.Minute {
-			return errors.New("dispensarytest: WithDisorder: deliveries are attempted within 30 minutes")
-		}
 		return nil
 	}
 }
@@ -315,20 +300,5 @@ func WithWebhook(url string, types ...string) Option {
 	return func(s *settings) error {
 		s.webhook = &endpointSettings{url: url, types: slices.Clone(types)}
 		return webhooks.CheckEndpoint(url, types)
-	}
-}
-
-// WithCompatibleChanges makes the platform one that has moved on by changes which
-// the API calls non-breaking: every answer and every webhook has new keys, its
-// keys come in another order, and ids are longer and not of the layout of a UUID.
-// An integration must not notice. The same seed makes the same changes; 0 is no
-// seed. API section: "Versioning" 3.
-func WithCompatibleChanges(seed uint64) Option {
-	return func(s *settings) error {
-		if seed == 0 {
-			return errors.New("dispensarytest: WithCompatibleChanges: 0 is no seed")
-		}
-		s.compatible = seed
-		return nil
 	}
 }

@@ -146,8 +146,8 @@ func build(set settings) *Server {
 	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
 	p.sender = webhooks.New(webhooks.Config{
 		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
-		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel, Disorder: set.disorder, Spread: set.spread,
-		EventLimit: set.eventLimit, Compatible: set.compatible,
+		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
+		EventLimit: set.eventLimit,
 	})
 	p.people = &people.People{
 		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: p.sender, Changes: &s.changes, EventLimit: set.eventLimit,
@@ -161,7 +161,7 @@ func build(set settings) *Server {
 	p.api = &httpapi.API{
 		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: p.sender, People: p.people,
 		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
-		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies, Compatible: set.compatible,
+		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	}
 	p.store.World.AddIntegrations(set.integrations)
 	if set.snapshot != nil {

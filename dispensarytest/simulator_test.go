@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -158,29 +157,5 @@ func TestParallelDelivery(t *testing.T) {
 		}
 	})
 	_, err := Start(WithParallelDelivery(0))
-	require.Error(t, err)
-}
-
-func TestDisorder(t *testing.T) {
-	t.Parallel()
-	run := func(seed uint64) (order []int) {
-		b, hook := hooked(t, nil, WithDisorder(seed, time.Minute))
-		number := map[string]int{}
-		for i := range 30 {
-			_, e := b.place()
-			number[e.ID] = i
-		}
-		b.fake.Clock().Advance(time.Minute)
-		for _, id := range hook.eventIDs(t) {
-			order = append(order, number[id])
-		}
-		require.Len(t, order, 30, "all of them come")
-		return order
-	}
-	one := run(1)
-	assert.False(t, slices.IsSorted(one), "%v", one)
-	assert.Equal(t, one, run(1))
-	assert.NotEqual(t, one, run(2))
-	_, err := Start(WithDisorder(1, time.Hour))
 	require.Error(t, err)
 }

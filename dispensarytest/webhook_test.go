@@ -282,27 +282,3 @@ func TestWholeWebhookLifeInTheBubble(t *testing.T) {
 		})
 	})
 }
-
-// The switches of the field, all at once: probes that are not signed, several
-// integrations, disorder, repeats.
-func TestWebhookSwitchesTogether(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()), WithIntegrations(2), WithDisorder(3, time.Minute),
-		WithBehavior(ProbeBeforeEach), WithBehavior(ProbeSignatureUnsigned))
-	hook := b.hosts(nil)
-	repeat := b.fake.Fault(model.Fault{Effect: model.DeliveryRepeated, Chance: 0.5, Seed: 4})
-	for range 10 {
-		b.place()
-	}
-	b.fake.Clock().Advance(time.Minute)
-	probes := 0
-	for _, got := range hook.all() {
-		if got.body == "" {
-			probes++
-			assert.Empty(t, got.header.Get("SVC-Signature"))
-		}
-	}
-	assert.Equal(t, 21, probes, "one on registration, one before each of ten events for two integrations")
-	assert.Positive(t, repeat.Fired())
-	assert.Len(t, hook.all(), 41+repeat.Fired())
-}

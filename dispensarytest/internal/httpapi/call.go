@@ -36,8 +36,7 @@ type API struct {
 	Origin       string
 	RequireTLS   bool
 	ClinicTokens bool
-	KeepBodies   bool   // in the journal
-	Compatible   uint64 // seed of the changes that break no client; 0 for none
+	KeepBodies   bool // in the journal
 }
 
 // call is one request on its way through the pipeline.

@@ -193,7 +193,7 @@ func (c *call) send(w http.ResponseWriter, rep reply) {
 }
 
 func (c *call) write(w http.ResponseWriter, rep reply, key string) {
-	writeJSON(w, c.record.Status, rep, key, c.keepAnswer(view.Rewriter(c.behaviors, c.api.Compatible)))
+	writeJSON(w, c.record.Status, rep, key, c.keepAnswer(view.Rewriter(c.behaviors)))
 }
 
 // rescue keeps a mistake of ours from looking like a broken connection.

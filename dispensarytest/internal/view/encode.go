@@ -5,11 +5,11 @@ package view
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/jsonrewrite"
 )
 
 // Encoder is a buffer with the JSON encoder that writes to it.
@@ -36,23 +36,38 @@ func Encode(v any) json.RawMessage {
 	return bytes.TrimRight(bytes.Clone(e.Buf.Bytes()), "\n")
 }
 
-// Rewriter is what bodies go through on their way out; nil where nothing does.
-func Rewriter(r *behavior.Set, compatible uint64) func([]byte) []byte {
-	if !r.DropNulls && compatible == 0 {
+// Rewriter returns the function that changes bodies before they are sent, or nil.
+func Rewriter(r *behavior.Set) func([]byte) []byte {
+	if !r.DropNulls {
 		return nil
 	}
 	return func(body []byte) []byte {
-		tree, err := jsonrewrite.Parse(body)
-		if err != nil {
+		var document any
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.UseNumber()
+		if err := decoder.Decode(&document); err != nil {
 			panic(err) // only bodies of ours get here
 		}
-		if r.DropNulls {
-			tree.DropNulls()
+		dropNulls(document)
+		return Encode(document)
+	}
+}
+
+// dropNulls deletes every key without a value, except those of meta, which the API shows
+// as null.
+func dropNulls(document any) {
+	switch value := document.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(_ string, member any) bool { return member == nil })
+		for key, member := range value {
+			if key != "meta" {
+				dropNulls(member)
+			}
 		}
-		if compatible != 0 {
-			jsonrewrite.NewMutator(compatible, body).Mutate(tree)
+	case []any:
+		for _, item := range value {
+			dropNulls(item)
 		}
-		return tree.Encode(nil)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
@@ -66,9 +65,6 @@ type Config struct {
 	App        model.Application
 	Given      *http.Client // nil for one of the sender's
 	InMemory   bool
-	Parallel   int           // attempts at a time; 0 is 1
-	Disorder   uint64        // seed of the order of deliveries
-	Spread     time.Duration // how late first attempts are at most
+	Parallel   int // attempts at a time; 0 is 1
 	EventLimit int
-	Compatible uint64 // seed of the changes that break no receiver; 0 for none
 }

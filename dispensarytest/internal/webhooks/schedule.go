@@ -1,14 +1,12 @@
 package webhooks
 
 import (
-	"hash/fnv"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -61,7 +59,7 @@ func (s *Sender) plan(e model.Event, now time.Time, i *model.Integration) {
 		ID:      s.Store.World.ID("delivery", uint64(s.planned)),
 		EventID: e.ID, EventType: e.Type, IntegrationID: i.ID,
 	}}
-	d.NextAttemptAt = now.Add(s.jitter(d.ID))
+	d.NextAttemptAt = now
 	switch f, fires := s.fire(d, model.DeliveryLost, model.DeliveryReordered); {
 	case !fires:
 		s.schedule(d)
@@ -91,16 +89,6 @@ func (s *Sender) later(id string, at time.Time, what func(*clock.Task)) {
 	t.Run = func() { what(t) }
 	s.tasks[id] = t
 	s.Clock.Push(t)
-}
-
-// jitter is how late a first attempt is, where there is disorder.
-func (s *Sender) jitter(id string) time.Duration {
-	if s.Spread == 0 {
-		return 0
-	}
-	h := fnv.New64a()
-	h.Write([]byte(id))
-	return time.Duration(ids.Mix(s.Disorder^h.Sum64()) % uint64(s.Spread))
 }
 
 // attempt is one slot of the schedule.
@@ -184,7 +172,7 @@ func (s *Sender) settle(id string, a model.Attempt) {
 func (s *Sender) envelope(d *Entry) []byte {
 	reads := s.Behaviors.Get()
 	body := view.EncodeDelivery(&d.Event, d.IntegrationID, reads.PayloadName)
-	if rewrite := view.Rewriter(reads, s.Compatible); rewrite != nil {
+	if rewrite := view.Rewriter(reads); rewrite != nil {
 		body = rewrite(body)
 	}
 	return body
