@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
@@ -50,7 +49,8 @@ type BehaviorVariant struct {
 }
 
 // BehaviorChoices returns every point that can be decided in more than one way, sorted
-// by name. [WithBehavior] and [Server.SetBehavior] choose, [EachBehavior] tries them all.
+// by name. [WithBehavior] and [Server.SetBehavior] choose. A loop over all variants runs a
+// test under each of them.
 func BehaviorChoices() []BehaviorChoice {
 	var all []BehaviorChoice
 	for _, c := range behavior.Choices() {
@@ -134,36 +134,5 @@ func (s *Server) putBehaviors(b behavior.Set) {
 	case !b.Limited && s.limit != nil:
 		s.limit.Remove()
 		s.limit = nil
-	}
-}
-
-// EachBehavior runs a test under every variant of the points the API leaves open: once
-// with the defaults, and then with one point at a time decided in another way. What
-// passes does not depend on a variant. Each run is a subtest that makes its own
-// platform with the option it is given:
-//
-//	dispensarytest.EachBehavior(t, func(t *testing.T, behavior dispensarytest.Option) {
-//		fake := dispensarytest.New(t, behavior)
-//		…
-//	})
-//
-// Names of points narrow it to some: "probe". A test that has to know which variant it
-// runs under asks [Server.Behaviors].
-func EachBehavior(t *testing.T, run func(t *testing.T, behavior Option), points ...string) {
-	t.Helper()
-	all := BehaviorChoices()
-	for _, name := range points {
-		if !slices.ContainsFunc(all, func(c BehaviorChoice) bool { return c.Name == name }) {
-			t.Errorf("dispensarytest: EachBehavior: there is no open point %q", name)
-		}
-	}
-	t.Run("defaults", func(t *testing.T) { run(t, WithBehavior()) })
-	for _, c := range all {
-		if len(points) > 0 && !slices.Contains(points, c.Name) {
-			continue
-		}
-		for _, v := range c.Variants[1:] {
-			t.Run(string(v.Behavior), func(t *testing.T) { run(t, WithBehavior(v.Behavior)) })
-		}
 	}
 }

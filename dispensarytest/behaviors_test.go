@@ -233,33 +233,6 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 	})
 }
 
-// A test that holds under every behavior.
-func TestEachBehavior(t *testing.T) {
-	t.Parallel()
-	var runs []string
-	EachBehavior(t, func(t *testing.T, behavior Option) {
-		runs = append(runs, t.Name())
-		b := start(t, WithInMemory(), behavior)
-		b.key = b.fake.ClinicKey()
-		b.get("/clinic").ok(200, "clinic", "id")
-	})
-	want := 1
-	for _, s := range BehaviorChoices() {
-		want += len(s.Variants) - 1
-	}
-	assert.Len(t, runs, want)
-	assert.Contains(t, runs, "TestEachBehavior/success-status=always-200")
-	runs = nil
-	EachBehavior(t, func(t *testing.T, behavior Option) {
-		for _, b := range New(t, WithInMemory(), behavior).Behaviors() {
-			if b.Choice() == "probe" {
-				runs = append(runs, b.Variant())
-			}
-		}
-	}, "probe")
-	assert.Equal(t, []string{"off", "on-registration", "before-each"}, runs)
-}
-
 func TestReadingsOfTokens(t *testing.T) {
 	t.Parallel()
 	behaving(t, AccessTokenAfterRefreshEnded, func(b *browser) {

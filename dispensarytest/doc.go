@@ -85,9 +85,8 @@
 // # What the API leaves open
 //
 // Each such point is one of the [BehaviorChoices], with variants and a default, chosen
-// by [WithBehavior]; a test that runs in [EachBehavior] holds under all of them. Package
-// probe learns on a sandbox how the platform behaves, and [WithBehaviorsFile] takes what it
-// found.
+// by [WithBehavior]. Package probe learns on a sandbox how the platform behaves, and
+// [WithBehaviorsFile] takes its findings.
 //
 // # Large worlds
 //
@@ -225,7 +224,8 @@
 // Of the API:
 //
 //   - Plain HTTP is answered on loopback, unless [WithTLS], [WithInMemory] or
-//     [WithTLSRequired] say otherwise.
+//     [WithTLSRequired] say otherwise. With [WithTLS], it gets status 400 before it
+//     reaches the API, and the [Journal] does not have it.
 //   - On a loopback address, requests under a name that is none of loopback are refused.
 //   - Version 1, other patch versions than 2020-02-14 and the versions endpoint,
 //     whose path is not shown, are not there.

@@ -23,9 +23,9 @@ import (
 func TestReconcilerUnderEveryReading(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	dispensarytest.EachBehavior(t, func(t *testing.T, reading dispensarytest.Option) {
+	run := func(t *testing.T, reading dispensarytest.Behavior) {
 		t.Parallel()
-		s := newFixture(t, reading, dispensarytest.WithIntegrations(2))
+		s := newFixture(t, dispensarytest.WithBehavior(reading), dispensarytest.WithIntegrations(2))
 		keyed := func(c *config) {
 			c.Events = s.client(dispensary.WithClinicKey(dispensary.NewSecret(s.platform.ClinicKey()))).Events
 		}
@@ -46,7 +46,14 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 		}
 		s.finish(t, keys...)
 		s.platform.Journal().CheckNoUnexpected(t)
-	})
+	}
+	for i, choice := range dispensarytest.BehaviorChoices() {
+		for j, variant := range choice.Variants {
+			if i == 0 || j > 0 { // the defaults once
+				t.Run(string(variant.Behavior), func(t *testing.T) { run(t, variant.Behavior) })
+			}
+		}
+	}
 }
 
 // A run asks for as many pages as there is news, however much there is.
