@@ -28,6 +28,11 @@ func (s *Server) open() error {
 	}
 	pool := &http.Transport{MaxIdleConnsPerHost: 64}
 	s.client = &http.Client{Transport: memhttp.Transport{Network: s.net, Outside: pool}}
+	listener, err := net.Listen("tcp", s.set.addr)
+	if err != nil {
+		return fmt.Errorf("dispensarytest: %w", err)
+	}
+	s.reachedAt("http://" + listener.Addr().String())
 	if s.set.tls {
 		certificate, err := memhttp.LoopbackCertificate()
 		if err != nil {
@@ -36,27 +41,14 @@ func (s *Server) open() error {
 		s.certificate = certificate.Leaf
 		pool.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 		pool.TLSClientConfig.RootCAs.AddCert(certificate.Leaf)
+		s.reachedAt("https://" + listener.Addr().String())
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
 	}
-	return s.listen()
-}
-
-// listen opens the socket and serves it.
-func (s *Server) listen() error {
-	listener, err := net.Listen("tcp", s.set.addr)
-	if err != nil {
-		return fmt.Errorf("dispensarytest: %w", err)
-	}
-	s.reachedAt("http://" + listener.Addr().String())
 	handler := s.Handler()
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		handler = s.byLoopbackName(handler)
 	}
 	s.http = httplimit.Server(handler)
-	if s.set.tls {
-		s.reachedAt("https://" + listener.Addr().String())
-		listener = memhttp.TLSOrPlain{Listener: listener}
-		s.http.Handler, s.http.ConnContext = memhttp.WithTLSState(s.http.Handler), memhttp.KeepConn
-	}
 	go func() { _ = s.http.Serve(listener) }() // ends with Close
 	return nil
 }

@@ -282,7 +282,7 @@ func WithSeed(seed uint64) Option {
 
 // WithTLS serves loopback HTTPS with a certificate made in the process, which
 // [Server.HTTPClient] trusts; see also [Server.Certificate]. Plain HTTP to the
-// same port is answered, and refused. API section: "Errors" 1.
+// same port is rejected. API section: "Errors" 1.
 func WithTLS() Option {
 	return func(s *settings) error { s.tls = true; return nil }
 }

@@ -285,7 +285,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	assert.Equal(t, 400, decoded(t, resp).status)
 	assert.Equal(t, model.StateActive, b.fake.Plans.All()[len(b.fake.Plans.All())-1].State)
 
-	secure := start(t, WithTLS())
+	secure := start(t, WithInMemory())
 	secure.visit(strings.Replace(secure.fake.origin, "https:", "http:", 1)+"/plans/new").sees(403, "HTTPS is required")
 	secure.visit(secure.fake.origin + "/plans/new").sees(200)
 }
