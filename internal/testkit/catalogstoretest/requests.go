@@ -14,7 +14,6 @@ import (
 // requests plays how products are asked for.
 var requests = map[string]func(*testing.T, opener){
 	"Request":           request,
-	"RequestedInOrder":  requestedInOrder,
 	"Answered":          answered,
 	"Drop":              drop,
 	"ManyRequests":      manyRequests,
@@ -39,21 +38,6 @@ func request(t *testing.T, open opener) {
 	assert.Equal(t, 3, state(t, store).Requested)
 	assert.Empty(t, state(t, store).Records, "a request is no record")
 	assert.Zero(t, state(t, store).Revision)
-}
-
-func requestedInOrder(t *testing.T, open opener) {
-	store := open()
-	asked(t, store, 3, "a")
-	asked(t, store, 1, "c")
-	asked(t, store, 2, "b")
-	var ids []string
-	for _, r := range requested(t, store) {
-		ids = append(ids, r.ProductID)
-	}
-	assert.Equal(t, []string{"c", "b", "a"}, ids)
-	some, err := store.Requested(t.Context(), 2)
-	require.NoError(t, err)
-	assert.Equal(t, requested(t, store)[:2], some)
 }
 
 func answered(t *testing.T, open opener) {

@@ -20,16 +20,13 @@ var walks = map[string]func(*testing.T, opener){
 	"Begin":            begin,
 	"SavePage":         savePage,
 	"SavePages":        savePages,
-	"TwiceInAPage":     twiceInAPage,
 	"Superseded":       superseded,
-	"Missing":          missing,
 	"MissingIsGone":    missingIsGone,
 	"Reappears":        reappears,
 	"ReadMeanwhile":    readMeanwhile,
 	"Unlisted":         unlisted,
 	"TooManyMissing":   tooManyMissing,
 	"EndedContext":     endedContext,
-	"SeenByAnother":    seenByAnother,
 	"SmallPagesOfMany": smallPagesOfMany,
 }
 
@@ -158,15 +155,6 @@ func savePage(t *testing.T, open opener) {
 	assert.Zero(t, completed(t, store, w).Missing, "c was seen, though what it was is older")
 }
 
-func twiceInAPage(t *testing.T, open opener) {
-	store := open()
-	w := began(t, store, 0)
-	first, last := listed("a", "First"), listed("a", "Last")
-	assert.Equal(t, catalogsync.Counts{Created: 2, Repeated: 1}, saved(t, store, &w, 1, first, listed("b", "B"), last))
-	assert.Equal(t, "Last", get(t, store, "a").Product.Name)
-	assert.Len(t, feed(t, store, 0, 10), 2)
-}
-
 func superseded(t *testing.T, open opener) {
 	one, two := open(), open()
 	old := began(t, one, 0)
@@ -189,22 +177,6 @@ func superseded(t *testing.T, open opener) {
 	refused(later)
 	refused(completed(t, two, young)) // complete already
 	assert.Equal(t, catalogsync.Missing, presence(t, one, "b"), "once only")
-}
-
-func missing(t *testing.T, open opener) {
-	store := open()
-	walked(t, store, 0, listedAll("a", "b", "c")...)
-	before := get(t, store, "b")
-	w := walked(t, store, 100, listedAll("a", "c")...)
-	assert.Equal(t, 1, w.Missing)
-	assert.Zero(t, w.Gone)
-	after := get(t, store, "b")
-	assert.Equal(t, catalogsync.Missing, after.Presence)
-	assert.Greater(t, after.Revision, before.Revision, "Presence is a change")
-	after.Presence = catalogsync.Present
-	requireSame(t, before, after)
-	assert.Equal(t, map[catalogsync.Presence]int{catalogsync.Present: 2, catalogsync.Missing: 1}, state(t, store).Records)
-	requireWalk(t, w, state(t, store).Complete)
 }
 
 func missingIsGone(t *testing.T, open opener) {
@@ -365,19 +337,6 @@ func endedContext(t *testing.T, open opener) {
 	unlock, err := store.Lock(t.Context())
 	require.NoError(t, err, "Lock took nothing")
 	require.NoError(t, unlock())
-}
-
-// seenByAnother reads with one handle what another one wrote.
-func seenByAnother(t *testing.T, open opener) {
-	one, two := open(), open()
-	w := walked(t, one, 0, listedAll("a")...)
-	requireWalk(t, w, state(t, two).Complete)
-	require.NoError(t, one.Request(t.Context(), t0, "a"))
-	assert.Len(t, requested(t, two), 1)
-	detailed(t, two, 5, single("a", "Product a", "<p>"))
-	assert.Equal(t, "<p>", get(t, one, "a").Product.DescriptionHTML)
-	assert.Equal(t, get(t, one, "a").Revision, state(t, two).Revision)
-	assert.Empty(t, requested(t, one))
 }
 
 func smallPagesOfMany(t *testing.T, open opener) {
