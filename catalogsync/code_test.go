@@ -4,9 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
@@ -35,14 +33,4 @@ func TestSearchKeepsZerosOfOtherCodes(t *testing.T) {
 	} {
 		assert.Equal(t, want, names(t, x, catalogsync.SearchOptions{Query: query}), query)
 	}
-}
-
-func TestBarcodeChoosesVariant(t *testing.T) {
-	t.Parallel()
-	e := entry("Zinc", "Kelp", "ZN-30", "036000291452")
-	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "ZN-90", UPC: "0036000291469"}}
-	result, err := newIndex(t, e).Search(catalogsync.SearchOptions{Query: "036000291469"})
-	require.NoError(t, err)
-	require.Len(t, result.Hits, 1)
-	assert.Equal(t, "large", result.Hits[0].VariantID)
 }

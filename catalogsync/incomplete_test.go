@@ -37,19 +37,6 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 	}
 }
 
-func TestIncompleteListLosesNoProduct(t *testing.T) {
-	t.Parallel()
-	list, store := newMovingList(50), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-	mustSync(t, syncer)
-	list.cut = 48
-	for range 3 {
-		_, err := syncer.Sync(t.Context())
-		require.ErrorAs(t, err, new(*api.IncompleteListError))
-	}
-	assert.Len(t, stored(t, store, catalogsync.Present), 50)
-}
-
 func TestLoadReportsIncompleteList(t *testing.T) {
 	t.Parallel()
 	list := newMovingList(250)

@@ -137,29 +137,3 @@ func TestProductWithoutIDIsNotStored(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, state.Requested)
 }
-
-// A call of FetchRequested does not wait for another one, which may take hours.
-func TestFetchRequestedDoesNotWaitForAnother(t *testing.T) {
-	t.Parallel()
-	list, store := newMovingList(1), catalogsync.NewMemoryStore()
-	asked, answer := make(chan struct{}), make(chan struct{})
-	list.before = func(*http.Request) error {
-		close(asked)
-		<-answer
-		return nil
-	}
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
-	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00000"))
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- syncer.FetchRequested(t.Context()) }()
-	<-asked
-	go func() { second <- syncer.FetchRequested(t.Context()) }()
-	select {
-	case err := <-second:
-		require.ErrorIs(t, err, catalogsync.ErrSyncing)
-	case <-time.After(time.Minute):
-		assert.Fail(t, "it waits")
-	}
-	close(answer)
-	require.NoError(t, <-first)
-}

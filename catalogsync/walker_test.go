@@ -245,27 +245,6 @@ func TestGoneIsConfirmed(t *testing.T) {
 	assert.Equal(t, hidden, stored(t, store, catalogsync.Missing), "the platform has them")
 }
 
-// A product that was gone and is read by its id is gone no more, also while the list does not
-// show it.
-func TestGoneProductThatIsReadIsFoundAgain(t *testing.T) {
-	t.Parallel()
-	list, store := newMovingList(3), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
-	mustSync(t, syncer)
-	whole := list.all()
-	list.change(func([]string) []string { return whole[1:] })
-	mustSync(t, syncer)
-	mustSync(t, syncer)
-	require.Equal(t, whole[:1], stored(t, store, catalogsync.Gone))
-	list.change(func([]string) []string { return whole })
-	require.NoError(t, syncer.HandleEvent(t.Context(), productEvent(whole[0])))
-	require.NoError(t, syncer.FetchRequested(t.Context()))
-	assert.Equal(t, whole[:1], stored(t, store, catalogsync.Missing))
-	index, err := catalogsync.ReadIndex(t.Context(), store, catalogsync.IndexConfig{})
-	require.NoError(t, err)
-	assert.Equal(t, 3, index.Len())
-}
-
 func TestTwoSyncsAtOnce(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
