@@ -14,8 +14,7 @@ import (
 )
 
 // PermittedBrands are the brands that a clinic may order, as the platform said at a time. It
-// never changes, and is safe for concurrent use. Get it from [ReadPermittedBrands] or a
-// [BrandCache].
+// never changes, and is safe for concurrent use. Get it from a [BrandCache].
 //
 // The list of products has those of all brands, also of those that a clinic may not order. A
 // search shows them, unless [SearchOptions].Permitted keeps to a clinic's brands.
@@ -24,10 +23,8 @@ type PermittedBrands struct {
 	ids  map[string]struct{}
 }
 
-// ReadPermittedBrands reads the brands that a clinic may order, with the Brands of a client
-// of that clinic. The API knows that of clinics only, not of single practitioners.
-// API section: GET /catalog/brands (clinic_permitted).
-func ReadPermittedBrands(ctx context.Context, brands catalog.Brands) (*PermittedBrands, error) {
+// readPermittedBrands reads the brands that a clinic may order.
+func readPermittedBrands(ctx context.Context, brands catalog.Brands) (*PermittedBrands, error) {
 	if brands == (catalog.Brands{}) {
 		return nil, &api.ArgumentError{Field: "brands", Reason: "is empty"}
 	}
@@ -43,18 +40,11 @@ func ReadPermittedBrands(ctx context.Context, brands catalog.Brands) (*Permitted
 	return p, nil
 }
 
-// Permits says whether the clinic may order a brand, by its id: for what was found without
-// [SearchOptions].Permitted, and for the Product.Brand of a variant that was confirmed.
-func (p *PermittedBrands) Permits(brandID string) bool {
+// permits reports whether the clinic may order a brand.
+func (p *PermittedBrands) permits(brandID string) bool {
 	_, permitted := p.ids[brandID]
 	return permitted
 }
-
-// AsOf is when the brands were read, or the reading began.
-func (p *PermittedBrands) AsOf() time.Time { return p.asOf }
-
-// Len is the number of brands.
-func (p *PermittedBrands) Len() int { return len(p.ids) }
 
 // Format prints the type only.
 func (p *PermittedBrands) Format(f fmt.State, _ rune) {
@@ -97,10 +87,11 @@ func NewBrandCache(c BrandCacheConfig) (*BrandCache, error) {
 // Format prints the type only.
 func (c *BrandCache) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.BrandCache") }
 
-// Get returns the brands that a clinic may order, at most MaxAge old. It reads them where it
-// has none, as [ReadPermittedBrands] does: brands are those of a client of that clinic. Callers
-// at the same time wait for one of them. With an error there are none: search without, which
-// shows the products of all brands and says so ([Result]), rather than not at all.
+// Get returns the brands that a clinic may order, at most MaxAge old. If it has none, it reads
+// them with brands, the Brands of a client of this clinic. Concurrent callers wait for one
+// request. If Get fails, search without permitted brands: the [Result] reports that it contains
+// products of all brands. The API knows the brands of clinics, not of single practitioners.
+// API section: GET /catalog/brands (clinic_permitted).
 func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Brands) (*PermittedBrands, error) {
 	if clinicID == "" {
 		return nil, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
@@ -118,7 +109,7 @@ func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Br
 	if p := clinic.permitted.Load(); c.fresh(p) { // another caller has read them
 		return p, nil
 	}
-	p, err := ReadPermittedBrands(ctx, brands)
+	p, err := readPermittedBrands(ctx, brands)
 	if err != nil {
 		return nil, err
 	}

@@ -188,15 +188,15 @@ func TestLoadStore(t *testing.T) {
 		list, store := newMovingList(2_500), catalogsync.NewMemoryStore()
 		syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
 		client := newFixture(t, catalogsync.SyncerConfig{}).platform.Client(model.User{})
-		made := 0
-		searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog, Popularity: func(catalog.Product) float64 { made++; return 0 }})
+		feed := &countedStore{Store: store}
+		searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
 		require.NoError(t, err)
-		require.ErrorIs(t, searcher.LoadStore(t.Context(), store), catalogsync.ErrNotLoaded)
+		require.ErrorIs(t, searcher.LoadStore(t.Context(), feed), catalogsync.ErrNotLoaded)
 
 		mustSync(t, syncer)
 		time.Sleep(time.Minute)
-		require.NoError(t, searcher.LoadStore(t.Context(), store))
-		assert.Equal(t, 2_500, made)
+		require.NoError(t, searcher.LoadStore(t.Context(), feed))
+		assert.Equal(t, 2_500, feed.read)
 		result, err := searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
 		require.Len(t, result.Hits, 1)
@@ -204,8 +204,8 @@ func TestLoadStore(t *testing.T) {
 
 		time.Sleep(time.Hour)
 		mustSync(t, syncer)
-		require.NoError(t, searcher.LoadStore(t.Context(), store))
-		assert.Equal(t, 2_500, made, "nothing has changed")
+		require.NoError(t, searcher.LoadStore(t.Context(), feed))
+		assert.Equal(t, 2_500, feed.read, "nothing has changed")
 		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
 		assert.Zero(t, result.Age, "but it is younger")
@@ -215,7 +215,19 @@ func TestLoadStore(t *testing.T) {
 			time.Sleep(time.Second)
 			mustSync(t, syncer)
 		}
-		require.NoError(t, searcher.LoadStore(t.Context(), store))
-		assert.Equal(t, 2_500+2_500, made, "what is gone is left out")
+		require.NoError(t, searcher.LoadStore(t.Context(), feed))
+		assert.Equal(t, 2_500+2_501, feed.read, "and the product that is gone")
 	})
+}
+
+// countedStore counts the records that are read.
+type countedStore struct {
+	catalogsync.Store
+	read int
+}
+
+func (s *countedStore) Changes(ctx context.Context, after int64, limit int) ([]catalogsync.Record, error) {
+	records, err := s.Store.Changes(ctx, after, limit)
+	s.read += len(records)
+	return records, err
 }

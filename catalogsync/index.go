@@ -29,11 +29,6 @@ type IndexConfig struct {
 	// AsOf is when the products were read, or the reading began: no change after it
 	// can be relied on. The age of results counts from it.
 	AsOf time.Time
-
-	// Popularity says which of the products that match equally well comes first: that
-	// with the higher number, for example how often the clinic prescribed it. It is
-	// called once a product. Nil means the same for all; then the shorter name is first.
-	Popularity func(catalog.Product) float64
 }
 
 // Index is a catalog to be searched. It never changes, and is safe for concurrent use. Get
@@ -67,7 +62,6 @@ type variant struct {
 type candidate struct {
 	product
 	prefix     string // of its brand
-	popularity float64
 	attributes []string
 }
 
@@ -87,12 +81,12 @@ func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
 	if entries == nil {
 		return nil, &api.ArgumentError{Field: "entries", Reason: "is nil"}
 	}
-	found, err := gather(entries, c.Popularity)
+	found, err := gather(entries)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.popularity, a.popularity), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 	})
 	x := &Index{asOf: c.AsOf, products: make([]product, len(found))}
 	words, texts := newBuilder(12*len(found)), newUniqueBuilder(10*len(found))
@@ -133,7 +127,7 @@ func (x *Index) AsOf() time.Time { return x.asOf }
 // Format prints the type only.
 func (x *Index) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.Index") }
 
-func gather(entries iter.Seq[Entry], popularity func(catalog.Product) float64) ([]candidate, error) {
+func gather(entries iter.Seq[Entry]) ([]candidate, error) {
 	var found []candidate
 	at := map[string]int{}
 	shared := map[string]string{} // what many products have
@@ -142,9 +136,6 @@ func gather(entries iter.Seq[Entry], popularity func(catalog.Product) float64) (
 			return nil, &api.ArgumentError{Field: "catalogsync.Entry.Product.ID", Reason: "is empty"}
 		}
 		c := newCandidate(e, shared)
-		if popularity != nil {
-			c.popularity = popularity(e.Product)
-		}
 		if i, known := at[c.id]; known {
 			found[i] = c
 			continue

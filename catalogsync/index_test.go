@@ -126,17 +126,6 @@ func TestSearchFilters(t *testing.T) {
 	}
 }
 
-func TestSearchRanksByPopularity(t *testing.T) {
-	t.Parallel()
-	entries := []catalogsync.Entry{entry("Zinc", "one", "", ""), entry("Zinc Twenty", "one", "", ""), entry("Calm Zinc", "one", "", "")}
-	sold := map[string]float64{"Zinc Twenty": 5, "Calm Zinc": 100}
-	x, err := catalogsync.NewIndex(slices.Values(entries), catalogsync.IndexConfig{
-		AsOf: time.Now(), Popularity: func(p catalog.Product) float64 { return sold[p.ID] },
-	})
-	require.NoError(t, err)
-	assert.Equal(t, []string{"Zinc Twenty", "Zinc", "Calm Zinc"}, names(t, x, catalogsync.SearchOptions{Query: "zinc"}), "among equals only")
-}
-
 func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
 	t.Parallel()
 	e := entry("Zinc", "one", "ONE-1-60", "111")

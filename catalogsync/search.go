@@ -39,7 +39,7 @@ type SearchOptions struct {
 	BrandID string
 
 	// IngredientIDs and AllergenIDs keep the products that have all of them. An index
-	// that does not know them finds nothing: see [LoadOptions]. Together at most
+	// that does not know them finds nothing: see [SyncerConfig]. Together at most
 	// [MaxFilters].
 	IngredientIDs []string
 	AllergenIDs   []string
@@ -72,7 +72,7 @@ type Result struct {
 	// Hits are in the order of their rank, the best first: a SKU or UPC as a whole; then
 	// those with words at the start of the name, in the name, and in the brand; then the
 	// beginning of a SKU or UPC; then those with a typing error. In words, a whole word
-	// is before its beginning. Equals are in the order of [IndexConfig.Popularity].
+	// is before its beginning. Of equals the shorter name is first.
 	Hits []Hit
 
 	// Age is how long ago the products were read.
@@ -106,7 +106,7 @@ func (x *Index) Search(o SearchOptions) (Result, error) {
 	}
 	best := ranking{limit: cmp.Or(o.Limit, DefaultLimit)}
 	if o.Permitted != nil {
-		best.permits = func(product uint32) bool { return o.Permitted.Permits(x.products[product].brandID) }
+		best.permits = func(product uint32) bool { return o.Permitted.permits(x.products[product].brandID) }
 	}
 	filters := x.filters(o)
 	codes, strict := typedCodes(typed), x.strict(typed)

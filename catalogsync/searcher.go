@@ -55,9 +55,6 @@ type SearcherConfig struct {
 	// Catalog is what is read: the Catalog of a client with a token source.
 	Catalog catalog.Service
 
-	// Popularity ranks what matches equally well: see [IndexConfig].
-	Popularity func(catalog.Product) float64
-
 	// Logger logs products that Load skips. Nil logs nothing.
 	Logger *slog.Logger
 }
@@ -109,14 +106,8 @@ func (s *Searcher) Confirm(ctx context.Context, variantID string, options ...api
 	return s.config.Catalog.Variants.Get(ctx, variantID, options...)
 }
 
-// LoadOptions says what is read beside the products.
+// LoadOptions configures [Searcher.Load].
 type LoadOptions struct {
-	// Ingredients and Allergens read what products can be filtered by. No product of the
-	// API has it, so that takes a search for each ingredient and each allergen. The
-	// search finds only what the clinic may order; the other products have none.
-	Ingredients bool
-	Allergens   bool
-
 	// Prefetch is how many pages of the list of products are read at the same time: see
 	// [api.Paging].
 	Prefetch int
@@ -125,16 +116,13 @@ type LoadOptions struct {
 // Load reads the whole catalog, makes an index of it, and makes that the current one. With
 // an error the one before stays, as does one that began to be read later. Results count
 // their age from the beginning of Load. The list of the API has the primary variant of a
-// product only, so others are not found by their SKU or UPC. Call Load again to see
-// changes; it reads everything each time. Load logs and skips products without an id. It
-// fails with [ErrTooManySkipped] if these are more than a fifth of the list, and at least 10.
-// API section: GET /catalog/products, GET /catalog/search/products.
+// product only, so others are not found by their SKU or UPC. Filters of ingredients and
+// allergens find nothing. Call Load again to see changes; it reads everything each time. Load
+// logs and skips products without an id. It fails with [ErrTooManySkipped] if these are more
+// than a fifth of the list, and at least 10.
+// API section: GET /catalog/products.
 func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	asOf := time.Now()
-	attributes, err := attributesOf(ctx, s.config.Catalog, o.Ingredients, o.Allergens, s.config.Logger, func() error { return nil })
-	if err != nil {
-		return err
-	}
 	var failed error
 	read, skipped := 0, 0
 	index, err := NewIndex(func(yield func(Entry) bool) {
@@ -146,11 +134,11 @@ func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 				skipped++
 				continue
 			}
-			if !yield(Entry{Product: p, Attributes: attributes[p.ID]}) {
+			if !yield(Entry{Product: p}) {
 				return
 			}
 		}
-	}, IndexConfig{AsOf: asOf, Popularity: s.config.Popularity})
+	}, IndexConfig{AsOf: asOf})
 	if err = cmp.Or(failed, err, checkSkipped(skipped, read, 0)); err != nil {
 		return err
 	}
@@ -179,7 +167,7 @@ func (s *Searcher) LoadStore(ctx context.Context, store Store) error {
 		return err
 	}
 	if s.stored == nil || s.revision != state.Revision {
-		index, err := indexOf(ctx, store, IndexConfig{AsOf: asOf, Popularity: s.config.Popularity})
+		index, err := indexOf(ctx, store, IndexConfig{AsOf: asOf})
 		if err != nil {
 			return err
 		}

@@ -45,25 +45,6 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 	}
 }
 
-// A product that the list shows without its id is not gone, because the platform has it.
-func TestSyncKeepsProductThatLostItsID(t *testing.T) {
-	t.Parallel()
-	list, store := newMovingList(30), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-	mustSync(t, syncer)
-	list.spoil = renamed(map[string]string{"p-00005": ""})
-	for range 4 {
-		mustSync(t, syncer)
-		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogsync.Missing))
-	}
-	index, err := catalogsync.ReadIndex(t.Context(), store, catalogsync.IndexConfig{})
-	require.NoError(t, err)
-	assert.Equal(t, 30, index.Len())
-	list.spoil = nil
-	mustSync(t, syncer)
-	assert.Len(t, stored(t, store, catalogsync.Present), 30)
-}
-
 func TestSyncRejectsListOfBadProducts(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(60), catalogsync.NewMemoryStore()
@@ -134,25 +115,30 @@ func (b bodies) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // A search for an attribute without an id would find every product.
-func TestLoadSkipsAttributesWithoutID(t *testing.T) {
+func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 	t.Parallel()
 	products := `{"products":[{"id":"p1","name":"Zinc"}]`
 	c := catalogOf(t, bodies{"products": products, "search/products": products, "ingredients": `{"ingredients":[{"name":"Zinc"}]`, "allergens": `{"allergens":[{"id":"nut-free"}]`})
+	store := catalogsync.NewMemoryStore()
 	var log bytes.Buffer
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: c, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: c, Store: store, Ingredients: true, Allergens: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{Ingredients: true, Allergens: true}))
-	for want, o := range map[int]catalogsync.SearchOptions{1: {AllergenIDs: []string{"nut-free"}}, 0: {IngredientIDs: []string{""}}} {
-		result, err := searcher.Search(o)
-		require.NoError(t, err)
-		assert.Len(t, result.Hits, want)
-	}
+	mustSync(t, syncer)
+	record, err := store.Get(t.Context(), "p1")
+	require.NoError(t, err)
+	assert.Equal(t, catalogsync.Attributes{AllergenIDs: []string{"nut-free"}}, record.Attributes)
 	assert.Contains(t, log.String(), `msg="an attribute of products was skipped" reason="no id"`)
 }
 
 func TestBrandWithoutIDPermitsNoProduct(t *testing.T) {
 	t.Parallel()
-	permitted, err := catalogsync.ReadPermittedBrands(t.Context(), catalogOf(t, bodies{"brands": `{"brands":[{"name":"Kelp"}]`}).Brands)
+	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
 	require.NoError(t, err)
-	assert.False(t, permitted.Permits(""))
+	permitted, err := cache.Get(t.Context(), "clinic", catalogOf(t, bodies{"brands": `{"brands":[{"name":"Kelp"}]`}).Brands)
+	require.NoError(t, err)
+	zinc := entry("Zinc", "one", "", "")
+	zinc.Product.Brand.ID = ""
+	result, err := newIndex(t, zinc).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: permitted})
+	require.NoError(t, err)
+	assert.Empty(t, result.Hits)
 }

@@ -182,28 +182,20 @@ func (s *Syncer) wait(ctx context.Context) (readAt time.Time, err error) {
 	return time.Now(), cmp.Or(err, ctx.Err())
 }
 
-// readAttributes searches for what products can be filtered by, if that is wanted.
+// readAttributes stores the ingredients and allergens of products, as configured. It logs and
+// skips one without an id.
 func (s *Syncer) readAttributes(ctx context.Context) error {
 	if !s.config.Ingredients && !s.config.Allergens {
 		return nil
 	}
-	all, err := attributesOf(ctx, s.config.Catalog, s.config.Ingredients, s.config.Allergens, s.config.Logger, func() error {
+	all, c := map[string]Attributes{}, s.config.Catalog
+	wait := func() error {
 		_, err := s.wait(ctx)
 		return err
-	})
-	if err != nil {
-		return err
 	}
-	return s.config.Store.SaveAttributes(ctx, all)
-}
-
-// attributesOf returns the attributes of all products that have some. Each request waits. An
-// ingredient or allergen without an id is logged and skipped.
-func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens bool, logger *slog.Logger, wait func() error) (map[string]Attributes, error) {
-	all := map[string]Attributes{}
 	search := func(id string, o catalog.ProductSearchOptions, add func(*Attributes)) error {
 		if id == "" { // the search would find every product
-			logger.LogAttrs(ctx, slog.LevelWarn, "an attribute of products was skipped", slog.String("reason", "no id"))
+			s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "an attribute of products was skipped", slog.String("reason", "no id"))
 			return nil
 		}
 		return each(c.Products.SearchPages(ctx, o), wait, func(p catalog.Product) error {
@@ -213,23 +205,23 @@ func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens
 			return nil
 		})
 	}
-	if ingredients {
+	if s.config.Ingredients {
 		err := each(c.Ingredients.Pages(ctx, catalog.IngredientListOptions{}), wait, func(i catalog.Ingredient) error {
 			return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if allergens {
+	if s.config.Allergens {
 		err := each(c.Allergens.Pages(ctx, catalog.AllergenListOptions{}), wait, func(i catalog.Allergen) error {
 			return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return all, nil
+	return s.config.Store.SaveAttributes(ctx, all)
 }
 
 // each calls a function for each item of a list, and waits before each of its requests.

@@ -2,11 +2,13 @@ package catalogsync_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -84,6 +86,16 @@ func TestSync(t *testing.T) {
 	assert.EqualValues(t, 2, walk.Generation)
 	assert.NotEqual(t, revision, walk)
 	assert.Equal(t, records, f.recordsRead(t, records), "nothing has changed but when it was read")
+}
+
+func TestSyncReportsAttributesThatFail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, catalogsync.SyncerConfig{Ingredients: true, Allergens: true})
+	for _, operation := range []string{"products.search", "ingredients.list", "allergens.list"} {
+		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: operation, Times: 1})
+		_, err := f.syncer.Sync(t.Context())
+		require.ErrorAs(t, err, new(*api.Error), operation)
+	}
 }
 
 // recordsRead are the records, with the times of others.
