@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/admintest"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -172,15 +171,6 @@ func TestNewRefuses(t *testing.T) {
 		_, err := memoryinbox.New(c)
 		require.Error(t, err)
 	}
-}
-
-func TestDeadLettersAreReplayedOnceThroughPages(t *testing.T) {
-	t.Parallel()
-	admintest.ReplayedOnce(t, false, func(work webhook.Work) engine.Engine {
-		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
-		require.NoError(t, err)
-		return inbox
-	})
 }
 
 // Close returns also after a call that did not wait, and reports the same.
