@@ -110,23 +110,21 @@ func checkpointNames(r *harness, one, two reconcile.Checkpoints) {
 }
 
 // await claims a checkpoint once its holder's claim has ended.
-func (r *harness) await(checkpoints reconcile.Checkpoints, name, holder string) []byte {
+func (r *harness) await(checkpoints reconcile.Checkpoints, name, holder string) (state []byte) {
 	r.Helper()
-	for deadline := time.Now().Add(r.storage.Patience); ; {
-		state, err := checkpoints.ClaimCheckpoint(r.Context(), name, holder, longClaim)
-		if err == nil {
-			return state
-		}
-		require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
-		require.True(r, time.Now().Before(deadline), "a claim does not end")
-		<-time.After(shortClaim / 10)
-	}
+	require.Eventually(r, func() (claimed bool) {
+		var err error
+		state, err = checkpoints.ClaimCheckpoint(r.Context(), name, holder, longClaim)
+		r.madeOrEnded(err)
+		return err == nil
+	}, r.storage.Patience, shortClaim/10)
+	return state
 }
 
 // madeOrEnded accepts the error of a short claim, which may end early on a slow machine.
 func (r *harness) madeOrEnded(err error) {
 	r.Helper()
-	require.True(r, err == nil || errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
+	assert.True(r, err == nil || errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
 }
 
 // checkpointExpires lets a claim end that SaveCheckpoint has made shorter. It extends two

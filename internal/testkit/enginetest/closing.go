@@ -109,7 +109,10 @@ func closeFinishes(r *harness) {
 	first := receive(r, begun)
 	closed := make(chan error, 1)
 	go func() { closed <- inbox.Close(context.Background()) }()
-	r.untilClosed(inbox, all[0])
+	require.Eventually(r, func() bool {
+		_, err := inbox.Accept(r.Context(), all[0])
+		return errors.Is(err, webhook.ErrInboxClosed)
+	}, r.storage.Patience, time.Millisecond)
 	open.Store(true)
 	close(gate)
 	require.NoError(r, receive(r, closed))
@@ -125,18 +128,6 @@ func closeFinishes(r *harness) {
 	r.waitFor(webhook.ResultHandled, all...)
 	for _, d := range all {
 		assert.Equal(r, []webhook.Result{webhook.ResultHandled}, r.results(d))
-	}
-}
-
-// untilClosed waits until an engine accepts no more.
-func (r *harness) untilClosed(inbox engine.Engine, known webhook.Delivery) {
-	r.Helper()
-	for end := time.Now().Add(r.storage.Patience); ; {
-		_, err := inbox.Accept(r.Context(), known)
-		if errors.Is(err, webhook.ErrInboxClosed) {
-			return
-		}
-		require.True(r, time.Now().Before(end), "the engine does not stop accepting")
 	}
 }
 

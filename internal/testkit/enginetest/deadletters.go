@@ -61,7 +61,7 @@ func replayed(r *harness) {
 	d := all[0]
 	die(r, inbox, all...)
 	r.replay(inbox, d)
-	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2*maxAttempts })
+	r.waitAttempts(2*maxAttempts, d)
 	again := r.of(d)
 	assert.Equal(r, 1, again[maxAttempts].Number, "attempts count again from 1")
 	assert.Equal(r, webhook.ResultDead, again[2*maxAttempts-1].Result)
@@ -170,7 +170,7 @@ func bulk(r *harness) {
 	n, err := inbox.Replay(r.Context(), f)
 	require.NoError(r, err)
 	assert.Equal(r, most, n)
-	r.wait("another attempt of each", func(attempts []webhook.Attempt) bool { return len(attempts) >= len(all)+most })
+	r.eventually("another attempt of each", func() bool { return len(r.attempts) >= len(all)+most })
 	for _, change := range []func(context.Context, engine.Filter) (int, error){inbox.Replay, inbox.Discard} {
 		n, err = change(r.Context(), f)
 		require.NoError(r, err)

@@ -30,7 +30,6 @@ type harness struct {
 	attempts []webhook.Attempt          // in the order in which they were reported
 	begun    map[webhook.Key][]*attempt // of each event, in the order in which they began
 	engines  []engine.Engine
-	changed  chan struct{} // closed and replaced with every attempt
 }
 
 // attempt is one that began. Its outcome is recorded before it is reported, so that the
@@ -45,7 +44,7 @@ func newHarness(t *testing.T, s Storage) *harness {
 	if s.Patience == 0 {
 		s.Patience = 2 * time.Minute
 	}
-	r := &harness{T: t, storage: s, begun: map[webhook.Key][]*attempt{}, changed: make(chan struct{})}
+	r := &harness{T: t, storage: s, begun: map[webhook.Key][]*attempt{}}
 	t.Cleanup(func() {
 		for _, inbox := range slices.Clone(r.engines) {
 			r.close(inbox)
@@ -89,13 +88,6 @@ func (r *harness) attemptEnd(ctx context.Context, a webhook.Attempt) {
 	began := ctx.Value(attemptKey{}).(*attempt)
 	began.Attempt, began.reported = a, true
 	r.attempts = append(r.attempts, a)
-	r.tell()
-}
-
-// tell wakes those who wait; r.mu is held.
-func (r *harness) tell() {
-	close(r.changed)
-	r.changed = make(chan struct{})
 }
 
 // open opens an engine whose handler is handle.
@@ -182,30 +174,26 @@ func (r *harness) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (f
 	return fresh
 }
 
-// wait waits until the attempts so far are enough.
-func (r *harness) wait(what string, enough func([]webhook.Attempt) bool) {
+// eventually waits until a condition holds, and calls it with r.mu held.
+func (r *harness) eventually(what string, holds func() bool) {
 	r.Helper()
-	deadline := time.After(r.storage.Patience)
-	for {
+	require.Eventually(r, func() bool {
 		r.mu.Lock()
-		done, changed := enough(r.attempts), r.changed
-		r.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			require.FailNow(r, "waited in vain for "+what)
-		}
-	}
+		defer r.mu.Unlock()
+		return holds()
+	}, r.storage.Patience, time.Millisecond, what)
 }
 
-// waitFor waits until the events have come to a result, and what was tried before it was
-// reported too.
+// waitAttempts waits until n attempts to handle an event were reported.
+func (r *harness) waitAttempts(n int, d webhook.Delivery) {
+	r.Helper()
+	r.eventually("attempts", func() bool { return len(r.ofLocked(d)) >= n })
+}
+
+// waitFor waits until each event has the result, and each earlier attempt was reported.
 func (r *harness) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
 	r.Helper()
-	r.wait(string(result), func([]webhook.Attempt) bool {
+	r.eventually(string(result), func() bool {
 		for len(deliveries) > 0 && r.cameTo(result, deliveries[0]) {
 			deliveries = deliveries[1:]
 		}
@@ -233,7 +221,7 @@ func (r *harness) of(d webhook.Delivery) []webhook.Attempt {
 	return r.ofLocked(d)
 }
 
-// ofLocked is of for the functions that wait is given.
+// ofLocked is of, with r.mu held.
 func (r *harness) ofLocked(d webhook.Delivery) []webhook.Attempt {
 	var of []webhook.Attempt
 	for _, a := range r.begun[d.Key] {

@@ -105,12 +105,12 @@ func sealedWithoutKey(r *harness) {
 	inbox, _ := r.resealable(right, dieAtOnce)
 	die(r, inbox, d)
 	r.replay(inbox, d)
-	r.wait("a second attempt", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2 })
+	r.waitAttempts(2, d)
 	r.close(inbox)
 
 	inbox, _ = r.resealable(wrong, succeed)
 	r.replay(inbox, d)
-	r.wait("the attempts without the key", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2+maxAttempts })
+	r.waitAttempts(2+maxAttempts, d)
 	for _, a := range r.of(d)[2:] {
 		require.ErrorIs(r, a.Err, webhook.ErrBodyLost)
 	}
@@ -189,7 +189,7 @@ func retiresKey(r *harness) {
 	r.reseals(resealer, 0, "nothing is left to do")
 	close(gate)
 	r.waitFor(webhook.ResultHandled, busy)
-	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(dying)) == 2 })
+	r.waitAttempts(2, dying)
 	ended, cancel := context.WithCancel(r.Context())
 	cancel()
 	require.NoError(r, inbox.Close(ended))

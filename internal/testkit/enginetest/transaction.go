@@ -51,5 +51,5 @@ func (r *harness) transaction(first func() error, results ...webhook.Result) {
 	assert.Equal(r, []string{d.Key.String()}, r.storage.Rows(r.T))
 	r.holds(inbox, engine.Stats{})
 	r.accept(inbox, next)
-	r.wait("another attempt", func([]webhook.Attempt) bool { return len(r.ofLocked(next)) > 0 })
+	r.waitAttempts(1, next)
 }
