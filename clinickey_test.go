@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -38,39 +36,27 @@ func (k *keysSent) take() []string {
 	return keys
 }
 
-// A view and a call have their own keys, which affect no other call.
-func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
+// A view has its own key, which affects no other call.
+func TestClinicKeyOfAView(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
 	first, second := dispensary.NewSecret(platform.ClinicKeys()[0]), dispensary.NewSecret(platform.ClinicKeys()[1])
 	sent := &keysSent{base: platform.HTTPClient().Transport}
 	root := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
-	integration := func(c *dispensary.Client, options ...dispensary.RequestOption) string {
+	integration := func(c *dispensary.Client) string {
 		t.Helper()
-		got, err := c.Clinic.Get(t.Context(), options...)
+		got, err := c.Clinic.Get(t.Context())
 		require.NoError(t, err)
 		return got.IntegrationID
 	}
 	one, two := root.WithClinicKey(first), root.WithClinicKey(second)
 	assert.NotEqual(t, integration(one), integration(two))
-	assert.Equal(t, integration(two), integration(one, api.ForClinicKey(second)), "the key of a call goes before that of its view")
 	assert.Equal(t, integration(two), integration(two.WithTokenSource(platform.TokenSource(model.User{}))), "a view of a view keeps its key")
 	assert.Equal(t, integration(one), integration(two.WithClinicKey(first)))
 	integration(root)
 	assert.Equal(t, []string{
-		first.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), first.Reveal(), first.Reveal(), "",
+		first.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), first.Reveal(), first.Reveal(), "",
 	}, sent.take())
-
-	for _, err := range root.Catalog.Products.All(t.Context(), catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 4, MaxItems: 8, Prefetch: 2}}, api.ForClinicKey(second)) {
-		require.NoError(t, err)
-	}
-	_, _, err := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), api.ForClinicKey(second))
-	require.NoError(t, err)
-	keys := sent.take()
-	assert.Greater(t, len(keys), 4)
-	for _, key := range keys {
-		assert.Equal(t, second.Reveal(), key, "every request of a call with several")
-	}
 }
 
 // A key that cannot be sent is refused by its name, at whatever place it was given.
@@ -80,10 +66,9 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 	root := platform.Client(model.User{})
 	for key, reason := range map[dispensary.Secret]string{dispensary.Secret{}: "is empty", dispensary.NewSecret("canary\n"): "holds a line break", dispensary.NewSecret("\x00canary"): "holds a line break"} {
 		_, ofView := root.WithClinicKey(key).Clinic.Get(t.Context())
-		_, ofCall := root.Clinic.Get(t.Context(), api.ForClinicKey(key))
 		_, ofWrite := root.WithClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))
-		_, _, ofEnsure := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), api.ForClinicKey(key))
-		for _, err := range []error{ofView, ofCall, ofWrite, ofEnsure} {
+		_, _, ofEnsure := root.WithClinicKey(key).Clinic.Patients.Ensure(t.Context(), newPatient(1))
+		for _, err := range []error{ofView, ofWrite, ofEnsure} {
 			var argument *dispensary.ArgumentError
 			require.ErrorAs(t, err, &argument)
 			assert.Equal(t, "ClinicKey", argument.Field)
@@ -91,8 +76,6 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 			require.ErrorIs(t, err, dispensary.ErrNotSent)
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "canary")
 		}
-		_, err := root.WithClinicKey(key).Clinic.Get(t.Context(), api.ForClinicKey(dispensary.NewSecret(platform.ClinicKey())))
-		require.NoError(t, err, "the call has a good one")
 	}
-	assert.Len(t, platform.Journal().Requests(), 3)
+	assert.Zero(t, platform.Journal().Len())
 }

@@ -45,8 +45,8 @@ func WithHTTPClient(h *http.Client) Option {
 }
 
 // WithClinicKey sends the key of a clinic with every call of the client and its views.
-// A key belongs to one clinic: where the client serves several, give views and calls
-// their own with [Client.WithClinicKey] and [api.ForClinicKey]. The first call with a key
+// A key belongs to one clinic. If the client serves several, give each a view with
+// [Client.WithClinicKey]. The first call with a key
 // activates the clinic's integration. Until then the platform sends no webhook.
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {

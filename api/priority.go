@@ -63,11 +63,6 @@ func PriorityOf(ctx context.Context) Priority {
 	return p
 }
 
-// WithPriority sends the request with a priority, in place of that of its context.
-func WithPriority(p Priority) RequestOption {
-	return func(s *RequestSettings) { s.Priority = &p }
-}
-
 // PausingLimiter is a [Limiter] that shares the pause after a 429 with Retry-After. All
 // clients with the same PausingLimiter wait together.
 type PausingLimiter interface {

@@ -38,7 +38,7 @@ func TestFleetAtThePlatform(t *testing.T) {
 			require.NoError(t, err)
 			client := platform.Client(model.User{}, dispensary.WithLimiter(fleet))
 			call := func(p api.Priority) error {
-				_, err := client.Clinic.Get(ctx, api.WithPriority(p))
+				_, err := client.Clinic.Get(api.ContextWithPriority(ctx, p))
 				if ctx.Err() == nil {
 					assert.NoError(t, err)
 					answered.Add(1)

@@ -81,7 +81,7 @@ func setBearer(s *callState, token api.AccessToken) error {
 	}
 	if _, sent := s.request.Header["Authorization"]; sent {
 		again := *s.request
-		again.Header = headerForRetry(again.Header, s.settings.Header)
+		again.Header = headerForRetry(again.Header)
 		s.request = &again
 	}
 	s.request.Header["Authorization"] = []string{"Bearer " + token.Secret.Reveal()}

@@ -74,31 +74,24 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 	}
 	s.first.Context = s.requestCtx
 	var err error
-	if s.request, s.body, err = s.client.newRequest(&s.first, s.call, &s.settings); err != nil {
+	if s.request, s.body, err = s.client.newRequest(&s.first, s.call); err != nil {
 		return err
 	}
 	return next(ctx, s)
-}
-
-// report calls f, which runs the caller's code or writes to the caller's memory. A
-// prefetched page delays f until the caller takes the page.
-func (s *callState) report(f func()) {
-	if s.call.reports == nil {
-		f()
-		return
-	}
-	*s.call.reports = append(*s.call.reports, f)
 }
 
 // captureResponse is the link that stores the headers of the response for
 // [api.CaptureResponse].
 func captureResponse(ctx context.Context, s *callState, next step) error {
 	err := next(ctx, s)
-	for _, response := range s.settings.Captures {
-		captured := api.Response{
+	captures := s.settings.Captures
+	if s.call.captured != nil {
+		captures = []*api.Response{s.call.captured}
+	}
+	for _, response := range captures {
+		*response = api.Response{
 			StatusCode: s.answer.status, Header: s.answer.header, RequestID: s.answer.requestID(), Attempts: s.attempts,
 		}
-		s.report(func() { *response = captured })
 	}
 	return err
 }

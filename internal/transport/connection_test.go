@@ -107,22 +107,6 @@ func TestFailedRepetitionIsNotUnsent(t *testing.T) {
 	assert.Equal(t, 1, failure.Attempts)
 }
 
-func TestIdempotencyKeysAreRejectedForWrites(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"Idempotency-Key", "x-idempotency-key"} {
-		transport := says(200, `{"patient":{"id":"p1"}}`)
-		client := newTestClient(t, transport)
-		options := []api.RequestOption{api.WithHeader(name, "7c1f")}
-		_, err := One[thing](t.Context(), client, Call{Operation: operation.PatientCreate, Body: thing{}, Options: options})
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
-		_, err = Raw(t.Context(), client, http.MethodDelete, "/x", nil, nil, options)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
-		assert.Zero(t, transport.calls.Load())
-		_, err = One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"p1"}, Options: options})
-		require.NoError(t, err)
-	}
-}
-
 // draining closes its first connection with GOAWAY before it processes a request, as a
 // server does that is being restarted.
 type draining struct {

@@ -45,47 +45,10 @@ func headerProblem(value string) string {
 	return ""
 }
 
-// isHeaderName reports a token of RFC 9110, section 5.6.2.
-func isHeaderName(name string) bool {
-	for i := range len(name) {
-		b := name[i]
-		letter := b|0x20 >= 'a' && b|0x20 <= 'z'
-		if !letter && (b < '0' || b > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
-			return false
-		}
-	}
-	return name != ""
-}
-
 // isIdempotencyKey reports whether net/http takes a header for the promise that a write
 // can be repeated.
 func isIdempotencyKey(name string) bool {
 	return name == "Idempotency-Key" || name == "X-Idempotency-Key"
-}
-
-// addHeaders adds a caller's headers, except those that are the client's, and those that
-// make transports repeat a write. It returns the name of one that cannot be sent, and why.
-func addHeaders(header, extra http.Header, read bool) (field, problem string) {
-	for name, values := range extra {
-		if !isHeaderName(name) {
-			return "header name", "is not one that HTTP allows"
-		}
-		canonical := http.CanonicalHeaderKey(name)
-		if !read && isIdempotencyKey(canonical) {
-			return "header " + name, "would make net/http repeat the write, and the platform ignores it: use Ensure"
-		}
-		switch canonical {
-		case "Authorization", "Host", "Content-Type", "Content-Length", "Transfer-Encoding", clinicKeyHeader:
-			return "header " + name, "is set by the client and cannot be changed for a call"
-		}
-		for _, value := range values {
-			if problem := headerProblem(value); problem != "" {
-				return "header " + name, problem
-			}
-		}
-		header[name] = values
-	}
-	return "", ""
 }
 
 // setClinicKey sets a clinic's key in a header, or says why it cannot be there.
@@ -100,15 +63,10 @@ func setClinicKey(header http.Header, key api.Secret) (problem string) {
 }
 
 // headerForRetry returns the header for one more attempt. It is another map, because a
-// transport may still hold the one that was sent, and it lacks what http.Client has
-// added to that: the cookies of a jar, which it will add again. Cookies of the caller
-// stay.
-func headerForRetry(sent, callers http.Header) http.Header {
+// transport may still hold the one that was sent, and it lacks the cookies of a jar, which
+// http.Client adds again.
+func headerForRetry(sent http.Header) http.Header {
 	header := maps.Clone(sent)
-	if own := callers["Cookie"]; own != nil {
-		header["Cookie"] = own
-	} else {
-		delete(header, "Cookie")
-	}
+	delete(header, "Cookie")
 	return header
 }

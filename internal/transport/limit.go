@@ -16,9 +16,6 @@ func waitForLimit(ctx context.Context, s *callState) error {
 	if limiter == nil && throttle.left() == 0 {
 		return nil
 	}
-	if p := s.settings.Priority; p != nil {
-		ctx = api.ContextWithPriority(ctx, *p)
-	}
 	defer s.observed.limited(time.Now())
 	for {
 		if err := awaitThrottle(ctx, s); err != nil {

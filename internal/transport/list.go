@@ -75,10 +75,10 @@ func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 // would serve empty pages without end: nothing follows one that is behind all there are.
 // If the platform repeats the last page for a number behind it, fetchPage returns an empty
 // page.
-// reports collects the callbacks of the caller; nil runs them at once.
-func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, reports *[]func()) (*api.Page[T], error) {
+// captured receives the response; nil leaves it to the options of the call.
+func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, captured *api.Response) (*api.Page[T], error) {
 	call := r.call
-	call.reports = reports
+	call.captured = captured
 	call.encodedQuery = r.query + strconv.Itoa(number)
 	s, err := c.send(ctx, &call)
 	if err != nil {

@@ -46,7 +46,6 @@ func (r *trap) Enabled(context.Context, slog.Level) bool          { return true 
 func (r *trap) Handle(context.Context, slog.Record) error         { r.reach("log handler"); return nil }
 func (r *trap) WithAttrs([]slog.Attr) slog.Handler                { return r }
 func (r *trap) WithGroup(string) slog.Handler                     { return r }
-func (r *trap) drift(api.Drift)                                   { r.reach("OnDrift") }
 func (r *trap) callEnd(context.Context, observe.CallResult)       { r.reach("CallEnd") }
 func (r *trap) attemptEnd(context.Context, observe.AttemptResult) { r.reach("AttemptEnd") }
 func (r *trap) callStart(c context.Context, _ observe.Call) context.Context {
@@ -83,7 +82,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A list that fails once and drifts.
+// restless is a list whose second request fails once.
 func restless() *answers {
 	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
 		if call == 2 {
@@ -104,7 +103,7 @@ func (r *trap) client(t *testing.T, transport http.RoundTripper) *Client {
 }
 
 var callbacks = []string{
-	"token source", "limiter", "log handler", "OnDrift", "CallStart", "AttemptStart", "AttemptEnd", "CallEnd",
+	"token source", "limiter", "log handler", "CallStart", "AttemptStart", "AttemptEnd", "CallEnd",
 }
 
 var errPanic = errors.New("a program's own panic")
@@ -117,16 +116,13 @@ func TestPanicsOfCallbacksArriveAtTheCaller(t *testing.T) {
 	for _, at := range callbacks {
 		for _, prefetch := range []int{0, 3} {
 			for _, skip := range []int32{0, 1} {
-				if skip == 1 && at == "OnDrift" {
-					continue // reached once
-				}
 				synctest.Test(t, func(t *testing.T) {
 					caught := &trap{at: at, spring: func() { panic(errPanic) }}
 					caught.skip.Store(skip)
 					bodies := &opened{}
 					client := caught.client(t, bodies.around(restless()))
 					walk := func() (err error) {
-						for _, err = range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{Prefetch: prefetch, OnDrift: caught.drift}) {
+						for _, err = range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{Prefetch: prefetch}) {
 							if err != nil {
 								break
 							}

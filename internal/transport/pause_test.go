@@ -57,7 +57,7 @@ func TestPriorityOfACall(t *testing.T) {
 	require.NoError(t, get(ctx, client))
 	require.NoError(t, get(api.ContextWithDefaultPriority(ctx, api.PriorityCatalog), client))
 	require.NoError(t, get(api.ContextWithDefaultPriority(t.Context(), api.PriorityCatalog), client))
-	require.NoError(t, create(ctx, client, api.WithPriority(api.PriorityRefresh)))
+	require.NoError(t, create(api.ContextWithPriority(ctx, api.PriorityRefresh), client))
 	assert.Equal(t, []api.Priority{api.PriorityReconcile, api.PriorityReconcile, api.PriorityCatalog, api.PriorityRefresh}, limiter.asked)
 	assert.Empty(t, limiter.pauses)
 }

@@ -73,8 +73,8 @@ type pageFetch[T any] struct {
 type fetchedPage[T any] struct {
 	page     *api.Page[T]
 	err      error
-	reports  []func() // for the goroutine that takes the page
-	unwound  bool     // by a panic, or by [runtime.Goexit] where panicked is nil
+	captured api.Response
+	unwound  bool // by a panic, or by [runtime.Goexit] where panicked is nil
 	panicked any
 }
 
@@ -90,7 +90,7 @@ func (f *prefetcher[T]) start(number int) {
 			}
 			answer <- got
 		}()
-		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number, &got.reports)
+		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number, &got.captured)
 		got.unwound = false
 	})
 }
@@ -118,8 +118,10 @@ func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
 	case got.unwound:
 		runtime.Goexit()
 	}
-	for _, report := range got.reports {
-		report()
+	var settings api.RequestSettings
+	f.run.call.apply(&settings)
+	for _, response := range settings.Captures {
+		*response = got.captured
 	}
 	return first.number, got.page, got.err
 }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,9 +42,9 @@ type Call struct {
 	encodedQuery string
 	// path replaces the route's path in a raw call.
 	path string
-	// reports delays callbacks, for a goroutine that is not the caller's; see
-	// [callState.report].
-	reports *[]func()
+	// captured receives the response of a page in place of the caller's memory, until
+	// the caller takes the page.
+	captured *api.Response
 }
 
 // invalid reports a field of the call that cannot be sent.
@@ -95,7 +94,7 @@ func newEndpoint(base *url.URL, header http.Header) endpoint {
 
 // newRequest builds the HTTP request of a call, without its authorization, and its
 // body, nil for none. Its error has all arguments that cannot be sent.
-func (e *endpoint) newRequest(ctx context.Context, call *Call, settings *api.RequestSettings) (*http.Request, []byte, error) {
+func (e *endpoint) newRequest(ctx context.Context, call *Call) (*http.Request, []byte, error) {
 	header := make(http.Header, len(e.header)+3)
 	for name, values := range e.header {
 		header[name] = values
@@ -120,13 +119,10 @@ func (e *endpoint) newRequest(ctx context.Context, call *Call, settings *api.Req
 		}
 		header["Content-Type"] = contentTypeJSON
 	}
-	if key := cmp.Or(settings.ClinicKey, e.clinicKey); key != nil {
-		if problem := setClinicKey(header, *key); problem != "" {
+	if e.clinicKey != nil {
+		if problem := setClinicKey(header, *e.clinicKey); problem != "" {
 			wrong = append(wrong, call.invalid("ClinicKey", problem))
 		}
-	}
-	if field, problem := addHeaders(header, settings.Header, call.Operation.Read()); problem != "" {
-		wrong = append(wrong, call.invalid(field, problem))
 	}
 	if err := wrong.Err(); err != nil {
 		return nil, nil, err

@@ -124,7 +124,7 @@ func (r *retrier) check(_ context.Context, response *http.Response, err error) (
 func (r *retrier) backOff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return r.s.wait }
 
 func (r *retrier) prepareNext(request *http.Request) error {
-	request.Header = headerForRetry(request.Header, r.s.settings.Header)
+	request.Header = headerForRetry(request.Header)
 	return waitForLimit(r.ctx, r.s)
 }
 

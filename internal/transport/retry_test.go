@@ -361,40 +361,30 @@ func TestLimiterThatRefusesMakesAWriteUnsent(t *testing.T) {
 	assert.Zero(t, transport.calls.Load())
 }
 
-// The cookies of a jar are sent once, in every attempt, and those of the caller stay.
+// The cookies of a jar are sent once, in every attempt.
 func TestCookiesAreNotDoubledByRetries(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]api.RequestOption{"jar": nil, "jar and caller": {api.WithHeader("Cookie", "own=2")}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var cookies []string
-				var headers []http.Header
-				transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
-					cookies, headers = append(cookies, r.Header.Get("Cookie")), append(headers, r.Header)
-					if call == 2 {
-						return reply(401, ""), nil // one more, with a fresh token
-					}
-					return reply(500, ""), nil
-				}}
-				client := newTestClient(t, transport, withTokens(&rotating{}), func(c *Config) {
-					jar, err := cookiejar.New(nil)
-					require.NoError(t, err)
-					jar.SetCookies(&url.URL{Scheme: "https", Host: "platform.example"}, []*http.Cookie{{Name: "lb", Value: "1"}})
-					c.HTTPClient.Jar = jar
-				})
-				_, err := One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"p1"}, Options: options})
-				require.ErrorIs(t, err, api.ErrServer)
-				want := "lb=1"
-				if options != nil {
-					want = "own=2; lb=1"
-				}
-				assert.Equal(t, slices.Repeat([]string{want}, 4), cookies)
-				for i, header := range headers[:len(headers)-1] {
-					header.Set("X-Late", "yes")
-					assert.Empty(t, headers[i+1].Get("X-Late"), "a transport may still read the header of attempt %d", i+1)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		var cookies []string
+		var headers []http.Header
+		transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+			cookies, headers = append(cookies, r.Header.Get("Cookie")), append(headers, r.Header)
+			if call == 2 {
+				return reply(401, ""), nil // one more, with a fresh token
+			}
+			return reply(500, ""), nil
+		}}
+		client := newTestClient(t, transport, withTokens(&rotating{}), func(c *Config) {
+			jar, err := cookiejar.New(nil)
+			require.NoError(t, err)
+			jar.SetCookies(&url.URL{Scheme: "https", Host: "platform.example"}, []*http.Cookie{{Name: "lb", Value: "1"}})
+			c.HTTPClient.Jar = jar
 		})
-	}
+		require.ErrorIs(t, get(t.Context(), client), api.ErrServer)
+		assert.Equal(t, slices.Repeat([]string{"lb=1"}, 4), cookies)
+		for i, header := range headers[:len(headers)-1] {
+			header.Set("X-Late", "yes")
+			assert.Empty(t, headers[i+1].Get("X-Late"), "a transport may still read the header of attempt %d", i+1)
+		}
+	})
 }

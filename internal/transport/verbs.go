@@ -89,9 +89,7 @@ func Ensure[T any](
 	ctx context.Context, c *Client, call Call, key string, ids func(*T) (id, key string), find func(context.Context) (*T, error),
 ) (value *T, created bool, err error) {
 	call.Blank = append(Blank("metadata.id", key), call.Blank...)
-	var settings api.RequestSettings
-	call.apply(&settings)
-	if _, _, err := c.newRequest(ctx, &call, &settings); err != nil {
+	if _, _, err := c.newRequest(ctx, &call); err != nil {
 		return nil, false, err // before anything is looked for
 	}
 	e := ensuring[T]{operation: call.Operation, key: key, ids: ids, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
