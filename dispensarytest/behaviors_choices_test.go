@@ -23,7 +23,7 @@ import (
 func answersTo(t *testing.T, behavior Behavior) map[string][]string {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	all, narrow := exemplars(t, b), b.with("catalog:read")
-	snap := b.fake.Snapshot()
+	snap := b.fake.snapshot()
 	require.NoError(t, b.fake.SetBehavior(behavior))
 	answers := map[string][]string{}
 	for id, e := range all {
@@ -42,7 +42,7 @@ func answersTo(t *testing.T, behavior Behavior) map[string][]string {
 			got := send()
 			answers[id] = append(answers[id], fmt.Sprint(got.status, got.text))
 			if e.op.Method != http.MethodGet {
-				b.fake.Restore(snap)
+				b.fake.restore(snap)
 			}
 		}
 	}

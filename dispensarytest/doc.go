@@ -90,11 +90,9 @@
 //
 // # Large worlds
 //
-// [WithWorldSize] makes clinics with thousands of patients and orders, in which
-// look-ups stay as fast as in the small one. A [Snapshot] takes well under a
-// millisecond, is saved and loaded, and starts or restores platforms; see
-// [Server.Fork]. A [Simulator] lets the platform's people act at a rate, for load
-// tests of a receiver.
+// [WithWorldSize] makes clinics with thousands of patients and orders. [Server.Save]
+// writes a platform as JSON, and [Server.Load] and [WithSnapshot] read it. A
+// [Simulator] lets the platform's people act at a rate, for load tests of a receiver.
 //
 // # Checks
 //

@@ -1,7 +1,6 @@
 package dispensarytest
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -175,11 +174,7 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
-	var file bytes.Buffer
-	require.NoError(t, b.fake.Snapshot().Save(&file))
-	snap, err := LoadSnapshot(&file)
-	require.NoError(t, err)
-	_, cancelled, err := New(t, WithInMemory(), WithSnapshot(snap)).Plans.Cancel(plan.ID)
+	_, cancelled, err := restarted(t, b.fake).Plans.Cancel(plan.ID)
 	require.NoError(t, err)
 	assert.Equal(t, created.CreatedAt.Add(time.Millisecond), cancelled.CreatedAt)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,60 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // bytesOf writes down every row of a world, with what it points to.
 func bytesOf(w *store.World) string {
-	var text strings.Builder
-	write := func(row any) {
-		encoded, err := json.Marshal(row) // follows pointers
-		if err != nil {
-			panic(err)
-		}
-		fmt.Fprintf(&text, "%T %s\n", row, encoded)
+	encoded, err := json.Marshal(w)
+	if err != nil {
+		panic(err)
 	}
-	for _, rows := range []*table.Table[*model.Term]{&w.Allergens, &w.Ingredients, &w.SupplementTypes, &w.Certifications} {
-		each(rows, write)
-	}
-	each(&w.PractitionerTypes, write)
-	each(&w.Brands, write)
-	each(&w.Products, write)
-	each(&w.Variants, write)
-	each(&w.Categories, write)
-	each(&w.Clinics, write)
-	each(&w.Patients, write)
-	each(&w.Practitioners, write)
-	each(&w.Staff, write)
-	each(&w.Addresses, write)
-	each(&w.Plans, write)
-	each(&w.Protocols, write)
-	each(&w.Orders, write)
-	each(&w.Events, write)
-	// These have fields of their own only, which JSON leaves out.
-	plain := func(row any) { fmt.Fprintf(&text, "%+v\n", row) }
-	each(&w.Users, plain)
-	each(&w.Integrations, plain)
-	each(&w.CustomDosages, plain)
-	each(&w.Carts, plain)
-	fmt.Fprintln(&text, w.Numbers, addresses(&w.PatientEmails), addresses(&w.UserEmails))
-	return text.String()
-}
-
-// addresses are who has which address.
-func addresses(emails *table.Map[string, string]) map[string]string {
-	have := make(map[string]string)
-	for address := range emails.Keys() {
-		have[address] = emails.Get(address)
-	}
-	return have
-}
-
-func each[T any](rows *table.Table[*T], write func(any)) {
-	for row := range rows.All() {
-		write(*row)
-	}
+	return string(encoded)
 }
 
 // upset changes as much as one test can.

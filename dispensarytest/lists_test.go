@@ -225,7 +225,7 @@ func TestOrdersOfSeveralPlans(t *testing.T) {
 	assert.Equal(t, both, b.get("/clinic/orders/"+order.ID).ok(200, "order", "treatment_plan_ids"))
 	_, err = b.fake.Orders.Refund(order.ID, 1)
 	require.NoError(t, err, "a change of the order keeps it where it is found")
-	for _, as := range []*browser{b, {t: t, fake: b.fake.Fork(t), token: b.token}} {
+	for _, as := range []*browser{b, {t: t, fake: restarted(t, b.fake), token: b.token}} {
 		for n, want := range [][]any{{}, {order.ID}, {order.ID}} {
 			assert.Equal(t, want, as.get("/clinic/orders?treatment_plan_id="+ids[n]).column("orders", "id"))
 		}

@@ -89,7 +89,7 @@ func configure(opts []Option) (settings, error) {
 	// Both have an https address, at which plain HTTP is refused.
 	set.requireTLS = set.requireTLS || set.tls || set.inMemory
 	if set.clock == nil && set.snapshot != nil {
-		set.clock = set.snapshot.clock()
+		set.clock = stateOf(set.snapshot).clock()
 	}
 	if set.clock == nil {
 		set.clock = clock.Live()
@@ -278,6 +278,20 @@ func WithScopes(scopes ...string) Option {
 // never good on another.
 func WithSeed(seed uint64) Option {
 	return func(s *settings) error { s.seed = seed; return nil }
+}
+
+// WithWorldSize makes a world of that size, which begins with the default one. The
+// same seed and size make the same world, id by id. Each clinic has its own users, see
+// [Server.Users], and its own categories; every second one is invited to the restricted
+// brands.
+func WithWorldSize(size model.WorldSize) Option {
+	return func(s *settings) error {
+		if min(size.Clinics, size.Patients, size.Products, size.Plans, size.Orders) < 0 {
+			return errors.New("dispensarytest: WithWorldSize: a negative number")
+		}
+		s.size = size
+		return nil
+	}
 }
 
 // WithTLS serves loopback HTTPS with a certificate made in the process, which

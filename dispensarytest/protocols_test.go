@@ -1,7 +1,6 @@
 package dispensarytest
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,11 +52,7 @@ func TestProtocolLifecycle(t *testing.T) {
 	assert.Len(t, b.fake.Protocols.All(), before+2)
 	assert.Empty(t, b.fake.Events(), "the API has no event type for protocols")
 
-	var file bytes.Buffer
-	require.NoError(t, b.fake.Save(&file))
-	snap, err := LoadSnapshot(&file)
-	require.NoError(t, err)
-	assert.Equal(t, b.fake.Protocols.All(), New(t, WithInMemory(), WithSnapshot(snap)).Protocols.All())
+	assert.Equal(t, b.fake.Protocols.All(), restarted(t, b.fake).Protocols.All())
 }
 
 func TestProtocolActionsRefuse(t *testing.T) {

@@ -57,7 +57,7 @@ func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
 	assert.Equal(t, events[2:], idsOf(b.fake.Events()))
 	assert.Len(t, b.fake.Webhooks.Deliveries(), 3)
 	b.get("/events/"+events[1]).refused(404, "Not Found")
-	again := b.fake.Fork(t)
+	again := restarted(t, b.fake)
 	assert.Equal(t, events[2:], idsOf(again.Events()))
 	_, err := Start(WithEventLimit(0))
 	require.ErrorContains(t, err, "WithEventLimit")

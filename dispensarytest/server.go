@@ -165,8 +165,9 @@ func build(set settings) *Server {
 	}
 	p.store.World.AddIntegrations(set.integrations)
 	if set.snapshot != nil {
-		s.tokens.Restore(set.snapshot.tokens)
-		p.sender.Restore(worldOf(set.snapshot).sender)
+		from := stateOf(set.snapshot)
+		s.tokens.Restore(from.Tokens)
+		p.sender.Restore(from.Webhooks)
 	}
 	return s
 }

@@ -1,55 +1,155 @@
 package dispensarytest
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
-	"testing"
+	"fmt"
+	"io"
+	"maps"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
+// Every snapshot begins with its format and version.
+const (
+	snapshotFormat  = "dispensary test platform"
+	snapshotVersion = 1
+)
+
+// Why a snapshot is not loaded.
+var (
+	// ErrNoSnapshot: the content is empty, or something else.
+	ErrNoSnapshot = errors.New("not a snapshot")
+
+	// ErrSnapshotVersion: another version of this package wrote it.
+	ErrSnapshotVersion = errors.New("a snapshot of another version")
+
+	// ErrSnapshotDamaged: it is a snapshot, but parts are missing or wrong.
+	ErrSnapshotDamaged = errors.New("a damaged snapshot")
+)
+
 // Snapshot is a platform at one moment: its world, consents and codes, webhook
 // endpoint, deliveries and behaviors. Faults, the journal and open authorize pages
-// are not part of it. It never changes, and can be used any number of times; it
-// shares with its platform whatever neither has changed since.
-type Snapshot struct {
-	seed       uint64
-	region     model.Region
-	compatible uint64
-	at         time.Time     // on the platform's clock
-	frozen     bool          // so was the clock
-	offset     time.Duration // of a live clock
-	reads      behavior.Set
-	tokens     tokens.State
-	world      any // *snapshotWorld, as [Server] has its parts
-}
-
-type snapshotWorld struct {
-	*store.World
-	sender webhooks.SenderState
-}
+// are not part of it. It never changes, and can start any number of platforms.
+type Snapshot struct{ state any } // *state, as [Server] has its parts
 
 //go:noinline
-func worldOf(s *Snapshot) *snapshotWorld { return s.world.(*snapshotWorld) }
+func stateOf(s *Snapshot) *state { return s.state.(*state) }
 
-// Snapshot takes the platform as it is now: in well under a millisecond, whatever
-// its size.
-func (s *Server) Snapshot() *Snapshot {
+// state is a snapshot as it is saved.
+type state struct {
+	Format     string
+	Version    int
+	Seed       uint64
+	Region     model.Region
+	Compatible uint64        `json:",omitempty"`
+	Frozen     time.Time     `json:",omitzero"` // where a frozen clock stands
+	Offset     time.Duration `json:",omitzero"` // of a live clock
+	Behaviors  map[string]string
+	World      *store.World
+	Tokens     tokens.State
+	Webhooks   webhooks.State
+}
+
+// snapshot returns the platform as it is now.
+func (s *Server) snapshot() *Snapshot {
 	p := partsOf(s)
 	p.store.Lock()
 	defer p.store.Unlock()
-	snap := &Snapshot{
-		seed: s.set.seed, region: s.set.region, compatible: s.set.compatible,
-		at: s.clock.Now(), frozen: s.clock.Frozen(), offset: s.clock.Offset(), reads: *s.behaviors.Get(),
-		tokens: s.tokens.State(), world: &snapshotWorld{store.Sealed(p.store.World.Fork()), p.sender.Snapshot()},
+	now := &state{
+		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Region: s.set.region, Compatible: s.set.compatible,
+		Behaviors: maps.Clone(s.behaviors.Get().Chosen), World: p.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: p.sender.State(),
 	}
-	return snap
+	if s.clock.Frozen() {
+		now.Frozen = s.clock.Now()
+	} else {
+		now.Offset = s.clock.Offset()
+	}
+	return &Snapshot{now}
+}
+
+// Save writes the platform as it is now, as one line of JSON that [LoadSnapshot] and
+// [Server.Load] read. It contains the platform's made-up patients and secrets. The line
+// is the same as long as nothing changes but the time.
+func (s *Server) Save(to io.Writer) error {
+	if err := json.NewEncoder(to).Encode(stateOf(s.snapshot())); err != nil {
+		return fmt.Errorf("dispensarytest: saving a snapshot: %w", err)
+	}
+	return nil
+}
+
+// LoadSnapshot reads the output of [Server.Save]. Errors are [ErrNoSnapshot],
+// [ErrSnapshotVersion] and [ErrSnapshotDamaged].
+func LoadSnapshot(from io.Reader) (*Snapshot, error) {
+	content, err := io.ReadAll(from)
+	if err == nil {
+		var loaded *state
+		if loaded, err = parseSnapshot(content); err == nil {
+			return &Snapshot{loaded}, nil
+		}
+	}
+	return nil, fmt.Errorf("dispensarytest: loading a snapshot: %w", err)
+}
+
+func parseSnapshot(content []byte) (*state, error) {
+	var head struct {
+		Format  string
+		Version int
+	}
+	begun := bytes.HasPrefix(content, []byte(`{"Format":"`+snapshotFormat+`"`))
+	switch err := json.Unmarshal(content, &head); {
+	case len(bytes.TrimSpace(content)) == 0:
+		return nil, fmt.Errorf("%w: it is empty", ErrNoSnapshot)
+	case err != nil && begun:
+		return nil, fmt.Errorf("%w: %w", ErrSnapshotDamaged, err)
+	case err != nil || head.Format != snapshotFormat:
+		return nil, ErrNoSnapshot
+	case head.Version != snapshotVersion:
+		return nil, fmt.Errorf("%w: it has version %d, this program reads version %d", ErrSnapshotVersion, head.Version, snapshotVersion)
+	}
+	var loaded state
+	err := json.Unmarshal(content, &loaded)
+	if err == nil {
+		err = loaded.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSnapshotDamaged, err)
+	}
+	return &loaded, nil
+}
+
+// check reports the first missing or wrong part.
+func (s *state) check() error {
+	if s.World == nil || s.World.Clinics.Len() == 0 || s.World.Numbers == nil {
+		return errors.New("it has no world")
+	}
+	_, err := s.reads()
+	return errors.Join(err, s.Tokens.Check(), WithRegion(s.Region)(new(settings)))
+}
+
+func (s *state) reads() (behavior.Set, error) {
+	reads := behavior.Defaults()
+	for point, variant := range s.Behaviors {
+		if err := reads.Choose(point, variant); err != nil {
+			return reads, err
+		}
+	}
+	return reads, nil
+}
+
+// clock makes the clock of a platform that starts from a snapshot.
+func (s *state) clock() *clock.Clock {
+	if s.Frozen.IsZero() {
+		return clock.LiveAhead(s.Offset)
+	}
+	return clock.Frozen(s.Frozen)
 }
 
 // WithSnapshot starts a platform from a snapshot, in place of a world of seed and
@@ -57,57 +157,42 @@ func (s *Server) Snapshot() *Snapshot {
 // made. Without [WithClock] the clock stands where the snapshot's stood, or is as
 // far ahead.
 func WithSnapshot(snap *Snapshot) Option {
-	return func(s *settings) error {
+	return func(s *settings) (err error) {
 		if snap == nil {
 			return errors.New("dispensarytest: WithSnapshot: no snapshot")
 		}
-		s.snapshot, s.seed, s.region, s.compatible, s.scopes = snap, snap.seed, snap.region, snap.compatible, snap.tokens.Scopes
-		s.behaviors = snap.reads
-		return nil
+		from := stateOf(snap)
+		s.snapshot, s.seed, s.region, s.compatible, s.scopes = snap, from.Seed, from.Region, from.Compatible, from.Tokens.Scopes
+		s.behaviors, err = from.reads()
+		return err
 	}
 }
 
-// clock makes the clock of a platform that starts from a snapshot.
-func (s *Snapshot) clock() *clock.Clock {
-	if s.frozen {
-		return clock.Frozen(s.at)
+// Load takes the platform back to a snapshot that [Server.Save] wrote, or to one of
+// another platform of the same seed and region. Addresses, behaviors, the journal, the
+// faults and the time stay as they are. Errors are those of [LoadSnapshot]. Load waits
+// for the delivery under way, so a webhook receiver must not call it.
+func (s *Server) Load(from io.Reader) error {
+	snap, err := LoadSnapshot(from)
+	if err != nil {
+		return err
 	}
-	return clock.LiveAhead(s.offset)
-}
-
-// Fork starts a second platform that begins as this one stands, and closes it with
-// the test. It is reached in the same way, at another address if that takes
-// a socket. Webhooks go to the same endpoint, but handlers in memory have to be
-// hosted again; see [Server.Host]. Options change what they say.
-func (s *Server) Fork(t testing.TB, opts ...Option) *Server {
-	t.Helper()
-	return New(t, s.asItStands(opts)...)
-}
-
-// asItStands are the options of a fork.
-func (s *Server) asItStands(opts []Option) []Option {
-	same := func(to *settings) error {
-		*to = s.set
-		to.behaviors, to.clock, to.addr = *s.behaviors.Get(), nil, defaultAddr
-		to.webhook = nil // the snapshot has it
-		return nil
+	if loaded := stateOf(snap); loaded.Seed != s.set.seed || loaded.Region != s.set.region {
+		return errors.New("dispensarytest: Load: the snapshot is of another seed or region, start it with WithSnapshot")
 	}
-	return append([]Option{same, WithSnapshot(s.Snapshot())}, opts...)
+	s.restore(snap)
+	return nil
 }
 
-// Restore takes the platform back to one of its snapshots, or to one of another platform
-// of the same seed and region. Addresses, behaviors, the journal, the faults and the time
-// stay as they are. It waits for the delivery under way, and must not be called from
-// inside a webhook receiver.
-func (s *Server) Restore(snap *Snapshot) {
+func (s *Server) restore(snap *Snapshot) {
 	defer s.clock.Pause()()
-	p, world := partsOf(s), worldOf(snap)
+	p, from := partsOf(s), stateOf(snap)
 	s.clock.Drop(p.sender)
 	p.store.Lock()
 	defer p.store.Unlock()
-	p.store.World = world.Fork()
-	s.tokens.Restore(snap.tokens)
-	p.sender.Restore(world.sender)
+	p.store.World = from.World.Clone()
+	s.tokens.Restore(from.Tokens)
+	p.sender.Restore(from.Webhooks)
 }
 
 // Reset takes the platform back to how it started: to the world of its seed and
@@ -134,9 +219,9 @@ func (s *Server) Reset() {
 	s.putBehaviors(s.set.behaviors)
 	p.store.World = newWorld(s.set)
 	p.store.World.AddIntegrations(s.set.integrations)
-	tokens, webhooks := tokens.State{Scopes: s.set.scopes, Codes: make(map[string]tokens.AuthCode)}, webhooks.SenderState{}
+	tokens, webhooks := tokens.State{Scopes: s.set.scopes}, webhooks.State{}
 	if s.set.snapshot != nil {
-		tokens, webhooks = s.set.snapshot.tokens, worldOf(s.set.snapshot).sender
+		tokens, webhooks = stateOf(s.set.snapshot).Tokens, stateOf(s.set.snapshot).Webhooks
 	}
 	if s.set.webhook != nil {
 		webhooks.Endpoint = s.set.webhook.fresh()
@@ -147,28 +232,10 @@ func (s *Server) Reset() {
 	s.journal.Reset()
 }
 
-// WithWorldSize makes a world of that size, which begins with the default one. The
-// same seed and size make the same world, id by id. Each clinic has its own users, see
-// [Server.Users], and its own categories; every second one is invited to the restricted
-// brands.
-func WithWorldSize(size model.WorldSize) Option {
-	return func(s *settings) error {
-		if min(size.Clinics, size.Patients, size.Products, size.Plans, size.Orders) < 0 {
-			return errors.New("dispensarytest: WithWorldSize: a negative number")
-		}
-		s.size = size
-		return nil
-	}
-}
-
 // newWorld is the world that the settings ask for.
 func newWorld(s settings) *store.World {
 	if s.snapshot != nil {
-		return worldOf(s.snapshot).Fork()
+		return stateOf(s.snapshot).World.Clone()
 	}
 	return store.NewWorld(s.seed, s.region, s.compatible != 0, s.size)
 }
-
-// Scopes are the scopes of the API, and the names of the groups clinic and patients,
-// which stand for all scopes of theirs. API section: "Authentication" 7.
-func Scopes() []string { return operations.Scopes() }

@@ -1,8 +1,6 @@
 package dispensarytest
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -31,6 +31,22 @@ func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 	return b, pair.RefreshToken
 }
 
+// saved is a platform as it is saved.
+func saved(t testing.TB, fake *Server) string {
+	t.Helper()
+	var file strings.Builder
+	require.NoError(t, fake.Save(&file))
+	return file.String()
+}
+
+// restarted starts another platform from a saved one.
+func restarted(t testing.TB, fake *Server, opts ...Option) *Server {
+	t.Helper()
+	snap, err := LoadSnapshot(strings.NewReader(saved(t, fake)))
+	require.NoError(t, err)
+	return New(t, append([]Option{WithInMemory(), WithSnapshot(snap)}, opts...)...)
+}
+
 // everything reads all that an integrator can see.
 func (b *browser) everything() (answers []string) {
 	for _, path := range []string{
@@ -45,12 +61,7 @@ func (b *browser) everything() (answers []string) {
 func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	t.Parallel()
 	b, refresh := busy(t)
-	var file bytes.Buffer
-	require.NoError(t, b.fake.Save(&file))
-	snap, err := LoadSnapshot(bytes.NewReader(file.Bytes()))
-	require.NoError(t, err)
-	again := start(t, WithInMemory(), WithSnapshot(snap))
-	again.token = b.token
+	again := &browser{t: t, fake: restarted(t, b.fake), token: b.token}
 	assert.Equal(t, b.everything(), again.everything())
 	assert.Equal(t, b.fake.Clock().Now(), again.fake.Clock().Now())
 	assert.Equal(t, b.fake.Application(), again.fake.Application())
@@ -70,21 +81,70 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	assert.Equal(t, b.fake.Patients.Cart(jane.ID), again.fake.Patients.Cart(jane.ID))
 }
 
-func TestForksGoTheirOwnWays(t *testing.T) {
+func TestPlatformsOfOneSnapshotAreIsolated(t *testing.T) {
 	t.Parallel()
 	b, _ := busy(t)
-	before := b.everything()
-	fork := *b
-	fork.fake = b.fake.Fork(t)
-	assert.Equal(t, before, fork.everything())
-	fork.oneOfEachButKeys()
+	before, snap := b.everything(), b.fake.snapshot()
+	one := &browser{t: t, fake: New(t, WithInMemory(), WithSnapshot(snap)), token: b.token}
+	other := &browser{t: t, fake: New(t, WithInMemory(), WithSnapshot(snap)), token: b.token}
+	one.oneOfEachButKeys()
 	assert.Equal(t, before, b.everything())
-	changed := fork.everything()
+	assert.Equal(t, before, other.everything())
+	changed := one.everything()
 	b.oneOfEachButKeys()
-	assert.Equal(t, changed, fork.everything())
-	other := *b
-	other.fake = b.fake.Fork(t, WithBehavior(DefaultPageSize20))
-	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(b.fake.Patients.All()))
+	assert.Equal(t, changed, b.everything(), "the same ids")
+	other.fake = New(t, WithInMemory(), WithSnapshot(snap), WithBehavior(DefaultPageSize20))
+	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(other.fake.Patients.All()))
+}
+
+// swapAddresses gives a person the address that another one gave up.
+func (b *browser) swapAddresses() {
+	one, other := b.fake.Patients.All()[1], b.fake.Patients.All()[2]
+	_, _, err := b.fake.Patients.Edit(one.ID, model.PatientChange{Email: new("elsewhere@example.org")})
+	require.NoError(b.t, err)
+	_, _, err = b.fake.Patients.Edit(other.ID, model.PatientChange{Email: &one.Email})
+	require.NoError(b.t, err)
+}
+
+// A loaded platform is saved as the same bytes, and only a change makes other bytes.
+func TestSavedBytesFollowEachChange(t *testing.T) {
+	t.Parallel()
+	b, refresh := busy(t)
+	first := b.fake.snapshot()
+	last := saved(t, b.fake)
+	for _, step := range []struct {
+		name   string
+		happen func()
+	}{
+		{"people", b.oneOfEachButKeys},
+		{"time", func() { b.fake.Clock().Advance(time.Hour) }},
+		{"a call", func() { b.send("POST", "/clinic/patients", someone()).ok(201) }},
+		{"a cart", func() {
+			b.send("POST", "/clinic/treatment_plans/"+b.fake.Plans.All()[1].ID+"/in_office_checkout", nil).ok(201)
+		}},
+		{"an address", b.swapAddresses},
+		{"a refresh", func() { b.renew(refresh).ok(200) }},
+		{"a code", func() { b.code(model.User{}) }},
+		{"an endpoint", func() { require.NoError(t, b.fake.Webhooks.Register("http://127.0.0.1:1/")) }},
+		{"a reading", func() { require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach)) }},
+		{"a revocation", func() { b.fake.tokens.Revoke(b.token, &behavior.Set{RevokePair: true}) }},
+		{"a reset", b.fake.Reset},
+		{"the start", func() { b.fake.restore(first) }},
+		{"thirty days", func() { b.fake.Clock().Advance(store.Retention); b.oneOfEachButKeys() }},
+		{"a key", func() { _, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey()); require.NoError(t, err) }},
+		{"an expiry", func() { require.NoError(t, b.fake.Tokens.Expire(b.token)) }},
+		{"the end of all tokens", b.fake.Tokens.InvalidateAll},
+	} {
+		step.happen()
+		b.fake.Clock().Advance(0) // what is on its way arrives
+		b.get("/clinic")          // the first use of a token is a change
+		now := saved(t, b.fake)
+		assert.False(t, last == now, step.name)
+		b.get("/clinic")
+		assert.True(t, now == saved(t, b.fake), step.name)
+		assert.True(t, now == saved(t, restarted(t, b.fake)), step.name)
+		last = now
+	}
 }
 
 // oneOfEachButKeys changes something of everybody's.
@@ -98,55 +158,36 @@ func (b *browser) oneOfEachButKeys() {
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }
 
-func TestForksOnSockets(t *testing.T) {
-	t.Parallel()
-	for _, way := range []Option{WithAddr(defaultAddr), WithTLS()} {
-		b := start(t, way)
-		fork := *b
-		fork.fake = b.fake.Fork(t)
-		assert.NotEqual(t, b.fake.BaseURL(), fork.fake.BaseURL())
-		fork.get("/clinic").ok(200)
-		fork.send("PATCH", "/clinic/patients/"+b.fake.Patients.All()[0].ID, map[string]any{"discount": 50}).ok(200)
-		assert.Zero(t, b.fake.Patients.All()[0].Discount)
-	}
-}
-
-func TestRestore(t *testing.T) {
+func TestLoadGoesBack(t *testing.T) {
 	t.Parallel()
 	b, _ := busy(t)
-	before := b.everything()
-	snap := b.fake.Snapshot()
-	for range 3 {
+	before, file := b.everything(), saved(t, b.fake)
+	for range 2 {
 		b.oneOfEachButKeys()
-		b.fake.Restore(snap)
-		after := b.everything()
-		assert.Equal(t, before, after)
+		require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach))
+		behaviors := b.fake.Behaviors()
+		require.NoError(t, b.fake.Load(strings.NewReader(file)))
+		assert.Equal(t, before, b.everything())
+		assert.Equal(t, behaviors, b.fake.Behaviors(), "they stay as they are")
 	}
-	var file bytes.Buffer
-	require.NoError(t, snap.Save(&file))
-	b.oneOfEachButKeys()
-	require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach))
-	behaviors := b.fake.Behaviors()
-	require.NoError(t, b.fake.Load(&file))
-	assert.Equal(t, before, b.everything())
-	assert.Equal(t, behaviors, b.fake.Behaviors(), "they stay as they are")
 }
 
-func TestLiveForksInTheBubble(t *testing.T) {
+func TestSnapshotsKeepTheOffsetOfALiveClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
 		b.fake.Clock().Advance(time.Hour)
-		fork := b.fake.Fork(t)
-		assert.Equal(t, b.fake.Clock().Now(), fork.Clock().Now())
+		file, again := saved(t, b.fake), restarted(t, b.fake)
+		assert.Equal(t, b.fake.Clock().Now(), again.Clock().Now())
 		time.Sleep(time.Minute)
-		assert.Equal(t, b.fake.Clock().Now(), fork.Clock().Now())
+		assert.Equal(t, b.fake.Clock().Now(), again.Clock().Now())
+		assert.Equal(t, file, saved(t, b.fake), "time is no change")
 	})
 }
 
 func TestWrongSnapshots(t *testing.T) {
 	t.Parallel()
-	whole := saved(t, New(t, WithInMemory()).Snapshot())
+	whole := saved(t, start(t, WithInMemory()).fake)
 	for file, want := range map[string]struct {
 		kind error
 		says string
@@ -157,36 +198,26 @@ func TestWrongSnapshots(t *testing.T) {
 		"# a shell script":   {ErrNoSnapshot, "not a snapshot"},
 		whole[:len(whole)/2]: {ErrSnapshotDamaged, "unexpected end"},
 		whole + "{":          {ErrSnapshotDamaged, "invalid character"},
-		headOf(6, ""):        {ErrSnapshotVersion, "version 6, of a newer program; this one reads version 5"},
-		headOf(4, ""):        {ErrSnapshotVersion, "of an older program"},
-		headOf(5, ""):        {ErrSnapshotDamaged, "WithRegion"},
-		headOf(5, `"US"`):    {ErrSnapshotDamaged, "it has no world"},
+		headOf(2):            {ErrSnapshotVersion, "version 2, this program reads version 1"},
+		headOf(1):            {ErrSnapshotDamaged, "it has no world"},
+		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):               {ErrSnapshotDamaged, "WithRegion"},
+		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                       {ErrSnapshotDamaged, "an access token without consent"},
+		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):           {ErrSnapshotDamaged, "a refresh token without consent"},
+		strings.Replace(whole, `"Allergens":[`, `"Allergens":[{"ID":"x"},`, 1):    {ErrSnapshotDamaged, "an entry without a row"},
+		strings.Replace(whole, `"Behaviors":{`, `"Behaviors":{"no-such":"x",`, 1): {ErrSnapshotDamaged, "there is no open point"},
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
-		require.ErrorIs(t, err, want.kind)
+		require.ErrorIs(t, err, want.kind, want.says)
 		require.ErrorContains(t, err, want.says)
 	}
 	_, err := Start(WithSnapshot(nil))
 	require.Error(t, err)
-	var file bytes.Buffer
-	require.NoError(t, New(t, WithInMemory(), WithSeed(3)).Save(&file))
-	require.ErrorContains(t, New(t, WithInMemory()).Load(&file), "another seed")
+	other := saved(t, New(t, WithInMemory(), WithSeed(3)))
+	require.ErrorContains(t, New(t, WithInMemory()).Load(strings.NewReader(other)), "another seed")
 }
 
-func headOf(version int, region string) string {
-	return fmt.Sprintf(`{"Format":%q,"Version":%d,"Region":%s}`, snapshotFormat, version, cmp.Or(region, `""`))
-}
-
-// A state file of a large world: what a stand-alone platform writes.
-func BenchmarkSaveLargeWorld(b *testing.B) {
-	snap := New(b, WithInMemory(), WithWorldSize(model.LargeWorld())).Snapshot()
-	for b.Loop() {
-		var file bytes.Buffer
-		if err := snap.Save(&file); err != nil {
-			b.Fatal(err)
-		}
-		b.SetBytes(int64(file.Len()))
-	}
+func headOf(version int) string {
+	return fmt.Sprintf(`{"Format":%q,"Version":%d}`, snapshotFormat, version)
 }
 
 func TestResetStartsOver(t *testing.T) {
@@ -266,7 +297,7 @@ func TestCredentials(t *testing.T) {
 func TestResetReturnsToTheSnapshot(t *testing.T) {
 	t.Parallel()
 	b, _ := busy(t)
-	second := start(t, WithInMemory(), WithSnapshot(b.fake.Snapshot()))
+	second := start(t, WithInMemory(), WithSnapshot(b.fake.snapshot()))
 	second.token = b.token
 	before, waiting := second.everything(), len(second.fake.Webhooks.Deliveries())
 	due, _ := second.fake.Clock().Next()
@@ -279,7 +310,7 @@ func TestResetReturnsToTheSnapshot(t *testing.T) {
 		next, _ := second.fake.Clock().Next()
 		assert.Equal(t, due, next, "what was due still is")
 	}
-	again := start(t, WithSnapshot(b.fake.Snapshot()), WithWebhook("http://127.0.0.1:1/", model.OrderPlaced))
+	again := start(t, WithSnapshot(b.fake.snapshot()), WithWebhook("http://127.0.0.1:1/", model.OrderPlaced))
 	again.fake.Reset()
 	endpoint, _ := again.fake.Webhooks.Endpoint()
 	assert.Equal(t, "http://127.0.0.1:1/", endpoint.URL, "options have the last word")

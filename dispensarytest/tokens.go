@@ -76,3 +76,7 @@ func (t Tokens) ExtendScopes(scopes ...string) error {
 func (t Tokens) Credentials() []model.Credential {
 	return t.server.tokens.Credentials(t.server.clock.Now())
 }
+
+// Scopes returns the scopes of the API, and the names of the groups clinic and patients,
+// which stand for all scopes of theirs. API section: "Authentication" 7.
+func Scopes() []string { return operations.Scopes() }

@@ -182,34 +182,3 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 		before = o.CompletedAt
 	}
 }
-
-// Target: 2 seconds.
-func BenchmarkBuildLargeWorld(b *testing.B) {
-	for b.Loop() {
-		generated(1, model.LargeWorld())
-	}
-}
-
-// Target: 1 millisecond, listener included.
-func BenchmarkForkLargeWorld(b *testing.B) {
-	fake := New(b, WithInMemory(), WithWorldSize(model.LargeWorld()))
-	for b.Loop() {
-		if _, _, err := fake.Patients.Register(model.NewPatient{}); err != nil {
-			b.Fatal(err)
-		}
-		fork, err := Start(WithInMemory(), WithSnapshot(fake.Snapshot()))
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := fork.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkOrdersOfOnePatient(b *testing.B) {
-	fake := New(b, WithInMemory(), WithWorldSize(model.LargeWorld()))
-	token, path := fake.Tokens.Issue(model.User{}).AccessToken, onePatient(fake)+"/orders"
-	b.ResetTimer()
-	rate(b, fake.HTTPClient(), fake.origin+path, token)
-}

@@ -59,7 +59,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 func TestNilOptionChangesNothing(t *testing.T) {
 	t.Parallel()
 	fake := dispensarytest.New(t, nil, dispensarytest.WithInMemory(), nil)
-	assert.Equal(t, dispensarytest.New(t).Users(), fake.Fork(t, nil).Users())
+	assert.Equal(t, dispensarytest.New(t).Users(), fake.Users())
 	assert.NotNil(t, fake.Client(model.User{}, nil))
 }
 

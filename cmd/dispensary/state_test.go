@@ -138,7 +138,7 @@ func TestForeignStateFilesAreRefused(t *testing.T) {
 		"":                  "it is empty",
 		"#!/bin/sh\nexit 0": "not a snapshot",
 		`{"name":"mine"}`:   "not a snapshot",
-		`{"Format":"dispensary test platform","Version":99}`: "version 99, of a newer program",
+		`{"Format":"dispensary test platform","Version":99}`: "version 99, this program reads version",
 		`{"Format":"dispensary test platform","Vers`:         "a damaged snapshot",
 	} {
 		file := filepath.Join(t.TempDir(), "state.json")

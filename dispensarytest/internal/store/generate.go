@@ -19,18 +19,13 @@ var (
 
 // Enlarge adds to a world until it has a size.
 func (w *World) Enlarge(size model.WorldSize) {
-	dice := rand.New(rand.NewPCG(w.seed, 0x517e))
+	dice := rand.New(rand.NewPCG(w.Seed, 0x517e))
 	for n := w.Clinics.Len(); n < size.Clinics; n++ {
 		w.generateClinic(n)
 	}
-	w.Patients.Grow(size.Patients)
-	w.Addresses.Grow(size.Patients)
-	w.PatientEmails.Grow(size.Patients)
 	for n := w.Patients.Len(); n < size.Patients; n++ {
 		w.generatePatient(n, dice)
 	}
-	w.Products.Grow(size.Products)
-	w.Variants.Grow(2 * size.Products)
 	for n := w.Products.Len(); n < size.Products; n++ {
 		w.generateProduct(n, dice)
 	}
@@ -41,11 +36,9 @@ func (w *World) Enlarge(size model.WorldSize) {
 	}
 	clock := w.since()
 	step := Epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
-	w.Plans.Grow(size.Plans)
 	for n := w.Plans.Len(); n < size.Plans; n++ {
 		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
 	}
-	w.Orders.Grow(size.Orders)
 	for n := w.Orders.Len(); n < size.Orders; n++ {
 		w.generateOrder(clock.Add(step*time.Duration(n)), dice)
 	}
@@ -61,7 +54,7 @@ func (w *World) since() time.Time {
 
 func (w *World) generateClinic(n int) {
 	host := fmt.Sprintf("clinic-%d", n+1)
-	if w.region == model.Canada {
+	if w.Region == model.Canada {
 		host += ".ca"
 	}
 	clinic := &model.Clinic{

@@ -93,7 +93,7 @@ func (w *World) PutOrder(o *model.Order, at time.Time) {
 }
 
 func (w *World) orderZone() *time.Location {
-	if w.region == model.Canada {
+	if w.Region == model.Canada {
 		return time.FixedZone("", -4*60*60)
 	}
 	return time.FixedZone("", -5*60*60)

@@ -41,7 +41,7 @@ func (w *World) AddIntegrations(each int) {
 		}
 		for range each {
 			id := w.NewID("integration")
-			w.Integrations.Put(id, &model.Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.seed, "clinic key "+id)[:40]})
+			w.Integrations.Put(id, &model.Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.Seed, "clinic key "+id)[:40]})
 		}
 	}
 }

@@ -14,7 +14,10 @@ import (
 // made up: addresses end in example.com or example.org, phone numbers are
 // 555-01xx.
 func BuildWorld(seed uint64, region model.Region, longIDs bool) *World {
-	w := &World{seed: RegionSeed(seed, region), region: region, longIDs: longIDs, Numbers: make(map[string]uint64), LastEvents: make(map[string]time.Time)}
+	w := &World{
+		Seed: RegionSeed(seed, region), Region: region, LongIDs: longIDs, Numbers: make(map[string]uint64),
+		PatientEmails: make(map[string]string), UserEmails: make(map[string]string), LastEvents: make(map[string]time.Time),
+	}
 	w.seedTerms()
 	w.seedCatalog()
 	w.seedClinic()
@@ -66,7 +69,7 @@ func (w *World) seedNames(to *table.Table[*model.Term], kind string, names []str
 
 func (w *World) seedClinic() {
 	name, host, address := "Maple Hollow Integrative Clinic", "maple-hollow", ""
-	if w.region == model.Canada {
+	if w.Region == model.Canada {
 		name, host, address = "Birch Harbour Wellness Clinic", "birch-harbour", ".ca"
 	}
 	clinic := &model.Clinic{
@@ -113,7 +116,7 @@ func (w *World) seedPatients() {
 }
 
 func (w *World) areaCode() int {
-	if w.region == model.Canada {
+	if w.Region == model.Canada {
 		return 613
 	}
 	return 503
@@ -124,7 +127,7 @@ func (w *World) seedAddress(patientID string, i int) {
 		ID: w.NewID("address"), PatientID: patientID, Address1: fmt.Sprintf("%d Example Street", 100+i*12),
 		Zipcode: fmt.Sprintf("97%03d", 201+i), City: "Portland", State: "OR", Country: "United States",
 	}
-	if w.region == model.Canada {
+	if w.Region == model.Canada {
 		a.Zipcode, a.City, a.State, a.Country = fmt.Sprintf("K1A 0B%d", i+1), "Ottawa", "ON", "Canada"
 	}
 	if i%2 == 1 {

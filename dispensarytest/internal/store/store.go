@@ -1,6 +1,5 @@
-// Package store is the world of one platform: its rows in tables that are copied on
-// write, how they are listed and searched, how a world is generated from a seed, and how
-// it is saved.
+// Package store is the world of one platform: its rows, the queries on them, and the
+// generator that makes a world from a seed.
 //
 // Locks are taken in this order, and only in this order:
 //

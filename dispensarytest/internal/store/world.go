@@ -22,12 +22,10 @@ var Epoch = time.Date(2026, time.January, 5, 15, 0, 0, 0, time.UTC)
 // World is everything one platform knows about clinics and the catalog. Its
 // server's lock guards it; rows are replaced, never changed.
 type World struct {
-	seed    uint64
-	region  model.Region
+	Seed    uint64 // of the ids
+	Region  model.Region
+	LongIDs bool
 	Numbers map[string]uint64 // how many ids of a kind were given out
-	longIDs bool
-	Size    model.WorldSize
-	Base    *World // as it was generated, before anything happened; nil for itself
 
 	Allergens         table.Table[*model.Term]
 	Ingredients       table.Table[*model.Term]
@@ -53,8 +51,8 @@ type World struct {
 	Events        table.Table[*model.Event]
 	Carts         table.Table[*Cart]
 
-	PatientEmails table.Map[string, string] // lower-case address to patient id
-	UserEmails    table.Map[string, string] // lower-case address to practitioner or staff id
+	PatientEmails map[string]string // lower-case address to patient id
+	UserEmails    map[string]string // lower-case address to practitioner or staff id
 
 	LastEvents map[string]time.Time // by object
 }
@@ -66,40 +64,34 @@ type Cart struct {
 	Lines     []model.Line
 }
 
-// Fork returns a world that starts out equal; the two share their rows until one
-// of them is written. An origin that was not written since its last fork is only
-// read.
-func (w *World) Fork() *World {
-	numbers := make(map[string]uint64, len(w.Numbers))
-	for kind, n := range w.Numbers {
-		numbers[kind] = n
-	}
+// Clone returns a world with the same rows.
+func (w *World) Clone() *World {
 	return &World{
-		seed: w.seed, region: w.region, longIDs: w.longIDs, Size: w.Size, Base: w.Base, Numbers: numbers,
-		Allergens:         w.Allergens.Fork(),
-		Ingredients:       w.Ingredients.Fork(),
-		SupplementTypes:   w.SupplementTypes.Fork(),
-		Certifications:    w.Certifications.Fork(),
-		PractitionerTypes: w.PractitionerTypes.Fork(),
-		Brands:            w.Brands.Fork(),
-		Products:          w.Products.Fork(),
-		Variants:          w.Variants.Fork(),
-		Categories:        w.Categories.Fork(),
-		CustomDosages:     w.CustomDosages.Fork(),
-		Clinics:           w.Clinics.Fork(),
-		Integrations:      w.Integrations.Fork(),
-		Patients:          w.Patients.Fork(),
-		Practitioners:     w.Practitioners.Fork(),
-		Staff:             w.Staff.Fork(),
-		Addresses:         w.Addresses.Fork(),
-		Users:             w.Users.Fork(),
-		Plans:             w.Plans.Fork(),
-		Protocols:         w.Protocols.Fork(),
-		Orders:            w.Orders.Fork(),
-		Events:            w.Events.Fork(),
-		Carts:             w.Carts.Fork(),
-		PatientEmails:     w.PatientEmails.Fork(),
-		UserEmails:        w.UserEmails.Fork(),
+		Seed: w.Seed, Region: w.Region, LongIDs: w.LongIDs, Numbers: maps.Clone(w.Numbers),
+		Allergens:         w.Allergens.Clone(),
+		Ingredients:       w.Ingredients.Clone(),
+		SupplementTypes:   w.SupplementTypes.Clone(),
+		Certifications:    w.Certifications.Clone(),
+		PractitionerTypes: w.PractitionerTypes.Clone(),
+		Brands:            w.Brands.Clone(),
+		Products:          w.Products.Clone(),
+		Variants:          w.Variants.Clone(),
+		Categories:        w.Categories.Clone(),
+		CustomDosages:     w.CustomDosages.Clone(),
+		Clinics:           w.Clinics.Clone(),
+		Integrations:      w.Integrations.Clone(),
+		Patients:          w.Patients.Clone(),
+		Practitioners:     w.Practitioners.Clone(),
+		Staff:             w.Staff.Clone(),
+		Addresses:         w.Addresses.Clone(),
+		Users:             w.Users.Clone(),
+		Plans:             w.Plans.Clone(),
+		Protocols:         w.Protocols.Clone(),
+		Orders:            w.Orders.Clone(),
+		Events:            w.Events.Clone(),
+		Carts:             w.Carts.Clone(),
+		PatientEmails:     maps.Clone(w.PatientEmails),
+		UserEmails:        maps.Clone(w.UserEmails),
 		LastEvents:        maps.Clone(w.LastEvents),
 	}
 }
@@ -112,8 +104,8 @@ func (w *World) NewID(kind string) string {
 
 // ID is the n-th id of a kind.
 func (w *World) ID(kind string, n uint64) string {
-	id := ids.Of(w.seed, kind, n)
-	if w.longIDs {
+	id := ids.Of(w.Seed, kind, n)
+	if w.LongIDs {
 		return kind[:3] + "_" + id + "." + strconv.FormatUint(n, 36)
 	}
 	return id
@@ -122,35 +114,25 @@ func (w *World) ID(kind string, n uint64) string {
 // DefaultSeed makes the world that most tests share.
 const DefaultSeed = 1
 
-// Two worlds are built once in a process and forked from then on; starting a
-// platform costs a handful of slice headers. The first fork of a world is made
-// here: later ones only read it, and may be made at the same time.
+// Two worlds are built once in a process and cloned from then on.
 var (
-	DefaultUS     = sync.OnceValue(func() *World { return Sealed(BuildWorld(DefaultSeed, model.UnitedStates, false)) })
-	DefaultCanada = sync.OnceValue(func() *World { return Sealed(BuildWorld(DefaultSeed, model.Canada, false)) })
+	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.UnitedStates, false) })
+	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.Canada, false) })
 )
-
-func Sealed(w *World) *World { w.Fork(); return w }
 
 // NewWorld is a world of a seed, a region and a size; with longIDs its ids have another
 // layout.
 func NewWorld(seed uint64, region model.Region, longIDs bool, size model.WorldSize) *World {
-	var base *World
+	var w *World
 	switch {
 	case seed != DefaultSeed || longIDs:
-		base = Sealed(BuildWorld(seed, region, longIDs))
+		w = BuildWorld(seed, region, longIDs)
 	case region == model.Canada:
-		base = DefaultCanada()
+		w = DefaultCanada().Clone()
 	default:
-		base = DefaultUS()
+		w = DefaultUS().Clone()
 	}
-	if size != (model.WorldSize{}) {
-		base = base.Fork()
-		base.Enlarge(size)
-		Sealed(base)
-	}
-	w := base.Fork()
-	w.Base, w.Size = base, size
+	w.Enlarge(size)
 	return w
 }
 
@@ -187,10 +169,10 @@ func (w *World) FirstPractitioner(clinicID string) string {
 // PutPatient stores a patient and the address.
 func (w *World) PutPatient(p *model.Patient) {
 	if old, ok := w.Patients.Get(p.ID); ok {
-		w.PatientEmails.Remove(EmailKey(old.Email))
+		delete(w.PatientEmails, EmailKey(old.Email))
 	}
 	w.Patients.Put(p.ID, p)
-	w.PatientEmails.Put(EmailKey(p.Email), p.ID)
+	w.PatientEmails[EmailKey(p.Email)] = p.ID
 }
 
 // Variant returns a variant of the catalog, which those of removed products are not.
@@ -204,7 +186,7 @@ func (w *World) Variant(id string) (*model.Variant, bool) {
 }
 
 func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
-	id := w.PatientEmails.Get(EmailKey(email))
+	id := w.PatientEmails[EmailKey(email)]
 	if id == "" {
 		return nil, false
 	}
@@ -214,13 +196,13 @@ func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
 // EmailTaken reports that the address belongs to a patient other than the one
 // named.
 func (w *World) EmailTaken(email, exceptID string) bool {
-	id := w.PatientEmails.Get(EmailKey(email))
+	id := w.PatientEmails[EmailKey(email)]
 	return id != "" && id != exceptID
 }
 
 // UserEmailTaken is emailTaken for practitioners and staff.
 func (w *World) UserEmailTaken(email, exceptID string) bool {
-	id := w.UserEmails.Get(EmailKey(email))
+	id := w.UserEmails[EmailKey(email)]
 	return id != "" && id != exceptID
 }
 
@@ -228,9 +210,9 @@ func (w *World) UserEmailTaken(email, exceptID string) bool {
 // account signs in with the new address from then on.
 func (w *World) MoveUserEmail(id, from, to string) {
 	if from != "" {
-		w.UserEmails.Remove(EmailKey(from))
+		delete(w.UserEmails, EmailKey(from))
 	}
-	w.UserEmails.Put(EmailKey(to), id)
+	w.UserEmails[EmailKey(to)] = id
 	if old, ok := w.Users.Get(id); ok && old.Email != to {
 		changed := *old
 		changed.Email = to

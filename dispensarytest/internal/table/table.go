@@ -1,112 +1,93 @@
-// Package table holds rows that forks share until one of them is written: tables with
-// indexes, maps and a search index. It knows nothing of what the rows are. None of its
-// types is safe for concurrent use; their owner's lock guards them.
+// Package table keeps the rows of one resource in the order of their creation.
 package table
 
 import (
+	"encoding/json"
+	"errors"
 	"iter"
+	"maps"
 	"slices"
 )
 
-// Table holds the rows of one resource in the order they were created. Rows are
-// never changed in place: a change puts a new row in the old one's seat, so that
-// a reader may keep the pointer it was given.
+// Table contains rows by id. The zero value is empty. A table is not safe for concurrent
+// use: its owner's lock guards it.
 //
-// R is a pointer, so that all tables are one to the compiler: with the rows themselves it
-// would compile everything here for each resource, in each package that a platform can be
-// reached from, those of an integrator's tests included.
+// Rows are never changed in place. A change replaces the row, so a reader may keep the
+// pointer that it got, and a clone shares the rows.
 //
-// A fork and its origin share everything until one of them writes: seats that both
-// know are in layers that are not written any more, and only changed chunks are
-// copied.
-type Table[R any] struct {
-	seats Map[string, seat] // of the rows, by id
-	Rows  column[R]
-	first int // the seat of the oldest row
-	live  int // how many rows there are
+// R is a pointer, so that the compiler makes one table for all resources.
+type Table[R comparable] struct {
+	entries []entry[R]
+	seats   map[string]int // place of an id in entries, plus gone
+	gone    int            // entries that were removed at the front
 }
 
-// seat is where a row of a table is; the zero value says that there is no such row.
-type seat int
-
-func seatOf(n int) seat { return seat(n + 1) }
-
-func (s seat) number() int { return int(s) - 1 }
-
-// same compares pointers.
-func same[R any](a, b R) bool { return any(a) == any(b) }
-
-// Fork may write to its origin, unless nothing was written since the last fork.
-func (t *Table[R]) Fork() Table[R] {
-	if t.seats.seal() {
-		t.Rows.share()
-	}
-	f := *t
-	f.Rows = t.Rows.fork()
-	return f
+// entry is a row as snapshots save it. The row is the zero value after its removal.
+type entry[R comparable] struct {
+	ID  string
+	Row R
 }
 
-// Grow makes room for n rows more, where that is known.
-func (t *Table[R]) Grow(n int) { t.seats.Grow(n) }
+// Clone returns a table with the same rows.
+func (t *Table[R]) Clone() Table[R] {
+	return Table[R]{slices.Clone(t.entries), maps.Clone(t.seats), t.gone}
+}
 
-func (t *Table[R]) Len() int { return t.live }
+// Len returns the number of rows.
+func (t *Table[R]) Len() int { return len(t.seats) }
 
-// At returns a row by its place in the order of creation. It is for tables of which
-// only the oldest rows are removed.
-func (t *Table[R]) At(place int) R { return t.Rows.At(t.first + place) }
+// At returns a row by its place in the order of creation. Only the oldest rows of such a
+// table may have been removed.
+func (t *Table[R]) At(place int) R { return t.entries[place].Row }
 
+// Get returns the row of an id.
 func (t *Table[R]) Get(id string) (row R, known bool) {
-	s := t.seats.Get(id)
-	if s == 0 {
-		return row, false
+	seat, known := t.seats[id]
+	if known {
+		row = t.entries[seat-t.gone].Row
 	}
-	return t.Rows.At(s.number()), true
+	return row, known
 }
 
-// Put adds a row or takes the place of the one with the same id.
+// Put adds a row, or replaces the row with the same id.
 func (t *Table[R]) Put(id string, row R) {
-	t.seats.dirty = true
-	if s := t.seats.Get(id); s != 0 {
-		n := s.number()
-		t.Rows.set(n, row)
+	if seat, known := t.seats[id]; known {
+		t.entries[seat-t.gone].Row = row
 		return
 	}
-	n := t.Rows.End
-	t.seats.Put(id, seatOf(n))
-	t.Rows.set(n, row)
-	t.live++
+	if t.seats == nil {
+		t.seats = make(map[string]int)
+	}
+	t.seats[id] = t.gone + len(t.entries)
+	t.entries = append(t.entries, entry[R]{id, row})
 }
 
-// Remove takes a row away.
+// Remove removes the row of an id, if there is one. A loop over [Table.All] may call it.
 func (t *Table[R]) Remove(id string) {
-	s := t.seats.Get(id)
-	if s == 0 {
+	seat, known := t.seats[id]
+	if !known {
 		return
 	}
-	t.seats.Remove(id)
-	n := s.number()
-	var none R
-	t.Rows.set(n, none)
-	t.live--
-	for t.first < t.Rows.End && same(t.Rows.At(t.first), none) {
-		t.first++
+	delete(t.seats, id)
+	t.entries[seat-t.gone] = entry[R]{}
+	for len(t.entries) > 0 && t.entries[0] == (entry[R]{}) {
+		t.entries = t.entries[1:]
+		t.gone++
 	}
-	t.Rows.forget(t.first)
 }
 
 // All yields the rows in the order they were created.
 func (t *Table[R]) All() iter.Seq[R] {
 	return func(yield func(R) bool) {
-		var none R
-		for n := t.first; n < t.Rows.End; n++ {
-			if row := t.Rows.At(n); !same(row, none) && !yield(row) {
+		for _, e := range t.entries {
+			if e != (entry[R]{}) && !yield(e.Row) {
 				return
 			}
 		}
 	}
 }
 
-// Where returns the rows that a condition holds for. It walks the whole table.
+// Where returns the rows for which keep returns true.
 func (t *Table[R]) Where(keep func(R) bool) []R {
 	var rows []R
 	for row := range t.All() {
@@ -117,32 +98,28 @@ func (t *Table[R]) Where(keep func(R) bool) []R {
 	return rows
 }
 
-// Same reports that two states of one table are the same: nothing was written between
-// them.
-func (t *Table[R]) Same(other *Table[R]) bool {
-	return t.Rows.End == other.Rows.End && t.live == other.live && slices.Equal(t.Rows.chunks, other.Rows.chunks)
-}
-
-// ChangedRows collects the rows of a table that another one has not. Rows are replaced and
-// never changed, and chunks of them are copied before they are written: what has the
-// same address is the same.
-func ChangedRows[R any, F any](now, base *Table[R], as func(R) F) (file []F) {
-	var none R
-	for at, chunk := range now.Rows.chunks {
-		n := (now.Rows.before + at) * ChunkSize
-		if here := n/ChunkSize - base.Rows.before; here >= 0 && here < len(base.Rows.chunks) && base.Rows.chunks[here] == chunk {
-			continue
-		}
-		for i, row := range chunk {
-			if !same(row, none) && !(n+i >= base.first && n+i < base.Rows.End && same(base.Rows.At(n+i), row)) {
-				file = append(file, as(row))
-			}
+// MarshalJSON writes the rows with their ids, in the order they were created.
+func (t *Table[R]) MarshalJSON() ([]byte, error) {
+	kept := make([]entry[R], 0, t.Len())
+	for _, e := range t.entries {
+		if e != (entry[R]{}) {
+			kept = append(kept, e)
 		}
 	}
-	return file
+	return json.Marshal(kept)
 }
 
-// Changed is changed for rows that are saved as they are.
-func Changed[R any](now, base *Table[R]) []R {
-	return ChangedRows(now, base, func(row R) R { return row })
+// UnmarshalJSON adds the rows that MarshalJSON wrote.
+func (t *Table[R]) UnmarshalJSON(content []byte) error {
+	var entries []entry[R]
+	if err := json.Unmarshal(content, &entries); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Row == *new(R) {
+			return errors.New("an entry without a row")
+		}
+		t.Put(e.ID, e.Row)
+	}
+	return nil
 }

@@ -42,11 +42,11 @@ func (s *Store) Credentials(now time.Time) []model.Credential {
 			Kind: "refresh_token", Value: value, User: g.User, Scopes: slices.Clone(g.Scopes), Refusal: g.refusal(now, time.Time{}),
 		})
 	}
-	for _, value := range byUser(s.Codes, func(c AuthCode) string { return c.user.Email }) {
+	for _, value := range byUser(s.Codes, func(c AuthCode) string { return c.User.Email }) {
 		c := s.Codes[value]
-		open := grant{User: c.user}
+		open := grant{User: c.User}
 		all = append(all, model.Credential{
-			Kind: "code", Value: value, User: c.user, Scopes: slices.Clone(c.scopes), ExpiresAt: c.Expires, Refusal: open.refusal(now, c.Expires),
+			Kind: "code", Value: value, User: c.User, Scopes: slices.Clone(c.Scopes), ExpiresAt: c.Expires, Refusal: open.refusal(now, c.Expires),
 		})
 	}
 	return all

@@ -57,8 +57,8 @@ func (t *AccessToken) Has(scope string) bool { return slices.Contains(t.allowed,
 
 // AuthCode is what the browser brings back from the authorize page.
 type AuthCode struct {
-	user    model.User
-	scopes  []string
+	User    model.User
+	Scopes  []string
 	Expires time.Time
 }
 
@@ -110,7 +110,7 @@ func (s *Store) NewCode(user model.User) string {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	code := rand.Text()
-	s.Codes[code] = AuthCode{user: user, scopes: s.Scopes, Expires: s.clock.Now().Add(CodeLifetime)}
+	s.Codes[code] = AuthCode{User: user, Scopes: s.Scopes, Expires: s.clock.Now().Add(CodeLifetime)}
 	return code
 }
 
@@ -123,7 +123,7 @@ func (s *Store) Redeem(code string) (*AccessToken, string, bool) {
 	if !ok || !s.clock.Now().Before(c.Expires) {
 		return nil, "", false
 	}
-	t, refresh := s.pair(&grant{User: c.user, Scopes: c.scopes}, "", "")
+	t, refresh := s.pair(&grant{User: c.User, Scopes: c.Scopes}, "", "")
 	return t, refresh, true
 }
 
@@ -295,7 +295,7 @@ func (s *Store) RevokeUser(id string) {
 			g.Revoked = true
 		}
 	}
-	maps.DeleteFunc(s.Codes, func(_ string, c AuthCode) bool { return c.user.ID == id })
+	maps.DeleteFunc(s.Codes, func(_ string, c AuthCode) bool { return c.User.ID == id })
 }
 
 // Extend adds scopes to the application, which ends every consent.

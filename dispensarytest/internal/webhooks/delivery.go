@@ -12,7 +12,7 @@ import (
 type Entry struct {
 	model.Delivery
 	Event    model.Event
-	clinicID string // of the integration: whose log has it
+	ClinicID string // of the integration: whose log has it
 	held     bool   // until another delivery has overtaken it
 }
 

@@ -43,7 +43,7 @@ func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool) (found 
 	defer s.Mu.Unlock()
 	s.Forget(now, nil)
 	for d := range s.Deliveries.All() {
-		if d.clinicID != asked.Clinic || len(d.Attempts) == 0 {
+		if d.ClinicID != asked.Clinic || len(d.Attempts) == 0 {
 			continue
 		}
 		rows := []*Entry{d}

@@ -55,7 +55,7 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*model.Integrati
 // an event that is later than its clock; see the behavior event-times.
 func (s *Sender) plan(e model.Event, now time.Time, i *model.Integration) {
 	s.planned++
-	d := &Entry{Event: e, clinicID: i.ClinicID, Delivery: model.Delivery{
+	d := &Entry{Event: e, ClinicID: i.ClinicID, Delivery: model.Delivery{
 		ID:      s.Store.World.ID("delivery", uint64(s.planned)),
 		EventID: e.ID, EventType: e.Type, IntegrationID: i.ID,
 	}}
