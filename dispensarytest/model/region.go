@@ -28,8 +28,7 @@ type WorldSize struct {
 	Orders   int
 }
 
-// LargeWorld is as much as a big integrator meets: 10 clinics, 10,000 patients,
-// 20,000 products, 20,000 plans, 100,000 orders.
+// LargeWorld has 10 clinics, 2,000 patients, 2,000 products, 2,000 plans and 10,000 orders.
 func LargeWorld() WorldSize {
-	return WorldSize{Clinics: 10, Patients: 10_000, Products: 20_000, Plans: 20_000, Orders: 100_000}
+	return WorldSize{Clinics: 10, Patients: 2_000, Products: 2_000, Plans: 2_000, Orders: 10_000}
 }
