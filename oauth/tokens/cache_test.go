@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,22 +63,4 @@ func TestCacheKeepsLaterResult(t *testing.T) {
 	assert.Same(t, late, c.get("a"))
 	c.remove("a", 2)
 	assert.Nil(t, c.get("a"))
-}
-
-func TestCacheFromManyGoroutines(t *testing.T) {
-	t.Parallel()
-	c := tokenCache{limit: 10}
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for i := range uint64(1000) {
-				user := fmt.Sprint(i % 30)
-				c.put(user, &call{seq: i}, &cachedToken{seq: i})
-				c.get(user)
-				c.remove(user, i/2)
-			}
-		})
-	}
-	all.Wait()
-	assert.LessOrEqual(t, len(c.cachedUsers(t)), 10)
 }

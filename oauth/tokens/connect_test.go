@@ -108,8 +108,7 @@ func TestDisconnectRevokesAndForgets(t *testing.T) {
 
 func TestDisconnectThatThePlatformDoesNotHear(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(502, html), "reset": oauthtest.Drops, "429": oauthtest.RetryAfter("3600"),
-		"invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
+		"500": oauthtest.Answers(500, ""), "reset": oauthtest.Drops, "invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.platform.Inject(oauthtest.Times(9, f)...)

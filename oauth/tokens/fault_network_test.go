@@ -32,9 +32,7 @@ func TestAnswersThatDoNotArrive(t *testing.T) {
 		"body hangs": oauthtest.Changes(func(response *http.Response) {
 			response.Body = io.NopCloser(&trickle{every: 10 * time.Second})
 		}),
-		"500 after the work":          oauthtest.Changes(func(response *http.Response) { *response = *oauthtest.Respond(500, html) }),
 		"HTML in place of the answer": oauthtest.Changes(func(response *http.Response) { *response = *oauthtest.Respond(200, html) }),
-		"connection reset":            oauthtest.Loses,
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		w.platform.Inject(f)
