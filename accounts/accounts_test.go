@@ -219,7 +219,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		for _, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		require.ErrorIs(t, p.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Workers: -1}), dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, p.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), dispensary.ErrInvalidArgument)
 	})
 }
 
@@ -241,7 +241,6 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 		"accounts.Config.Locate is nil":         {Applications: []oauth.Config{good, other}, Tokens: tokens.Config{Store: store}},
 		"holds two of us/sandbox":               {Applications: []oauth.Config{good, good}, Tokens: tokens.Config{Store: store}, Locate: locate},
 		"oauth.Config.ClientID is empty":        {Applications: []oauth.Config{bad}, Tokens: tokens.Config{Store: store}},
-		"CachedUsers must not be negative":      {Applications: []oauth.Config{good}, Tokens: tokens.Config{Store: store, CachedUsers: -1}},
 		"WithUserAgent(product) is empty":       {Applications: []oauth.Config{good}, Tokens: tokens.Config{Store: store}, Options: badOptions},
 	} {
 		_, err := accounts.New(config)

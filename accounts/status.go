@@ -98,7 +98,7 @@ func (app *application) account(record tokens.Record) Account {
 	switch err := app.conns.Usable(record); {
 	case errors.As(err, &needsUser):
 		account.Status, account.Reason = MustReauthorize, needsUser.Reason
-	case !end.IsZero() && time.Until(end) < tokens.DefaultLeeway:
+	case !end.IsZero() && time.Until(end) < tokens.Leeway:
 		account.Status = Expiring
 	}
 	return account

@@ -3,6 +3,7 @@ package health_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -136,15 +137,21 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 	})
 	require.NoError(t, err)
 	s := &store{Store: tokens.NewMemoryStore()}
-	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: s, Breaker: tokens.BreakerPolicy{Users: 1}, Observers: observers})
+	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: s, Observers: observers})
 	require.NoError(t, err)
-	address, err := client.AuthorizeURL("state")
+	return platform, s, conns, connect(t, platform, conns, "dr-17")
+}
+
+// connect connects a user.
+func connect(t *testing.T, platform *dispensarytest.Server, conns *tokens.Connections, user string) tokens.TokenSource {
+	t.Helper()
+	address, err := conns.Client().AuthorizeURL("state")
 	require.NoError(t, err)
 	back, err := platform.Approve(address, model.User{})
 	require.NoError(t, err)
-	_, err = conns.Connect(t.Context(), "dr-17", api.NewSecret(back.Query().Get("code")))
+	_, err = conns.Connect(t.Context(), user, api.NewSecret(back.Query().Get("code")))
 	require.NoError(t, err)
-	return platform, s, conns, conns.TokenSource("dr-17")
+	return conns.TokenSource(user)
 }
 
 // refresh has the platform asked for a new token.
@@ -161,8 +168,14 @@ func TestBreaker(t *testing.T) {
 	platform, _, conns, source := connected(t)
 	check := health.Breaker(conns)
 	assert.Equal(t, health.Result{Status: health.OK, Details: map[string]any{"pending_commits": 0}}, check(t.Context()))
+	refused := []tokens.TokenSource{source}
+	for n := range 9 {
+		refused = append(refused, connect(t, platform, conns, fmt.Sprint("dr-", n)))
+	}
 	platform.Tokens.InvalidateAll()
-	require.Error(t, refresh(t, source))
+	for _, source := range refused {
+		require.Error(t, refresh(t, source))
+	}
 	result := check(t.Context())
 	assert.Equal(t, health.Degraded, result.Status)
 	until, err := time.Parse(time.RFC3339, result.Details["paused_until"].(string))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -87,7 +88,10 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 		RunEnd: func(context.Context, reconcile.Report, error) { reconciled.Store(true) },
 	}
 	i = f.open(t, setup)
-	f.connect(t, us, "us:dr-1")
+	const refused = 10 // until the breaker trips
+	for n := range refused {
+		f.connect(t, us, fmt.Sprint("us:dr-", n))
+	}
 	ran := make(chan error, 1)
 	go func() { ran <- i.Run(t.Context()) }()
 	<-reconciling
@@ -162,7 +166,10 @@ func TestShutdownKeepsTheStoreOfPendingTokens(t *testing.T) {
 		}
 	}}}
 	i := f.open(t, setup)
-	f.connect(t, us, "us:dr-1")
+	const refused = 10 // until the breaker trips
+	for n := range refused {
+		f.connect(t, us, fmt.Sprint("us:dr-", n))
+	}
 	exec(t, db, `CREATE TRIGGER broken BEFORE UPDATE ON dispensary_oauth_tokens WHEN NEW.access_token <> OLD.access_token
 		BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
 	conns, err := i.Accounts.Connections(us)
@@ -203,7 +210,7 @@ func TestRunIsCalledOnce(t *testing.T) {
 	require.ErrorContains(t, i.Run(t.Context()), "called before")
 
 	setup := f.setup(succeed)
-	setup.KeepFresh.Workers = -1
+	setup.KeepFresh.Interval = -1
 	require.ErrorIs(t, f.open(t, setup).Run(t.Context()), dispensary.ErrInvalidArgument)
 }
 
@@ -214,9 +221,11 @@ func TestHealthOfEachPart(t *testing.T) {
 	db := own(t, path)
 	setup := f.setup(succeed)
 	setup.OldestWaiting = time.Hour
-	setup.Accounts.Tokens.Breaker.Users = 1
 	i := f.open(t, setup) // which is not run, so that events wait
-	f.connect(t, us, "us:dr-1")
+	const refused = 10    // until the breaker trips
+	for n := range refused {
+		f.connect(t, us, fmt.Sprint("us:dr-", n))
+	}
 	expect := func(code, strict int, part, status string) {
 		t.Helper()
 		got, found := f.ready(t, "/readyz")
@@ -245,12 +254,14 @@ func TestHealthOfEachPart(t *testing.T) {
 
 	conns, err := i.Accounts.Connections(us)
 	require.NoError(t, err)
-	source := conns.TokenSource("us:dr-1")
-	token, err := source.Token(t.Context())
-	require.NoError(t, err)
 	f.platforms[us].Tokens.InvalidateAll()
-	_, err = source.Refresh(t.Context(), token)
-	require.Error(t, err)
+	for n := range refused {
+		source := conns.TokenSource(fmt.Sprint("us:dr-", n))
+		token, err := source.Token(t.Context())
+		require.NoError(t, err)
+		_, err = source.Refresh(t.Context(), token)
+		require.Error(t, err)
+	}
 	expect(200, 503, "breaker us/sandbox", "degraded")
 	conns.Resume()
 	expect(200, 200, "store", "ok")

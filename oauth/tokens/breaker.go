@@ -1,54 +1,28 @@
 package tokens
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
-// Defaults of [BreakerPolicy]. They are choices of this library.
+// The breaker of a process notices that the platform refuses one refresh token after another.
+// A user who revokes the application is one. Many within minutes are not their own doing.
+//
+// It trips when, within breakerWindow, breakerUsers or more different users were answered
+// invalid_grant and no fewer than were refreshed. It raises one [BreakerTripped] and one log
+// record, and [Connections.KeepFresh] rests for breakerPause. Then counting begins anew. If it
+// trips again within breakerPause of that, it is the same trouble: there is another pause and
+// no other alarm.
+//
+// Meanwhile no other user is marked: a refused refresh token returns the platform's
+// [*api.Error] and is tried again minutes later, because the platform itself may be unwell.
 const (
-	DefaultBreakerUsers  = 10
-	DefaultBreakerWindow = 5 * time.Minute
-	DefaultBreakerPause  = 15 * time.Minute
+	breakerUsers  = 10
+	breakerWindow = 5 * time.Minute
+	breakerPause  = 15 * time.Minute
 )
-
-// BreakerPolicy says when refreshing in the background pauses because the
-// platform refuses one refresh token after another. A user who revokes the
-// application is one; many within minutes are not their own doing.
-//
-// The breaker trips when, within Window, Users or more different users were
-// answered invalid_grant and no fewer than were refreshed. It raises one
-// [BreakerTripped] and one log record, and [Connections.KeepFresh] rests for Pause.
-// Then counting begins anew. If the breaker trips again within Pause of that, it is
-// the same trouble: there is another pause and no other alarm.
-//
-// Calls of users go on meanwhile, and no other user is marked: one whose refresh
-// token is refused gets the platform's answer, an [*api.Error], and it is tried
-// again minutes later. The platform itself may be unwell. Where scopes were really
-// added to the application, put them into the Scopes of [oauth.Config]: then every
-// user who has to authorize again is known without asking. Every process has its
-// own breaker.
-type BreakerPolicy struct {
-	// Users is the number of refused users; 0 means [DefaultBreakerUsers].
-	Users int
-
-	// Window is the time to count in; 0 means [DefaultBreakerWindow].
-	Window time.Duration
-
-	// Pause is for how long to stop; 0 means [DefaultBreakerPause].
-	Pause time.Duration
-}
-
-func (p BreakerPolicy) withDefaults() BreakerPolicy {
-	p.Users = cmp.Or(p.Users, DefaultBreakerUsers)
-	p.Window = cmp.Or(p.Window, DefaultBreakerWindow)
-	p.Pause = cmp.Or(p.Pause, DefaultBreakerPause)
-	return p
-}
 
 // breaker counts refused and refreshed users in a sliding window. Its user locks.
 type breaker struct {
-	policy BreakerPolicy
+	users         int
+	window, pause time.Duration
 
 	// The window slides by halves: what happened in this half and in the one
 	// before counts.
@@ -56,6 +30,10 @@ type breaker struct {
 
 	until   time.Time // end of the pause
 	episode time.Time // a trip before this is no new alarm
+}
+
+func newBreaker() breaker {
+	return breaker{users: breakerUsers, window: breakerWindow, pause: breakerPause}
 }
 
 type windowHalf struct {
@@ -88,12 +66,12 @@ func (b *breaker) recordRefusal(key Key) trip {
 			users++
 		}
 	}
-	if users < b.policy.Users || users < b.current.refreshed+b.previous.refreshed {
+	if users < b.users || users < b.current.refreshed+b.previous.refreshed {
 		return trip{users: users}
 	}
 	alarm := !now.Before(b.episode)
-	b.until = now.Add(b.policy.Pause)
-	b.episode = b.until.Add(b.policy.Pause)
+	b.until = now.Add(b.pause)
+	b.episode = b.until.Add(b.pause)
 	b.current, b.previous = windowHalf{}, windowHalf{}
 	return trip{users: users, tripped: true, alarm: alarm}
 }
@@ -104,7 +82,7 @@ func (b *breaker) recordSuccess() {
 }
 
 func (b *breaker) slide(now time.Time) {
-	half := b.policy.Window / 2
+	half := b.window / 2
 	switch age := now.Sub(b.current.began); {
 	case age >= 2*half:
 		b.current, b.previous = windowHalf{began: now}, windowHalf{}

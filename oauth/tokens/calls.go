@@ -174,12 +174,13 @@ const expiryMargin = 10 * time.Second
 
 // newCachedToken works the times out. Both margins shrink with the token's
 // lifetime, or a token that lives for a minute would be refreshed by every call.
-func newCachedToken(t oauth.Token, leeway time.Duration, seq uint64) *cachedToken {
+func newCachedToken(t oauth.Token, seq uint64) *cachedToken {
 	c := &cachedToken{token: t.Access(), seq: seq, checked: time.Now().Round(0)}
 	// Hundreds of thousands of tokens have the same few texts.
 	c.token.Environment = unique.Make(t.Environment).Value()
 	c.token.Scope = unique.Make(t.Scope).Value()
 	if !t.ExpiresAt.IsZero() {
+		leeway := Leeway
 		if t.Lifetime > 0 {
 			leeway = min(leeway, t.Lifetime/4)
 		}

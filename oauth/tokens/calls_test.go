@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -57,20 +56,6 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	})
 }
 
-func TestCallEndsEvenIfItsGoroutineIsEnded(t *testing.T) {
-	t.Parallel()
-	var calls callGroup
-	at := callKey{key: Key{User: "u"}}
-	c, started := calls.join(t.Context(), at, nil, func(context.Context) (Record, error) {
-		runtime.Goexit()
-		return Record{}, nil
-	})
-	require.True(t, started)
-	_, err := c.wait(t.Context(), at.key)
-	require.ErrorIs(t, err, errAbandoned)
-	assert.Empty(t, calls.all())
-}
-
 func TestBackoffDoublesAndIsBounded(t *testing.T) {
 	t.Parallel()
 	for try := 1; try < 100; try++ {
@@ -86,30 +71,12 @@ func TestBackoffDoublesAndIsBounded(t *testing.T) {
 
 func TestTokenIsUncheckedAfterSleepAndClockChange(t *testing.T) {
 	t.Parallel()
-	c := newCachedToken(oauth.Token{AccessToken: api.NewSecret("a")}, DefaultLeeway, 1)
+	c := newCachedToken(oauth.Token{AccessToken: api.NewSecret("a")}, 1)
 	assert.NotContains(t, c.checked.String(), "m=", "the monotonic clock stands still while a machine sleeps")
 	now := time.Now()
 	assert.False(t, c.unchecked(now))
 	assert.True(t, c.unchecked(now.Add(checkEvery)))
 	assert.True(t, c.unchecked(now.Add(-time.Minute)))
-}
-
-func TestLaterCallsWin(t *testing.T) {
-	t.Parallel()
-	s := TokenSource{conns: &Connections{config: Config{Leeway: DefaultLeeway}, cache: tokenCache{limit: 1}}}
-	cached := func() *cachedToken { return s.conns.cache.get(s.key.User) }
-	end := func(seq uint64, access api.Secret, err error) {
-		c := &call{seq: seq, done: make(chan struct{}), record: Record{Token: oauth.Token{AccessToken: access}}, err: err}
-		close(c.done)
-		_, _, _ = s.await(t.Context(), c)
-	}
-	end(2, api.NewSecret("second"), nil)
-	end(1, api.NewSecret("first"), nil)
-	assert.Equal(t, "second", cached().token.Secret.Reveal())
-	end(1, api.Secret{}, oauth.ErrReauthorize)
-	require.NotNil(t, cached(), "an old verdict says nothing of a newer token")
-	end(3, api.Secret{}, oauth.ErrReauthorize)
-	assert.Nil(t, cached())
 }
 
 // failingOnce is a store that does not take the first pair.

@@ -25,37 +25,36 @@ const (
 	firstRetry = time.Minute
 	lastRetry  = time.Hour
 
-	// configPause is how long no refresh is tried after the application was refused.
+	// configPause is how long the token endpoint is not asked after it refused the
+	// application.
 	configPause = time.Minute
 
-	// suspectWindow is how soon a second user has to meet what one user's refresh
+	// suspectWindow is how soon a second user has to meet a refusal that one user's refresh
 	// token may have caused, until it counts as the application's.
 	suspectWindow = 5 * time.Minute
 
-	// failingUsers is how many different users' refreshes have to fail for the
-	// moment, with none in between that did not, until the token endpoint counts as
-	// failing: one user's failures hold no other user back. It is then asked once every
-	// trialEvery by a process, or when it asked to come back.
+	// failingUsers is how many different users' refreshes have to fail in a row until the
+	// token endpoint counts as failing: one user's failures hold no other user back. A
+	// process then asks it once every trialEvery, or when it asked to come back.
 	failingUsers = 5
 	trialEvery   = time.Second
 )
 
-// circuit holds refreshes back after failures: of one user for the moment, of one
-// user who was marked, of the token endpoint as a whole, of the application, and
-// of so many users' refresh tokens that it may be the platform. It is safe for
-// concurrent use; the zero value with a policy is ready.
+// circuit holds refreshes back after failures: of one user, of a user who was marked, and of
+// the token endpoint, which may fail for all users or refuse the application. Its breaker
+// notices that so many refresh tokens are refused that it may be the platform's mistake. It is
+// safe for concurrent use.
 type circuit struct {
 	mu sync.Mutex
 
 	users  map[Key]*backoff // whose last refresh failed for the moment
 	marked map[Key]*backoff // marked users whose refresh token was refused again
 
-	failing     map[Key]struct{} // users whose refreshes failed in a row at the endpoint
-	endpointErr error            // the last of these failures
-	nextTrial   time.Time        // until then the failing endpoint is not asked
+	failing   map[Key]struct{}   // users whose refreshes failed in a row at the endpoint
+	refusal   *oauth.ConfigError // nil while the application is accepted
+	err       error              // the last failure or refusal
+	nextTrial time.Time          // until then an endpoint that fails or refuses is not asked
 
-	configErr   *oauth.ConfigError // nil while the application is accepted
-	configUntil time.Time
 	suspect     Key // who last met what may be the fault of one user
 	suspectedAt time.Time
 
@@ -76,37 +75,35 @@ func (c *circuit) blocked(key Key) error {
 	if b, ok := c.users[key]; ok && time.Now().Before(b.until) {
 		return b.err
 	}
-	return c.endpointFailingLocked()
+	return c.closedLocked()
 }
 
-// endpointFailing returns why the token endpoint is not to be asked now, or nil.
-func (c *circuit) endpointFailing() error {
+// closed returns why the token endpoint is not to be asked now, or nil.
+func (c *circuit) closed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.endpointFailingLocked()
+	return c.closedLocked()
 }
 
-func (c *circuit) endpointFailingLocked() error {
-	if len(c.failing) >= failingUsers && time.Now().Before(c.nextTrial) {
-		return &endpointError{c.endpointErr}
+func (c *circuit) closedLocked() error {
+	if c.troubled() && time.Now().Before(c.nextTrial) {
+		return &endpointError{c.err}
 	}
 	return nil
 }
 
+func (c *circuit) troubled() bool { return c.refusal != nil || len(c.failing) >= failingUsers }
+
 // admit returns why the token endpoint must not be asked, or nil: then the caller
-// asks it, and while it fails others wait for the next trial.
+// asks it, and while it fails or refuses others wait for the next trial.
 func (c *circuit) admit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	if now.Before(c.configUntil) {
-		return c.configErr
-	}
-	if err := c.endpointFailingLocked(); err != nil {
+	if err := c.closedLocked(); err != nil {
 		return err
 	}
-	if len(c.failing) >= failingUsers {
-		c.nextTrial = now.Add(trialEvery)
+	if c.troubled() {
+		c.nextTrial = time.Now().Add(trialEvery)
 	}
 	return nil
 }
@@ -118,18 +115,14 @@ func (c *circuit) answered(key Key, err error) (paused *oauth.ConfigError, isNew
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var refusal *oauth.ConfigError
-	refused := errors.As(err, &refusal)
-	if err == nil || refused || isInvalidGrant(err) { // an answer, if only about the refresh token
-		c.failing, c.endpointErr = nil, nil
-	}
 	switch {
-	case err == nil:
-		c.acceptApplication()
+	case err == nil, isInvalidGrant(err): // a response about the refresh token
+		c.accept()
+		c.failing = nil
 		return nil, false
-	case refused:
+	case errors.As(err, &refusal):
+		c.failing = nil
 		return c.recordConfigError(key, refusal)
-	case isInvalidGrant(err):
-		return nil, false
 	}
 	if c.failing == nil {
 		c.failing = map[Key]struct{}{}
@@ -137,13 +130,12 @@ func (c *circuit) answered(key Key, err error) (paused *oauth.ConfigError, isNew
 	if len(c.failing) < failingUsers {
 		c.failing[key] = struct{}{}
 	}
-	c.endpointErr, c.nextTrial = err, time.Now().Add(max(trialEvery, retryAfter(err)))
+	c.err, c.nextTrial = err, time.Now().Add(max(trialEvery, retryAfter(err)))
 	return nil, false
 }
 
-func (c *circuit) acceptApplication() {
-	c.configErr, c.configUntil, c.suspect = nil, time.Time{}, Key{}
-}
+// accept forgets that the application was refused.
+func (c *circuit) accept() { c.refusal, c.suspect = nil, Key{} }
 
 // recordConfigError pauses refreshing for all users, unless a single user's refresh
 // token may have caused the refusal: RFC 6749 has the same codes for a malformed
@@ -158,8 +150,8 @@ func (c *circuit) recordConfigError(key Key, refusal *oauth.ConfigError) (paused
 			return nil, false
 		}
 	}
-	isNew = c.configErr == nil
-	c.configErr, c.configUntil = refusal, now.Add(configPause)
+	isNew = c.refusal == nil
+	c.refusal, c.err, c.nextTrial = refusal, refusal, now.Add(configPause)
 	return refusal, isNew
 }
 
@@ -225,7 +217,7 @@ func (c *circuit) mayRetryMarked(key Key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, ok := c.marked[key]
-	return (!ok || !time.Now().Before(b.until)) && !time.Now().Before(c.pausedUntilLocked())
+	return !ok || !time.Now().Before(b.until)
 }
 
 // failingNow counts the users whose refresh failed lately.
@@ -253,12 +245,8 @@ func (c *circuit) recordRefreshed() {
 func (c *circuit) pausedUntil() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pausedUntilLocked()
-}
-
-func (c *circuit) pausedUntilLocked() time.Time {
-	if c.configUntil.After(c.breaker.until) {
-		return c.configUntil
+	if c.refusal != nil && c.nextTrial.After(c.breaker.until) {
+		return c.nextTrial
 	}
 	return c.breaker.until
 }
@@ -267,8 +255,8 @@ func (c *circuit) pausedUntilLocked() time.Time {
 func (c *circuit) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.breaker = breaker{policy: c.breaker.policy}
-	c.acceptApplication()
+	c.breaker = newBreaker()
+	c.accept()
 }
 
 // jitteredBackoff returns a wait that doubles from first to last with the number of
@@ -303,7 +291,7 @@ func isInvalidGrant(err error) bool {
 type endpointError struct{ err error }
 
 func (e *endpointError) Error() string {
-	return "tokens: the token endpoint fails, and is not asked for the moment: " + e.err.Error()
+	return "tokens: no refresh is tried for now: " + e.err.Error()
 }
 
 func (e *endpointError) Unwrap() error { return e.err }

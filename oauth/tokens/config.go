@@ -10,18 +10,19 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// Defaults of [Config]. They are choices of this library; the API states none.
+// Times of [Connections]. They are choices of this library; the API states none.
 const (
-	// DefaultLeeway lets a token that is in use be replaced several times over
-	// before it ends, should the platform be unwell.
-	DefaultLeeway = 5 * time.Minute
-
 	// DefaultLeaseTTL leaves the token endpoint ten seconds to answer, twice.
 	DefaultLeaseTTL = 30 * time.Second
 
-	// DefaultCachedUsers is the number of users whose tokens [Connections] keeps in
-	// memory: about 45 MB.
-	DefaultCachedUsers = 100_000
+	// Leeway is how long before its end a token that is in use is replaced in the background,
+	// and never more than a quarter of its lifetime. It lets the platform be unwell for some
+	// minutes.
+	Leeway = 5 * time.Minute
+
+	// cachedUsers is the number of users whose tokens stay in memory, about 45 MB. The least
+	// recently used are dropped first, and their next call reads the store.
+	cachedUsers = 100_000
 )
 
 // Config sets up [Connections]. Client and Store are required.
@@ -62,25 +63,11 @@ type Config struct {
 	// application.
 	Observers []Observer
 
-	// Leeway is how long before its end a token that is in use is replaced in
-	// the background. 0 means [DefaultLeeway]; never more than a quarter of
-	// the token's lifetime is used.
-	Leeway time.Duration
-
 	// LeaseTTL is how long one replica may take for a refresh before another
 	// may try, at least a second; 0 means [DefaultLeaseTTL]. The token endpoint
 	// gets a third of it for an answer. A replica that dies during a refresh
 	// keeps its user waiting for this long at most.
 	LeaseTTL time.Duration
-
-	// CachedUsers is the largest number of users whose tokens stay in memory. 0 means
-	// [DefaultCachedUsers]. The least recently used are dropped first, and their next call
-	// reads the store.
-	CachedUsers int
-
-	// Breaker says when refreshing in the background pauses; the zero value is
-	// a good one.
-	Breaker BreakerPolicy
 }
 
 // minLeaseTTL keeps the time for one answer above what a network needs.
@@ -95,10 +82,7 @@ func (c *Config) validate() error {
 	}{
 		{"Client", c.Client == nil, "is nil"},
 		{"Store", c.Store == nil, "is nil"},
-		{"Leeway", c.Leeway < 0, "must not be negative"},
 		{"LeaseTTL", c.LeaseTTL != 0 && c.LeaseTTL < minLeaseTTL, "must be at least a second"},
-		{"CachedUsers", c.CachedUsers < 0, "must not be negative"},
-		{"Breaker", c.Breaker.Users < 0 || c.Breaker.Window < 0 || c.Breaker.Pause < 0, "must not hold negative values"},
 	} {
 		if f.wrong {
 			return &api.ArgumentError{Field: "tokens.Config." + f.name, Reason: f.reason}
@@ -110,10 +94,7 @@ func (c *Config) validate() error {
 // withDefaults returns a copy that shares nothing with the caller's.
 func (c Config) withDefaults() Config {
 	c.Observers = slices.Clone(c.Observers)
-	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, DefaultLeaseTTL)
-	c.CachedUsers = cmp.Or(c.CachedUsers, DefaultCachedUsers)
-	c.Breaker = c.Breaker.withDefaults()
 	return c
 }
 

@@ -40,8 +40,8 @@ func NewConnections(config Config) (*Connections, error) {
 		hooks:  hooks{observers: config.Observers, logger: config.Client.Logger()},
 		forced: newForcedRefreshes(),
 	}
-	c.circuit.breaker.policy = config.Breaker
-	c.cache.limit = config.CachedUsers
+	c.circuit.breaker = newBreaker()
+	c.cache.limit = cachedUsers
 	return c, nil
 }
 
@@ -128,10 +128,9 @@ func (c *Connections) Close(ctx context.Context) error {
 	}
 }
 
-// Paused returns until when refreshing in the background pauses in this
-// process, because the breaker tripped ([BreakerPolicy]) or the platform refused
-// the application ([oauth.ConfigError]), and true if it does. It is made for a
-// health check.
+// Paused returns until when refreshing in the background pauses in this process, and true if
+// it does: because the platform refuses one user after another ([BreakerTripped]) or the
+// application ([ConfigErrorDetected]). It is made for a health check.
 func (c *Connections) Paused() (until time.Time, paused bool) {
 	until = c.circuit.pausedUntil()
 	return until, time.Now().Before(until)

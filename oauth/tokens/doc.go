@@ -84,7 +84,7 @@
 // [Event], and how refreshes go. When the refresh tokens of one user after another
 // are refused, because scopes were added to the application or the platform is
 // unwell, a breaker pauses KeepFresh, raises one alarm, and keeps all other users
-// from being marked: see [BreakerPolicy].
+// from being marked: see [BreakerTripped].
 //
 // # Clocks
 //

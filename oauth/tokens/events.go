@@ -74,10 +74,16 @@ type CommitDelayed struct {
 	Err error
 }
 
-// BreakerTripped is an alarm: the platform refuses the refresh tokens of one
-// user after another. Most likely scopes were added to the application, which
-// ends all tokens from before: look into the dashboard. Refreshing in the
-// background pauses, and no other user is marked. See [BreakerPolicy].
+// BreakerTripped is an alarm: within 5 minutes the platform refused the refresh tokens of 10 or
+// more users, and of no fewer than it refreshed. Most likely scopes were added to the
+// application, which ends all earlier tokens: check the dashboard, and put the scopes into the
+// Scopes of [oauth.Config], so that users who must authorize again are known without a request.
+//
+// Refreshing in the background pauses for 15 minutes. Meanwhile no other user is marked: a call
+// whose refresh token is refused fails with the platform's [*api.Error] and is tried again
+// minutes later, because the platform itself may be unwell. If the breaker trips again within
+// 15 minutes after the pause, there is another pause and no other alarm. Each process has its
+// own breaker.
 type BreakerTripped struct {
 	Environment api.Environment
 
@@ -90,8 +96,8 @@ type BreakerTripped struct {
 }
 
 // ConfigErrorDetected is an alarm: the platform refuses the application itself. No user
-// is marked, and no refresh is tried until Until; then one is, from time to time.
-// The alarm is raised once, until a refresh works again.
+// is marked, and no refresh is tried until Until. Then one is, and every other user waits for
+// its result. The alarm is raised once, until a refresh works again.
 type ConfigErrorDetected struct {
 	Err   *oauth.ConfigError
 	Until time.Time

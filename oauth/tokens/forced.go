@@ -22,9 +22,9 @@ const (
 	forcedMemory = time.Minute
 )
 
-// forcedPolicy says when no refresh is forced for a while: the new tokens of so many
-// users were refused too that it is the API, and not a token.
-var forcedPolicy = BreakerPolicy{Users: 5, Window: time.Minute, Pause: time.Minute}
+// forcedBreaker trips when the new tokens of so many users were refused too that it is the
+// API, and not a token: then a 401 forces no refresh for a while.
+var forcedBreaker = breaker{users: 5, window: time.Minute, pause: time.Minute}
 
 // forcedRefreshes keeps an API that answers 401 to everything from having
 // every token replaced again and again. As long as new tokens are accepted nothing
@@ -45,7 +45,7 @@ type forcedRefresh struct {
 
 func newForcedRefreshes() forcedRefreshes {
 	return forcedRefreshes{
-		slots: make(chan struct{}, maxForced), users: map[Key]*forcedRefresh{}, breaker: breaker{policy: forcedPolicy},
+		slots: make(chan struct{}, maxForced), users: map[Key]*forcedRefresh{}, breaker: forcedBreaker,
 	}
 }
 

@@ -13,52 +13,43 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
-// Defaults of [KeepFreshPolicy]. They are choices of this library: the API states
-// no rate limit. What is assumed, 5,000 requests in five minutes, leaves room
-// for three replicas at this rate.
+// Defaults of [KeepFreshPolicy], and bounds. They are choices of this library: the API states
+// no rate limit. What is assumed, 5,000 requests in five minutes, leaves room for three replicas
+// at this rate.
 const (
-	DefaultUsedWithin = 7 * 24 * time.Hour
-	DefaultInterval   = 30 * time.Second
-	DefaultWorkers    = 4
-	DefaultSpacing    = 200 * time.Millisecond
+	defaultUsedWithin = 7 * 24 * time.Hour
+	defaultInterval   = 30 * time.Second
+
+	refreshSpacing = 200 * time.Millisecond
+	refreshWorkers = 4 // refreshes that run at a time
 )
 
 // KeepFreshPolicy says whose tokens [Connections.KeepFresh] keeps fresh, and how fast.
 // The zero value is a good one.
 type KeepFreshPolicy struct {
 	// UsedWithin leaves out users without calls for longer than this, by
-	// Token.UsedAt; 0 means [DefaultUsedWithin]. Their refresh tokens do not
+	// Token.UsedAt; 0 means 7 days. Their refresh tokens do not
 	// end, and their next call refreshes and waits for that once.
 	UsedWithin time.Duration
 
-	// Everyone keeps the tokens of all users fresh, however long they have no calls:
-	// half a request a user an hour.
-	Everyone bool
-
 	// Limiter delays each refresh, and each look for what is due;
-	// nil spaces the refreshes of this process by [DefaultSpacing] and some jitter. *rate.Limiter of
+	// nil spaces the refreshes of this process by 200 ms and some jitter. *rate.Limiter of
 	// golang.org/x/time/rate is one, and so is the module's RateLimiter. Use
 	// the one that the calls use where the platform counts all together.
 	Limiter api.Limiter
 
-	// Interval is how long to wait, with jitter, when nothing is due; 0 means
-	// [DefaultInterval].
+	// Interval is how long to wait, with jitter, when nothing is due; 0 means 30 seconds.
 	Interval time.Duration
-
-	// Workers is how many refreshes run at a time; 0 means
-	// [DefaultWorkers].
-	Workers int
 }
 
 func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
-	if p.UsedWithin < 0 || p.Interval < 0 || p.Workers < 0 {
+	if p.UsedWithin < 0 || p.Interval < 0 {
 		return p, &api.ArgumentError{Field: "tokens.KeepFreshPolicy", Reason: "must not hold negative values"}
 	}
-	p.UsedWithin = cmp.Or(p.UsedWithin, DefaultUsedWithin)
-	p.Interval = cmp.Or(p.Interval, DefaultInterval)
-	p.Workers = cmp.Or(p.Workers, DefaultWorkers)
+	p.UsedWithin = cmp.Or(p.UsedWithin, defaultUsedWithin)
+	p.Interval = cmp.Or(p.Interval, defaultInterval)
 	if p.Limiter == nil {
-		p.Limiter = &spacing{every: DefaultSpacing}
+		p.Limiter = &spacing{every: refreshSpacing}
 	}
 	return p, nil
 }
@@ -165,14 +156,14 @@ func (r *refresher) rest(result *round, failures int) time.Duration {
 func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	result = &round{}
 	defer recoverAsError(&err)
-	if _, paused := r.Paused(); paused || r.circuit.endpointFailing() != nil {
+	if _, paused := r.Paused(); paused || r.circuit.closed() != nil {
 		return result, nil
 	}
 	pace, ok := r.wait(ctx)
 	if !ok {
 		return result, nil
 	}
-	batch := r.policy.Workers
+	batch := refreshWorkers
 	if pace > 0 {
 		batch = min(batch, 1+int(claimTime/pace))
 	}
@@ -248,12 +239,9 @@ func (r *refresher) due(batch int) Due {
 	due := Due{
 		Environment: r.Environment(), Before: now,
 		Limit: batch + min(r.circuit.failingNow(), maxSkipped) + r.unreadable, Owner: rand.Text(), TTL: r.config.LeaseTTL,
-		Retry: now.Add(unreadableRetry),
+		Retry: now.Add(unreadableRetry), UsedSince: now.Add(-r.policy.UsedWithin),
 	}
-	if !r.policy.Everyone {
-		due.UsedSince = now.Add(-r.policy.UsedWithin)
-		due.From = due.UsedSince.Add(-clockTolerance)
-	}
+	due.From = due.UsedSince.Add(-clockTolerance)
 	return due
 }
 

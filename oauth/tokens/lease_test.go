@@ -301,7 +301,7 @@ func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
 			return errors.Join(work(), errors.New("connection reset"))
 		}
 		w.store = oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{"Commit": oauthtest.First(1, lost)})
-		a := w.watched(t, tokens.BreakerPolicy{})
+		a := w.watched(t)
 		w.requireToken(t, "access-1")
 		assert.Len(t, eventsOf[tokens.CommitDelayed](a), 1)
 		assert.Len(t, eventsOf[tokens.Refreshed](a), 1)
@@ -312,7 +312,7 @@ func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
 // be revoked, and no call uses it.
 func TestPairOfAUserWhoIsBeingDisconnected(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		a := w.watched(t, tokens.BreakerPolicy{})
+		a := w.watched(t)
 		w.store.Break("Commit", errors.New("database is away"))
 		_, err := w.source.Token(t.Context())
 		requireStoreError(t, err, "Commit")

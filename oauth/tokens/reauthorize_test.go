@@ -90,7 +90,7 @@ func asOwner(t *testing.T, id string) oauthtest.Fault {
 
 func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
-		a := w.watched(t, tokens.BreakerPolicy{})
+		a := w.watched(t)
 		w.platform.Inject(asOwner(t, "prac-2"))
 		_, err := w.source.Token(t.Context())
 		mark := requireReauthorize(t, err, tokens.ReasonOwnerChanged)

@@ -142,7 +142,7 @@ func (r *refreshTask) satisfiedBy(record Record) bool {
 	if r.claim != nil {
 		return record.Version != r.claim.Version
 	}
-	cached := newCachedToken(token, r.conns.config.Leeway, 0)
+	cached := newCachedToken(token, 0)
 	if token.RefreshToken.IsZero() && !token.ExpiresAt.IsZero() && cached.valid(time.Now()) {
 		return true // there is no other token before its end, and a single 401 may be a mistake
 	}
@@ -283,7 +283,7 @@ func (c *Connections) recordInvalidGrant(ctx context.Context, key Key) (mark boo
 	c.hooks.logger.LogAttrs(ctx, level, "tokens: the platform refuses one user after another (were scopes added to the application?); refreshing in the background pauses, and no other user is marked",
 		slog.String("environment", c.Environment().String()), slog.Int("users", trip.users), slog.Time("until", until))
 	if trip.alarm {
-		c.hooks.raise(ctx, BreakerTripped{Environment: c.Environment(), Users: trip.users, Window: c.config.Breaker.Window, Until: until})
+		c.hooks.raise(ctx, BreakerTripped{Environment: c.Environment(), Users: trip.users, Window: breakerWindow, Until: until})
 	}
 	return true, until
 }

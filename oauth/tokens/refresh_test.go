@@ -124,17 +124,6 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 	})
 }
 
-func TestTokenThatCannotBeRefreshed(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		token := oauthtest.FirstToken(-time.Minute)
-		token.RefreshToken = api.Secret{}
-		w.save(t, token)
-		w.requireReauthorize(t, tokens.ReasonNoRefreshToken)
-		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
-		assert.Empty(t, w.platform.Sent())
-	})
-}
-
 func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
@@ -212,7 +201,7 @@ func (w *fixture) mark(t *testing.T) {
 // without anybody's help.
 func TestAMarkedUserIsTriedAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		a := w.watched(t, tokens.BreakerPolicy{})
+		a := w.watched(t)
 		w.mark(t)
 		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 		require.Len(t, w.platform.Sent(), 1, "not at once")
@@ -226,7 +215,7 @@ func TestAMarkedUserIsTriedAgain(t *testing.T) {
 // Who has really revoked the application costs less and less.
 func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		a := w.watched(t, tokens.BreakerPolicy{Users: 1000})
+		a := w.watched(t)
 		peer := w.replica(t).TokenSource(user)
 		w.platform.ForgetAll()
 		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(10 * time.Second) {
@@ -293,7 +282,7 @@ func TestRemovingAddedScopesRestoresTheUser(t *testing.T) {
 
 func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		a := w.watched(t, tokens.BreakerPolicy{})
+		a := w.watched(t)
 		w.mark(t)
 		require.NoError(t, w.conns.Restore(t.Context(), user))
 		record := w.record(t)
@@ -307,16 +296,6 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 		require.NoError(t, w.conns.Restore(t.Context(), user), "again is no error")
 		assert.Equal(t, "access-1", w.record(t).Token.AccessToken.Reveal())
 		assert.Len(t, eventsOf[tokens.Restored](a), 1)
-	})
-}
-
-// A restored user whose refresh token is dead is marked anew.
-func TestRestoreOfADeadGrant(t *testing.T) {
-	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.ForgetAll()
-		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
-		require.NoError(t, w.conns.Restore(t.Context(), user))
-		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 	})
 }
 

@@ -89,7 +89,7 @@ func (s TokenSource) Refused(ctx context.Context, token api.AccessToken) {
 	}
 	if trip := s.conns.forced.recordRefused(s.key, token.Secret); trip.alarm {
 		s.conns.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: the API answers 401 to tokens that were just issued; a 401 forces no refresh for now",
-			slog.String("environment", s.key.Environment.String()), slog.Int("users", trip.users), slog.Duration("pause", forcedPolicy.Pause))
+			slog.String("environment", s.key.Environment.String()), slog.Int("users", trip.users), slog.Duration("pause", forcedBreaker.pause))
 	}
 }
 
@@ -281,7 +281,7 @@ func (s TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record, 
 		}
 		return nil, Record{}, err
 	}
-	return s.conns.cache.put(s.key.User, c, newCachedToken(record.Token, s.conns.config.Leeway, c.seq)), record, nil
+	return s.conns.cache.put(s.key.User, c, newCachedToken(record.Token, c.seq)), record, nil
 }
 
 // String names the user.

@@ -3,6 +3,7 @@ package tokens_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -84,7 +85,7 @@ func TestCallerWhoIsGoneStartsNothing(t *testing.T) {
 }
 
 func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
-	withFixture(t, oauthtest.RotateAtOnce, tokens.DefaultLeeway-time.Second, func(t *testing.T, w *fixture) {
+	withFixture(t, oauthtest.RotateAtOnce, tokens.Leeway-time.Second, func(t *testing.T, w *fixture) {
 		w.platform.Delay = time.Second
 		began := time.Now()
 		for range 50 {
@@ -193,7 +194,8 @@ func TestSourcesOfOneUserCompareEqual(t *testing.T) {
 func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, time.Hour)
-		conns := w.replica(t, func(c *settings) { c.Tokens.CachedUsers = 1 })
+		conns := w.replica(t)
+		conns.LimitCache(1)
 		held, second := conns.TokenSource(user), conns.TokenSource(user)
 		requireTokenFrom(t, held, "access-0")
 		_, err := conns.TokenSource("many-0").Token(t.Context()) // evicts the user from the cache
@@ -288,44 +290,17 @@ func TestTokenInMemoryOutlastsAStoreThatFails(t *testing.T) {
 	})
 }
 
-func TestForgetReadsTheStore(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		w.requireToken(t, "access-0")
-		other := oauthtest.FirstToken(time.Hour)
-		other.AccessToken = api.NewSecret("access-other")
-		w.save(t, other)
-		w.requireToken(t, "access-0")
-		w.source.Forget()
-		w.requireToken(t, "access-other")
-	})
-}
-
 func TestSourceRefusesBadArguments(t *testing.T) {
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
 	token := api.AccessToken{Secret: api.NewSecret("a"), Environment: oauthtest.USSandbox}
-	oauthtest.Each(t, map[string]tokens.TokenSource{
-		"no user":          conns.TokenSource(""),
-		"unusable user":    conns.TokenSource("a\nb"),
-		"space about user": conns.TokenSource("bob "),
-	}, func(t *testing.T, source tokens.TokenSource) {
+	oauthtest.Each(t, oauthtest.ByName("", "a\nb", "bob ", "a\xff", strings.Repeat("x", 256)), func(t *testing.T, user string) {
+		source := conns.TokenSource(user)
 		_, err := source.Token(t.Context())
 		require.ErrorIs(t, err, api.ErrInvalidArgument)
 		_, err = source.Refresh(t.Context(), token)
 		require.ErrorIs(t, err, api.ErrInvalidArgument)
 		source.Refused(t.Context(), token)
 	})
-}
-
-// A store need not be comparable.
-func TestStoreOfAnIncomparableType(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		requireTokenOf(t, w.on(t, sliceStore{Store: w.store}), "access-0")
-	})
-}
-
-type sliceStore struct {
-	tokens.Store
-	_ []int
 }
 
 func TestTokensOfAnotherEnvironmentAreRefused(t *testing.T) {
