@@ -52,6 +52,9 @@ func TestAccountsLife(t *testing.T) {
 		_, err = client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
 		assert.Equal(t, accounts.MustReauthorize, p.status(t, user))
+		require.NoError(t, p.accounts.Restore(ctx, user))
+		assert.Equal(t, accounts.Connected, p.status(t, user))
+		require.ErrorIs(t, p.accounts.Restore(ctx, ""), dispensary.ErrInvalidArgument)
 
 		p.connect(t, 0, user)
 		_, err = client.Clinic.Get(ctx)
@@ -64,7 +67,7 @@ func TestAccountsLife(t *testing.T) {
 		require.NoError(t, p.accounts.Close(ctx))
 		assert.Zero(t, p.accounts.PendingCommits())
 		assert.Equal(t, []string{
-			"Connected dr-17", "Refreshed dr-17", "MustReauthorize dr-17", "Connected dr-17", "Disconnected dr-17",
+			"Connected dr-17", "Refreshed dr-17", "MustReauthorize dr-17", "Restored dr-17", "Connected dr-17", "Disconnected dr-17",
 		}, p.events)
 		p.platforms[0].Journal().CheckNoUnexpected(t)
 	})
@@ -274,15 +277,9 @@ func badOptions(dispensary.Environment) []dispensary.Option {
 // Users of several clinics each send the key of their own clinic.
 func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	t.Parallel()
-	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
+	platform := newPlatform(t, 0, dispensarytest.WithIntegrations(2))
 	keys := platform.ClinicKeys()
-	p := newFixture(t, 1, func(c *accounts.Config) {
-		app := platform.Application()
-		c.Applications[0].Site, c.Applications[0].HTTPClient = platform.Site(), platform.HTTPClient()
-		c.Applications[0].ClientID, c.Applications[0].ClientSecret = app.ClientID, dispensary.NewSecret(app.ClientSecret)
-		c.Options = func(dispensary.Environment) []dispensary.Option {
-			return []dispensary.Option{dispensary.WithHTTPClient(platform.HTTPClient())}
-		}
+	p := newFixtureOn(t, []*dispensarytest.Server{platform}, func(c *accounts.Config) {
 		c.ClinicKey = func(_ context.Context, user string) (dispensary.Secret, error) {
 			switch user {
 			case "first", "second":
@@ -312,35 +309,4 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	p = newFixture(t, 1)
 	_, err = p.client(t, p.user).WithClinicKey(dispensary.NewSecret("key")).Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrReauthorize, "a view for another clinic is still of that user")
-}
-
-// Users whom the platform refused by mistake are restored, all of them at once.
-func TestAccountsRestore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		p, ctx := newFixture(t, 1), t.Context()
-		users := []string{"dr-1", "dr-2", "dr-3"}
-		key := tokens.Key{Environment: p.platforms[0].Site().Environment}
-		for _, user := range users {
-			p.connect(t, 0, user)
-			key.User = user
-			record, err := p.store.Load(ctx, key)
-			require.NoError(t, err)
-			lease := tokens.Lease{Key: key, Version: record.Version, Owner: "other"}
-			_, err = p.store.Lease(ctx, lease, time.Minute)
-			require.NoError(t, err)
-			_, err = p.store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
-			require.NoError(t, err)
-		}
-		for account, err := range p.accounts.List(ctx, accounts.ListOptions{State: tokens.StateReauthorize}) {
-			require.NoError(t, err)
-			require.NoError(t, p.accounts.Restore(ctx, account.Key.User))
-		}
-		for _, user := range users {
-			_, err := p.client(t, user).Clinic.Get(ctx)
-			require.NoError(t, err)
-			assert.Equal(t, accounts.Connected, p.status(t, user))
-		}
-		require.ErrorIs(t, p.accounts.Restore(ctx, "nobody"), dispensary.ErrReauthorize)
-		require.ErrorIs(t, p.accounts.Restore(ctx, ""), dispensary.ErrInvalidArgument)
-	})
 }

@@ -25,7 +25,7 @@ func sealedClinics(t *testing.T) *clinicsFixture {
 		require.NoError(t, err)
 		ring, err := seal.NewKeyRing(key)
 		require.NoError(t, err)
-		c.Tokens.Store, err = tokens.Sealed(f.store, ring)
+		c.Tokens.Store, err = tokens.Sealed(c.Tokens.Store, ring)
 		require.NoError(t, err)
 	})
 }
@@ -97,27 +97,27 @@ func TestForClinicSkipsUnreadableRecords(t *testing.T) {
 
 // counting counts reads.
 type counting struct {
-	*tokens.MemoryStore
+	tokens.Store
 	lists, rows, loads atomic.Int64
 }
 
 func (s *counting) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
 	s.lists.Add(1)
-	records, err := s.MemoryStore.List(ctx, listing)
+	records, err := s.Store.List(ctx, listing)
 	s.rows.Add(int64(len(records)))
 	return records, err
 }
 
 func (s *counting) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
 	s.loads.Add(1)
-	return s.MemoryStore.Load(ctx, key)
+	return s.Store.Load(ctx, key)
 }
 
 func TestForClinicReadsFewUsers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var store *counting
 		f := newClinicsFixture(t, func(f *clinicsFixture, c *accounts.Config) {
-			store = &counting{MemoryStore: f.store}
+			store = &counting{Store: c.Tokens.Store}
 			c.Tokens.Store = store
 		})
 		record, err := f.store.Load(t.Context(), f.conns(t).Key("a-0"))

@@ -22,9 +22,8 @@ import (
 // clinicsFixture is a platform with three clinics, of which three users each are
 // connected: "a-0" is the first of the first clinic.
 type clinicsFixture struct {
+	*fixture
 	platform    *dispensarytest.Server
-	accounts    *accounts.Accounts
-	store       *tokens.MemoryStore
 	environment dispensary.Environment
 	clinics     []string
 	people      map[string][]model.User // by clinic
@@ -32,10 +31,8 @@ type clinicsFixture struct {
 
 func newClinicsFixture(t *testing.T, change func(*clinicsFixture, *accounts.Config), options ...dispensarytest.Option) *clinicsFixture {
 	t.Helper()
-	f := &clinicsFixture{store: tokens.NewMemoryStore(), people: map[string][]model.User{}}
-	f.platform = dispensarytest.New(t, append([]dispensarytest.Option{
-		dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 3}),
-	}, options...)...)
+	f := &clinicsFixture{people: map[string][]model.User{}}
+	f.platform = newPlatform(t, 0, append(options, dispensarytest.WithWorldSize(model.WorldSize{Clinics: 3}))...)
 	f.environment = f.platform.Site().Environment
 	for _, one := range f.platform.Clinics.All() {
 		f.clinics = append(f.clinics, one.ID)
@@ -43,23 +40,11 @@ func newClinicsFixture(t *testing.T, change func(*clinicsFixture, *accounts.Conf
 	for _, person := range f.platform.Users() {
 		f.people[person.ClinicID] = append(f.people[person.ClinicID], person)
 	}
-	app := f.platform.Application()
-	config := accounts.Config{
-		Applications: []oauth.Config{{
-			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
-			RedirectURL: app.RedirectURI, HTTPClient: f.platform.HTTPClient(),
-		}},
-		Tokens: tokens.Config{Store: f.store},
-		Options: func(dispensary.Environment) []dispensary.Option {
-			return []dispensary.Option{dispensary.WithHTTPClient(f.platform.HTTPClient())}
-		},
-	}
-	if change != nil {
-		change(f, &config)
-	}
-	var err error
-	f.accounts, err = accounts.New(config)
-	require.NoError(t, err)
+	f.fixture = newFixtureOn(t, []*dispensarytest.Server{f.platform}, func(c *accounts.Config) {
+		if change != nil {
+			change(f, c)
+		}
+	})
 	for i, id := range f.clinics {
 		for n, person := range f.people[id][:3] {
 			f.connect(t, fmt.Sprintf("%c-%d", 'a'+i, n), person)

@@ -40,14 +40,28 @@ var regions = []model.Region{model.UnitedStates, model.Canada}
 
 func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) *fixture {
 	t.Helper()
-	p := &fixture{store: tokens.NewMemoryStore(), user: "us:dr-17"}
+	var platforms []*dispensarytest.Server
+	for i := range countries {
+		platforms = append(platforms, newPlatform(t, i))
+	}
+	return newFixtureOn(t, platforms, changes...)
+}
+
+// newPlatform starts the platform of a country.
+func newPlatform(t testing.TB, country int, options ...dispensarytest.Option) *dispensarytest.Server {
+	t.Helper()
+	return dispensarytest.New(t, append([]dispensarytest.Option{
+		dispensarytest.WithInMemory(), dispensarytest.WithRegion(regions[country]),
+		dispensarytest.WithRedirectURI(fmt.Sprintf("https://ehr-%d.example.com/dispensary/callback", country)),
+	}, options...)...)
+}
+
+func newFixtureOn(t testing.TB, platforms []*dispensarytest.Server, changes ...func(*accounts.Config)) *fixture {
+	t.Helper()
+	p := &fixture{platforms: platforms, store: tokens.NewMemoryStore(), user: "us:dr-17"}
 	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{{Event: p.note}}}}
 	clients := map[dispensary.Environment]*http.Client{}
-	for i := range countries {
-		host := fmt.Sprintf("https://ehr-%d.example.com", i)
-		platform := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithRegion(regions[i]),
-			dispensarytest.WithRedirectURI(host+"/dispensary/callback"))
-		p.platforms = append(p.platforms, platform)
+	for _, platform := range platforms {
 		app := platform.Application()
 		config.Applications = append(config.Applications, oauth.Config{
 			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
@@ -55,7 +69,7 @@ func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) 
 		})
 		clients[platform.Site().Environment] = platform.HTTPClient()
 	}
-	if countries > 1 {
+	if len(platforms) > 1 {
 		config.Locate = locate
 	}
 	config.Options = func(e dispensary.Environment) []dispensary.Option {

@@ -370,16 +370,6 @@ func TestHandlerRefusesAccounts(t *testing.T) {
 	})
 }
 
-func TestHandlerAfterAStoreThatCameBack(t *testing.T) {
-	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
-		s.store.Break("Save", errors.New("away"))
-		time.AfterFunc(3*time.Second, func() { s.store.Break("Save", nil) })
-		answer := b.back(s, code(b.begin(t, s, "")))
-		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
-		assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
-	})
-}
-
 // A token that Verify panicked at is revoked.
 func TestVerifyThatPanicsEndsInAPage(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
