@@ -10,19 +10,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Ping returns a check that is failing if ping fails, such as the PingContext method of a
-// database or the CheckWrite method of a ledger.
-func Ping(ping func(context.Context) error) Check {
+// Store returns a check that is failing if a token store does not accept a write.
+func Store(store tokens.Store) Check {
 	return func(ctx context.Context) Result {
-		if err := ping(ctx); err != nil {
+		if err := store.CheckWrite(ctx); err != nil {
 			return Result{Status: Failing, Err: err}
 		}
 		return Result{Status: OK}
 	}
 }
-
-// Store returns a check that is failing if a token store does not accept a write.
-func Store(store tokens.Store) Check { return Ping(store.CheckWrite) }
 
 // Inbox returns a check that is failing if an inbox would not store an event, or cannot be
 // read. It shows the [engine.Stats]. It is degraded

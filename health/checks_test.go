@@ -21,12 +21,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-func TestPing(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, health.OK, health.Ping(func(context.Context) error { return nil })(t.Context()).Status)
-	assert.Equal(t, health.Failing, health.Ping(func(context.Context) error { return errors.New("down") })(t.Context()).Status)
-}
-
 // store is a store that rejects writes while unwritable is true.
 type store struct {
 	tokens.Store

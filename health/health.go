@@ -16,7 +16,7 @@
 //
 // # Usage
 //
-// [Handler.Run] runs the checks in the background, every 5 seconds by default. A request
+// [Handler.Run] runs the checks in the background, every 5 seconds. A request
 // renders the last results and queries nothing, however often it is sent. /readyz fails
 // until the first results are there, and if they are older than three intervals, because
 // the loop has ended or hangs. [Handler.Drain] makes it fail at once, before a shutdown.
@@ -37,7 +37,6 @@
 package health
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,11 +51,11 @@ import (
 )
 
 const (
-	// DefaultEvery is the default interval of the checks.
-	DefaultEvery = 5 * time.Second
+	// Every is the interval of the checks.
+	Every = 5 * time.Second
 
-	// DefaultTimeout is the default limit for the duration of a check.
-	DefaultTimeout = 2 * time.Second
+	// Timeout ends the context of a check. A check that does not return soon after is failing.
+	Timeout = 2 * time.Second
 )
 
 // Status is the result of one check, or of all of them.
@@ -95,13 +94,6 @@ type Config struct {
 	// Checks are run at the same time.
 	Checks Checks
 
-	// Every is the interval at which Run runs the checks. 0 means [DefaultEvery].
-	Every time.Duration
-
-	// Timeout ends the context of a check. 0 means [DefaultTimeout]. A check that does
-	// not return soon after is failing.
-	Timeout time.Duration
-
 	// Logger receives a record if the status of a check changes, and if a check panics.
 	// Nil logs nothing.
 	Logger *slog.Logger
@@ -133,14 +125,6 @@ func New(c Config) (*Handler, error) {
 			return nil, &api.ArgumentError{Field: "health.Config.Checks", Reason: fmt.Sprintf("contains %q, which has no name or is nil", name)}
 		}
 	}
-	if c.Every < 0 {
-		return nil, &api.ArgumentError{Field: "health.Config.Every", Reason: "is negative"}
-	}
-	if c.Timeout < 0 {
-		return nil, &api.ArgumentError{Field: "health.Config.Timeout", Reason: "is negative"}
-	}
-	c.Every = cmp.Or(c.Every, DefaultEvery)
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -215,7 +199,7 @@ func (h *Handler) ready(now time.Time) answer {
 		age := now.Sub(h.checked)
 		seconds := int(age.Seconds())
 		a.Age = &seconds
-		if age > h.stale() {
+		if age > stale {
 			worsen(Failing)
 		}
 	}
@@ -236,4 +220,4 @@ func (h *Handler) ready(now time.Time) answer {
 
 // stale is the age from which results are no longer believed: the last two runs of the
 // checks and the next one are overdue.
-func (h *Handler) stale() time.Duration { return 3*h.config.Every + h.config.Timeout }
+const stale = 3*Every + Timeout

@@ -68,8 +68,6 @@ func TestReady(t *testing.T) {
 		"one failing":  {health.Checks{"a": ok, "b": failing}, health.Failing, 503, 503},
 		"both":         {health.Checks{"a": degraded, "b": failing, "c": degraded}, health.Failing, 503, 503},
 		"no status":    {health.Checks{"a": found("", nil)}, health.Failing, 503, 503},
-		"a panic":      {health.Checks{"a": func(context.Context) health.Result { panic("canary") }}, health.Failing, 503, 503},
-		"a goexit":     {health.Checks{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.Failing, 503, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,10 +127,10 @@ func TestHungCheckFails(t *testing.T) {
 			<-release
 			return health.Result{Status: health.OK}
 		}
-		handler := newHandler(t, health.Config{Timeout: time.Second, Checks: health.Checks{"a": found(health.OK, nil), "b": hang, "c": hang}})
+		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil), "b": hang, "c": hang}})
 		run(t, handler)
 		for range 3 {
-			time.Sleep(health.DefaultEvery)
+			time.Sleep(health.Every)
 			code, a := get(t, handler, "/readyz")
 			assert.Equal(t, 503, code)
 			assert.Equal(t, health.OK, a.Checks["a"].Status)
@@ -141,7 +139,7 @@ func TestHungCheckFails(t *testing.T) {
 		}
 		assert.EqualValues(t, 2, begun.Load())
 		close(release)
-		time.Sleep(health.DefaultEvery)
+		time.Sleep(health.Every)
 		code, _ := get(t, handler, "/readyz")
 		assert.Equal(t, 200, code)
 	})
@@ -169,7 +167,7 @@ func TestRequestsRunNoCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int32
-		handler := newHandler(t, health.Config{Every: time.Minute, Checks: health.Checks{"a": func(context.Context) health.Result {
+		handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(context.Context) health.Result {
 			return health.Result{Status: health.OK, Details: map[string]any{"run": begun.Add(1)}}
 		}}})
 		code, a := get(t, handler, "/readyz")
@@ -186,9 +184,9 @@ func TestRequestsRunNoCheck(t *testing.T) {
 			}
 			assert.EqualValues(t, n+1, a.Checks["a"].Details["run"])
 			assert.Zero(t, *a.Age)
-			time.Sleep(59 * time.Second)
+			time.Sleep(4 * time.Second)
 			_, a = get(t, handler, "/readyz")
-			assert.Equal(t, 59, *a.Age)
+			assert.Equal(t, 4, *a.Age)
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -203,7 +201,7 @@ func TestOldResultsFail(t *testing.T) {
 		stop := run(t, handler)
 		synctest.Wait()
 		stop()
-		time.Sleep(3*health.DefaultEvery + health.DefaultTimeout)
+		time.Sleep(3*health.Every + health.Timeout)
 		code, _ := get(t, handler, "/readyz")
 		assert.Equal(t, 200, code)
 		time.Sleep(time.Second)
@@ -327,7 +325,6 @@ func TestNewRefuses(t *testing.T) {
 	ok := found(health.OK, nil)
 	for name, c := range map[string]health.Config{
 		"no checks": {}, "a nil check": {Checks: health.Checks{"a": nil}}, "no name": {Checks: health.Checks{"": ok}},
-		"a negative time": {Checks: health.Checks{"a": ok}, Timeout: -1}, "a negative interval": {Checks: health.Checks{"a": ok}, Every: -1},
 	} {
 		_, err := health.New(c)
 		require.ErrorIs(t, err, api.ErrInvalidArgument, name)

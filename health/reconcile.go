@@ -8,11 +8,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Reconciler is the part of [reconcile.Clinics] that [Reconcile] reads.
-type Reconciler interface {
-	Stats() reconcile.ClinicsStats
-}
-
 // missedIntervals is the number of intervals without a run after which the reconciler counts as
 // stopped.
 const missedIntervals = 3
@@ -27,8 +22,8 @@ var (
 	errClinicsFail   = errors.New("health: clinics have not been reconciled for a day")
 )
 
-// Reconcile checks the search for missed webhooks. every is the interval of its loop. It is
-// degraded
+// Reconcile checks the search for missed webhooks. clinics is [reconcile.Clinics.Stats], and every
+// the interval of its loop. It is degraded
 //
 //   - if no replica has reconciled for three intervals, counted from the call of Reconcile at
 //     the earliest,
@@ -39,10 +34,10 @@ var (
 // It makes no calls. The details are the age of the current or last pass in seconds, and the
 // numbers of clinics that fail, that have no connected user, and whose webhooks do not arrive,
 // and of missed events that are retried.
-func Reconcile(clinics Reconciler, every time.Duration) Check {
+func Reconcile(clinics func() reconcile.ClinicsStats, every time.Duration) Check {
 	began := time.Now()
 	return func(context.Context) Result {
-		stats := clinics.Stats()
+		stats := clinics()
 		active := began
 		if stats.Taken.After(active) {
 			active = stats.Taken

@@ -14,16 +14,11 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// clinics has stats that a test sets.
-type clinics struct{ stats reconcile.ClinicsStats }
-
-func (c *clinics) Stats() reconcile.ClinicsStats { return c.stats }
-
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &clinics{}
-		check := health.Reconcile(c, time.Hour)
+		var stats reconcile.ClinicsStats
+		check := health.Reconcile(func() reconcile.ClinicsStats { return stats }, time.Hour)
 		status := func() health.Status { return check(t.Context()).Status }
 		assert.Equal(t, health.OK, status(), "the first pass has not begun")
 		time.Sleep(3*time.Hour + time.Second)
@@ -32,13 +27,13 @@ func TestReconcile(t *testing.T) {
 		assert.ErrorContains(t, result.Err, "nothing reconciles the environment")
 		assert.NotContains(t, result.Details, "pass_seconds")
 
-		c.stats.Taken, c.stats.PassBegan = time.Now(), time.Now().Add(-time.Minute)
+		stats.Taken, stats.PassBegan = time.Now(), time.Now().Add(-time.Minute)
 		result = check(t.Context())
 		assert.Equal(t, health.OK, result.Status)
 		assert.Equal(t, 60, result.Details["pass_seconds"])
 
 		since := time.Now()
-		c.stats.Silent, c.stats.SilentSince, c.stats.Retries = 2, since, 3
+		stats.Silent, stats.SilentSince, stats.Retries = 2, since, 3
 		result = check(t.Context())
 		assert.Equal(t, health.Degraded, result.Status)
 		assert.ErrorContains(t, result.Err, "events come only by reconciliation")
@@ -47,16 +42,16 @@ func TestReconcile(t *testing.T) {
 		assert.Equal(t, 3, result.Details["events_retried"])
 
 		disconnected := fmt.Errorf("no user: %w", api.ErrReauthorize)
-		c.stats = reconcile.ClinicsStats{Taken: since, Failing: []reconcile.FailingClinic{{Since: since, Err: disconnected}, {Since: since, Err: errors.New("403")}}}
+		stats = reconcile.ClinicsStats{Taken: since, Failing: []reconcile.FailingClinic{{Since: since, Err: disconnected}, {Since: since, Err: errors.New("403")}}}
 		assert.Equal(t, health.OK, status(), "it may pass")
 		time.Sleep(25 * time.Hour)
-		c.stats.Taken = time.Now()
+		stats.Taken = time.Now()
 		result = check(t.Context())
 		assert.Equal(t, health.Degraded, result.Status)
 		assert.ErrorContains(t, result.Err, "not been reconciled for a day")
 		assert.Equal(t, 1, result.Details["clinics_failing"])
 		assert.Equal(t, 1, result.Details["clinics_disconnected"])
-		c.stats.Failing = c.stats.Failing[:1]
+		stats.Failing = stats.Failing[:1]
 		assert.Equal(t, health.OK, status(), "only a user can connect the clinic")
 	})
 }

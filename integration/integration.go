@@ -195,7 +195,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 			return err
 		}
 		i.Reconcilers[environment] = clinics
-		checks["reconcile "+environment.String()] = health.Reconcile(clinics, i.setup.ReconcileEvery)
+		checks["reconcile "+environment.String()] = health.Reconcile(clinics.Stats, i.setup.ReconcileEvery)
 	}
 	alarm, err := i.newAlarm(environment, clinics)
 	if err != nil {

@@ -61,11 +61,7 @@ func (c *Consumer) Stats() Stats {
 	}
 }
 
-// Err returns nil while all subscriptions are open. It fits a health check:
-//
-//	health.Ping(func(context.Context) error { return consumer.Err() })
-//
-// The error matches [ErrNotSubscribed], [ErrSubscriptionClosed] or the error of the
+// Err returns nil while all subscriptions are open, for a health check. The error matches [ErrNotSubscribed], [ErrSubscriptionClosed] or the error of the
 // subscriber.
 func (c *Consumer) Err() error { return c.subscriptions.err() }
 
