@@ -92,9 +92,6 @@ func keyProblem(name, reason string) error {
 	return &api.ArgumentError{Field: "seal.Key " + name, Reason: reason}
 }
 
-// ID returns the key's name.
-func (k Key) ID() string { return k.id }
-
 // Pending returns the key as one that opens and does not seal yet.
 func (k Key) Pending() Key {
 	k.pending = true
