@@ -174,20 +174,6 @@ func TestFleetWithoutOneThatClosed(t *testing.T) {
 	})
 }
 
-// A process that cannot reach the store, while the others can, goes on. They do not know that
-// it lives, and leave it what it had.
-func TestFleetLeavesOneThatIsCutOffItsPart(t *testing.T) {
-	fleetTest(t, 3, 40*time.Minute, func(ctx context.Context, f *fleetFixture) {
-		f.saturate(ctx, api.PriorityReconcile, 0, 1, 2)
-		time.Sleep(2 * fleetPer)
-		f.counted()
-		f.links[1].set(nil, errDown)
-		time.Sleep(2*fleetPer - 30*time.Second)
-		assert.Greater(f.t, f.counted()[1], fleetRequests/4, "it goes on")
-		f.links[1].set(f.store, nil)
-	})
-}
-
 // When one has been silent for two periods the others take over.
 func TestFleetTakesOverFromOneThatDied(t *testing.T) {
 	fleetTest(t, 2, 50*time.Minute, func(ctx context.Context, f *fleetFixture) {
@@ -333,20 +319,6 @@ func TestFleetStartsAfterOthersHaveDied(t *testing.T) {
 		f.saturate(ctx, api.PriorityInteractive, one)
 		time.Sleep(fleetPer)
 		assert.GreaterOrEqual(f.t, f.counted()[one], fleetRequests/5)
-	})
-}
-
-// A store may lose all that it has.
-func TestFleetWithAStoreThatForgets(t *testing.T) {
-	fleetTest(t, 3, 30*time.Minute, func(ctx context.Context, f *fleetFixture) {
-		f.saturate(ctx, api.PriorityReconcile, 0, 1, 2)
-		for range 5 {
-			time.Sleep(fleetPer)
-			empty := ratelimit.NewMemoryStore()
-			for _, way := range f.links {
-				way.set(empty, nil)
-			}
-		}
 	})
 }
 
