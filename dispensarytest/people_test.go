@@ -214,11 +214,6 @@ func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {
 	b.get("/clinic/metadata").refused(422, "id can't be blank")
 }
 
-var patientKeys = []string{
-	"id", "first_name", "last_name", "email", "date_of_birth", "gender", "discount", "total_discount",
-	"mobile_number", "text_message_notification", "metadata",
-}
-
 func someone() map[string]any {
 	return map[string]any{
 		"email": "new@example.org", "first_name": "New", "last_name": "Person", "date_of_birth": "1999-12-31", "gender": "x",

@@ -14,7 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
@@ -71,13 +70,13 @@ type Server struct {
 type parts struct {
 	store  *store.Store
 	sender *webhooks.Sender
-	people *people.People
 	pages  *pages.Pages
 	api    *httpapi.API
 }
 
 // partsOf returns the parts of a platform. It is no method, and not inlined, for the same
-// reason.
+// reason. So are the functions that name tables, and the methods that return whole tables
+// are not inlined.
 //
 //go:noinline
 func partsOf(s *Server) *parts { return s.parts.(*parts) }
@@ -148,17 +147,18 @@ func build(set settings) *Server {
 		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
 		EventLimit: set.eventLimit,
 	})
-	p.people = &people.People{
-		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: p.sender, Changes: &s.changes, EventLimit: set.eventLimit,
-	}
-	s.Patients, s.Plans, s.Protocols, s.Orders = Patients{s}, Plans{s}, Protocols{s}, Orders{s}
-	s.Products, s.Clinics = Products{s}, Clinics{s}
+	a := actions{s}
+	s.Patients, s.Plans, s.Protocols, s.Orders = Patients{a}, Plans{a}, Protocols{a}, Orders{a}
+	s.Products, s.Clinics = Products{a}, Clinics{a}
 	s.Webhooks, s.Tokens = Webhooks{s}, Tokens{s}
 	p.pages = &pages.Pages{
-		Store: p.store, Behaviors: &s.behaviors, People: p.people, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+		Store: p.store, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+		Plan: s.Plans.Get, Order: s.Orders.Get, Cart: s.Patients.Cart, CreatePlan: s.Plans.Create, SavePlan: s.Plans.save, SendPlan: s.Plans.send,
+		CancelPlan: s.Plans.Cancel, PlaceOrder: s.Orders.Place,
 	}
 	p.api = &httpapi.API{
-		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: p.sender, People: p.people,
+		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: p.sender,
+		UseClinicKey: a.useClinicKey, ActivatedAt: a.activatedAt,
 		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	}
@@ -174,7 +174,7 @@ func build(set settings) *Server {
 // reachedAt says where the platform is reached: addresses that it gives out begin so.
 func (s *Server) reachedAt(origin string) {
 	p := partsOf(s)
-	s.origin, p.people.Origin, p.api.Origin = origin, origin, origin
+	s.origin, p.api.Origin = origin, origin
 }
 
 // serve answers what is no call of the API first.

@@ -11,7 +11,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
@@ -27,10 +26,12 @@ type API struct {
 	Tokens     *tokens.Store
 	Faults     *faults.Set
 	Sender     *webhooks.Sender // whose log of deliveries is listed
-	People     *people.People   // notified of the first use of a clinic key
 	RequestIDs *ids.Requests
 	Record     func(*model.Request) // into the journal
 	Closed     <-chan struct{}      // ends waits
+
+	UseClinicKey func(key, clinicID string) (refusal string)
+	ActivatedAt  func(*model.Integration) time.Time
 
 	App          model.Application
 	Origin       string

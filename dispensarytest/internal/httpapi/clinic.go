@@ -34,7 +34,7 @@ func getClinic(c *call, w *store.World) (reply, error) {
 	if integration == nil {
 		integration = w.IntegrationInUse(clinic.ID)
 	}
-	answer.IntegrationID, answer.IntegrationActivatedAt = integration.ID, view.NullTime(c.api.People.ActivatedAt(integration))
+	answer.IntegrationID, answer.IntegrationActivatedAt = integration.ID, view.NullTime(c.api.ActivatedAt(integration))
 	return ok(answer), nil
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -38,10 +37,19 @@ var pageTemplates = sync.OnceValue(func() *template.Template {
 type Pages struct {
 	Store      *store.Store
 	Behaviors  *behavior.Current
-	People     *people.People
 	RequestIDs *ids.Requests
 	Region     model.Region
 	RequireTLS bool
+
+	// What people read and do behind the links.
+	Plan       func(id string) (model.Plan, bool)
+	Order      func(id string) (model.Order, bool)
+	Cart       func(patientID string) []model.Line
+	CreatePlan func(patientID string, in model.NewPlan) (model.Plan, model.Event, error)
+	SavePlan   func(planID string, e PlanEdit) (model.Event, error)
+	SendPlan   func(planID string, e PlanEdit) (model.Event, error)
+	CancelPlan func(planID string) (model.Plan, model.Event, error)
+	PlaceOrder func(patientID string, in model.NewOrder) (model.Order, model.Event, error)
 }
 
 // visitor is one request to one of the pages.

@@ -1,4 +1,4 @@
-package people
+package dispensarytest
 
 import (
 	"cmp"
@@ -6,13 +6,36 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// RegisterPatient lets a person register with a clinic: patient.created.
-func (p *People) RegisterPatient(in model.NewPatient) (out model.Patient, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+// Patients are the patients of all clinics, and what they do on the platform. Actions make events,
+// as on the real platform, and return them; see [Server].
+type Patients struct{ actions }
+
+// All returns all patients, in the order they were created.
+//
+//go:noinline
+func (p Patients) All() []model.Patient {
+	return all(p.server, func(w *store.World) *table.Table[*model.Patient] { return &w.Patients })
+}
+
+// Get returns a patient by id.
+func (p Patients) Get(id string) (model.Patient, bool) {
+	return find(p.server, func(w *store.World) *table.Table[*model.Patient] { return &w.Patients }, id)
+}
+
+// Cart returns what a patient is about to order: an in-office checkout fills it.
+func (p Patients) Cart(patientID string) []model.Line {
+	c, _ := find(p.server, func(w *store.World) *table.Table[*store.Cart] { return &w.Carts }, patientID)
+	return slices.Clone(c.Lines)
+}
+
+// Register lets a person register with a clinic: patient.created.
+func (p Patients) Register(in model.NewPatient) (out model.Patient, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		n := w.Patients.Len() + 1
 		row := &model.Patient{
 			ClinicID: cmp.Or(in.ClinicID, w.Clinics.At(0).ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
@@ -33,9 +56,9 @@ func (p *People) RegisterPatient(in model.NewPatient) (out model.Patient, e mode
 	return out, e, err
 }
 
-// EditPatient lets a patient edit the own details: patient.updated.
-func (p *People) EditPatient(patientID string, in model.PatientChange) (out model.Patient, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+// Edit lets a patient edit the own details: patient.updated.
+func (p Patients) Edit(patientID string, in model.PatientChange) (out model.Patient, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		old, known := w.Patients.Get(patientID)
 		if !known {
 			return model.Unknown("EditPatient", "patient", patientID)

@@ -1,4 +1,4 @@
-package people
+package dispensarytest
 
 import (
 	"cmp"
@@ -6,14 +6,44 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// CreateProduct brings a product into the catalog: product.created, whose data
+// Products is the catalog, and how it changes. Actions make events,
+// as on the real platform, and return them; see [Server].
+type Products struct{ actions }
+
+// Brands returns all brands.
+//
+//go:noinline
+func (p Products) Brands() []model.Brand {
+	return all(p.server, func(w *store.World) *table.Table[*model.Brand] { return &w.Brands })
+}
+
+// Get returns a product by id, a removed one too.
+func (p Products) Get(id string) (model.Product, bool) {
+	return find(p.server, func(w *store.World) *table.Table[*model.Product] { return &w.Products }, id)
+}
+
+// Variant returns a variant by id.
+func (p Products) Variant(id string) (model.Variant, bool) {
+	return find(p.server, func(w *store.World) *table.Table[*model.Variant] { return &w.Variants }, id)
+}
+
+// All returns all products that are not removed, in the catalog's order.
+//
+//go:noinline
+func (p Products) All() []model.Product {
+	products := all(p.server, func(w *store.World) *table.Table[*model.Product] { return &w.Products })
+	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
+}
+
+// Create brings a product into the catalog: product.created, whose data
 // is not wrapped.
-func (p *People) CreateProduct(in model.NewProduct) (out model.Product, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+func (p Products) Create(in model.NewProduct) (out model.Product, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		row := &model.Product{
 			Name: cmp.Or(in.Name, fmt.Sprintf("New Formula %d", w.Products.Len()+1)), BrandID: cmp.Or(in.BrandID, w.Brands.At(0).ID),
 			DescriptionHTML: in.DescriptionHTML,
@@ -38,14 +68,14 @@ func (p *People) CreateProduct(in model.NewProduct) (out model.Product, e model.
 		}
 		w.Products.Put(row.ID, row)
 		w.RefreshBrand(row.BrandID)
-		out, e = store.Detached(*row), p.emit(model.ProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.Behaviors.Get())))
+		out, e = store.Detached(*row), p.emit(model.ProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.server.behaviors.Get())))
 		return nil
 	})
 	return out, e, err
 }
 
-// UpdateProduct changes a product: product.updated.
-func (p *People) UpdateProduct(productID string, in model.ProductChange) (model.Product, model.Event, error) {
+// Update changes a product: product.updated.
+func (p Products) Update(productID string, in model.ProductChange) (model.Product, model.Event, error) {
 	return p.changeProduct("UpdateProduct", productID, model.ProductUpdated, func(row *model.Product) error {
 		set(&row.Name, in.Name)
 		set(&row.Dosage, in.Dosage)
@@ -56,17 +86,17 @@ func (p *People) UpdateProduct(productID string, in model.ProductChange) (model.
 	})
 }
 
-// DescribeProduct gives a product another description:
+// Describe gives a product another description:
 // product.description.updated.
-func (p *People) DescribeProduct(productID, html string) (model.Product, model.Event, error) {
+func (p Products) Describe(productID, html string) (model.Product, model.Event, error) {
 	return p.changeProduct("DescribeProduct", productID, model.ProductDescriptionUpdated, func(row *model.Product) error {
 		row.DescriptionHTML = html
 		return nil
 	})
 }
 
-func (p *People) changeProduct(action, productID, kind string, change func(*model.Product) error) (out model.Product, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (out model.Product, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		old, known := w.Products.Get(productID)
 		if !known || old.Removed {
 			return model.Unknown(action, "product", productID)
@@ -76,15 +106,17 @@ func (p *People) changeProduct(action, productID, kind string, change func(*mode
 			return err
 		}
 		w.Products.Put(row.ID, &row)
-		out, e = store.Detached(row), p.emit(kind, "", row.ID, view.ProductData(w, &row, p.Behaviors.Get()))
+		out, e = store.Detached(row), p.emit(kind, "", row.ID, view.ProductData(w, &row, p.server.behaviors.Get()))
 		return nil
 	})
 	return out, e, err
 }
 
-// RemoveProduct takes a product out of the catalog, without an event.
-func (p *People) RemoveProduct(productID string) error {
-	return p.act(func(w *store.World) error {
+// Remove takes a product out of the catalog: lists, searches and single products do not have
+// it any more, nor its variants, and it cannot be recommended. Orders and plans keep what they
+// refer to. The API cannot do that, and has no event type for it, so it makes no event.
+func (p Products) Remove(productID string) error {
+	return transact(p.server, func(w *store.World) error {
 		old, known := w.Products.Get(productID)
 		if !known || old.Removed {
 			return model.Unknown("RemoveProduct", "product", productID)
@@ -98,8 +130,8 @@ func (p *People) RemoveProduct(productID string) error {
 }
 
 // UpdateVariant changes a pack of a product: product.updated.
-func (p *People) UpdateVariant(variantID string, in model.VariantChange) (out model.Variant, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+func (p Products) UpdateVariant(variantID string, in model.VariantChange) (out model.Variant, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		old, known := w.Variant(variantID)
 		if !known {
 			return model.Unknown("UpdateVariant", "variant", variantID)
@@ -117,7 +149,7 @@ func (p *People) UpdateVariant(variantID string, in model.VariantChange) (out mo
 		w.Variants.Put(row.ID, &row)
 		product, _ := w.Products.Get(row.ProductID)
 		w.RefreshBrand(product.BrandID)
-		out, e = store.Detached(row), p.emit(model.ProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))
+		out, e = store.Detached(row), p.emit(model.ProductUpdated, "", product.ID, view.ProductData(w, product, p.server.behaviors.Get()))
 		return nil
 	})
 	return out, e, err

@@ -1,23 +1,41 @@
-package people
+package dispensarytest
 
 import (
 	"cmp"
 	"slices"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// CreatePlan lets a practitioner write a plan for a patient:
+// Plans are the treatment plans of all clinics, and what practitioners do with them. Actions make events,
+// as on the real platform, and return them; see [Server].
+type Plans struct{ actions }
+
+// All returns all treatment plans, in the order they were created.
+//
+//go:noinline
+func (p Plans) All() []model.Plan {
+	return all(p.server, func(w *store.World) *table.Table[*model.Plan] { return &w.Plans })
+}
+
+// Get returns a treatment plan by id.
+func (p Plans) Get(id string) (model.Plan, bool) {
+	return find(p.server, func(w *store.World) *table.Table[*model.Plan] { return &w.Plans }, id)
+}
+
+// Create lets a practitioner write a plan for a patient:
 // treatment_plan.created. A draft makes its event once it is activated: an
 // assumption.
-func (p *People) CreatePlan(patientID string, in model.NewPlan) (out model.Plan, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+func (p Plans) Create(patientID string, in model.NewPlan) (out model.Plan, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		patient, known := w.Patients.Get(patientID)
 		if !known {
 			return model.Unknown("CreatePlan", "patient", patientID)
 		}
-		now := p.Clock.Now()
+		now := p.server.clock.Now()
 		row := &model.Plan{
 			ClinicID: patient.ClinicID, PatientID: patientID, State: model.StateDraft, Outside: true, CreatedAt: now, UpdatedAt: now,
 			PractitionerID:  cmp.Or(in.PractitionerID, w.FirstPractitioner(patient.ClinicID)),
@@ -37,7 +55,7 @@ func (p *People) CreatePlan(patientID string, in model.NewPlan) (out model.Plan,
 			store.ActivatePlan(row, now)
 		}
 		w.Plans.Put(row.ID, row)
-		if out = store.Detached(*row); !in.Draft || p.Behaviors.Get().DraftMakesEvent {
+		if out = store.Detached(*row); !in.Draft || p.server.behaviors.Get().DraftMakesEvent {
 			e = p.emitPlan(model.TreatmentPlanCreated, row)
 		}
 		return nil
@@ -45,23 +63,23 @@ func (p *People) CreatePlan(patientID string, in model.NewPlan) (out model.Plan,
 	return out, e, err
 }
 
-// ActivatePlan lets a practitioner send a draft to its patient:
+// Activate lets a practitioner send a draft to its patient:
 // treatment_plan.created, unless its creation made that already. It has to name a
 // patient and recommend something, but see the behavior incomplete-plan.
-func (p *People) ActivatePlan(planID string) (model.Plan, model.Event, error) {
-	return p.changePlan("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.StateDraft}, func(_ *store.World, row *model.Plan) error {
-		if why := store.PlanUnready(row, p.Behaviors.Get()); why != "" {
+func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
+	return changePlan(p, "ActivatePlan", planID, p.server.behaviors.Get().OnActivation(), []string{model.StateDraft}, func(_ *store.World, row *model.Plan) error {
+		if why := store.PlanUnready(row, p.server.behaviors.Get()); why != "" {
 			return model.Refused("ActivatePlan", model.ErrInvalid, "treatment plan %q %s", planID, why)
 		}
-		store.ActivatePlan(row, p.Clock.Now())
+		store.ActivatePlan(row, p.server.clock.Now())
 		return nil
 	})
 }
 
-// UpdatePlan lets a practitioner edit a plan that is not cancelled:
+// Update lets a practitioner edit a plan that is not cancelled:
 // treatment_plan.updated.
-func (p *People) UpdatePlan(planID string, in model.PlanChange) (model.Plan, model.Event, error) {
-	return p.changePlan("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error {
+func (p Plans) Update(planID string, in model.PlanChange) (model.Plan, model.Event, error) {
+	return changePlan(p, "UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error {
 		set(&row.PersonalMessage, in.PersonalMessage)
 		if in.Recommendations != nil {
 			row.Recommendations = store.CloneRecommendations(in.Recommendations)
@@ -73,8 +91,8 @@ func (p *People) UpdatePlan(planID string, in model.PlanChange) (model.Plan, mod
 // UpdateRecommendation lets a practitioner edit the line of a plan that has the
 // same variant: treatment_plan.recommendation.updated. That the event's data is
 // the whole plan is an assumption.
-func (p *People) UpdateRecommendation(planID string, in model.Recommendation) (model.Plan, model.Event, error) {
-	return p.changePlan("UpdateRecommendation", planID, model.TreatmentPlanRecommendation, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error {
+func (p Plans) UpdateRecommendation(planID string, in model.Recommendation) (model.Plan, model.Event, error) {
+	return changePlan(p, "UpdateRecommendation", planID, model.TreatmentPlanRecommendation, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error {
 		at := slices.IndexFunc(row.Recommendations, func(r model.Recommendation) bool { return r.VariantID == in.VariantID })
 		if at < 0 {
 			return model.Unknown("UpdateRecommendation", "recommended variant", in.VariantID)
@@ -85,16 +103,16 @@ func (p *People) UpdateRecommendation(planID string, in model.Recommendation) (m
 	})
 }
 
-// CancelPlan lets a practitioner cancel an active plan: treatment_plan.updated.
-func (p *People) CancelPlan(planID string) (model.Plan, model.Event, error) {
-	return p.changePlan("CancelPlan", planID, model.TreatmentPlanUpdated, []string{model.StateActive}, func(_ *store.World, row *model.Plan) error {
-		store.CancelPlan(row, p.Clock.Now())
+// Cancel lets a practitioner cancel an active plan: treatment_plan.updated.
+func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
+	return changePlan(p, "CancelPlan", planID, model.TreatmentPlanUpdated, []string{model.StateActive}, func(_ *store.World, row *model.Plan) error {
+		store.CancelPlan(row, p.server.clock.Now())
 		return nil
 	})
 }
 
-func (p *People) changePlan(action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (out model.Plan, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+func changePlan(p Plans, action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (out model.Plan, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		old, known := w.Plans.Get(planID)
 		if !known {
 			return model.Unknown(action, "treatment plan", planID)
@@ -126,17 +144,8 @@ func recommendationsFit(w *store.World, action string, p *model.Plan) error {
 	return nil
 }
 
-// PlanEdit is a plan as it stands in the editor: nothing of it has happened yet.
-type PlanEdit struct {
-	PatientID      string // where the plan has none
-	PractitionerID string // of a new plan
-	Message        string
-	Lines          []model.Recommendation
-}
-
-// apply puts the edit into the plan's new row. The patient is one of the plan's
-// clinic; see readEdit.
-func (e PlanEdit) apply(w *store.World, row *model.Plan) error {
+// apply puts the edit into the plan's new row. Its patient belongs to the plan's clinic.
+func apply(e pages.PlanEdit, w *store.World, row *model.Plan) error {
 	if row.PatientID == "" {
 		row.PatientID = e.PatientID
 	}
@@ -146,7 +155,7 @@ func (e PlanEdit) apply(w *store.World, row *model.Plan) error {
 
 // changedLines finds the lines that differ, and tells whether the plan has the
 // same variants in the same places.
-func (e PlanEdit) changedLines(old model.Plan) (changed []model.Recommendation, same bool) {
+func changedLines(e pages.PlanEdit, old model.Plan) (changed []model.Recommendation, same bool) {
 	if len(e.Lines) != len(old.Recommendations) {
 		return nil, false
 	}
@@ -174,12 +183,12 @@ func sameLine(a, b model.Recommendation) bool {
 	return a.UnitsToPurchase == b.UnitsToPurchase && a.Refill == b.Refill && x == y
 }
 
-// SavePlan lets the practitioner of a plan save it from the editor:
+// save lets the practitioner of a plan save it from the editor:
 // treatment_plan.updated, or treatment_plan.recommendation.updated where a single
 // line of a sent plan changed. What is as it was makes no event.
-func (p *People) SavePlan(planID string, e PlanEdit) (model.Event, error) {
-	old, _ := p.Plan(planID)
-	changed, sameRest := e.changedLines(old)
+func (p Plans) save(planID string, e pages.PlanEdit) (model.Event, error) {
+	old, _ := p.Get(planID)
+	changed, sameRest := changedLines(e, old)
 	unchanged := sameRest && len(changed) == 0 && e.Message == old.PersonalMessage && e.PatientID == ""
 	switch {
 	case unchanged && old.State != model.StateCancelled:
@@ -188,15 +197,15 @@ func (p *People) SavePlan(planID string, e PlanEdit) (model.Event, error) {
 		_, event, err := p.UpdateRecommendation(planID, changed[0])
 		return event, err
 	}
-	_, event, err := p.changePlan("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.StateDraft, model.StateActive}, e.apply)
+	_, event, err := changePlan(p, "UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error { return apply(e, w, row) })
 	return event, err
 }
 
-// SendPlan lets the practitioner of a draft save it and send it to its patient at
+// send lets the practitioner of a draft save it and send it to its patient at
 // once: the event of ActivatePlan, with the plan as it was sent.
-func (p *People) SendPlan(planID string, e PlanEdit) (model.Event, error) {
-	_, event, err := p.changePlan("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.StateDraft}, func(w *store.World, row *model.Plan) error {
-		if err := e.apply(w, row); err != nil {
+func (p Plans) send(planID string, e pages.PlanEdit) (model.Event, error) {
+	_, event, err := changePlan(p, "ActivatePlan", planID, p.server.behaviors.Get().OnActivation(), []string{model.StateDraft}, func(w *store.World, row *model.Plan) error {
+		if err := apply(e, w, row); err != nil {
 			return err
 		}
 		switch {
@@ -205,7 +214,7 @@ func (p *People) SendPlan(planID string, e PlanEdit) (model.Event, error) {
 		case len(row.Recommendations) == 0:
 			return model.Refused("ActivatePlan", model.ErrInvalid, "a plan recommends at least one product")
 		}
-		store.ActivatePlan(row, p.Clock.Now())
+		store.ActivatePlan(row, p.server.clock.Now())
 		return nil
 	})
 	return event, err

@@ -1,4 +1,4 @@
-package people
+package dispensarytest
 
 import (
 	"cmp"
@@ -10,19 +10,25 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Protocols returns all protocols, in the order they were created.
-func (p *People) Protocols() []model.Protocol {
-	return all(p, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols })
+// Protocols are the reusable plans of all practitioners. The API reads them alone, and has
+// no event type for them, so changes make no events.
+type Protocols struct{ actions }
+
+// All returns all protocols, in the order they were created.
+//
+//go:noinline
+func (p Protocols) All() []model.Protocol {
+	return all(p.server, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols })
 }
 
-// Protocol returns a protocol by id.
-func (p *People) Protocol(id string) (model.Protocol, bool) {
-	return find(p, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols }, id)
+// Get returns a protocol by id.
+func (p Protocols) Get(id string) (model.Protocol, bool) {
+	return find(p.server, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols }, id)
 }
 
-// CreateProtocol lets a practitioner write a protocol, without an event.
-func (p *People) CreateProtocol(in model.NewProtocol) (out model.Protocol, err error) {
-	err = p.act(func(w *store.World) error {
+// Create lets a practitioner write a protocol. It is active unless it is a draft.
+func (p Protocols) Create(in model.NewProtocol) (out model.Protocol, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		row := &model.Protocol{
 			Name: cmp.Or(in.Name, fmt.Sprintf("New Protocol %d", w.Protocols.Len()+1)), State: model.StateActive,
 			PractitionerID: cmp.Or(in.PractitionerID, w.Practitioners.At(0).ID), PersonalMessage: in.PersonalMessage,
@@ -48,8 +54,8 @@ func (p *People) CreateProtocol(in model.NewProtocol) (out model.Protocol, err e
 	return out, err
 }
 
-// UpdateProtocol lets a practitioner edit a protocol that is not cancelled.
-func (p *People) UpdateProtocol(id string, in model.ProtocolChange) (model.Protocol, error) {
+// Update lets a practitioner edit a protocol that is not cancelled.
+func (p Protocols) Update(id string, in model.ProtocolChange) (model.Protocol, error) {
 	return p.changeProtocol("UpdateProtocol", id, []string{model.StateDraft, model.StateActive}, func(row *model.Protocol) {
 		set(&row.Name, in.Name)
 		set(&row.PersonalMessage, in.PersonalMessage)
@@ -60,18 +66,20 @@ func (p *People) UpdateProtocol(id string, in model.ProtocolChange) (model.Proto
 	})
 }
 
-// ActivateProtocol lets a practitioner activate a draft.
-func (p *People) ActivateProtocol(id string) (model.Protocol, error) {
+// Activate lets a practitioner activate a draft. The API shows no transitions of
+// protocols, so they are an assumption.
+func (p Protocols) Activate(id string) (model.Protocol, error) {
 	return p.changeProtocol("ActivateProtocol", id, []string{model.StateDraft}, func(row *model.Protocol) { row.State = model.StateActive })
 }
 
-// CancelProtocol lets a practitioner cancel a draft or an active protocol.
-func (p *People) CancelProtocol(id string) (model.Protocol, error) {
+// Cancel lets a practitioner cancel a draft or an active protocol. It keeps its
+// recommendations. Both are assumptions.
+func (p Protocols) Cancel(id string) (model.Protocol, error) {
 	return p.changeProtocol("CancelProtocol", id, []string{model.StateDraft, model.StateActive}, func(row *model.Protocol) { row.State = model.StateCancelled })
 }
 
-func (p *People) changeProtocol(action, id string, from []string, change func(*model.Protocol)) (out model.Protocol, err error) {
-	err = p.act(func(w *store.World) error {
+func (p Protocols) changeProtocol(action, id string, from []string, change func(*model.Protocol)) (out model.Protocol, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		old, known := w.Protocols.Get(id)
 		if !known {
 			return model.Unknown(action, "protocol", id)

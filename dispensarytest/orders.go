@@ -1,17 +1,34 @@
-package people
+package dispensarytest
 
 import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// PlaceOrder lets a patient order: order.placed, whose data is not wrapped.
+// Orders are the orders of all patients. Actions make events,
+// as on the real platform, and return them; see [Server].
+type Orders struct{ actions }
+
+// All returns all orders, in the order they were placed.
+//
+//go:noinline
+func (p Orders) All() []model.Order {
+	return all(p.server, func(w *store.World) *table.Table[*model.Order] { return &w.Orders })
+}
+
+// Get returns an order by id.
+func (p Orders) Get(id string) (model.Order, bool) {
+	return find(p.server, func(w *store.World) *table.Table[*model.Order] { return &w.Orders }, id)
+}
+
+// Place lets a patient order: order.placed, whose data is not wrapped.
 // Treatment plans have to be the patient's own, and active.
-func (p *People) PlaceOrder(patientID string, in model.NewOrder) (out model.Order, e model.Event, err error) {
-	err = p.act(func(w *store.World) error {
+func (p Orders) Place(patientID string, in model.NewOrder) (out model.Order, e model.Event, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		patient, known := w.Patients.Get(patientID)
 		if !known {
 			return model.Unknown("PlaceOrder", "patient", patientID)
@@ -24,18 +41,18 @@ func (p *People) PlaceOrder(patientID string, in model.NewOrder) (out model.Orde
 			return err
 		}
 		w.Carts.Put(patient.ID, &store.Cart{PatientID: patient.ID})
-		w.PutOrder(row, p.Clock.Now())
+		w.PutOrder(row, p.server.clock.Now())
 		out, e = store.Detached(*row), p.emit(model.OrderPlaced, row.ClinicID, row.ID, p.unwrapped("order", view.Order(row)))
 		return nil
 	})
 	return out, e, err
 }
 
-// RefundOrder gives a patient money back; an amount of 0 is everything that is
+// Refund gives a patient money back; an amount of 0 is everything that is
 // left. The payment total goes down. There is no event type for it, so it makes
 // no event.
-func (p *People) RefundOrder(orderID string, amount model.Cents) (out model.Order, err error) {
-	err = p.act(func(w *store.World) error {
+func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err error) {
+	err = transact(p.server, func(w *store.World) error {
 		old, known := w.Orders.Get(orderID)
 		if !known {
 			return model.Unknown("RefundOrder", "order", orderID)

@@ -1,0 +1,135 @@
+package dispensarytest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// emit records an event and hands it to the webhook sender, once for each
+// enabled integration. The caller holds the world's lock for writing.
+func (a actions) emit(kind, clinicID, objectID string, data any) model.Event {
+	return a.emitAt(a.eventTime(objectID), kind, clinicID, objectID, data)
+}
+
+// emitAt is emit for an object that has the event's time itself.
+func (a actions) emitAt(at time.Time, kind, clinicID, objectID string, data any) model.Event {
+	w, now := partsOf(a.server).store.World, a.server.clock.Now()
+	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
+	w.Events.Put(e.ID, &e)
+	gone := w.ForgetEvents(now, a.server.set.eventLimit)
+	w.LastEvents[objectID] = at
+	concerned := w.Integrations.Where(func(i *model.Integration) bool {
+		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
+	})
+	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *model.Integration) bool { return !a.enabled(i) })
+	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *model.Integration) bool { return !a.covered(e, i.ClinicID) })
+	partsOf(a.server).sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
+	return store.Detached(e)
+}
+
+// refusal explains why an event is sent to no integration, or is empty.
+func (a actions) refusal(e model.Event, concerned, enabled, covered []*model.Integration) string {
+	const inactive = "no integration of the clinic is active: "
+	waiting := func(i *model.Integration) bool { return !i.Revoked }
+	switch {
+	case len(covered) > 0:
+		return ""
+	case len(enabled) > 0:
+		return "no live token of the clinic has the scope " + view.EventScope(e.Type)
+	case slices.ContainsFunc(concerned, waiting):
+		return inactive + "send a request with its clinic key, or activate it: Clinics.ActivateKey, dispensary trigger clinic_key.activated"
+	}
+	return inactive + "its clinic key was revoked"
+}
+
+// eventTime is when an event of an object happens: now, or a millisecond after the
+// object's last one where receivers could not tell the two apart. The caller holds the
+// world's lock.
+func (a actions) eventTime(objectID string) time.Time {
+	now := a.server.clock.Now()
+	last, known := partsOf(a.server).store.World.LastEvents[objectID]
+	if a.server.behaviors.Get().EventsTie || !known || now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
+		return now
+	}
+	return last.Add(time.Millisecond)
+}
+
+// unwrapped is event data that has no wrapper, an assumption, but in a reading.
+func (a actions) unwrapped(kind string, data any) any {
+	if a.server.behaviors.Get().WrapAll {
+		return map[string]any{kind: data}
+	}
+	return data
+}
+
+// covered reports that the delivery conditions let an event be sent to a clinic's
+// integrations. The conditions are an assumption.
+func (a actions) covered(e model.Event, clinicID string) bool {
+	return a.server.behaviors.Get().Unconditional || strings.HasPrefix(e.Type, "clinic_key.") || a.server.tokens.Covers(clinicID, view.EventScope(e.Type))
+}
+
+// activate makes an integration active, once.
+func (a actions) activate(id string) {
+	partsOf(a.server).store.Lock()
+	defer partsOf(a.server).store.Unlock()
+	old, _ := partsOf(a.server).store.World.Integrations.Get(id)
+	if old.Revoked || !a.activatedAt(old).IsZero() {
+		return
+	}
+	changed := *old
+	changed.Activated = a.server.clock.Now()
+	partsOf(a.server).store.World.Integrations.Put(id, &changed)
+	a.emit(model.ClinicKeyActivated, old.ClinicID, old.ID, view.ClinicKey(&changed))
+}
+
+// forgetEvents drops what is not kept any more.
+func (a actions) forgetEvents() {
+	partsOf(a.server).store.Lock()
+	defer partsOf(a.server).store.Unlock()
+	gone := partsOf(a.server).store.World.ForgetEvents(a.server.clock.Now(), a.server.set.eventLimit)
+	partsOf(a.server).sender.Mu.Lock()
+	defer partsOf(a.server).sender.Mu.Unlock()
+	partsOf(a.server).sender.Forget(a.server.clock.Now(), gone)
+}
+
+// emitPlan makes the event of a plan's update, with the dosage as event data spells it.
+func (a actions) emitPlan(kind string, plan *model.Plan) model.Event {
+	return a.emitAt(plan.UpdatedAt, kind, plan.ClinicID, plan.ID, struct {
+		Plan view.PlanView[view.EventDosageView] `json:"treatment_plan"`
+	}{view.Plan(a.server.origin, a.server.behaviors.Get().InviteDrafts, plan, view.EventDosage)})
+}
+
+// useClinicKey checks a clinic key. The first request with a valid one
+// activates the integration, and is the one API call that makes an event.
+func (a actions) useClinicKey(key, clinicID string) (refusal string) {
+	partsOf(a.server).store.RLock()
+	found := partsOf(a.server).store.World.IntegrationByKey(key)
+	partsOf(a.server).store.RUnlock()
+	switch {
+	case found == nil || found.ClinicID != clinicID:
+		return "The clinic key is invalid"
+	case found.Revoked:
+		return "The clinic key was revoked"
+	case a.activatedAt(found).IsZero():
+		a.activate(found.ID)
+	}
+	return ""
+}
+
+// activatedAt returns the time of the first request with an integration's key, or zero.
+func (a actions) activatedAt(i *model.Integration) time.Time {
+	if i.Activated.IsZero() && a.server.behaviors.Get().ActiveFromStart {
+		return store.Epoch
+	}
+	return i.Activated
+}
+
+// enabled reports whether an integration is sent events.
+func (a actions) enabled(i *model.Integration) bool {
+	return !i.Revoked && !a.activatedAt(i).IsZero()
+}
