@@ -2,7 +2,6 @@ package listen
 
 import (
 	"cmp"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -10,17 +9,18 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Defaults of a [Config].
+// Times of a [Listener].
 const (
 	// DefaultInterval is how often the platform is asked for new events.
 	DefaultInterval = 5 * time.Second
 
-	// DefaultOverlap is how late an event may appear in the lists.
-	DefaultOverlap = 5 * time.Minute
+	// overlap is how late an event may appear in the lists: events before the newest one are
+	// listed again once a minute.
+	overlap = 5 * time.Minute
 
-	// DefaultBackOff and DefaultMaxBackOff bound the waits for what failed.
-	DefaultBackOff    = time.Second
-	DefaultMaxBackOff = time.Minute
+	// The wait after a failed attempt doubles with every further one.
+	firstBackOff = time.Second
+	lastBackOff  = time.Minute
 )
 
 // Config is what a [Listener] is made of. Sources, Forwarder and Cursor are required;
@@ -48,18 +48,6 @@ type Config struct {
 
 	// Interval is the time between the beginnings of two polls; 0 means [DefaultInterval].
 	Interval time.Duration
-
-	// Overlap is how much before the newest event is listed again, once a minute, for
-	// events that the platform lists late; 0 means [DefaultOverlap].
-	Overlap time.Duration
-
-	// BackOff is the wait after a failed attempt, 0 meaning [DefaultBackOff]. It doubles
-	// with every further one up to MaxBackOff, 0 meaning [DefaultMaxBackOff].
-	BackOff, MaxBackOff time.Duration
-
-	// Logger logs every answer and every poll that found something or failed. Nil logs
-	// nothing.
-	Logger *slog.Logger
 
 	// Observer watches polls and answers.
 	Observer Observer
@@ -104,13 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	c.Interval = cmp.Or(c.Interval, DefaultInterval)
-	c.Overlap = cmp.Or(c.Overlap, DefaultOverlap)
-	c.BackOff = cmp.Or(c.BackOff, DefaultBackOff)
-	c.MaxBackOff = max(c.BackOff, cmp.Or(c.MaxBackOff, DefaultMaxBackOff))
 	c.Since = min(c.Since, retention)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -129,10 +111,6 @@ func (c Config) validate() error {
 		return problem("Config.Since", "is negative")
 	case c.Interval < 0:
 		return problem("Config.Interval", "is negative")
-	case c.Overlap < 0:
-		return problem("Config.Overlap", "is negative")
-	case c.BackOff < 0 || c.MaxBackOff < 0:
-		return problem("Config.BackOff", "is negative")
 	}
 	if err := checkTypes("Config.Types", c.Types); err != nil {
 		return err

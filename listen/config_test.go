@@ -26,8 +26,6 @@ func TestWrongConfigurations(t *testing.T) {
 			"Config.Cursor is missing":             func(c *listen.Config) { c.Cursor = "" },
 			"Config.Since is negative":             func(c *listen.Config) { c.Since = -1 },
 			"Config.Interval is negative":          func(c *listen.Config) { c.Interval = -1 },
-			"Config.Overlap is negative":           func(c *listen.Config) { c.Overlap = -1 },
-			"Config.BackOff is negative":           func(c *listen.Config) { c.MaxBackOff = -1 },
 			"Config.Types is empty":                func(c *listen.Config) { c.Types = []events.Type{} },
 			`Config.Types holds "patient"`:         func(c *listen.Config) { c.Types = []events.Type{"patient"} },
 			`Config.Types holds "payment.updated"`: func(c *listen.Config) { c.Types = []events.Type{events.OrderPlaced, "payment.updated"} },

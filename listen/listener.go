@@ -305,7 +305,7 @@ func (l *Listener) save() error {
 	for _, s := range l.sources {
 		through := map[string]progress{}
 		for _, g := range s.groups {
-			through[groups[g.index].object] = g.progress(l.config.Overlap)
+			through[groups[g.index].object] = g.progress()
 		}
 		l.state.Sources[s.Name] = through
 	}
@@ -326,7 +326,7 @@ func (b *backOff) waits(c *Config) bool { return c.Now().Before(b.due) }
 
 func (b *backOff) fail(c *Config) {
 	b.failures++
-	b.due = c.Now().Add(webhook.RetryPolicy{BackOff: c.BackOff, MaxBackOff: c.MaxBackOff}.Wait(b.failures))
+	b.due = c.Now().Add(webhook.RetryPolicy{BackOff: firstBackOff, MaxBackOff: lastBackOff}.Wait(b.failures))
 }
 
 func (b *backOff) reset() { *b = backOff{} }

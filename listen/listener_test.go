@@ -96,6 +96,33 @@ func TestOffAndOn(t *testing.T) {
 	})
 }
 
+// A listener that was killed repeats the last events, and loses none.
+func TestKilledListenerRepeatsEvents(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		var want []string
+		var cursor []byte
+		f.start(t, nil, func() {
+			for i := range 20 {
+				want = append(want, f.edit(t, i%3, 1)...)
+				if i == 9 {
+					var err error
+					cursor, err = os.ReadFile(f.cursor)
+					require.NoError(t, err)
+				}
+			}
+			time.Sleep(listen.DefaultInterval)
+		})
+		require.Equal(t, want, f.eventIDs())
+		requests := f.count()
+		require.NoError(t, os.WriteFile(f.cursor, cursor, 0o600)) // as it was at that moment
+		want = append(want, f.edit(t, 0, 1)...)
+		f.listenFor(t, time.Minute, nil)
+		assert.Equal(t, want, f.eventIDs())
+		assert.InDelta(t, requests+10, f.count(), 6, "others are repeated")
+	})
+}
+
 func TestSince(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
@@ -135,21 +162,16 @@ func TestTypes(t *testing.T) {
 	})
 }
 
-// hiding is a platform that lists an event late.
-type hiding struct {
-	next  http.RoundTripper
-	event atomic.Pointer[hidden]
+// rewriting is a platform whose list of patient events a test changes.
+type rewriting struct {
+	next   http.RoundTripper
+	change atomic.Pointer[func(list []map[string]any) []map[string]any]
 }
 
-type hidden struct {
-	id    string
-	until time.Time
-}
-
-func (h *hiding) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := h.next.RoundTrip(r)
-	hide := h.event.Load()
-	if err != nil || hide == nil || time.Now().After(hide.until) || !strings.HasSuffix(r.URL.Path, "/events/patients") {
+func (w *rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := w.next.RoundTrip(r)
+	change := w.change.Load()
+	if err != nil || change == nil || !strings.HasSuffix(r.URL.Path, "/events/patients") {
 		return resp, err
 	}
 	var list struct {
@@ -159,10 +181,16 @@ func (h *hiding) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
 		return nil, err
 	}
-	list.Events = slices.DeleteFunc(list.Events, func(e map[string]any) bool { return e["id"] == hide.id })
+	list.Events = (*change)(list.Events)
 	body, err := json.Marshal(list)
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, err
+}
+
+// rewrites returns a client of a platform that rewrites its list.
+func (f *fixture) rewrites() (*rewriting, *dispensary.Client) {
+	network := &rewriting{next: f.platform.HTTPClient().Transport}
+	return network, f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
 }
 
 // An event that is listed late is forwarded within a minute, however many came after it,
@@ -170,12 +198,16 @@ func (h *hiding) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestEventsThatAreListedLate(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
-		network := &hiding{next: f.platform.HTTPClient().Transport}
-		client := f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
+		network, client := f.rewrites()
+		var late string
+		var until time.Time
 		lately := func(c *listen.Config) { c.Sources[0].Events = client.Events }
 		f.start(t, lately, func() {
 			time.Sleep(time.Second)
-			network.event.Store(&hidden{f.edit(t, 0, 1)[0], time.Now().Add(4 * time.Minute)})
+			late, until = f.edit(t, 0, 1)[0], time.Now().Add(4*time.Minute)
+			network.change.Store(new(func(list []map[string]any) []map[string]any {
+				return slices.DeleteFunc(list, func(e map[string]any) bool { return e["id"] == late && time.Now().Before(until) })
+			}))
 			for range 200 {
 				_, _, err := f.platform.Patients.Edit(f.platform.Patients.All()[1].ID, model.PatientChange{FirstName: new("Marvin")})
 				require.NoError(t, err)
@@ -183,11 +215,10 @@ func TestEventsThatAreListedLate(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		})
-		late := network.event.Load()
-		assert.NotContains(t, f.eventIDs(), late.id)
-		f.start(t, lately, func() { time.Sleep(time.Until(late.until.Add(time.Minute + listen.DefaultInterval))) })
+		assert.NotContains(t, f.eventIDs(), late)
+		f.start(t, lately, func() { time.Sleep(time.Until(until.Add(time.Minute + listen.DefaultInterval))) })
 		assert.Len(t, f.eventIDs(), 201)
-		assert.Contains(t, f.eventIDs(), late.id)
+		assert.Contains(t, f.eventIDs(), late)
 		more, incomplete := 0, 0
 		for _, p := range f.polls {
 			if ended := (*api.IncompleteListError)(nil); errors.As(p.Err, &ended) {
@@ -202,48 +233,11 @@ func TestEventsThatAreListedLate(t *testing.T) {
 	})
 }
 
-// dating is a platform that lists one event with a date in the future.
-type dating struct {
-	next  http.RoundTripper
-	event atomic.Value // string
-}
-
-func (d *dating) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := d.next.RoundTrip(r)
-	id, ok := d.event.Load().(string)
-	if err != nil || !ok || !strings.HasSuffix(r.URL.Path, "/events/patients") {
-		return resp, err
-	}
-	var list struct {
-		Events []map[string]any `json:"events"`
-		Meta   map[string]any   `json:"meta"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(list.Events, func(a, b map[string]any) int { // as the platform would
-		switch id {
-		case a["id"]:
-			return -1
-		case b["id"]:
-			return 1
-		}
-		return 0
-	})
-	if len(list.Events) > 0 && list.Events[0]["id"] == id {
-		list.Events[0]["created_at"] = "2099-01-01T00:00:00Z"
-	}
-	body, err := json.Marshal(list)
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return resp, err
-}
-
 // An event dated in the future hides no later event, also if the clock of the machine is fast.
 func TestFutureDateHidesNoEvent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
-		network := &dating{next: f.platform.HTTPClient().Transport}
-		client := f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
+		network, client := f.rewrites()
 		var want []string
 		f.start(t, func(c *listen.Config) {
 			c.Sources[0].Events = client.Events
@@ -252,7 +246,16 @@ func TestFutureDateHidesNoEvent(t *testing.T) {
 		}, func() {
 			time.Sleep(time.Second)
 			want = f.edit(t, 0, 1)
-			network.event.Store(want[0])
+			id := want[0]
+			network.change.Store(new(func(list []map[string]any) []map[string]any {
+				for i, e := range list {
+					if e["id"] == id { // the first, as the platform would list it
+						e["created_at"] = "2099-01-01T00:00:00Z"
+						return append([]map[string]any{e}, slices.Delete(list, i, i+1)...)
+					}
+				}
+				return list
+			}))
 			time.Sleep(time.Minute)
 			want = append(want, f.edit(t, 1, 3)...)
 			time.Sleep(time.Minute)
@@ -469,11 +472,8 @@ func TestEventsOutsideRetention(t *testing.T) {
 			f.edit(t, 1, 1)
 			time.Sleep(time.Minute)
 		})
-		time.Sleep(20 * 24 * time.Hour)
-		f.start(t, func(c *listen.Config) {
-			c.Sources[0].Events = f.platform.Client(model.User{}, dispensary.WithTokenSource(fresh{f})).Events
-			c.Interval, c.BackOff, c.MaxBackOff = time.Hour, time.Hour, time.Hour
-		}, func() { time.Sleep(11 * 24 * time.Hour) })
+		time.Sleep(30*24*time.Hour - 10*time.Minute)
+		f.listenFor(t, 20*time.Minute, nil)
 		last := f.answers[len(f.answers)-1]
 		assert.True(t, last.Dropped)
 		require.ErrorIs(t, last.Err, dispensary.ErrNotFound)
@@ -485,13 +485,6 @@ func TestEventsOutsideRetention(t *testing.T) {
 		assert.True(t, f.polls[0].Gap)
 		assert.False(t, f.polls[1].Gap)
 	}, dispensarytest.WithJournalLimit(10))
-}
-
-// fresh is a token that never ends.
-type fresh struct{ f *fixture }
-
-func (s fresh) Token(ctx context.Context) (dispensary.AccessToken, error) {
-	return s.f.platform.TokenSource(model.User{}).Token(ctx)
 }
 
 // A listener that ends waits for the answer to the event that is under way, but not for long.
@@ -569,7 +562,6 @@ func TestNothingLeaks(t *testing.T) {
 		var log bytes.Buffer
 		f.setRefuse(func(webhook.Delivery) bool { return true })
 		f.start(t, func(c *listen.Config) {
-			c.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 			fmt.Fprintf(&log, "%v %+v", c.Forwarder, c.Forwarder)
 		}, func() {
 			f.edit(t, 0, 1)
@@ -580,11 +572,13 @@ func TestNothingLeaks(t *testing.T) {
 		require.Len(t, f.accepted, 1)
 		for _, a := range f.answers {
 			fmt.Fprintf(&log, "%v %+v %#v %s", a, a, a, a.String())
+			slog.New(slog.NewJSONHandler(&log, nil)).Info("event", "answer", a)
 		}
+		fmt.Fprintf(&log, "%+v", f.polls)
 		cursor, err := os.ReadFile(f.cursor)
 		require.NoError(t, err)
 		f.platform.CheckNoLeak(t, log.String(), string(cursor))
-		assert.Contains(t, log.String(), "event forwarded")
+		assert.Contains(t, log.String(), "patient.updated")
 		assert.NotContains(t, log.String()+string(cursor), "Zaphod")
 		assert.NotContains(t, log.String()+string(cursor), "Trillian")
 	})

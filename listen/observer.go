@@ -2,7 +2,6 @@ package listen
 
 import (
 	"context"
-	"log/slog"
 	"time"
 )
 
@@ -40,26 +39,12 @@ type Poll struct {
 }
 
 func (l *Listener) reportPoll(ctx context.Context, p Poll) {
-	attrs := []slog.Attr{slog.String("source", p.Source), slog.Int("pages", p.Pages), slog.Int("found", p.Found), slog.Int("waiting", p.Waiting)}
-	switch {
-	case p.Err != nil:
-		l.config.Logger.LogAttrs(ctx, slog.LevelError, "events not listed", append(attrs, slog.String("reason", p.Err.Error()))...)
-	case p.Gap:
-		l.config.Logger.LogAttrs(ctx, slog.LevelError, "events lost: the listener was off for more than 30 days", attrs...)
-	case p.Found > 0:
-		l.config.Logger.LogAttrs(ctx, slog.LevelInfo, "events found", attrs...)
-	}
 	if l.config.Observer.PollEnd != nil {
 		l.config.Observer.PollEnd(ctx, p)
 	}
 }
 
 func (l *Listener) reportAnswer(ctx context.Context, a Answer) {
-	if a.Err != nil {
-		l.config.Logger.LogAttrs(ctx, slog.LevelWarn, "event not forwarded", slog.Any("event", a), slog.String("reason", a.Err.Error()))
-	} else {
-		l.config.Logger.LogAttrs(ctx, slog.LevelInfo, "event forwarded", slog.Any("event", a))
-	}
 	if l.config.Observer.ForwardEnd != nil {
 		l.config.Observer.ForwardEnd(ctx, a)
 	}

@@ -65,7 +65,7 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 	var failed []error
 	s.found = nil
 	for _, g := range s.groups {
-		l := listing{service: s.Events, group: g.index, types: c.Types, floor: g.floor(c, start), now: start}
+		l := listing{service: s.Events, group: g.index, types: c.Types, floor: g.floor(start), now: start}
 		err := l.read(ctx, func(e events.Event, at time.Time) { s.find(g, e, at) })
 		if err == nil || incomplete(err) {
 			// A date in the future does not count, even up to now: the clock may be fast.
@@ -88,11 +88,11 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 
 // floor returns how far back a list is read: most polls read it to the newest event that is
 // known, and so one page, and one a minute reads the overlap.
-func (g *group) floor(c *Config, now time.Time) time.Time {
+func (g *group) floor(now time.Time) time.Time {
 	if now.Sub(g.overlap) < overlapEvery {
 		return g.listed
 	}
-	return later(g.from, g.listed.Add(-c.Overlap))
+	return later(g.from, g.listed.Add(-overlap))
 }
 
 // incomplete reports a list that ended before its count. Reading it again at once would end at
@@ -125,7 +125,7 @@ func (s *source) find(g *group, e events.Event, at time.Time) {
 
 // progress moves the group on to before the oldest event that waits, and forgets what is
 // older and done.
-func (g *group) progress(overlap time.Duration) progress {
+func (g *group) progress() progress {
 	from := g.from
 	if !g.listed.IsZero() {
 		from = later(from, g.listed.Add(-overlap))
