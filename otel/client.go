@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
@@ -24,8 +26,8 @@ func (t *Telemetry) calls() observe.Observer {
 }
 
 func (t *Telemetry) callStart(ctx context.Context, c observe.Call) context.Context {
-	ctx, span := t.tracer.Start(ctx, t.callShapes.Get(c, newCallShapes).call)
-	return t.begun(ctx, ofCall, span)
+	ctx, _ = t.begin(ctx, ofCall, c.Operation, trace.SpanKindInternal, trace.SpanContext{}, operation(c.Environment, c.Operation)...)
+	return ctx
 }
 
 func (t *Telemetry) callEnd(ctx context.Context, r observe.CallResult) {
@@ -39,26 +41,22 @@ func (t *Telemetry) callEnd(ctx context.Context, r observe.CallResult) {
 		}
 		answered(span, r.StatusCode, r.RequestID, why)
 	}
-	if t.callDuration.Enabled(ctx) {
-		t.callDuration.Record(ctx, r.Duration, t.callSeries.Get(answerKey{r.Call, r.StatusCode, why}, newCallSeries).call)
-	}
+	t.callDuration.Record(ctx, r.Duration, append(operation(r.Environment, r.Operation), response(r.StatusCode, why)...)...)
 }
 
 // invalidField counts the field. Its path and the record's id are no attributes.
 func (t *Telemetry) invalidField(ctx context.Context, f observe.InvalidField) {
-	if t.invalidFields.Enabled(ctx) {
-		t.invalidFields.Count(ctx, t.waitSeries.Get(waitKey{f.Operation, f.Environment, ""}, newWaitSeries))
-	}
+	t.invalidFields.Count(ctx, operation(f.Environment, f.Operation)...)
 }
 
 func (t *Telemetry) attemptStart(ctx context.Context, a observe.Attempt) context.Context {
-	if a.Retry != "" && t.retries.Enabled(ctx) {
-		t.retries.Count(ctx, t.waitSeries.Get(waitKey{a.Operation, a.Environment, a.Retry}, newWaitSeries))
+	if a.Retry != "" {
+		t.retries.Count(ctx, append(operation(a.Environment, a.Operation), signal.RetryReason.Of(string(a.Retry)))...)
 	}
-	if a.LimiterWait > 0 && t.limiterWait.Enabled(ctx) {
-		t.limiterWait.Record(ctx, a.LimiterWait, t.waitSeries.Get(waitKey{a.Operation, a.Environment, ""}, newWaitSeries))
+	if a.LimiterWait > 0 {
+		t.limiterWait.Record(ctx, a.LimiterWait, operation(a.Environment, a.Operation)...)
 	}
-	ctx, span := t.tracer.Start(ctx, t.callShapes.Get(a.Call, newCallShapes).attempt)
+	ctx, span := t.begin(ctx, ofAttempt, a.Method+" "+a.Route, trace.SpanKindClient, trace.SpanContext{}, append(request(a.Call), signal.Operation.Of(a.Operation))...)
 	if span.Recording() {
 		if a.Number > 1 {
 			span.Set(signal.Resend.Of(a.Number-1), signal.RetryReason.Of(string(a.Retry)), signal.BackOff.Of(a.BackOff))
@@ -67,7 +65,7 @@ func (t *Telemetry) attemptStart(ctx context.Context, a observe.Attempt) context
 			span.Set(signal.LimiterWait.Of(a.LimiterWait))
 		}
 	}
-	return t.begun(ctx, ofAttempt, span)
+	return ctx
 }
 
 func (t *Telemetry) attemptEnd(ctx context.Context, r observe.AttemptResult) {
@@ -77,9 +75,7 @@ func (t *Telemetry) attemptEnd(ctx context.Context, r observe.AttemptResult) {
 	if span.Recording() {
 		answered(span, r.StatusCode, r.RequestID, why)
 	}
-	if t.requestDuration.Enabled(ctx) {
-		t.requestDuration.Record(ctx, r.Duration, t.callSeries.Get(answerKey{r.Call, r.StatusCode, why}, newCallSeries).attempt)
-	}
+	t.requestDuration.Record(ctx, r.Duration, append(request(r.Call), response(r.StatusCode, why)...)...)
 }
 
 // answered puts the answer on a span, if one came, and what is wrong with it.

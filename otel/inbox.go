@@ -17,24 +17,20 @@ import (
 // their sum. The gauge to be alarmed by is dispensary.inbox.age. Where the engine
 // does not answer nothing is shown, and OpenTelemetry's error handler gets the error.
 func (t *Telemetry) WatchInbox(name string, inbox engine.Engine) (stop func() error, err error) {
-	of := func(state string) *signal.Series {
-		return signal.NewSeries(signal.InboxName.Of(name), signal.InboxState.Of(state))
-	}
-	waiting, running, dead := of("waiting"), of("running"), of("dead")
-	oldest := signal.NewSeries(signal.InboxName.Of(name))
+	inboxName := signal.InboxName.Of(name)
 	stop, err = t.meter.Watch(func(ctx context.Context, d signal.Display) error {
 		stats, err := inbox.Stats(ctx)
 		if err != nil {
 			return fmt.Errorf("dispensaryotel: inbox %q: %w", name, err)
 		}
-		d.Show(t.inboxEvents, float64(stats.Waiting), waiting)
-		d.Show(t.inboxEvents, float64(stats.Running), running)
-		d.Show(t.inboxEvents, float64(stats.Dead), dead)
+		for state, n := range map[string]int{"waiting": stats.Waiting, "running": stats.Running, "dead": stats.Dead} {
+			d.Show(t.inboxEvents, float64(n), inboxName, signal.InboxState.Of(state))
+		}
 		age := time.Duration(0)
 		if !stats.Oldest.IsZero() {
 			age = max(time.Since(stats.Oldest), 0)
 		}
-		d.Show(t.inboxAge, age.Seconds(), oldest)
+		d.Show(t.inboxAge, age.Seconds(), inboxName)
 		return nil
 	}, t.inboxEvents, t.inboxAge)
 	if err != nil {

@@ -32,8 +32,8 @@ func (t *Telemetry) Tokens(c tokens.Config) tokens.Config {
 
 func (t *Telemetry) refreshStart(ctx context.Context, r tokens.Refresh) context.Context {
 	attributes := append(environment(r.Key.Environment), signal.Background.Of(r.Background))
-	ctx, span := t.tracer.Start(ctx, signal.NewShape("oauth.refresh", trace.SpanKindInternal, attributes...))
-	return t.begun(ctx, ofRefresh, span)
+	ctx, _ = t.begin(ctx, ofRefresh, "oauth.refresh", trace.SpanKindInternal, trace.SpanContext{}, attributes...)
+	return ctx
 }
 
 func (t *Telemetry) refreshEnd(ctx context.Context, r tokens.RefreshResult) {
@@ -46,7 +46,7 @@ func (t *Telemetry) refreshEnd(ctx context.Context, r tokens.RefreshResult) {
 		span.Fail(outcome)
 		attributes = append(attributes, signal.Error.Of(outcome))
 	}
-	t.refreshDuration.Record(ctx, r.Duration, signal.NewSeries(attributes...))
+	t.refreshDuration.Record(ctx, r.Duration, attributes...)
 }
 
 // tokenEvent counts what happened.
@@ -55,7 +55,7 @@ func (t *Telemetry) tokenEvent(ctx context.Context, event tokens.Event) {
 	if e, ok := event.(tokens.MustReauthorize); ok {
 		attributes = append(attributes, signal.ReauthorizeReason.Of(string(e.Reason)))
 	}
-	t.tokenEvents.Count(ctx, signal.NewSeries(attributes...))
+	t.tokenEvents.Count(ctx, attributes...)
 }
 
 func nameOf(event tokens.Event) string {

@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
 
@@ -28,14 +27,6 @@ type Telemetry struct {
 	tracer   signal.Tracer
 	meter    *signal.Meter
 	accepted links
-
-	// What signals of one sort have in common is made once.
-	callShapes   signal.Cache[observe.Call, callShapes]
-	callSeries   signal.Cache[answerKey, callSeries]
-	waitSeries   signal.Cache[waitKey, *signal.Series]
-	eventShapes  signal.Cache[eventKey, *signal.Shape]
-	eventSeries  signal.Cache[eventKey, *signal.Series]
-	answerSeries signal.Cache[requestKey, *signal.Series]
 
 	callDuration    signal.Histogram
 	requestDuration signal.Histogram
@@ -114,13 +105,14 @@ const (
 	ofProcessing
 )
 
-// begun returns ctx with a span that has begun. One that is not recorded is left
-// out, unless another one would be found in its place.
-func (t *Telemetry) begun(ctx context.Context, what spanOf, span signal.Span) context.Context {
+// begin starts a span that begunIn finds in the returned context. A span that is not recorded is
+// left out, unless begunIn would find another one in its place.
+func (t *Telemetry) begin(ctx context.Context, what spanOf, name string, kind trace.SpanKind, cause trace.SpanContext, attributes ...signal.Attribute) (context.Context, signal.Span) {
+	ctx, span := t.tracer.Start(ctx, name, kind, cause, attributes...)
 	if !span.Recording() && !t.begunIn(ctx, what).Recording() {
-		return ctx
+		return ctx, span
 	}
-	return context.WithValue(ctx, spanKey{t, what}, span)
+	return context.WithValue(ctx, spanKey{t, what}, span), span
 }
 
 // begunIn returns the span that has begun in ctx; the zero span if none did.

@@ -31,8 +31,8 @@ func (t *Telemetry) receiving(ctx context.Context, _ *http.Request) context.Cont
 	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() && !parent.IsRemote() {
 		kind = trace.SpanKindInternal
 	}
-	ctx, span := t.tracer.Start(ctx, signal.NewShape("receive webhook", kind))
-	return t.begun(ctx, ofRequest, span)
+	ctx, _ = t.begin(ctx, ofRequest, "receive webhook", kind, trace.SpanContext{})
+	return ctx
 }
 
 // received ends the span of a request. A refused one is no error: the handler did
@@ -40,17 +40,12 @@ func (t *Telemetry) receiving(ctx context.Context, _ *http.Request) context.Cont
 func (t *Telemetry) received(ctx context.Context, o webhook.Observation) {
 	span := t.begunIn(ctx, ofRequest)
 	defer span.End()
-	key := requestKey{outcome: o.Outcome, status: o.Status, why: reason(o.Err)}
-	if o.Key.EventID != "" {
-		key.kind, key.environment = typeOf(o.Type), o.Key.Environment
-	}
-	if t.webhookDuration.Enabled(ctx) {
-		t.webhookDuration.Record(ctx, o.Duration, t.answerSeries.Get(key, newRequestSeries))
-	}
+	attributes := webhookRequest(o)
+	t.webhookDuration.Record(ctx, o.Duration, attributes...)
 	if !span.Recording() {
 		return
 	}
-	span.Set(key.attributes()...)
+	span.Set(attributes...)
 	if o.Key.EventID != "" {
 		span.Set(signal.MessageID.Of(o.Key.EventID))
 	}
@@ -58,7 +53,7 @@ func (t *Telemetry) received(ctx context.Context, o webhook.Observation) {
 		span.Set(signal.Tenant.Of(o.Tenant))
 	}
 	if o.Outcome == webhook.OutcomeUnavailable {
-		span.Fail(key.why)
+		span.Fail(reason(o.Err))
 	}
 }
 
@@ -77,8 +72,8 @@ type observedInbox struct {
 
 // Accept implements [webhook.Inbox].
 func (i *observedInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	t, key := i.telemetry, newEventKey(d, "accept")
-	ctx, span := t.tracer.Start(ctx, t.eventShapes.Get(key, newEventShape))
+	t, attributes := i.telemetry, event(d, "accept", "send")
+	ctx, span := t.tracer.Start(ctx, "accept "+typeOf(d.Type), trace.SpanKindProducer, trace.SpanContext{}, attributes...)
 	defer span.End()
 	if span.Recording() {
 		span.Set(signal.MessageID.Of(d.Key.EventID))
@@ -86,16 +81,16 @@ func (i *observedInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook
 	}
 	began := time.Now()
 	receipt, err := i.inbox.Accept(ctx, d)
-	if key.why = reason(err); err != nil {
-		span.Fail(key.why)
+	if err != nil {
+		span.Fail(reason(err))
 		t.accepted.forget(d.Key, span.Context())
+		attributes = append(attributes, signal.Error.Of(reason(err)))
 	} else {
-		key.outcome = outcomeOf(receipt)
-		span.Set(signal.WebhookOutcome.Of(key.outcome))
+		outcome := signal.WebhookOutcome.Of(outcomeOf(receipt))
+		span.Set(outcome)
+		attributes = append(attributes, outcome)
 	}
-	if t.acceptDuration.Enabled(ctx) {
-		t.acceptDuration.Record(ctx, time.Since(began), t.eventSeries.Get(key, newEventSeries))
-	}
+	t.acceptDuration.Record(ctx, time.Since(began), attributes...)
 	return receipt, err
 }
 

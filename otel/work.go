@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -26,33 +28,26 @@ func (t *Telemetry) Work(w webhook.Work) webhook.Work {
 
 // processing begins the span of an attempt.
 func (t *Telemetry) processing(ctx context.Context, a webhook.Attempt) context.Context {
-	key := newEventKey(a.Delivery, "process")
-	if a.Number == 1 && !a.ReceivedAt.IsZero() && t.inboxWait.Enabled(ctx) {
-		t.inboxWait.Record(ctx, max(time.Since(a.ReceivedAt), 0), t.eventSeries.Get(key, newEventSeries))
+	attributes := event(a.Delivery, "process", "process")
+	if a.Number == 1 && !a.ReceivedAt.IsZero() {
+		t.inboxWait.Record(ctx, max(time.Since(a.ReceivedAt), 0), attributes...)
 	}
-	ctx, span := t.tracer.StartLinked(ctx, t.eventShapes.Get(key, newEventShape), t.accepted.of(a.Key))
-	if span.Recording() {
-		span.Set(signal.MessageID.Of(a.Key.EventID), signal.Attempt.Of(a.Number))
-	}
-	return t.begun(ctx, ofProcessing, span)
+	ctx, span := t.begin(ctx, ofProcessing, "process "+typeOf(a.Type), trace.SpanKindConsumer, t.accepted.of(a.Key), attributes...)
+	span.Set(signal.MessageID.Of(a.Key.EventID), signal.Attempt.Of(a.Number))
+	return ctx
 }
 
 // processed ends it, once the outcome has been noted.
 func (t *Telemetry) processed(ctx context.Context, a webhook.Attempt) {
 	span := t.begunIn(ctx, ofProcessing)
 	defer span.End()
-	key := newEventKey(a.Delivery, "process")
-	key.outcome, key.why = string(a.Result), reason(a.Err)
-	if t.processDuration.Enabled(ctx) {
-		t.processDuration.Record(ctx, a.Duration, t.eventSeries.Get(key, newEventSeries))
+	result, why := signal.Result.Of(string(a.Result)), reason(a.Err)
+	attributes := append(append(event(a.Delivery, "process", "process"), result), failed(why)...)
+	t.processDuration.Record(ctx, a.Duration, attributes...)
+	if a.Result == webhook.ResultDead {
+		t.deadLetters.Count(ctx, attributes...)
 	}
-	if a.Result == webhook.ResultDead && t.deadLetters.Enabled(ctx) {
-		t.deadLetters.Count(ctx, t.eventSeries.Get(key, newEventSeries))
-	}
-	if !span.Recording() {
-		return
-	}
-	span.Set(signal.Result.Of(key.outcome))
+	span.Set(result)
 	if a.Stale {
 		span.Set(signal.Stale.Of(true))
 	}
@@ -61,6 +56,6 @@ func (t *Telemetry) processed(ctx context.Context, a webhook.Attempt) {
 	}
 	switch a.Result {
 	case webhook.ResultFailed, webhook.ResultDead, webhook.ResultLost:
-		span.Fail(key.why)
+		span.Fail(why)
 	}
 }

@@ -32,18 +32,9 @@ var (
 	Waits = []float64{0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200}
 )
 
-// Series is what measurements of one sort have in common: made once, and used for
-// all of them.
-type Series struct {
-	record  []metric.RecordOption
-	add     []metric.AddOption
-	observe []metric.ObserveOption
-}
-
-// NewSeries returns the series of measurements with the given attributes.
-func NewSeries(attributes ...Attribute) *Series {
-	option := metric.WithAttributeSet(attribute.NewSet(pairs(attributes)...))
-	return &Series{[]metric.RecordOption{option}, []metric.AddOption{option}, []metric.ObserveOption{option}}
+// set returns attributes as the set of a measurement.
+func set(attributes []Attribute) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(pairs(attributes)...))
 }
 
 // Histogram counts durations.
@@ -57,12 +48,11 @@ func (m *Meter) Histogram(name, description string, bounds []float64) Histogram 
 	return Histogram{h}
 }
 
-// Enabled reports that what is recorded is exported.
-func (h Histogram) Enabled(ctx context.Context) bool { return h.histogram.Enabled(ctx) }
-
 // Record counts a duration.
-func (h Histogram) Record(ctx context.Context, d time.Duration, s *Series) {
-	h.histogram.Record(ctx, d.Seconds(), s.record...)
+func (h Histogram) Record(ctx context.Context, d time.Duration, attributes ...Attribute) {
+	if h.histogram.Enabled(ctx) {
+		h.histogram.Record(ctx, d.Seconds(), set(attributes))
+	}
 }
 
 // Counter counts.
@@ -75,11 +65,12 @@ func (m *Meter) Counter(name, description, unit string) Counter {
 	return Counter{c}
 }
 
-// Enabled reports that what is counted is exported.
-func (c Counter) Enabled(ctx context.Context) bool { return c.counter.Enabled(ctx) }
-
 // Count adds one.
-func (c Counter) Count(ctx context.Context, s *Series) { c.counter.Add(ctx, 1, s.add...) }
+func (c Counter) Count(ctx context.Context, attributes ...Attribute) {
+	if c.counter.Enabled(ctx) {
+		c.counter.Add(ctx, 1, set(attributes))
+	}
+}
 
 // Gauge shows a number whenever metrics are collected.
 type Gauge struct{ gauge metric.Float64ObservableGauge }
@@ -95,8 +86,8 @@ func (m *Meter) Gauge(name, description, unit string) Gauge {
 type Display struct{ observer metric.Observer }
 
 // Show shows the number of a gauge.
-func (d Display) Show(g Gauge, value float64, s *Series) {
-	d.observer.ObserveFloat64(g.gauge, value, s.observe...)
+func (d Display) Show(g Gauge, value float64, attributes ...Attribute) {
+	d.observer.ObserveFloat64(g.gauge, value, set(attributes))
 }
 
 // Watch calls read whenever metrics are collected, until stop is called.

@@ -15,32 +15,14 @@ func NewTracer(provider trace.TracerProvider, scope, version string) Tracer {
 	return Tracer{provider.Tracer(scope, trace.WithInstrumentationVersion(version))}
 }
 
-// Shape is how spans of one sort begin: made once, and used for all of them.
-type Shape struct {
-	name    string
-	options []trace.SpanStartOption
-}
-
-// NewShape returns a shape. Its attributes are there for a sampler to see; more can
-// be set as long as a span lasts.
-func NewShape(name string, kind trace.SpanKind, attributes ...Attribute) *Shape {
+// Start begins a span below that of ctx, with a link to the span that caused it if that is
+// valid. Samplers see its attributes; more can be set while it lasts.
+func (t Tracer) Start(ctx context.Context, name string, kind trace.SpanKind, cause trace.SpanContext, attributes ...Attribute) (context.Context, Span) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(pairs(attributes)...)}
-	return &Shape{name, options[:len(options):len(options)]}
-}
-
-// Start begins a span below that of ctx.
-func (t Tracer) Start(ctx context.Context, s *Shape) (context.Context, Span) {
-	ctx, span := t.tracer.Start(ctx, s.name, s.options...)
-	return ctx, Span{span}
-}
-
-// StartLinked begins a span with a link to what brought it about; without one if
-// that is not valid.
-func (t Tracer) StartLinked(ctx context.Context, s *Shape, to trace.SpanContext) (context.Context, Span) {
-	if !to.IsValid() {
-		return t.Start(ctx, s)
+	if cause.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: cause}))
 	}
-	ctx, span := t.tracer.Start(ctx, s.name, append(s.options, trace.WithLinks(trace.Link{SpanContext: to}))...)
+	ctx, span := t.tracer.Start(ctx, name, options...)
 	return ctx, Span{span}
 }
 
