@@ -1,5 +1,5 @@
 // Package ratelimittest tests the promises of a [ratelimit.Store]: single exchanges, and eight
-// processes that keep to a limit, also through an outage.
+// processes that keep to a limit, also while the server is killed.
 package ratelimittest
 
 import (
@@ -26,8 +26,6 @@ func Run(t *testing.T, open func(*testing.T) ratelimit.Store) {
 		"Bytes":        testBytes,
 		"Concurrently": testConcurrently,
 		"Fleet":        testFleet,
-		"ShortOutage":  func(t *testing.T, s ratelimit.Store) { testOutage(t, s, time.Minute) },
-		"LongOutage":   func(t *testing.T, s ratelimit.Store) { testOutage(t, s, 20*time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
