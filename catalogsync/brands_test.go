@@ -40,7 +40,11 @@ func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
 	platform, clients := twoClinics(t)
 	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: clients[0].Catalog})
 	require.NoError(t, err)
-	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
+	store := catalogsync.NewMemoryStore()
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: clients[0].Catalog, Store: store})
+	require.NoError(t, err)
+	mustSync(t, syncer)
+	require.NoError(t, searcher.Load(t.Context(), store))
 	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
 	require.NoError(t, err)
 	hidden := 0

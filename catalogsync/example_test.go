@@ -20,11 +20,19 @@ func Example() {
 	defer platform.Close()
 	client, ctx := platform.Client(model.User{}), context.Background() // a program gets its client from dispensary.New
 
+	store := catalogsync.NewMemoryStore() // or one of package sqlstore, so that a restart reads nothing
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: store, Prefetch: 4})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := syncer.Sync(ctx); err != nil { // a service calls Run
+		log.Fatal(err)
+	}
 	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := searcher.Load(ctx, catalogsync.LoadOptions{Prefetch: 4}); err != nil { // again every hour
+	if err := searcher.Load(ctx, store); err != nil { // again every minute
 		log.Fatal(err)
 	}
 	var chosen catalogsync.Hit
@@ -59,12 +67,19 @@ func ExampleBrandCache() {
 		log.Fatal(err)
 	}
 	defer platform.Close()
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: platform.Client(model.User{}).Catalog})
+	ctx, all, store := context.Background(), platform.Client(model.User{}).Catalog, catalogsync.NewMemoryStore()
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: all, Store: store})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
-	if err := searcher.Load(ctx, catalogsync.LoadOptions{}); err != nil {
+	if _, err := syncer.Sync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: all})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := searcher.Load(ctx, store); err != nil {
 		log.Fatal(err)
 	}
 	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})

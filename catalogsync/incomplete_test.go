@@ -36,16 +36,3 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 		}
 	}
 }
-
-func TestLoadReportsIncompleteList(t *testing.T) {
-	t.Parallel()
-	list := newMovingList(250)
-	list.cut = 120
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: list.catalog(t)})
-	require.NoError(t, err)
-	var incomplete *api.IncompleteListError
-	require.ErrorAs(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}), &incomplete)
-	assert.Equal(t, api.IncompleteListError{Read: 120, Total: 250}, *incomplete)
-	list.cut = 0
-	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
-}

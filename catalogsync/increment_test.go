@@ -182,7 +182,7 @@ func TestNewSyncerRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadStore(t *testing.T) {
+func TestLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(2_500), catalogsync.NewMemoryStore()
@@ -191,11 +191,11 @@ func TestLoadStore(t *testing.T) {
 		feed := &countedStore{Store: store}
 		searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
 		require.NoError(t, err)
-		require.ErrorIs(t, searcher.LoadStore(t.Context(), feed), catalogsync.ErrNotLoaded)
+		require.ErrorIs(t, searcher.Load(t.Context(), feed), catalogsync.ErrNotLoaded)
 
 		mustSync(t, syncer)
 		time.Sleep(time.Minute)
-		require.NoError(t, searcher.LoadStore(t.Context(), feed))
+		require.NoError(t, searcher.Load(t.Context(), feed))
 		assert.Equal(t, 2_500, feed.read)
 		result, err := searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
@@ -204,7 +204,7 @@ func TestLoadStore(t *testing.T) {
 
 		time.Sleep(time.Hour)
 		mustSync(t, syncer)
-		require.NoError(t, searcher.LoadStore(t.Context(), feed))
+		require.NoError(t, searcher.Load(t.Context(), feed))
 		assert.Equal(t, 2_500, feed.read, "nothing has changed")
 		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestLoadStore(t *testing.T) {
 			time.Sleep(time.Second)
 			mustSync(t, syncer)
 		}
-		require.NoError(t, searcher.LoadStore(t.Context(), feed))
+		require.NoError(t, searcher.Load(t.Context(), feed))
 		assert.Equal(t, 2_500+2_501, feed.read, "and the product that is gone")
 	})
 }

@@ -216,7 +216,7 @@ func (w *world) equal() {
 	ctx, records, there := w.t.Context(), w.records(), map[string]bool{}
 	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: w.client.Catalog})
 	require.NoError(w.t, err)
-	require.NoError(w.t, searcher.LoadStore(ctx, w.store))
+	require.NoError(w.t, searcher.Load(ctx, w.store))
 	for listed, err := range w.client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) {
 		require.NoError(w.t, err)
 		there[listed.ID] = true

@@ -7,18 +7,16 @@
 //	records, err := store.Changes(ctx, revision, 1000)    // what has changed since, for your own tables
 //
 // A [Store] has every product with its content, and says whether the list still has it. Package
-// sqlstore has one on SQLite and PostgreSQL; [NewMemoryStore] is for tests. A product is missing
-// once a walk over the whole list has not seen it, and gone only when the next one has not
+// sqlstore has one on SQLite and PostgreSQL; [NewMemoryStore] reads the whole list again after
+// each start of the program. A product is missing once a walk over the whole list has not seen it, and gone only when the next one has not
 // either and the platform does not have it by its id: a list that shifts while it is read
 // deletes nothing.
 //
 //	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
-//	err = searcher.LoadStore(ctx, store)                  // and again, for example every minute
+//	err = searcher.Load(ctx, store)                       // and again, for example every minute
 //	result, err := searcher.Search(catalogsync.SearchOptions{Query: "magn glyc"})
 //	mux.Handle("GET /products", searcher.Handler(catalogsync.HandlerConfig{}))  // GET /products?q=magn+glyc
 //	variant, err := searcher.Confirm(ctx, variantID)      // before it is prescribed
-//
-// Without a store, [Searcher.Load] reads the catalog into memory.
 //
 // An [Index] is made of a whole catalog and never changes. A [Searcher] has the current
 // one: while the next is made, searches go on in it. What is found is as old as its index
@@ -38,7 +36,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,9 +51,6 @@ var ErrNotLoaded = errors.New("catalogsync: the catalog is not loaded yet")
 type SearcherConfig struct {
 	// Catalog is what is read: the Catalog of a client with a token source.
 	Catalog catalog.Service
-
-	// Logger logs products that Load skips. Nil logs nothing.
-	Logger *slog.Logger
 }
 
 // Searcher searches the current index, and replaces it. It is safe for concurrent use. Get
@@ -65,8 +59,8 @@ type Searcher struct {
 	config  SearcherConfig
 	current atomic.Pointer[Index]
 
-	storing  sync.Mutex // held by LoadStore
-	stored   *Index     // made of the store's records up to a revision
+	loading  sync.Mutex
+	stored   *Index // made of the store's records up to a revision
 	revision int64
 }
 
@@ -74,9 +68,6 @@ type Searcher struct {
 func NewSearcher(c SearcherConfig) (*Searcher, error) {
 	if c.Catalog == (catalog.Service{}) {
 		return nil, &api.ArgumentError{Field: "catalogsync.SearcherConfig.Catalog", Reason: "is empty"}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Searcher{config: c}, nil
 }
@@ -95,8 +86,7 @@ func (s *Searcher) Search(o SearchOptions) (Result, error) {
 }
 
 // Swap makes an index the current one, and returns the one before, nil if there was none.
-// It is for an index that you made of your own copy of the catalog; [Searcher.Load] needs no
-// call.
+// It is for an index of your own copy of the catalog.
 func (s *Searcher) Swap(index *Index) (before *Index) { return s.current.Swap(index) }
 
 // Confirm reads a variant from the platform, as it is now: look at its Status before it is
@@ -106,58 +96,14 @@ func (s *Searcher) Confirm(ctx context.Context, variantID string, options ...api
 	return s.config.Catalog.Variants.Get(ctx, variantID, options...)
 }
 
-// LoadOptions configures [Searcher.Load].
-type LoadOptions struct {
-	// Prefetch is how many pages of the list of products are read at the same time: see
-	// [api.Paging].
-	Prefetch int
-}
-
-// Load reads the whole catalog, makes an index of it, and makes that the current one. With
-// an error the one before stays, as does one that began to be read later. Results count
-// their age from the beginning of Load. The list of the API has the primary variant of a
-// product only, so others are not found by their SKU or UPC. Filters of ingredients and
-// allergens find nothing. Call Load again to see changes; it reads everything each time. Load
-// logs and skips products without an id. It fails with [ErrTooManySkipped] if these are more
-// than a fifth of the list, and at least 10.
-// API section: GET /catalog/products.
-func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
-	asOf := time.Now()
-	var failed error
-	read, skipped := 0, 0
-	index, err := NewIndex(func(yield func(Entry) bool) {
-		for p, err := range s.config.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: api.Paging{Prefetch: o.Prefetch}}) {
-			if failed = err; failed != nil {
-				return
-			}
-			if read++; p.ID == "" {
-				skipped++
-				continue
-			}
-			if !yield(Entry{Product: p}) {
-				return
-			}
-		}
-	}, IndexConfig{AsOf: asOf})
-	if err = cmp.Or(failed, err, checkSkipped(skipped, read, 0)); err != nil {
-		return err
-	}
-	if skipped > 0 {
-		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "products of the list were skipped", slog.Int("skipped", skipped), slog.String("reason", "no id"))
-	}
-	s.put(index)
-	return nil
-}
-
-// LoadStore makes an index of all records of a store that are not gone, and makes that the
-// current one, as [Searcher.Load] does. Results count their age from the beginning of the
-// store's last complete walk, or of the newest if none is complete. If no record has changed
-// since the last call it moves that time only, so that it can be called often, for one store.
-// Before the first walk has stored a page the error is [ErrNotLoaded]; others are those of the
-// store.
-func (s *Searcher) LoadStore(ctx context.Context, store Store) error {
-	s.storing.Lock()
-	defer s.storing.Unlock()
+// Load makes an index of all records of a store that are not gone, and makes it the current
+// one. Results count their age from the start of the store's last complete walk, or of the
+// newest if none is complete. If no record has changed since the last call, Load moves this
+// time only, so call it often, for one store. Before the first walk has stored a page the error
+// is [ErrNotLoaded]. Other errors are those of the store.
+func (s *Searcher) Load(ctx context.Context, store Store) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
 	state, err := store.State(ctx)
 	if err != nil {
 		return err
@@ -176,14 +122,13 @@ func (s *Searcher) LoadStore(ctx context.Context, store Store) error {
 	if !s.stored.asOf.Equal(asOf) {
 		s.stored = s.stored.at(asOf)
 	}
-	s.put(s.stored)
+	s.current.Store(s.stored)
 	return nil
 }
 
 // ReadIndex makes an index of all records of a store that are not gone, for a program that
-// searches once, or without a client: [Searcher.LoadStore] keeps one up to date. AsOf may be
-// zero: it is when the walk began that LoadStore names. Errors are those of LoadStore and
-// [NewIndex].
+// searches once, or without a client: [Searcher.Load] keeps one up to date. AsOf may be zero:
+// it is the start of the walk that Load names. Errors are those of Load and [NewIndex].
 func ReadIndex(ctx context.Context, store Store, c IndexConfig) (*Index, error) {
 	if store == nil {
 		return nil, &api.ArgumentError{Field: "store", Reason: "is nil"}
@@ -236,13 +181,4 @@ func indexOf(ctx context.Context, store Store, c IndexConfig) (*Index, error) {
 		}
 	}, c)
 	return index, cmp.Or(failed, err)
-}
-
-// put makes an index the current one, unless that is as of later.
-func (s *Searcher) put(index *Index) {
-	for before := s.current.Load(); before == nil || !before.asOf.After(index.asOf); before = s.current.Load() {
-		if s.current.CompareAndSwap(before, index) {
-			return
-		}
-	}
 }

@@ -5,10 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,47 +24,6 @@ func newSearcher(t *testing.T) (*dispensarytest.Server, *catalogsync.Searcher) {
 	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: platform.Client(model.User{}).Catalog})
 	require.NoError(t, err)
 	return platform, searcher
-}
-
-func TestLoad(t *testing.T) {
-	t.Parallel()
-	platform, searcher := newSearcher(t)
-	_, err := searcher.Search(catalogsync.SearchOptions{Query: "zinc"})
-	require.ErrorIs(t, err, catalogsync.ErrNotLoaded)
-
-	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{Prefetch: 2}))
-	for _, product := range platform.Products.All() {
-		primary, known := platform.Products.Variant(product.VariantIDs[0])
-		require.True(t, known)
-		result, err := searcher.Search(catalogsync.SearchOptions{Query: primary.SKU})
-		require.NoError(t, err)
-		require.NotEmpty(t, result.Hits, product.Name)
-		assert.Equal(t, product.ID, result.Hits[0].ProductID)
-		assert.Equal(t, primary.ID, result.Hits[0].VariantID)
-	}
-}
-
-// A catalog that cannot be read as a whole does not replace the one there is.
-func TestLoadFails(t *testing.T) {
-	t.Parallel()
-	platform, searcher := newSearcher(t)
-	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
-	platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: "products.list", Times: 1})
-	require.ErrorAs(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}), new(*api.Error))
-	result, err := searcher.Search(catalogsync.SearchOptions{Query: "zinc"})
-	require.NoError(t, err)
-	assert.NotEmpty(t, result.Hits)
-}
-
-// A slow Load does not put an old catalog in the place of a newer one.
-func TestLoadKeepsWhatIsNewer(t *testing.T) {
-	t.Parallel()
-	_, searcher := newSearcher(t)
-	newer, err := catalogsync.NewIndex(slices.Values([]catalogsync.Entry{entry("Kelp", "one", "", "")}), catalogsync.IndexConfig{AsOf: time.Now().Add(time.Hour)})
-	require.NoError(t, err)
-	assert.Nil(t, searcher.Swap(newer))
-	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
-	assert.Same(t, newer, searcher.Swap(newer))
 }
 
 func TestConfirm(t *testing.T) {

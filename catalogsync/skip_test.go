@@ -62,22 +62,6 @@ func TestSyncRejectsListOfBadProducts(t *testing.T) {
 	assert.Equal(t, 13, mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, MaxMissing: 13})).Skipped)
 }
 
-func TestLoadSkipsBadProducts(t *testing.T) {
-	t.Parallel()
-	list := newMovingList(60)
-	list.spoil = renamed(map[string]string{"p-00005": ""})
-	var log bytes.Buffer
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: list.catalog(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, err)
-	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
-	result, err := searcher.Search(catalogsync.SearchOptions{Query: "product", Limit: catalogsync.MaxLimit})
-	require.NoError(t, err)
-	assert.Len(t, result.Hits, 59)
-	assert.Contains(t, log.String(), "skipped=1")
-	list.spoil = func(p *catalog.Product) { p.ID = "" }
-	require.ErrorIs(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}), catalogsync.ErrTooManySkipped)
-}
-
 func TestHandleEventSkipsBadID(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(1), catalogsync.NewMemoryStore()

@@ -49,9 +49,9 @@ type SyncerConfig struct {
 	// of all that are not gone, and at least 10. It also limits the products that a walk skips.
 	MaxMissing int
 
-	// Ingredients and Allergens read after each walk what products can be filtered by, as
-	// [LoadOptions] says: a search for each ingredient and each allergen. What is not read
-	// has none.
+	// Ingredients and Allergens read after each walk what products can be filtered by: a
+	// search for each ingredient and each allergen. The search finds only products that the
+	// clinic may order; the others have none.
 	Ingredients bool
 	Allergens   bool
 

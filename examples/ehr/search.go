@@ -16,6 +16,7 @@ import (
 type products struct {
 	mu       sync.Mutex // held while the catalog is read
 	read     time.Time
+	store    *catalogsync.MemoryStore
 	searcher *catalogsync.Searcher
 }
 
@@ -27,10 +28,10 @@ func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalog
 	if time.Since(p.read) < time.Hour {
 		return p.searcher, nil
 	}
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog, Logger: slog.Default()})
-	if err == nil {
-		err = searcher.Load(ctx, catalogsync.LoadOptions{Prefetch: 4})
+	if p.store == nil {
+		p.store = catalogsync.NewMemoryStore()
 	}
+	searcher, err := load(ctx, client, p.store)
 	switch {
 	case err == nil:
 		p.searcher, p.read = searcher, time.Now()
@@ -40,6 +41,22 @@ func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalog
 		slog.ErrorContext(ctx, "catalog", "error", err)
 	}
 	return p.searcher, nil
+}
+
+// load brings the store up to date and returns a searcher of it.
+func load(ctx context.Context, client *dispensary.Client, store *catalogsync.MemoryStore) (*catalogsync.Searcher, error) {
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: store, Prefetch: 4, Logger: slog.Default()})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := syncer.Sync(ctx); err != nil {
+		return nil, err
+	}
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
+	if err != nil {
+		return nil, err
+	}
+	return searcher, searcher.Load(ctx, store)
 }
 
 // permitted returns the brands that the user's clinic may order. If they cannot be read, all
