@@ -38,8 +38,7 @@ func twoClinics(t *testing.T) (platform *dispensarytest.Server, clients []*dispe
 func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
 	t.Parallel()
 	platform, clients := twoClinics(t)
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: clients[0].Catalog})
-	require.NoError(t, err)
+	var searcher catalogsync.Searcher
 	store := catalogsync.NewMemoryStore()
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: clients[0].Catalog, Store: store})
 	require.NoError(t, err)
@@ -157,8 +156,7 @@ func TestHandlerKeepsToTheBrandsOfAClinic(t *testing.T) {
 	require.NoError(t, err)
 	permitted, err := cache.Get(t.Context(), platform.Clinics.All()[0].ID, clients[0].Catalog.Brands)
 	require.NoError(t, err)
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: clients[0].Catalog})
-	require.NoError(t, err)
+	var searcher catalogsync.Searcher
 	searcher.Swap(newIndex(t, entry("Zinc", "one", "", "")))
 	handler := searcher.Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
 		if r.Header.Get("Clinic") == "" {

@@ -28,10 +28,7 @@ func Example() {
 	if _, err := syncer.Sync(ctx); err != nil { // a service calls Run
 		log.Fatal(err)
 	}
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
-	if err != nil {
-		log.Fatal(err)
-	}
+	var searcher catalogsync.Searcher
 	if err := searcher.Load(ctx, store); err != nil { // again every minute
 		log.Fatal(err)
 	}
@@ -46,7 +43,7 @@ func Example() {
 		}
 		chosen = result.Hits[0]
 	}
-	variant, err := searcher.Confirm(ctx, chosen.VariantID)
+	variant, err := client.Catalog.Variants.Get(ctx, chosen.VariantID)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -75,10 +72,7 @@ func ExampleBrandCache() {
 	if _, err := syncer.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: all})
-	if err != nil {
-		log.Fatal(err)
-	}
+	var searcher catalogsync.Searcher
 	if err := searcher.Load(ctx, store); err != nil {
 		log.Fatal(err)
 	}

@@ -187,10 +187,8 @@ func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(2_500), catalogsync.NewMemoryStore()
 		syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
-		client := newFixture(t, catalogsync.SyncerConfig{}).platform.Client(model.User{})
 		feed := &countedStore{Store: store}
-		searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
-		require.NoError(t, err)
+		var searcher catalogsync.Searcher
 		require.ErrorIs(t, searcher.Load(t.Context(), feed), catalogsync.ErrNotLoaded)
 
 		mustSync(t, syncer)

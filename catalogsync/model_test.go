@@ -214,8 +214,7 @@ func (w *world) noneIsGone() {
 // equal compares the store and its index with what the platform answers.
 func (w *world) equal() {
 	ctx, records, there := w.t.Context(), w.records(), map[string]bool{}
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: w.client.Catalog})
-	require.NoError(w.t, err)
+	var searcher catalogsync.Searcher
 	require.NoError(w.t, searcher.Load(ctx, w.store))
 	for listed, err := range w.client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) {
 		require.NoError(w.t, err)

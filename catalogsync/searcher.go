@@ -12,15 +12,15 @@
 // either and the platform does not have it by its id: a list that shifts while it is read
 // deletes nothing.
 //
-//	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
+//	var searcher catalogsync.Searcher
 //	err = searcher.Load(ctx, store)                       // and again, for example every minute
 //	result, err := searcher.Search(catalogsync.SearchOptions{Query: "magn glyc"})
 //	mux.Handle("GET /products", searcher.Handler(catalogsync.HandlerConfig{}))  // GET /products?q=magn+glyc
-//	variant, err := searcher.Confirm(ctx, variantID)      // before it is prescribed
+//	variant, err := client.Catalog.Variants.Get(ctx, id)  // before it is prescribed
 //
 // An [Index] is made of a whole catalog and never changes. A [Searcher] has the current
 // one: while the next is made, searches go on in it. What is found is as old as its index
-// ([Result.Age]), and a variant may be discontinued since. [Searcher.Confirm] reads it again.
+// ([Result.Age]), and a variant may be discontinued since: read it again.
 //
 // The catalog has the products of all brands, also of those that a clinic may not order. By
 // default they are all found. [SearchOptions].Permitted keeps to the brands of a clinic, which
@@ -41,35 +41,19 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalog"
 )
 
 // ErrNotLoaded is what a search returns before there is an index.
 var ErrNotLoaded = errors.New("catalogsync: the catalog is not loaded yet")
 
-// SearcherConfig is what a [Searcher] is made of. Catalog is required.
-type SearcherConfig struct {
-	// Catalog is what is read: the Catalog of a client with a token source.
-	Catalog catalog.Service
-}
-
-// Searcher searches the current index, and replaces it. It is safe for concurrent use. Get
-// it from [NewSearcher].
+// Searcher searches the current index, and replaces it. The zero value has none. It is safe
+// for concurrent use.
 type Searcher struct {
-	config  SearcherConfig
 	current atomic.Pointer[Index]
 
 	loading  sync.Mutex
 	stored   *Index // made of the store's records up to a revision
 	revision int64
-}
-
-// NewSearcher returns a searcher without an index. An error is an [*api.ArgumentError].
-func NewSearcher(c SearcherConfig) (*Searcher, error) {
-	if c.Catalog == (catalog.Service{}) {
-		return nil, &api.ArgumentError{Field: "catalogsync.SearcherConfig.Catalog", Reason: "is empty"}
-	}
-	return &Searcher{config: c}, nil
 }
 
 // Format prints the type only.
@@ -88,13 +72,6 @@ func (s *Searcher) Search(o SearchOptions) (Result, error) {
 // Swap makes an index the current one, and returns the one before, nil if there was none.
 // It is for an index of your own copy of the catalog.
 func (s *Searcher) Swap(index *Index) (before *Index) { return s.current.Swap(index) }
-
-// Confirm reads a variant from the platform, as it is now: look at its Status before it is
-// prescribed. A variant that is no more matches [api.ErrNotFound].
-// API section: GET /catalog/variants/<id>.
-func (s *Searcher) Confirm(ctx context.Context, variantID string, options ...api.RequestOption) (*catalog.Variant, error) {
-	return s.config.Catalog.Variants.Get(ctx, variantID, options...)
-}
 
 // Load makes an index of all records of a store that are not gone, and makes it the current
 // one. Results count their age from the start of the store's last complete walk, or of the

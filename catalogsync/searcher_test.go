@@ -11,48 +11,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
-
-func newSearcher(t *testing.T) (*dispensarytest.Server, *catalogsync.Searcher) {
-	t.Helper()
-	platform := dispensarytest.New(t)
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: platform.Client(model.User{}).Catalog})
-	require.NoError(t, err)
-	return platform, searcher
-}
-
-func TestConfirm(t *testing.T) {
-	t.Parallel()
-	platform, searcher := newSearcher(t)
-	id := platform.Products.All()[0].VariantIDs[0]
-	variant, err := searcher.Confirm(t.Context(), id)
-	require.NoError(t, err)
-	assert.Equal(t, catalog.Available, variant.Status)
-	_, _, err = platform.Products.UpdateVariant(id, model.VariantChange{Status: new(model.VariantDiscontinued)})
-	require.NoError(t, err)
-	variant, err = searcher.Confirm(t.Context(), id)
-	require.NoError(t, err)
-	assert.Equal(t, catalog.Discontinued, variant.Status, "it is read each time")
-	_, err = searcher.Confirm(t.Context(), "00000000-0000-4000-8000-000000000000")
-	require.ErrorIs(t, err, api.ErrNotFound)
-	_, err = searcher.Confirm(t.Context(), "")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
-}
-
-func TestNewSearcherRefuses(t *testing.T) {
-	t.Parallel()
-	_, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{})
-	assert.EqualError(t, err, "dispensary: catalogsync.SearcherConfig.Catalog is empty")
-}
 
 func TestHandler(t *testing.T) {
 	t.Parallel()
-	_, searcher := newSearcher(t)
+	var searcher catalogsync.Searcher
 	get := func(query url.Values) (int, string) {
 		w := httptest.NewRecorder()
 		searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))

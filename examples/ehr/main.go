@@ -78,7 +78,7 @@ type ehr struct {
 
 // serve opens the integration and serves until ctx ends or the server fails.
 func serve(ctx context.Context, config integration.Config, clinics map[string]string, listener net.Listener) (err error) {
-	e := ehr{clinics: clinics, products: map[dispensary.Region]*products{dispensary.US: {}, dispensary.Canada: {}}}
+	e := ehr{clinics: clinics, products: map[dispensary.Region]*products{dispensary.US: newProducts(), dispensary.Canada: newProducts()}}
 	if e.brands, err = catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{}); err != nil {
 		return err
 	}

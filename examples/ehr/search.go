@@ -17,8 +17,10 @@ type products struct {
 	mu       sync.Mutex // held while the catalog is read
 	read     time.Time
 	store    *catalogsync.MemoryStore
-	searcher *catalogsync.Searcher
+	searcher catalogsync.Searcher
 }
+
+func newProducts() *products { return &products{store: catalogsync.NewMemoryStore()} }
 
 // get returns the catalog. It reads it with the client of the first user, and again if it is
 // older than an hour.
@@ -26,37 +28,29 @@ func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalog
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.read) < time.Hour {
-		return p.searcher, nil
+		return &p.searcher, nil
 	}
-	if p.store == nil {
-		p.store = catalogsync.NewMemoryStore()
-	}
-	searcher, err := load(ctx, client, p.store)
-	switch {
+	switch err := p.sync(ctx, client); {
 	case err == nil:
-		p.searcher, p.read = searcher, time.Now()
-	case p.searcher == nil:
+		p.read = time.Now()
+	case p.read.IsZero():
 		return nil, err
 	default: // the old catalog is better than no search
 		slog.ErrorContext(ctx, "catalog", "error", err)
 	}
-	return p.searcher, nil
+	return &p.searcher, nil
 }
 
-// load brings the store up to date and returns a searcher of it.
-func load(ctx context.Context, client *dispensary.Client, store *catalogsync.MemoryStore) (*catalogsync.Searcher, error) {
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: store, Prefetch: 4, Logger: slog.Default()})
+// sync brings the store and the searcher up to date.
+func (p *products) sync(ctx context.Context, client *dispensary.Client) error {
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: p.store, Prefetch: 4, Logger: slog.Default()})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := syncer.Sync(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
-	if err != nil {
-		return nil, err
-	}
-	return searcher, searcher.Load(ctx, store)
+	return p.searcher.Load(ctx, p.store)
 }
 
 // permitted returns the brands that the user's clinic may order. If they cannot be read, all
