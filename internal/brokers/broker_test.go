@@ -34,8 +34,7 @@ func TestEachBroker(t *testing.T) {
 		var mu sync.Mutex
 		attempts := map[string]int{}
 		var observed []webhook.Attempt
-		router := newRouter(t)
-		consumer, err := publish.Consume(router, publish.ConsumerConfig{
+		consume(t, publish.ConsumerConfig{
 			Subscriber: subscriber, Topic: b.Topic, DeadLetters: publisher, DeadLetterTopic: b.deadLetterTopic(), Seal: ring,
 			Work: webhook.Work{
 				Workers: 2,
@@ -61,9 +60,6 @@ func TestEachBroker(t *testing.T) {
 				}},
 			},
 		})
-		require.NoError(t, err)
-		running(t, router)
-		require.NoError(t, consumer.Err())
 
 		sent := map[string]webhook.Delivery{}
 		for n, integration := range []string{"in_1", "in_1", "in_again", "in_dead", "in_1"} {
@@ -124,16 +120,13 @@ func delivery(n int, integration string) webhook.Delivery {
 	}
 }
 
-func newRouter(t *testing.T) *message.Router {
+// consume runs a consumer until the test ends.
+func consume(t *testing.T, c publish.ConsumerConfig) {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NopLogger{})
 	require.NoError(t, err)
-	return router
-}
-
-// running runs the router until the test ends.
-func running(t *testing.T, router *message.Router) {
-	t.Helper()
+	consumer, err := publish.Consume(router, c)
+	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(context.Background()) }()
 	t.Cleanup(func() {
@@ -141,6 +134,7 @@ func running(t *testing.T, router *message.Router) {
 		assert.NoError(t, <-ended)
 	})
 	<-router.Running()
+	require.NoError(t, consumer.Err())
 }
 
 // received returns the next dead letter.

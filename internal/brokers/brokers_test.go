@@ -106,7 +106,7 @@ func (b broker) provide(t *testing.T, topic string) {
 	t.Helper()
 	switch b.Kind {
 	case "nats":
-		provideStream(t, b.Address, topic)
+		provideStream(t, b.Address, jetstream.WorkQueuePolicy, topic)
 	case "rabbitmq":
 		conn, err := amqp091.Dial(b.Address)
 		require.NoError(t, err)
@@ -130,7 +130,9 @@ func (b broker) provide(t *testing.T, topic string) {
 	}
 }
 
-func provideStream(t *testing.T, url, topic string) {
+// provideStream makes a stream of topics, with a consumer of each.
+func provideStream(t *testing.T, url string, retention jetstream.RetentionPolicy, topics ...string) jetstream.Stream {
+	t.Helper()
 	conn, err := nats.Connect(url)
 	require.NoError(t, err)
 	js, err := jetstream.New(conn)
@@ -139,18 +141,21 @@ func provideStream(t *testing.T, url, topic string) {
 	// The server may be removing the folder of all streams, because another test has
 	// deleted the last one.
 	require.Eventually(t, func() bool {
-		stream, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topic, Subjects: []string{topic}, Retention: jetstream.WorkQueuePolicy})
+		stream, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topics[0], Subjects: topics, Retention: retention})
 		return err == nil
 	}, 10*time.Second, 50*time.Millisecond)
-	_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
-		Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second,
-	})
-	require.NoError(t, err)
+	for _, topic := range topics {
+		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
+			Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic, FilterSubject: topic,
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * time.Second,
+		})
+		require.NoError(t, err)
+	}
 	t.Cleanup(func() {
-		_ = js.DeleteStream(context.Background(), topic) // one that is embedded may be gone
+		_ = js.DeleteStream(context.Background(), topics[0]) // an embedded one may be gone
 		conn.Close()
 	})
+	return stream
 }
 
 // connect connects a replica to a topic, as the package comment says.

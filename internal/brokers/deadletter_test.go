@@ -6,9 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,7 +22,7 @@ import (
 func TestDeadLetterSharesStream(t *testing.T) {
 	t.Parallel()
 	b := broker{Kind: "nats", Address: embeddedNATS(t), Topic: "t" + strings.ToLower(rand.Text()[:12])}
-	stream := provideSharedStream(t, b)
+	stream := provideStream(t, b.Address, jetstream.LimitsPolicy, b.Topic, b.deadLetterTopic())
 	ring := receivertest.KeyRing(t)
 	publisher, subscriber := b.connected(t, b.Topic)
 	inbox, err := publish.New(publish.Config{Publisher: publisher, Topic: b.Topic, Seal: ring})
@@ -33,12 +31,9 @@ func TestDeadLetterSharesStream(t *testing.T) {
 		return webhook.Permanent(errors.New("no such clinic"))
 	}}
 	attempts := receivertest.Observe(&work)
-	router := newRouter(t)
-	_, err = publish.Consume(router, publish.ConsumerConfig{
+	consume(t, publish.ConsumerConfig{
 		Subscriber: subscriber, Topic: b.Topic, DeadLetters: publisher, DeadLetterTopic: b.deadLetterTopic(), Seal: ring, Work: work,
 	})
-	require.NoError(t, err)
-	running(t, router)
 
 	d := delivery(1, "in_1")
 	_, err = inbox.Accept(t.Context(), d)
@@ -51,26 +46,6 @@ func TestDeadLetterSharesStream(t *testing.T) {
 	require.NoError(t, publisher.Publish(b.Topic, publish.Replay(dead)))
 	assert.Equal(t, webhook.ResultDead, (<-attempts).Result)
 	assert.EqualValues(t, 2, stored(t, stream, b.deadLetterTopic()))
-}
-
-// provideSharedStream makes a stream with the topics of events and of dead letters.
-func provideSharedStream(t *testing.T, b broker) jetstream.Stream {
-	t.Helper()
-	conn, err := nats.Connect(b.Address)
-	require.NoError(t, err)
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
-	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: b.Topic, Subjects: []string{b.Topic, b.deadLetterTopic()}})
-	require.NoError(t, err)
-	for _, topic := range []string{b.Topic, b.deadLetterTopic()} {
-		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
-			Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic, FilterSubject: topic,
-			AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute,
-		})
-		require.NoError(t, err)
-	}
-	return stream
 }
 
 // stored returns the number of messages of a subject.

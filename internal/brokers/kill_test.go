@@ -117,46 +117,46 @@ func (b broker) workers() int {
 
 // proxy stands between receivers and a broker, so that their connections can be cut.
 type proxy struct {
-	listener net.Listener
-	target   string
+	target string
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool
+	conns []net.Conn
 	down  bool
 }
 
-// newProxy stands before the broker of an address, and returns the address with the
-// broker's place taken.
-func newProxy(t *testing.T, address string) (*proxy, string) {
+// newProxy stands before the broker of a URL, and returns the URL of the proxy.
+func newProxy(t *testing.T, broker string) (*proxy, string) {
 	t.Helper()
-	u, err := url.Parse(address)
+	u, err := url.Parse(broker)
 	require.NoError(t, err)
-	p := &proxy{target: u.Host, conns: map[net.Conn]bool{}}
-	p.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	go p.serve()
+	p := &proxy{target: u.Host}
+	go func() {
+		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+			go p.carry(conn)
+		}
+	}()
 	t.Cleanup(func() {
-		_ = p.listener.Close()
+		_ = listener.Close()
 		p.set(true)
 	})
-	u.Host = p.listener.Addr().String()
+	u.Host = listener.Addr().String()
 	return p, u.String()
 }
 
-func (p *proxy) serve() {
-	for {
-		conn, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		go p.carry(conn)
-	}
-}
-
 func (p *proxy) carry(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
 	server, err := net.Dial("tcp", p.target)
-	if err != nil || !p.keep(conn, server) {
-		_ = conn.Close()
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	p.mu.Lock()
+	down := p.down
+	p.conns = append(p.conns, conn, server)
+	p.mu.Unlock()
+	if down {
 		return
 	}
 	go func() {
@@ -164,38 +164,20 @@ func (p *proxy) carry(conn net.Conn) {
 		_ = server.Close()
 	}()
 	_, _ = io.Copy(conn, server)
-	_, _ = conn.Close(), server.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, conn)
-	delete(p.conns, server)
 }
 
-func (p *proxy) keep(conns ...net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, conn := range conns {
-		if p.down {
-			_ = conn.Close()
-			continue
-		}
-		p.conns[conn] = true
-	}
-	return !p.down
-}
-
-// set ends all connections, and while it is down lets no new ones through.
+// set ends all connections, and accepts no new ones while it is down.
 func (p *proxy) set(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = down
-	for conn := range p.conns {
+	for _, conn := range p.conns {
 		_ = conn.Close()
-		delete(p.conns, conn)
 	}
+	p.conns = nil
 }
 
-// cut ends all connections, and the broker is not to be reached for a while.
+// cut ends all connections, and the broker is out of reach for d.
 func (p *proxy) cut(d time.Duration) {
 	p.set(true)
 	time.AfterFunc(d, func() { p.set(false) })
