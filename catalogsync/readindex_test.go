@@ -15,14 +15,14 @@ import (
 func TestReadIndex(t *testing.T) {
 	t.Parallel()
 	store := catalogsync.NewMemoryStore()
-	read := func(c catalogsync.IndexConfig) *catalogsync.Index {
-		x, err := catalogsync.ReadIndex(t.Context(), store, c)
+	read := func() *catalogsync.Index {
+		x, err := catalogsync.ReadIndex(t.Context(), store)
 		require.NoError(t, err)
 		return x
 	}
-	_, err := catalogsync.ReadIndex(t.Context(), store, catalogsync.IndexConfig{})
+	_, err := catalogsync.ReadIndex(t.Context(), store)
 	require.ErrorIs(t, err, catalogsync.ErrNotLoaded)
-	_, err = catalogsync.ReadIndex(t.Context(), nil, catalogsync.IndexConfig{})
+	_, err = catalogsync.ReadIndex(t.Context(), nil)
 	require.EqualError(t, err, "dispensary: store is nil")
 
 	start := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -42,15 +42,14 @@ func TestReadIndex(t *testing.T) {
 	}
 	zinc, kelp := entry("Zinc", "one", "", "").Product, entry("Kelp", "one", "", "").Product
 	first := walk(1, zinc, kelp)
-	x := read(catalogsync.IndexConfig{})
+	x := read()
 	assert.Equal(t, first.StartedAt, x.AsOf(), "that of a walk under way where none is complete")
 	complete(first)
 	second := walk(2, zinc)
-	assert.Equal(t, first.StartedAt, read(catalogsync.IndexConfig{}).AsOf())
+	assert.Equal(t, first.StartedAt, read().AsOf())
 	complete(second)
 	complete(walk(3, zinc), kelp.ID)
-	x = read(catalogsync.IndexConfig{})
+	x = read()
 	assert.Equal(t, []string{"Zinc"}, names(t, x, catalogsync.SearchOptions{BrandID: "one"}), "what is gone is not found")
 	assert.Equal(t, start.Add(3*time.Hour), x.AsOf())
-	assert.Equal(t, start, read(catalogsync.IndexConfig{AsOf: start}).AsOf())
 }

@@ -90,7 +90,7 @@ func (s *Searcher) Load(ctx context.Context, store Store) error {
 		return err
 	}
 	if s.stored == nil || s.revision != state.Revision {
-		index, err := indexOf(ctx, store, IndexConfig{AsOf: asOf})
+		index, err := indexOf(ctx, store, asOf)
 		if err != nil {
 			return err
 		}
@@ -104,9 +104,8 @@ func (s *Searcher) Load(ctx context.Context, store Store) error {
 }
 
 // ReadIndex makes an index of all records of a store that are not gone, for a program that
-// searches once, or without a client: [Searcher.Load] keeps one up to date. AsOf may be zero:
-// it is the start of the walk that Load names. Errors are those of Load and [NewIndex].
-func ReadIndex(ctx context.Context, store Store, c IndexConfig) (*Index, error) {
+// searches once. [Searcher.Load] keeps one up to date, and has the same errors.
+func ReadIndex(ctx context.Context, store Store) (*Index, error) {
 	if store == nil {
 		return nil, &api.ArgumentError{Field: "store", Reason: "is nil"}
 	}
@@ -118,10 +117,7 @@ func ReadIndex(ctx context.Context, store Store, c IndexConfig) (*Index, error) 
 	if err != nil {
 		return nil, err
 	}
-	if c.AsOf.IsZero() {
-		c.AsOf = asOf
-	}
-	return indexOf(ctx, store, c)
+	return indexOf(ctx, store, asOf)
 }
 
 // asOf is when the last complete walk began, or the newest if none is complete.
@@ -141,7 +137,7 @@ const changesPage = 1000
 
 // indexOf makes an index of what a store has. A record that changes meanwhile may come twice,
 // or be gone after it came; then the store's revision is another one for the next call.
-func indexOf(ctx context.Context, store Store, c IndexConfig) (*Index, error) {
+func indexOf(ctx context.Context, store Store, asOf time.Time) (*Index, error) {
 	var failed error
 	index, err := NewIndex(func(yield func(Entry) bool) {
 		for after := int64(0); ; {
@@ -156,6 +152,6 @@ func indexOf(ctx context.Context, store Store, c IndexConfig) (*Index, error) {
 			}
 			after = records[len(records)-1].Revision
 		}
-	}, c)
+	}, IndexConfig{AsOf: asOf})
 	return index, cmp.Or(failed, err)
 }

@@ -29,7 +29,7 @@ var (
 )
 
 // Store keeps a copy of the catalog, and how far it was read. It is safe for concurrent use,
-// also by several processes if its database is. Package storetest checks an implementation.
+// also by several processes if its database is.
 //
 // Each method that writes does all of it or nothing. Times are kept to the microsecond, in UTC.
 // SaveDetails and Request reject a product id with the error of [CheckID]. The other methods

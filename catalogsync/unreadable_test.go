@@ -130,7 +130,7 @@ func TestProductWithoutIDIsNotStored(t *testing.T) {
 	_, err = syncer.Details(t.Context(), "p-00002")
 	require.ErrorIs(t, err, api.ErrBadResponse)
 
-	index, err := catalogsync.ReadIndex(t.Context(), store, catalogsync.IndexConfig{})
+	index, err := catalogsync.ReadIndex(t.Context(), store)
 	require.NoError(t, err)
 	assert.Equal(t, 3, index.Len())
 	state, err := store.State(t.Context())

@@ -62,7 +62,7 @@ func (p *program) catalogSearch(ctx context.Context, s catalogStore, o catalogsy
 		return err
 	}
 	defer func() { _ = store.db.Close() }() // it is only read
-	index, err := catalogsync.ReadIndex(ctx, store, catalogsync.IndexConfig{})
+	index, err := catalogsync.ReadIndex(ctx, store)
 	if err != nil {
 		return store.problem(err)
 	}
