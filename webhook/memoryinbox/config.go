@@ -3,7 +3,6 @@ package memoryinbox
 import (
 	"cmp"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -46,21 +45,5 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ErrUnfinished is matched by every [UnfinishedError].
+// ErrUnfinished is matched by the error of [Inbox.Close] if the inbox still holds events.
 var ErrUnfinished = errors.New("memoryinbox: closed with events that are not handled")
-
-// UnfinishedError gives back what an [Inbox] held when it was closed. It matches
-// [ErrUnfinished].
-type UnfinishedError struct {
-	// Deliveries were acknowledged to the platform and not handled, dead letters
-	// included; the oldest first.
-	Deliveries []webhook.Delivery
-}
-
-// Error returns how many there are.
-func (e *UnfinishedError) Error() string {
-	return ErrUnfinished.Error() + ": " + strconv.Itoa(len(e.Deliveries))
-}
-
-// Unwrap returns [ErrUnfinished].
-func (e *UnfinishedError) Unwrap() error { return ErrUnfinished }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -267,9 +266,9 @@ func (i *Inbox) drop(e *entry) {
 // dead letter, with retries and their waits; ctx bounds that. When ctx ends the
 // handlers' contexts end too, and Close returns without waiting for them.
 //
-// If anything is still held, dead letters included, the error is an
-// [*UnfinishedError] that gives it back: the platform will not send it again.
-// Closing again reports the same.
+// If the inbox still holds events, dead letters included, the error matches [ErrUnfinished] and
+// contains their number. The platform will not send them again, but List and Open still
+// return them. Closing again reports the same.
 func (i *Inbox) Close(ctx context.Context) error {
 	i.mu.Lock()
 	i.closed = true
@@ -285,18 +284,15 @@ func (i *Inbox) Close(ctx context.Context) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var unfinished []webhook.Delivery
 	for _, e := range i.held {
 		if e.partition != nil {
 			e.partition.stopTimer()
 		}
-		unfinished = append(unfinished, e.delivery)
 	}
-	if len(unfinished) == 0 {
-		return nil
+	if len(i.held) > 0 {
+		return fmt.Errorf("%w: %d", ErrUnfinished, len(i.held))
 	}
-	slices.SortFunc(unfinished, func(a, b webhook.Delivery) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
-	return &UnfinishedError{Deliveries: unfinished}
+	return nil
 }
 
 // checkIdle lets Close go on when nothing is pending; i.mu is held.
