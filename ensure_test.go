@@ -357,25 +357,6 @@ func TestEnsureChecksItsArguments(t *testing.T) {
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: patient_id must be an id, practitioner_id can't be blank, recommendations can't be blank")
 }
 
-func TestInvalidUTF8SendsNothing(t *testing.T) {
-	t.Parallel()
-	s := calltest.NewFixture(t)
-	before := len(s.Platform.Journal().Requests())
-	n := newPatient(1)
-	n.FirstName = "Ren\xe9e"
-	_, err := s.Client.Clinic.Patients.Create(t.Context(), n)
-	require.EqualError(t, err, "dispensary: patients.create: first_name must be valid UTF-8")
-	_, err = s.Client.Clinic.Patients.Update(t.Context(), s.Patient, clinic.PatientUpdate{LastName: dispensary.Value("Lef\xe8vre")})
-	require.EqualError(t, err, "dispensary: patients.update: last_name must be valid UTF-8")
-	_, _, err = s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, treatmentplans.NewPlan{
-		PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: clinic.Metadata{ID: "visite-d\xe9c-17"},
-	})
-	require.EqualError(t, err, "dispensary: treatment_plans.create: metadata.id must be valid UTF-8")
-	_, err = s.Client.Clinic.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: "visite-d\xe9c-17"})
-	require.EqualError(t, err, "dispensary: metadata.list: id must be valid UTF-8")
-	assert.Len(t, s.Platform.Journal().Requests(), before)
-}
-
 // A duplicate e-mail that is in another clinic is the platform's to report.
 func TestEnsurePassesARefusalOn(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,6 @@
 package dispensary_test
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -53,30 +51,6 @@ func TestNilOptionsChangeNothing(t *testing.T) {
 	_, err = client.Clinic.Get(t.Context())
 	assert.ErrorIs(t, err, dispensary.ErrNotSent)
 	assert.ErrorContains(t, err, "WithTokenSource")
-}
-
-// A verb that does not fit a pointer makes fmt print what it points to, fields of a
-// Secret included.
-func TestPrintingAClientShowsNoSecret(t *testing.T) {
-	t.Parallel()
-	client, err := dispensary.New(sandboxSite(), dispensary.WithClinicKey(dispensary.NewSecret("canary")), dispensary.WithTokenSource(canaryToken{"canary"}))
-	require.NoError(t, err)
-	for _, c := range []*dispensary.Client{client, client.WithTokenSource(canaryToken{"canary"}), client.WithClinicKey(dispensary.NewSecret("canary"))} {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
-			for _, value := range []any{c, *c, c.Catalog, c.Clinic, c.Events, c.TreatmentPlans, c.Clinic.Patients, struct{ c *dispensary.Client }{c}} {
-				text := fmt.Sprintf(verb, value)
-				assert.NotContains(t, text, "canary", verb)
-				assert.NotContains(t, text, "63616e617279", verb)
-			}
-		}
-	}
-}
-
-// canaryToken is a careless token source.
-type canaryToken struct{ secret string }
-
-func (c canaryToken) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.NewSecret(c.secret)}, nil
 }
 
 func TestUserAgentOptionServesSeveralClients(t *testing.T) {

@@ -32,18 +32,7 @@ func start(t *testing.T) *bench {
 	t.Helper()
 	clock := dispensarytest.FrozenClock(begins)
 	platform := dispensarytest.New(t, dispensarytest.WithClock(clock))
-	b := &bench{platform: platform, clock: clock}
-	b.connect()
-	return b
-}
-
-// connect gets a fresh token: they end after two hours on the platform's clock.
-func (b *bench) connect() { b.Service = b.platform.Client(model.User{}).Events }
-
-// later moves the clock.
-func (b *bench) later(d time.Duration) {
-	b.clock.Advance(d)
-	b.connect()
+	return &bench{platform: platform, Service: platform.Client(model.User{}).Events, clock: clock}
 }
 
 // happen lets the platform's users do something that makes events of every group,

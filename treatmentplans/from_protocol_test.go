@@ -1,8 +1,6 @@
 package treatmentplans_test
 
 import (
-	"math/rand/v2"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,8 +8,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -39,6 +35,17 @@ func TestFromProtocol(t *testing.T) {
 			{VariantID: "v2", UnitsToPurchase: 3, Dosage: treatmentplans.Dosage{Amount: "1/2", Duration: "30"}},
 		},
 	}, plan)
+
+	for want, message := range map[string]api.Optional[string]{"": api.Null[string](), "Mine.": api.Value("Mine.")} {
+		plan, err := treatmentplans.FromProtocol(sleepProtocol(), treatmentplans.PlanChoices{
+			PractitionerID: "prescriber", PersonalMessage: message, PermutationsAsInfo: true,
+			Recommendations: []treatmentplans.RecommendationChoice{{}, {Omit: true}},
+		})
+		require.NoError(t, err)
+		assert.Equal(t, want, plan.PersonalMessage)
+		require.Len(t, plan.Recommendations, 1)
+		assert.Equal(t, "with food", plan.Recommendations[0].Dosage.AdditionalInfo)
+	}
 }
 
 func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
@@ -88,131 +95,6 @@ func keys(fields map[string][]string) []string {
 		all = append(all, field)
 	}
 	return all
-}
-
-// Whatever a protocol and the choices are: the plan that the platform makes of them has
-// what was chosen, else what the protocol says, and nothing of the protocol is lost; or
-// the error names each thing to choose, and choosing these is enough.
-func TestPlansFromProtocols(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(20) {
-		b := start(t, dispensarytest.WithSeed(seed))
-		dice := rand.New(rand.NewPCG(seed, 1))
-		for _, protocol := range append(b.protocols(t), b.madeUp(dice, 10)...) {
-			choices := b.choose(dice, len(protocol.Recommendations))
-			before := api.FieldErrors(second(treatmentplans.FromProtocol(protocol, choices)))
-			for i := range protocol.Recommendations {
-				line := &choices.Recommendations[i]
-				path := "recommendations[" + strconv.Itoa(i) + "]"
-				if before[path+".units_to_purchase"] != nil {
-					line.UnitsToPurchase = 1 + dice.IntN(3)
-				}
-				if before[path+".dosage.additional_info"] != nil {
-					line.AdditionalInfo = api.Value[string]("chosen")
-				}
-			}
-			plan, err := treatmentplans.FromProtocol(protocol, choices)
-			if before["recommendations"] != nil {
-				require.Error(t, err, "everything is omitted")
-				continue
-			}
-			require.NoError(t, err)
-			require.NoError(t, b.CheckAvailable(t.Context(), plan.Recommendations))
-			created, err := b.Create(t.Context(), b.patient, plan)
-			require.NoError(t, err)
-			b.requireChosen(t, protocol, choices, created)
-		}
-		b.Journal().CheckNoUnexpected(t)
-	}
-}
-
-func second[A, B any](_ A, b B) B { return b }
-
-// protocols are the platform's own, shared ones included.
-func (b *bench) protocols(t *testing.T) (all []*treatmentplans.Protocol) {
-	t.Helper()
-	options := treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.AnyOwner}
-	for _, listed := range resourcetest.Collect(t, b.Service.Protocols.All(t.Context(), b.practitioner, options)) {
-		protocol, err := b.Service.Protocols.Get(t.Context(), listed.ID)
-		require.NoError(t, err)
-		all = append(all, protocol)
-	}
-	require.NotEmpty(t, all)
-	return all
-}
-
-// madeUp are protocols of the platform's variants, with some of everything left out.
-func (b *bench) madeUp(dice *rand.Rand, n int) (all []*treatmentplans.Protocol) {
-	var variants []string
-	for _, product := range b.Products.All() {
-		if variant, _ := b.Products.Variant(product.VariantIDs[0]); variant.Status == "available" {
-			variants = append(variants, variant.ID)
-		}
-	}
-	text := func(of ...string) string { return of[dice.IntN(len(of))] }
-	for range n {
-		protocol := &treatmentplans.Protocol{PersonalMessage: string(text("", "Take care."))}
-		for range 1 + dice.IntN(5) {
-			protocol.Recommendations = append(protocol.Recommendations, treatmentplans.ProtocolRecommendation{
-				VariantID: variants[dice.IntN(len(variants))], Refill: dice.IntN(2) == 0, QuantityRecommended: dice.IntN(4),
-				DosageAmount: text("", "1-2", "1/2", "½"), DosageFrequency: text("", treatmentplans.EveryNight), DosageDuration: text("", "30", treatmentplans.AsNeeded),
-				DosageFormat: text("", treatmentplans.Capsule), DosagePermutations: text("", "with food", "a, b; c"),
-			})
-		}
-		all = append(all, protocol)
-	}
-	return all
-}
-
-func (b *bench) choose(dice *rand.Rand, n int) treatmentplans.PlanChoices {
-	choices := treatmentplans.PlanChoices{
-		PractitionerID: b.practitioner, State: []treatmentplans.State{"", treatmentplans.StateDraft}[dice.IntN(2)], PermutationsAsInfo: dice.IntN(2) == 0,
-		PersonalMessage: []api.Optional[string]{{}, api.Null[string](), api.Value("Mine.")}[dice.IntN(3)], Metadata: clinic.Metadata{ID: strconv.Itoa(dice.IntN(1000))},
-	}
-	for range n {
-		choices.Recommendations = append(choices.Recommendations, treatmentplans.RecommendationChoice{
-			Omit: dice.IntN(4) == 0, UnitsToPurchase: dice.IntN(3), AdditionalInfo: []api.Optional[string]{{}, api.Null[string](), api.Value[string]("mine")}[dice.IntN(3)],
-		})
-	}
-	return choices
-}
-
-// requireChosen holds a plan of the platform against what it was made of.
-func (b *bench) requireChosen(t *testing.T, protocol *treatmentplans.Protocol, choices treatmentplans.PlanChoices, plan *treatmentplans.Plan) {
-	t.Helper()
-	assert.Equal(t, choices.PractitionerID, plan.Practitioner.ID)
-	assert.Equal(t, choices.Metadata, plan.Metadata)
-	assert.Equal(t, choices.State == treatmentplans.StateDraft, plan.State == treatmentplans.StateDraft)
-	message, _ := choices.PersonalMessage.Get()
-	if choices.PersonalMessage.IsZero() {
-		message = protocol.PersonalMessage
-	}
-	assert.Equal(t, message, plan.PersonalMessage)
-	left := plan.Recommendations
-	for i, line := range protocol.Recommendations {
-		choice := choices.Recommendations[i]
-		if choice.Omit {
-			continue
-		}
-		require.NotEmpty(t, left)
-		made := left[0]
-		left = left[1:]
-		assert.Equal(t, line.VariantID, made.VariantID)
-		assert.Equal(t, line.Refill, made.Refill)
-		units := choice.UnitsToPurchase
-		if units == 0 {
-			units = line.QuantityRecommended
-		}
-		assert.Equal(t, units, made.UnitsToPurchase)
-		info, _ := choice.AdditionalInfo.Get()
-		if choice.AdditionalInfo.IsZero() {
-			info = line.DosagePermutations // by the rule; it is empty where nothing had to be chosen
-		}
-		assert.Equal(t, treatmentplans.Dosage{
-			Amount: line.DosageAmount, Frequency: line.DosageFrequency, Duration: line.DosageDuration, Format: line.DosageFormat, AdditionalInfo: info,
-		}, made.Dosage)
-	}
-	assert.Empty(t, left)
 }
 
 // A form shows what is wrong beside the lines of the protocol, also where the plan has

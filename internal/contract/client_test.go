@@ -3,10 +3,7 @@ package contract_test
 import (
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,27 +60,5 @@ func keepsContract(t *testing.T, platform *dispensarytest.Server, recorder *cont
 	require.NotEmpty(t, recorder.Exchanges)
 	for _, e := range recorder.Exchanges {
 		assert.Empty(t, check.CheckExchange(operations[e.Response.Header.Get("X-Request-Id")], e))
-	}
-}
-
-// The bodies that the client's own tests compare with keep the contract too.
-func TestGoldenRequestBodiesKeepTheContract(t *testing.T) {
-	t.Parallel()
-	check := loaded(t)
-	files, err := filepath.Glob("../../testdata/requests/*.json")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	rows := check.Rows()
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		require.Contains(t, rows, name)
-		body, err := os.ReadFile(file)
-		require.NoError(t, err)
-		path := routeParameter.ReplaceAllString(rows[name].Route, "id")
-		req, err := http.NewRequestWithContext(t.Context(), rows[name].Method, "https://platform.example/api"+path, http.NoBody)
-		require.NoError(t, err)
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer token")
-		assert.Empty(t, check.CheckRequest(name, req, body), name)
 	}
 }
