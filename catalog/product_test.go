@@ -76,32 +76,6 @@ func wantDosage(d model.Dosage) *catalog.Dosage {
 	}
 }
 
-// The custom dosage is that of the practitioner who is named, or who asks.
-func TestProductCustomDosage(t *testing.T) {
-	t.Parallel()
-	platform, s := start(t)
-	first, second := platform.Clinics.Practitioners()[0].ID, platform.Clinics.Practitioners()[1].ID
-	product := platform.Products.All()[2].ID
-	for _, test := range []struct {
-		name, product, practitioner string
-		custom                      bool
-	}{
-		{"the one who asks", product, "", true},
-		{"named", product, first, true},
-		{"a colleague", product, second, false},
-		{"another product", platform.Products.All()[0].ID, first, false},
-	} {
-		got, err := s.Products.Get(t.Context(), test.product, catalog.ProductGetOptions{PractitionerID: test.practitioner})
-		require.NoError(t, err)
-		assert.Equal(t, test.custom, got.CustomDosage != nil, test.name)
-		if test.custom {
-			assert.Equal(t, "every morning", got.CustomDosage.Frequency)
-		}
-	}
-	_, err := s.Products.Get(t.Context(), product, catalog.ProductGetOptions{PractitionerID: unknown})
-	require.ErrorIs(t, err, api.ErrInvalid)
-}
-
 func TestProductSearch(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)

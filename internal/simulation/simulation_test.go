@@ -3,7 +3,6 @@ package simulation
 import (
 	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -50,8 +49,6 @@ func search(t *testing.T, scenario schedule.Scenario, first uint64, n int, once 
 		for worker := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
 				t.Parallel()
-				watch := watchdog()
-				defer watch.stop()
 				for {
 					i := next.Add(1) - 1
 					mu.Lock()
@@ -60,7 +57,6 @@ func search(t *testing.T, scenario schedule.Scenario, first uint64, n int, once 
 					if done {
 						return
 					}
-					watch.begin(first + i)
 					o := once(t, first+i, scenario)
 					mu.Lock()
 					if o.Violation != nil && (found == nil || o.Seed < found.Seed) {
@@ -73,38 +69,6 @@ func search(t *testing.T, scenario schedule.Scenario, first uint64, n int, once 
 	})
 	return found
 }
-
-// watch ends a test whose schedule hangs outside the bubble's time, and names its seed.
-type watch struct {
-	seed  atomic.Uint64
-	since atomic.Int64
-	end   chan struct{}
-}
-
-func watchdog() *watch {
-	w := &watch{end: make(chan struct{})}
-	w.begin(0)
-	go func() {
-		ticker := time.NewTicker(10 * time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-w.end:
-				return
-			case <-ticker.C:
-			}
-			if age := time.Since(time.Unix(0, w.since.Load())); age > time.Minute {
-				all := make([]byte, 1<<20)
-				fmt.Fprintf(os.Stderr, "the schedule of seed %d hangs\n%s\n", w.seed.Load(), all[:runtime.Stack(all, true)])
-				os.Exit(2)
-			}
-		}
-	}()
-	return w
-}
-
-func (w *watch) begin(seed uint64) { w.seed.Store(seed); w.since.Store(time.Now().UnixNano()) }
-func (w *watch) stop()             { close(w.end) }
 
 // families are all scenarios.
 var families = map[string]schedule.Scenario{"tokens": newTokenWorld, "events": newEventWorld, "writes": newWriteWorld, "catalog": newCatalogWorld, "whole": newWholeWorld}

@@ -114,20 +114,3 @@ func TestAttemptContextEndsWithAttempt(t *testing.T) {
 		assert.ErrorIs(t, ctx.Err(), context.Canceled)
 	}
 }
-
-func TestAttemptContextTakesEarlierDeadline(t *testing.T) {
-	t.Parallel()
-	parent, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	of, _ := parent.Deadline()
-	for limit, want := range map[time.Time]time.Time{
-		{}:                     of,
-		of.Add(time.Second):    of,
-		of.Add(-2 * time.Hour): of.Add(-2 * time.Hour),
-	} {
-		c := attemptContext{Context: parent, deadline: limit}
-		got, ok := c.Deadline()
-		assert.True(t, ok)
-		assert.Equal(t, want, got)
-	}
-}

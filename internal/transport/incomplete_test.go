@@ -1,12 +1,9 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,48 +55,6 @@ func TestListReportsEarlyEnd(t *testing.T) {
 			assert.Equal(t, api.IncompleteListError{Read: 20, Total: 50}, *incomplete)
 			assert.EqualError(t, err, "dispensary: products.list GET /catalog/products: incomplete list: it ended after 20 of 50 records")
 		})
-	}
-}
-
-func TestConsumerThatStopsGetsNoError(t *testing.T) {
-	t.Parallel()
-	for page, err := range Pages[thing](t.Context(), newTestClient(t, cutOff()), Call{Operation: operation.ProductList}, api.Paging{}) {
-		require.NoError(t, err)
-		if page.Meta.CurrentPage == 2 {
-			break
-		}
-	}
-}
-
-// changing is a list that gains and loses records before each response.
-type changing struct {
-	mu     sync.Mutex
-	random *rand.Rand
-	total  int
-}
-
-func (c *changing) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.total = max(0, c.total+c.random.IntN(21)-10)
-	var size, number int
-	_, _ = fmt.Sscan(r.URL.Query().Get("page[size]"), &size)
-	_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
-	items := strings.Repeat(`{"id":"x"},`, max(0, min(size, c.total-(number-1)*size)))
-	return reply(200, fmt.Sprintf(`{"products":[%s],"meta":{"current_page":%d,"total_pages":%d,"total_count":%d}}`,
-		strings.TrimSuffix(items, ","), number, (c.total+size-1)/size, c.total)), nil
-}
-
-func TestChangingListIsComplete(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(300) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		list := &changing{random: random, total: random.IntN(80)}
-		paging := api.Paging{PageSize: 1 + random.IntN(12), Prefetch: random.IntN(5), Page: random.IntN(3)}
-		_, err := collect(t, newTestClient(t, list), paging)
-		var incomplete *api.IncompleteListError
-		assert.False(t, errors.As(err, &incomplete), "seed %d: %v", seed, err)
-		require.NoError(t, err)
 	}
 }
 

@@ -225,15 +225,6 @@ func TestListEndsWhereEveryPageHasANext(t *testing.T) {
 	}
 }
 
-func TestListRefusesNegativeNumbers(t *testing.T) {
-	t.Parallel()
-	client := newTestClient(t, listing(1, 1))
-	for _, paging := range []api.Paging{{Page: -1}, {PageSize: -1}, {MaxItems: -1}} {
-		_, err := collect(t, client, paging)
-		assert.ErrorIs(t, err, api.ErrInvalidArgument)
-	}
-}
-
 // slow answers each request of inner after a while and counts how many are under
 // way.
 type slow struct {

@@ -176,15 +176,3 @@ func TestUntrustedCertificateIsNotRetried(t *testing.T) {
 	assert.ErrorIs(t, err, api.ErrNotSent)
 	assert.Contains(t, err.Error(), "certificate not trusted")
 }
-
-func TestPlainHTTPBeyondLoopbackIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, address := range []string{"http://platform.example/api", "http://10.0.0.1/api", "http://127.0.0.1.example/api"} {
-		_, err := New(Config{Site: api.Site{Environment: sandbox, BaseURL: address, AuthURL: "https://auth.example"}})
-		assert.ErrorIs(t, err, api.ErrInsecure, address)
-	}
-	for _, address := range []string{"http://127.0.0.1:8080/api", "http://localhost/api", "http://[::1]:1/api"} {
-		_, err := New(Config{Site: api.Site{Environment: sandbox, BaseURL: address, AuthURL: "https://auth.example"}})
-		assert.NoError(t, err, address)
-	}
-}

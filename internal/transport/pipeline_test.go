@@ -17,22 +17,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// The first link is the outermost: it begins first and ends last.
-func TestLinksNest(t *testing.T) {
-	t.Parallel()
-	var order []string
-	around := func(name string) link {
-		return func(ctx context.Context, s *callState, next step) error {
-			order = append(order, name)
-			defer func() { order = append(order, "after "+name) }()
-			return next(ctx, s)
-		}
-	}
-	innermost := func(context.Context, *callState, step) error { order = append(order, "innermost"); return nil }
-	require.NoError(t, compose(around("a"), around("b"), innermost)(t.Context(), nil))
-	assert.Equal(t, []string{"a", "b", "innermost", "after b", "after a"}, order)
-}
-
 // tokensOf is a token source that records when it is asked.
 type tokensOf func() (api.AccessToken, error)
 
