@@ -7,22 +7,32 @@ import (
 	"time"
 )
 
-// startAttempt begins one attempt, and returns the request to send.
+// attemptTimeout returns the timeout of each attempt through an HTTP client of the
+// caller: its Timeout, DefaultAttemptTimeout if that is 0, and 0 for no timeout if it is
+// negative.
+func attemptTimeout(given *http.Client) time.Duration {
+	if given == nil || given.Timeout == 0 {
+		return DefaultAttemptTimeout
+	}
+	return max(given.Timeout, 0)
+}
+
+// startAttempt begins one attempt, and returns the request to send. The deadline of its
+// context covers the response body. It replaces http.Client.Timeout, which starts a
+// goroutine for each attempt through a wrapped transport.
 func startAttempt(s *callState, request *http.Request) *http.Request {
 	s.attempts++
-	if s.attempts > 1 {
-		s.attempt = &attemptContext{} // a transport may still have the last one
-		request = request.WithContext(s.attempt)
-	}
-	s.attempt.Context = s.observed.attemptStart(s.requestCtx, s.attempts, s.wait)
+	ctx := s.observed.attemptStart(s.requestCtx, s.attempts, s.wait)
 	s.wait = 0
 	s.began = time.Now()
 	if timeout := s.client.attemptTimeout; timeout > 0 {
-		s.attempt.deadline = s.began.Add(timeout)
+		ctx, s.cancelAttempt = context.WithTimeout(ctx, timeout)
+	} else {
+		ctx, s.cancelAttempt = context.WithCancel(ctx)
 	}
 	s.trace.reset()
 	s.answer.reset()
-	return request
+	return request.WithContext(ctx)
 }
 
 // readAnswer reads the answer to the attempt, once.
@@ -42,7 +52,7 @@ func readAnswer(s *callState, response *http.Response) error {
 // endAttempt logs and reports the attempt that just ended; err is why no whole answer
 // came.
 func endAttempt(ctx context.Context, s *callState, err error) {
-	s.attempt.end()
+	s.cancelAttempt()
 	logAttempt(ctx, s, err)
 	s.observed.attemptEnd(&s.answer, time.Since(s.began), err)
 }

@@ -22,13 +22,12 @@ type callState struct {
 	body         []byte          // nil for none
 	missingScope *api.ScopeError // what the token was found to lack, if anything
 
-	attempts int
-	attempt  *attemptContext // of the last attempt
-	first    attemptContext
-	wait     time.Duration // before the next attempt
-	began    time.Time     // of the last attempt
-	trace    connectionTrace
-	answer   answer // of the last attempt
+	attempts      int
+	cancelAttempt context.CancelFunc // ends the context of the last attempt
+	wait          time.Duration      // before the next attempt
+	began         time.Time          // of the last attempt
+	trace         connectionTrace
+	answer        answer // of the last attempt
 }
 
 // step carries a call on: a link with all that follow it.
@@ -46,7 +45,6 @@ func (c *Call) apply(settings *api.RequestSettings) {
 // newCallState starts a call, and returns its context.
 func newCallState(ctx context.Context, c *Client, call *Call) (context.Context, *callState) {
 	s := &callState{client: c, call: call}
-	s.attempt = &s.first
 	call.apply(&s.settings)
 	if observers := c.config.Observers; len(observers) > 0 {
 		op := call.Operation
@@ -72,9 +70,8 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 		// failed read is repeated in any case.
 		s.requestCtx = httptrace.WithClientTrace(ctx, s.trace.hooks())
 	}
-	s.first.Context = s.requestCtx
 	var err error
-	if s.request, s.body, err = s.client.newRequest(&s.first, s.call); err != nil {
+	if s.request, s.body, err = s.client.newRequest(s.requestCtx, s.call); err != nil {
 		return err
 	}
 	return next(ctx, s)

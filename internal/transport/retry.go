@@ -19,7 +19,8 @@ func sendWithRetries(ctx context.Context, s *callState, _ step) error {
 	if err := waitForLimit(ctx, s); err != nil {
 		return err
 	}
-	defer func() { s.attempt.end() }()
+	s.cancelAttempt = func() {}
+	defer func() { s.cancelAttempt() }()
 	r := retriers.Get().(*retrier)
 	err := r.send(ctx, s)
 	retriers.Put(r) // not after a panic: a hook may have been interrupted
