@@ -13,11 +13,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
@@ -26,7 +24,6 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/logtest"
-	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -44,29 +41,16 @@ const (
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	var said, sent sync.Map
-	t.Run("operations", func(t *testing.T) {
-		for name := range canaryCalls(t, nil) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				c := newFixture(t)
-				for _, f := range faults {
-					c.meet(t, name, f)
-				}
-				c.requireSilent(t)
-				said.Store(name, len(c.lines))
-				sent.Store(name, len(c.wire.words))
-			})
-		}
-	})
-	for _, op := range operation.All() {
-		lines, met := said.Load(op.Name)
-		require.True(t, met, op.Name)
-		words, _ := sent.Load(op.Name)
-		if op != operation.OAuthAuthorize { // a page for a browser
-			assert.Greater(t, lines, 10*len(faults)/2, "%s said too little to mean anything", op.Name)
-			assert.NotZero(t, words, "%s sent nothing that could leak", op.Name)
-		}
+	for name := range canaryCalls(t, nil) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newFixture(t)
+			for _, f := range faults {
+				c.meet(t, name, f)
+			}
+			require.NotEmpty(t, c.lines)
+			c.requireSilent(t)
+		})
 	}
 }
 
@@ -197,9 +181,7 @@ func disguises(word string) []string {
 // fixture's wire, and those that belong to no row.
 func canaryCalls(t testing.TB, c *fixture) map[string]calltest.Call {
 	table := calltest.All(t)
-	table["oauth.authorize"] = func(context.Context, *calltest.Fixture) (any, error) {
-		return calltest.OAuth(t, c.Platform).AuthorizeURL("state-" + canary) // which sends nothing
-	}
+	delete(table, "oauth.authorize") // sends nothing
 	table["oauth.token"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return c.oauth(t).Exchange(ctx, c.code(t), api.WithoutRetries())
 	}

@@ -129,17 +129,6 @@ func TestInboxMutants(t *testing.T) {
 			t.Logf("found in round %d", r.rounds)
 		})
 	}
-	t.Run("none", func(t *testing.T) {
-		t.Parallel()
-		r := report{outcomes: map[string]int{}}
-		play := inboxInProcess(t, &mutant.Mutant{})
-		for range 10 {
-			play(r.rounds)
-			r.rounds++
-		}
-		r.addInbox(t, play(r.rounds), 0)
-		require.Empty(t, r.wrong)
-	})
 }
 
 // riverMutants are mistakes that TestInboxes has to find in riverinbox.

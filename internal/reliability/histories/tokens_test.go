@@ -146,14 +146,6 @@ func in(text, pattern, replacement string) func(string) string {
 // logs after how many rounds.
 func TestTokenMutants(t *testing.T) {
 	t.Parallel()
-	t.Run("none", func(t *testing.T) {
-		t.Parallel()
-		r := report{outcomes: map[string]int{}}
-		for play := inProcess(t, newDatabase(t, sqlstore.SQLite), &mutant.Mutant{}); r.rounds < 20; {
-			r.add(t, play(r.rounds))
-		}
-		require.Empty(t, r.wrong)
-	})
 	for _, m := range tokenMutants() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
