@@ -2,8 +2,6 @@ package api_test
 
 import (
 	"encoding/json"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata"
@@ -129,18 +127,4 @@ func roundTrip[T comparable](t *testing.T, data []byte) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(encoded, &second))
 	assert.Equal(t, first, second)
-}
-
-// FuzzDecimalAcceptsWhatParseFloatDoes compares with strconv.ParseFloat on plain numbers.
-func FuzzDecimalAcceptsWhatParseFloatDoes(f *testing.F) {
-	for _, text := range []string{"", "0", "12.50", "-1", "+1", ".5", "5.", ".", "1e5", "1e", "1E-3", "1e+", "--1", "1.2.3", "0x1p2", "inf", "1_0", "1e999"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		plain := !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) })
-		_, parseErr := strconv.ParseFloat(text, 64)
-		var d api.Decimal
-		err := d.UnmarshalJSON([]byte(strconv.Quote(text)))
-		assert.Equal(t, text == "" || plain && parseErr == nil, err == nil, "%q", text)
-	})
 }

@@ -22,8 +22,7 @@ import (
 type Fixture struct {
 	Platform *dispensarytest.Server
 	Client   *dispensary.Client
-	HTTP     *http.Client               // what OAuth calls go through
-	Options  []dispensary.RequestOption // of every call
+	HTTP     *http.Client // what OAuth calls go through
 
 	// Ids of the platform's records. Plan is active, Draft is not.
 	Patient, Practitioner, Staff, Order, Plan, Draft, Event string
@@ -96,16 +95,16 @@ func All(t testing.TB) map[string]Call {
 // call is a method with its arguments.
 type call func(ctx context.Context) (any, error)
 
-func call0[T any](f *Fixture, method func(context.Context, ...dispensary.RequestOption) (T, error)) call {
-	return func(ctx context.Context) (any, error) { return method(ctx, f.Options...) }
+func call0[T any](method func(context.Context, ...dispensary.RequestOption) (T, error)) call {
+	return func(ctx context.Context) (any, error) { return method(ctx) }
 }
 
-func call1[A, T any](f *Fixture, method func(context.Context, A, ...dispensary.RequestOption) (T, error), a A) call {
-	return func(ctx context.Context) (any, error) { return method(ctx, a, f.Options...) }
+func call1[A, T any](method func(context.Context, A, ...dispensary.RequestOption) (T, error), a A) call {
+	return func(ctx context.Context) (any, error) { return method(ctx, a) }
 }
 
-func call2[A, B, T any](f *Fixture, method func(context.Context, A, B, ...dispensary.RequestOption) (T, error), a A, b B) call {
-	return func(ctx context.Context) (any, error) { return method(ctx, a, b, f.Options...) }
+func call2[A, B, T any](method func(context.Context, A, B, ...dispensary.RequestOption) (T, error), a A, b B) call {
+	return func(ctx context.Context) (any, error) { return method(ctx, a, b) }
 }
 
 // table has the calls of a fixture as it is now.
@@ -125,12 +124,12 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			if err != nil {
 				return nil, err
 			}
-			return nil, oauthThrough(t, f.Platform, f.HTTP).Revoke(ctx, token, f.Options...)
+			return nil, oauthThrough(t, f.Platform, f.HTTP).Revoke(ctx, token)
 		},
 
-		"dynamic_links.get": call1(f, f.Client.TreatmentPlans.DynamicLinks.Get, f.Draft),
-		"dynamic_links.new": call0(f, f.Client.TreatmentPlans.DynamicLinks.EmptyPlanURL),
-		"dynamic_links.create": call1(f, f.Client.TreatmentPlans.DynamicLinks.Create, treatmentplans.NewDynamicLink{
+		"dynamic_links.get": call1(f.Client.TreatmentPlans.DynamicLinks.Get, f.Draft),
+		"dynamic_links.new": call0(f.Client.TreatmentPlans.DynamicLinks.EmptyPlanURL),
+		"dynamic_links.create": call1(f.Client.TreatmentPlans.DynamicLinks.Create, treatmentplans.NewDynamicLink{
 			PractitionerID: f.Practitioner,
 			Patient: &treatmentplans.LinkPatient{
 				Email: "link@example.com", FirstName: "Lin", LastName: "Example", Gender: clinic.X,
@@ -139,106 +138,106 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			},
 		}),
 
-		"allergens.list":          call1(f, f.Client.Catalog.Allergens.List, catalog.AllergenListOptions{Paging: page}),
-		"allergens.get":           call1(f, f.Client.Catalog.Allergens.Get, f.Allergen),
-		"brands.list":             call1(f, f.Client.Catalog.Brands.List, catalog.BrandListOptions{Available: true, ClinicPermitted: true, Paging: page}),
-		"brands.get":              call1(f, f.Client.Catalog.Brands.Get, f.Brand),
-		"ingredients.list":        call1(f, f.Client.Catalog.Ingredients.List, catalog.IngredientListOptions{Paging: page}),
-		"ingredients.get":         call1(f, f.Client.Catalog.Ingredients.Get, f.Ingredient),
-		"practitioner_types.list": call1(f, f.Client.Catalog.PractitionerTypes.List, catalog.PractitionerTypeListOptions{Paging: page}),
-		"products.list":           call1(f, f.Client.Catalog.Products.List, catalog.ProductListOptions{Paging: page}),
-		"products.get":            call2(f, f.Client.Catalog.Products.Get, f.Product, catalog.ProductGetOptions{PractitionerID: f.Practitioner}),
-		"products.search": call1(f, f.Client.Catalog.Products.Search, catalog.ProductSearchOptions{
+		"allergens.list":          call1(f.Client.Catalog.Allergens.List, catalog.AllergenListOptions{Paging: page}),
+		"allergens.get":           call1(f.Client.Catalog.Allergens.Get, f.Allergen),
+		"brands.list":             call1(f.Client.Catalog.Brands.List, catalog.BrandListOptions{Available: true, ClinicPermitted: true, Paging: page}),
+		"brands.get":              call1(f.Client.Catalog.Brands.Get, f.Brand),
+		"ingredients.list":        call1(f.Client.Catalog.Ingredients.List, catalog.IngredientListOptions{Paging: page}),
+		"ingredients.get":         call1(f.Client.Catalog.Ingredients.Get, f.Ingredient),
+		"practitioner_types.list": call1(f.Client.Catalog.PractitionerTypes.List, catalog.PractitionerTypeListOptions{Paging: page}),
+		"products.list":           call1(f.Client.Catalog.Products.List, catalog.ProductListOptions{Paging: page}),
+		"products.get":            call2(f.Client.Catalog.Products.Get, f.Product, catalog.ProductGetOptions{PractitionerID: f.Practitioner}),
+		"products.search": call1(f.Client.Catalog.Products.Search, catalog.ProductSearchOptions{
 			Query: "a", BrandID: f.Brand, AllergenIDs: []string{f.Allergen}, IngredientIDs: []string{f.Ingredient},
 			SupplementTypeIDs: []string{f.SupplementType}, ThirdPartyCertificationIDs: []string{f.Certification}, Paging: page,
 		}),
-		"products.similar":                call2(f, f.Client.Catalog.Products.Similar, f.Product, catalog.ProductListOptions{Paging: page}),
-		"supplement_types.list":           call1(f, f.Client.Catalog.SupplementTypes.List, catalog.SupplementTypeListOptions{Paging: page}),
-		"supplement_types.get":            call1(f, f.Client.Catalog.SupplementTypes.Get, f.SupplementType),
-		"third_party_certifications.list": call1(f, f.Client.Catalog.ThirdPartyCertifications.List, catalog.ThirdPartyCertificationListOptions{Paging: page}),
-		"third_party_certifications.get":  call1(f, f.Client.Catalog.ThirdPartyCertifications.Get, f.Certification),
-		"variants.get":                    call1(f, f.Client.Catalog.Variants.Get, f.Variant),
+		"products.similar":                call2(f.Client.Catalog.Products.Similar, f.Product, catalog.ProductListOptions{Paging: page}),
+		"supplement_types.list":           call1(f.Client.Catalog.SupplementTypes.List, catalog.SupplementTypeListOptions{Paging: page}),
+		"supplement_types.get":            call1(f.Client.Catalog.SupplementTypes.Get, f.SupplementType),
+		"third_party_certifications.list": call1(f.Client.Catalog.ThirdPartyCertifications.List, catalog.ThirdPartyCertificationListOptions{Paging: page}),
+		"third_party_certifications.get":  call1(f.Client.Catalog.ThirdPartyCertifications.Get, f.Certification),
+		"variants.get":                    call1(f.Client.Catalog.Variants.Get, f.Variant),
 
-		"clinic.get":              call0(f, f.Client.Clinic.Get),
-		"addresses.list":          call2(f, f.Client.Clinic.Addresses.List, f.Patient, clinic.AddressListOptions{Paging: page}),
-		"categories.list":         call1(f, f.Client.Clinic.Categories.List, clinic.CategoryListOptions{Paging: page}),
-		"categories.get":          call1(f, f.Client.Clinic.Categories.Get, f.Category),
-		"categories.products":     call2(f, f.Client.Clinic.Categories.Products, f.Category, clinic.CategoryListOptions{Paging: page}),
-		"orders.list_for_patient": call2(f, f.Client.Clinic.Orders.ListForPatient, f.Patient, clinic.PatientOrderListOptions{Paging: page}),
-		"orders.get":              call1(f, f.Client.Clinic.Orders.Get, f.Order),
-		"orders.list": call1(f, f.Client.Clinic.Orders.List, clinic.OrderListOptions{
+		"clinic.get":              call0(f.Client.Clinic.Get),
+		"addresses.list":          call2(f.Client.Clinic.Addresses.List, f.Patient, clinic.AddressListOptions{Paging: page}),
+		"categories.list":         call1(f.Client.Clinic.Categories.List, clinic.CategoryListOptions{Paging: page}),
+		"categories.get":          call1(f.Client.Clinic.Categories.Get, f.Category),
+		"categories.products":     call2(f.Client.Clinic.Categories.Products, f.Category, clinic.CategoryListOptions{Paging: page}),
+		"orders.list_for_patient": call2(f.Client.Clinic.Orders.ListForPatient, f.Patient, clinic.PatientOrderListOptions{Paging: page}),
+		"orders.get":              call1(f.Client.Clinic.Orders.Get, f.Order),
+		"orders.list": call1(f.Client.Clinic.Orders.List, clinic.OrderListOptions{
 			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
 			SortBy: clinic.OrdersByCompletion, Order: dispensary.Descending, Paging: page,
 		}),
 
-		"patients.list": call1(f, f.Client.Clinic.Patients.List, clinic.PatientListOptions{Paging: page}),
-		"patients.get":  call1(f, f.Client.Clinic.Patients.Get, f.Patient),
-		"patients.create": call1(f, f.Client.Clinic.Patients.Create, clinic.NewPatient{
+		"patients.list": call1(f.Client.Clinic.Patients.List, clinic.PatientListOptions{Paging: page}),
+		"patients.get":  call1(f.Client.Clinic.Patients.Get, f.Patient),
+		"patients.create": call1(f.Client.Clinic.Patients.Create, clinic.NewPatient{
 			FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.Female,
 			DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550156", Discount: 7.5,
 			SendWelcomeEmail: dispensary.Value(false), Metadata: clinic.Metadata{ID: "ehr-1"},
 		}),
-		"patients.update": call2(f, f.Client.Clinic.Patients.Update, f.Patient, clinic.PatientUpdate{
+		"patients.update": call2(f.Client.Clinic.Patients.Update, f.Patient, clinic.PatientUpdate{
 			Email: dispensary.Value("changed@example.com"), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Example"),
 			DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.X), MobileNumber: dispensary.Value("+15555550157"),
 			Discount: dispensary.Value[float64](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
 		}),
-		"patients.search":    call1(f, f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: page}),
-		"practitioners.list": call1(f, f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: page}),
-		"practitioners.get":  call1(f, f.Client.Clinic.Practitioners.Get, f.Practitioner),
-		"practitioners.create": call1(f, f.Client.Clinic.Practitioners.Create, clinic.NewPractitioner{
+		"patients.search":    call1(f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: page}),
+		"practitioners.list": call1(f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: page}),
+		"practitioners.get":  call1(f.Client.Clinic.Practitioners.Get, f.Practitioner),
+		"practitioners.create": call1(f.Client.Clinic.Practitioners.Create, clinic.NewPractitioner{
 			PractitionerTypeID: f.PractitionerType, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor",
 			Metadata: clinic.Metadata{ID: "ehr-3"},
 		}),
-		"practitioners.update": call2(f, f.Client.Clinic.Practitioners.Update, f.Practitioner, clinic.PractitionerUpdate{
+		"practitioners.update": call2(f.Client.Clinic.Practitioners.Update, f.Practitioner, clinic.PractitionerUpdate{
 			PractitionerTypeID: dispensary.Value(f.PractitionerType), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Doctor"),
 			Email: dispensary.Value("changed.doctor@example.com"), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-4"}),
 		}),
-		"staff.list": call1(f, f.Client.Clinic.Staff.List, clinic.StaffListOptions{Paging: page}),
-		"staff.get":  call1(f, f.Client.Clinic.Staff.Get, f.Staff),
-		"staff.create": call1(f, f.Client.Clinic.Staff.Create, clinic.NewStaffMember{
+		"staff.list": call1(f.Client.Clinic.Staff.List, clinic.StaffListOptions{Paging: page}),
+		"staff.get":  call1(f.Client.Clinic.Staff.Get, f.Staff),
+		"staff.create": call1(f.Client.Clinic.Staff.Create, clinic.NewStaffMember{
 			Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
 		}),
-		"staff.update": call2(f, f.Client.Clinic.Staff.Update, f.Staff, clinic.StaffMemberUpdate{
+		"staff.update": call2(f.Client.Clinic.Staff.Update, f.Staff, clinic.StaffMemberUpdate{
 			FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Desk"), Email: dispensary.Value("changed.desk@example.com"),
 			Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-6"}),
 		}),
 
-		"protocols.get": call1(f, f.Client.TreatmentPlans.Protocols.Get, f.Protocol),
-		"protocols.list": call2(f, f.Client.TreatmentPlans.Protocols.List, f.Practitioner, treatmentplans.ProtocolListOptions{
+		"protocols.get": call1(f.Client.TreatmentPlans.Protocols.Get, f.Protocol),
+		"protocols.list": call2(f.Client.TreatmentPlans.Protocols.List, f.Practitioner, treatmentplans.ProtocolListOptions{
 			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.Owned,
 			SortBy: treatmentplans.ProtocolsByName, Order: dispensary.Ascending, Paging: page,
 		}),
 		//lint:ignore SA1019 templates are deprecated, and still there
-		"templates.get": call1(f, f.Client.TreatmentPlans.Templates.Get, f.Protocol),
+		"templates.get": call1(f.Client.TreatmentPlans.Templates.Get, f.Protocol),
 		//lint:ignore SA1019 templates are deprecated, and still there
-		"templates.list": call2(f, f.Client.TreatmentPlans.Templates.List, f.Practitioner, treatmentplans.TemplateListOptions{Paging: page}),
+		"templates.list": call2(f.Client.TreatmentPlans.Templates.List, f.Practitioner, treatmentplans.TemplateListOptions{Paging: page}),
 
-		"treatment_plans.list": call2(f, f.Client.TreatmentPlans.List, f.Patient, treatmentplans.ListOptions{
+		"treatment_plans.list": call2(f.Client.TreatmentPlans.List, f.Patient, treatmentplans.ListOptions{
 			SortBy: treatmentplans.ByUpdatedAt, Order: dispensary.Descending, Paging: page,
 		}),
-		"treatment_plans.create": call2(f, f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.NewPlan{
+		"treatment_plans.create": call2(f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.NewPlan{
 			PractitionerID: f.Practitioner, Recommendations: f.Recommendations(), PersonalMessage: "Take care",
 			State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
 		}),
-		"treatment_plans.get": call1(f, f.Client.TreatmentPlans.Get, f.Plan),
-		"treatment_plans.update": call2(f, f.Client.TreatmentPlans.Update, f.Draft, treatmentplans.PlanUpdate{
+		"treatment_plans.get": call1(f.Client.TreatmentPlans.Get, f.Plan),
+		"treatment_plans.update": call2(f.Client.TreatmentPlans.Update, f.Draft, treatmentplans.PlanUpdate{
 			Recommendations: f.Recommendations(), PersonalMessage: dispensary.Value("Changed"),
 			Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-8"}),
 		}),
-		"treatment_plans.cancel":             call1(f, f.Client.TreatmentPlans.Cancel, f.Plan),
-		"treatment_plans.activate":           call1(f, f.Client.TreatmentPlans.Activate, f.Draft),
-		"treatment_plans.in_office_checkout": call1(f, f.Client.TreatmentPlans.InOfficeCheckout, f.Plan),
+		"treatment_plans.cancel":             call1(f.Client.TreatmentPlans.Cancel, f.Plan),
+		"treatment_plans.activate":           call1(f.Client.TreatmentPlans.Activate, f.Draft),
+		"treatment_plans.in_office_checkout": call1(f.Client.TreatmentPlans.InOfficeCheckout, f.Plan),
 
-		"metadata.list": call1(f, f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataPatient, Paging: page}),
+		"metadata.list": call1(f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataPatient, Paging: page}),
 
-		"events.get":                  call1(f, f.Client.Events.Get, f.Event),
-		"events.list_clinic_keys":     call1(f, f.Client.Events.ClinicKeys.List, listed(events.ClinicKeyActivated)),
-		"events.list_patients":        call1(f, f.Client.Events.Patients.List, listed(events.PatientCreated)),
-		"events.list_treatment_plans": call1(f, f.Client.Events.TreatmentPlans.List, listed(events.TreatmentPlanCreated)),
-		"events.list_orders":          call1(f, f.Client.Events.Orders.List, listed(events.OrderPlaced)),
-		"events.list_products":        call1(f, f.Client.Events.Products.List, listed(events.ProductUpdated)),
-		"webhook_deliveries.list": call1(f, f.Client.Events.Deliveries.List, events.DeliveryListOptions{
+		"events.get":                  call1(f.Client.Events.Get, f.Event),
+		"events.list_clinic_keys":     call1(f.Client.Events.ClinicKeys.List, listed(events.ClinicKeyActivated)),
+		"events.list_patients":        call1(f.Client.Events.Patients.List, listed(events.PatientCreated)),
+		"events.list_treatment_plans": call1(f.Client.Events.TreatmentPlans.List, listed(events.TreatmentPlanCreated)),
+		"events.list_orders":          call1(f.Client.Events.Orders.List, listed(events.OrderPlaced)),
+		"events.list_products":        call1(f.Client.Events.Products.List, listed(events.ProductUpdated)),
+		"webhook_deliveries.list": call1(f.Client.Events.Deliveries.List, events.DeliveryListOptions{
 			AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.Undelivered,
 			SortBy: events.DeliveriesByAttempt, Order: dispensary.Descending, Paging: page,
 		}),
@@ -279,7 +278,7 @@ func connect(ctx context.Context, t testing.TB, f *Fixture) (oauth.Token, error)
 	must(t, err)
 	code, err := oauth.ParseCallback(back.Query(), state)
 	must(t, err)
-	return client.Exchange(ctx, code, f.Options...)
+	return client.Exchange(ctx, code)
 }
 
 func first[T any](t testing.TB, items func(func(T, error) bool)) T {

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/contract"
@@ -32,17 +31,13 @@ func TestClientKeepsTheContract(t *testing.T) {
 			})
 			require.Contains(t, made, name)
 			s.Platform.Journal().Reset()
-			var response dispensary.Response
-			s.Options = []dispensary.RequestOption{dispensary.CaptureResponse(&response)}
 			value, err := made[name](t.Context(), s)
 			require.NoError(t, err)
 			s.Platform.Journal().CheckNoUnexpected(t)
 			if name == "oauth.authorize" {
 				return // a browser visits it, not the client
 			}
-			request := s.Platform.Journal().CheckRequested(t, name)
-			assert.Equal(t, request.ID, response.RequestID)
-			assert.Equal(t, request.Status, response.StatusCode)
+			s.Platform.Journal().CheckRequested(t, name)
 			assert.Equal(t, name != "oauth.revoke", value != nil, "the response decodes")
 			keepsContract(t, s.Platform, recorder)
 		})
