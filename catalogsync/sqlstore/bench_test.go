@@ -3,7 +3,6 @@ package sqlstore_test
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/catalogtest"
 )
 
 const (
@@ -72,10 +72,10 @@ func BenchmarkSyncMemory(b *testing.B) {
 			x := newBench(b, products)
 			x.pages = nil
 			for b.Loop() {
-				before, most := inUse(), int64(0)
+				before, most := catalogtest.InUse(), int64(0)
 				x.sync(b, x.syncer(b, sqlstore.SQLite, func(p catalogsync.Progress) {
 					if p.Read%50 == 0 {
-						most = max(most, inUse()-before)
+						most = max(most, catalogtest.InUse()-before)
 					}
 				}))
 				b.ReportMetric(float64(most)/1e6, "MB")
@@ -138,12 +138,4 @@ func took(run func()) time.Duration {
 	began := time.Now()
 	run()
 	return time.Since(began)
-}
-
-// inUse is the memory of all that is reachable.
-func inUse() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

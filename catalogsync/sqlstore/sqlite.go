@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
@@ -42,20 +41,9 @@ import (
 //
 // It fails with an [*api.ArgumentError] if path is a URI or ":memory:".
 func OpenSQLite(ctx context.Context, driver, path string) (*sql.DB, error) {
-	if err := sqlitefile.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
-		return nil, err
-	}
-	if err := sqlitefile.CheckPath(path); err != nil {
-		return nil, failed(ctx, "open", err)
-	}
-	// Only a file that is new is opened here: to close another one would take the locks
-	// from under a connection of this process that has it open.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	switch {
-	case errors.Is(err, os.ErrExist):
+	created, err := sqlitefile.Create("sqlstore.OpenSQLite path", path)
+	if err == nil && !created {
 		err = checkFile(ctx, driver, sqlitefile.Resolve(path))
-	case err == nil:
-		err = f.Close()
 	}
 	if errors.Is(err, ErrNotCatalog) {
 		return nil, err
@@ -63,7 +51,7 @@ func OpenSQLite(ctx context.Context, driver, path string) (*sql.DB, error) {
 	if err != nil {
 		return nil, failed(ctx, "open", err)
 	}
-	db, err := sql.Open(driver, dsn(path, url.Values{
+	db, err := sql.Open(driver, sqlitefile.DSN(path, url.Values{
 		"_pragma": {"busy_timeout(50)", "journal_mode(wal)", "synchronous(normal)", "wal_autocheckpoint(4000)"}, "_txlock": {"immediate"},
 	}))
 	if err != nil {
@@ -79,7 +67,7 @@ func checkFile(ctx context.Context, driver, path string) (err error) {
 	if !exists(path+"-wal") && !exists(path+"-journal") {
 		parameters.Set("immutable", "1")
 	}
-	db, err := sql.Open(driver, dsn(path, parameters))
+	db, err := sql.Open(driver, sqlitefile.DSN(path, parameters))
 	if err != nil {
 		return err
 	}
@@ -105,8 +93,4 @@ func checkFile(ctx context.Context, driver, path string) (err error) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-func dsn(path string, parameters url.Values) string {
-	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + parameters.Encode()
 }

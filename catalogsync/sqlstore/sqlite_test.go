@@ -14,12 +14,13 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
 // databaseOf makes a database file with the given SQL, as another program has it.
 func databaseOf(t *testing.T, path, script string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", sqlstore.DSN(path, nil))
+	db, err := sql.Open("sqlite", sqlitefile.DSN(path, nil))
 	require.NoError(t, err)
 	_, err = db.ExecContext(t.Context(), script)
 	require.NoError(t, err)

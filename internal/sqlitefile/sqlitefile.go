@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,29 @@ func CheckFile(field, path string) error {
 		return &api.ArgumentError{Field: field, Reason: "must be the path of a file, and not a URI or :memory:"}
 	}
 	return nil
+}
+
+// Create checks path, with [CheckFile] for field and with [CheckPath], and creates a file that
+// does not exist. Only its owner can read and write it, and the files that SQLite puts beside it.
+// Create does not open an existing file, because closing it would drop the locks of another
+// connection of this process.
+func Create(field, path string) (created bool, err error) {
+	if err := errors.Join(CheckFile(field, path), CheckPath(path)); err != nil {
+		return false, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, f.Close()
+}
+
+// DSN returns the data source name of a file for the driver modernc.org/sqlite.
+func DSN(path string, parameters url.Values) string {
+	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + parameters.Encode()
 }
 
 // CheckPath fails with [ErrUnsafePath] if the file has several hard links or is a mount

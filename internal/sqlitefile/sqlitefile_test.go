@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/filelock"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
@@ -96,4 +97,25 @@ func TestOwnExcludesOtherOwners(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, owner.Release())
 	}
+}
+
+func TestCreateKeepsExistingFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	for _, want := range []bool{true, false} {
+		created, err := sqlitefile.Create("field", path)
+		require.NoError(t, err)
+		assert.Equal(t, want, created)
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	if runtime.GOOS != "windows" {
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	for _, path := range []string{":memory:", "file:a.db"} {
+		_, err = sqlitefile.Create("field", path)
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+	}
+	_, err = sqlitefile.Create("field", filepath.Join(t.TempDir(), "none", "a.db"))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -2,12 +2,8 @@ package sqlstore
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
@@ -41,23 +37,8 @@ import (
 // database for each connection; [ErrUnsafePath]; those of the file system and of [sql.Open].
 // OpenSQLite sends no statement to the database.
 func OpenSQLite(driver, path string) (*sql.DB, error) {
-	if err := sqlitefile.CheckFile("sqlstore.OpenSQLite path", path); err != nil {
-		return nil, err
-	}
-	if err := sqlitefile.CheckPath(path); err != nil {
+	if _, err := sqlitefile.Create("sqlstore.OpenSQLite path", path); err != nil {
 		return nil, fmt.Errorf("sqlstore: %w", err)
-	}
-	// Only a file that is new is opened here: to close another one would take the
-	// locks from under a connection of this process that has it open.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	switch {
-	case errors.Is(err, os.ErrExist):
-	case err != nil:
-		return nil, fmt.Errorf("sqlstore: %w", err)
-	default:
-		if err := f.Close(); err != nil {
-			return nil, fmt.Errorf("sqlstore: %w", err)
-		}
 	}
 	db, err := sql.Open(driver, sqliteDSN(path))
 	if err != nil {
@@ -67,7 +48,7 @@ func OpenSQLite(driver, path string) (*sql.DB, error) {
 }
 
 func sqliteDSN(path string) string {
-	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + strings.Join([]string{
-		"_pragma=busy_timeout(50)", "_pragma=journal_mode(wal)", "_pragma=synchronous(full)", "_txlock=immediate",
-	}, "&")
+	return sqlitefile.DSN(path, url.Values{
+		"_pragma": {"busy_timeout(50)", "journal_mode(wal)", "synchronous(full)"}, "_txlock": {"immediate"},
+	})
 }

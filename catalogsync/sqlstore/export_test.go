@@ -1,4 +1,0 @@
-package sqlstore
-
-// DSN lets tests open files as other programs do.
-var DSN = dsn
