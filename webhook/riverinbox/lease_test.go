@@ -50,37 +50,6 @@ func TestStuckHandlerLosesItsEvent(t *testing.T) {
 	}
 }
 
-// TestLeaseOutlastsTheHandler has a handler take longer than a lease while
-// another replica waits for its line.
-func TestLeaseOutlastsTheHandler(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	begun, gate := make(chan struct{}, 10), make(chan struct{})
-	config := d.config(t, func(ctx context.Context, _ events.Event) error {
-		begun <- struct{}{}
-		return receivertest.Until(ctx, gate)
-	})
-	config.Work.Order, config.Lease = webhook.ByClinic, 4*time.Second
-	made := receivertest.Observe(&config.Work)
-	inbox, other := open(t, d.pool(t), config), open(t, d.pool(t), config)
-	receivertest.Accept(t, inbox)
-	<-begun
-	receivertest.Accept(t, other)
-	before := time.Now()
-	require.Eventually(t, func() bool {
-		return count(t, d, "SELECT count(*) FROM dispensary_inbox_lines WHERE until > $1", before.Add(2*config.Lease)) == 1
-	}, 2*time.Minute, 20*time.Millisecond, "the lease is extended")
-	close(gate)
-	for range 2 {
-		a := <-made
-		assert.Equal(t, webhook.ResultHandled, a.Result)
-		assert.Equal(t, 1, a.Number)
-	}
-	require.Eventually(t, func() bool {
-		return count(t, d, "SELECT count(*) FROM dispensary_inbox_lines") == 0
-	}, time.Minute, 10*time.Millisecond, "a line has a row only while it is held")
-}
-
 // TestEventsWithoutAJobAreFound deletes jobs, as people do in River's UI.
 func TestEventsWithoutAJobAreFound(t *testing.T) {
 	t.Parallel()

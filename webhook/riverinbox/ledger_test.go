@@ -3,7 +3,6 @@ package riverinbox_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -84,22 +82,6 @@ func TestOfAHandledEventOnlyItsDigestStays(t *testing.T) {
 	acceptAgain(t, inbox, event)
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_bodies"))
-}
-
-// TestADiscardedEventIsInTheLedger gives an event up and drops it.
-func TestADiscardedEventIsInTheLedger(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	inbox, made := d.startKept(t, func(context.Context, events.Event) error { return webhook.Permanent(context.Canceled) }, nil)
-	event := receivertest.Accept(t, inbox)
-	assert.Equal(t, webhook.ResultDead, (<-made).Result)
-	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE body IS NULL"))
-	n, err := inbox.Discard(t.Context(), engine.Filter{Keys: []webhook.Key{event.Key}})
-	require.NoError(t, err)
-	assert.Equal(t, 1, n)
-	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
-	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_ledger"))
-	acceptAgain(t, inbox, event)
 }
 
 // TestADayThatIsRounded repeats events of the end of a day with another time.
@@ -262,48 +244,6 @@ func TestAnEventIsSettledWhileAnAcceptWaits(t *testing.T) {
 	require.NoError(t, <-result)
 	assert.Equal(t, map[string]int{event.Key.String(): 1}, known(t, d, event.Key.String()))
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
-}
-
-// TestRepetitionsWhileEventsAreSettled repeats events all the time while they are handled,
-// through several replicas.
-func TestRepetitionsWhileEventsAreSettled(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	var handled, fresh sync.Map
-	handle := func(_ context.Context, e events.Event) error {
-		n, _ := handled.LoadOrStore(e.ID, new(atomic.Int64))
-		n.(*atomic.Int64).Add(1)
-		return nil
-	}
-	config := d.config(t, handle)
-	inbox, other := open(t, d.pool(t), config), open(t, d.pool(t), config)
-	d.keepPartitions(t, inbox)
-	const total, each = 100, 12
-	var group sync.WaitGroup
-	for range total {
-		event := receivertest.NewDelivery()
-		n := new(atomic.Int64)
-		fresh.Store(event.Key.EventID, n)
-		for at := range 4 {
-			group.Go(func() {
-				for range each / 4 {
-					receipt, err := []*riverinbox.Inbox{inbox, other}[at%2].Accept(context.Background(), event)
-					assert.NoError(t, err)
-					if !receipt.Duplicate {
-						n.Add(1)
-					}
-				}
-			})
-		}
-	}
-	group.Wait()
-	require.Eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state < 3") == 0 }, time.Minute, 10*time.Millisecond)
-	fresh.Range(func(id, n any) bool {
-		assert.EqualValues(t, 1, n.(*atomic.Int64).Load(), "%s was new so often", id)
-		times, _ := handled.Load(id)
-		assert.EqualValues(t, 1, times.(*atomic.Int64).Load(), "%s was handled so often", id)
-		return true
-	})
 }
 
 // TestPartitionsAreDropped ages a ledger and bodies, while a transaction that has read

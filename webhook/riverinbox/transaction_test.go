@@ -274,26 +274,6 @@ func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
 	require.ErrorIs(t, <-repeated, webhook.ErrInboxClosed)
 }
 
-// TestCallersWhoLeaveShareNothing is for the race detector: a caller that has left does
-// not read what the writer still does for it.
-func TestCallersWhoLeaveShareNothing(t *testing.T) {
-	t.Parallel()
-	inbox, _ := newDatabase(t).start(t, receivertest.Succeed, nil)
-	var group sync.WaitGroup
-	for n := range 200 {
-		group.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n)*50*time.Microsecond)
-			defer cancel()
-			receipt, err := inbox.Accept(ctx, receivertest.NewDelivery())
-			assert.False(t, receipt.Duplicate)
-			if err != nil {
-				assert.ErrorIs(t, err, context.DeadlineExceeded)
-			}
-		})
-	}
-	group.Wait()
-}
-
 // openHandler is a handler that holds its transaction open, for events of one type,
 // until the gate is open. Others are handled at once.
 func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
