@@ -132,7 +132,7 @@ func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokens.
 	if err != nil {
 		return nil, func(context.Context) error { return nil }, err
 	}
-	if err := sqlstore.CheckSchema(ctx, db, dialect, sqlstore.Config{}); err != nil {
+	if err := sqlstore.CheckSchema(ctx, db, dialect); err != nil {
 		return nil, closed, schemaError(err)
 	}
 	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})

@@ -27,7 +27,7 @@ func TestOpenDoctor(t *testing.T) {
 		skipped []string
 	}{
 		"SQLite":     {func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ehr.db") }, []string{"inbox sealed", "database TLS"}},
-		"PostgreSQL": {postgrestest.Schema, []string{"secret files"}},
+		"PostgreSQL": {func(t *testing.T) string { return postgrestest.Schema(t) }, []string{"secret files"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -39,7 +39,7 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 		return nil, err
 	}
 	i.store = closed
-	if err := sqlstore.Migrate(ctx, db, dialect, sqlstore.Config{}); err != nil {
+	if err := sqlstore.Migrate(ctx, db, dialect); err != nil {
 		return nil, err
 	}
 	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})

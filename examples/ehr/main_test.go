@@ -40,7 +40,7 @@ type fixture struct {
 // everywhere runs a test with tokens in SQLite, and in PostgreSQL.
 func everywhere(t *testing.T, test func(f *fixture)) {
 	t.Parallel()
-	for name, store := range map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "PostgreSQL": postgrestest.Schema} {
+	for name, store := range map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "PostgreSQL": func(t *testing.T) string { return postgrestest.Schema(t) }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			variables := map[string]string{}

@@ -20,7 +20,7 @@ const Variable = "DISPENSARY_TEST_POSTGRES"
 // Schema returns the address of an empty schema that ends with the test, and skips the
 // test where there is no database. The program registers the driver: "pgx" of
 // github.com/jackc/pgx/v5/stdlib.
-func Schema(t *testing.T) string {
+func Schema(t testing.TB) string {
 	t.Helper()
 	address := os.Getenv(Variable)
 	if address == "" {

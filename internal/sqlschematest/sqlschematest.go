@@ -144,7 +144,7 @@ func (s Store) check(t *testing.T, name string) error {
 	return sqlschema.Schema{Dialect: dialects[s.Driver], Script: s.Script}.Check(t.Context(), open(t, s.Driver, name))
 }
 
-func open(t *testing.T, driver, name string) *sql.DB {
+func open(t testing.TB, driver, name string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, name)
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func open(t *testing.T, driver, name string) *sql.DB {
 
 // Database returns the data source name of an empty database, which is deleted with the test. It
 // skips the test if there is no server.
-func Database(t *testing.T, driver string) string {
+func Database(t testing.TB, driver string) string {
 	t.Helper()
 	switch driver {
 	case "pgx":

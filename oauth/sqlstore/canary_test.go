@@ -74,13 +74,14 @@ func (d database) left(t *testing.T) []byte {
 		if _, err := exec.LookPath("pg_dump"); err != nil {
 			t.Skip("pg_dump is not installed")
 		}
-		dump, err := exec.CommandContext(t.Context(), "pg_dump", "--inserts", "--table="+d.prefix+"*", "--dbname="+d.name).Output()
+		name, schema, _ := strings.Cut(d.name, "&search_path=")
+		dump, err := exec.CommandContext(t.Context(), "pg_dump", "--inserts", "--schema="+schema, "--dbname="+name).Output()
 		require.NoError(t, err)
-		require.Contains(t, string(dump), d.prefix+"oauth_tokens")
+		require.Contains(t, string(dump), "dispensary_oauth_tokens")
 		return dump
 	}
 	var all bytes.Buffer
-	rows, err := d.open(t).QueryContext(t.Context(), "SELECT CONCAT_WS(' ', access_token, refresh_token, details, reason) FROM "+d.prefix+"oauth_tokens")
+	rows, err := d.open(t).QueryContext(t.Context(), "SELECT CONCAT_WS(' ', access_token, refresh_token, details, reason) FROM dispensary_oauth_tokens")
 	require.NoError(t, err)
 	for rows.Next() {
 		var text []byte

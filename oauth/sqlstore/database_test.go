@@ -1,13 +1,9 @@
 package sqlstore_test
 
 import (
-	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -15,22 +11,16 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqlschematest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// The addresses of the servers that the tests run on.
-const (
-	postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
-	mysqlVariable    = "DISPENSARY_TEST_MYSQL"    // root@tcp(127.0.0.1:3306)/test
-)
-
-// database is where tables are made that end with their test.
+// database is a database, or a schema of PostgreSQL, that ends with its test.
 type database struct {
 	dialect      sqlstore.Dialect
 	driver, name string // of [sql.Open]
-	prefix       string
 }
 
 // eachDatabase plays a test in parallel, on SQLite and on the servers whose addresses are
@@ -46,42 +36,15 @@ func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
 	}
 }
 
-// newDatabase returns a database with its own table prefix.
+// drivers are the names of the drivers.
+var drivers = map[sqlstore.Dialect]string{sqlstore.SQLite: "sqlite", sqlstore.PostgreSQL: "pgx", sqlstore.MySQL: "mysql"}
+
 func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	t.Helper()
-	d := database{dialect: dialect, prefix: "t" + strings.ToLower(rand.Text()[:10]) + "_"}
-	switch dialect {
-	case sqlstore.SQLite:
-		d.driver, d.name = "sqlite", sqlstore.SQLiteDSN(filepath.Join(t.TempDir(), "tokens.db"))
-		return d
-	case sqlstore.PostgreSQL:
-		d.driver, d.name = "pgx", address(t, postgresVariable)
-	case sqlstore.MySQL:
-		d.driver, d.name = "mysql", address(t, mysqlVariable)
+	if dialect == sqlstore.SQLite {
+		return database{dialect, "sqlite", sqlstore.SQLiteDSN(filepath.Join(t.TempDir(), "tokens.db"))}
 	}
-	t.Cleanup(func() {
-		db, err := sql.Open(d.driver, d.name)
-		require.NoError(t, err)
-		for _, table := range []string{"oauth_tokens", "oauth_flows"} {
-			_, err = db.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+d.prefix+table)
-			require.NoError(t, err)
-		}
-		require.NoError(t, db.Close())
-	})
-	return d
-}
-
-func address(t testing.TB, variable string) string {
-	t.Helper()
-	name := os.Getenv(variable)
-	if name == "" {
-		t.Skipf("%s is not set", variable)
-	}
-	return name
-}
-
-func (d database) config() sqlstore.Config {
-	return sqlstore.Config{TablePrefix: d.prefix, InsecurePlaintext: true}
+	return database{dialect, drivers[dialect], sqlschematest.Database(t, drivers[dialect])}
 }
 
 // open returns its own pool of connections, as a replica has.
@@ -98,25 +61,25 @@ func (d database) open(t testing.TB) *sql.DB {
 func (d database) migrated(t testing.TB) *sql.DB {
 	t.Helper()
 	db := d.open(t)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect))
 	return db
 }
 
 func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, d.dialect, d.config())
+	store, err := sqlstore.New(db, d.dialect, sqlstore.Config{InsecurePlaintext: true})
 	require.NoError(t, err)
 	return store
 }
 
 // sealedOn returns a store as programs have it, with a ring of the given keys, on tables
 // that are there.
-func sealedOn(db *sql.DB, dialect sqlstore.Dialect, prefix string, keys api.Secret) (tokens.Store, error) {
+func sealedOn(db *sql.DB, dialect sqlstore.Dialect, keys api.Secret) (tokens.Store, error) {
 	ring, err := seal.ParseKeyRing(keys)
 	if err != nil {
 		return nil, err
 	}
-	inner, err := sqlstore.New(db, dialect, sqlstore.Config{TablePrefix: prefix})
+	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +89,7 @@ func sealedOn(db *sql.DB, dialect sqlstore.Dialect, prefix string, keys api.Secr
 // sealed is sealedOn for a test.
 func (d database) sealed(t testing.TB, db *sql.DB, keys api.Secret) tokens.Store {
 	t.Helper()
-	store, err := sealedOn(db, d.dialect, d.prefix, keys)
+	store, err := sealedOn(db, d.dialect, keys)
 	require.NoError(t, err)
 	return store
 }
@@ -139,10 +102,10 @@ func newKeys(t testing.TB) api.Secret {
 	return key.Text()
 }
 
-// exec changes the database behind the store's back; {tokens} is its table.
+// exec changes the database behind the store's back.
 func (d database) exec(t testing.TB, db *sql.DB, query string) {
 	t.Helper()
-	_, err := db.ExecContext(t.Context(), strings.ReplaceAll(query, "{tokens}", d.prefix+"oauth_tokens"))
+	_, err := db.ExecContext(t.Context(), query)
 	require.NoError(t, err)
 }
 
@@ -150,7 +113,7 @@ func (d database) exec(t testing.TB, db *sql.DB, query string) {
 func (d database) count(t testing.TB, db *sql.DB, query string) int {
 	t.Helper()
 	var n int
-	require.NoError(t, db.QueryRowContext(t.Context(), strings.ReplaceAll(query, "{tokens}", d.prefix+"oauth_tokens")).Scan(&n), fmt.Sprint(d.dialect))
+	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), fmt.Sprint(d.dialect))
 	return n
 }
 

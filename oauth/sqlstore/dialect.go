@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // Dialect is the SQL that a database speaks.
@@ -17,7 +19,12 @@ const (
 	SQLite     Dialect = "sqlite"     // 3.37 and later
 )
 
-func (d Dialect) known() bool { return d == PostgreSQL || d == MySQL || d == SQLite }
+func (d Dialect) validate() error {
+	if d != PostgreSQL && d != MySQL && d != SQLite {
+		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite"}
+	}
+	return nil
+}
 
 // clock returns the SQL for the database's time in microseconds. SQLite has no
 // own clock: it runs in this process, on the clock of this machine, and so does

@@ -3,7 +3,7 @@
 // It is a [tokens.Store] for any number of replicas.
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
-//	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL, sqlstore.Config{})
+//	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL)
 //	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Config{})
 //	store, err := tokens.Sealed(inner, ring) // the tables hold ciphertexts only
 //
@@ -14,7 +14,7 @@
 //
 // dispensary_oauth_tokens has a row for each user of each environment.
 // dispensary_oauth_flows has a row for each authorization flow of the last day.
-// [Config.TablePrefix] replaces dispensary_. [Migrate] creates the tables. [Schema] returns its
+// [Migrate] creates the tables. [Schema] returns its
 // SQL, for a program that applies it with another tool.
 //
 // # Leases

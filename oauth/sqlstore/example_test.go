@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite, sqlstore.Config{}); err != nil {
+	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite); err != nil {
 		log.Fatal(err)
 	}
 	inner, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Config{})
@@ -54,5 +54,5 @@ func Example() {
 	fmt.Println(inner)
 	// Output:
 	// us/sandbox/user-17 active <nil>
-	// sqlstore.Store{sqlite dispensary_oauth_tokens}
+	// sqlstore.Store{sqlite}
 }

@@ -30,7 +30,7 @@ func openFile(t *testing.T, path string) (*sqlstore.Store, *sql.DB) {
 	db, err := sqlstore.OpenSQLite("sqlite", path)
 	require.NoError(t, err)
 	config := sqlstore.Config{InsecurePlaintext: true}
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
 	store, err := sqlstore.New(db, sqlstore.SQLite, config)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })

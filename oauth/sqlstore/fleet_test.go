@@ -134,7 +134,7 @@ func (f *fleet) start(name string, connections int, leaseTTL time.Duration) *pro
 	app := f.application()
 	text, err := json.Marshal(order{
 		Name: name, Dialect: f.database.dialect, Driver: f.database.driver, Source: f.database.name, Connections: connections,
-		Prefix: f.database.prefix, Keys: f.keys.Reveal(), Site: app.Site,
+		Keys: f.keys.Reveal(), Site: app.Site,
 		ClientID: app.ClientID, ClientSecret: app.ClientSecret.Reveal(), RedirectURL: app.RedirectURL, LeaseTTL: leaseTTL, Users: f.users,
 	})
 	require.NoError(f, err)

@@ -17,21 +17,21 @@ type flowStatements struct{ claim, read, end, free, expire statement }
 const ofFlow = ` WHERE environment = :environment AND flow = :flow`
 
 // newFlowStatements compiles the SQL for authorization flows.
-func newFlowStatements(d Dialect, config Config) flowStatements {
+func newFlowStatements(d Dialect) flowStatements {
 	present := ` ON CONFLICT (environment, flow) DO NOTHING`
 	if d == MySQL {
 		present = ` ON DUPLICATE KEY UPDATE flow = flow` // INSERT IGNORE would hide other errors
 	}
 	sql := func(parts ...string) statement {
-		return d.compile(config.name(strings.ReplaceAll(strings.Join(parts, ""), "{clock}", d.clock())))
+		return d.compile(strings.ReplaceAll(strings.Join(parts, ""), "{clock}", d.clock()))
 	}
 	return flowStatements{
-		claim: sql(`INSERT INTO {flows} (environment, flow, owner, claimed_until, result)
+		claim: sql(`INSERT INTO dispensary_oauth_flows (environment, flow, owner, claimed_until, result)
 			VALUES (:environment, :flow, :owner, {clock} + :ttl, '')`, present),
-		read:   sql(`SELECT owner, result, CASE WHEN claimed_until > {clock} THEN 1 ELSE 0 END FROM {flows}`, ofFlow),
-		end:    sql(`UPDATE {flows} SET result = :result`, ofFlow, ` AND owner = :owner AND result = ''`),
-		free:   sql(`DELETE FROM {flows}`, ofFlow, ` AND owner = :owner AND result = ''`),
-		expire: sql(`DELETE FROM {flows} WHERE claimed_until < {clock} - :retention`),
+		read:   sql(`SELECT owner, result, CASE WHEN claimed_until > {clock} THEN 1 ELSE 0 END FROM dispensary_oauth_flows`, ofFlow),
+		end:    sql(`UPDATE dispensary_oauth_flows SET result = :result`, ofFlow, ` AND owner = :owner AND result = ''`),
+		free:   sql(`DELETE FROM dispensary_oauth_flows`, ofFlow, ` AND owner = :owner AND result = ''`),
+		expire: sql(`DELETE FROM dispensary_oauth_flows WHERE claimed_until < {clock} - :retention`),
 	}
 }
 

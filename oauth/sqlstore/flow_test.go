@@ -24,10 +24,10 @@ func TestClaimFlowDeletesOldFlows(t *testing.T) {
 		}
 		claim("old")
 		claim("young")
-		d.exec(t, db, "UPDATE "+d.prefix+"oauth_flows SET claimed_until = 1, result = 'connected' WHERE flow = 'old'")
+		d.exec(t, db, "UPDATE dispensary_oauth_flows SET claimed_until = 1, result = 'connected' WHERE flow = 'old'")
 		assert.Equal(t, "connected", claim("old"))
 		claim("new")
-		assert.Equal(t, 2, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_flows"))
+		assert.Equal(t, 2, d.count(t, db, "SELECT COUNT(*) FROM dispensary_oauth_flows"))
 		assert.Empty(t, claim("old"))
 	})
 }

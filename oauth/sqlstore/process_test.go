@@ -43,8 +43,7 @@ type order struct {
 	Name           string
 	Dialect        sqlstore.Dialect
 	Driver, Source string
-	Connections    int // to the database
-	Prefix         string
+	Connections    int    // to the database
 	Keys           string // of the ring
 	Site           api.Site
 	ClientID       string
@@ -113,7 +112,7 @@ func (s *server) open() (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(s.Connections)
 	db.SetMaxIdleConns(s.Connections)
-	store, err := sealedOn(db, s.Dialect, s.Prefix, api.NewSecret(s.Keys))
+	store, err := sealedOn(db, s.Dialect, api.NewSecret(s.Keys))
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 // scripts create the tables.
 var scripts = map[Dialect]string{
 	PostgreSQL: `
-CREATE TABLE IF NOT EXISTS {tokens} (
+CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   text   COLLATE "C" NOT NULL,
 	username      text   COLLATE "C" NOT NULL,
 	version       bigint NOT NULL,
@@ -26,9 +26,9 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   bigint NOT NULL,
 	PRIMARY KEY (environment, username)
 ) WITH (fillfactor = 80);
-CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> '';
-CREATE TABLE IF NOT EXISTS {flows} (
+CREATE INDEX IF NOT EXISTS dispensary_oauth_tokens_due ON dispensary_oauth_tokens (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS dispensary_oauth_tokens_clinic ON dispensary_oauth_tokens (environment, clinic_id, username) WHERE clinic_id <> '';
+CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	environment   text   COLLATE "C" NOT NULL,
 	flow          text   COLLATE "C" NOT NULL,
 	owner         text   COLLATE "C" NOT NULL,
@@ -36,9 +36,9 @@ CREATE TABLE IF NOT EXISTS {flows} (
 	result        text   NOT NULL,
 	PRIMARY KEY (environment, flow)
 );
-CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`,
+CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
 	MySQL: `
-CREATE TABLE IF NOT EXISTS {tokens} (
+CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   varbinary(32)  NOT NULL,
 	username      varbinary(255) NOT NULL,
 	version       bigint         NOT NULL,
@@ -53,20 +53,20 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_owner   varbinary(255) NOT NULL,
 	lease_until   bigint         NOT NULL,
 	PRIMARY KEY (environment, username),
-	KEY {tokens}_due (environment, state, due_at),
-	KEY {tokens}_clinic (environment, clinic_id, username)
+	KEY dispensary_oauth_tokens_due (environment, state, due_at),
+	KEY dispensary_oauth_tokens_clinic (environment, clinic_id, username)
 ) ENGINE = InnoDB;
-CREATE TABLE IF NOT EXISTS {flows} (
+CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	environment   varbinary(32)  NOT NULL,
 	flow          varbinary(255) NOT NULL,
 	owner         varbinary(255) NOT NULL,
 	claimed_until bigint         NOT NULL,
 	result        varbinary(64)  NOT NULL,
 	PRIMARY KEY (environment, flow),
-	KEY {flows}_end (claimed_until)
+	KEY dispensary_oauth_flows_end (claimed_until)
 ) ENGINE = InnoDB`,
 	SQLite: `
-CREATE TABLE IF NOT EXISTS {tokens} (
+CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   TEXT    NOT NULL,
 	username      TEXT    NOT NULL,
 	version       INTEGER NOT NULL,
@@ -82,9 +82,9 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   INTEGER NOT NULL,
 	PRIMARY KEY (environment, username)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> '';
-CREATE TABLE IF NOT EXISTS {flows} (
+CREATE INDEX IF NOT EXISTS dispensary_oauth_tokens_due ON dispensary_oauth_tokens (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS dispensary_oauth_tokens_clinic ON dispensary_oauth_tokens (environment, clinic_id, username) WHERE clinic_id <> '';
+CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	environment   TEXT    NOT NULL,
 	flow          TEXT    NOT NULL,
 	owner         TEXT    NOT NULL,
@@ -92,7 +92,7 @@ CREATE TABLE IF NOT EXISTS {flows} (
 	result        TEXT    NOT NULL,
 	PRIMARY KEY (environment, flow)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS {flows}_end ON {flows} (claimed_until)`,
+CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
 }
 
 // SchemaError is the error of a database whose tables are not those of a [Store]. Table is the
@@ -103,8 +103,8 @@ type SchemaError = sqlschema.Error
 // that must not create tables can call it at every start. Replicas may call it at the same
 // time. It fails with a [*SchemaError] and changes nothing if a table lacks a column, because
 // another program or release created it.
-func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	schema, err := config.schema(dialect)
+func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
+	schema, err := dialect.schema()
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) er
 
 // CheckSchema fails with a [*SchemaError] if a table or a column is missing, or with the error
 // of the database. It changes nothing.
-func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	schema, err := config.schema(dialect)
+func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect) error {
+	schema, err := dialect.schema()
 	if err != nil {
 		return err
 	}
@@ -128,14 +128,11 @@ func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config
 }
 
 // Schema returns the SQL that [Migrate] runs, for a program that applies it with another tool.
-func Schema(dialect Dialect, config Config) (string, error) {
-	schema, err := config.schema(dialect)
+func Schema(dialect Dialect) (string, error) {
+	schema, err := dialect.schema()
 	return schema.Script, err
 }
 
-func (c Config) schema(dialect Dialect) (sqlschema.Schema, error) {
-	if err := c.validate(dialect); err != nil {
-		return sqlschema.Schema{}, err
-	}
-	return sqlschema.Schema{Dialect: string(dialect), Script: c.name(scripts[dialect])}, nil
+func (d Dialect) schema() (sqlschema.Schema, error) {
+	return sqlschema.Schema{Dialect: string(d), Script: scripts[d]}, d.validate()
 }

@@ -22,7 +22,7 @@ func withSQLite(t *testing.T, path string) map[string]os.FileMode {
 	db, err := sqlstore.OpenSQLite("sqlite", path)
 	require.NoError(t, err)
 	config := sqlstore.Config{InsecurePlaintext: true}
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
 	store, err := sqlstore.New(db, sqlstore.SQLite, config)
 	require.NoError(t, err)
 	save(t, store)

@@ -2,7 +2,7 @@ package sqlstore
 
 import "strings"
 
-// statements is the SQL of a store, compiled for its dialect and its tables.
+// statements is the SQL of a store, compiled for its dialect.
 type statements struct {
 	claim, claimPick, claimTake, clinics, commit, fail, forgetVersion, lease, load, postpone, probe, release, reseal, save, saveNew, saveVersion statement
 
@@ -35,11 +35,11 @@ const content = `state = 'active', reason = '', access_token = :access, refresh_
 const taken = `lease_owner = :owner, lease_until = {until}`
 
 // due finds the rows that are to be refreshed; it goes through the index.
-const due = ` FROM {tokens} WHERE environment = :environment AND state = 'active' AND due_at >= :from AND due_at < :before
+const due = ` FROM dispensary_oauth_tokens WHERE environment = :environment AND state = 'active' AND due_at >= :from AND due_at < :before
 	AND used_at >= :used AND ` + free + ` ORDER BY due_at LIMIT :limit`
 
 // insert follows INSERT or INSERT IGNORE.
-const insert = ` INTO {tokens} (environment, username, version, state, reason,
+const insert = ` INTO dispensary_oauth_tokens (environment, username, version, state, reason,
 	access_token, refresh_token, details, clinic_id, due_at, used_at, lease_owner, lease_until)
 	VALUES (:environment, :username, {first}, 'active', '', :access, :refresh, :details, :clinic, :due, :used, '', 0)`
 
@@ -48,7 +48,7 @@ const insertIgnore = `INSERT IGNORE`
 
 // list, what limits it, and its end.
 const (
-	list     = `SELECT username, version, state, reason, details FROM {tokens} WHERE environment = :environment AND username > :after`
+	list     = `SELECT username, version, state, reason, details FROM dispensary_oauth_tokens WHERE environment = :environment AND username > :after`
 	ofState  = ` AND state = :state`
 	ofClinic = ` AND clinic_id = :clinic AND clinic_id <> ''` // the index is of rows that have one
 	page     = ` ORDER BY username LIMIT :limit`
@@ -57,8 +57,8 @@ const (
 // newStatements writes the SQL. Where the dialect can, a write returns what it
 // wrote; MySQL cannot, and returns the new version, or the end of the lease, in place
 // of the last inserted id, which it is made to by LAST_INSERT_ID(expression).
-func newStatements(d Dialect, tokens string) statements {
-	first, next, until := d.clock(), d.greatest()+`({tokens}.version + 1, `+d.clock()+`)`, d.clock()+` + :ttl`
+func newStatements(d Dialect) statements {
+	first, next, until := d.clock(), d.greatest()+`(dispensary_oauth_tokens.version + 1, `+d.clock()+`)`, d.clock()+` + :ttl`
 	returning := func(columns string) string { return ` RETURNING ` + columns }
 	conflict := ` ON CONFLICT (environment, username) DO UPDATE SET `
 	insertNew, unless, skip := `INSERT`, ` ON CONFLICT (environment, username) DO NOTHING`, ""
@@ -75,21 +75,20 @@ func newStatements(d Dialect, tokens string) statements {
 	sql := func(parts ...string) statement {
 		text := strings.Join(parts, "")
 		text = strings.NewReplacer("{first}", first, "{next}", next, "{until}", until).Replace(text)
-		text = strings.NewReplacer("{clock}", d.clock(), "{tokens}", tokens).Replace(text)
-		return d.compile(text)
+		return d.compile(strings.ReplaceAll(text, "{clock}", d.clock()))
 	}
-	update := `UPDATE {tokens} SET `
+	update := `UPDATE dispensary_oauth_tokens SET `
 	return statements{
 		// Without MATERIALIZED a planner may look for rows more than once.
 		claim: sql(`WITH picked AS MATERIALIZED (SELECT environment, username`, due, skip, `) `, update, taken,
 			` WHERE (environment, username) IN (SELECT environment, username FROM picked)`, returning(columns+`, due_at`)),
 		claimPick: sql(`SELECT `, columns, `, due_at`, due, skip),
 		claimTake: sql(update, taken, ` WHERE environment = :environment AND username IN `), // as many as were picked
-		clinics: sql(`SELECT DISTINCT clinic_id FROM {tokens}
+		clinics: sql(`SELECT DISTINCT clinic_id FROM dispensary_oauth_tokens
 			WHERE environment = :environment AND clinic_id > :after AND clinic_id <> '' ORDER BY clinic_id LIMIT :limit`),
 		commit:        sql(update, content, `, `, written, mine, returning(`version`)),
 		fail:          sql(update, `state = 'reauthorize', reason = :reason, `, written, mine, returning(columns)),
-		forgetVersion: sql(`DELETE FROM {tokens}`, row, ` AND version = :version`),
+		forgetVersion: sql(`DELETE FROM dispensary_oauth_tokens`, row, ` AND version = :version`),
 		lease:         sql(update, taken, row, ` AND version = :version AND (lease_owner = :owner OR `, free, `)`, returning(columns)),
 		list: map[listed]statement{
 			{}:                          sql(list, page),
@@ -97,9 +96,9 @@ func newStatements(d Dialect, tokens string) statements {
 			{clinic: true}:              sql(list, ofClinic, page),
 			{state: true, clinic: true}: sql(list, ofClinic, ofState, page),
 		},
-		load:        sql(`SELECT `, columns, ` FROM {tokens}`, row),
+		load:        sql(`SELECT `, columns, ` FROM dispensary_oauth_tokens`, row),
 		postpone:    sql(update, `due_at = :due, lease_owner = '', lease_until = 0`, mine),
-		probe:       sql(`SELECT version FROM {tokens}`, row),
+		probe:       sql(`SELECT version FROM dispensary_oauth_tokens`, row),
 		release:     sql(update, `lease_owner = '', lease_until = 0`, mine),
 		reseal:      sql(update, `access_token = :access, refresh_token = :refresh`, row, ` AND version = :version`),
 		save:        sql(`INSERT`, insert, conflict, content, `, `, written, returning(`version`)),

@@ -46,10 +46,10 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	if db == nil {
 		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is nil"}
 	}
-	if err := config.validate(dialect); err != nil {
+	if err := dialect.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config.tokens()), flows: newFlowStatements(dialect, config)}
+	s := &Store{pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect), flows: newFlowStatements(dialect)}
 	if dialect == SQLite {
 		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
 	}
@@ -300,7 +300,7 @@ func (s *Store) conflict(ctx context.Context, op string, key tokens.Key) error {
 
 // String says what the store is and nothing of what it holds.
 func (s *Store) String() string {
-	return "sqlstore.Store{" + string(s.dialect) + " " + s.config.tokens() + "}"
+	return "sqlstore.Store{" + string(s.dialect) + "}"
 }
 
 // Format prints [Store.String] for every verb.

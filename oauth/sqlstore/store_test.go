@@ -91,7 +91,7 @@ func save(t testing.TB, store tokens.Store) tokens.Record {
 func TestPlaintextIsRefused(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, sqlstore.SQLite)
-	store, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{TablePrefix: d.prefix})
+	store, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{})
 	require.NoError(t, err)
 	_, err = store.Save(t.Context(), user17, token(api.NewSecret("access")))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
@@ -119,7 +119,7 @@ func TestNothingIsHeldDuringALease(t *testing.T) {
 		_, err := store.Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
 		assert.Zero(t, db.Stats().InUse)
-		d.exec(t, other, "UPDATE {tokens} SET used_at = used_at + 1")
+		d.exec(t, other, "UPDATE dispensary_oauth_tokens SET used_at = used_at + 1")
 		_, err = store.Lease(t.Context(), tokens.Lease{Key: user17, Version: record.Version, Owner: "b"}, time.Minute)
 		require.ErrorIs(t, err, tokens.ErrLeased)
 		_, err = store.ClaimDue(t.Context(), tokens.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "c", TTL: time.Minute})
@@ -163,7 +163,7 @@ func TestEndOfContextWhileOthersWrite(t *testing.T) {
 		begin := map[sqlstore.Dialect]string{sqlstore.SQLite: "BEGIN IMMEDIATE"}[d.dialect]
 		_, err = conn.ExecContext(t.Context(), cmp.Or(begin, "BEGIN"))
 		require.NoError(t, err)
-		_, err = conn.ExecContext(t.Context(), "UPDATE "+d.prefix+"oauth_tokens SET used_at = 1")
+		_, err = conn.ExecContext(t.Context(), "UPDATE dispensary_oauth_tokens SET used_at = 1")
 		require.NoError(t, err)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -208,8 +208,8 @@ func TestRowThatCannotBeRead(t *testing.T) {
 		_, err = store.Save(t.Context(), user18, other)
 		require.NoError(t, err)
 		d.exec(t, d.open(t), map[sqlstore.Dialect]string{
-			sqlstore.PostgreSQL: `UPDATE {tokens} SET details = 'x'::bytea`, sqlstore.MySQL: `UPDATE {tokens} SET details = 'x'`,
-			sqlstore.SQLite: `UPDATE {tokens} SET details = CAST('x' AS BLOB)`,
+			sqlstore.PostgreSQL: `UPDATE dispensary_oauth_tokens SET details = 'x'::bytea`, sqlstore.MySQL: `UPDATE dispensary_oauth_tokens SET details = 'x'`,
+			sqlstore.SQLite: `UPDATE dispensary_oauth_tokens SET details = CAST('x' AS BLOB)`,
 		}[d.dialect]+` WHERE username = 'user-17'`)
 		due := tokens.Due{
 			Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 1, Owner: "a", TTL: time.Minute,
@@ -239,10 +239,10 @@ func TestRowThatCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestStorePrintsItsNames(t *testing.T) {
+func TestStorePrintsNoSecret(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, sqlstore.SQLite)
-	assert.Equal(t, "sqlstore.Store{sqlite "+d.prefix+"oauth_tokens}", fmt.Sprintf("%+v", d.store(t, d.open(t))))
+	assert.Equal(t, "sqlstore.Store{sqlite}", fmt.Sprintf("%+v", d.store(t, d.open(t))))
 }
 
 // countings are the two ways in which MySQL and MariaDB count the rows of an UPDATE,

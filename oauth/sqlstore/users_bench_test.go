@@ -63,15 +63,15 @@ func (u *users) fill(b *testing.B) {
 	// One user in ten has calls. The others had their last at some time in the year before.
 	const week, year = int64(7 * 24 * time.Hour / time.Microsecond), int64(365 * 24 * time.Hour / time.Microsecond)
 	ago := fmt.Sprintf("(%d + i * %d)", week, year/int64(u.n))
-	u.exec(b, fmt.Sprintf(`INSERT INTO %[1]soauth_tokens (environment, username, version, state, reason, access_token, refresh_token, details,
+	u.exec(b, fmt.Sprintf(`INSERT INTO dispensary_oauth_tokens (environment, username, version, state, reason, access_token, refresh_token, details,
 			clinic_id, due_at, used_at, lease_owner, lease_until)
-		SELECT environment, %[2]s, version, state, reason, access_token, refresh_token, details, clinic_id,
-			CASE WHEN i %% 10 = 0 THEN due_at + i ELSE due_at - %[3]s END, CASE WHEN i %% 10 = 0 THEN version ELSE version - %[3]s END, '', 0
-		FROM %[1]soauth_tokens, `+fmt.Sprintf(series[u.d.dialect], u.n), u.d.prefix, named, ago))
+		SELECT environment, %[1]s, version, state, reason, access_token, refresh_token, details, clinic_id,
+			CASE WHEN i %% 10 = 0 THEN due_at + i ELSE due_at - %[2]s END, CASE WHEN i %% 10 = 0 THEN version ELSE version - %[2]s END, '', 0
+		FROM dispensary_oauth_tokens, `+fmt.Sprintf(series[u.d.dialect], u.n), named, ago))
 	if u.d.dialect == sqlstore.PostgreSQL {
-		u.exec(b, "VACUUM ANALYZE "+u.d.prefix+"oauth_tokens")
+		u.exec(b, "VACUUM ANALYZE dispensary_oauth_tokens")
 		var size float64
-		require.NoError(b, u.db.QueryRowContext(b.Context(), "SELECT pg_total_relation_size('"+u.d.prefix+"oauth_tokens')").Scan(&size))
+		require.NoError(b, u.db.QueryRowContext(b.Context(), "SELECT pg_total_relation_size('dispensary_oauth_tokens')").Scan(&size))
 		b.Logf("%d users: %.0f MB", u.n, size/(1<<20))
 	}
 }

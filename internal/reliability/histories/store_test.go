@@ -4,22 +4,19 @@ package histories_test
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
+	"github.com/dispensary-go/dispensary/internal/sqlschematest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 )
 
@@ -27,39 +24,23 @@ import (
 type database struct {
 	Dialect sqlstore.Dialect
 	Source  string
-	Prefix  string
 }
 
 // drivers are their names, by what they are for.
 var drivers = map[sqlstore.Dialect]string{sqlstore.PostgreSQL: "pgx", sqlstore.MySQL: "mysql", sqlstore.SQLite: "sqlite"}
 
-// newDatabase returns a database with tables that end with the test.
+// newDatabase returns a database that ends with the test.
 func newDatabase(t *testing.T, dialect sqlstore.Dialect) database {
 	t.Helper()
-	d := database{Dialect: dialect, Prefix: "t" + strings.ToLower(rand.Text()[:10]) + "_"}
-	variable := map[sqlstore.Dialect]string{
-		sqlstore.PostgreSQL: "DISPENSARY_TEST_POSTGRES", sqlstore.MySQL: "DISPENSARY_TEST_MYSQL",
-	}[dialect]
-	if variable == "" {
-		d.Source = filepath.Join(t.TempDir(), "tokens.db")
-	} else if d.Source = os.Getenv(variable); d.Source == "" {
-		t.Skipf("%s is not set", variable)
+	d := database{Dialect: dialect, Source: filepath.Join(t.TempDir(), "tokens.db")}
+	if dialect != sqlstore.SQLite {
+		d.Source = sqlschematest.Database(t, drivers[dialect])
 	}
 	db, err := d.open(&connections{})
 	require.NoError(t, err)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.Dialect, d.config()))
-	t.Cleanup(func() {
-		for _, table := range []string{"oauth_tokens", "oauth_flows"} {
-			_, err := db.ExecContext(context.Background(), "DROP TABLE "+d.Prefix+table)
-			assert.NoError(t, err)
-		}
-		assert.NoError(t, db.Close())
-	})
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.Dialect))
+	require.NoError(t, db.Close())
 	return d
-}
-
-func (d database) config() sqlstore.Config {
-	return sqlstore.Config{TablePrefix: d.Prefix, InsecurePlaintext: true} // what was sealed could not be compared
 }
 
 // open returns a pool of connections that can be cut.
@@ -88,7 +69,7 @@ func (d database) open(c *connections) (*sql.DB, error) {
 }
 
 func (d database) store(db *sql.DB) (*sqlstore.Store, error) {
-	return sqlstore.New(db, d.Dialect, d.config())
+	return sqlstore.New(db, d.Dialect, sqlstore.Config{InsecurePlaintext: true}) // what was sealed could not be compared
 }
 
 // connections are those of a process to its database.

@@ -63,7 +63,7 @@ func (r *tokenRun) record(t *testing.T) {
 	for life := range tokenLives {
 		db, err := r.open(filepath.Join(folder, "tokens.db"))
 		require.NoError(t, err)
-		require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, storeConfig))
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
 		store, err := sqlstore.New(db, sqlstore.SQLite, storeConfig)
 		require.NoError(t, err)
 		var writers sync.WaitGroup
@@ -132,7 +132,7 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite, storeConfig); err != nil {
+	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite); err != nil {
 		return nil, err
 	}
 	store, err := sqlstore.New(db, sqlstore.SQLite, storeConfig)
