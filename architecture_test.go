@@ -54,7 +54,7 @@ var arrows = map[string][]string{
 	"internal/postgrestest":    {"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/redact":          {},
 	"internal/resourcetest":    {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
-	"internal/sqlschema":       {"api", "internal/contention"},
+	"internal/sqlschema":       {"internal/contention"},
 	"internal/sqlschematest":   {"internal/postgrestest", "internal/sqlschema", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/schedule":        {"internal/jitter"},
 	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},

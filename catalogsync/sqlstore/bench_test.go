@@ -99,13 +99,13 @@ func (x *bench) walk(b *testing.B, page func([]catalog.Product)) {
 func (x *bench) insert(b *testing.B, dialect sqlstore.Dialect) {
 	b.Helper()
 	d := newDatabase(b, dialect)
-	db, table := d.open(b), d.prefix+"catalog_products"
-	_, err := db.ExecContext(b.Context(), "CREATE TABLE "+table+" (id TEXT PRIMARY KEY, document TEXT)")
+	db := d.open(b)
+	_, err := db.ExecContext(b.Context(), "CREATE TABLE products (id TEXT PRIMARY KEY, document TEXT)")
 	require.NoError(b, err)
 	for _, page := range x.pages {
 		tx, err := db.BeginTx(b.Context(), nil)
 		require.NoError(b, err)
-		insert, err := tx.Prepare("INSERT INTO " + table + " (id, document) VALUES ($1, $2)")
+		insert, err := tx.Prepare("INSERT INTO products (id, document) VALUES ($1, $2)")
 		require.NoError(b, err)
 		for _, p := range page {
 			document, err := json.Marshal(p)

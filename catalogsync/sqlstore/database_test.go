@@ -2,11 +2,8 @@ package sqlstore_test
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,17 +12,13 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
 )
 
-// postgresVariable has the address of the server that the tests run on, for example
-// postgres://postgres@127.0.0.1:5432/test?sslmode=disable.
-const postgresVariable = "DISPENSARY_TEST_POSTGRES"
-
-// database is where tables are made that end with their test.
+// database is a file, or a schema of PostgreSQL, that ends with its test.
 type database struct {
 	dialect sqlstore.Dialect
 	name    string // the path of the file, or the server's address
-	prefix  string
 }
 
 // eachDatabase plays a test in parallel, on SQLite and on the server whose address is set.
@@ -40,30 +33,13 @@ func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
 	}
 }
 
-// newDatabase returns a database with its own table prefix.
 func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	t.Helper()
-	d := database{dialect: dialect, prefix: "t" + strings.ToLower(rand.Text()[:10]) + "_"}
 	if dialect == sqlstore.SQLite {
-		d.name = filepath.Join(t.TempDir(), "catalog.db")
-		return d
+		return database{dialect, filepath.Join(t.TempDir(), "catalog.db")}
 	}
-	if d.name = os.Getenv(postgresVariable); d.name == "" {
-		t.Skipf("%s is not set", postgresVariable)
-	}
-	t.Cleanup(func() {
-		db, err := sql.Open("pgx", d.name)
-		require.NoError(t, err)
-		for _, table := range []string{"products", "documents", "requests", "state"} {
-			_, err = db.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+d.prefix+"catalog_"+table)
-			require.NoError(t, err)
-		}
-		require.NoError(t, db.Close())
-	})
-	return d
+	return database{dialect, postgrestest.Schema(t)}
 }
-
-func (d database) config() sqlstore.Config { return sqlstore.Config{TablePrefix: d.prefix} }
 
 // open returns its own pool of connections, as a process has.
 func (d database) open(t testing.TB) *sql.DB {
@@ -86,13 +62,13 @@ func (d database) connect(ctx context.Context) (*sql.DB, error) {
 func (d database) migrated(t testing.TB) *sql.DB {
 	t.Helper()
 	db := d.open(t)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect))
 	return db
 }
 
 func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, d.dialect, d.config())
+	store, err := sqlstore.New(db, d.dialect)
 	require.NoError(t, err)
 	return store
 }

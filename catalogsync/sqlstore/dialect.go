@@ -2,11 +2,9 @@ package sqlstore
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // Dialect is the SQL that a database speaks.
@@ -36,30 +34,9 @@ var (
 	ErrUnsafePath = sqlitefile.ErrUnsafePath
 )
 
-// Config sets up a store; it is the same for [Migrate] and [New].
-type Config struct {
-	// TablePrefix begins the names of the tables; empty means "dispensary_". Lower case
-	// letters, digits and underscores, 40 at most, beginning with a letter. In PostgreSQL
-	// set the search path to use another schema.
-	TablePrefix string
-}
-
-func (c Config) validate(dialect Dialect) error {
-	if dialect != PostgreSQL && dialect != SQLite {
+func (d Dialect) validate() error {
+	if d != PostgreSQL && d != SQLite {
 		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is neither PostgreSQL nor SQLite"}
 	}
-	return sqlschema.CheckPrefix(c.prefix())
-}
-
-// prefix begins the names of everything that is the store's.
-func (c Config) prefix() string {
-	if c.TablePrefix == "" {
-		return "dispensary_catalog_"
-	}
-	return c.TablePrefix + "catalog_"
-}
-
-// name fills the names of the tables in: {products} is dispensary_catalog_products.
-func (c Config) name(query string) string {
-	return strings.NewReplacer("{", c.prefix(), "}", "").Replace(query)
+	return nil
 }

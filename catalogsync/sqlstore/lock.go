@@ -14,8 +14,7 @@ import (
 )
 
 // Lock implements [catalogsync.Store]. In SQLite the lock is on a file beside the database,
-// which stays: the name of the database, a point, and the prefix of the tables with
-// catalog_lock. In PostgreSQL it is an advisory lock of a connection, which is taken from the
+// which stays: the name of the database with ".dispensary_catalog_lock". In PostgreSQL it is an advisory lock of a connection, which is taken from the
 // pool until unlock is called. Both end with the process.
 func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
 	if s.dialect == SQLite {
@@ -40,7 +39,7 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 	if path == "" {
 		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is in memory, where no other process can see it: use catalogsync.MemoryStore"}
 	}
-	lock, err := filelock.Acquire(path + "." + s.config.prefix() + "lock")
+	lock, err := filelock.Acquire(path + ".dispensary_catalog_lock")
 	if errors.Is(err, filelock.ErrHeld) {
 		return nil, catalogsync.ErrSyncing
 	}
@@ -77,7 +76,7 @@ func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error
 		return nil, err
 	}
 	var locked bool
-	err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock(`+sessionKey+`)`, s.config.prefix()).Scan(&locked)
+	err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock(`+sessionKey+`)`).Scan(&locked)
 	if err == nil && !locked {
 		err = catalogsync.ErrSyncing
 	}
@@ -88,11 +87,11 @@ func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error
 }
 
 // sessionKey is the key of the advisory lock: databases have their own, schemas have not.
-const sessionKey = `hashtextextended(current_schema() || '.' || $1, 0)`
+const sessionKey = `hashtextextended(current_schema() || '.dispensary_catalog', 0)`
 
 // unlockSession ends the lock, if need be with its connection.
 func (s *Store) unlockSession(conn *sql.Conn) error {
-	_, err := conn.ExecContext(context.Background(), `SELECT pg_advisory_unlock(`+sessionKey+`)`, s.config.prefix())
+	_, err := conn.ExecContext(context.Background(), `SELECT pg_advisory_unlock(`+sessionKey+`)`)
 	if err != nil {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		return failed(context.Background(), "unlock", err)

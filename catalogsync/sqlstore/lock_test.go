@@ -31,7 +31,7 @@ func TestALockThatIsLost(t *testing.T) {
 
 	// classid and objid of a lock are the two halves of its key.
 	_, err = db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
-		AND (classid::bigint << 32) | objid::bigint = hashtextextended(current_schema() || '.' || $1, 0)`, d.prefix+"catalog_")
+		AND (classid::bigint << 32) | objid::bigint = hashtextextended(current_schema() || '.dispensary_catalog', 0)`)
 	require.NoError(t, err)
 	var unlockTwo func() error
 	require.Eventually(t, func() bool {

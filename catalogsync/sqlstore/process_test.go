@@ -47,7 +47,6 @@ func TestMain(m *testing.M) {
 type order struct {
 	Dialect  sqlstore.Dialect
 	Name     string // of the database
-	Prefix   string
 	Site     api.Site
 	Secret   string // the access token
 	PageSize int
@@ -71,12 +70,12 @@ func syncOnce(text string, out io.Writer) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	d := database{dialect: o.Dialect, name: o.Name, prefix: o.Prefix}
+	d := database{o.Dialect, o.Name}
 	db, err := d.connect(ctx)
 	if err != nil {
 		return err
 	}
-	store, err := sqlstore.New(db, d.dialect, d.config())
+	store, err := sqlstore.New(db, d.dialect)
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func newWorld(t *testing.T, d database, products, pageSize int) *world {
 	site := w.platform.Site()
 	site.BaseURL, site.AuthURL = front.URL+"/api", front.URL
 	w.order = order{
-		Dialect: d.dialect, Name: d.name, Prefix: d.prefix, Site: site, PageSize: pageSize, Prefetch: 4,
+		Dialect: d.dialect, Name: d.name, Site: site, PageSize: pageSize, Prefetch: 4,
 		Secret: w.platform.Tokens.Issue(model.User{}).AccessToken,
 	}
 	return w

@@ -16,7 +16,7 @@ import (
 // the list shows them in that order again.
 var scripts = map[Dialect]string{
 	PostgreSQL: `
-CREATE TABLE IF NOT EXISTS {products} (
+CREATE TABLE IF NOT EXISTS dispensary_catalog_products (
 	number     bigint NOT NULL PRIMARY KEY,
 	id         text   COLLATE "C" NOT NULL UNIQUE,
 	revision   bigint NOT NULL UNIQUE,
@@ -27,25 +27,25 @@ CREATE TABLE IF NOT EXISTS {products} (
 	hash       text   NOT NULL,
 	listed     text   NOT NULL
 ) WITH (fillfactor = 80);
-CREATE TABLE IF NOT EXISTS {documents} (
+CREATE TABLE IF NOT EXISTS dispensary_catalog_documents (
 	number     bigint NOT NULL PRIMARY KEY,
 	attributes json,
 	document   json   NOT NULL
 );
-CREATE TABLE IF NOT EXISTS {requests} (
+CREATE TABLE IF NOT EXISTS dispensary_catalog_requests (
 	product_id   text   COLLATE "C" NOT NULL PRIMARY KEY,
 	requested_at bigint NOT NULL
 );
-CREATE INDEX IF NOT EXISTS {requests}_oldest ON {requests} (requested_at, product_id);
-CREATE TABLE IF NOT EXISTS {state} (
+CREATE INDEX IF NOT EXISTS dispensary_catalog_requests_oldest ON dispensary_catalog_requests (requested_at, product_id);
+CREATE TABLE IF NOT EXISTS dispensary_catalog_state (
 	revision   bigint NOT NULL,
 	generation bigint NOT NULL,
 	newest     text   NOT NULL,
 	complete   text   NOT NULL
 );
-INSERT INTO {state} (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM {state})`,
+INSERT INTO dispensary_catalog_state (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`,
 	SQLite: `
-CREATE TABLE IF NOT EXISTS {products} (
+CREATE TABLE IF NOT EXISTS dispensary_catalog_products (
 	number     INTEGER NOT NULL PRIMARY KEY,
 	id         TEXT    NOT NULL UNIQUE,
 	revision   INTEGER NOT NULL UNIQUE,
@@ -56,23 +56,23 @@ CREATE TABLE IF NOT EXISTS {products} (
 	hash       TEXT    NOT NULL,
 	listed     TEXT    NOT NULL
 ) STRICT;
-CREATE TABLE IF NOT EXISTS {documents} (
+CREATE TABLE IF NOT EXISTS dispensary_catalog_documents (
 	number     INTEGER NOT NULL PRIMARY KEY,
 	attributes TEXT,
 	document   TEXT    NOT NULL
 ) STRICT;
-CREATE TABLE IF NOT EXISTS {requests} (
+CREATE TABLE IF NOT EXISTS dispensary_catalog_requests (
 	product_id   TEXT    NOT NULL PRIMARY KEY,
 	requested_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS {requests}_oldest ON {requests} (requested_at, product_id);
-CREATE TABLE IF NOT EXISTS {state} (
+CREATE INDEX IF NOT EXISTS dispensary_catalog_requests_oldest ON dispensary_catalog_requests (requested_at, product_id);
+CREATE TABLE IF NOT EXISTS dispensary_catalog_state (
 	revision   INTEGER NOT NULL,
 	generation INTEGER NOT NULL,
 	newest     TEXT    NOT NULL,
 	complete   TEXT    NOT NULL
 ) STRICT;
-INSERT INTO {state} (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM {state})`,
+INSERT INTO dispensary_catalog_state (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`,
 }
 
 // SchemaError is the error of a database whose tables are not those of a [Store]. Table is the
@@ -83,8 +83,8 @@ type SchemaError = sqlschema.Error
 // that must not create tables can call it at every start. Processes may call it at the same
 // time. It fails with a [*SchemaError] and changes nothing if a table lacks a column, because
 // another program or release created it.
-func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	schema, err := config.schema(dialect)
+func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
+	schema, err := dialect.schema()
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) er
 
 // CheckSchema fails with a [*SchemaError] if a table or a column is missing, or with the error
 // of the database. It changes nothing.
-func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	schema, err := config.schema(dialect)
+func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect) error {
+	schema, err := dialect.schema()
 	if err != nil {
 		return err
 	}
@@ -108,16 +108,13 @@ func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config
 }
 
 // Schema returns the SQL that [Migrate] runs, for a program that applies it with another tool.
-func Schema(dialect Dialect, config Config) (string, error) {
-	schema, err := config.schema(dialect)
+func Schema(dialect Dialect) (string, error) {
+	schema, err := dialect.schema()
 	return schema.Script, err
 }
 
-func (c Config) schema(dialect Dialect) (sqlschema.Schema, error) {
-	if err := c.validate(dialect); err != nil {
-		return sqlschema.Schema{}, err
-	}
-	return sqlschema.Schema{Dialect: string(dialect), Script: c.name(scripts[dialect])}, nil
+func (d Dialect) schema() (sqlschema.Schema, error) {
+	return sqlschema.Schema{Dialect: string(d), Script: scripts[d]}, d.validate()
 }
 
 // querier is a database or a transaction.

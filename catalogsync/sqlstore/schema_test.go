@@ -3,7 +3,6 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,12 +38,12 @@ func TestMigrate(t *testing.T) {
 	for dialect, driver := range map[sqlstore.Dialect]string{sqlstore.SQLite: "sqlite", sqlstore.PostgreSQL: "pgx"} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
-			script, err := sqlstore.Schema(dialect, sqlstore.Config{})
+			script, err := sqlstore.Schema(dialect)
 			require.NoError(t, err)
 			sqlschematest.Run(t, sqlschematest.Store{
 				Driver: driver, Script: script,
 				Create: func(ctx context.Context, db *sql.DB, _ string) error {
-					return sqlstore.Migrate(ctx, db, dialect, sqlstore.Config{})
+					return sqlstore.Migrate(ctx, db, dialect)
 				},
 			})
 		})
@@ -55,38 +54,26 @@ func TestCheckSchema(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, sqlstore.SQLite)
 	db := d.open(t)
-	check := func() error { return sqlstore.CheckSchema(t.Context(), db, d.dialect, d.config()) }
+	check := func() error { return sqlstore.CheckSchema(t.Context(), db, d.dialect) }
 	var missing *sqlstore.SchemaError
 	require.ErrorAs(t, check(), &missing)
 	require.ErrorAs(t, check(), &missing, "it creates nothing")
-	require.Equal(t, sqlstore.SchemaError{Table: d.prefix + "catalog_products"}, *missing)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
+	require.Equal(t, sqlstore.SchemaError{Table: "dispensary_catalog_products"}, *missing)
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect))
 	require.NoError(t, check())
 	require.NoError(t, db.Close())
 	require.ErrorContains(t, check(), "sqlstore: check the schema: sql: database is closed")
 }
 
-func TestWrongOptions(t *testing.T) {
+func TestWrongArguments(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t, sqlstore.SQLite).open(t)
-	for name, c := range map[string]struct {
-		db      *sql.DB
-		dialect sqlstore.Dialect
-		prefix  string
-	}{
-		"no database": {nil, sqlstore.SQLite, ""}, "no dialect": {db, "", ""}, "another dialect": {db, "mysql", ""},
-		"a prefix with SQL": {db, sqlstore.SQLite, "x; drop table y--"}, "an upper case prefix": {db, sqlstore.SQLite, "Catalog_"},
-		"a digit first": {db, sqlstore.SQLite, "1_"}, "a long prefix": {db, sqlstore.SQLite, strings.Repeat("x", 41)},
-	} {
-		config := sqlstore.Config{TablePrefix: c.prefix}
-		_, err := sqlstore.New(c.db, c.dialect, config)
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
-		if c.db == nil {
-			continue
-		}
-		require.ErrorIs(t, sqlstore.Migrate(t.Context(), c.db, c.dialect, config), api.ErrInvalidArgument, name)
-		require.ErrorIs(t, sqlstore.CheckSchema(t.Context(), c.db, c.dialect, config), api.ErrInvalidArgument, name)
-		_, err = sqlstore.Schema(c.dialect, config)
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
-	}
+	_, err := sqlstore.New(nil, sqlstore.SQLite)
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	_, err = sqlstore.New(db, "mysql")
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, sqlstore.Migrate(t.Context(), db, ""), api.ErrInvalidArgument)
+	require.ErrorIs(t, sqlstore.CheckSchema(t.Context(), db, ""), api.ErrInvalidArgument)
+	_, err = sqlstore.Schema("")
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }

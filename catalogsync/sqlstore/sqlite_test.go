@@ -92,8 +92,8 @@ func TestMigrateKeepsForeignFile(t *testing.T) {
 	db, err := sqlstore.OpenSQLite(t.Context(), "sqlite", path)
 	require.NoError(t, err)
 	var foreign *sqlstore.SchemaError
-	require.ErrorAs(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, sqlstore.Config{}), &foreign)
-	require.ErrorAs(t, sqlstore.CheckSchema(t.Context(), db, sqlstore.SQLite, sqlstore.Config{}), &foreign)
+	require.ErrorAs(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite), &foreign)
+	require.ErrorAs(t, sqlstore.CheckSchema(t.Context(), db, sqlstore.SQLite), &foreign)
 	assert.Equal(t, sqlstore.SchemaError{Table: "dispensary_catalog_state", Column: "revision"}, *foreign)
 	require.NoError(t, db.Close())
 	requireSameFiles(t, before, folder(t, filepath.Dir(path)))
@@ -105,14 +105,14 @@ func TestOpenSQLiteTakes(t *testing.T) {
 		"nothing":       func(*testing.T, string) {},
 		"an empty file": func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) },
 		"a catalog among tables of the program": func(t *testing.T, path string) {
-			schema, err := sqlstore.Schema(sqlstore.SQLite, sqlstore.Config{TablePrefix: "ehr_"})
+			schema, err := sqlstore.Schema(sqlstore.SQLite)
 			require.NoError(t, err)
 			databaseOf(t, path, "PRAGMA application_id = 7; CREATE TABLE visits (place TEXT);"+schema)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := database{dialect: sqlstore.SQLite, name: filepath.Join(t.TempDir(), "a b?%#.db"), prefix: "ehr_"}
+			d := database{dialect: sqlstore.SQLite, name: filepath.Join(t.TempDir(), "a b?%#.db")}
 			make(t, d.name)
 			for want := range 2 {
 				db := d.migrated(t)
@@ -139,7 +139,7 @@ func TestOpenSQLiteNeedsAFolder(t *testing.T) {
 	require.ErrorContains(t, err, "no such driver")
 }
 
-// The lock is of the file, whichever way to it is taken, and of one set of tables.
+// The lock is of the file, whichever way to it is taken.
 func TestLockIsOfTheFile(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, sqlstore.SQLite)
@@ -153,11 +153,6 @@ func TestLockIsOfTheFile(t *testing.T) {
 	_, err = two.Lock(t.Context())
 	require.ErrorIs(t, err, catalogsync.ErrSyncing)
 
-	other := d
-	other.prefix = "other_"
-	unlockOther, err := other.store(t, other.open(t)).Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, unlockOther())
 	require.NoError(t, unlock())
 	require.NoError(t, unlock(), "again")
 	unlock, err = two.Lock(t.Context())
@@ -170,7 +165,7 @@ func TestLockNeedsAFile(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	store, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Config{})
+	store, err := sqlstore.New(db, sqlstore.SQLite)
 	require.NoError(t, err)
 	_, err = store.Lock(t.Context())
 	require.ErrorContains(t, err, "in memory")

@@ -2,7 +2,7 @@ package sqlstore
 
 import "strings"
 
-// statements is the SQL of a store, for its dialect and its tables.
+// statements is the SQL of a store, for its dialect.
 type statements struct {
 	lockState, saveState, state string
 
@@ -20,7 +20,7 @@ const (
 
 	// selectRows has the columns in the order that scanRow reads them.
 	selectRows = `SELECT p.number, p.id, p.revision, p.presence, p.generation, p.read_at, p.details_at, p.hash, p.listed, d.attributes, d.document
-		FROM {products} AS p JOIN {documents} AS d ON d.number = p.number`
+		FROM dispensary_catalog_products AS p JOIN dispensary_catalog_documents AS d ON d.number = p.number`
 
 	// What is there already keeps its number and id.
 	replaceProduct = ` ON CONFLICT (number) DO UPDATE SET revision = excluded.revision, presence = excluded.presence, generation = excluded.generation,
@@ -31,7 +31,7 @@ const (
 // newStatements writes the SQL. A list of ids or numbers is one parameter, a JSON array.
 // PostgreSQL gets the rows of a page in such an array too, which is one round trip; SQLite
 // gets them one by one, which spares it reading JSON.
-func newStatements(d Dialect, c Config) statements {
+func newStatements(d Dialect) statements {
 	ids, numbers, greatest, lock := `json_each($1)`, `json_each($1)`, `max`, ``
 	products, documents := ` VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, ` VALUES (?, ?, ?)`
 	if d == PostgreSQL {
@@ -42,39 +42,39 @@ func newStatements(d Dialect, c Config) statements {
 		products, documents = ` SELECT `+productColumns+from, ` SELECT number, attributes::json, document::json`+from
 	}
 	names := strings.NewReplacer("{ids}", ids, "{numbers}", numbers, "{greatest}", greatest)
-	sql := func(parts ...string) string { return c.name(names.Replace(strings.Join(parts, ""))) }
+	sql := func(parts ...string) string { return names.Replace(strings.Join(parts, "")) }
 	unlist := func(condition string) string {
-		return sql(`UPDATE {products} SET presence = $2, revision = CAST($3 AS bigint) + unlisted.rank
-			FROM (SELECT number, row_number() OVER (ORDER BY number) AS rank FROM {products}
+		return sql(`UPDATE dispensary_catalog_products SET presence = $2, revision = CAST($3 AS bigint) + unlisted.rank
+			FROM (SELECT number, row_number() OVER (ORDER BY number) AS rank FROM dispensary_catalog_products
 				WHERE presence = $4 AND generation < $5 AND `, condition, `) AS unlisted
-			WHERE {products}.number = unlisted.number`)
+			WHERE dispensary_catalog_products.number = unlisted.number`)
 	}
 	return statements{
-		lockState: sql(`SELECT revision, newest, complete FROM {state}`, lock),
-		saveState: sql(`UPDATE {state} SET revision = $1, generation = $2, newest = $3, complete = $4`),
-		state: sql(`SELECT s.revision, s.newest, s.complete, (SELECT count(*) FROM {requests}), p.present, p.missing, p.gone, p.detailed
-			FROM {state} AS s, (SELECT count(*) FILTER (WHERE presence = 'present') AS present, count(*) FILTER (WHERE presence = 'missing') AS missing,
+		lockState: sql(`SELECT revision, newest, complete FROM dispensary_catalog_state`, lock),
+		saveState: sql(`UPDATE dispensary_catalog_state SET revision = $1, generation = $2, newest = $3, complete = $4`),
+		state: sql(`SELECT s.revision, s.newest, s.complete, (SELECT count(*) FROM dispensary_catalog_requests), p.present, p.missing, p.gone, p.detailed
+			FROM dispensary_catalog_state AS s, (SELECT count(*) FILTER (WHERE presence = 'present') AS present, count(*) FILTER (WHERE presence = 'missing') AS missing,
 				count(*) FILTER (WHERE presence = 'gone') AS gone, count(*) FILTER (WHERE presence <> 'gone' AND details_at IS NOT NULL) AS detailed
-				FROM {products}) AS p`),
+				FROM dispensary_catalog_products) AS p`),
 
-		known:        sql(`SELECT id, number, presence, generation, listed FROM {products} WHERE id IN (SELECT value FROM {ids})`),
-		mark:         sql(`UPDATE {products} SET generation = $2, read_at = {greatest}(read_at, $3) WHERE number IN (SELECT value FROM {numbers})`),
-		putProducts:  sql(`INSERT INTO {products} (`, productColumns, `)`, products, replaceProduct),
-		putDocuments: sql(`INSERT INTO {documents} (`, documentColumns, `)`, documents, replaceDocument),
-		unlisted:     sql(`SELECT id FROM {products} WHERE presence = $1 AND generation < $2 AND read_at < $3 ORDER BY read_at, id LIMIT $4`),
+		known:        sql(`SELECT id, number, presence, generation, listed FROM dispensary_catalog_products WHERE id IN (SELECT value FROM {ids})`),
+		mark:         sql(`UPDATE dispensary_catalog_products SET generation = $2, read_at = {greatest}(read_at, $3) WHERE number IN (SELECT value FROM {numbers})`),
+		putProducts:  sql(`INSERT INTO dispensary_catalog_products (`, productColumns, `)`, products, replaceProduct),
+		putDocuments: sql(`INSERT INTO dispensary_catalog_documents (`, documentColumns, `)`, documents, replaceDocument),
+		unlisted:     sql(`SELECT id FROM dispensary_catalog_products WHERE presence = $1 AND generation < $2 AND read_at < $3 ORDER BY read_at, id LIMIT $4`),
 		missing:      unlist(`read_at < $1`),
 		gone:         unlist(`id IN (SELECT value FROM {ids})`),
 
 		record:  sql(selectRows, ` WHERE p.id = $1`),
 		records: sql(selectRows, ` WHERE p.number IN (SELECT value FROM {numbers})`),
 		changes: sql(selectRows, ` WHERE p.revision > $1 ORDER BY p.revision LIMIT $2`),
-		attributes: sql(`SELECT p.number, p.id, d.attributes FROM {products} AS p JOIN {documents} AS d ON d.number = p.number
+		attributes: sql(`SELECT p.number, p.id, d.attributes FROM dispensary_catalog_products AS p JOIN dispensary_catalog_documents AS d ON d.number = p.number
 			WHERE p.number > $1 ORDER BY p.number LIMIT $2`),
-		undetailed: sql(`SELECT id FROM {products} WHERE id > $1 AND details_at IS NULL AND presence <> 'gone' ORDER BY id LIMIT $2`),
+		undetailed: sql(`SELECT id FROM dispensary_catalog_products WHERE id > $1 AND details_at IS NULL AND presence <> 'gone' ORDER BY id LIMIT $2`),
 
-		request: sql(`INSERT INTO {requests} (product_id, requested_at) SELECT DISTINCT value, CAST($2 AS bigint) FROM {ids} WHERE true ORDER BY 1
-			ON CONFLICT (product_id) DO UPDATE SET requested_at = {greatest}(excluded.requested_at, {requests}.requested_at + 1)`),
-		requested: sql(`SELECT product_id, requested_at FROM {requests} ORDER BY requested_at, product_id LIMIT $1`),
-		drop:      sql(`DELETE FROM {requests} WHERE product_id = $1 AND requested_at <= $2`),
+		request: sql(`INSERT INTO dispensary_catalog_requests (product_id, requested_at) SELECT DISTINCT value, CAST($2 AS bigint) FROM {ids} WHERE true ORDER BY 1
+			ON CONFLICT (product_id) DO UPDATE SET requested_at = {greatest}(excluded.requested_at, dispensary_catalog_requests.requested_at + 1)`),
+		requested: sql(`SELECT product_id, requested_at FROM dispensary_catalog_requests ORDER BY requested_at, product_id LIMIT $1`),
+		drop:      sql(`DELETE FROM dispensary_catalog_requests WHERE product_id = $1 AND requested_at <= $2`),
 	}
 }

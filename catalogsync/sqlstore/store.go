@@ -23,7 +23,6 @@ type Store struct {
 	db      *sql.DB
 	pool    pool
 	dialect Dialect
-	config  Config
 	sql     statements
 
 	// writing serializes the writers of this process where the database is a file, which
@@ -43,14 +42,14 @@ var _ catalogsync.Store = (*Store)(nil)
 
 // New returns a store in db, which stays the caller's to close. It asks the database
 // nothing. Errors are [api.ArgumentError].
-func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
+func New(db *sql.DB, dialect Dialect) (*Store, error) {
 	if db == nil {
 		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is nil"}
 	}
-	if err := config.validate(dialect); err != nil {
+	if err := dialect.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect, config)}
+	s := &Store{db: db, pool: failover.SQL(db), dialect: dialect, sql: newStatements(dialect)}
 	if dialect == SQLite {
 		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
 	}
@@ -59,7 +58,7 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 
 // String says what the store is and nothing of what it holds.
 func (s *Store) String() string {
-	return "sqlstore.Store{" + string(s.dialect) + " " + s.config.prefix() + "products}"
+	return "sqlstore.Store{" + string(s.dialect) + "}"
 }
 
 // Format prints [Store.String] for every verb.

@@ -84,9 +84,9 @@ func (s catalogStore) open(ctx context.Context, p *program, write bool) (*catalo
 	if write {
 		prepare = sqlstore.Migrate
 	}
-	err = prepare(ctx, c.db, dialect, sqlstore.Config{})
+	err = prepare(ctx, c.db, dialect)
 	if err == nil {
-		c.Store, err = sqlstore.New(c.db, dialect, sqlstore.Config{})
+		c.Store, err = sqlstore.New(c.db, dialect)
 	}
 	if err != nil {
 		_ = c.db.Close()

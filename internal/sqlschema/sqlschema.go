@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
@@ -191,17 +190,4 @@ func exec(ctx context.Context, conn *sql.Conn, script string) error {
 		}
 	}
 	return nil
-}
-
-var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
-
-// CheckPrefix rejects a text that cannot begin the names of tables. The error is an
-// [*api.ArgumentError] for the field sqlstore.Config.TablePrefix.
-func CheckPrefix(prefix string) error {
-	if prefixForm.MatchString(prefix) {
-		return nil
-	}
-	return &api.ArgumentError{
-		Field: "sqlstore.Config.TablePrefix", Reason: "must be lower case letters, digits and underscores, 40 at most, a letter first",
-	}
 }
