@@ -23,24 +23,23 @@ const (
 
 // dialect is the SQL of one kind of database.
 type dialect struct {
-	name     Dialect
-	now      string // the database's time in microseconds
-	ignore   string // ends an INSERT that does nothing if the row with this key exists
-	script   string // creates the tables
-	numbered bool   // parameters are $1, $2 …
+	name   Dialect
+	now    string // the database's time in microseconds
+	ignore string // ends an INSERT that does nothing if the row with this key exists
+	script string // creates the tables
 }
 
 var dialects = map[Dialect]dialect{
 	PostgreSQL: {
 		name: PostgreSQL, now: `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`,
-		ignore: `ON CONFLICT (%s) DO NOTHING`, numbered: true,
+		ignore: `ON CONFLICT (%s) DO NOTHING`,
 		script: `
-CREATE TABLE IF NOT EXISTS {table} (
+CREATE TABLE IF NOT EXISTS dispensary_ledger (
 	id       bytea NOT NULL PRIMARY KEY,
 	noted_at bigint NOT NULL
 );
-CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at);
-CREATE TABLE IF NOT EXISTS {table}_checkpoints (
+CREATE INDEX IF NOT EXISTS dispensary_ledger_noted ON dispensary_ledger (noted_at);
+CREATE TABLE IF NOT EXISTS dispensary_ledger_checkpoints (
 	name       text COLLATE "C" NOT NULL PRIMARY KEY,
 	holder     text COLLATE "C" NOT NULL,
 	held_until bigint NOT NULL,
@@ -51,12 +50,12 @@ CREATE TABLE IF NOT EXISTS {table}_checkpoints (
 		name: MySQL, now: `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
 		ignore: `ON DUPLICATE KEY UPDATE %[1]s = %[1]s`,
 		script: `
-CREATE TABLE IF NOT EXISTS {table} (
+CREATE TABLE IF NOT EXISTS dispensary_ledger (
 	id       binary(32) NOT NULL PRIMARY KEY,
 	noted_at bigint NOT NULL,
-	KEY {table}_noted (noted_at)
+	KEY dispensary_ledger_noted (noted_at)
 ) ENGINE = InnoDB;
-CREATE TABLE IF NOT EXISTS {table}_checkpoints (
+CREATE TABLE IF NOT EXISTS dispensary_ledger_checkpoints (
 	name       varbinary(255) NOT NULL PRIMARY KEY,
 	holder     varbinary(255) NOT NULL,
 	held_until bigint NOT NULL,
@@ -67,12 +66,12 @@ CREATE TABLE IF NOT EXISTS {table}_checkpoints (
 		name: SQLite, now: `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`,
 		ignore: `ON CONFLICT (%s) DO NOTHING`,
 		script: `
-CREATE TABLE IF NOT EXISTS {table} (
+CREATE TABLE IF NOT EXISTS dispensary_ledger (
 	id       BLOB NOT NULL PRIMARY KEY,
 	noted_at INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at);
-CREATE TABLE IF NOT EXISTS {table}_checkpoints (
+CREATE INDEX IF NOT EXISTS dispensary_ledger_noted ON dispensary_ledger (noted_at);
+CREATE TABLE IF NOT EXISTS dispensary_ledger_checkpoints (
 	name       TEXT NOT NULL PRIMARY KEY,
 	holder     TEXT NOT NULL,
 	held_until INTEGER NOT NULL,
@@ -101,9 +100,9 @@ func detect(ctx context.Context, db *sql.DB) (dialect, error) {
 }
 
 // sql writes a statement in the dialect.
-func (d dialect) sql(table, text string) string {
-	text = strings.NewReplacer("{table}", table, "{now}", d.now).Replace(text)
-	if !d.numbered {
+func (d dialect) sql(text string) string {
+	text = strings.ReplaceAll(text, "{now}", d.now)
+	if d.name != PostgreSQL {
 		return text
 	}
 	parts := strings.Split(text, "?")

@@ -1,14 +1,12 @@
 package publish
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,15 +21,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-const (
-	// DefaultTable is the name of a [Ledger]'s table.
-	DefaultTable = "dispensary_ledger"
-
-	// DefaultRetention is how long a [Ledger] remembers a key: a day longer than the
-	// platform may send, or list, an event.
-	// API section: "Limits".
-	DefaultRetention = engine.DefaultRetention
-)
+// DefaultRetention is how long a [Ledger] remembers a key: a day longer than the
+// platform may send, or list, an event.
+// API section: "Limits".
+const DefaultRetention = engine.DefaultRetention
 
 const (
 	// pruneEvery is after how many new keys a process removes old ones, and
@@ -48,34 +41,23 @@ type LedgerConfig struct {
 	// drops the locks of SQLite when it closes the file.
 	DB *sql.DB
 
-	// Table is the name of the table of keys; empty means [DefaultTable]. The name of the
-	// table of a reconciler's checkpoints adds "_checkpoints".
-	Table string
-
 	// Retention is how long a key is remembered, at least; 0 means [DefaultRetention],
 	// less than 30 days is refused.
 	Retention time.Duration
 }
 
-var errTable = &api.ArgumentError{Field: "publish.LedgerConfig.Table", Reason: "is no plain name of at most 41 letters, digits and underscores"}
-
-var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,40}$`)
-
 func (c LedgerConfig) withDefaults() (_ LedgerConfig, err error) {
-	c.Table = cmp.Or(c.Table, DefaultTable)
-	switch {
-	case c.DB == nil:
+	if c.DB == nil {
 		return c, &api.ArgumentError{Field: "publish.LedgerConfig.DB", Reason: "is missing"}
-	case !tableName.MatchString(c.Table):
-		return c, errTable
 	}
 	c.Retention, err = engine.Retention(c.Retention, "publish.LedgerConfig.Retention")
 	return c, err
 }
 
-// Ledger is a table of the keys of events. An [Inbox] notes in it what it has
-// published, and a consumer what it has handled; both can share one, and so can all
-// replicas. It holds digests, and nothing of an event. It is safe for concurrent use.
+// Ledger remembers the keys of events in the table dispensary_ledger, and the checkpoints of a
+// reconciler in dispensary_ledger_checkpoints. An [Inbox] notes the events that it has published,
+// and a [Consumer] the events that it has handled. Both can share one ledger, and so can all
+// replicas. It stores digests only. It is safe for concurrent use.
 //
 // A key is noted after what it stands for: what happens twice at the same time, or is
 // broken off before the note, happens twice.
@@ -127,18 +109,13 @@ var (
 )
 
 // LedgerSchema returns the SQL of a ledger's tables, for a program that applies it with another
-// tool. table is [LedgerConfig].Table; empty means [DefaultTable]. An error is an
-// [*api.ArgumentError].
-func LedgerSchema(d Dialect, table string) (string, error) {
+// tool. An error is an [*api.ArgumentError].
+func LedgerSchema(d Dialect) (string, error) {
 	spoken, known := dialects[d]
-	table = cmp.Or(table, DefaultTable)
-	switch {
-	case !known:
+	if !known {
 		return "", &api.ArgumentError{Field: "publish.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite"}
-	case !tableName.MatchString(table):
-		return "", errTable
 	}
-	return spoken.sql(table, spoken.script), nil
+	return spoken.script, nil
 }
 
 // SchemaError is the error of a table that is not the table of a [Ledger], because another
@@ -148,7 +125,7 @@ type SchemaError = sqlschema.Error
 // create creates the tables that are missing. The check comes first, in the pool, which rejects
 // an unsafe file.
 func (l *Ledger) create(ctx context.Context) error {
-	schema := sqlschema.Schema{Dialect: string(l.dialect.name), Script: l.sql(l.dialect.script)}
+	schema := sqlschema.Schema{Dialect: string(l.dialect.name), Script: l.dialect.script}
 	err := l.pool.Do(ctx, func(conn *sql.Conn) error { return schema.Check(ctx, conn) })
 	if errors.As(err, new(*SchemaError)) {
 		err = schema.Create(ctx, l.config.DB)
@@ -187,9 +164,9 @@ func (l *Ledger) missing(ctx context.Context, p purpose, keys []webhook.Key) ([]
 		ids[n] = p.id(key)
 	}
 	known := map[string]bool{}
-	query := `SELECT id FROM {table} WHERE id IN (?` + strings.Repeat(`, ?`, len(keys)-1) + `)`
+	query := `SELECT id FROM dispensary_ledger WHERE id IN (?` + strings.Repeat(`, ?`, len(keys)-1) + `)`
 	err := l.pool.Do(ctx, func(conn *sql.Conn) error {
-		rows, err := conn.QueryContext(ctx, l.sql(query), ids...)
+		rows, err := conn.QueryContext(ctx, l.dialect.sql(query), ids...)
 		if err != nil {
 			return err
 		}
@@ -211,7 +188,7 @@ func (l *Ledger) missing(ctx context.Context, p purpose, keys []webhook.Key) ([]
 
 // add notes a key. Noting it again does nothing.
 func (l *Ledger) add(ctx context.Context, p purpose, key webhook.Key) error {
-	err := l.exec(ctx, `INSERT INTO {table} (id, noted_at) VALUES (?, {now}) `+fmt.Sprintf(l.dialect.ignore, "id"), p.id(key))
+	err := l.exec(ctx, `INSERT INTO dispensary_ledger (id, noted_at) VALUES (?, {now}) `+fmt.Sprintf(l.dialect.ignore, "id"), p.id(key))
 	if err == nil && l.added.Add(1)%pruneEvery == 0 {
 		return l.prune(ctx)
 	}
@@ -221,8 +198,8 @@ func (l *Ledger) add(ctx context.Context, p purpose, key webhook.Key) error {
 // prune removes some of the keys that are older than Retention.
 func (l *Ledger) prune(ctx context.Context) error {
 	// The inner SELECT is there for MySQL, which has no LIMIT in a subquery.
-	return l.exec(ctx, fmt.Sprintf(`DELETE FROM {table} WHERE id IN
-		(SELECT id FROM (SELECT id FROM {table} WHERE noted_at < {now} - ? ORDER BY noted_at LIMIT %d) AS old)`, pruneLimit),
+	return l.exec(ctx, fmt.Sprintf(`DELETE FROM dispensary_ledger WHERE id IN
+		(SELECT id FROM (SELECT id FROM dispensary_ledger WHERE noted_at < {now} - ? ORDER BY noted_at LIMIT %d) AS old)`, pruneLimit),
 		l.config.Retention.Microseconds())
 }
 
@@ -231,17 +208,17 @@ func (l *Ledger) prune(ctx context.Context) error {
 // server. Call it every few seconds at most.
 func (l *Ledger) CheckWrite(ctx context.Context) error {
 	const name = "write check"
-	err := l.exec(ctx, `INSERT INTO {table}_checkpoints (name, holder, held_until) VALUES (?, '', 0) `+fmt.Sprintf(l.dialect.ignore, "name"), name)
+	err := l.exec(ctx, `INSERT INTO dispensary_ledger_checkpoints (name, holder, held_until) VALUES (?, '', 0) `+fmt.Sprintf(l.dialect.ignore, "name"), name)
 	if err != nil {
 		return err
 	}
-	return l.exec(ctx, `UPDATE {table}_checkpoints SET held_until = {now} WHERE name = ?`, name)
+	return l.exec(ctx, `UPDATE dispensary_ledger_checkpoints SET held_until = {now} WHERE name = ?`, name)
 }
 
 // exec runs a statement. It runs the statement again if the database aborted it because of
 // others, or if the server of the connection is read-only.
 func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
-	query = l.sql(query)
+	query = l.dialect.sql(query)
 	err := contention.Retry(ctx, func() error {
 		return l.pool.Do(ctx, func(conn *sql.Conn) error {
 			_, err := conn.ExecContext(ctx, query, args...)
@@ -253,9 +230,6 @@ func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
 	}
 	return nil
 }
-
-// sql writes a statement about the ledger's tables.
-func (l *Ledger) sql(text string) string { return l.dialect.sql(l.config.Table, text) }
 
 func ledgerError(err error) error { return fmt.Errorf("publish: ledger: %w", err) }
 
@@ -276,9 +250,9 @@ var _ reconcile.Checkpoints = (*Ledger)(nil)
 // ClaimCheckpoint implements [reconcile.Checkpoints].
 func (l *Ledger) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	var state []byte
-	err := l.exec(ctx, `INSERT INTO {table}_checkpoints (name, holder, held_until) VALUES (?, '', 0) `+fmt.Sprintf(l.dialect.ignore, "name"), name)
+	err := l.exec(ctx, `INSERT INTO dispensary_ledger_checkpoints (name, holder, held_until) VALUES (?, '', 0) `+fmt.Sprintf(l.dialect.ignore, "name"), name)
 	if err == nil {
-		err = l.exec(ctx, `UPDATE {table}_checkpoints SET holder = ?, held_until = {now} + ? WHERE name = ? AND (holder = ? OR held_until <= {now})`,
+		err = l.exec(ctx, `UPDATE dispensary_ledger_checkpoints SET holder = ?, held_until = {now} + ? WHERE name = ? AND (holder = ? OR held_until <= {now})`,
 			holder, ttl.Microseconds(), name, holder)
 	}
 	if err == nil {
@@ -295,7 +269,7 @@ func (l *Ledger) ClaimCheckpoint(ctx context.Context, name, holder string, ttl t
 
 // SaveCheckpoint implements [reconcile.Checkpoints].
 func (l *Ledger) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
-	err := l.exec(ctx, `UPDATE {table}_checkpoints SET state = ?, held_until = {now} + ? WHERE name = ? AND holder = ? AND held_until > {now}`,
+	err := l.exec(ctx, `UPDATE dispensary_ledger_checkpoints SET state = ?, held_until = {now} + ? WHERE name = ? AND holder = ? AND held_until > {now}`,
 		state, ttl.Microseconds(), name, holder)
 	if err == nil {
 		_, err = l.held(ctx, name, holder)
@@ -305,13 +279,13 @@ func (l *Ledger) SaveCheckpoint(ctx context.Context, name, holder string, state 
 
 // ReleaseCheckpoint implements [reconcile.Checkpoints].
 func (l *Ledger) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
-	return l.exec(ctx, `UPDATE {table}_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?`, name, holder)
+	return l.exec(ctx, `UPDATE dispensary_ledger_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?`, name, holder)
 }
 
 // held returns the state if holder holds the checkpoint. How many rows an UPDATE has
 // changed would not tell: MySQL does not count what it finds as it is to be.
 func (l *Ledger) held(ctx context.Context, name, holder string) (state []byte, err error) {
-	query := l.sql(`SELECT state FROM {table}_checkpoints WHERE name = ? AND holder = ? AND held_until > {now}`)
+	query := l.dialect.sql(`SELECT state FROM dispensary_ledger_checkpoints WHERE name = ? AND holder = ? AND held_until > {now}`)
 	err = l.pool.Do(ctx, func(conn *sql.Conn) error { return conn.QueryRowContext(ctx, query, name, holder).Scan(&state) })
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

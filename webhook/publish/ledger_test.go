@@ -2,12 +2,8 @@ package publish_test
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,43 +23,22 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// The addresses of the servers that the tests run on, beside SQLite.
-const (
-	postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
-	mysqlVariable    = "DISPENSARY_TEST_MYSQL"    // root@tcp(127.0.0.1:3306)/test
-)
+var drivers = map[publish.Dialect]string{publish.SQLite: "sqlite", publish.PostgreSQL: "pgx", publish.MySQL: "mysql"}
 
-// eachDatabase runs a test on SQLite, and on the servers whose addresses are set. The
-// tables end with the test.
+// eachDatabase runs a test on SQLite, and on the servers whose addresses are set.
 func eachDatabase(t *testing.T, test func(t *testing.T, c publish.LedgerConfig)) {
 	t.Helper()
-	for _, driver := range []string{"sqlite", "pgx", "mysql"} {
+	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			c := publish.LedgerConfig{DB: database(t, driver), Table: "t" + strings.ToLower(rand.Text()[:10])}
-			t.Cleanup(func() { dropLedger(t, c) })
-			test(t, c)
+			test(t, publish.LedgerConfig{DB: database(t, driver)})
 		})
-	}
-}
-
-func dropLedger(t *testing.T, c publish.LedgerConfig) {
-	t.Helper()
-	for _, table := range []string{c.Table, c.Table + "_checkpoints"} {
-		_, err := c.DB.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+table)
-		assert.NoError(t, err)
 	}
 }
 
 func database(t *testing.T, driver string) *sql.DB {
 	t.Helper()
-	name := "file:" + filepath.Join(t.TempDir(), "ledger.db") + "?_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)"
-	if variable := map[string]string{"pgx": postgresVariable, "mysql": mysqlVariable}[driver]; variable != "" {
-		if name = os.Getenv(variable); name == "" {
-			t.Skipf("%s is not set", variable)
-		}
-	}
-	db, err := sql.Open(driver, name)
+	db, err := sql.Open(driver, sqlschematest.Database(t, driver))
 	require.NoError(t, err)
 	db.SetMaxOpenConns(4)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
@@ -140,11 +115,11 @@ func TestLedgerForgetsAfterTheRetention(t *testing.T) {
 			}
 		}
 		accept(0, 50)
-		_, err := c.DB.ExecContext(t.Context(), "UPDATE "+c.Table+fmt.Sprintf(" SET noted_at = noted_at - %d", (32*24*time.Hour).Microseconds()))
+		_, err := c.DB.ExecContext(t.Context(), fmt.Sprintf("UPDATE dispensary_ledger SET noted_at = noted_at - %d", (32*24*time.Hour).Microseconds()))
 		require.NoError(t, err)
 		accept(50, 99)
 		count := func() (n int) {
-			require.NoError(t, c.DB.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+c.Table).Scan(&n))
+			require.NoError(t, c.DB.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM dispensary_ledger").Scan(&n))
 			return n
 		}
 		assert.Equal(t, 99, count())
@@ -158,10 +133,10 @@ func TestLedgerForgetsAfterTheRetention(t *testing.T) {
 
 func TestNewLedgerCreatesTables(t *testing.T) {
 	t.Parallel()
-	for dialect, driver := range map[publish.Dialect]string{publish.SQLite: "sqlite", publish.PostgreSQL: "pgx", publish.MySQL: "mysql"} {
+	for dialect, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			script, err := publish.LedgerSchema(dialect, "")
+			script, err := publish.LedgerSchema(dialect)
 			require.NoError(t, err)
 			sqlschematest.Run(t, sqlschematest.Store{
 				Driver: driver, Script: script,
@@ -179,7 +154,6 @@ func TestLedgerConfig(t *testing.T) {
 	db := database(t, "sqlite")
 	for field, c := range map[string]publish.LedgerConfig{
 		"publish.LedgerConfig.DB":        {},
-		"publish.LedgerConfig.Table":     {DB: db, Table: "a b"},
 		"publish.LedgerConfig.Retention": {DB: db, Retention: time.Hour},
 	} {
 		_, err := publish.NewLedger(t.Context(), c)
@@ -208,9 +182,7 @@ func TestCheckpoints(t *testing.T) {
 
 func TestLedgerSchemaRefuses(t *testing.T) {
 	t.Parallel()
-	_, err := publish.LedgerSchema("oracle", "")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
-	_, err = publish.LedgerSchema(publish.SQLite, "x; DROP TABLE y")
+	_, err := publish.LedgerSchema("oracle")
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }
 
@@ -328,8 +300,7 @@ func TestLedgerReplacesReadOnlyConnections(t *testing.T) {
 	for driver, statement := range map[string]string{"pgx": "SET default_transaction_read_only = on", "mysql": "SET SESSION TRANSACTION READ ONLY"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			c := publish.LedgerConfig{DB: database(t, driver), Table: "t" + strings.ToLower(rand.Text()[:10])}
-			t.Cleanup(func() { dropLedger(t, c) })
+			c := publish.LedgerConfig{DB: database(t, driver)}
 			c.DB.SetMaxIdleConns(4)
 			l := ledger(t, c)
 			inbox := newInbox(t, &recorder{}, func(config *publish.Config) { config.Ledger = l })
