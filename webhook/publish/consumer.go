@@ -63,9 +63,6 @@ type ConsumerConfig struct {
 	// those who have handled an event: consumers that each handle all events need
 	// different names. Empty means Topic.
 	Name string
-
-	// Observer watches the subscriptions.
-	Observer Observer
 }
 
 func (c ConsumerConfig) withDefaults() (ConsumerConfig, error) {
@@ -131,7 +128,7 @@ func Consume(router *message.Router, c ConsumerConfig) (*Consumer, error) {
 	}
 	work := worker.Work()
 	consumer := &Consumer{config: c, worker: worker, retry: work.Retry}
-	consumer.subscriptions = newSubscriptions(c, work)
+	consumer.subscriptions = newSubscriptions(c.Subscriber, work)
 	router.AddSubscriberDecorators(consumer.subscriptions.noteClose)
 	for n := range work.Workers {
 		name := c.Name

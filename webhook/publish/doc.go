@@ -105,9 +105,8 @@
 // # Watching
 //
 // A subscription can close by itself, for example if the broker deletes its consumer.
-// Watermill does not subscribe again. The consumer then logs an error, calls
-// [Observer].SubscriptionEnd, and returns an error from [Consumer.Err], which fits a health
-// check. [Consumer.Stats] returns the number of open subscriptions, and of messages whose
+// Watermill does not subscribe again. The consumer then logs an error, and [Consumer.Err], which
+// fits a health check, returns it. [Consumer.Stats] returns the number of open subscriptions, and of messages whose
 // outcome could not be recorded.
 //
 // # Duplicates

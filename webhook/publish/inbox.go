@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,8 +16,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// DefaultMaxInFlight is how many events an [Inbox] publishes at a time.
-const DefaultMaxInFlight = 256
+// maxInFlight is how many events an [Inbox] publishes at a time. It bounds the memory that a broker
+// without an answer can hold.
+const maxInFlight = 256
 
 // Config is what an [Inbox] is made of. Publisher, Topic and Seal are required.
 type Config struct {
@@ -42,11 +42,6 @@ type Config struct {
 	// published as often as it is accepted: see the package comment. While its database
 	// is away, nothing is accepted.
 	Ledger *Ledger
-
-	// MaxInFlight is how many events may be on their way to the broker at a time; 0
-	// means [DefaultMaxInFlight]. It bounds what a broker that does not answer can
-	// hold up in memory.
-	MaxInFlight int
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -57,13 +52,10 @@ func (c Config) withDefaults() (Config, error) {
 		return c, &api.ArgumentError{Field: "publish.Config.Topic", Reason: "is missing"}
 	case c.Seal == nil:
 		return c, &api.ArgumentError{Field: "publish.Config.Seal", Reason: "is missing"}
-	case c.MaxInFlight < 0:
-		return c, &api.ArgumentError{Field: "publish.Config.MaxInFlight", Reason: "is negative"}
 	}
 	if c.Order == nil {
 		c.Order = webhook.ByObject
 	}
-	c.MaxInFlight = cmp.Or(c.MaxInFlight, DefaultMaxInFlight)
 	return c, nil
 }
 
@@ -84,7 +76,7 @@ func New(c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Inbox{Checkpoints: &reconcile.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, c.MaxInFlight)}
+	i := &Inbox{Checkpoints: &reconcile.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, maxInFlight)}
 	if c.Ledger != nil {
 		i.Checkpoints = c.Ledger
 	}
@@ -98,8 +90,8 @@ func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "publish.
 // returns once the broker has confirmed it. Where ctx ends before that, the event may
 // have been published all the same, and is published again when it is sent again.
 //
-// The error matches [webhook.ErrInboxFull] where MaxInFlight events are on their way
-// to a broker that does not answer.
+// The error matches [webhook.ErrInboxFull] if 256 events are on their way to a broker that does
+// not answer.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if i.config.Ledger != nil {
 		missing, err := i.config.Ledger.missing(ctx, published, []webhook.Key{d.Key})
@@ -135,7 +127,7 @@ func (i *Inbox) publish(ctx context.Context, msg *message.Message) error {
 	select {
 	case i.slots <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("%w: the broker has not confirmed %d events: %w", webhook.ErrInboxFull, i.config.MaxInFlight, ctx.Err())
+		return fmt.Errorf("%w: the broker has not confirmed %d events: %w", webhook.ErrInboxFull, maxInFlight, ctx.Err())
 	}
 	confirmed := make(chan error, 1)
 	go safecall.Run(func() error { return i.config.Publisher.Publish(i.config.Topic, msg) }, func(err error) {

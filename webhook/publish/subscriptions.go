@@ -26,15 +26,6 @@ var (
 	ErrSubscriptionClosed = errors.New("publish: subscription closed by itself")
 )
 
-// Observer watches the subscriptions of a [Consumer]. Nil functions are not called. A
-// panic is logged and harms nothing.
-type Observer struct {
-	// SubscriptionEnd is called if a subscription fails or closes by itself. handler is
-	// the name of its handler in the router. err matches [ErrSubscriptionClosed], or is
-	// the error of the subscriber.
-	SubscriptionEnd func(ctx context.Context, handler string, err error)
-}
-
 // Stats are the numbers of a [Consumer].
 type Stats struct {
 	// Subscriptions is the number of subscriptions of the consumer, and Open the number of
@@ -67,9 +58,9 @@ func (c *Consumer) Err() error { return c.subscriptions.err() }
 
 // subscriptions counts the open subscriptions of a consumer.
 type subscriptions struct {
-	config ConsumerConfig
-	logger *slog.Logger
-	want   int
+	subscriber message.Subscriber
+	logger     *slog.Logger
+	want       int
 
 	closing atomic.Bool // the router closes its subscribers
 
@@ -78,8 +69,8 @@ type subscriptions struct {
 	failed error // of the first subscription that failed
 }
 
-func newSubscriptions(c ConsumerConfig, work webhook.Work) *subscriptions {
-	return &subscriptions{config: c, logger: safecall.Logger(work.Logger), want: work.Workers}
+func newSubscriptions(subscriber message.Subscriber, work webhook.Work) *subscriptions {
+	return &subscriptions{subscriber: subscriber, logger: safecall.Logger(work.Logger), want: work.Workers}
 }
 
 func (s *subscriptions) err() error {
@@ -108,7 +99,7 @@ func (s *subscriptions) ended() {
 	s.open--
 }
 
-// fail stores and reports the failure of a subscription.
+// fail stores and logs the failure of a subscription.
 func (s *subscriptions) fail(ctx context.Context, handler string, err error) {
 	err = fmt.Errorf("publish: subscription %s: %w", handler, err)
 	s.mu.Lock()
@@ -117,14 +108,11 @@ func (s *subscriptions) fail(ctx context.Context, handler string, err error) {
 	}
 	s.mu.Unlock()
 	s.logger.ErrorContext(ctx, "webhook consumer stopped", "handler", handler, "reason", err.Error())
-	if end := s.config.Observer.SubscriptionEnd; end != nil {
-		safecall.Observe(ctx, s.logger, func() { end(ctx, handler, err) })
-	}
 }
 
 // watch returns the consumer's subscriber for one handler of the router.
 func (s *subscriptions) watch(handler string) message.Subscriber {
-	return &watched{Subscriber: s.config.Subscriber, subscriptions: s, handler: handler}
+	return &watched{Subscriber: s.subscriber, subscriptions: s, handler: handler}
 }
 
 // noteClose is a decorator of all subscribers of the router. The router closes them only
