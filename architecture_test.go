@@ -55,7 +55,7 @@ var arrows = map[string][]string{
 	"internal/redact":          {},
 	"internal/resourcetest":    {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/sqlschema":       {"internal/contention"},
-	"internal/sqlschematest":   {"internal/postgrestest", "internal/sqlschema", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/sqltest":         {"internal/postgrestest", "internal/sqlschema", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/schedule":        {"internal/jitter"},
 	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},
 	"internal/simulation":      {},

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 )
 
 // save stores a catalog of one product.
@@ -40,7 +40,7 @@ func TestMigrate(t *testing.T) {
 			t.Parallel()
 			script, err := sqlstore.Schema(dialect)
 			require.NoError(t, err)
-			sqlschematest.Run(t, sqlschematest.Store{
+			sqltest.RunSchema(t, sqltest.Store{
 				Driver: driver, Script: script,
 				Create: func(ctx context.Context, db *sql.DB, _ string) error {
 					return sqlstore.Migrate(ctx, db, dialect)

@@ -11,7 +11,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
@@ -44,7 +44,7 @@ func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	if dialect == sqlstore.SQLite {
 		return database{dialect, "sqlite", sqlstore.SQLiteDSN(filepath.Join(t.TempDir(), "tokens.db"))}
 	}
-	return database{dialect, drivers[dialect], sqlschematest.Database(t, drivers[dialect])}
+	return database{dialect, drivers[dialect], sqltest.Database(t, drivers[dialect])}
 }
 
 // open returns its own pool of connections, as a replica has.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 )
 
@@ -20,7 +20,7 @@ func TestMigrate(t *testing.T) {
 			t.Parallel()
 			script, err := sqlstore.Schema(dialect)
 			require.NoError(t, err)
-			sqlschematest.Run(t, sqlschematest.Store{
+			sqltest.RunSchema(t, sqltest.Store{
 				Driver: driver, Script: script,
 				Create: func(ctx context.Context, db *sql.DB, _ string) error {
 					return sqlstore.Migrate(ctx, db, dialect)

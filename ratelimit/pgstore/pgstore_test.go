@@ -16,7 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/postgrestest"
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
@@ -43,7 +43,7 @@ func TestStore(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	sqlschematest.Run(t, sqlschematest.Store{
+	sqltest.RunSchema(t, sqltest.Store{
 		Driver: "pgx", Script: pgstore.Schema,
 		Create: func(ctx context.Context, _ *sql.DB, name string) error {
 			pool, err := pgxpool.New(ctx, name)

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/publish"
@@ -38,7 +38,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, c publish.LedgerConfig))
 
 func database(t *testing.T, driver string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, sqlschematest.Database(t, driver))
+	db, err := sql.Open(driver, sqltest.Database(t, driver))
 	require.NoError(t, err)
 	db.SetMaxOpenConns(4)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
@@ -138,7 +138,7 @@ func TestNewLedgerCreatesTables(t *testing.T) {
 			t.Parallel()
 			script, err := publish.LedgerSchema(dialect)
 			require.NoError(t, err)
-			sqlschematest.Run(t, sqlschematest.Store{
+			sqltest.RunSchema(t, sqltest.Store{
 				Driver: driver, Script: script,
 				Create: func(ctx context.Context, db *sql.DB, _ string) error {
 					_, err := publish.NewLedger(ctx, publish.LedgerConfig{DB: db})

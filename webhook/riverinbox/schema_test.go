@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
@@ -23,7 +23,7 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	script, err := riverinbox.Schema(riverinbox.Tables{})
 	require.NoError(t, err)
-	sqlschematest.Run(t, sqlschematest.Store{
+	sqltest.RunSchema(t, sqltest.Store{
 		Driver: "pgx", Script: script,
 		Create: func(ctx context.Context, _ *sql.DB, name string) error {
 			pool, err := pgxpool.New(ctx, name)
@@ -66,7 +66,7 @@ func TestOpenWithoutRightToCreate(t *testing.T) {
 		d.exec(t, one)
 	}
 	limited := d
-	limited.address = sqlschematest.Limited(t, "pgx", d.address+"&search_path="+d.schema)
+	limited.address = sqltest.Limited(t, "pgx", d.address+"&search_path="+d.schema)
 	d.exec(t, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+d.schema+" TO PUBLIC")
 	inbox, made := limited.start(t, receivertest.Succeed, nil)
 	receivertest.Accept(t, inbox)

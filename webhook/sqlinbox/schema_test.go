@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/receivertest"
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	sqlschematest.Run(t, sqlschematest.Store{
+	sqltest.RunSchema(t, sqltest.Store{
 		Driver: "sqlite", Script: sqlinbox.Schema(),
 		Create: func(ctx context.Context, db *sql.DB, _ string) error { return sqlinbox.Migrate(ctx, db) },
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
-	"github.com/dispensary-go/dispensary/internal/sqlschematest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 )
 
@@ -34,7 +34,7 @@ func newDatabase(t *testing.T, dialect sqlstore.Dialect) database {
 	t.Helper()
 	d := database{Dialect: dialect, Source: filepath.Join(t.TempDir(), "tokens.db")}
 	if dialect != sqlstore.SQLite {
-		d.Source = sqlschematest.Database(t, drivers[dialect])
+		d.Source = sqltest.Database(t, drivers[dialect])
 	}
 	db, err := d.open(&connections{})
 	require.NoError(t, err)

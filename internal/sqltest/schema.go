@@ -1,5 +1,5 @@
-// Package sqlschematest tests how a store creates its tables.
-package sqlschematest
+// Package sqltest is shared by the tests of stores on SQL.
+package sqltest
 
 import (
 	"context"
@@ -37,8 +37,8 @@ type Store struct {
 	Create func(ctx context.Context, db *sql.DB, name string) error
 }
 
-// Run runs the tests.
-func Run(t *testing.T, s Store) {
+// RunSchema tests how a store creates its tables.
+func RunSchema(t *testing.T, s Store) {
 	t.Helper()
 	for name, test := range map[string]func(t *testing.T, s Store){
 		"at once":     createAtOnce,
