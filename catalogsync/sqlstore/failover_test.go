@@ -1,7 +1,6 @@
 package sqlstore_test
 
 import (
-	"database/sql"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,24 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 )
-
-// demote makes n connections of the pool read-only, as those are that were opened to a
-// server before it became the primary.
-func demote(t *testing.T, db *sql.DB, n int) {
-	t.Helper()
-	var held []*sql.Conn
-	for range n {
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
-		_, err = conn.ExecContext(t.Context(), "SET default_transaction_read_only = on")
-		require.NoError(t, err)
-		held = append(held, conn)
-	}
-	for _, conn := range held {
-		require.NoError(t, conn.Close())
-	}
-}
 
 func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 	t.Parallel()
@@ -44,7 +27,7 @@ func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 		{"details", func() error { _, err := store.SaveDetails(ctx, start, catalog.Product{ID: "pr-1"}); return err }},
 		{"drop", func() error { return store.Drop(ctx, catalogsync.Request{ProductID: "pr-1", At: start}) }},
 	} {
-		demote(t, db, 3)
+		sqltest.Demote(t, "pgx", db, 3)
 		require.NoError(t, write.run(), write.name)
 	}
 	assert.Zero(t, db.Stats().InUse)

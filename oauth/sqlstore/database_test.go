@@ -116,9 +116,3 @@ func (d database) count(t testing.TB, db *sql.DB, query string) int {
 	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n), fmt.Sprint(d.dialect))
 	return n
 }
-
-// readOnly makes a connection reject writes.
-var readOnly = map[sqlstore.Dialect]string{
-	sqlstore.SQLite: "PRAGMA query_only = on", sqlstore.PostgreSQL: "SET default_transaction_read_only = on",
-	sqlstore.MySQL: "SET SESSION TRANSACTION READ ONLY",
-}

@@ -11,26 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
-
-// demote makes n connections of the pool read-only, as those are that were opened to a
-// server before it became the primary.
-func (d database) demote(t testing.TB, db *sql.DB, n int) {
-	t.Helper()
-	var held []*sql.Conn
-	for range n {
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
-		_, err = conn.ExecContext(t.Context(), readOnly[d.dialect])
-		require.NoError(t, err)
-		held = append(held, conn)
-	}
-	for _, conn := range held {
-		require.NoError(t, conn.Close())
-	}
-}
 
 // poolOf opens the database through a pgxpool, which has connections of its own below those
 // of database/sql.
@@ -83,7 +67,7 @@ func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 				{"save", func() (err error) { record, err = store.Save(ctx, user17, token(api.NewSecret("other"))); return err }},
 				{"delete", func() error { return store.DeleteVersion(ctx, user17, record.Version) }},
 			} {
-				d.demote(t, db, of.idle)
+				sqltest.Demote(t, d.driver, db, of.idle)
 				require.NoError(t, write.run(), write.name)
 			}
 			assert.Zero(t, db.Stats().InUse)

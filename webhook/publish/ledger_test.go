@@ -278,36 +278,19 @@ func TestReconcileWithoutLedger(t *testing.T) {
 	assert.Equal(t, append(early, late...), got, "after a start, everything")
 }
 
-// demote makes all connections of the pool read-only, as those are that were opened to a
-// server before it became the primary.
-func demote(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	var held []*sql.Conn
-	for range db.Stats().MaxOpenConnections {
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
-		_, err = conn.ExecContext(t.Context(), statement)
-		require.NoError(t, err)
-		held = append(held, conn)
-	}
-	for _, conn := range held {
-		require.NoError(t, conn.Close())
-	}
-}
-
 func TestLedgerReplacesReadOnlyConnections(t *testing.T) {
 	t.Parallel()
-	for driver, statement := range map[string]string{"pgx": "SET default_transaction_read_only = on", "mysql": "SET SESSION TRANSACTION READ ONLY"} {
+	for _, driver := range []string{"pgx", "mysql"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			c := publish.LedgerConfig{DB: database(t, driver)}
 			c.DB.SetMaxIdleConns(4)
 			l := ledger(t, c)
 			inbox := newInbox(t, &recorder{}, func(config *publish.Config) { config.Ledger = l })
-			demote(t, c.DB, statement)
+			sqltest.Demote(t, driver, c.DB, 4)
 			_, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
 			require.NoError(t, err)
-			demote(t, c.DB, statement)
+			sqltest.Demote(t, driver, c.DB, 4)
 			require.NoError(t, l.CheckWrite(t.Context()))
 			receipt, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
 			require.NoError(t, err)
