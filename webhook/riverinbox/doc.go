@@ -76,10 +76,9 @@
 // worker are added to its own. Handlers find the client in their context, with
 // [river.ClientFromContext].
 //
-// [Inbox.AcceptTx] accepts in a transaction of the program. [InTransaction] lets a
-// handler write its rows, and insert its jobs, in the transaction that stores the
-// event as handled: both or neither, which is the only way to have an effect
-// exactly once.
+// [InTransaction] lets a handler write its rows, and insert its jobs, in the transaction that
+// stores the event as handled: both or neither, which is the only way to have an effect exactly
+// once.
 //
 // # The database
 //

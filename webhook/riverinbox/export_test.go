@@ -81,3 +81,13 @@ func (i *Inbox) HoldOutcomes() (waiting func() int, release func()) {
 	<-held
 	return i.recording.batcher.Waiting, sync.OnceFunc(func() { close(gate) })
 }
+
+// AcceptIn accepts in a transaction that is still open, as another replica does.
+func (i *Inbox) AcceptIn(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (webhook.Receipt, error) {
+	row, err := i.newRow(d)
+	if err != nil {
+		return webhook.Receipt{}, err
+	}
+	fresh, err := i.insert(ctx, tx, []*newRow{row})
+	return webhook.Receipt{Duplicate: len(fresh) == 0}, err
+}

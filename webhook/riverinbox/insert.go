@@ -43,10 +43,11 @@ var insertQuery = `WITH new AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2
 var settledQuery = `SELECT key FROM unnest($1::text[], $2::timestamptz[]) AS new (key, created_at)
 	WHERE ` + inLedger("new", " AND l.day BETWEEN $3::date AND $4::date")
 
-// insert stores events, with a job for each that is new and whatever also adds in
-// between, and returns the keys of those. All replicas insert in the order of the
-// keys, so that none waits for another that waits for it.
-func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow, also func(*pgx.Batch)) (fresh map[string]bool, err error) {
+// insert stores events, with a job for each new one, and returns the keys of these. All replicas
+// insert in the order of the keys, so that none waits for another that waits for it. The
+// transaction may have a short lock timeout, which ends with the insert: all who announce a job
+// take turns at their commit.
+func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow) (fresh map[string]bool, err error) {
 	slices.SortFunc(rows, func(a, b *newRow) int { return cmp.Compare(a.key, b.key) })
 	rows = slices.CompactFunc(slices.Clone(rows), func(a, b *newRow) bool { return a.key == b.key })
 	values := columnsOf(rows)
@@ -66,7 +67,7 @@ func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow, also func
 		}
 		return err
 	})
-	also(batch)
+	batch.Queue("SET LOCAL lock_timeout TO DEFAULT")
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -124,15 +123,15 @@ func TestDaysWithoutAPartition(t *testing.T) {
 }
 
 // TestPartitionsAreMadeDuringAStatement makes partitions while a statement runs that began
-// without them: it cannot write to them, but would find their names. Neither an accept in a
-// transaction of the program's nor an outcome fails by that.
+// without them: it cannot write to them, but would find their names. Neither an accept nor an
+// outcome fails by that.
 func TestPartitionsAreMadeDuringAStatement(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*testing.T, *riverinbox.Inbox, *pgxpool.Pool) (write func() error){
 		"accept": func(t *testing.T, inbox *riverinbox.Inbox, pool *pgxpool.Pool) func() error {
 			return func() error {
 				return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					_, err := inbox.AcceptTx(t.Context(), tx, receivertest.NewDelivery())
+					_, err := inbox.AcceptIn(t.Context(), tx, receivertest.NewDelivery())
 					return err
 				})
 			}
@@ -214,7 +213,7 @@ func TestAnEventIsSettledWhileAnAcceptWaits(t *testing.T) {
 	event := receivertest.NewDelivery()
 	first, err := d.pool(t).Begin(t.Context())
 	require.NoError(t, err)
-	_, err = inbox.AcceptTx(t.Context(), first, event)
+	_, err = inbox.AcceptIn(t.Context(), first, event)
 	require.NoError(t, err)
 
 	waiting := make(chan int, 1)
@@ -226,7 +225,7 @@ func TestAnEventIsSettledWhileAnAcceptWaits(t *testing.T) {
 				return err
 			}
 			waiting <- pid
-			receipt, err := inbox.AcceptTx(context.Background(), tx, event)
+			receipt, err := inbox.AcceptIn(context.Background(), tx, event)
 			assert.True(t, receipt.Duplicate)
 			return err
 		})
@@ -287,7 +286,7 @@ func TestPartitionsAreDropped(t *testing.T) {
 
 	reader, err := d.pool(t).Begin(t.Context())
 	require.NoError(t, err)
-	_, err = inbox.AcceptTx(t.Context(), reader, receivertest.NewDelivery())
+	_, err = inbox.AcceptIn(t.Context(), reader, receivertest.NewDelivery())
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // by itself the inbox may be at it
 		return riverinbox.Contended(inbox.KeepPartitions(context.Background()))
@@ -307,22 +306,4 @@ func TestPartitionsAreDropped(t *testing.T) {
 	e, err := inbox.Open(t.Context(), dead.Key)
 	require.NoError(t, err)
 	assert.Equal(t, string(dead.Body), string(e.Body), "the body of what is held stays")
-}
-
-// TestAStricterTransactionIsRefused accepts in a transaction that cannot see what was
-// settled since it began.
-func TestAStricterTransactionIsRefused(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	inbox, _ := d.start(t, receivertest.Succeed, nil)
-	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
-		err := pgx.BeginTxFunc(t.Context(), d.pool(t), pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
-			_, err := inbox.AcceptTx(t.Context(), tx, receivertest.NewDelivery())
-			return err
-		})
-		var refused *api.ArgumentError
-		require.ErrorAs(t, err, &refused)
-		assert.Equal(t, "tx", refused.Field)
-	}
-	assert.Empty(t, known(t, d))
 }

@@ -67,48 +67,6 @@ func TestLongTransactionDoesNotDelayOthers(t *testing.T) {
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
 }
 
-// TestAcceptTxIsPartOfTheTransaction accepts in transactions of the program: one
-// that is rolled back, and one that is committed.
-func TestAcceptTxIsPartOfTheTransaction(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	inbox, made := d.start(t, receivertest.Succeed, nil)
-	pool := d.pool(t)
-	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
-	event := receivertest.NewDelivery()
-	no := errors.New("no")
-	for _, end := range []error{no, nil} {
-		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			for _, want := range []bool{false, true} {
-				receipt, err := inbox.AcceptTx(t.Context(), tx, event)
-				require.NoError(t, err)
-				assert.Equal(t, want, receipt.Duplicate)
-			}
-			_, err := tx.Exec(t.Context(), "INSERT INTO effects (key) VALUES ('mine')")
-			return errors.Join(err, end)
-		})
-		require.ErrorIs(t, err, end)
-		stored := 0
-		if end == nil {
-			stored = 1
-		}
-		for _, table := range []string{"effects", "river_job"} {
-			assert.Equal(t, stored, count(t, d, "SELECT count(*) FROM "+table), table)
-		}
-		assert.Len(t, known(t, d), stored)
-	}
-	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	receipt, err := inbox.Accept(t.Context(), event)
-	require.NoError(t, err)
-	assert.True(t, receipt.Duplicate)
-
-	require.NoError(t, inbox.Close(t.Context()))
-	require.ErrorIs(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		_, err := inbox.AcceptTx(t.Context(), tx, receivertest.NewDelivery())
-		return err
-	}), webhook.ErrInboxClosed)
-}
-
 // TestOneThatIsRefusedHarmsNoOther shares a transaction between deliveries of
 // which the database cannot take one.
 func TestOneThatIsRefusedHarmsNoOther(t *testing.T) {
@@ -176,18 +134,13 @@ func TestARepetitionDoesNotWaitForTheHandler(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, receipt.Duplicate)
 	}
-	require.NoError(t, pgx.BeginFunc(t.Context(), d.reader(t), func(tx pgx.Tx) error {
-		receipt, err := inbox.AcceptTx(t.Context(), tx, event)
-		assert.True(t, receipt.Duplicate)
-		return err
-	}))
 	close(gate)
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
 }
 
-// TestAnOpenTransactionKeepsNoOtherWaiting has a transaction of the program
-// accept an event and stay open, while that event and others arrive.
+// TestAnOpenTransactionKeepsNoOtherWaiting has another replica accept an event and pause
+// before the commit, while that event and others arrive.
 func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(pgx.Tx) error{
@@ -202,7 +155,7 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 			require.NoError(t, err)
 			event, forsaken := receivertest.NewDelivery(), receivertest.NewDelivery()
 			for _, e := range []webhook.Delivery{event, forsaken} {
-				_, err = inbox.AcceptTx(t.Context(), tx, e)
+				_, err = inbox.AcceptIn(t.Context(), tx, e)
 				require.NoError(t, err)
 			}
 
@@ -252,9 +205,8 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForNoTransactionOfTheProgram closes an inbox while an event waits
-// for such a transaction.
-func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
+// TestCloseWaitsForNoOtherReplica closes an inbox while an event waits for such a transaction.
+func TestCloseWaitsForNoOtherReplica(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox, _ := d.start(t, receivertest.Succeed, nil)
@@ -262,7 +214,7 @@ func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	event := receivertest.NewDelivery()
-	_, err = inbox.AcceptTx(t.Context(), tx, event)
+	_, err = inbox.AcceptIn(t.Context(), tx, event)
 	require.NoError(t, err)
 	repeated := make(chan error, 1)
 	go func() {

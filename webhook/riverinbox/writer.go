@@ -19,8 +19,8 @@ import (
 const transactionTimeout = 30 * time.Second
 
 // lockPatience is how long the transaction that all accepts share waits for a key
-// which another transaction has inserted and not committed. That of another replica
-// is committed by then, as a rule; the program's own may take arbitrarily long.
+// which another transaction has inserted and not committed. Another replica has usually
+// committed by then, unless it was paused.
 const lockPatience = 20 * time.Millisecond
 
 // write is an accept that waits.
@@ -128,9 +128,7 @@ func (w *writer) insert(ctx context.Context, tx pgx.Tx, batch []*write) error {
 	for n, job := range batch {
 		rows[n] = job.Value
 	}
-	// What follows waits as long as it has to: all who announce a job take turns
-	// at their commit.
-	fresh, err := w.inbox.insert(ctx, tx, rows, func(b *pgx.Batch) { b.Queue("SET LOCAL lock_timeout TO DEFAULT") })
+	fresh, err := w.inbox.insert(ctx, tx, rows)
 	for _, job := range batch {
 		job.Value.duplicate = !fresh[job.Value.key]
 		delete(fresh, job.Value.key)
