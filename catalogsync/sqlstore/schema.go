@@ -38,12 +38,11 @@ CREATE TABLE IF NOT EXISTS dispensary_catalog_requests (
 );
 CREATE INDEX IF NOT EXISTS dispensary_catalog_requests_oldest ON dispensary_catalog_requests (requested_at, product_id);
 CREATE TABLE IF NOT EXISTS dispensary_catalog_state (
-	revision   bigint NOT NULL,
-	generation bigint NOT NULL,
-	newest     text   NOT NULL,
-	complete   text   NOT NULL
+	revision bigint NOT NULL,
+	newest   text   NOT NULL,
+	complete text   NOT NULL
 );
-INSERT INTO dispensary_catalog_state (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`,
+INSERT INTO dispensary_catalog_state (revision, newest, complete) SELECT 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`,
 	SQLite: `
 CREATE TABLE IF NOT EXISTS dispensary_catalog_products (
 	number     INTEGER NOT NULL PRIMARY KEY,
@@ -67,12 +66,11 @@ CREATE TABLE IF NOT EXISTS dispensary_catalog_requests (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS dispensary_catalog_requests_oldest ON dispensary_catalog_requests (requested_at, product_id);
 CREATE TABLE IF NOT EXISTS dispensary_catalog_state (
-	revision   INTEGER NOT NULL,
-	generation INTEGER NOT NULL,
-	newest     TEXT    NOT NULL,
-	complete   TEXT    NOT NULL
+	revision INTEGER NOT NULL,
+	newest   TEXT    NOT NULL,
+	complete TEXT    NOT NULL
 ) STRICT;
-INSERT INTO dispensary_catalog_state (revision, generation, newest, complete) SELECT 0, 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`,
+INSERT INTO dispensary_catalog_state (revision, newest, complete) SELECT 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`,
 }
 
 // SchemaError is the error of a database whose tables are not those of a [Store]. Table is the

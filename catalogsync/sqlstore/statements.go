@@ -51,7 +51,7 @@ func newStatements(d Dialect) statements {
 	}
 	return statements{
 		lockState: sql(`SELECT revision, newest, complete FROM dispensary_catalog_state`, lock),
-		saveState: sql(`UPDATE dispensary_catalog_state SET revision = $1, generation = $2, newest = $3, complete = $4`),
+		saveState: sql(`UPDATE dispensary_catalog_state SET revision = $1, newest = $2, complete = $3`),
 		state: sql(`SELECT s.revision, s.newest, s.complete, (SELECT count(*) FROM dispensary_catalog_requests), p.present, p.missing, p.gone, p.detailed
 			FROM dispensary_catalog_state AS s, (SELECT count(*) FILTER (WHERE presence = 'present') AS present, count(*) FILTER (WHERE presence = 'missing') AS missing,
 				count(*) FILTER (WHERE presence = 'gone') AS gone, count(*) FILTER (WHERE presence <> 'gone' AND details_at IS NOT NULL) AS detailed

@@ -93,7 +93,7 @@ func (t *tx) save() error {
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(t.store.sql.saveState, t.revision, t.newest.Generation, string(newest), string(complete))
+	_, err = t.exec(t.store.sql.saveState, t.revision, string(newest), string(complete))
 	return err
 }
 
