@@ -24,9 +24,9 @@ const (
 type Schema struct {
 	Dialect string
 
-	// Script is the SQL that creates everything that does not exist. A semicolon separates
-	// statements and occurs nowhere else. A column is lower case and begins a line, after a
-	// tab. A constraint is upper case.
+	// Script creates every missing table and index. A semicolon separates statements and occurs
+	// nowhere else. A column is lower case and begins a line, after a tab. A constraint is
+	// upper case.
 	Script string
 }
 
@@ -35,7 +35,7 @@ type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Error is the error of a database whose tables are not those of the schema.
+// Error reports a difference between a database and the schema.
 type Error struct {
 	Table  string
 	Column string // empty if the table is missing
@@ -49,22 +49,22 @@ func (e *Error) Error() string {
 	return "table " + e.Table + " has no column " + e.Column + ": another program or release created it"
 }
 
-// isMissing reports whether err means that a table is missing, and that no table is foreign.
+// isMissing reports whether err is a missing table.
 func isMissing(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Column == ""
 }
 
 // Check compares the tables with the schema. It only reads the catalog of the database. The
-// error is an [*Error] or an error of the database. A column that is missing takes precedence
-// over a missing table.
+// error is an [*Error] or an error of the database. A missing column takes precedence over a
+// missing table.
 func (s Schema) Check(ctx context.Context, q Querier) error {
 	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
 }
 
-// Create creates the tables that are missing. If none is missing, it only reads, so it needs no
-// right to create tables. If a table lacks a column, it changes nothing and returns an [*Error].
-// Processes that call it at the same time take turns.
+// Create creates the missing tables. If none is missing, it only reads, so it needs no right to
+// create tables. If a table lacks a column, it changes nothing and returns an [*Error].
+// Concurrent calls take turns, in all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
 	return contention.Retry(ctx, func() error {
 		if err := s.check(ctx, db); !isMissing(err) {
@@ -151,10 +151,10 @@ func (s Schema) run(ctx context.Context, conn *sql.Conn) error {
 	return s.check(ctx, conn)
 }
 
-// lock returns functions that begin and end an exclusive change of the schema, and the SQL that
-// undoes it. PostgreSQL and SQLite change a schema in a transaction, MySQL cannot. A transaction
-// of PostgreSQL that is stricter than READ COMMITTED, which may be the default, would not see
-// the changes made while it waited.
+// lock returns the beginning and the end of an exclusive change of the schema, and the SQL to
+// undo it. PostgreSQL and SQLite change a schema in a transaction, MySQL cannot. The transaction
+// must be READ COMMITTED in PostgreSQL, whatever the default: a stricter one would not see the
+// changes made while it waited.
 func (s Schema) lock() (begin, end func(context.Context, *sql.Conn) error, undo string) {
 	script := func(script string) func(context.Context, *sql.Conn) error {
 		return func(ctx context.Context, conn *sql.Conn) error { return exec(ctx, conn, script) }

@@ -95,12 +95,12 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
 }
 
-// SchemaError is the error of a database whose tables are not those of a [Store]. Table is the
-// first wrong table. Column is the column that it lacks, or empty if the table is missing.
+// SchemaError reports a difference between a database and the tables of a [Store]. Table is the
+// first wrong table. Column is its missing column, or empty if the whole table is missing.
 type SchemaError = sqlschema.Error
 
-// Migrate creates the tables that are missing. If none is missing, it only reads, so a role
-// that must not create tables can call it at every start. Replicas may call it at the same
+// Migrate creates the missing tables. If none is missing, it only reads, so a role without the
+// right to create tables can call it at every start. Replicas may call it at the same
 // time. It fails with a [*SchemaError] and changes nothing if a table lacks a column, because
 // another program or release created it.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {

@@ -63,12 +63,12 @@ const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
 	PRIMARY KEY (name, process)
 )`
 
-// SchemaError is the error of a table that is not the table of a [Store], because another
-// program created it. Column is the column that it lacks.
+// SchemaError reports a table of another program in place of the table of a [Store]. Column is its
+// missing column.
 type SchemaError = sqlschema.Error
 
 // Migrate creates the table if it does not exist. If it exists, Migrate only reads, so a role
-// that must not create tables can call it. It fails with a [*SchemaError] and changes nothing if
+// without the right to create tables can call it. It fails with a [*SchemaError] and changes nothing if
 // the table lacks a column.
 func (s *Store) Migrate(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)

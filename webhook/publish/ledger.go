@@ -68,8 +68,8 @@ type Ledger struct {
 	added   atomic.Int64
 }
 
-// NewLedger returns the ledger in a database, and creates the tables that are missing. If none is
-// missing, it only reads, so a role that must not create tables can call it. An error is an
+// NewLedger returns the ledger in a database, and creates the missing tables. If none is missing, it
+// only reads, so a role without the right to create tables can call it. An error is an
 // [api.ArgumentError], [ErrUnsafePath], a [*SchemaError], or an error of the database.
 func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 	c, err := c.withDefaults()
@@ -118,8 +118,8 @@ func LedgerSchema(d Dialect) (string, error) {
 	return spoken.script, nil
 }
 
-// SchemaError is the error of a table that is not the table of a [Ledger], because another
-// program created it. Column is the column that it lacks.
+// SchemaError reports a table of another program in place of a table of a [Ledger]. Column is its
+// missing column.
 type SchemaError = sqlschema.Error
 
 // create creates the tables that are missing. The check comes first, in the pool, which rejects

@@ -68,11 +68,11 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox_checkpoints (
 
 var schema = sqlschema.Schema{Dialect: sqlschema.SQLite, Script: script}
 
-// SchemaError is the error of a database whose tables are not those of an [Inbox]. Table is the
-// first wrong table. Column is the column that it lacks, or empty if the table is missing.
+// SchemaError reports a difference between a database and the tables of an [Inbox]. Table is the
+// first wrong table. Column is its missing column, or empty if the whole table is missing.
 type SchemaError = sqlschema.Error
 
-// Migrate creates the tables that are missing. If none is missing, it only reads. Processes may
+// Migrate creates the missing tables. If none is missing, it only reads. Processes may
 // call it at the same time. It fails with a [*SchemaError] and changes nothing if a table lacks
 // a column, because another program or release created it.
 //
