@@ -13,14 +13,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Defaults of a [Config].
+// Names and defaults.
 const (
 	// DefaultLease is how long an event belongs to a worker that gives no sign
 	// of life.
 	DefaultLease = 30 * time.Second
 
-	// DefaultQueue is the queue of River that the jobs stand in.
-	DefaultQueue = "dispensary_webhooks"
+	// Queue is the queue of River that the jobs stand in.
+	Queue = "dispensary_webhooks"
 )
 
 // minLease leaves a worker the time to say that it is alive.
@@ -40,10 +40,6 @@ type Config struct {
 
 	// Tables says where the tables are.
 	Tables Tables
-
-	// Queue is the queue of River that the jobs stand in; empty means
-	// [DefaultQueue].
-	Queue string
 
 	// Lease is how long an event belongs to a worker that gives no sign of life;
 	// 0 means [DefaultLease], less than a second is refused. Workers give one
@@ -69,7 +65,6 @@ func (c Config) withDefaults(pool *pgxpool.Pool) (Config, error) {
 	if c.Seal == nil {
 		return c, &api.ArgumentError{Field: "riverinbox.Config.Seal", Reason: "is missing: bodies hold patient data"}
 	}
-	c.Queue = cmp.Or(c.Queue, DefaultQueue)
 	c.Lease = cmp.Or(c.Lease, DefaultLease)
 	c.margin = cmp.Or(c.margin, engine.LeaseMargin)
 	if c.Lease < minLease {

@@ -37,7 +37,7 @@
 //
 // # What River does
 //
-// Each new event has a plain job, in the queue [DefaultQueue]. It says which
+// Each new event has a plain job, in the queue [Queue]. It says which
 // ordering key has something due, or the key of an event that has none, and nothing
 // else. The job of one event may handle several of its ordering key, or find
 // that another one has, and while a replica works on an ordering key the jobs of others

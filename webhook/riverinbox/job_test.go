@@ -109,7 +109,7 @@ func TestClientOfTheProgram(t *testing.T) {
 	clientConfig := &river.Config{Schema: d.schema, Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}}}
 	quick(clientConfig)
 	require.NoError(t, worker.AddTo(clientConfig))
-	assert.Equal(t, webhook.DefaultWorkers, clientConfig.Queues[riverinbox.DefaultQueue].MaxWorkers)
+	assert.Equal(t, webhook.DefaultWorkers, clientConfig.Queues[riverinbox.Queue].MaxWorkers)
 	require.Error(t, worker.AddTo(clientConfig), "a second time")
 	require.Error(t, worker.AddTo(&river.Config{Schema: "elsewhere"}))
 	client, err := river.NewClient(riverpgxv5.New(pool), clientConfig)
@@ -128,43 +128,38 @@ func TestClientOfTheProgram(t *testing.T) {
 // PgBouncer.
 func TestPollOnly(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			d := newDatabase(t)
-			poolConfig := d.pool(t).Config()
-			poolConfig.ConnConfig.DefaultQueryExecMode = mode
-			pool, err := pgxpool.NewWithConfig(t.Context(), poolConfig)
-			require.NoError(t, err)
-			t.Cleanup(pool.Close)
-			config := d.config(t, func(ctx context.Context, _ events.Event) error {
-				if webhook.HandlingFrom(ctx).Attempt == 1 {
-					return errors.New(receivertest.Canary)
-				}
-				return nil
-			})
-			config.Work.Order, config.Work.Stale, config.Work.Retry.MaxAttempts = webhook.ByObject, webhook.StaleReport, 1
-			config.River = func(c *river.Config) {
-				quick(c)
-				c.PollOnly = true
-			}
-			made := receivertest.Observe(&config.Work)
-			inbox := open(t, pool, config)
-			event := receivertest.Accept(t, inbox)
-			assert.Equal(t, webhook.ResultDead, (<-made).Result)
-			for letter, err := range engine.All(t.Context(), inbox, engine.Filter{}) {
-				require.NoError(t, err)
-				assert.Equal(t, event.Key, letter.Key)
-				letter, err = inbox.Open(t.Context(), letter.Key)
-				require.NoError(t, err)
-				assert.Equal(t, receivertest.Canary, letter.Err.Error())
-			}
-			missing, err := inbox.Missing(t.Context(), []webhook.Key{event.Key, receivertest.NewDelivery().Key})
-			require.NoError(t, err)
-			assert.Len(t, missing, 1)
-			require.NoError(t, inbox.Purge(t.Context()))
-		})
+	d := newDatabase(t)
+	poolConfig := d.pool(t).Config()
+	poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool, err := pgxpool.NewWithConfig(t.Context(), poolConfig)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	config := d.config(t, func(ctx context.Context, _ events.Event) error {
+		if webhook.HandlingFrom(ctx).Attempt == 1 {
+			return errors.New(receivertest.Canary)
+		}
+		return nil
+	})
+	config.Work.Order, config.Work.Stale, config.Work.Retry.MaxAttempts = webhook.ByObject, webhook.StaleReport, 1
+	config.River = func(c *river.Config) {
+		quick(c)
+		c.PollOnly = true
 	}
+	made := receivertest.Observe(&config.Work)
+	inbox := open(t, pool, config)
+	event := receivertest.Accept(t, inbox)
+	assert.Equal(t, webhook.ResultDead, (<-made).Result)
+	for letter, err := range engine.All(t.Context(), inbox, engine.Filter{}) {
+		require.NoError(t, err)
+		assert.Equal(t, event.Key, letter.Key)
+		letter, err = inbox.Open(t.Context(), letter.Key)
+		require.NoError(t, err)
+		assert.Equal(t, receivertest.Canary, letter.Err.Error())
+	}
+	missing, err := inbox.Missing(t.Context(), []webhook.Key{event.Key, receivertest.NewDelivery().Key})
+	require.NoError(t, err)
+	assert.Len(t, missing, 1)
+	require.NoError(t, inbox.Purge(t.Context()))
 }
 
 // TestClientThatIsStoppedWhileItClaims holds that a claim which is being made when its

@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -110,7 +109,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	}
 	i := &Inbox{
 		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text()[:13],
-		jobs: river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
+		jobs: river.InsertOpts{Queue: Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
 		life: engine.NewLifecycle(), ended: make(chan struct{}),
 	}
 	i.turns = make(chan struct{}, max(2, pool.Config().MaxConns/3))
@@ -122,10 +121,6 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	i.loops.Go(i.retain)
 	return i, nil
 }
-
-// Client is the River client of an inbox that [Open] made, which works jobs of the
-// program's own too where [Config.River] says so. It is nil for one of [New].
-func (i *Inbox) Client() *river.Client[pgx.Tx] { return i.works }
 
 // AddTo registers the workers of the inbox with the configuration of a River
 // client, and its queue with Work.Workers workers if the program has not
@@ -147,8 +142,8 @@ func (i *Inbox) AddTo(config *river.Config) error {
 	if config.Queues == nil {
 		config.Queues = map[string]river.QueueConfig{}
 	}
-	if _, ok := config.Queues[i.config.Queue]; !ok {
-		config.Queues[i.config.Queue] = river.QueueConfig{MaxWorkers: i.worker.Work().Workers}
+	if _, ok := config.Queues[Queue]; !ok {
+		config.Queues[Queue] = river.QueueConfig{MaxWorkers: i.worker.Work().Workers}
 	}
 	return nil
 }

@@ -143,16 +143,16 @@ func (t Tables) names() *strings.Replacer {
 	)
 }
 
-// SchemaError is the error of a database whose tables are not those of an [Inbox]. Table is the
-// first wrong table. Column is the column that it lacks, or empty if the table is missing.
+// SchemaError reports a difference between a database and the tables of an [Inbox]. Table is the
+// first wrong table. Column is its missing column, or empty if the whole table is missing.
 type SchemaError = sqlschema.Error
 
 func (t Tables) script() sqlschema.Schema {
 	return sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: t.names().Replace(script)}
 }
 
-// Migrate creates the tables of the inbox that are missing. If none is missing, it only reads,
-// so a role that must not create tables can call it at every start. Replicas may call it at the
+// Migrate creates the missing tables of the inbox. If none is missing, it only reads, so a role
+// without the right to create tables can call it at every start. Replicas may call it at the
 // same time. It fails with a [*SchemaError] and changes nothing if a table lacks a column,
 // because another program or release created it.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, tables Tables) error {

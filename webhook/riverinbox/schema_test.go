@@ -126,7 +126,6 @@ func TestOpenRefuses(t *testing.T) {
 		"short lease":     {func(c *riverinbox.Config) { c.Lease = time.Millisecond }, "riverinbox.Config.Lease"},
 		"bad schema":      {func(c *riverinbox.Config) { c.Tables.Schema = `x"; --` }, "riverinbox.Tables.Schema"},
 		"bad River":       {func(c *riverinbox.Config) { c.Tables.River = "1st" }, "riverinbox.Tables.River"},
-		"bad queue":       {func(c *riverinbox.Config) { c.Queue = "a queue" }, ""},
 	} {
 		config := d.config(t, receivertest.Succeed)
 		c.change(&config)

@@ -71,7 +71,7 @@ const unclaimed = "NOT EXISTS (SELECT FROM {claims} c WHERE c.subject = coalesce
 func (i *Inbox) insertForgottenJobs(ctx context.Context) error {
 	const most = 200
 	return i.alone(ctx, "watch", func(tx pgx.Tx) error {
-		found, err := tx.Query(ctx, i.sql(forgotten), partition{}.Kind(), i.config.Queue, overdue*i.config.Lease, most)
+		found, err := tx.Query(ctx, i.sql(forgotten), partition{}.Kind(), Queue, overdue*i.config.Lease, most)
 		if err != nil {
 			return fmt.Errorf("riverinbox: %w", err)
 		}
