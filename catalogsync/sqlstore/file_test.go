@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/catalog"
@@ -50,19 +49,4 @@ func TestHardLinkIsRejected(t *testing.T) {
 	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
 	_, err = sqlstore.OpenSQLite(t.Context(), "sqlite", d.name+".link")
 	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
-}
-
-// Without idle connections SQLite removes the log after each statement.
-func TestStoreToleratesRecreatedLog(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t, sqlstore.SQLite)
-	db := d.migrated(t)
-	store := d.store(t, db)
-	for round := range 10 {
-		db.SetMaxIdleConns(round % 2)
-		require.NoError(t, store.Request(t.Context(), start, "a"))
-		requests, err := store.Requested(t.Context(), 10)
-		require.NoError(t, err)
-		assert.Len(t, requests, 1)
-	}
 }
