@@ -39,7 +39,6 @@ func benchPool(b *testing.B, d database) *pgxpool.Pool {
 	b.Helper()
 	config, err := pgxpool.ParseConfig(d.address)
 	require.NoError(b, err)
-	config.ConnConfig.RuntimeParams["search_path"] = d.schema
 	config.MaxConns = 16
 	pool, err := pgxpool.NewWithConfig(b.Context(), config)
 	require.NoError(b, err)

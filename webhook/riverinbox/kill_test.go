@@ -54,7 +54,6 @@ func TestKill(t *testing.T) {
 	address, err := url.Parse(d.address)
 	require.NoError(t, err)
 	query := address.Query()
-	query.Set("search_path", d.schema)
 	query.Set("application_name", d.schema)
 	address.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // as pgx reads a blank
 	k.Receivers = 3

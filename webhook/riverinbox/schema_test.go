@@ -66,7 +66,7 @@ func TestOpenWithoutRightToCreate(t *testing.T) {
 		d.exec(t, one)
 	}
 	limited := d
-	limited.address = sqltest.Limited(t, "pgx", d.address+"&search_path="+d.schema)
+	limited.address = sqltest.Limited(t, "pgx", d.address)
 	d.exec(t, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+d.schema+" TO PUBLIC")
 	inbox, made := limited.start(t, receivertest.Succeed, nil)
 	receivertest.Accept(t, inbox)

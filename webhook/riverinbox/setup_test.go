@@ -2,11 +2,9 @@ package riverinbox_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net"
-	"os"
-	"strings"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -17,17 +15,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// postgresVariable holds the address of the server that the tests run on.
-const postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
-
 // database is a schema that ends with its test.
 type database struct {
-	address, schema string
+	address, schema string // the address has the schema as search path
 	pools           *pools
 }
 
@@ -64,16 +60,11 @@ func newDatabase(t testing.TB) database {
 
 func newSchema(t testing.TB) database {
 	t.Helper()
-	address := os.Getenv(postgresVariable)
-	if address == "" {
-		t.Skipf("%s is not set", postgresVariable)
-	}
-	d := database{address, "river_" + strings.ToLower(rand.Text()[:10]), &pools{}}
-	d.exec(t, "CREATE SCHEMA "+d.schema)
-	t.Cleanup(func() {
-		d.pools.close()
-		d.exec(t, "DROP SCHEMA "+d.schema+" CASCADE")
-	})
+	address := postgrestest.Schema(t)
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	d := database{address, u.Query().Get("search_path"), &pools{}}
+	t.Cleanup(d.pools.close)
 	return d
 }
 
@@ -85,11 +76,6 @@ func (d database) exec(t testing.TB, statement string, args ...any) {
 	conn, err := pgx.Connect(ctx, d.address)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, "SET search_path = "+d.schema)
-	if strings.HasPrefix(statement, "CREATE SCHEMA") {
-		err = nil
-	}
-	require.NoError(t, err)
 	_, err = conn.Exec(ctx, statement, args...)
 	require.NoError(t, err)
 }
@@ -175,7 +161,6 @@ func (d database) connect(t testing.TB) (*pgxpool.Pool, *network) {
 	require.NoError(t, err)
 	n := &network{}
 	config.ConnConfig.DialFunc = n.dial
-	config.ConnConfig.RuntimeParams["search_path"] = d.schema
 	config.MaxConns = 5
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	require.NoError(t, err)
