@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +145,17 @@ func TestOneFileForEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, second.Shutdown(t.Context()))
 	require.NoError(t, <-ran)
+}
+
+func TestInboxRejectsEventsBelowMinFreeBytes(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the free space of the disk is unknown")
+	}
+	f := newFixture(t).kept("memory:", "sqlite:"+file(t))
+	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup.MinFreeBytes = math.MaxInt64
+	require.ErrorIs(t, f.open(t, setup).Inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
 }
 
 func TestClinicKeyIsSent(t *testing.T) {

@@ -94,6 +94,11 @@ type Setup struct {
 	// [DefaultOldestWaiting].
 	OldestWaiting time.Duration
 
+	// MinFreeBytes is the smallest free space of the disk with which an inbox in SQLite
+	// accepts events: see [sqlinbox.Config]. 0 means [sqlinbox.DefaultMinFreeBytes], and a
+	// negative value disables the check. Other inboxes ignore it.
+	MinFreeBytes int64
+
 	// Logger is that of all parts that are not given another. Nil logs nothing.
 	Logger *slog.Logger
 }

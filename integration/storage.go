@@ -152,7 +152,7 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
 			return err
 		}
 		i.inbox = func(context.Context) error { return i.DB.Close() }
-		inbox, err := sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys})
+		inbox, err := sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys, MinFreeBytes: i.setup.MinFreeBytes})
 		if err != nil {
 			return err
 		}

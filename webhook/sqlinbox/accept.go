@@ -18,11 +18,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if i.life.Stopped() {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
 	}
-	if i.reserve.spent.Load() {
-		return webhook.Receipt{}, ErrFull
-	}
-	// Everything that can be done by many at a time is done before the one
-	// writer is asked.
+	// Everything that can run concurrently comes before the one writer.
 	row, err := i.newRow(d)
 	if err != nil {
 		return webhook.Receipt{}, err
@@ -76,9 +72,6 @@ func (i *Inbox) CheckWrite(ctx context.Context) error {
 	}
 	if i.life.Stopped() {
 		return webhook.ErrInboxClosed
-	}
-	if i.reserve.spent.Load() {
-		return ErrFull
 	}
 	return i.writer.Do(ctx, &write{do: writeAndDelete, accept: true, bytes: checkBytes})
 }

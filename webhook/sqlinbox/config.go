@@ -26,9 +26,17 @@ type Config struct {
 	// is refused.
 	Retention time.Duration
 
-	// now, margin and patience are for tests.
+	// MinFreeBytes is the smallest free space of the disk with which the inbox accepts
+	// events. With less, Accept and CheckWrite fail with [ErrFull], and events in the inbox
+	// are still handled. Unused pages of the database count as free, up to half of
+	// MinFreeBytes. 0 means [DefaultMinFreeBytes], a negative value disables the check. The
+	// free space is known on Linux only; other systems have no check.
+	MinFreeBytes int64
+
+	// The other fields are for tests.
 	now              func() time.Time
 	margin, patience time.Duration
+	free             func(folder string) (bytes int64, known bool)
 }
 
 func (c Config) withDefaults() (_ Config, err error) {
@@ -38,6 +46,9 @@ func (c Config) withDefaults() (_ Config, err error) {
 	c.Retention, err = engine.Retention(c.Retention, "sqlinbox.Config.Retention")
 	if c.now == nil {
 		c.now = time.Now
+	}
+	if c.free == nil {
+		c.free = freeBytes
 	}
 	c.margin = cmp.Or(c.margin, engine.LeaseMargin)
 	return c, err
@@ -59,7 +70,8 @@ var (
 	// the folder. [Open], [New] and [OpenMaintenance] return it.
 	ErrUnsafePath = sqlitefile.ErrUnsafePath
 
-	// ErrFull: there is no room for another event, as the rest of it is needed
-	// to work off those that are there. [Inbox.Accept] returns it.
-	ErrFull = errors.New("sqlinbox: the disk is full, or nearly so")
+	// ErrFull: the disk has less free space than [Config.MinFreeBytes], or PRAGMA
+	// max_page_count leaves too few pages. The message contains the folder and the free
+	// space. [Inbox.Accept] and [Inbox.CheckWrite] return it.
+	ErrFull = errors.New("sqlinbox: disk almost full")
 )

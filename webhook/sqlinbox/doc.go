@@ -35,14 +35,11 @@
 // [Open] or [DSN], or one for which the program has run "PRAGMA auto_vacuum =
 // INCREMENTAL" and "VACUUM", once; any other keeps the size it has had.
 //
-// Beside the database lies a file that ends in .reserve, of 16 MB, or of half of
-// what is free where that is less. It is the room that a full disk has left for
-// working off the events which fill it: when an outcome finds no other, it is given
-// up, and Accept fails with [ErrFull], so that the platform sends again later. The
-// events that are there are handled, the inbox can be closed and opened, and once
-// their bodies have made room enough for a new reserve, events are accepted again.
-// A limit of the program's own ("PRAGMA max_page_count") works alike, with 64 pages
-// in reserve.
+// If the disk has less free space than [Config.MinFreeBytes], Accept fails with [ErrFull], and
+// the platform sends the events again later. Events in the inbox are still handled, and
+// the inbox can be closed and opened. It accepts events again as soon as there is room.
+// The check needs Linux. If the program limits the database (PRAGMA max_page_count), Accept
+// also leaves 64 pages to the outcomes of events.
 //
 // # One process
 //

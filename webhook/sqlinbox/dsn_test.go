@@ -105,7 +105,7 @@ func TestDSNMakesAPrivateFile(t *testing.T) {
 	open(t, filepath.Join(folder, "program.db"), config(t, receivertest.Succeed))
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	require.Len(t, files, 5, "database, log, its index, lock, reserve")
+	require.Len(t, files, 4, "database, log, its index, lock")
 	for _, file := range files {
 		info, err := file.Info()
 		require.NoError(t, err)

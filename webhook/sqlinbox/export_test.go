@@ -30,6 +30,12 @@ func (c Config) WithPatience(d time.Duration) Config {
 	return c
 }
 
+// WithFreeBytes sets the free space of the disk. A negative value is unknown.
+func (c Config) WithFreeBytes(free *atomic.Int64) Config {
+	c.free = func(string) (int64, bool) { return free.Load(), free.Load() >= 0 }
+	return c
+}
+
 // Purge deletes what is due for it.
 func (i *Inbox) Purge() error { return i.purge() }
 
@@ -136,15 +142,4 @@ func AcceptLimit(outcomes, expected int, handling, waited time.Duration) (limit 
 		panic("it waits for more than it said")
 	}
 	return p.limit(outcomes, waited), wait > 0
-}
-
-// RunOut spends the reserve.
-func (i *Inbox) RunOut(t testing.TB) {
-	err := i.writer.do(t.Context(), func(x *tx) error {
-		i.spend(x)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

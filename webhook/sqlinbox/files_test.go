@@ -47,7 +47,7 @@ func interrupt(t *testing.T, inbox *sqlinbox.Inbox) {
 // move renames the files of an inbox that exist.
 func move(t *testing.T, from, to string) {
 	t.Helper()
-	for _, end := range []string{"", "-wal", "-shm", ".lock", ".reserve"} {
+	for _, end := range []string{"", "-wal", "-shm", ".lock"} {
 		if err := os.Rename(from+end, to+end); !os.IsNotExist(err) {
 			require.NoError(t, err)
 		}

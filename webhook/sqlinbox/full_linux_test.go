@@ -26,6 +26,7 @@ func TestInboxThatFilledItsDisk(t *testing.T) {
 			}
 			t.Cleanup(func() { assert.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
 			fillUp(t, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
+				c.MinFreeBytes = 2 << 20
 				return sqlinbox.Open(filepath.Join(folder, "inbox.db"), c)
 			})
 		})

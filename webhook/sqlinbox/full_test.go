@@ -2,17 +2,19 @@ package sqlinbox_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
-	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -36,7 +38,6 @@ func fillUp(t *testing.T, restart bool, open func(sqlinbox.Config) (*sqlinbox.In
 		if _, err := inbox.Accept(t.Context(), d); err != nil {
 			require.ErrorContains(t, err, "full")
 			assert.NotContains(t, err.Error(), receivertest.Canary)
-			require.ErrorContains(t, inbox.CheckWrite(t.Context()), "full")
 			refused++
 			continue
 		}
@@ -63,7 +64,6 @@ func fillUp(t *testing.T, restart bool, open func(sqlinbox.Config) (*sqlinbox.In
 		_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
 		return err == nil
 	}, time.Minute, 50*time.Millisecond)
-	require.NoError(t, inbox.CheckWrite(t.Context()))
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 }
 
@@ -83,19 +83,83 @@ func TestInboxThatReachedItsQuota(t *testing.T) {
 	}
 }
 
-// TestAcceptWhileThereIsNoRoom holds that nothing is begun then.
-func TestAcceptWhileThereIsNoRoom(t *testing.T) {
+func TestAlmostFullDiskRejectsAcceptsOnly(t *testing.T) {
 	t.Parallel()
-	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
-	require.Eventually(t, func() bool { // upkeep makes room again at any moment
-		inbox.RunOut(t)
-		_, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
-		return errors.Is(err, sqlinbox.ErrFull) && errors.Is(inbox.CheckWrite(context.Background()), sqlinbox.ErrFull)
-	}, time.Minute, time.Millisecond)
-	require.Eventually(t, func() bool {
-		_, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
-		return err == nil
-	}, time.Minute, 10*time.Millisecond)
+	var free atomic.Int64
+	free.Store(sqlinbox.DefaultMinFreeBytes)
+	var log logtest.Buffer
+	path, gate := newPath(t), make(chan struct{})
+	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
+		c.Work.Workers, c.Work.Logger = 1, logtest.NewLogger(&log)
+		return sqlinbox.Open(path, c.WithFreeBytes(&free))
+	})
+	receivertest.Accept(t, inbox)
+	receivertest.Accept(t, inbox)
+	require.Positive(t, size(t, path+"-wal"))
+
+	free.Store(10 << 20)
+	rejected := receivertest.NewDelivery()
+	for range 2 {
+		_, err := inbox.Accept(t.Context(), rejected)
+		require.ErrorIs(t, err, sqlinbox.ErrFull)
+		require.ErrorContains(t, err, filepath.Dir(path)+" has 10485760 bytes free, less than MinFreeBytes = 67108864")
+		require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
+	}
+	assert.Zero(t, size(t, path+"-wal"))
+	_, err := inbox.ClaimCheckpoint(t.Context(), "name", "holder", time.Hour)
+	require.NoError(t, err)
+	close(gate)
+	for range 2 {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
+
+	free.Store(sqlinbox.DefaultMinFreeBytes)
+	require.NoError(t, inbox.CheckWrite(t.Context()))
+	receipt, err := inbox.Accept(t.Context(), rejected)
+	require.NoError(t, err)
+	assert.False(t, receipt.Duplicate)
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	assert.Equal(t, 1, strings.Count(log.String(), "rejects new events"), log.String())
+	assert.Equal(t, 1, strings.Count(log.String(), "accepts new events again"), log.String())
+}
+
+// An emptied inbox accepts events although its file still fills the disk.
+func TestUnusedPagesCountAsFree(t *testing.T) {
+	t.Parallel()
+	var free atomic.Int64
+	c := config(t, receivertest.Succeed).WithFreeBytes(&free)
+	made := receivertest.Observe(&c.Work)
+	c.MinFreeBytes = 1 << 20
+	path := newPath(t)
+	db := database(t, path) // does not shrink
+	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
+	inbox, err := sqlinbox.New(db, c)
+	require.NoError(t, err)
+	closed(t, inbox)
+	d := receivertest.NewDelivery()
+	d.Body = append(d.Body, bytes.Repeat([]byte(" "), 1<<20)...)
+	free.Store(600 << 10)
+	_, err = inbox.Accept(t.Context(), d)
+	require.ErrorIs(t, err, sqlinbox.ErrFull)
+	free.Store(1 << 20)
+	_, err = inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	free.Store(600 << 10)
+	require.NoError(t, inbox.CheckWrite(t.Context()))
+	free.Store(400 << 10) // unused pages count up to half of the minimum
+	require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
+}
+
+func TestUnknownFreeSpaceIsIgnored(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ free, minimum int64 }{"unknown": {free: -1}, "disabled": {minimum: -1}} {
+		var free atomic.Int64
+		free.Store(c.free)
+		config := config(t, receivertest.Succeed).WithFreeBytes(&free)
+		config.MinFreeBytes = c.minimum
+		require.NoError(t, open(t, newPath(t), config).CheckWrite(t.Context()), name)
+	}
 }
 
 // burst has an inbox take n events before it handles the first.

@@ -17,7 +17,6 @@ type Inbox struct {
 	files  *files
 	writer *writer
 
-	reserve reserve
 	lastNow int64 // what the clock said when the writer claimed last
 
 	life  *engine.Lifecycle

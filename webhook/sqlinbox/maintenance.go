@@ -59,9 +59,7 @@ func OpenMaintenance(path string) (_ *Maintenance, err error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	i := &Inbox{config: Config{now: time.Now}, db: db, files: files, life: engine.NewLifecycle()}
-	i.writer = newWriter(conn, files, hooks{
-		fill: func(*tx) error { return nil }, committed: func(*tx) {}, spend: func(*tx) bool { return false },
-	})
+	i.writer = newWriter(conn, files, hooks{fill: func(*tx) error { return nil }, committed: func(*tx) {}}) // it accepts no events
 	return &Maintenance{inbox: i, conn: conn}, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -78,18 +77,7 @@ func open(db *sql.DB, path string, c Config, migrate func(context.Context) error
 			_ = inbox.files.unlock()
 		}
 	}()
-	inbox.reserve.path, inbox.reserve.log = inbox.files.resolved+".reserve", inbox.files.resolved+"-wal"
-	err = inbox.reserve.allocate()
-	if errors.Is(err, ErrFull) {
-		inbox.reserve.spent.Store(true)
-	} else if err != nil {
-		return nil, err
-	}
-	err = inbox.prepare(ctx, migrate)
-	if isFull(err) && !inbox.reserve.spent.Swap(true) {
-		err = errors.Join(os.Truncate(inbox.reserve.path, 0), inbox.prepare(ctx, migrate))
-	}
-	if err != nil {
+	if err = inbox.prepare(ctx, migrate); err != nil {
 		return nil, err
 	}
 	inbox.release = append(inbox.release, inbox.files.unlock)
@@ -110,19 +98,16 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error
 	if err := i.files.watch(i.replaced); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	if err := conn.QueryRowContext(ctx, "PRAGMA max_page_count").Scan(&i.reserve.pages); err != nil {
-		return fmt.Errorf("sqlinbox: %w", errors.Join(err, conn.Close()))
+	room, err := newRoom(ctx, conn, i.files.resolved, i.config, i.worker.Work().Logger)
+	if err != nil {
+		return errors.Join(err, conn.Close())
 	}
-	unlimited := func() error { return i.reserve.limit(conn, true) } // as it was
-	if err := i.reserve.limit(conn, i.reserve.spent.Load()); err != nil {
-		return errors.Join(err, unlimited(), conn.Close())
-	}
-	i.writer = newWriter(conn, i.files, hooks{i.fill, i.committed, i.spend})
+	i.writer = newWriter(conn, i.files, hooks{i.fill, i.committed, room.check})
 	if err := i.start(); err != nil {
 		i.writer.Close()
-		return errors.Join(err, unlimited(), i.writer.tx.close(), conn.Close())
+		return errors.Join(err, i.writer.tx.close(), conn.Close())
 	}
-	i.release = []func() error{unlimited, i.writer.tx.close, func() error { return i.files.close(conn) }}
+	i.release = []func() error{i.writer.tx.close, func() error { return i.files.close(conn) }}
 	return nil
 }
 

@@ -20,8 +20,7 @@ const (
 func kept(pages int64) int64 { return 256 + pages/32 }
 
 // shrink gives unused pages at the end of the file back to the disk, whenever
-// something was deleted and the writer has nothing else to do, and makes a new
-// reserve where there is none.
+// something was deleted and the writer has nothing else to do.
 func (i *Inbox) shrink() {
 	for {
 		select {
@@ -35,9 +34,6 @@ func (i *Inbox) shrink() {
 		}
 		if err != nil && !i.life.Stopped() {
 			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelWarn, "webhook inbox cannot shrink", slog.String("reason", err.Error()))
-		}
-		if err := i.restore(); err != nil {
-			notify(i.freed) // tries again
 		}
 		pause := time.NewTimer(shrinkPause)
 		select {

@@ -3,7 +3,6 @@ package sqlinbox
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,7 +19,6 @@ type write struct {
 	do func(*tx) error
 
 	lazy  bool // need not be on disk when it is done
-	idle  bool // was asked for with the batcher's DoIdle
 	alone bool // is not done in a transaction
 
 	accept bool // stores an event
@@ -45,7 +43,7 @@ type writer struct {
 type hooks struct {
 	fill      func(*tx) error // gives events to the handlers that are free now
 	committed func(*tx)
-	spend     func(*tx) bool // makes room on a full disk, if it can
+	room      func(t *tx, bytes int) error // checks the room for accepts
 }
 
 func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
@@ -103,21 +101,16 @@ func (w *writer) doFor(c *claim, do func(*tx) error) error {
 
 // doIdly is doLazily for what can wait until nothing else is to be done.
 func (w *writer) doIdly(ctx context.Context, do func(*tx) error) error {
-	return w.DoIdle(ctx, &write{do: do, lazy: true, idle: true})
+	return w.DoIdle(ctx, &write{do: do, lazy: true})
 }
 
 // checkpoint brings the log into the file, as far as nothing reads an older state of
 // it, which also cuts off what the file has given back.
 func (w *writer) checkpoint() error { return w.alone("PRAGMA wal_checkpoint(PASSIVE)") }
 
-// truncate does the same, and gives the log's own room back if nothing reads at all.
-func (w *writer) truncate() error {
-	return errors.Join(w.alone("PRAGMA busy_timeout = 100", "PRAGMA wal_checkpoint(TRUNCATE)"), w.alone(busyTimeout))
-}
-
 // alone runs statements outside of any transaction, when nothing else is to be done.
 func (w *writer) alone(statements ...string) error {
-	return w.DoIdle(context.Background(), &write{alone: true, idle: true, do: func(t *tx) error {
+	return w.DoIdle(context.Background(), &write{alone: true, do: func(t *tx) error {
 		for _, statement := range statements {
 			// Not prepared, as some of these do their work then.
 			if _, err := t.conn.ExecContext(context.Background(), statement); err != nil {
@@ -146,28 +139,44 @@ func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) erro
 // each write is tried alone: what is wrong with one does not harm the others.
 func (w *writer) commit(batch []*engine.Write[*write]) {
 	w.counted = 0
+	batch = w.withRoom(batch)
+	if len(batch) == 0 {
+		return
+	}
 	jobs := make([]*write, len(batch))
 	for n, job := range batch {
 		jobs[n] = job.Value
 	}
 	err := w.transact(jobs, true)
-	apart := err != nil && (len(batch) > 1 || w.tx.vacant != nil || isFull(err))
+	apart := err != nil && (len(batch) > 1 || w.tx.vacant != nil)
 	for _, job := range batch {
 		if apart {
-			err = w.transactOne(job.Value)
+			err = w.transact([]*write{job.Value}, false)
 		}
 		job.Done(err)
 	}
 }
 
-// transactOne does a write in a transaction alone. If the disk is full, all but
-// accepts have the reserve.
-func (w *writer) transactOne(job *write) error {
-	err := w.transact([]*write{job}, false)
-	if isFull(err) && !job.accept && !job.idle && w.hooks.spend(w.tx) {
-		err = w.transact([]*write{job}, false)
+// withRoom rejects the accepts of a batch if there is no room for them, and returns the
+// other writes.
+func (w *writer) withRoom(batch []*engine.Write[*write]) []*engine.Write[*write] {
+	bytes, accepts := 0, false
+	for _, job := range batch {
+		bytes, accepts = bytes+job.Value.bytes, accepts || job.Value.accept
 	}
-	return err
+	if !accepts {
+		return batch
+	}
+	err := w.hooks.room(w.tx, bytes)
+	if err == nil {
+		return batch
+	}
+	return slices.DeleteFunc(batch, func(job *engine.Write[*write]) bool {
+		if job.Value.accept {
+			job.Done(err)
+		}
+		return job.Value.accept
+	})
 }
 
 // transact does a batch in a transaction, and then, if asked to, gives events to

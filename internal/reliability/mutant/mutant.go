@@ -116,6 +116,11 @@ func (i *interceptor) StmtQueryContext(ctx context.Context, stmt driver.StmtQuer
 	return ctx, rows, err
 }
 
+// StmtClose closes a prepared statement, which may be a late commit.
+func (i *interceptor) StmtClose(_ context.Context, stmt driver.Stmt) error {
+	return errors.Join(i.mutant.catchUp(), stmt.Close())
+}
+
 // catchUp does what was reported as done.
 func (m *Mutant) catchUp() error {
 	m.mu.Lock()

@@ -95,9 +95,6 @@ func replaceImage(folder string, image powercut.Image) error {
 		return err
 	}
 	for _, file := range before {
-		if filepath.Ext(file.Name()) == reserveName { // would be made anew, 16 MB each time
-			continue
-		}
 		if err := os.Remove(filepath.Join(folder, file.Name())); err != nil {
 			return err
 		}
@@ -109,6 +106,3 @@ func replaceImage(folder string, image powercut.Image) error {
 	}
 	return nil
 }
-
-// reserveName is how the file ends which an inbox keeps for a full disk.
-const reserveName = ".reserve"
