@@ -223,7 +223,10 @@ func newMigrator(pool *pgxpool.Pool, tables Tables) (*rivermigrate.Migrator[pgx.
 // Schema returns the SQL that [Migrate] runs, for a program that applies it with another tool. It
 // fails with an [*api.ArgumentError].
 func Schema(tables Tables) (string, error) {
-	return tables.script().Script, tables.validate()
+	if err := tables.validate(); err != nil {
+		return "", err
+	}
+	return tables.script().Script, nil
 }
 
 // SchemaRiver is to [MigrateRiver] what [Schema] is to [Migrate]: the SQL of River's

@@ -73,8 +73,9 @@ func TestOpenWithoutRightToCreate(t *testing.T) {
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 3"), "there is no partition of the ledger")
 
-	_, err = riverinbox.Schema(riverinbox.Tables{Schema: `x"; --`})
+	text, err = riverinbox.Schema(riverinbox.Tables{Schema: `x"; --`})
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.Empty(t, text)
 	_, err = riverinbox.SchemaRiver(riverinbox.Tables{River: `x"; --`})
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }
