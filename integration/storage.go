@@ -29,11 +29,6 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 	if at.kind == memory {
 		return tokens.NewMemoryStore(), nil
 	}
-	if inbox, _ := parseAddress(i.config.Inbox, []kind{sqlite}); inbox == at {
-		if _, err := sqlinbox.DSN(at.name); err != nil { // makes the file as the inbox needs it
-			return nil, err
-		}
-	}
 	db, dialect, closed, err := openDatabase(ctx, at)
 	if err != nil {
 		return nil, err

@@ -29,11 +29,9 @@
 //
 // # Room on the disk
 //
-// A handled event leaves some 250 bytes behind, until Retention is over. The room
-// of its body is used again, and what a burst has left over goes back to the disk
-// within seconds, once the inbox has nothing else to do. That takes a file made by
-// [Open] or [DSN], or one for which the program has run "PRAGMA auto_vacuum =
-// INCREMENTAL" and "VACUUM", once; any other keeps the size it has had.
+// A handled event leaves some 250 bytes behind, until Retention is over. New events
+// use the room of its body again. The file keeps the size of its largest backlog. To shrink it,
+// run VACUUM from any connection, also while the inbox is open. Accepts wait meanwhile.
 //
 // If the disk has less free space than [Config.MinFreeBytes], Accept fails with [ErrFull], and
 // the platform sends the events again later. Events in the inbox are still handled, and
@@ -109,6 +107,5 @@
 //   - dispensary_inbox_checkpoints: how far a reconciler has come
 //
 // [Open] creates the tables. A program that uses [New] calls [Migrate] before. [Schema] returns
-// the SQL of the tables, for a program that applies it with another tool. Open writes the whole
-// file anew if another program created it and it cannot shrink.
+// the SQL of the tables, for a program that applies it with another tool.
 package sqlinbox

@@ -1,8 +1,6 @@
 package sqlinbox
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,9 +12,8 @@ import (
 )
 
 // DSN returns the data source name, for the driver modernc.org/sqlite, of a file that
-// the program shares with its inbox, see [New]. It makes the file if it is not there:
-// readable for its owner only, as are the files that SQLite puts beside it, and able
-// to shrink again after a burst of events.
+// the program shares with its inbox, see [New]. If there is no file, it creates one
+// that only its owner can read, as are the files that SQLite puts beside it.
 //
 //	dsn, err := sqlinbox.DSN("program.db")
 //	…
@@ -46,17 +43,10 @@ func DSN(path string) (string, error) {
 	if err := makePrivate(path); err != nil {
 		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("sqlinbox: %w", err)
+	name := url.URL{
+		Scheme: "file", Path: filepath.ToSlash(path),
+		RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate",
 	}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_pragma=busy_timeout(10000)"}
-	if info.Size() == 0 {
-		if err := beginFile(name.String()); err != nil {
-			return "", err
-		}
-	}
-	name.RawQuery += "&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate"
 	return name.String(), nil
 }
 
@@ -74,13 +64,4 @@ func makePrivate(path string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// beginFile writes what has to be said of a file before there is anything in it.
-func beginFile(name string) error {
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return fmt.Errorf("sqlinbox: %w", err)
-	}
-	return errors.Join(enableShrinking(context.Background(), db, true), db.Close())
 }

@@ -108,9 +108,6 @@ func (i *Inbox) AwaitClaims(t testing.TB, n int) {
 	}
 }
 
-// Shrink gives back what the file need not keep.
-func (i *Inbox) Shrink() error { return i.giveBack() }
-
 // CountTransactions counts the transactions of the writer from now on.
 func (i *Inbox) CountTransactions(t testing.TB) func() int {
 	var n atomic.Int64

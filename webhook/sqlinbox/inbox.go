@@ -21,7 +21,6 @@ type Inbox struct {
 
 	life  *engine.Lifecycle
 	wake  chan struct{} // there may be something to claim
-	freed chan struct{} // something was deleted
 	slots chan struct{} // one for each handler that may run
 	loops sync.WaitGroup
 
@@ -32,20 +31,13 @@ var _ engine.Engine = (*Inbox)(nil)
 
 func (i *Inbox) now() int64 { return i.config.now().UnixMicro() }
 
-// committed wakes the goroutines that may have something to do after a transaction.
+// committed wakes the dispatcher if a transaction has made an event ready.
 func (i *Inbox) committed(t *tx) {
-	if t.ready {
-		notify(i.wake)
+	if !t.ready {
+		return
 	}
-	if t.freed {
-		notify(i.freed)
-	}
-}
-
-// notify wakes the goroutine that waits for a channel of size 1.
-func notify(c chan<- struct{}) {
 	select {
-	case c <- struct{}{}:
+	case i.wake <- struct{}{}:
 	default: // it is awake already
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -24,15 +23,7 @@ func Open(path string, c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
-	inbox, err := open(db, path, c, func(ctx context.Context) error {
-		if err := Migrate(ctx, db); err != nil {
-			return err
-		}
-		if err := enableShrinking(ctx, db, false); err != nil && c.Work.Logger != nil {
-			c.Work.Logger.LogAttrs(ctx, slog.LevelWarn, "webhook inbox will not shrink", slog.String("reason", err.Error()))
-		}
-		return nil
-	})
+	inbox, err := open(db, path, c, Migrate)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -57,7 +48,7 @@ func New(db *sql.DB, c Config) (*Inbox, error) {
 
 // open locks the database, prepares it, and starts everything. path is the database as the
 // program named it, or "".
-func open(db *sql.DB, path string, c Config, migrate func(context.Context) error) (_ *Inbox, err error) {
+func open(db *sql.DB, path string, c Config, migrate func(context.Context, *sql.DB) error) (_ *Inbox, err error) {
 	c, err = c.withDefaults()
 	if err != nil {
 		return nil, err
@@ -85,9 +76,9 @@ func open(db *sql.DB, path string, c Config, migrate func(context.Context) error
 }
 
 // prepare brings the database up to date, and starts everything.
-func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error) error {
+func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context, *sql.DB) error) error {
 	if migrate != nil {
-		if err := migrate(ctx); err != nil {
+		if err := migrate(ctx, i.db); err != nil {
 			return err
 		}
 	}
@@ -118,7 +109,6 @@ func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
 		db:     db,
 		life:   engine.NewLifecycle(),
 		wake:   make(chan struct{}, 1),
-		freed:  make(chan struct{}, 1),
 		slots:  make(chan struct{}, worker.Work().Workers),
 	}
 	inbox.life.Patience = cmp.Or(c.patience, inbox.life.Patience)
@@ -140,8 +130,6 @@ func (i *Inbox) start() error {
 	}
 	i.loops.Go(i.dispatch)
 	i.loops.Go(i.retain)
-	i.loops.Go(i.shrink)
-	i.committed(&tx{freed: true}) // by the process before
 	return nil
 }
 

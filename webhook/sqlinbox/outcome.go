@@ -90,7 +90,6 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 
 // drop deletes what was sealed of an event.
 func drop(t *tx, seq int64) error {
-	t.freed = true
 	return t.exec("DELETE FROM dispensary_inbox_bodies WHERE seq = ?", seq)
 }
 

@@ -46,7 +46,6 @@ func (i *Inbox) purge() error {
 			}
 			err := i.writer.doLazily(context.Background(), func(t *tx) (err error) {
 				deleted, err = t.changed(statement, before, few)
-				t.freed = t.freed || deleted > 0
 				return err
 			})
 			if err != nil {

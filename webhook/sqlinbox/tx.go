@@ -13,13 +13,12 @@ type tx struct {
 	prepared map[string]*sql.Stmt
 
 	ready  bool      // an event is due, or the time of the next one has changed
-	freed  bool      // something was deleted
 	vacant []**claim // where handlers that are free now get their next event
 	claims []*claim  // what was claimed
 }
 
 // begin forgets what is known of the transaction before.
-func (t *tx) begin() { t.ready, t.freed, t.vacant, t.claims = false, false, nil, nil }
+func (t *tx) begin() { t.ready, t.vacant, t.claims = false, nil, nil }
 
 // close ends the prepared statements. database/sql leaves those of a connection to who
 // prepared them, and as long as there is one SQLite keeps the connection, and its files,

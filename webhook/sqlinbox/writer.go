@@ -18,8 +18,7 @@ const busyTimeout = "PRAGMA busy_timeout = 10000"
 type write struct {
 	do func(*tx) error
 
-	lazy  bool // need not be on disk when it is done
-	alone bool // is not done in a transaction
+	lazy bool // need not be on disk when it is done
 
 	accept bool // stores an event
 	bytes  int  // of its body
@@ -99,28 +98,6 @@ func (w *writer) doFor(c *claim, do func(*tx) error) error {
 	return w.DoUrgent(context.Background(), &write{do: do, outcome: true, took: time.Since(c.claimedAt)})
 }
 
-// doIdly is doLazily for what can wait until nothing else is to be done.
-func (w *writer) doIdly(ctx context.Context, do func(*tx) error) error {
-	return w.DoIdle(ctx, &write{do: do, lazy: true})
-}
-
-// checkpoint brings the log into the file, as far as nothing reads an older state of
-// it, which also cuts off what the file has given back.
-func (w *writer) checkpoint() error { return w.alone("PRAGMA wal_checkpoint(PASSIVE)") }
-
-// alone runs statements outside of any transaction, when nothing else is to be done.
-func (w *writer) alone(statements ...string) error {
-	return w.DoIdle(context.Background(), &write{alone: true, do: func(t *tx) error {
-		for _, statement := range statements {
-			// Not prepared, as some of these do their work then.
-			if _, err := t.conn.ExecContext(context.Background(), statement); err != nil {
-				return fmt.Errorf("sqlinbox: %w", err)
-			}
-		}
-		return nil
-	}})
-}
-
 // valueOf has a write done with do or doLazily, and returns what it returned. When
 // ctx ends first that is the zero value, whatever becomes of the write.
 func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) error) error, write func(*tx) (T, error)) (T, error) {
@@ -184,9 +161,6 @@ func (w *writer) withRoom(batch []*engine.Write[*write]) []*engine.Write[*write]
 func (w *writer) transact(batch []*write, fill bool) (err error) {
 	if err := w.files.failed(); err != nil {
 		return err
-	}
-	if batch[0].alone {
-		return batch[0].do(w.tx)
 	}
 	if err := w.sync(batch); err != nil {
 		return err
