@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +42,7 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 		keys := s.happen(t, 350)
 		died := errors.New("the process has died")
 		accepted := 0
-		dying := hooked{s.inbox, func(method string, _ webhook.Delivery) error {
+		dying := hooked{s.inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 			if method == "Accept" {
 				accepted++
 			}
@@ -112,42 +111,6 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 			s.finish(t, keys...)
 		})
 	}
-}
-
-// One event that the platform cannot give keeps no other from being recovered,
-// and is not forgotten.
-func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	s := newLossyFixture(t)
-	keys := s.happen(t, 20)
-	poison := "/events/" + keys[3].EventID
-	fault := s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Skip: 3, Times: 1})
-	report, _ := s.fails(t, api.ErrServer, nil)
-	assert.Equal(t, slices.Delete(slices.Clone(keys), 3, 4), report.Recovered)
-	fault.Remove()
-	for range 3 { // days, so that no overlap reaches it
-		s.clock.Advance(24 * time.Hour)
-		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-		report = s.reconcile(t, nil)
-		require.Len(t, report.Gaps, 1)
-		require.ErrorIs(t, report.Gaps[0].Err, api.ErrServer)
-		assert.Equal(t, 1, report.Retries)
-		last, _ := s.platform.Journal().Last()
-		require.True(t, strings.HasSuffix(last.Path, poison))
-	}
-	assert.Equal(t, keys[3:4], s.reconcile(t, nil).Recovered)
-
-	_, _, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
-	require.NoError(t, err)
-	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-	s.fails(t, api.ErrServer, nil)
-	s.clock.Advance(31 * 24 * time.Hour)
-	report = s.reconcile(t, nil)
-	var groups []reconcile.Group
-	for _, gap := range report.Gaps {
-		groups = append(groups, gap.Group)
-	}
-	assert.Contains(t, groups, reconcile.Orders, "what was never read is a gap in the end")
 }
 
 // orders lets orders be placed, further apart than any overlap reaches.
@@ -222,23 +185,6 @@ func TestReconcilerHonoursItsContext(t *testing.T) {
 	_, err = s.reconciler(t, nil).Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	s.finish(t, keys...)
-}
-
-// A client that keeps to the rate limit is never refused, however much was
-// missed.
-func TestReconcilerKeepsToTheRateLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newLossyFixture(t)
-		keys := s.happen(t, 50)
-		limiter, err := dispensary.NewRateLimiter(10, time.Minute)
-		require.NoError(t, err)
-		start := time.Now()
-		report := s.reconcile(t, func(c *config) { c.Events = s.client(dispensary.WithLimiter(limiter)).Events })
-		assert.Equal(t, keys, report.Recovered)
-		assert.Equal(t, 55*6*time.Second, time.Since(start), "56 calls, spread over the time, and a claim that is shorter")
-		s.finish(t, keys...)
-	})
 }
 
 // priorities is a limiter that counts requests by their priority.

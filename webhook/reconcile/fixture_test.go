@@ -32,7 +32,6 @@ type fixture struct {
 	platform *dispensarytest.Server
 	clock    *dispensarytest.Clock
 	inbox    *memoryinbox.Inbox
-	alarm    *webhook.Alarm // nil unless a test sets it
 	handler  *webhook.Handler
 	broken   atomic.Bool // the handler is not reached
 
@@ -84,7 +83,6 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	s.handler = handler
 	require.NoError(t, s.platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.broken.Load() {
-			s.observe(r.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
 			http.Error(w, "not now", http.StatusServiceUnavailable)
 			return
 		}
@@ -133,14 +131,11 @@ func (s *fixture) handle(ctx context.Context, e events.Event) error {
 	return nil
 }
 
-func (s *fixture) observe(ctx context.Context, o webhook.Observation) {
+func (s *fixture) observe(_ context.Context, o webhook.Observation) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if o.Outcome == webhook.OutcomeDuplicate {
 		s.duplicates = append(s.duplicates, o.Key)
-	}
-	s.mu.Unlock()
-	if s.alarm != nil {
-		s.alarm.Observe(ctx, o)
 	}
 }
 

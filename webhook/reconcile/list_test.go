@@ -15,7 +15,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // TestReconcilerUnderEveryReading plays an outage and its repair under every
@@ -53,26 +52,6 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 				t.Run(string(variant.Behavior), func(t *testing.T) { run(t, variant.Behavior) })
 			}
 		}
-	}
-}
-
-// A run asks for as many pages as there is news, however much there is.
-func TestReconcilerTurnsOnlyNewPages(t *testing.T) {
-	t.Parallel()
-	testsize.SkipUnderRace(t)
-	s := newFixture(t)
-	s.happen(t, 1500)
-	for range 3 {
-		s.clock.Advance(2 * time.Hour)
-		s.happen(t, 5)
-		s.reconcile(t, nil)
-	}
-	s.platform.Journal().Reset()
-	report := s.reconcile(t, nil)
-	all, pages, reads := s.calls()
-	assert.Equal(t, [3]int{6, 6, 0}, [3]int{all, pages, reads})
-	for _, group := range report.Groups {
-		assert.LessOrEqual(t, group.Listed, 2, group.Group)
 	}
 }
 
@@ -124,61 +103,24 @@ func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
 // walked to its end.
 func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*http.Request){
-		"ascending": func(r *http.Request) {
-			r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
-		},
-		"by type": func(r *http.Request) { r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "created_at", "event_type") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newFixture(t)
-			keys := s.happen(t, 300)
-			s.clock.Advance(48 * time.Hour)
-			keys = append(keys, s.happen(t, 5)...)
-			s.reconcile(t, nil)
-			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
-			lost := s.happen(t, 10)
-			base := s.platform.HTTPClient().Transport
-			client := s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-				r = r.Clone(r.Context())
-				if strings.Contains(r.URL.Path, "/events/") {
-					spoil(r)
-				}
-				return base.RoundTrip(r)
-			})}))
-			report := s.reconcile(t, func(c *config) { c.Events = client.Events })
-			assert.Equal(t, lost, report.Recovered, "and in order")
-			s.finish(t, append(keys, lost...)...)
-		})
-	}
-}
-
-// Neither does one that does not sort its log of deliveries.
-func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
-	t.Parallel()
 	s := newFixture(t)
-	s.broken.Store(true)
-	logOnly := func(c *config) { c.Groups = []reconcile.Group{reconcile.ClinicKeys} }
-	keys := s.happen(t, 150)
-	s.clock.Advance(12 * time.Hour) // all attempts
-	assert.Len(t, s.reconcile(t, logOnly).Recovered, 150)
-	keys = append(keys, s.happen(t, 1)...)
-	assert.Equal(t, keys[150:], s.reconcile(t, logOnly).Recovered)
-	late := s.happen(t, 1)
+	keys := s.happen(t, 300)
+	s.clock.Advance(48 * time.Hour)
+	keys = append(keys, s.happen(t, 5)...)
+	s.reconcile(t, nil)
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	lost := s.happen(t, 10)
 	base := s.platform.HTTPClient().Transport
 	client := s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
-		r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
+		if strings.Contains(r.URL.Path, "/events/") {
+			r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
+		}
 		return base.RoundTrip(r)
 	})}))
-	report := s.reconcile(t, func(c *config) {
-		logOnly(c)
-		c.Events = client.Events
-	})
-	assert.Equal(t, late, report.Recovered)
-	assert.Equal(t, 2+1, report.Pages)
-	s.finish(t, append(keys, late...)...)
+	report := s.reconcile(t, func(c *config) { c.Events = client.Events })
+	assert.Equal(t, lost, report.Recovered, "and in order")
+	s.finish(t, append(keys, lost...)...)
 }
 
 // Dates that are wrong or unreadable neither move the checkpoint away nor hide

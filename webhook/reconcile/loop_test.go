@@ -68,23 +68,6 @@ func loop(t *testing.T, r *reconciler, interval time.Duration) {
 // The loops run on a token that does not end within them.
 const beat = 10 * time.Minute
 
-func TestLoopRunsAtOnceAndInEachInterval(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
-		start := time.Now()
-		var kept runs
-		loop(t, s.observed(t, &kept), beat)
-		time.Sleep(9*beat + beat/2)
-		runs := kept.all()
-		require.Len(t, runs, 10)
-		for i, run := range runs {
-			require.NoError(t, run.err)
-			assert.Equal(t, start.Add(time.Duration(i)*beat), run.at)
-		}
-	})
-}
-
 func TestLoopTriesAgainSoonerAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,68 +88,6 @@ func TestLoopTriesAgainSoonerAfterAFailure(t *testing.T) {
 	})
 }
 
-// An alarm that says an outage is over has the reconciler look at once.
-func TestRunAfterOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
-		var kept runs
-		r := s.observed(t, &kept)
-		alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(_ context.Context, o webhook.Outage) { r.RunAfterOutage(o) }, After: []time.Duration{time.Minute}})
-		require.NoError(t, err)
-		s.alarm = alarm
-		loop(t, r, time.Hour)
-		time.Sleep(time.Second)
-		require.Len(t, kept.all(), 1)
-
-		s.broken.Store(true)
-		patient := s.platform.Patients.All()[0].ID
-		_, missed, err := s.platform.Orders.Place(patient, model.NewOrder{})
-		require.NoError(t, err)
-		time.Sleep(37 * time.Minute) // three attempts
-		require.Len(t, kept.all(), 1, "an outage that goes on is no reason")
-		s.broken.Store(false)
-		_, e, err := s.platform.Orders.Place(patient, model.NewOrder{})
-		require.NoError(t, err)
-		require.NoError(t, s.platform.Webhooks.WaitDelivered(t.Context(), e.ID))
-		runs := kept.all()
-		require.Len(t, runs, 2)
-		assert.Equal(t, s.keys(missed), runs[1].report.Recovered)
-	})
-}
-
-// Of many replicas one does the work of an hour; the others see that it is done.
-func TestReplicasDoNotRepeatEachOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
-		var kept runs
-		var first *reconciler
-		for i := range 5 {
-			r := s.observed(t, &kept)
-			if i == 0 {
-				first = r
-			}
-			loop(t, r, beat)
-			time.Sleep(time.Second)
-		}
-		time.Sleep(9 * beat)
-		done := 0
-		for _, run := range kept.all() {
-			assert.False(t, run.report.Skipped, "what is skipped is nothing to tell")
-			if run.err == nil {
-				done++
-			}
-		}
-		assert.GreaterOrEqual(t, done, 9)
-		assert.LessOrEqual(t, done, 20)
-		first.Trigger()
-		first.Trigger()
-		runs := kept.all()
-		assert.Equal(t, time.Now(), runs[len(runs)-1].at, "who is woken has a reason")
-	})
-}
-
 // A replica whose clock is ahead does not keep the others from their work.
 func TestReplicasSurviveAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
@@ -181,17 +102,6 @@ func TestReplicasSurviveAClockThatIsAhead(t *testing.T) {
 		}
 		assert.GreaterOrEqual(t, len(kept.all()), 8)
 	})
-}
-
-func TestLoopRefuses(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	require.ErrorContains(t, s.reconciler(t, nil).Loop(t.Context(), 0), "interval")
-	ended := errors.New("the program ends")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(ended)
-	require.ErrorIs(t, s.reconciler(t, nil).Loop(ctx, time.Hour), ended)
-	assert.Zero(t, s.platform.Journal().Len())
 }
 
 // held returns a reconciler that waits in the middle of a run until the gate
@@ -244,23 +154,6 @@ func TestReconcilerRunsOnce(t *testing.T) {
 	})
 }
 
-// Reconcilers of other clinics have other names and do not wait.
-func TestReconcilersWithOtherNames(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	gate := make(chan struct{})
-	r, waiting := s.held(t, gate, s.inbox)
-	done := make(chan error)
-	go func() {
-		_, err := r.Run(t.Context())
-		done <- err
-	}()
-	<-waiting
-	s.reconcile(t, func(c *config) { c.Name = "another clinic" })
-	close(gate)
-	require.NoError(t, <-done)
-}
-
 // A replica that was held up for too long stops: another may have taken over.
 func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
 	t.Parallel()
@@ -271,7 +164,7 @@ func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFixture(t)
 				start := time.Now()
-				lost := hooked{s.inbox, func(method string, _ webhook.Delivery) error {
+				lost := hooked{s.inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 					if method == "SaveCheckpoint" && time.Since(start) >= 3*time.Minute {
 						return failure
 					}
@@ -294,7 +187,7 @@ func TestReconcilerSurvivesAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		start := time.Now()
-		moment := hooked{s.inbox, func(method string, _ webhook.Delivery) error {
+		moment := hooked{s.inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 			if since := time.Since(start); method == "SaveCheckpoint" && since > time.Minute && since < 90*time.Second {
 				return errors.New("the storage is down")
 			}

@@ -95,34 +95,3 @@ func TestLostWebhookDoesNotCount(t *testing.T) {
 	assert.False(t, report.NoWebhooks.Counts())
 	s.finish(t, keys...)
 }
-
-// An endpoint that the platform disabled before the process began is reported, although no
-// request has failed and each run is made by a new process.
-func TestDisabledEndpointIsReported(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	var log bytes.Buffer
-	run := func() reconcile.Report {
-		return s.reconcile(t, func(c *config) {
-			c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		})
-	}
-	keys := s.happen(t, 2)
-	run()
-	assert.Empty(t, log.String())
-	keys = append(keys, s.switchOff(t)...)
-	run()
-	log.Reset()
-	for range 24 {
-		keys = append(keys, s.happen(t, 2)...)
-		s.clock.Advance(time.Hour)
-		report := run()
-		assert.Len(t, report.Recovered, 2)
-		assert.True(t, report.NoWebhooks.Counts())
-	}
-	assert.Equal(t, 24, strings.Count(log.String(), "webhooks do not arrive"))
-	s.switchOn(t)
-	keys = append(keys, s.happen(t, 5)...)
-	assert.Zero(t, run().NoWebhooks)
-	s.finish(t, keys...)
-}

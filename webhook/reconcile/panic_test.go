@@ -15,7 +15,7 @@ import (
 
 // panicking is an inbox that panics in one of its methods.
 func panicking(inbox reconcile.Inbox, in string) reconcile.Inbox {
-	return hooked{inbox, func(method string, _ webhook.Delivery) error {
+	return hooked{inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 		if method == in {
 			panic(in)
 		}

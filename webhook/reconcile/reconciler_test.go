@@ -106,21 +106,6 @@ func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// Events that only the log of deliveries has are recovered too: types that no group
-// lists, and groups that the token may not list.
-func TestReconcilerRecoversFromTheLogAlone(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t, dispensarytest.WithIntegrations(2))
-	s.broken.Store(true)
-	keys := s.happen(t, 5)
-	report := s.reconcile(t, func(c *config) {
-		c.Groups = []reconcile.Group{reconcile.ClinicKeys}
-	})
-	assert.ElementsMatch(t, keys, report.Recovered)
-	assert.Zero(t, report.Reads)
-	s.finish(t, keys...)
-}
-
 // Without the log, and with one that has no data, everything is read.
 func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 	t.Parallel()
@@ -241,7 +226,7 @@ func TestReconcilerIsOvertakenByWebhooks(t *testing.T) {
 	s := newLossyFixture(t)
 	keys := s.happen(t, 5)
 	report := s.reconcile(t, func(c *config) {
-		c.Inbox = hooked{s.inbox, func(method string, d webhook.Delivery) (err error) {
+		c.Inbox = hooked{s.inbox, func(_ context.Context, method string, d webhook.Delivery) (err error) {
 			if method == "Accept" {
 				_, err = s.inbox.Accept(t.Context(), d)
 			}

@@ -37,7 +37,7 @@ func (s *fixture) unreadable(status int, bad ...webhook.Key) func(*config) {
 // and however many they are.
 func TestUnreadableEventsBlockNoOther(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{403, 404, 410, 422, 500} {
+	for _, status := range []int{404, 500} {
 		for _, where := range [][2]int{{0, 3}, {2, 5}, {0, 11}, {3, 12}} {
 			t.Run(fmt.Sprint(status, where), func(t *testing.T) {
 				t.Parallel()

@@ -102,12 +102,11 @@ func (f *clinicsFixture) changeCheckpoint(t *testing.T, change func(map[string]a
 	require.NoError(t, f.inbox.ReleaseCheckpoint(t.Context(), name, "test"))
 }
 
-// A checkpoint of an earlier release, which knew whole runs only, is read, and followed by one.
-// So is one that a clock has written which was ahead, and one without a group.
+// A checkpoint from a clock that was ahead, or without an integration or a group, is followed by
+// a whole run.
 func TestRunsAreWholeWhereTheCheckpointSaysTooLittle(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(map[string]any){
-		"earlier release": func(c map[string]any) { delete(c, "whole"); delete(c, "outages") },
 		"clock ahead":     func(c map[string]any) { c["whole"] = time.Now().Add(48 * time.Hour) },
 		"new integration": func(c map[string]any) { c["integrations"], c["asked"] = []string{"another"}, time.Time{} },
 		"new group":       func(c map[string]any) { delete(c["groups"].(map[string]any), "orders") },
@@ -282,24 +281,6 @@ func TestShortRunsRetryRejectedEvent(t *testing.T) {
 	})
 }
 
-// An event that the platform lists and responds to with 404 makes no run fail. Every run
-// retries it.
-func TestShortRunsRetryMissingEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newReceivingFixture(t, 1)
-		unsent := f.registerUnsent(t, f.clinics[0])
-		gone := f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get"})
-		f.reconcileAll(t, time.Hour, nil)
-		time.Sleep(90 * time.Minute)
-		gone.Remove()
-		time.Sleep(2 * time.Hour)
-		assert.Equal(t, []string{"wsss"}, f.kinds())
-		assert.Zero(t, f.failures(f.clinics[0]))
-		assert.True(t, f.wasHandled(unsent))
-	})
-}
-
 // A clinic that fails and recovers has one whole run, also if there was an outage some day.
 func TestOneWholeRunAfterOneThatFailed(t *testing.T) {
 	t.Parallel()
@@ -327,7 +308,7 @@ func TestRunsAreWholeAfterOneThatWasKilled(t *testing.T) {
 		var accepted atomic.Int32
 		var killed atomic.Bool
 		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
-			c.Inbox = hooked{f.inbox, func(method string, _ webhook.Delivery) error {
+			c.Inbox = hooked{f.inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 				if method == "Accept" && accepted.Add(1) == 2 {
 					killed.Store(true)
 				}
