@@ -3,8 +3,6 @@ package sqlinbox_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
-	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -81,21 +78,6 @@ func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webh
 func BenchmarkAccept(b *testing.B) {
 	b.Run("lone commits", func(b *testing.B) { receivertest.BenchmarkLonely(b, newLoneTable(b)) })
 	b.Run("Inbox", func(b *testing.B) { receivertest.BenchmarkLonely(b, newBenchInbox(b, nil)) })
-}
-
-// BenchmarkHandle measures how fast a backlog is worked off by handlers that do
-// nothing.
-func BenchmarkHandle(b *testing.B) {
-	for _, workers := range []int{webhook.DefaultWorkers, 64} {
-		b.Run(fmt.Sprint(workers, " workers"), func(b *testing.B) { handleBacklog(b, workers) })
-	}
-}
-
-func handleBacklog(b *testing.B, workers int) {
-	work := webhook.Work{Workers: workers, Order: webhook.ByObject, Handle: receivertest.Succeed}
-	took := backlogTime(b, work, b.N)
-	b.ReportMetric(float64(b.N)/took.Seconds(), "events/s")
-	b.ReportMetric(0, "ns/op") // that of the accepts before is in it
 }
 
 // backlogTime accepts n events while nothing is handled, and returns how long it
@@ -180,69 +162,4 @@ func flood(b *testing.B, order func(webhook.Delivery, events.Event) webhook.Orde
 func handleAlone(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey, n int) float64 {
 	b.Helper()
 	return float64(n) / backlogTime(b, webhook.Work{Order: order, Handle: receivertest.Succeed}, n).Seconds()
-}
-
-// BenchmarkKnownKeys measures accepts beside the keys of a month, and of none: of events
-// that are new, and of such as were handled. It reports the size of the file, and how long
-// opening it takes.
-func BenchmarkKnownKeys(b *testing.B) {
-	for _, keys := range []int{0, testsize.Of(30_000, 3_000_000)} {
-		path := filepath.Join(b.TempDir(), "inbox.db")
-		config := sqlinbox.Config{
-			Seal: receivertest.KeyRing(b), Work: webhook.Work{Workers: 1, HandlerTimeout: time.Hour, Handle: receivertest.Hold},
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		inbox, err := sqlinbox.Open(path, config)
-		require.NoError(b, err)
-		known := []webhook.Delivery{receivertest.Accept(b, inbox)}
-		require.NoError(b, inbox.Close(ctx))
-		fillKeys(b, path, keys, &known)
-		begin := time.Now()
-		inbox, err = sqlinbox.Open(path, config)
-		require.NoError(b, err)
-		opened := time.Since(begin)
-		file, err := os.Stat(path)
-		require.NoError(b, err)
-		b.Run(fmt.Sprintf("%d keys/new", keys), func(b *testing.B) {
-			receivertest.BenchmarkLonely(b, inbox)
-			b.ReportMetric(float64(file.Size())/(1<<20), "MB")
-			b.ReportMetric(float64(opened)/float64(time.Millisecond), "open-ms")
-		})
-		b.Run(fmt.Sprintf("%d keys/known", keys), func(b *testing.B) {
-			n := 0
-			for b.Loop() {
-				receipt, err := inbox.Accept(b.Context(), known[n%len(known)])
-				require.NoError(b, err)
-				require.True(b, receipt.Duplicate)
-				n++
-			}
-		})
-		_ = inbox.Close(ctx)
-	}
-}
-
-// fillKeys puts so many keys of handled events into a file, and adds some of them to known.
-// They are as long as those of the platform, and in no order.
-func fillKeys(b *testing.B, path string, keys int, known *[]webhook.Delivery) {
-	b.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)")
-	require.NoError(b, err)
-	defer func() { require.NoError(b, db.Close()) }()
-	_, err = db.ExecContext(b.Context(), `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-		INSERT INTO dispensary_inbox (key, type, clinic_id, created_at, received_at, order_at, state, due_at, attempts)
-		SELECT 'us/sandbox/' || lower(hex(randomblob(16))) || '/in_1', 'patient.updated', 'cl_1', ?2, ?2, ?2, 6, ?2 + n, 1 FROM numbers WHERE ?1 > 0`,
-		keys, time.Now().UnixMicro())
-	require.NoError(b, err)
-	rows, err := db.QueryContext(b.Context(), "SELECT key FROM dispensary_inbox WHERE state = 6 AND seq % ? = 0", max(keys/1000, 1))
-	require.NoError(b, err)
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var text string
-		require.NoError(b, rows.Scan(&text))
-		event := receivertest.NewDelivery()
-		require.NoError(b, event.Key.UnmarshalText([]byte(text)))
-		*known = append(*known, event)
-	}
-	require.NoError(b, rows.Err())
 }

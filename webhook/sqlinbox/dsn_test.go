@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -118,46 +117,4 @@ func TestDSNMakesAPrivateFile(t *testing.T) {
 	}
 	_, err = sqlinbox.DSN(filepath.Join(folder, "no", "such", "folder.db"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-}
-
-// TestOpeningAFileOnceMoreKeepsItsLocks: the locks that a process has on a file end
-// when it closes any descriptor of that file, so that naming a file which is in use
-// must not open it.
-func TestOpeningAFileOnceMoreKeepsItsLocks(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "locked.db")
-	dsn, err := sqlinbox.DSN(path)
-	require.NoError(t, err)
-	db, err := sql.Open("sqlite", dsn+"&_pragma=locking_mode(exclusive)")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	db.SetMaxOpenConns(1)
-	_, err = db.ExecContext(t.Context(), "CREATE TABLE ours (id INTEGER)")
-	require.NoError(t, err)
-	require.Error(t, elsewhere(t, path), "another process can write before")
-	_, err = sqlinbox.DSN(path)
-	require.NoError(t, err)
-	require.Error(t, elsewhere(t, path), "another process can write to a file that is locked")
-	require.NoError(t, db.Close())
-	require.NoError(t, elsewhere(t, path))
-}
-
-// elsewhere has another process write to a database.
-func elsewhere(t *testing.T, path string) error {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), os.Args[0])
-	command.Env = append(os.Environ(), "SQLINBOX_TEST_WRITER="+path)
-	return command.Run()
-}
-
-// writeElsewhere is that process; it returns its exit code.
-func writeElsewhere(path string) int {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(0)")
-	if err == nil {
-		_, err = db.ExecContext(context.Background(), "CREATE TABLE theirs (id INTEGER)")
-	}
-	if err != nil {
-		return 1
-	}
-	return 0
 }

@@ -50,22 +50,6 @@ func (i *Inbox) BusyTimeout(t testing.TB, ms int) {
 	}
 }
 
-// Synchronous runs writes of both kinds, in batches of one, and returns how each
-// of them was synced: 2 is FULL, 1 is NORMAL.
-func (i *Inbox) Synchronous(t testing.TB) (levels []int) {
-	for _, lazy := range []bool{true, false, false, true, true, false} {
-		var level int
-		err := i.writer.DoUrgent(t.Context(), &write{lazy: lazy, do: func(x *tx) error {
-			return x.conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level)
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		levels = append(levels, level)
-	}
-	return levels
-}
-
 // Batch has the writer do a write that is under way until the returned function
 // is called, in one transaction with what others give it to do: queued waits
 // until that is n writes, and begins.

@@ -30,6 +30,3 @@ func TestDeadLettersAreReplayedOnceThroughPages(t *testing.T) {
 	t.Parallel()
 	admintest.ReplayedOnce(t, true, operated(t))
 }
-
-// BenchmarkAdminPages measures what an operator waits for after a bad night.
-func BenchmarkAdminPages(b *testing.B) { admintest.BenchmarkPages(b, operated(b)) }

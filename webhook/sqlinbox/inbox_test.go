@@ -125,14 +125,6 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 	assert.Zero(t, stats, "what was not accepted is not half there")
 }
 
-// TestOnlyClaimsAreLazy holds that what is acknowledged is synced, whatever came
-// before it.
-func TestOnlyClaimsAreLazy(t *testing.T) {
-	t.Parallel()
-	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
-	assert.Equal(t, []int{1, 2, 2, 1, 1, 2}, inbox.Synchronous(t))
-}
-
 // TestClockThatWasAheadDelaysNothing accepts events, and has one fail, by a clock
 // that is ahead by a day, which is set back then: none waits for longer than it
 // has to by the clock as it is now.

@@ -27,9 +27,6 @@ func TestMain(m *testing.M) {
 			},
 		}.Run())
 	}
-	if path := os.Getenv("SQLINBOX_TEST_WRITER"); path != "" {
-		os.Exit(writeElsewhere(path))
-	}
 	os.Exit(m.Run())
 }
 

@@ -14,28 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// leave has f called with a context that ends while the writer is about to do
-// what f has asked for, which it then does: once f has returned, or meanwhile.
-func leave(t *testing.T, inbox *sqlinbox.Inbox, meanwhile bool, f func(context.Context)) {
-	t.Helper()
-	queued, end := inbox.Batch(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		f(ctx)
-	}()
-	queued(1)
-	cancel()
-	if meanwhile {
-		end()
-		<-left
-		return
-	}
-	<-left
-	end()
-}
-
 // TestClaimOfCheckpointWhoseCallerHasLeft: a claim whose caller no longer waits does not
 // keep others from the checkpoint.
 func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
@@ -45,28 +23,24 @@ func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, inbox.SaveCheckpoint(t.Context(), "name", "before", []byte("state"), time.Hour))
 	require.NoError(t, inbox.ReleaseCheckpoint(t.Context(), "name", "before"))
-	leave(t, inbox, false, func(ctx context.Context) {
+
+	queued, end := inbox.Batch(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
 		state, err := inbox.ClaimCheckpoint(ctx, "name", "left", time.Hour)
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.Nil(t, state)
-	})
+	}()
+	queued(1)
+	cancel()
+	<-left
+	end() // the writer claims for the caller that has left
+
 	state, err := inbox.ClaimCheckpoint(t.Context(), "name", "next", time.Hour)
 	require.NoError(t, err)
 	assert.Equal(t, "state", string(state))
-}
-
-// TestClaimOfCheckpointWhoseCallerLeaves is one for the race detector.
-func TestClaimOfCheckpointWhoseCallerLeaves(t *testing.T) {
-	t.Parallel()
-	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
-	for range 10 {
-		leave(t, inbox, true, func(ctx context.Context) {
-			_, err := inbox.ClaimCheckpoint(ctx, "name", "holder", time.Hour)
-			if err != nil {
-				assert.ErrorIs(t, err, context.Canceled)
-			}
-		})
-	}
 }
 
 // TestCloseWaitsForNoTransactionThatHangs closes an inbox while the program's own
