@@ -1,14 +1,10 @@
 package webhook_test
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -68,17 +63,6 @@ func floorVerify(body []byte, header string, key []byte, now time.Time) error {
 	return nil
 }
 
-type floorEnvelope struct {
-	Event struct {
-		ID            string          `json:"id"`
-		Type          string          `json:"type"`
-		CreatedAt     time.Time       `json:"created_at"`
-		ClinicID      string          `json:"clinic_id"`
-		IntegrationID string          `json:"integration_id"`
-		Data          json.RawMessage `json:"data"`
-	} `json:"event"`
-}
-
 func measure(b *testing.B, name string, f func() error) {
 	b.Helper()
 	b.Run(name, func(b *testing.B) {
@@ -99,79 +83,3 @@ func BenchmarkVerify(b *testing.B) {
 	measure(b, "floor", func() error { return floorVerify(body, header, key, time.Now()) })
 	measure(b, "Verifier", func() error { return verifier.Verify(header, body) })
 }
-
-// BenchmarkVerifyAndParse measures the check and what is needed to accept an
-// event, beside a floor on encoding/json.
-func BenchmarkVerifyAndParse(b *testing.B) {
-	body, header, key := []byte(benchBody), sign(secret, time.Now(), benchBody), []byte(secret)
-	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{api.NewSecret(secret)}})
-	require.NoError(b, err)
-	measure(b, "floor", func() error {
-		if err := floorVerify(body, header, key, time.Now()); err != nil {
-			return err
-		}
-		var envelope floorEnvelope
-		return json.Unmarshal(body, &envelope)
-	})
-	measure(b, "Verifier+Parse", func() error {
-		if err := verifier.Verify(header, body); err != nil {
-			return err
-		}
-		_, err := events.Parse(body)
-		return err
-	})
-}
-
-// BenchmarkHandler measures a whole request, without the server and with an
-// inbox that stores nothing, beside a handler written by hand that has none.
-func BenchmarkHandler(b *testing.B) {
-	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge),
-		Inbox: inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, nil }),
-	})
-	require.NoError(b, err)
-	key, answer := []byte(secret), []byte(`{"challenge":"`+challenge+`"}`)
-	floor := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-		if err != nil || floorVerify(body, r.Header.Get(webhook.SignatureHeader), key, time.Now()) != nil {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		var envelope floorEnvelope
-		if json.Unmarshal(body, &envelope) != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer)
-	})
-	serve := func(h http.Handler) func() error {
-		req := request(http.MethodPost, sign(secret, time.Now(), benchBody), "")
-		req.ContentLength = int64(len(benchBody))
-		reader := strings.NewReader(benchBody)
-		w := &discard{header: http.Header{}}
-		return func() error {
-			reader.Reset(benchBody)
-			req.Body = io.NopCloser(reader)
-			*w = discard{header: w.header}
-			clear(w.header)
-			h.ServeHTTP(w, req)
-			if w.status != 0 && w.status != http.StatusOK || w.written == 0 {
-				return errors.New("not acknowledged")
-			}
-			return nil
-		}
-	}
-	measure(b, "floor", serve(floor))
-	measure(b, "Handler", serve(handler))
-}
-
-// discard is a response that is thrown away.
-type discard struct {
-	header          http.Header
-	status, written int
-}
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) WriteHeader(status int)      { d.status = status }
-func (d *discard) Write(b []byte) (int, error) { d.written += len(b); return len(b), nil }

