@@ -3,7 +3,6 @@ package reconcile_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,32 +15,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-const usersOfAClinic = 3
-
-// clinicsFixture is a platform with clinics of three connected users each, whose webhooks
-// are all lost, on the clock of a bubble.
+// clinicsFixture is a platform with clinics whose webhooks are all lost, on the clock of a
+// bubble.
 type clinicsFixture struct {
-	platform    *dispensarytest.Server
-	lost        *dispensarytest.FaultHandle
-	environment api.Environment
-	accounts    *accounts.Accounts
-	store       *tokens.MemoryStore
-	inbox       *memoryinbox.Inbox
-	clinics     []string          // in the order of their ids
-	clinicOf    map[string]string // by person of the platform, and by clinic key
-	keys        map[string]string // by clinic
+	platform     *dispensarytest.Server
+	lost         *dispensarytest.FaultHandle
+	environment  api.Environment
+	inbox        *memoryinbox.Inbox
+	clinics      []string // sorted
+	users        map[string]model.User
+	integrations map[string]string
+	clinicOf     map[string]string // by user
 
 	mu      sync.Mutex
 	down    map[string]bool // clinics that the platform does not answer
@@ -55,83 +48,53 @@ type clinicsFixture struct {
 func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 	t.Helper()
 	f := &clinicsFixture{
-		clinicOf: map[string]string{}, keys: map[string]string{}, down: map[string]bool{}, handled: map[string]int{},
+		users: map[string]model.User{}, integrations: map[string]string{}, clinicOf: map[string]string{},
+		down: map[string]bool{}, handled: map[string]int{},
 		runs: map[string][]reconcile.Report{}, ended: map[string][]time.Time{}, failed: map[string]int{},
 	}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: clinics}),
 		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(60_000))
 	f.lost = f.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	f.environment = f.platform.Site().Environment
-	for _, clinic := range f.platform.Clinics.All() {
-		f.clinics = append(f.clinics, clinic.ID)
-		f.keys[clinic.ID] = f.platform.ClinicKeys(clinic.ID)[0]
-		f.clinicOf[f.keys[clinic.ID]] = clinic.ID
+	for _, person := range f.platform.Users() {
+		clinic := person.ClinicID
+		if f.clinicOf[person.ID] = clinic; f.integrations[clinic] != "" {
+			continue
+		}
+		found, err := f.platform.Client(person).Clinic.Get(t.Context())
+		require.NoError(t, err)
+		f.clinics, f.users[clinic], f.integrations[clinic] = append(f.clinics, clinic), person, found.IntegrationID
 	}
 	slices.Sort(f.clinics)
+	require.Len(t, f.clinics, clinics)
+	f.platform.Journal().Reset()
 	var err error
 	f.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: f.handle}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.inbox.Close(context.Background()) })
-	f.connect(t)
 	return f
 }
 
-// connect makes the accounts, with what connecting users of all clinics has left: tokens,
-// and what GET /clinic has said. (The browser flow of all of them would take long.)
-func (f *clinicsFixture) connect(t *testing.T) {
-	t.Helper()
-	app := f.platform.Application()
-	through := &http.Client{Transport: f}
-	f.store = tokens.NewMemoryStore()
-	var err error
-	f.accounts, err = accounts.New(accounts.Config{
-		Applications: []oauth.Config{{
-			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
-			RedirectURL: app.RedirectURI, HTTPClient: f.platform.HTTPClient(),
-		}},
-		Tokens: tokens.Config{Store: f.store},
-		ClinicKey: func(_ context.Context, user string) (dispensary.Secret, error) {
-			return dispensary.NewSecret(f.keys[f.clinicOf[user]]), nil
-		},
-		Options: func(api.Environment) []dispensary.Option {
-			return []dispensary.Option{dispensary.WithHTTPClient(through)}
-		},
-	})
-	require.NoError(t, err)
-	connected := map[string][]oauth.Clinic{}
-	for _, person := range f.platform.Users() {
-		f.clinicOf[person.ID] = person.ClinicID
-		known := connected[person.ClinicID]
-		if len(known) == usersOfAClinic {
-			continue
+// open reads a clinic as one of its users. It counts every attempt, and answers those of a
+// clinic that is down.
+func (f *clinicsFixture) open(_ context.Context, clinic string, budget api.Limiter) (reconcile.Clinic, error) {
+	options := []dispensary.Option{dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		f.mu.Lock()
+		f.sent = append(f.sent, time.Now())
+		down := f.down[clinic]
+		f.mu.Unlock()
+		if down {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: r, Header: http.Header{}}, nil
 		}
-		if len(known) == 0 {
-			found, err := f.platform.Client(person).Clinic.Get(t.Context())
-			require.NoError(t, err)
-			known = []oauth.Clinic{{ID: found.ID, IntegrationID: found.IntegrationID}}
-		}
-		issued := f.platform.Tokens.Issue(person)
-		_, err := f.store.Save(t.Context(), tokens.Key{Environment: f.environment, User: person.ID}, oauth.Token{
-			AccessToken: api.NewSecret(issued.AccessToken), RefreshToken: api.NewSecret(issued.RefreshToken),
-			ExpiresAt: issued.ExpiresAt, ConnectedAt: time.Now(), Clinic: known[0], Environment: f.environment,
-		})
-		require.NoError(t, err)
-		connected[person.ClinicID] = append(connected[person.ClinicID], known[0])
+		return f.platform.HTTPClient().Transport.RoundTrip(r)
+	})})}
+	if budget != nil {
+		options = append(options, dispensary.WithLimiter(budget))
 	}
-	require.Len(t, connected, len(f.clinics))
-	f.platform.Journal().Reset()
-}
-
-// RoundTrip counts every attempt, and answers those of a clinic that is down.
-func (f *clinicsFixture) RoundTrip(r *http.Request) (*http.Response, error) {
-	f.mu.Lock()
-	f.sent = append(f.sent, time.Now())
-	down := f.down[f.clinicOf[r.Header.Get("X-SVC-Clinic-Key")]]
-	f.mu.Unlock()
-	if down {
-		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("")), Request: r, Header: http.Header{}}, nil
-	}
-	return f.platform.HTTPClient().Transport.RoundTrip(r)
+	return reconcile.Clinic{
+		Events:       f.platform.Client(f.users[clinic], options...).Events,
+		Integrations: reconcile.Integrations(f.integrations[clinic]),
+	}, nil
 }
 
 func (f *clinicsFixture) handle(_ context.Context, e events.Event) error {
@@ -145,16 +108,7 @@ func (f *clinicsFixture) handle(_ context.Context, e events.Event) error {
 func (f *clinicsFixture) config() reconcile.Config {
 	return reconcile.Config{
 		Environment: f.environment, Inbox: f.inbox, Observer: reconcile.Observer{RunEnd: f.observe},
-		List: func(ctx context.Context, after string, limit int) ([]string, error) {
-			return f.accounts.Clinics(ctx, f.environment, after, limit)
-		},
-		Open: func(ctx context.Context, clinicID string, budget api.Limiter) (reconcile.Clinic, error) {
-			clinic, err := f.accounts.ForClinic(ctx, f.environment, clinicID, accounts.ClinicOptions{Limiter: budget})
-			if err != nil {
-				return reconcile.Clinic{}, err
-			}
-			return reconcile.Clinic{Events: clinic.Client.Events, Integrations: clinic.Integrations}, nil
-		},
+		List: reconcile.ClinicIDs(f.clinics...), Open: f.open,
 	}
 }
 

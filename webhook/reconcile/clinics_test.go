@@ -14,10 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testsize"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -205,53 +203,6 @@ func TestClinicsAreReconciledAgainWhenTriggered(t *testing.T) {
 		assert.Equal(t, []int{2, 2, 2, 2, 2}, f.reconciled(), "the interval begins anew")
 		time.Sleep(4 * time.Minute)
 		assert.Equal(t, []int{3, 3, 3, 3, 3}, f.reconciled())
-	})
-}
-
-// A clinic without a user who may call is reported, keeps no other waiting, and is
-// reconciled soon after one of its users has connected.
-func TestClinicWhoseLastUserIsRevoked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newClinicsFixture(t, 3)
-		all, _ := f.reconcileAll(t, time.Hour, nil)
-		time.Sleep(time.Minute)
-		lost := f.clinics[1]
-		conns, err := f.accounts.Connections(f.environment)
-		require.NoError(t, err)
-		saved := map[string]tokens.Record{}
-		for user, clinic := range f.clinicOf {
-			if record, err := conns.Record(t.Context(), user); err == nil && clinic == lost {
-				saved[user] = record
-				require.NoError(t, conns.Client().Revoke(t.Context(), record.Token))
-			}
-		}
-		require.Len(t, saved, usersOfAClinic)
-		f.happen(t, 1, lost)
-		time.Sleep(75 * time.Minute) // a run finds out about one user
-		assert.Equal(t, []int{2, 1, 2}, f.reconciled())
-		stats := all.Stats()
-		require.Len(t, stats.Failing, 1)
-		assert.Equal(t, lost, stats.Failing[0].ClinicID)
-		var none *accounts.ClinicError
-		require.ErrorAs(t, stats.Failing[0].Err, &none)
-		assert.Equal(t, accounts.ClinicError{Environment: f.environment, ClinicID: lost, Users: usersOfAClinic}, *none)
-		assert.InDelta(t, 76*time.Minute, time.Since(stats.Oldest), float64(time.Minute))
-		assert.Equal(t, stats.Failing[0].Since, stats.Oldest)
-
-		for _, person := range f.platform.Users() {
-			if record, known := saved[person.ID]; known {
-				issued := f.platform.Tokens.Issue(person)
-				record.Token.AccessToken, record.Token.ExpiresAt = api.NewSecret(issued.AccessToken), issued.ExpiresAt
-				_, err := f.store.Save(t.Context(), record.Key, record.Token)
-				require.NoError(t, err)
-				break
-			}
-		}
-		time.Sleep(30 * time.Minute)
-		assert.Equal(t, []int{2, 2, 2}, f.reconciled())
-		assert.Empty(t, all.Stats().Failing)
-		assert.Len(t, f.handled, 1, "the run after those that failed is a whole one")
 	})
 }
 

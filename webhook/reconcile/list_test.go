@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -121,31 +120,6 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 	report := s.reconcile(t, func(c *config) { c.Events = client.Events })
 	assert.Equal(t, lost, report.Recovered, "and in order")
 	s.finish(t, append(keys, lost...)...)
-}
-
-// Dates that are wrong or unreadable neither move the checkpoint away nor hide
-// an event.
-func TestReconcilerSurvivesStrangeDates(t *testing.T) {
-	t.Parallel()
-	s := newLossyFixture(t)
-	keys := s.happen(t, 10)
-	strange := func(dates ...any) func(*config) {
-		return s.rewritten(func(_ *http.Request, body map[string]any) {
-			for i, e := range items(body, "events") {
-				if i < len(dates) {
-					e["created_at"] = dates[i]
-				}
-			}
-		})
-	}
-	report := s.reconcile(t, strange("2099-01-01T00:00:00Z", "soon"))
-	assert.ElementsMatch(t, keys, report.Recovered)
-	s.clock.Advance(time.Minute)
-	more := s.happen(t, 5)
-	report = s.reconcile(t, strange(nil))
-	assert.ElementsMatch(t, more, report.Recovered)
-	require.Empty(t, s.reconcile(t, nil).Recovered)
-	s.finish(t, append(keys, more...)...)
 }
 
 // A clock that is wrong makes webhooks fail; it must not make the reconciler fail

@@ -141,20 +141,14 @@ func TestRunsAreWholeWhereTheCheckpointSaysTooLittle(t *testing.T) {
 	}
 }
 
-// opened has the first clinic read with a client whose answers are changed.
+// opened has clinics read with a client whose answers are changed.
 func (f *clinicsFixture) opened(c *reconcile.Config, change func(*http.Request, map[string]any)) {
 	open := c.Open
 	c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
 		clinic, err := open(ctx, id, budget)
-		if id == f.clinics[0] && err == nil {
-			for _, person := range f.platform.Users() {
-				if person.ClinicID == id {
-					clinic.Events = f.platform.Client(person, dispensary.WithHTTPClient(&http.Client{
-						Transport: changed(f.platform.HTTPClient().Transport, change),
-					})).Events
-				}
-			}
-		}
+		clinic.Events = f.platform.Client(f.users[id], dispensary.WithHTTPClient(&http.Client{
+			Transport: changed(f.platform.HTTPClient().Transport, change),
+		})).Events
 		return clinic, err
 	}
 }
