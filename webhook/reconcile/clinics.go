@@ -24,8 +24,8 @@ import (
 // A pass of the loop reconciles the clinics in the order of their IDs, so the next clinic is
 // always the one that was reconciled the longest ago. A checkpoint beside the inbox, named
 // after [Config].Name, stores the position. A program that restarts resumes there, and
-// replicas share one pass. A clinic whose run was cut off by a crash has its next turn in the
-// next pass.
+// replicas share one pass. A clinic whose run was cut off by a crash is claimed for up to a
+// minute more, and has its next turn in the next pass.
 //
 // A clinic that fails blocks no other clinic. It is retried after 1 minute, 2 minutes and so
 // on up to the interval, outside of the pass.

@@ -278,18 +278,16 @@ func TestClinicsRefuse(t *testing.T) {
 	t.Parallel()
 	f := newClinicsFixture(t, 1)
 	for field, change := range map[string]func(*reconcile.Config){
-		"Config.List":            func(c *reconcile.Config) { c.List = nil },
-		"Config.Open":            func(c *reconcile.Config) { c.Open = nil },
-		"Config.Parallel":        func(c *reconcile.Config) { c.Parallel = -1 },
-		"Config.WholeEvery":      func(c *reconcile.Config) { c.WholeEvery = 16 * 24 * time.Hour },
-		"Config.Inbox":           func(c *reconcile.Config) { c.Inbox = nil },
-		"Config.Environment":     func(c *reconcile.Config) { c.Environment = api.Environment{} },
-		"Config.Groups":          func(c *reconcile.Config) { c.Groups = []reconcile.Group{"order"} },
-		"Config.FirstRun":        func(c *reconcile.Config) { c.FirstRun = -1 },
-		"Config.Overlap":         func(c *reconcile.Config) { c.Overlap = -1 },
-		"Config.MaxBody":         func(c *reconcile.Config) { c.MaxBody = -1 },
-		"Config.Lease":           func(c *reconcile.Config) { c.Lease = time.Millisecond },
-		"Config.IntegrationsFor": func(c *reconcile.Config) { c.IntegrationsFor = -1 },
+		"Config.List":        func(c *reconcile.Config) { c.List = nil },
+		"Config.Open":        func(c *reconcile.Config) { c.Open = nil },
+		"Config.Parallel":    func(c *reconcile.Config) { c.Parallel = -1 },
+		"Config.WholeEvery":  func(c *reconcile.Config) { c.WholeEvery = 16 * 24 * time.Hour },
+		"Config.Inbox":       func(c *reconcile.Config) { c.Inbox = nil },
+		"Config.Environment": func(c *reconcile.Config) { c.Environment = api.Environment{} },
+		"Config.Groups":      func(c *reconcile.Config) { c.Groups = []reconcile.Group{"order"} },
+		"Config.FirstRun":    func(c *reconcile.Config) { c.FirstRun = -1 },
+		"Config.Overlap":     func(c *reconcile.Config) { c.Overlap = -1 },
+		"Config.MaxBody":     func(c *reconcile.Config) { c.MaxBody = -1 },
 	} {
 		c := f.config()
 		change(&c)
@@ -317,7 +315,6 @@ func TestIntegrationsAreAskedForOnceInAWhile(t *testing.T) {
 	run := func() {
 		s.reconcile(t, func(c *config) {
 			integrations := c.Integrations
-			c.IntegrationsFor = 24 * time.Hour
 			c.Integrations = func(ctx context.Context) ([]string, error) {
 				asked++
 				return integrations(ctx)

@@ -20,23 +20,25 @@ const (
 	// lists again.
 	DefaultOverlap = time.Hour
 
-	// DefaultLease is the longest time for which a replica that died keeps others from
-	// reconciling the same clinic.
-	DefaultLease = time.Minute
-
 	// DefaultParallel is the number of clinics that are reconciled at the same time.
 	DefaultParallel = 4
-
-	// DefaultIntegrationsFor is the time for which the integrations of a clinic are kept.
-	DefaultIntegrationsFor = 24 * time.Hour
 
 	// DefaultWholeEvery is the interval at which all event lists of a clinic are read.
 	DefaultWholeEvery = 24 * time.Hour
 )
 
-// retention is how long the platform keeps events and deliveries.
-// API section: "Limits".
-const retention = 30 * 24 * time.Hour
+const (
+	// retention is the time for which the platform keeps events and deliveries.
+	// API section: "Limits".
+	retention = 30 * 24 * time.Hour
+
+	// integrationsFor is the time for which the integrations of a clinic are kept.
+	integrationsFor = 24 * time.Hour
+
+	// leaseTTL is the longest time for which a replica that died keeps others from reconciling
+	// the same clinic.
+	leaseTTL = time.Minute
+)
 
 // Group is one of the lists that the platform keeps events in, by the last part of
 // its path.
@@ -93,11 +95,6 @@ type Config struct {
 	// for 30. If WholeEvery is shorter than the interval of the loop, all runs are whole.
 	WholeEvery time.Duration
 
-	// IntegrationsFor is the time for which the result of Clinic.Integrations is kept. 0
-	// means [DefaultIntegrationsFor]. Events that were missed for a newer integration are
-	// found once the time is over.
-	IntegrationsFor time.Duration
-
 	// Groups are the groups to list. Nil means all. Leave out groups that the tokens have no
 	// scope for.
 	Groups []Group
@@ -115,10 +112,6 @@ type Config struct {
 	// MaxBody is the largest size of an event in bytes, as in [webhook.HandlerConfig]. 0
 	// means [webhook.DefaultMaxBody]. A larger event is rejected as its webhook would be.
 	MaxBody int64
-
-	// Lease is the duration of the claim on a checkpoint. A run extends its claim, so a claim
-	// expires only if a process dies. 0 means [DefaultLease]. The minimum is 1 second.
-	Lease time.Duration
 
 	// Logger receives a record of each run: its [Report], and the reason if it failed. Nil
 	// logs nothing.
@@ -139,7 +132,8 @@ type Clinic struct {
 	Events events.Service
 
 	// Integrations returns the IDs of the integrations whose webhooks arrive here for the
-	// clinic. See [Integrations] for IDs that are known.
+	// clinic. The result is kept for 24 hours, so events that were missed for a newer
+	// integration are found a day later. See [Integrations] for IDs that are known.
 	//
 	// Event lists do not name the integration of an event. Webhooks do, and it is part of
 	// the [webhook.Key]. GET /clinic returns the ID of the clinic's own integration. The
@@ -185,10 +179,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.Name = cmp.Or(c.Name, c.Environment.String())
 	c.Overlap = cmp.Or(c.Overlap, DefaultOverlap)
 	c.MaxBody = cmp.Or(c.MaxBody, webhook.DefaultMaxBody)
-	c.Lease = cmp.Or(c.Lease, DefaultLease)
 	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
 	c.WholeEvery = cmp.Or(c.WholeEvery, DefaultWholeEvery)
-	c.IntegrationsFor = cmp.Or(c.IntegrationsFor, DefaultIntegrationsFor)
 	c.Inbox = safeInbox{c.Inbox}
 	if c.Groups == nil {
 		c.Groups = Groups()
@@ -217,16 +209,12 @@ func (c Config) validate() error {
 		return problem("WholeEvery", "is negative")
 	case c.WholeEvery > retention/2:
 		return problem("WholeEvery", "is longer than 15 days: the platform keeps events for 30")
-	case c.IntegrationsFor < 0:
-		return problem("IntegrationsFor", "is negative")
 	case c.FirstRun < 0:
 		return problem("FirstRun", "is negative")
 	case c.Overlap < 0:
 		return problem("Overlap", "is negative")
 	case c.MaxBody < 0:
 		return problem("MaxBody", "is negative")
-	case c.Lease != 0 && c.Lease < time.Second:
-		return problem("Lease", "is shorter than a second")
 	case c.Groups != nil && len(c.Groups) == 0:
 		return problem("Groups", "is empty")
 	}

@@ -64,8 +64,7 @@
 // enough for an hourly pass over 34,000 clinics, and over 9,100. A pass over 100,000 clinics
 // takes 3 hours 20 minutes of all calls where it is short, and 11 hours 40 minutes where it is
 // whole: there is one every 5 hours 45 minutes, the whole runs of the day included, and one
-// every 12 hours 30 minutes. With a budget of a fifth of the calls, and WholeEvery and
-// IntegrationsFor of a week, there is one a day.
+// every 12 hours 30 minutes.
 //
 // A clinic from which nothing has come for long is not taken as evidence. No inbox knows when
 // the last event of a clinic came, and what is usual for one includes its nights and weekends:

@@ -54,7 +54,7 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 		s.fails(t, died, func(c *config) { c.Inbox = dying })
 
 		s.fails(t, reconcile.ErrCheckpointHeld, nil)
-		time.Sleep(reconcile.DefaultLease)
+		time.Sleep(leaseTTL)
 		report := s.reconcile(t, func(c *config) { c.Overlap = time.Second })
 		assert.Equal(t, keys[250:], report.Recovered)
 		listed := 0

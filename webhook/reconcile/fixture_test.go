@@ -49,6 +49,9 @@ type fixture struct {
 // fixtureStart is a time of day with a midnight within every longer story.
 var fixtureStart = time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC)
 
+// leaseTTL is the time after which the claim of a dead process expires.
+const leaseTTL = time.Minute
+
 // patient is how long an acceptance may take: the machine may have other things to do.
 const patient = time.Minute
 
@@ -152,9 +155,8 @@ func (s *fixture) config() config {
 		Inbox:       s.inbox,
 		List:        reconcile.ClinicIDs(s.clinic),
 
-		WholeEvery:      time.Nanosecond,
-		IntegrationsFor: time.Nanosecond,
-		Now:             s.clock.Now,
+		WholeEvery: time.Nanosecond,
+		Now:        s.clock.Now,
 	}, reconcile.Clinic{
 		Events:       s.client().Events,
 		Integrations: reconcile.Integrations(s.integrations...),

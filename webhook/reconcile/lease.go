@@ -44,7 +44,7 @@ var errReleased = errors.New("reconcile: the run is over")
 func claim(ctx context.Context, c *Config, name string) (context.Context, *lease, error) {
 	l := &lease{config: c, name: name, holder: rand.Text(), ended: make(chan struct{})}
 	now := time.Now()
-	state, err := c.Inbox.ClaimCheckpoint(ctx, name, l.holder, c.Lease)
+	state, err := c.Inbox.ClaimCheckpoint(ctx, name, l.holder, leaseTTL)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,7 +58,7 @@ func claim(ctx context.Context, c *Config, name string) (context.Context, *lease
 // has the checkpoint, and when it can no longer be sure that none has.
 func (l *lease) renew(ctx context.Context, renewed time.Time) {
 	defer close(l.ended)
-	ticker := time.NewTicker(l.config.Lease / 3)
+	ticker := time.NewTicker(leaseTTL / 3)
 	defer ticker.Stop()
 	for {
 		select {
@@ -76,7 +76,7 @@ func (l *lease) renew(ctx context.Context, renewed time.Time) {
 		case errors.Is(err, ErrCheckpointHeld):
 			l.cancel(err)
 			return
-		case time.Since(renewed) >= l.config.Lease:
+		case time.Since(renewed) >= leaseTTL:
 			l.cancel(fmt.Errorf("%w, perhaps: the claim could not be extended: %w", ErrCheckpointHeld, err))
 			return
 		}
@@ -93,16 +93,16 @@ func (l *lease) save(ctx context.Context, state []byte) error {
 
 // write saves l.state; l.mu is held.
 func (l *lease) write(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.config.Lease/3)
+	ctx, cancel := context.WithTimeout(ctx, leaseTTL/3)
 	defer cancel()
-	return l.config.Inbox.SaveCheckpoint(ctx, l.name, l.holder, l.state, l.config.Lease)
+	return l.config.Inbox.SaveCheckpoint(ctx, l.name, l.holder, l.state, leaseTTL)
 }
 
 // release ends the claim, also if the context of the run has ended.
 func (l *lease) release() {
 	l.cancel(errReleased)
 	<-l.ended
-	ctx, cancel := context.WithTimeout(context.Background(), min(l.config.Lease, closing))
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	// If it fails, the claim expires.
 	_ = l.config.Inbox.ReleaseCheckpoint(ctx, l.name, l.holder)

@@ -144,7 +144,7 @@ func TestReconcilerRunsOnce(t *testing.T) {
 				require.ErrorContains(t, err, "reconcile: run failed: ")
 				assert.Empty(t, report.Groups)
 			}
-			time.Sleep(reconcile.DefaultLease)
+			time.Sleep(leaseTTL)
 		}
 		assert.Zero(t, s.platform.Journal().Len())
 		close(gate)

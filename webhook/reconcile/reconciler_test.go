@@ -81,6 +81,7 @@ func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []webhook.Key{keys[0], keys[2]}, s.reconcile(t, nil).Recovered)
 
+	s.clock.Advance(24 * time.Hour) // integrations are asked for again
 	more := s.happen(t, 1)
 	more[0].IntegrationID = ""
 	report := s.reconcile(t, func(c *config) { c.Integrations = reconcile.Integrations("") })
@@ -214,7 +215,7 @@ func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 		assert.Equal(t, s.integrations[0], notice.Key.IntegrationID)
 	}
 	assert.Empty(t, s.reconcile(t, one).Recovered)
-	s.clock.Advance(time.Second) // integrations are asked for again
+	s.clock.Advance(24 * time.Hour) // integrations are asked for again
 	assert.Len(t, s.reconcile(t, nil).Recovered, 10)
 	assert.Empty(t, s.reconcile(t, nil).Recovered)
 	s.finish(t, keys...)

@@ -117,7 +117,7 @@ func (r *run) prepare(ctx context.Context) error {
 // findIntegrations asks for the integrations, if it is time to.
 func (r *run) findIntegrations(ctx context.Context) error {
 	age := r.now.Sub(r.checkpoint.Asked)
-	if known := r.checkpoint.Integrations; len(known) > 0 && age >= 0 && age < r.config.IntegrationsFor {
+	if known := r.checkpoint.Integrations; len(known) > 0 && age >= 0 && age < integrationsFor {
 		r.integrations = known
 		return nil
 	}
