@@ -39,74 +39,59 @@
 //
 // # Choosing an inbox
 //
-// What is acknowledged is yours: the platform does not send it again. So the
-// inbox decides what can be lost.
+// The platform does not send an acknowledged event again, so the inbox decides what can be lost.
 //
-//   - Package memoryinbox loses what it holds when the process ends.
-//     It is for tests and for trying things out.
-//   - Package sqlinbox keeps events in a SQLite file that is synced before the
-//     answer. It is for a program of one process: nothing to install, and
-//     nothing lost by a crash. A second process is refused.
-//   - Package riverinbox keeps them in PostgreSQL, with River as the queue. It is
-//     for a program of several processes, on one machine or on twenty, and for
-//     handlers that write their rows in the inbox's transaction.
-//   - Package publish hands events to a broker: NATS JetStream, RabbitMQ, Kafka,
-//     Redis Streams, or another one of Watermill. It is for programs whose events
-//     live there, and says what each broker promises and what it does not.
+//   - Package memoryinbox loses its events when the process ends. It is for tests.
+//   - Package sqlinbox stores events in a SQLite file and syncs it before the response. It is
+//     for a program of one process: nothing to install, and no loss by a crash.
+//   - Package riverinbox stores them in PostgreSQL, with River as the queue. It is for any
+//     number of processes, and for handlers that write rows in the inbox's transaction.
+//   - Package publish sends events to a broker: NATS JetStream, RabbitMQ, Kafka, Redis Streams,
+//     or another one of Watermill.
 //
-// The last three are separate modules below this folder, so that none of them
-// is a dependency of programs that use another.
+// The last three are separate modules below this folder, so that a program depends on the one
+// it uses. All but publish are an engine.Engine, and handle events as a [Work] says, so
+// a change of the engine is a change of a few lines.
 //
-// All but the last implement engine.Engine, which lists their promises, and handle events
-// by a [Work]. To change the engine, change a few lines.
+// # Delivery guarantees
 //
-// # What you can rely on
+// The handler acknowledges an event once the inbox has stored it. Your function runs afterwards,
+// outside of the request. The timeout of the platform is short: an inbox may take 800 milliseconds
+// by default. After that the response is 503, and the platform sends the event again.
 //
-// An event is acknowledged when the inbox has stored it and not before, and your
-// function runs afterwards, outside of the request. The platform's time-out is
-// short, so it is the inbox that may take 800 milliseconds by default, not your
-// function; past that the answer is 503 and the platform sends the event again.
-//
-// Events are handled at least once. A function may see an event again after it
-// failed, or after a crash between its end and the record of it: make it harmless
-// to repeat. An event that fails is tried again for about ten hours by default,
-// see [RetryPolicy], and then becomes a dead letter, which stays until it is
-// replayed or discarded. One that no attempt can help is marked by [Permanent].
-//
-// An event of an unknown type is stored and acknowledged like any other, and
-// goes to [Router.Default].
+// Events are handled at least once. A function can see an event again after it failed, or after
+// a crash between its end and the record of it: make it idempotent. An event that fails is
+// retried for about ten hours by default, see [RetryPolicy]. Then it becomes a dead letter,
+// which stays until it is replayed or discarded. [Permanent] marks an event that no retry can
+// help. An event of an unknown type is stored like any other, and goes to [Router.Default].
 //
 // # Order
 //
-// The platform sends events in order "without guarantee", and tries one again
-// while it sends the next. Three means, from the weakest to the strongest:
+// The platform sends events in order "without guarantee", and retries one while it sends the
+// next. There are three remedies, from the weakest to the strongest:
 //
-//   - [Work.Order] keeps what has arrived in order: of one object, one patient or
-//     one clinic, one event at a time and the oldest first.
-//   - [Work.Stale] tells what arrives after a newer event of its object was
-//     handled: [HandlingFrom] says so to the function, or it is skipped. It
-//     cannot tell which of two changes of one time was the last.
-//   - The handler ignores the event's data and reads the object by its id from the
-//     API. Then neither late nor repeated events do harm.
+//   - [Work.Order] handles the events of one object, patient or clinic one at a time, oldest
+//     first.
+//   - [Work.Stale] reports or skips an event that arrives after a newer event of its object was
+//     handled, see [HandlingFrom]. It cannot order two changes of one time.
+//   - The handler ignores the event's data and reads the object by its ID from the API.
+//     Then neither late nor repeated events do harm.
 //
-// # Retiring a key
+// # Secrets and keys
 //
-// Bodies stay sealed with the key that they arrived under, dead letters without limit.
-// Reseal, a method of every engine that seals, seals them with the key of
-// today, after which the old one can go.
+// To rotate the secret, set both secrets in [HandlerConfig].Secrets until the change of
+// the dashboard has taken effect everywhere. A header with several signatures is accepted if one
+// of them matches one of the secrets.
 //
-// # Rotating the secret
-//
-// Give both secrets in [HandlerConfig].Secrets, the new and the old, until the
-// dashboard's change has taken effect everywhere. A header with several
-// signatures is accepted if any of them matches any secret.
+// Bodies stay encrypted with the key of their arrival. To retire a key, call Reseal, a method of
+// every engine that encrypts.
 //
 // # Several environments and applications
 //
-// A program can have a handler for each, at different addresses. Or one address
-// serves them all: [HandlerConfig].Tenant says from a request which [Tenant] it is for.
-// Environments can share an inbox, as they are part of an event's [Key]; two
-// applications in one environment need an inbox each.
+// A program can have a handler for each, at different paths. Or one path serves them all, and
+// [HandlerConfig].Tenant returns the [Tenant] of a request. Environments can share an inbox,
+// because they are part of an event's [Key]. Two applications in one environment need an inbox
+// each.
 //
 // # Staying enabled
 //
@@ -125,31 +110,24 @@
 //   - [ErrTimestampTooOld] and [ErrTimestampTooNew] for every request are a wrong clock.
 //   - [ErrInbox], [ErrInboxTimeout] and [ErrInboxFull] are the storage.
 //
-// # Missed webhooks
+// # Operation
 //
-// What the platform could not deliver, or did not try to while the address was
-// switched off, stays in its event lists for 30 days. Package reconcile finds it and
-// accepts it into the same inbox under the same [Key], so that webhook, repetition
-// and recovery are one event.
+// The platform keeps events that it could not deliver, or did not send while the endpoint was
+// disabled, in its event lists for 30 days. Package reconcile accepts them into the same inbox
+// under the same [Key].
 //
-// # After a bad night
+// An engine lists, counts, replays and discards dead letters by type, clinic, reason and age:
+// see engine.Filter. Package admin is a page for that.
 //
-// What an engine has given up is listed, counted, replayed and discarded by type,
-// clinic, reason and age: see engine.Filter. Package admin is a page that does so, for
-// the people who run the program.
+// An [Observer] watches requests, in [HandlerConfig], and attempts, in [Work]. The otel package
+// of this module makes spans and metrics of them.
 //
-// # Watching
+// # Patient data
 //
-// An [Observer] watches requests, in [HandlerConfig], and attempts, in [Work]: for
-// counters, and for traces, as what its start functions put into the context reaches
-// everything that follows. The module's otel package makes spans and metrics of them.
-//
-// # Nothing leaks
-//
-// Logs, errors and every way of printing the types of this package hold ids,
-// types and reasons. They hold nothing of a body, and not the text of the errors
-// that your functions return, which may repeat it: [Observer] and
-// dead letters have those. Bodies are at rest only sealed, see package engine.
+// Logs, errors and all printed forms of the types of this package contain IDs, types and
+// reasons. They contain nothing of a body, and not the text of the errors that your functions
+// return, which may repeat it: [Observer] and dead letters have those. Stored bodies are
+// encrypted, see package engine.
 //
 // API section: "Webhooks", "Signature header".
 package webhook

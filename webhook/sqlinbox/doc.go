@@ -1,6 +1,5 @@
-// Package sqlinbox keeps webhook events in a SQLite database and works them off
-// in the same process. It is the inbox for programs of one process: one file,
-// nothing to install, no cgo.
+// Package sqlinbox stores webhook events in a SQLite database and handles them in the same
+// process. It is the inbox for programs of one process: one file, nothing to install, no cgo.
 //
 //	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{
 //		Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByObject},
@@ -11,29 +10,24 @@
 //	…
 //	defer inbox.Close(shutdownContext)
 //
-// # What it promises
+// # Delivery guarantees
 //
-// It keeps every promise of [engine.Engine], order included. When Accept
-// returns, the event is in the write-ahead log and the log has been synced to
-// the disk (synchronous=FULL): it survives the end of the process, and that of
-// the machine as far as the disk keeps its word. Accepts that come at the same
-// time share one sync; one that is alone does not wait. However fast they come,
-// handlers keep most of the pace that they have without them: each transaction
-// takes in few accepts while handlers wait for it, which costs an accept 30 ms at
-// most.
+// It keeps every promise of [engine.Engine], including order. When Accept returns, the event
+// is in the write-ahead log and the log is synced (synchronous=FULL), so the event survives a
+// crash of the process and of the machine. Concurrent accepts share one sync. During a flood of
+// events, an accept waits up to 30 ms longer, so that handlers keep most of their speed.
 //
-// Bodies and the texts of errors are sealed. In clear are keys, types, clinic
-// ids, times, reasons, and ordering keys, which are digests. A body is deleted when
-// its event has been handled; the key stays for Retention. [Inbox.Reseal] retires
-// a key of the ring.
+// Bodies and the texts of errors are encrypted. Keys, types, clinic IDs, times, reasons and
+// ordering keys, which are digests, are not. The inbox deletes the body of a handled event and
+// keeps its key for [Config].Retention. [Inbox.Reseal] retires a key of the ring.
 //
-// # Room on the disk
+// # Disk space
 //
-// A handled event leaves some 250 bytes behind, until Retention is over. New events
-// use the room of its body again. The file keeps the size of its largest backlog. To shrink it,
-// run VACUUM from any connection, also while the inbox is open. Accepts wait meanwhile.
+// A handled event takes about 250 bytes until Retention is over. New events use the room of its
+// body again. The file keeps the size of its largest backlog. To shrink it, run VACUUM from any
+// connection, also while the inbox is open. Accepts wait meanwhile.
 //
-// If the disk has less free space than [Config.MinFreeBytes], Accept fails with [ErrFull], and
+// If the disk has less free space than [Config].MinFreeBytes, Accept fails with [ErrFull], and
 // the platform sends the events again later. Events in the inbox are still handled, and
 // the inbox can be closed and opened. It accepts events again as soon as there is room.
 // The check needs Linux. If the program limits the database (PRAGMA max_page_count), Accept
@@ -41,14 +35,12 @@
 //
 // # One process
 //
-// The file belongs to one process at a time: a second one is refused with
-// [ErrInUse], by a lock on a file beside the database, and on Linux by another one
-// on the database itself. The locks end with the process however it ends. The events
-// that a dead process was handling are handled again
-// at the next start, at once. Put the file on a disk of the machine; SQLite on a
-// network file system loses data. A program that runs on several machines, or
-// several times on one, needs an engine on a server's database or a broker: this
-// one would make a queue for each, which the others do not see.
+// The file belongs to one process. [Open] and [New] fail with [ErrInUse] in a second one,
+// because of a lock on a file beside the database and, on Linux, a lock on the database itself.
+// Both locks end with the process. The next start handles the events again that a dead process
+// was handling. Use a local disk: SQLite loses data on a network file system. For several
+// processes use an engine on a server's database, or a broker: with this one each process
+// would have its own queue.
 //
 // # Replaced files
 //
@@ -90,14 +82,10 @@
 //
 // # Your own tables
 //
-// [New] takes a database that the program has open, by the name that [DSN] gives
-// it, so that events and the program's tables can live in one file. [InTransaction]
-// then lets a handler
-// write its rows in the transaction that stores the event as handled: both or
-// neither, which is the only way to have an effect exactly once.
-//
-// Programs that write to the file much, or for long, make accepts wait: SQLite
-// has one writer. For all others a separate file is the better choice.
+// [New] takes a database that the program has opened with the name from [DSN], so that events
+// and the program's tables share a file. [InTransaction] then writes the rows of a handler in
+// the transaction that stores the event as handled, so an effect happens exactly once. SQLite
+// has one writer: a program that writes much, or for long, should use a separate file.
 //
 // # Tables
 //
