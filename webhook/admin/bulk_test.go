@@ -99,8 +99,10 @@ func TestBulk(t *testing.T) {
 	assert.Equal(t, 20, seen.replayed[0].Count)
 	assert.Equal(t, "cl_1", seen.replayed[0].Filter.ClinicID)
 
+	page = f.get(f.link(page, "these too"))
+	assert.Contains(t, page, "<b>11</b> dead letters would be")
 	page = f.press(f.get("bulk?action=discard&clinic=cl_1"), "bulk")
-	assert.Contains(t, page, "<b>11 were discarded.</b>")
+	assert.Contains(t, page, "<b>11 were discarded.</b> None is left.")
 	_, err := f.inbox.Open(t.Context(), late.Key)
 	require.ErrorIs(t, err, engine.ErrNotHeld)
 	assert.Equal(t, 10, f.dead(), "those of the other clinic")
@@ -108,30 +110,6 @@ func TestBulk(t *testing.T) {
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}})
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}, "clinic": {"cl_2"}})
 	assert.Equal(t, 10, f.dead(), "without a dry run nothing is changed")
-}
-
-// The page of a finished change counts the events that still match, and leads to them.
-func TestFinishedChangeLeadsToRest(t *testing.T) {
-	t.Parallel()
-	for action, done := range map[string]string{"replay": "replayed", "discard": "discarded"} {
-		t.Run(action, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t, nil)
-			f.die(5)
-			f.repaired = true
-			page := f.press(f.get("bulk?most=2&type=patient.updated&action="+action), "bulk")
-			assert.Contains(t, page, "<b>2 were "+done+".</b> 3 others match now.")
-			assert.NotContains(t, page, "None is left")
-			assert.Equal(t, 3, f.dead())
-			page = f.get(f.link(page, "these too"))
-			assert.Contains(t, page, "<b>2</b> dead letters would be, the oldest; 1 other matches as well.")
-			page = f.press(page, "bulk")
-			assert.Contains(t, page, "<b>2 were "+done+".</b> 1 other matches now.")
-			page = f.press(f.get(f.link(page, "these too")), "bulk")
-			assert.Contains(t, page, "<b>1 was "+done+".</b> None is left.")
-			assert.Zero(t, f.dead())
-		})
-	}
 }
 
 // many is an engine with total dead letters, all later than any position.

@@ -40,10 +40,3 @@ func FuzzFilter(f *testing.F) {
 		assert.Equal(t, read.Until, again.Until)
 	})
 }
-
-func TestThousands(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 20_000: "20,000", 1234567: "1,234,567"} {
-		assert.Equal(t, want, thousands(n))
-	}
-}

@@ -16,53 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// An inbox in a file, with the events of each patient in order. The inbox is
-// given to a webhook.Handler; here it is given an event by hand.
-func ExampleOpen() {
-	folder, err := os.MkdirTemp("", "inbox")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	ring, err := seal.ParseKeyRing(api.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=")) // openssl rand -base64 32
-	if err != nil {
-		log.Fatal(err)
-	}
-	handled := make(chan string)
-	var router webhook.Router
-	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		handled <- order.Data.OrderNumber
-		return nil
-	})
-	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), sqlinbox.Config{
-		Seal: ring,
-		Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleReport},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	event := webhook.Delivery{
-		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
-		Type: events.OrderPlaced,
-		Body: []byte(`{"event":{"id":"evt_1","type":"order.placed","data":{"id":"or_1","order_number":"R100","patient_id":"pa_1"}}}`),
-	}
-	for range 2 {
-		receipt, err := inbox.Accept(context.Background(), event)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println("duplicate:", receipt.Duplicate)
-	}
-	fmt.Println("handled", <-handled)
-	if err := inbox.Close(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// duplicate: false
-	// duplicate: true
-	// handled R100
-}
-
 // One file for the inbox and the program's own tables: a handler writes its row in
 // the transaction that notes the event as handled, so that it is written exactly once.
 func ExampleDSN() {
