@@ -8,9 +8,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Accept implements [webhook.Inbox]: when it returns, the event has been synced
-// to the disk. It fails with [webhook.ErrInboxClosed], [ErrFull], [ErrReplaced], the error
-// of ctx, and errors of the database, which hold nothing of the event.
+// Accept implements [webhook.Inbox]. It returns once the event is synced to the disk. Errors are
+// [webhook.ErrInboxClosed], [ErrFull], [ErrReplaced], the error of ctx, and those of the
+// database, which contain nothing of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
@@ -36,7 +36,7 @@ type newRow struct {
 	orderingKey         webhook.OrderingKey
 	object              webhook.OrderingKey
 	body                []byte
-	createdAt           any // nil where the platform did not say
+	createdAt           any // nil if unknown
 	receivedAt, orderAt int64
 	now                 int64
 
@@ -64,8 +64,8 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 	return r, err
 }
 
-// CheckWrite implements [engine.Engine]. It inserts a body of 16 KiB in the transaction of
-// the next accepts and deletes it again, so it fails as they do, also with [ErrFull].
+// CheckWrite implements [engine.Engine]. It inserts and deletes a body of 16 KiB in the
+// transaction of the next accepts, so it fails as they do, also with [ErrFull].
 func (i *Inbox) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,12 +76,10 @@ func (i *Inbox) CheckWrite(ctx context.Context) error {
 	return i.writer.Do(ctx, &write{do: writeAndDelete, accept: true, bytes: checkBytes})
 }
 
-// checkBytes is the size of the body that a write check inserts. It fills several pages, so
-// SQLite has to find room for it.
+// checkBytes fills several pages, so that SQLite has to find room.
 const checkBytes = 16 << 10
 
-// writeAndDelete inserts a body and deletes it. Its number is the largest there is, because
-// appending to a table is cheap.
+// writeAndDelete uses the largest number, because appending to a table is cheap.
 func writeAndDelete(t *tx) error {
 	if err := t.exec("INSERT INTO dispensary_inbox_bodies (seq, body) VALUES (?, zeroblob(?))", int64(math.MaxInt64), checkBytes); err != nil {
 		return err
@@ -114,8 +112,8 @@ func (r *newRow) insert(t *tx) error {
 	return nil
 }
 
-// state returns the state of an event, if it is new: ready where it need not wait,
-// else in line, and whether it goes before the one that is ready, which is newer.
+// state returns the state of a new event, and whether it is older than the ready event of its
+// ordering key.
 func (r *newRow) state(t *tx) (state int, overtakes bool, err error) {
 	if r.orderingKey == "" {
 		return stateReady, false, nil

@@ -9,15 +9,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// longest is how long the dispatcher sleeps at most. It is woken for everything
-// that happens in this process; the clock of the machine may be set, though.
+// longest is the longest sleep of the dispatcher. This process wakes it for every change, but
+// the clock of the machine may be set.
 const longest = time.Minute
 
-// claim hands out up to n events that are due, and returns how long the next one
-// has to wait.
-//
-// It does not wait for the disk: should the machine lose its power, the claims
-// are forgotten, together with the handlers.
+// claim claims up to n due events, and returns the wait until the next event. It does not sync:
+// a loss of power ends the claims and their handlers together.
 func (i *Inbox) claim(n int) (claims []*claim, next time.Duration, err error) {
 	var due sql.NullInt64
 	claims, err = valueOf(context.Background(), i.writer.doLazily, func(t *tx) ([]*claim, error) {
@@ -39,7 +36,7 @@ func (i *Inbox) claim(n int) (claims []*claim, next time.Duration, err error) {
 	return claims, next, nil
 }
 
-// fill hands out events to the handlers that are vacant.
+// fill claims events for vacant handlers.
 func (i *Inbox) fill(t *tx) error {
 	if i.life.Stopped() {
 		return nil
@@ -51,8 +48,8 @@ func (i *Inbox) fill(t *tx) error {
 	return err
 }
 
-// handOut claims up to n events that are due, for the time that a handler may take
-// and a margin. Attempts are counted now and not at their end, which may not come.
+// handOut claims up to n due events. It counts their attempts, because an attempt may never
+// end.
 func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 	now := i.now()
 	if err := i.followClock(t, now); err != nil {
@@ -74,7 +71,7 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 	return claims, err
 }
 
-// task opens what was claimed; outside of the transaction, as it takes time.
+// task decrypts a claimed event, outside of the transaction.
 func (i *Inbox) task(c *claim) engine.Task {
 	task := engine.Task{Attempt: c.attempts, Object: webhook.OrderingKey(c.object)}
 	task.Delivery, task.Err = i.delivery(&c.storedRow)
@@ -87,8 +84,7 @@ func (i *Inbox) task(c *claim) engine.Task {
 	return task
 }
 
-// reap takes back the events whose handlers should have ended by now. Those
-// of an ordering key are in line again like the others.
+// reap ends the claims that have expired.
 func (i *Inbox) reap(t *tx, now int64) error {
 	var orderingKeys []string
 	err := t.each(`UPDATE dispensary_inbox SET state = iif(subject IS NULL, 3, 2), due_at = ?, reason = ?
@@ -112,13 +108,13 @@ func (i *Inbox) reap(t *tx, now int64) error {
 	return nil
 }
 
-// headQuery finds the one event of an ordering key that is ready or being handled. It
-// goes through the events of the key from the oldest: only what came late is older.
+// headQuery returns the event of an ordering key that is ready or running. Only late events
+// are older.
 const headQuery = `SELECT seq, state, order_at FROM dispensary_inbox
 	WHERE subject = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
 
-// promoteHead makes the oldest event of an ordering key the one that is ready, unless
-// one of them is being handled.
+// promoteHead makes the oldest event of an ordering key ready in place of the ready one, unless
+// an event of the key is running.
 func promoteHead(t *tx, orderingKey string) error {
 	var head, orderAt, oldest int64
 	var state int
@@ -140,8 +136,7 @@ func promoteHead(t *tx, orderingKey string) error {
 	return t.exec("UPDATE dispensary_inbox SET state = 3 WHERE seq = ?", oldest)
 }
 
-// promoteNext makes the oldest event of an ordering key the one that is ready, where
-// none is, or is being handled.
+// promoteNext makes the oldest event of an ordering key ready. None may be ready or running.
 func promoteNext(t *tx, orderingKey string) error {
 	changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3 WHERE seq = (SELECT seq FROM dispensary_inbox
 		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, orderingKey)
@@ -149,11 +144,9 @@ func promoteNext(t *tx, orderingKey string) error {
 	return err
 }
 
-// followClock has nothing wait for longer than it has to, where the clock of the
-// machine was ahead when that was written down: what waits for nothing but its
-// turn is due now, a retry after the longest wait, and a handler may take its time
-// from now on. It looks when the inbox opens, and when the clock has been set back
-// since it looked last.
+// followClock limits due times if the clock was set back, because they were stored by a clock
+// that was ahead. A new event is due now, a retry after the longest wait, and a claim lasts as
+// long as a new one.
 func (i *Inbox) followClock(t *tx, now int64) error {
 	back := now < i.lastNow
 	i.lastNow = now
@@ -165,8 +158,7 @@ func (i *Inbox) followClock(t *tx, now int64) error {
 		WHERE state IN (2, 3, 4) AND due_at > ?`, i.lease(now), now, longest, now)
 }
 
-// lease returns when an event that is given to a handler at now is taken for
-// abandoned.
+// lease returns the end of a claim that begins now.
 func (i *Inbox) lease(now int64) int64 {
 	return now + (i.worker.Work().HandlerTimeout + i.config.margin).Microseconds()
 }

@@ -12,18 +12,16 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Config is what an [Inbox] is made of. Work.Handle and Seal are required.
+// Config configures an [Inbox]. Work.Handle and Seal are required.
 type Config struct {
-	// Work says how events are handled.
+	// Work configures the handling of events.
 	Work webhook.Work
 
-	// Seal seals the bodies of events. [seal.InsecurePlaintext] is the way to
-	// have them readable.
+	// Seal encrypts the bodies of events. [seal.InsecurePlaintext] does not encrypt.
 	Seal seal.AEAD
 
-	// Retention is how long the keys of handled and discarded events are kept
-	// to recognise duplicates; 0 means [engine.DefaultRetention], less than 30 days
-	// is refused.
+	// Retention is the time for which the keys of handled and discarded events are kept, to
+	// recognize duplicates. 0 means [engine.DefaultRetention]. The minimum is 30 days.
 	Retention time.Duration
 
 	// MinFreeBytes is the smallest free space of the disk with which the inbox accepts
@@ -54,10 +52,10 @@ func (c Config) withDefaults() (_ Config, err error) {
 	return c, err
 }
 
-// What an inbox can fail with, beside errors of the database.
+// Errors of an inbox, beside those of the database.
 var (
-	// ErrInUse: another process, or another Inbox of this one, has the database
-	// open. It is safe to try again.
+	// ErrInUse: another Inbox, of this process or another one, has the database open. It is
+	// safe to retry.
 	ErrInUse = errors.New("sqlinbox: another process has this inbox open")
 
 	// ErrReplaced: the database, its log or its lock file was moved, removed or replaced

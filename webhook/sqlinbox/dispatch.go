@@ -9,8 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// dispatch claims events for as many handlers as are free, whenever there is
-// something to claim.
+// dispatch claims events for free handlers.
 func (i *Inbox) dispatch() {
 	failures := 0
 	for i.takeSlot() {
@@ -45,7 +44,7 @@ func (i *Inbox) dispatch() {
 	}
 }
 
-// takeSlot waits until a handler is free; false means that it is over.
+// takeSlot waits for a free handler. It returns false if the inbox closes.
 func (i *Inbox) takeSlot() bool {
 	select {
 	case <-i.slots:
@@ -69,9 +68,8 @@ func (i *Inbox) takeFreeSlots() (n int) {
 	}
 }
 
-// handle makes the attempt that c was claimed for. What was claimed when Close
-// came is given back: nothing is begun then. The event that comes next has another
-// goroutine, as an observer may end this one.
+// handle makes the attempt of a claim. While the inbox closes, it returns the event instead.
+// The next event has its own goroutine, because an observer may end this one.
 func (i *Inbox) handle(c *claim) {
 	var next *claim
 	defer func() {
@@ -87,7 +85,7 @@ func (i *Inbox) handle(c *claim) {
 		return
 	}
 	ctx, done := engine.WithTransaction(i.life.Context(), task, i.inTransaction(c))
-	// The error has been logged, and the event comes back when its claim ends.
+	// The error has been logged, and the event is due again when its claim ends.
 	_ = i.worker.Do(ctx, task, func(a webhook.Attempt) (err error) {
 		if !done() {
 			next, err = i.recordWithRetry(c, a)

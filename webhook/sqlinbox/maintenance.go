@@ -14,10 +14,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Maintenance lists, replays and discards what an inbox holds, beside the process that has
-// it open or without one: it is for tools of operators. It accepts and handles nothing and
-// reads no bodies, so that it needs no keys. What it replays, that process handles within
-// a minute, or after its next start.
+// Maintenance lists, replays and discards events of an inbox for an operator's tool, also while
+// a process has the inbox open. It neither accepts nor handles events and reads no bodies, so it
+// needs no keys. The process handles a replayed event within a minute, or after its next start.
 type Maintenance struct {
 	inbox *Inbox
 	conn  *sql.Conn
@@ -72,27 +71,27 @@ func looksLikeInbox(ctx context.Context, db *sql.DB) error {
 	return errors.Join(checkSchema(ctx, conn), conn.Close())
 }
 
-// List is that of [engine.Engine].
+// List is [engine.Engine].List.
 func (m *Maintenance) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
 	return m.inbox.List(ctx, f, after, limit)
 }
 
-// Count is that of [engine.Engine].
+// Count is [engine.Engine].Count.
 func (m *Maintenance) Count(ctx context.Context, f engine.Filter, most int) (engine.Counts, error) {
 	return m.inbox.Count(ctx, f, most)
 }
 
-// Replay is that of [engine.Engine].
+// Replay is [engine.Engine].Replay.
 func (m *Maintenance) Replay(ctx context.Context, f engine.Filter) (int, error) {
 	return m.inbox.Replay(ctx, f)
 }
 
-// Discard is that of [engine.Engine].
+// Discard is [engine.Engine].Discard.
 func (m *Maintenance) Discard(ctx context.Context, f engine.Filter) (int, error) {
 	return m.inbox.Discard(ctx, f)
 }
 
-// Stats is that of [engine.Engine].
+// Stats is [engine.Engine].Stats.
 func (m *Maintenance) Stats(ctx context.Context) (engine.Stats, error) { return m.inbox.Stats(ctx) }
 
 // ReadCheckpoint implements [reconcile.CheckpointReader].
@@ -100,7 +99,7 @@ func (m *Maintenance) ReadCheckpoint(ctx context.Context, name string) ([]byte, 
 	return m.inbox.ReadCheckpoint(ctx, name)
 }
 
-// Close closes the file. Call it once, when nothing else is under way.
+// Close closes the file. Call it once, after all other calls.
 func (m *Maintenance) Close(context.Context) error {
 	m.inbox.writer.Close()
 	return errors.Join(m.inbox.writer.tx.close(), m.inbox.files.close(m.conn), m.inbox.db.Close())

@@ -31,14 +31,12 @@ func Open(path string, c Config) (*Inbox, error) {
 	return inbox, nil
 }
 
-// New opens the inbox in a SQLite database that the program has open, of any
-// driver, and starts its workers. [Migrate] comes first, and [DSN] is what to open
-// it with. It fails with [ErrInUse], [ErrUnsafePath] and a [*SchemaError], and for a database
-// in memory.
+// New opens the inbox in a SQLite database of any driver that the program has opened, and starts
+// its workers. Open the database with the name from [DSN], and call [Migrate] first. Errors
+// include [ErrInUse], [ErrUnsafePath] and a [*SchemaError]. New rejects a database in memory.
 //
-// The inbox takes one connection for itself, so the pool needs two at least, and
-// the file write-ahead logging, which is switched on for good. The program
-// closes db after the inbox.
+// The inbox keeps one connection, so the pool needs two. It enables write-ahead logging for
+// good. The program closes db after the inbox.
 func New(db *sql.DB, c Config) (*Inbox, error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return nil, &api.ArgumentError{Field: "db", Reason: "has a pool of one connection, which the inbox needs for itself"}
@@ -46,8 +44,7 @@ func New(db *sql.DB, c Config) (*Inbox, error) {
 	return open(db, "", c, nil)
 }
 
-// open locks the database, prepares it, and starts everything. path is the database as the
-// program named it, or "".
+// open locks the database and starts the inbox. path is the path as the program named it, or "".
 func open(db *sql.DB, path string, c Config, migrate func(context.Context, *sql.DB) error) (_ *Inbox, err error) {
 	c, err = c.withDefaults()
 	if err != nil {
@@ -75,7 +72,7 @@ func open(db *sql.DB, path string, c Config, migrate func(context.Context, *sql.
 	return inbox, nil
 }
 
-// prepare brings the database up to date, and starts everything.
+// prepare migrates the database and starts the inbox.
 func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context, *sql.DB) error) error {
 	if migrate != nil {
 		if err := migrate(ctx, i.db); err != nil {
@@ -118,11 +115,11 @@ func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
 	return inbox
 }
 
-// start takes back what the process before was handling, which it cannot be handling
-// any more since this process has the lock, and begins to work.
+// start ends the claims of the last process, which is dead because this one has the lock, and
+// starts the loops.
 func (i *Inbox) start() error {
 	err := i.writer.do(i.life.Context(), func(t *tx) error {
-		i.lastNow = maxTime // whatever it was for the process before
+		i.lastNow = maxTime // the clock of the last process is unknown
 		return errors.Join(i.reap(t, maxTime), i.followClock(t, i.now()))
 	})
 	if err != nil {
@@ -133,8 +130,7 @@ func (i *Inbox) start() error {
 	return nil
 }
 
-// writingConn sets up the connection of the writer, and makes sure that what it
-// commits is on disk.
+// writingConn returns the connection of the writer. Its commits are synced.
 func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -149,7 +145,7 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 		busyTimeout,
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
-		"PRAGMA fullfsync = 1", // on macOS a sync is none without it
+		"PRAGMA fullfsync = 1", // macOS does not sync without it
 		"PRAGMA checkpoint_fullfsync = 1",
 		"PRAGMA journal_size_limit = 8388608", // what a burst leaves of the log
 	} {
@@ -171,11 +167,9 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 	return conn, checkSchema(ctx, conn)
 }
 
-// Close implements [engine.Engine]. It returns once everything has ended, at the
-// latest a few seconds after the end of ctx: with the error of ctx if the database
-// or a function of [InTransaction] still holds the writer by then. The rest ends
-// by itself then, the lock of the file included, and can be waited for by closing
-// again. What was acknowledged is on the disk in any case.
+// Close implements [engine.Engine]. It returns within a few seconds of the end of ctx. If the
+// database or a function of [InTransaction] still blocks the writer by then, it returns the error
+// of ctx, and the inbox closes in the background: call Close again to wait for it.
 func (i *Inbox) Close(ctx context.Context) error {
 	return i.life.Close(ctx, i.loops.Wait, func() (err error) { // the dispatcher starts handlers
 		i.loops.Wait()

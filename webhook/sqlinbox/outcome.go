@@ -11,10 +11,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// recordWithRetry stores the outcome of an attempt, and returns the event that the
-// handler is given next, if there is one.
+// recordWithRetry stores the outcome of an attempt, and returns the next event of the handler,
+// if there is one.
 func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err error) {
-	var sealed []byte // what a dead letter keeps of its error
+	var sealed []byte // the error of a dead letter
 	if a.Result == webhook.ResultDead {
 		sealed = engine.SealError(i.config.Seal, a.Key, a.Err)
 	}
@@ -35,8 +35,8 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 	return next, nil
 }
 
-// recordOutcome stores an outcome, if the event still belongs to the claim, and makes
-// the next event of its ordering key ready.
+// recordOutcome stores an outcome if the claim still holds, and makes the next event of the
+// ordering key ready.
 func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []byte) error {
 	now := i.now()
 	changed, err := updateRow(t, c, a, sealedError, now)
@@ -61,11 +61,11 @@ func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []
 	return nil
 }
 
-// updateRow changes the row of an event, and returns how many rows that were.
+// updateRow changes the row of an event, and returns 0 if the claim no longer holds.
 func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64) (int64, error) {
 	waiting := stateReady
 	if c.orderingKey != "" {
-		waiting = stateInLine // promoteNext finds the oldest, which it may not be
+		waiting = stateInLine // another event may be older
 	}
 	const update, held = `UPDATE dispensary_inbox SET state = ?, due_at = ?, `, ` WHERE seq = ? AND claim = ? AND state = 4`
 	switch a.Result {
@@ -88,40 +88,35 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 	return t.changed(update+`reason = ?`+held, waiting, due, a.Reason(), c.seq, c.number)
 }
 
-// drop deletes what was sealed of an event.
+// drop deletes the body and the error of an event.
 func drop(t *tx, seq int64) error {
 	return t.exec("DELETE FROM dispensary_inbox_bodies WHERE seq = ?", seq)
 }
 
-// Tx is the transaction that a function of [InTransaction] writes in.
+// Tx is the transaction of a function of [InTransaction].
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// InTransaction writes rows of the program's own, in the same file, and stores
-// the event as handled, in one transaction: whatever happens, the rows are there
-// exactly if the event counts as handled, so that they are written exactly once.
-// ctx is that of the handler.
+// InTransaction writes the program's rows, in the same file, and stores the event as handled, in
+// one transaction, so the rows are written exactly once. ctx is the handler's.
 //
-// Call it as the last thing a handler does and return its error. If write fails,
-// or panics, nothing is written and the attempt has failed. An error of the
-// handler after it comes too late: the event has been handled.
+// Call it last in a handler and return its error. If write fails or panics, nothing is stored and
+// the attempt has failed. A later error of the handler has no effect.
 //
-// The transaction is the one of the inbox, and accepts wait for it: do what
-// takes time before, and do not call the inbox from write. It may be called
-// again, after what it wrote was rolled back. It fails for a context that is not
-// a handler's, and if it is called a second time.
+// Accepts wait for the transaction: do slow work before, and do not call the inbox from write.
+// InTransaction may call write again after a rollback. It fails if ctx is not a handler's, and
+// on a second call.
 func InTransaction(ctx context.Context, write func(context.Context, Tx) error) error {
 	return engine.InTransaction(ctx, write)
 }
 
-// inTransaction stores the outcome of the event of a claim, together with what the
-// program writes.
+// inTransaction stores the outcome of a claim together with the program's rows.
 func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, Tx) error) error {
 	return func(ctx context.Context, a webhook.Attempt, write func(context.Context, Tx) error) error {
-		// Not the handler's context: its end must not leave open what became of it.
+		// Without the handler's context, whose end would leave the outcome unknown.
 		return i.writer.doFor(c, func(t *tx) error {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -5,44 +5,39 @@ import (
 	"time"
 )
 
-// pace shares the writer between those who bring events and the handlers. The
-// former are many and wait for one transaction each; a handler waits for one
-// transaction to have its outcome recorded and its next event given to it, and has
-// nothing to do meanwhile. So what a flood of accepts adds to a transaction adds
-// to the time that every event takes, unless handlers take longer than that.
-//
-// Only the writer's goroutine uses it.
+// pace shares the writer between accepts and handlers. A handler is idle while a transaction
+// records its outcome and claims its next event, so accepts in that transaction slow down every
+// event, unless handlers are slower. Without pace, handlers reach about a quarter of their speed during
+// a flood of accepts. Only the writer's goroutine uses it.
 type pace struct {
-	handling time.Duration // from the end of a transaction until the events claimed in it come back: a moving average
-	expected int           // events that may come back soon
-	until    time.Time     // the batch waits for them; zero if it does not wait yet
+	handling time.Duration // moving average of the time from a claim to its outcome
+	expected int           // outcomes that may come soon
+	until    time.Time     // end of the wait for them; zero without a wait
 }
 
 const (
-	// acceptsPerOutcome is how many accepts a transaction takes in for each event
-	// whose outcome it records, or which is about to come back.
+	// acceptsPerOutcome is the number of accepts in a transaction per recorded or expected
+	// outcome.
 	acceptsPerOutcome = 1
 
-	// acceptWait is how long an accept waits at most for the benefit of handlers.
+	// acceptWait is the longest wait of an accept for the benefit of handlers.
 	acceptWait = 30 * time.Millisecond
 
-	// quick is how long handlers take at most that are worth waiting for.
+	// quick is the longest handler duration worth waiting for.
 	quick = 5 * time.Millisecond
 )
 
-// claimed records that a transaction is over, and that n events which were claimed
-// in it are with handlers now.
+// claimed records a transaction that has claimed n events.
 func (p *pace) claimed(n int) { p.expected, p.until = p.expected+n, time.Time{} }
 
-// cameBack records that a handler is done after so long a time.
+// cameBack records the outcome of a claim.
 func (p *pace) cameBack(took time.Duration) {
 	p.handling += (took - p.handling) / 8
 	p.expected = max(0, p.expected-1)
 }
 
-// limit returns how many accepts a transaction takes in at most that records so many
-// outcomes: as many as there are where no handler waits, or the first of them has
-// waited for long.
+// limit returns the largest number of accepts in a transaction with these outcomes. There is no
+// limit if no handler waits, or if the first accept has waited for acceptWait.
 func (p *pace) limit(outcomes int, waited time.Duration) int {
 	if p.handling < quick {
 		outcomes += p.expected
@@ -53,9 +48,8 @@ func (p *pace) limit(outcomes int, waited time.Duration) int {
 	return acceptsPerOutcome * outcomes
 }
 
-// patience returns how long the next transaction still waits for handlers that come
-// back soon: a handler that has just missed one would wait for two. Those that take
-// longer than others are not waited for again.
+// patience returns how long the next transaction waits for expected outcomes, because a handler
+// that misses a transaction waits for two. It gives slow handlers one wait.
 func (p *pace) patience(now time.Time) time.Duration {
 	if p.expected == 0 || p.handling >= quick {
 		return 0

@@ -13,8 +13,7 @@ import (
 
 var _ reconcile.Inbox = (*Inbox)(nil)
 
-// Missing implements [reconcile.Inbox]. A key is known for as long as
-// Retention says.
+// Missing implements [reconcile.Inbox]. The inbox knows a key for [Config].Retention.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if err := i.readable(); err != nil {
 		return nil, err
@@ -39,7 +38,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	now := i.now()
 	until := now + ttl.Microseconds()
-	// A claim that the loss of power undoes is one of a process that is gone.
+	// A loss of power ends the claim and its process together.
 	state, err := valueOf(ctx, i.writer.doLazily, func(t *tx) (state []byte, err error) {
 		claimed, err := t.first(`INSERT INTO dispensary_inbox_checkpoints (name, holder, held_until) VALUES (?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
@@ -51,8 +50,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 		return state, err
 	})
 	if err != nil && ctx.Err() != nil {
-		// The claim may have been made all the same, or be made yet, and its caller
-		// does not know.
+		// The writer may have made the claim, or make it later.
 		i.writer.PostUrgent(&write{lazy: true, do: func(t *tx) error {
 			return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ? AND held_until = ?", name, holder, until)
 		}})

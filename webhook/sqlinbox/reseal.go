@@ -7,7 +7,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// page is how many bodies are read at a time.
+// page is the number of bodies that are read at a time.
 const page = 100
 
 // Reseal encrypts, with the current key of [Config].Seal, every stored body and error that an
@@ -33,8 +33,8 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	return engine.ResealPages(i.config.Seal, next, func(stale []engine.Sealed) (int, error) { return i.storeResealed(ctx, stale) })
 }
 
-// storeResealed writes a page in one transaction. What was handled or discarded meanwhile
-// has no body any more and is left alone.
+// storeResealed writes a page in one transaction. It skips events that were handled or
+// discarded meanwhile.
 func (i *Inbox) storeResealed(ctx context.Context, stale []engine.Sealed) (int, error) {
 	if len(stale) == 0 {
 		return 0, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// retain deletes, every hour, the keys of what was handled long ago.
+// retain deletes old keys every hour.
 func (i *Inbox) retain() {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
@@ -30,7 +30,7 @@ func (i *Inbox) retain() {
 	}
 }
 
-// purge deletes a little at a time, so that accepts need not wait for it.
+// purge deletes in small transactions, so that accepts do not wait long.
 func (i *Inbox) purge() error {
 	const few = 500
 	before := i.config.now().Add(-i.config.Retention).UnixMicro()
@@ -72,7 +72,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	if err != nil {
 		return engine.Stats{}, fmt.Errorf("sqlinbox: %w", err)
 	}
-	if i.worker != nil { // one of Maintenance handles no events
+	if i.worker != nil { // Maintenance has none
 		s.Overdue = i.worker.Overdue()
 	}
 	if oldest != nil {

@@ -31,8 +31,7 @@ func (s *storedRow) into() []any {
 	return []any{&s.key, &s.kind, &s.clinicID, &s.createdAt, &s.receivedAt, &s.body}
 }
 
-// delivery opens the body. A delivery whose body does not open is returned
-// without it, with the error.
+// delivery decrypts the body. With an error it returns the delivery without a body.
 func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 	d := webhook.Delivery{
 		Type:       events.Type(s.kind),
@@ -50,8 +49,8 @@ func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 	return d, err
 }
 
-// claim is an event that was handed out. Its number is its fencing token: an
-// outcome with an old one is refused.
+// claim is a claimed event. Its number is a fencing token: an outcome with an old number has no
+// effect.
 type claim struct {
 	storedRow
 	seq, number         int64

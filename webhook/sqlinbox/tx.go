@@ -7,22 +7,21 @@ import (
 	"fmt"
 )
 
-// tx is the transaction that is open; there is never more than one.
+// tx is the open transaction of the writer.
 type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 
-	ready  bool      // an event is due, or the time of the next one has changed
-	vacant []**claim // where handlers that are free now get their next event
-	claims []*claim  // what was claimed
+	ready  bool      // an event may be due
+	vacant []**claim // the next events of vacant handlers
+	claims []*claim
 }
 
-// begin forgets what is known of the transaction before.
+// begin resets the state of the last transaction.
 func (t *tx) begin() { t.ready, t.vacant, t.claims = false, nil, nil }
 
-// close ends the prepared statements. database/sql leaves those of a connection to who
-// prepared them, and as long as there is one SQLite keeps the connection, and its files,
-// open after it was closed.
+// close closes the prepared statements, without which SQLite keeps a closed connection and its
+// files open.
 func (t *tx) close() (err error) {
 	for _, s := range t.prepared {
 		err = errors.Join(err, s.Close())
@@ -30,9 +29,8 @@ func (t *tx) close() (err error) {
 	return err
 }
 
-// prepare returns a statement that stays prepared. The background context is
-// meant: a statement that is broken off half-way gains nothing, and watching for
-// it costs more than most of them.
+// prepare returns a statement that stays prepared. It uses the background context, because
+// watching a context costs more than most statements.
 func (t *tx) prepare(query string) (*sql.Stmt, error) {
 	if s := t.prepared[query]; s != nil {
 		return s, nil

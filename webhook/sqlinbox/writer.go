@@ -10,37 +10,36 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// busyTimeout has the writer wait for other writers of the file.
+// busyTimeout is how long the writer waits for other writers of the file.
 const busyTimeout = "PRAGMA busy_timeout = 10000"
 
-// write is something that is done in a transaction. It may be done again, after it
-// was rolled back, so it must set what it returns anew.
+// write is a part of a transaction. The writer calls do again after a rollback.
 type write struct {
 	do func(*tx) error
 
-	lazy bool // need not be on disk when it is done
+	lazy bool // need not be synced
 
 	accept bool // stores an event
 	bytes  int  // of its body
 
-	outcome bool          // records what became of an event
-	took    time.Duration // since it was claimed
+	outcome bool          // records the outcome of an event
+	took    time.Duration // since its claim
 }
 
-// writer is the one goroutine that writes, that of its batcher.
+// writer writes in the goroutine of its batcher.
 type writer struct {
 	*engine.Batcher[*write]
 	tx      *tx
 	files   *files
-	lazy    bool // transactions are not synced at present
+	lazy    bool // transactions are not synced
 	pace    pace
-	counted int // urgent writes of the batch that pace knows of
+	counted int // urgent writes of the batch that pace has counted
 	hooks   hooks
 }
 
-// hooks are what an inbox has to do with every transaction.
+// hooks connect the writer to its inbox.
 type hooks struct {
-	fill      func(*tx) error // gives events to the handlers that are free now
+	fill      func(*tx) error // claims events for vacant handlers
 	committed func(*tx)
 	room      func(t *tx, bytes int) error // checks the room for accepts
 }
@@ -62,7 +61,7 @@ func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
 	return w
 }
 
-// count tells pace of the outcomes that came since it was last called.
+// count passes new outcomes to pace.
 func (w *writer) count(urgent []*engine.Write[*write]) {
 	for ; w.counted < len(urgent); w.counted++ {
 		if job := urgent[w.counted].Value; job.outcome {
@@ -80,28 +79,26 @@ func outcomes(batch []*engine.Write[*write]) (n int) {
 	return n
 }
 
-// do has a write done and waits until it is on disk. When ctx ends first the write
-// may be done all the same.
+// do writes and waits for the sync. If ctx ends first, the write may still happen.
 func (w *writer) do(ctx context.Context, do func(*tx) error) error {
 	return w.DoUrgent(ctx, &write{do: do})
 }
 
-// doLazily has a write done that the loss of power may undo, though not the end of
-// the process. It is on disk with the next one that has to be.
+// doLazily writes without a sync: a loss of power may undo the write, a crash of the process does
+// not. The next sync includes it.
 func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
 	return w.DoUrgent(ctx, &write{do: do, lazy: true})
 }
 
-// doFor has a write done, which may not be given up, that records the outcome of
-// what was claimed.
+// doFor records the outcome of a claim.
 func (w *writer) doFor(c *claim, do func(*tx) error) error {
 	return w.DoUrgent(context.Background(), &write{do: do, outcome: true, took: time.Since(c.claimedAt)})
 }
 
-// valueOf has a write done with do or doLazily, and returns what it returned. When
-// ctx ends first that is the zero value, whatever becomes of the write.
+// valueOf writes with do or doLazily, and returns the value of write, or the zero value if ctx
+// ends first.
 func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) error) error, write func(*tx) (T, error)) (T, error) {
-	var value, none T // value is the writer's as long as it has not said that it is done
+	var value, none T // the writer goroutine owns value until do returns nil
 	err := do(ctx, func(t *tx) (err error) {
 		value, err = write(t)
 		return err
@@ -112,8 +109,7 @@ func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) erro
 	return value, nil
 }
 
-// commit does a batch in one transaction. If anything fails, nothing is done, and
-// each write is tried alone: what is wrong with one does not harm the others.
+// commit writes a batch in one transaction. If it fails, commit tries each write alone.
 func (w *writer) commit(batch []*engine.Write[*write]) {
 	w.counted = 0
 	batch = w.withRoom(batch)
@@ -156,8 +152,8 @@ func (w *writer) withRoom(batch []*engine.Write[*write]) []*engine.Write[*write]
 	})
 }
 
-// transact does a batch in a transaction, and then, if asked to, gives events to
-// the handlers that are free by it.
+// transact writes a batch in one transaction, and claims events for vacant handlers if fill is
+// true.
 func (w *writer) transact(batch []*write, fill bool) (err error) {
 	if err := w.files.failed(); err != nil {
 		return err
@@ -170,8 +166,7 @@ func (w *writer) transact(batch []*write, fill bool) (err error) {
 		return err
 	}
 	defer func() {
-		// After some errors SQLite has rolled back already; then there is
-		// nothing to do and nothing to report.
+		// After some errors SQLite has rolled back already.
 		if caught := recover(); caught != nil {
 			err = fmt.Errorf("sqlinbox: write panicked with a value of type %T", caught)
 		}
@@ -209,9 +204,8 @@ func (w *writer) transact(batch []*write, fill bool) (err error) {
 	return nil
 }
 
-// sync has the transaction of a batch synced unless all of it is lazy. SQLite syncs
-// the whole log at once, so that a transaction which is synced takes those before it
-// along.
+// sync enables syncing for the transaction of a batch, unless every write is lazy. SQLite syncs
+// the whole log, so a synced transaction includes earlier ones.
 func (w *writer) sync(batch []*write) error {
 	lazy := !slices.ContainsFunc(batch, func(job *write) bool { return !job.lazy })
 	if lazy == w.lazy {
