@@ -2,19 +2,16 @@ package webhook
 
 import "time"
 
-// Result says in a word what became of an attempt to handle an event, and so
-// what an engine has to record.
+// Result is the result of an attempt to handle an event, which an engine records.
 type Result string
 
 // The results of an attempt.
 const (
-	// ResultHandled: the handler succeeded. The event is done; its key is kept
-	// and its body is not. Where Attempt.Object is set, the engine records that
-	// the object is as new as Attempt.CreatedAt.
+	// ResultHandled: the handler succeeded. The engine keeps the key and deletes the body. If
+	// Attempt.Object is set, it stores Attempt.CreatedAt as the newest time of the object.
 	ResultHandled Result = "handled"
 
-	// ResultSkipped: a newer event of the same object was handled before, and
-	// [Work.Stale] says to skip it. The event is done.
+	// ResultSkipped: the event is stale and [Work.Stale] is [StaleSkip]. The event is done.
 	ResultSkipped Result = "skipped"
 
 	// ResultFailed: the event is due again after Attempt.RetryIn.
@@ -23,13 +20,12 @@ const (
 	// ResultDead: the event is a dead letter.
 	ResultDead Result = "dead"
 
-	// ResultReturned: the handler was told to stop and did, or the program has not
+	// ResultReturned: the handler stopped because its context ended, or the program has not
 	// started yet. The event is due at once, and the attempt does not count.
 	ResultReturned Result = "returned"
 
-	// ResultLost: the outcome of the attempt could not be recorded. The event comes
-	// again, and its handler usually is called again. Observers see this result, engines
-	// do not.
+	// ResultLost: the outcome could not be recorded, so the event is usually handled again. Only
+	// observers see this result.
 	ResultLost Result = "lost"
 )
 
@@ -40,23 +36,22 @@ type Attempt struct {
 	// Number counts from 1, and from 1 again after a replay.
 	Number int
 
-	// Result is what became of it.
 	Result Result
 
-	// Stale reports that a newer event of the same object was handled before.
+	// Stale reports whether a newer event of the same object was handled before.
 	Stale bool
 
-	// Object is what the stale guard knows the event's object by; empty if
-	// there is no guard, or the event does not say when it happened.
+	// Object is the key of the event's object. It is empty if [Work.Stale] is [StaleIgnore] or
+	// the event has no time.
 	Object OrderingKey
 
-	// Err is what the handler returned, or a [PanicError]; nil if the event is
-	// done. It may repeat patient data if the handler's errors do.
+	// Err is the error of the handler or a [PanicError], and nil if the event is done. It may
+	// repeat patient data.
 	Err error
 
-	// RetryIn is the wait until the next attempt of an event that failed.
+	// RetryIn is the wait until the next attempt of a failed event.
 	RetryIn time.Duration
 
-	// Duration is how long the handler took.
+	// Duration is the duration of the handler.
 	Duration time.Duration
 }

@@ -44,9 +44,8 @@ func limitsBody(r *http.Request, limit time.Duration) bool {
 	return r.ContentLength != 0 && (server == nil || server.ReadTimeout <= 0 || server.ReadTimeout > limit)
 }
 
-// trustedLength is how many bytes are set aside for a body because the request
-// announces them. The caller is not verified yet: a larger body has to arrive
-// before memory is given for it.
+// trustedLength is the largest buffer for an announced body. The caller is not verified yet, so a
+// larger buffer has to wait for the bytes.
 const trustedLength = 64 << 10
 
 // readBody reads the raw body of a request into new memory.
@@ -95,8 +94,7 @@ func statusOfBody(err error) int {
 	return http.StatusBadRequest
 }
 
-// explainMismatch tells a body that something in front of the handler took from
-// one that was never signed with our secret.
+// explainMismatch tells a body that a middleware has read from a wrong signature.
 func explainMismatch(r *http.Request, read int, err error) error {
 	announced := r.ContentLength
 	switch {

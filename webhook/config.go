@@ -25,66 +25,60 @@ const (
 	DefaultBodyTimeout = 2 * time.Second
 )
 
-// HandlerConfig is what a [Handler] is made of. Environment, Secrets, Challenge and
-// Inbox are required, or Tenant in place of the first three; everything else has
-// a default.
+// HandlerConfig configures a [Handler]. Inbox is required, and either Tenant or Environment,
+// Secrets and Challenge.
 type HandlerConfig struct {
-	// Environment is the one whose webhooks are received: the platform has one
-	// webhook address, one secret and one challenge token in each.
+	// Environment is the environment of the webhooks. Each has one endpoint, one secret and
+	// one challenge token.
 	Environment api.Environment
 
-	// Secrets are the webhook secret keys that signatures may be made with:
-	// one, or while it is rotated the new and the old one.
+	// Secrets are the webhook secret keys: one, or the new and the old one during a rotation.
 	Secrets []api.Secret
 
-	// Challenge is the challenge token that acknowledges an event. It stands in
-	// the developer dashboard beside the secret, and is not the secret.
+	// Challenge is the challenge token that acknowledges an event. The developer dashboard
+	// shows it beside the secret.
 	Challenge api.Secret
 
-	// Tenant returns the tenant that a request is for, where one address serves several
-	// applications, regions or environments: by the path, the host, a query
-	// parameter of the registered address. Environment, Secrets and Challenge
-	// stay empty then. It must not read the body, and is asked only about
-	// requests with a well-formed, fresh signature header, or unsigned probes.
+	// Tenant returns the tenant of a request if one path serves several applications, regions
+	// or environments. It must not read the body. The handler calls it only for requests with a
+	// well-formed, fresh signature header, and for unsigned probes. Environment, Secrets
+	// and Challenge must be empty.
 	//
-	// A nil tenant is an unknown one: the answer is 401, after as much work as for
-	// a wrong signature. An error is answered with 503, so that the
-	// platform sends the event again; its text is logged.
+	// A nil tenant is unknown: the response is 401, after as much work as for a wrong
+	// signature. With an error, whose text is logged, the response is 503, so the platform
+	// sends the event again.
 	Tenant func(*http.Request) (*Tenant, error)
 
-	// Inbox stores events before they are acknowledged. With Tenant it is the inbox
-	// of tenants that do not have their own, and is not required.
+	// Inbox stores events before they are acknowledged. With Tenant, it is the default of
+	// tenants without an inbox, and is not required.
 	Inbox Inbox
 
-	// Tolerance is how far a signature's timestamp may be from now in either
-	// direction; 0 means [DefaultTolerance].
+	// Tolerance is the largest difference between the timestamp of a signature and now, in
+	// either direction. 0 means [DefaultTolerance].
 	Tolerance time.Duration
 
-	// MaxBody is how many bytes a body may have; 0 means [DefaultMaxBody].
+	// MaxBody is the largest size of a body in bytes. 0 means [DefaultMaxBody].
 	MaxBody int64
 
-	// BodyTimeout is how long a caller may take to send the body. 0 means
-	// [DefaultBodyTimeout]. A shorter http.Server.ReadTimeout takes precedence.
+	// BodyTimeout limits the time for the body. 0 means [DefaultBodyTimeout]. A shorter
+	// http.Server.ReadTimeout takes precedence.
 	BodyTimeout time.Duration
 
-	// AcceptTimeout is how long the inbox may take; 0 means
-	// [DefaultAcceptTimeout].
+	// AcceptTimeout limits the time of the inbox. 0 means [DefaultAcceptTimeout].
 	AcceptTimeout time.Duration
 
-	// AnswerUnsignedProbe shows the challenge token to anyone who sends an
-	// empty body without a signature. Assumption: the platform sends an empty
-	// body when an address is registered, and perhaps before every event, and
-	// wants the challenge back; whether it signs it is not known. With this off
-	// only a signed empty body is answered. Turn it on if registration fails,
-	// and off again afterwards: the token alone gives no access, but with it
-	// others can answer in your name.
+	// AnswerUnsignedProbe sends the challenge token to any caller with an empty body and no
+	// signature. Assumption: the platform sends an empty body when an endpoint is registered,
+	// and perhaps before every event, and expects the challenge. It is unknown if the body is
+	// signed. Enable this if the registration fails, and disable it afterwards: with the token
+	// others can respond in your name.
 	AnswerUnsignedProbe bool
 
-	// Logger logs every request: outcome, status, event id and type, reason; never
-	// anything of a body. Nil logs nothing.
+	// Logger logs the outcome, status, event ID, type and reason of every request, and nothing
+	// of a body. Nil logs nothing.
 	Logger *slog.Logger
 
-	// Observer watches every request: its RequestStart and RequestEnd.
+	// Observer is called with every request: its RequestStart and RequestEnd.
 	Observer Observer
 
 	// Now is the clock; nil means [time.Now].

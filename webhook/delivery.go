@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Delivery is an event on its way into an [Inbox], and out of it. However it is
-// printed or logged, its body is not seen.
+// Delivery is an event on its way into an [Inbox], and out of it. No printed or logged form shows
+// its body.
 type Delivery struct {
 	Key Key
 
@@ -19,23 +19,21 @@ type Delivery struct {
 	Type     events.Type
 	ClinicID string
 
-	// CreatedAt is when the event happened, by the platform's clock; zero if
-	// the platform did not say.
+	// CreatedAt is the time of the event by the platform's clock. Zero if unknown.
 	CreatedAt time.Time
 
-	// ReceivedAt is when the event arrived here.
+	// ReceivedAt is the time of the arrival.
 	ReceivedAt time.Time
 
-	// Body is what was received, byte for byte; [events.Parse] reads it. It may
-	// hold patient data: store it sealed, and do not log it.
+	// Body is the received body: see [events.Parse]. It may contain patient data: store it
+	// encrypted, and do not log it.
 	Body []byte
 
-	event *events.Event // what Body holds, while the request that brought it lasts
+	event *events.Event // parsed from Body, during the request
 }
 
-// Event reads the event in Body, and completes it from the Key where it came
-// without an integration id. In [Inbox].Accept it costs nothing, because the handler
-// has read the event already. Its Data is part of Body.
+// Event parses Body, and sets a missing integration ID from Key. It is free in [Inbox].Accept,
+// because the handler has parsed the event. Its Data is part of Body.
 func (d Delivery) Event() (events.Event, error) {
 	e := events.Event{}
 	if d.event != nil {
@@ -51,10 +49,9 @@ func (d Delivery) Event() (events.Event, error) {
 	return e, nil
 }
 
-// OrderTime is what puts the events of one [OrderingKey] in order: when the event
-// happened, or, where the platform did not say, when it arrived. An event that says
-// that an object was created, as "patient.created" does, is a microsecond ahead of
-// others: of events of one time it comes first. Between others there is no order.
+// OrderTime returns the time that orders the events of one [OrderingKey]: CreatedAt, or ReceivedAt
+// if that is unknown. An event such as "patient.created" is a microsecond earlier, so that it
+// comes first of the events of one time. The others have no order.
 func (d Delivery) OrderTime() time.Time {
 	switch {
 	case d.CreatedAt.IsZero():
@@ -65,8 +62,7 @@ func (d Delivery) OrderTime() time.Time {
 	return d.CreatedAt
 }
 
-// CreatesObject reports an event that says that its object was created, as
-// "patient.created" does: it is the first of its object.
+// CreatesObject reports whether the event is the first of its object, such as "patient.created".
 func (d Delivery) CreatesObject() bool { return strings.HasSuffix(string(d.Type), ".created") }
 
 // String returns type and key.

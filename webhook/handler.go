@@ -12,14 +12,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// Handler receives the platform's webhooks: it verifies a request, gives its
-// event to the [Inbox], and acknowledges it once the inbox has stored it. It is
-// an [http.Handler], safe for concurrent use; mount it where nothing reads the
-// body before it. Several handlers, for several environments or applications,
-// can live in one program, each at its own address; or one serves them all at
-// one, see [HandlerConfig].Tenant.
+// Handler receives the platform's webhooks: it verifies a request, stores its event in the
+// [Inbox], and acknowledges it. It is an [http.Handler], safe for concurrent use. Mount it where
+// nothing reads the body before it. A program can mount one for each environment and application,
+// or one for all of them: see [HandlerConfig].Tenant.
 //
-// What it answers:
+// Responses:
 //
 //	200  {"challenge": …}: stored, or stored before, or a signed empty probe
 //	400  the body broke off, or is signed but holds no event with an id and a type
@@ -30,12 +28,10 @@ import (
 //	503  the inbox failed or took too long, or the tenant could not be looked
 //	     up: the platform sends the event again
 //
-// It never answers 410, which would make the platform switch the address off at
-// once. A signed body without an event is refused, although it must come from
-// the platform: without an id, its repetition could not be recognized, without a
-// type it would have no handler, and acknowledging what was not stored would lose
-// it silently. The error names the missing member. Refused, the body stays in
-// the platform's delivery log, and in the event lists for 30 days.
+// It never responds with 410, which would disable the endpoint at once. It rejects a signed body
+// without an ID or a type, because acknowledging it without storing it would lose it. The
+// error names the missing member. The platform keeps the rejected body in its delivery log, and
+// the event in its lists for 30 days.
 //
 // API section: "Webhooks", "Signature header".
 type Handler struct {
@@ -45,8 +41,8 @@ type Handler struct {
 	unknown  *Tenant // whose requests are refused
 }
 
-// NewHandler returns a handler. It fails with an [*api.ArgumentError] if something
-// required is missing, and if the challenge token is given as a secret.
+// NewHandler returns a handler. It fails with an [*api.ArgumentError] if a required field is
+// missing, or if the challenge token is one of the secrets.
 func NewHandler(c HandlerConfig) (*Handler, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -85,9 +81,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.reporter.end(r, o)
 }
 
-// receive decides what becomes of a request. What can be refused cheaply is
-// refused first; no body is read from a caller whose header is not valid. It sets
-// the tenant once it knows it.
+// receive handles a request. It makes cheap checks first, and reads no body from a caller without a
+// valid header. It sets the tenant once it is known.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time, tenant **Tenant) Observation {
 	if r.Method != http.MethodPost {
 		return refused(http.StatusMethodNotAllowed, ErrMethod)
@@ -151,9 +146,8 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, now time.Time, 
 	})
 }
 
-// accept gives d to the inbox and waits for it, but not for too long. An inbox
-// that does not return in time goes on in its own goroutine, undisturbed by the
-// end of the request.
+// accept calls the inbox and waits up to AcceptTimeout. A slower call continues in its own
+// goroutine.
 func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation {
 	o := Observation{Outcome: OutcomeAccepted, Status: http.StatusOK, Key: d.Key, Type: d.Type}
 	inbox := h.config.Inbox
@@ -194,7 +188,7 @@ func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation
 	return o
 }
 
-// inboxError says whether the inbox failed or was stopped by the deadline.
+// inboxError tells an error of the inbox from the deadline.
 func inboxError(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ErrInboxTimeout

@@ -2,51 +2,39 @@ package webhook
 
 import "context"
 
-// Inbox takes over verified events from a [Handler]. It is the whole contract
-// between receiving and processing; how and where events are processed is the
-// inbox's own matter, and another process may do it. What an inbox that also
-// processes them promises is said in package engine.
+// Inbox stores verified events of a [Handler]. It decides how and where they are handled. See
+// package engine for the promises of an inbox that also handles them.
 //
-// When Accept returns without an error, the event is safe: it survives whatever
-// the inbox promises to survive, be it the end of the process or the loss of a
-// disk. The handler acknowledges the event to the platform only then, and the
-// platform never sends it again after that.
+// The handler acknowledges an event once Accept has returned without an error, and the platform
+// never sends it again. So the event must survive whatever the inbox promises to survive,
+// such as a crash of the process.
 //
-// Storing and finding out whether the event is already there are one step, by
-// [Delivery.Key]: of any number of calls with one key, concurrent ones and ones
-// on other machines included, one stores the event and all others report a
-// duplicate, whether the event is still waiting, is being handled, was handled
-// or was given up. Keys are remembered for at least as long as the platform may
-// send the event again; 30 days, the time it keeps events, covers every way.
+// Accept recognizes duplicates by [Delivery.Key] in the step that stores the event: of all calls
+// with one key, concurrent or on other machines, one stores the event and the others report a
+// duplicate, whether the event is waiting, running, handled or dead. An inbox keeps keys for as
+// long as the platform may send an event again. 30 days, the time it keeps events, is enough.
 //
-// An inbox stores events of any type, those it has never heard of included. It
-// does not look into Body to decide whether to take it.
+// An inbox stores events of any type, and does not decide by the body.
 type Inbox interface {
-	// Accept stores d durably, or reports that it is there already.
+	// Accept stores d durably, or reports a duplicate.
 	//
-	// It is called concurrently. ctx has the request's values, not its
-	// cancellation, and a deadline that is shorter than the
-	// platform's patience. Accept gives up when ctx ends; the handler does not
-	// wait longer, and if the event was stored after all, the next attempt is a
-	// duplicate.
+	// It is called concurrently. ctx has the values of the request, not its cancellation, and
+	// a deadline within the timeout of the platform. The handler does not wait longer. If
+	// Accept has stored the event after all, the next attempt is a duplicate.
 	//
-	// d.Body belongs to the inbox from the call on: the handler neither reads
-	// nor changes it again. The inbox must not change it either as long as d
-	// is shared.
+	// The inbox owns d.Body. It must not change it as long as d is shared.
 	//
-	// Any error, and a panic, means that the event is not, or not certainly,
-	// stored; the answer makes the platform send it again. The error is logged: its
-	// text must not repeat Body. One that every repetition will meet again matches
-	// [ErrUnstorable].
+	// After an error or a panic, the platform sends the event again. The error is logged, so
+	// its text must not repeat the body. It matches [ErrUnstorable] if no attempt can
+	// succeed.
 	Accept(ctx context.Context, d Delivery) (Receipt, error)
 }
 
-// Receipt says what an [Inbox] did with an event.
+// Receipt is the result of [Inbox].Accept.
 type Receipt struct {
 	// Duplicate reports that an event with this key was accepted before.
 	Duplicate bool
 
-	// Unchecked reports that the inbox keeps no record of keys, so that the event may
-	// have been accepted before.
+	// Unchecked reports that the inbox keeps no keys, so the event may be a duplicate.
 	Unchecked bool
 }

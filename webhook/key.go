@@ -8,23 +8,20 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Key identifies an event for good: it is what an [Inbox] recognises duplicates
-// by. A clinic with several integrations gets each event once for each of them,
-// with one event id, so the integration is part of it; so is the environment,
-// as accounts and ids of different environments are separate. Keys are
-// comparable.
+// Key identifies an event. An [Inbox] recognizes duplicates by it. It contains the integration,
+// because a clinic gets each event once per integration with one event ID, and the environment,
+// because IDs of environments are separate. Keys are comparable.
 // API section: "Webhooks" 6.
 type Key struct {
 	Environment api.Environment
 	EventID     string
 
-	// IntegrationID is empty where the platform names none.
+	// IntegrationID is empty if the platform names none.
 	IntegrationID string
 }
 
-// String returns the key as "us/sandbox/evt_1/in_1", each part escaped as in a URL,
-// so that no two keys have one text. [Key.UnmarshalText] reads it: from a link, a
-// form, a queue, the arguments of a job.
+// String returns the key as "us/sandbox/evt_1/in_1", each part escaped as in a URL, so different
+// keys have different texts. [Key.UnmarshalText] reads it.
 func (k Key) String() string {
 	parts := []string{string(k.Environment.Region), string(k.Environment.Stage), k.EventID, k.IntegrationID}
 	for i, part := range parts {
@@ -36,8 +33,8 @@ func (k Key) String() string {
 // MarshalText returns what [Key.String] does. It never fails.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads what [Key.String] and [Key.MarshalText] write. Anything else fails, a key
-// without an event id or of an unknown environment included.
+// UnmarshalText reads the text of [Key.String]. It rejects any other text, a key without an event
+// ID, and an unknown environment.
 func (k *Key) UnmarshalText(text []byte) error {
 	parts := strings.Split(string(text), "/")
 	if len(parts) != 4 {

@@ -9,13 +9,13 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Observer watches what a [Handler] and a worker do, for traces, counters and alarms.
-// RequestStart, AttemptStart and AttemptEnd delay the handling, so they must be quick. Nil
-// functions are not called. A panic in one is logged and harms nothing.
+// Observer is called by a [Handler] and by workers, for traces, counters and alarms. RequestStart,
+// AttemptStart and AttemptEnd delay the handling, so they must be quick. Nil functions are not
+// called. A panic in one is logged and has no other effect.
 type Observer struct {
-	// RequestStart is called before a request is looked at. It must not read the
-	// body. The context that it returns, which has to be made from the one given,
-	// is what Tenant, the inbox and RequestEnd are given; nil means the one given.
+	// RequestStart is called before a request is checked. It must not read the body. It
+	// returns the context for Tenant, the inbox and RequestEnd, which must be derived from its
+	// argument. Nil means the argument itself.
 	RequestStart func(context.Context, *http.Request) context.Context
 
 	// RequestEnd is called after the response was sent, with a context that does not end
@@ -23,22 +23,21 @@ type Observer struct {
 	// for it. If 256 calls take longer in the process, connections wait.
 	RequestEnd func(context.Context, Observation)
 
-	// AttemptStart is called before an attempt to handle an event, which has no
-	// Result yet. The context that it returns, which has to be made from the one
-	// given, is that of the handler and of AttemptEnd; nil means the one given.
+	// AttemptStart is called before an attempt, which has no Result yet. It returns the context
+	// of the handler and of AttemptEnd, which must be derived from its argument. Nil means the
+	// argument itself.
 	AttemptStart func(context.Context, Attempt) context.Context
 
-	// AttemptOverdue is called once if the handler still runs 5 seconds after the end of
-	// [Work].HandlerTimeout, which it ignores: it keeps its worker until it returns.
-	// Duration is the time since its start, and Result is empty. The context is that of
-	// the handler, which has ended.
+	// AttemptOverdue is called once if the handler still runs 5 seconds after
+	// [Work].HandlerTimeout. Duration is the time since its start, and Result is empty. The
+	// context is the handler's, which has ended.
 	AttemptOverdue func(context.Context, Attempt)
 
 	// AttemptEnd is called after an attempt, once its outcome has been recorded.
 	AttemptEnd func(context.Context, Attempt)
 }
 
-// Outcome says in a word what became of a request.
+// Outcome is the outcome of a request.
 type Outcome string
 
 // The outcomes of a request.
@@ -50,19 +49,18 @@ const (
 	OutcomeUnavailable Outcome = "unavailable" // from the platform, but not stored: 503
 )
 
-// Observation is the result of a request to a [Handler]. It holds nothing of the
-// body. An [Alarm] makes warnings of them, before the platform switches the
-// address off.
+// Observation is the result of a request to a [Handler]. It contains nothing of the body. See
+// [Alarm].
 type Observation struct {
 	Outcome Outcome
 
-	// Status is what was answered.
+	// Status is the status of the response.
 	Status int
 
-	// Tenant is the name of the tenant, where one is known.
+	// Tenant is the name of the tenant, if known.
 	Tenant string
 
-	// Key and Type name the event; zero where none was read.
+	// Key and Type identify the event. Both are zero without one.
 	Key  Key
 	Type events.Type
 
@@ -70,7 +68,7 @@ type Observation struct {
 	// this package, or [events.ErrMalformed] and [events.ErrNoEvent].
 	Err error
 
-	// Duration is how long the request took, by [HandlerConfig].Now.
+	// Duration is the duration of the request, by [HandlerConfig].Now.
 	Duration time.Duration
 }
 

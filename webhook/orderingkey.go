@@ -10,17 +10,14 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// OrderingKey names what events are kept in order by: engines handle events of one
-// key one after the other. It is "patient-" and 32 hex digits, for example. The
-// digits are a digest of environment, integration, kind and id, so that a key can
-// stand in a job, a queue or a log: it tells events apart and identifies nobody. The
-// empty key is none.
+// OrderingKey is the key of events that engines handle one after another, such as "patient-" and
+// 32 hex digits. The digits are a digest of environment, integration, kind and ID, so a key can
+// be stored and logged: it identifies no patient. The empty key is none.
 type OrderingKey string
 
-// NewOrderingKey returns the key of the given kind and id in the environment and
-// for the integration of d; it is empty if id is. Two integrations of a clinic
-// have different keys, because each is sent all events: what one of them has
-// handled says nothing about the other.
+// NewOrderingKey returns the key of a kind and an ID, in the environment and for the integration
+// of d. It is empty if id is. The integrations of a clinic have different keys, because the
+// platform sends all events to each.
 func NewOrderingKey(d Delivery, kind, id string) OrderingKey {
 	if id == "" {
 		return ""
@@ -35,9 +32,8 @@ func NewOrderingKey(d Delivery, kind, id string) OrderingKey {
 	return OrderingKey(kind + "-" + hex.EncodeToString(digest.Sum(nil)[:16]))
 }
 
-// ByObject keeps the events of each object in order: those of a patient, of a
-// treatment plan, of an order, of a product. Events of clinic keys go by clinic,
-// and so do those whose object has no id.
+// ByObject orders the events of each patient, treatment plan, order and product. Events of clinic
+// keys, and of objects without an ID, are ordered by clinic.
 func ByObject(d Delivery, e events.Event) OrderingKey {
 	kind := kindOf(e)
 	if id := readObject(e, kind).ID; id != "" && kind != "clinic_key" {
@@ -46,9 +42,8 @@ func ByObject(d Delivery, e events.Event) OrderingKey {
 	return byClinicID(d, e)
 }
 
-// ByPatient keeps all events of each patient in order: those of the patient, and
-// those of the patient's treatment plans and orders. All others, and those that
-// name no patient, go by object.
+// ByPatient orders the events of each patient, with those of the patient's treatment plans and
+// orders. Events without a patient are ordered by object.
 func ByPatient(d Delivery, e events.Event) OrderingKey {
 	kind := kindOf(e)
 	o := readObject(e, kind)
@@ -63,9 +58,8 @@ func ByPatient(d Delivery, e events.Event) OrderingKey {
 	return ByObject(d, e)
 }
 
-// ByClinic keeps all events of each clinic in order. That of products, which
-// belong to no clinic, go by object. One event that cannot be handled holds up
-// the whole clinic until it is a dead letter.
+// ByClinic orders the events of each clinic. Events of products, which belong to no clinic, are
+// ordered by object. An event that fails blocks its clinic until it is a dead letter.
 func ByClinic(d Delivery, e events.Event) OrderingKey {
 	if s := byClinicID(d, e); s != "" {
 		return s
@@ -92,8 +86,8 @@ type object struct {
 	} `json:"patient"`
 }
 
-// opaque is an id: a string, or a number by its digits. It reads anything, for
-// an id of another form is no reason to refuse an event.
+// opaque is an ID: a string, or the digits of a number. It ignores other forms, which are no
+// reason to reject an event.
 type opaque string
 
 func (o *opaque) UnmarshalJSON(data []byte) error {
@@ -108,8 +102,8 @@ func (o *opaque) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readObject reads ids from the event's data, wrapped under the object's name or
-// bare. What cannot be read stays empty.
+// readObject reads IDs from the event's data, bare or wrapped under the object's name. Unreadable
+// IDs stay empty.
 func readObject(e events.Event, kind string) object {
 	var o object
 	var members map[string]json.RawMessage

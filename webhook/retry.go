@@ -9,25 +9,22 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
-// Defaults of a [RetryPolicy]. Together they try for about ten hours, so that a
-// fault of the evening is over before the first event of the night is given up.
+// Defaults of a [RetryPolicy]. Together they retry for about ten hours.
 const (
 	DefaultMaxAttempts = 25
 	DefaultBackOff     = time.Second
 	DefaultMaxBackOff  = time.Hour
 )
 
-// RetryPolicy says how often an event is tried, and how long it waits in
-// between. The zero value is the default.
+// RetryPolicy is the policy for failed events. The zero value is the default.
 type RetryPolicy struct {
-	// MaxAttempts is how often an event is tried before it becomes a dead
-	// letter; 0 means [DefaultMaxAttempts].
+	// MaxAttempts is the number of attempts until an event becomes a dead letter. 0 means
+	// [DefaultMaxAttempts].
 	MaxAttempts int
 
-	// BackOff is the wait after the first failed attempt, 0 meaning
-	// [DefaultBackOff]. It doubles with every further one up to MaxBackOff, 0
-	// meaning [DefaultMaxBackOff]. Each wait is shortened at random by up to a
-	// half, so that events that failed together do not come back together.
+	// BackOff is the wait after the first failed attempt. It doubles with every failure up to
+	// MaxBackOff. 0 means [DefaultBackOff] and [DefaultMaxBackOff]. Each wait is shortened at
+	// random by up to a half, so that events that failed together are spread.
 	BackOff, MaxBackOff time.Duration
 }
 
@@ -41,8 +38,8 @@ func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 	return p, nil
 }
 
-// Wait returns the time until the attempt after the given one, which counts from 1.
-// Zero fields wait for nothing: see [Work.WithDefaults].
+// Wait returns the wait after an attempt, which counts from 1. It does not apply the defaults: see
+// [Work.WithDefaults].
 func (p RetryPolicy) Wait(attempt int) time.Duration {
 	d := p.BackOff
 	for i := 1; i < attempt && d < p.MaxBackOff; i++ {
@@ -52,16 +49,15 @@ func (p RetryPolicy) Wait(attempt int) time.Duration {
 	return d - jitter.N(d/2+1)
 }
 
-// Permanent marks an error that no further attempt can help: the event becomes a
-// dead letter at once. A nil error stays nil.
+// Permanent marks an error that no retry can help: the event becomes a dead letter at once. A nil
+// error stays nil.
 //
 // Logs and dead letters show the reason of the error, not its text: see [Attempt.Reason].
 // Set it with [WithReason], or use an error type with a telling name:
 //
 //	return webhook.Permanent(webhook.WithReason("no_chart", err))
 //
-// Events whose body or data cannot be decoded need no mark: their errors are
-// permanent by nature. Operators can replay them once the program understands them.
+// Errors of a body or data that cannot be decoded are permanent without it.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -69,7 +65,7 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports an error that no further attempt can help.
+// IsPermanent reports whether no retry can help. See [Permanent].
 func IsPermanent(err error) bool {
 	var marked *permanentError
 	var data *events.DataError

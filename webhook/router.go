@@ -8,21 +8,17 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// HandlerFunc handles an event. An error means that it was not handled and has
-// to be tried again. Events may come twice and out of order: handling one again
-// must do no harm.
+// HandlerFunc handles an event. After an error the event is retried. Events may come twice and
+// out of order, so it must be idempotent.
 type HandlerFunc func(ctx context.Context, event events.Event) error
 
-// Router hands events to the handler of their type, with their data decoded.
-// The zero value is ready to use. Register everything first, then dispatch:
-// from the first event on a Router does not change, and is safe for concurrent
-// use. Every method but Dispatch panics if it comes later, with a nil handler,
-// or a second time for the same type, as only a mistake in the program can do
-// that.
+// Router decodes the data of events and calls the handler of their type. The zero value is ready
+// to use. Register all handlers before the first event. From then on a Router is safe for
+// concurrent use. All methods except Dispatch panic after the first event, for a nil handler,
+// and for a second handler of a type.
 //
-// An event of a type that has no handler goes to the default handler; without
-// one it counts as handled. It is never an error, because the platform may add
-// types at any time.
+// An event without a handler goes to the default handler. Without one it counts as handled,
+// because the platform may add types at any time.
 type Router struct {
 	handlers   map[events.Type]HandlerFunc
 	fallback   HandlerFunc
@@ -33,10 +29,9 @@ type Router struct {
 	entry  HandlerFunc // handlers behind the middleware, once sealed
 }
 
-// Dispatch runs the handler of the event and returns its error. An event whose
-// data cannot be decoded fails with an [*events.DataError] that names its type
-// and id; the handler is not called. A single field that cannot be decoded is no
-// error: see [events.Typed].
+// Dispatch calls the handler of the event and returns its error. If the data cannot be decoded,
+// it returns an [*events.DataError] and does not call the handler. A single field that cannot be
+// decoded is no error: see [events.Typed].
 func (r *Router) Dispatch(ctx context.Context, event events.Event) error {
 	r.seal.Do(func() {
 		r.sealed.Store(true)
@@ -58,14 +53,13 @@ func (r *Router) route(ctx context.Context, event events.Event) error {
 	return nil
 }
 
-// Default registers the handler of events that have no other.
+// Default registers the handler of events without another handler.
 func (r *Router) Default(handler HandlerFunc) {
 	r.mayRegister("default", handler != nil, r.fallback != nil)
 	r.fallback = handler
 }
 
-// Use wraps the handling of every event, of those without a handler too, in
-// middleware. What is given first is outermost.
+// Use wraps the handling of every event in middleware. The first one is the outermost.
 func (r *Router) Use(middleware ...func(next HandlerFunc) HandlerFunc) {
 	for _, m := range middleware {
 		r.mayRegister("middleware", m != nil, false)

@@ -12,41 +12,32 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// TenantConfig is what a [Tenant] is made of. Environment, Secrets and Challenge
-// are required.
+// TenantConfig configures a [Tenant]. Environment, Secrets and Challenge are required.
 type TenantConfig struct {
-	// Name is what logs and observations call the tenant by; it may be empty.
+	// Name is the name in logs and observations. It may be empty.
 	Name string
 
-	// Environment is the one that the tenant's webhooks come from.
+	// Environment, Secrets and Challenge are as in [HandlerConfig].
 	Environment api.Environment
+	Secrets     []api.Secret
+	Challenge   api.Secret
 
-	// Secrets are the webhook secret keys that signatures may be made with:
-	// one, or while it is rotated the new and the old one.
-	Secrets []api.Secret
-
-	// Challenge is the challenge token that acknowledges an event. It stands in
-	// the developer dashboard beside the secret, and is not the secret.
-	Challenge api.Secret
-
-	// Inbox stores the tenant's events; nil means [HandlerConfig].Inbox. Two
-	// applications in one environment need an inbox each: both may be sent the
-	// same event, under the same id, and one inbox would take the second for a
-	// duplicate.
+	// Inbox stores the tenant's events. Nil means [HandlerConfig].Inbox. Two applications in
+	// one environment need an inbox each, because the platform may send both an event with
+	// the same ID, and one inbox would report the second as a duplicate.
 	Inbox Inbox
 }
 
-// Tenant is one application in one environment, for a [Handler] that serves
-// several at one address. Make it once, and not for every request: it holds
-// what is costly to prepare. It is safe for concurrent use.
+// Tenant is one application in one environment, for a [Handler] of several. Create it once: it
+// prepares the keys. It is safe for concurrent use.
 type Tenant struct {
 	config   TenantConfig
 	verifier *Verifier
 	answer   api.Secret // to an acknowledged event: it contains the challenge
 }
 
-// NewTenant returns a tenant. It fails with an [*api.ArgumentError] for each thing that is
-// required and missing, and if the challenge token is given as a secret.
+// NewTenant returns a tenant. It fails with an [*api.ArgumentError] for each missing field, and if
+// the challenge token is one of the secrets.
 func NewTenant(c TenantConfig) (*Tenant, error) {
 	return newTenant("TenantConfig", c)
 }
@@ -82,15 +73,14 @@ func (t *Tenant) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "webhook.Tenant("+t.config.Name+" "+t.config.Environment.String()+")")
 }
 
-// newUnknownTenant returns the tenant of requests that are for no tenant. Its secret
-// is random, so that a request for an unknown tenant costs what a forged one for a
-// known tenant costs: guessing does not show which tenants exist.
+// newUnknownTenant returns a tenant with a random secret. A request for an unknown tenant takes as
+// long as a forged one for a known tenant, so the time does not reveal tenants.
 func newUnknownTenant() (*Tenant, error) {
 	verifier, err := NewVerifier(VerifierConfig{Secrets: []api.Secret{api.NewSecret(rand.Text())}})
 	return &Tenant{verifier: verifier}, err
 }
 
-// tenantOf returns the tenant that a request is for, which is never nil without an error.
+// tenantOf returns the tenant of a request, which is never nil without an error.
 func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 	if h.config.Tenant == nil {
 		return h.own, nil
@@ -105,8 +95,7 @@ func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 	return t, nil
 }
 
-// tenants returns the only tenant, or nil if Tenant is asked, and checks that c says
-// one of the two.
+// tenants returns the only tenant, or nil if c.Tenant is set.
 func (c HandlerConfig) tenants() (own *Tenant, err error) {
 	single := c.Environment != (api.Environment{}) || len(c.Secrets) > 0 || !c.Challenge.IsZero()
 	switch {

@@ -16,28 +16,25 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// DefaultTolerance is how far a signature's timestamp may be from now, in either
-// direction, if nothing else is said.
+// DefaultTolerance is the default of [HandlerConfig].Tolerance.
 // API section: "Signature header" 4, which recommends it.
 const DefaultTolerance = 5 * time.Minute
 
-// VerifierConfig is what a [Verifier] is made of.
+// VerifierConfig configures a [Verifier]. Secrets is required.
 type VerifierConfig struct {
-	// Secrets are the webhook secret keys that a signature may be made with:
-	// one, or while it is rotated the new and the old one. At least one, none
-	// of them empty.
+	// Secrets are the webhook secret keys: one, or the new and the old one during a rotation.
 	Secrets []api.Secret
 
-	// Tolerance is how far the timestamp may be from now in either direction;
-	// 0 means [DefaultTolerance]. It cannot be switched off.
+	// Tolerance is the largest difference between the timestamp and now, in either direction.
+	// 0 means [DefaultTolerance].
 	Tolerance time.Duration
 
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
 }
 
-// Verifier checks that a body was signed by the platform, and recently. It is
-// for programs that cannot mount a [Handler]. It is safe for concurrent use.
+// Verifier checks the signature of a body, for programs that cannot mount a [Handler]. It is safe
+// for concurrent use.
 // API section: "Signature header".
 type Verifier struct {
 	keys      []*key
@@ -45,9 +42,8 @@ type Verifier struct {
 	now       func() time.Time
 }
 
-// NewVerifier returns a verifier. It fails, with an [*api.ArgumentError] for each
-// problem, without secrets, with one that is empty or has white space at an end, as a
-// line break that comes along from a file is, and with a negative tolerance.
+// NewVerifier returns a verifier. It fails with an [*api.ArgumentError] for each problem: no secret,
+// an empty one, white space at an end, such as a line break from a file, or a negative tolerance.
 func NewVerifier(c VerifierConfig) (*Verifier, error) { return newVerifier("VerifierConfig", c) }
 
 // newVerifier names the fields of the given type in its errors.
@@ -76,7 +72,7 @@ func newVerifier(config string, c VerifierConfig) (*Verifier, error) {
 	return v, nil
 }
 
-// problemOf says why a secret or token cannot be the platform's; empty if it can.
+// problemOf returns the problem of a secret or token, or an empty string.
 func problemOf(secret api.Secret) string {
 	switch {
 	case secret.IsZero():
@@ -87,12 +83,11 @@ func problemOf(secret api.Secret) string {
 	return ""
 }
 
-// Verify checks the value of the SVC-Signature header against the body exactly
-// as it was received: decoding it and encoding it again changes it.
+// Verify checks the SVC-Signature header against the body as it was received. Do not encode the
+// body again.
 //
-// The error matches [ErrSignatureMissing], [ErrSignatureMalformed],
-// [ErrTimestampTooOld], [ErrTimestampTooNew] or [ErrSignatureMismatch]; do not
-// tell the caller which.
+// The error matches [ErrSignatureMissing], [ErrSignatureMalformed], [ErrTimestampTooOld],
+// [ErrTimestampTooNew] or [ErrSignatureMismatch]. Do not show it to the caller.
 func (v *Verifier) Verify(header string, body []byte) error {
 	var s signature
 	if err := s.parse(header); err != nil {
@@ -107,8 +102,7 @@ func (v *Verifier) Verify(header string, body []byte) error {
 // Format prints the type only: the verifier holds secrets.
 func (v *Verifier) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "webhook.Verifier") }
 
-// match compares every signature of the header with that of every secret. The
-// time it takes depends on how many there are, and not on what they hold.
+// match compares every signature of the header with that of every secret, in constant time.
 func (v *Verifier) match(s *signature, body []byte) error {
 	matches := 0
 	for _, k := range v.keys {
@@ -125,9 +119,8 @@ func (v *Verifier) match(s *signature, body []byte) error {
 	return nil
 }
 
-// key makes signatures with one secret. Preparing an HMAC for its secret costs
-// about as much as hashing 128 bytes, and several allocations; the pool keeps
-// prepared ones.
+// key signs with one secret. The pool keeps prepared HMACs, because preparing one costs about as
+// much as hashing 128 bytes, and several allocations.
 type key struct{ pool sync.Pool }
 
 func newKey(secret api.Secret) *key {
@@ -138,7 +131,7 @@ func newKey(secret api.Secret) *key {
 
 func (k *key) acquire() *mac { return k.pool.Get().(*mac) }
 
-// mac is an HMAC prepared for a secret, with the memory that it works in.
+// mac is an HMAC prepared for a secret, with its buffers.
 type mac struct {
 	hash   hash.Hash
 	prefix [maxTimestamp + 1]byte

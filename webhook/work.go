@@ -11,42 +11,36 @@ import (
 
 // Defaults of a [Work].
 const (
-	// DefaultWorkers is how many events a process handles at a time.
+	// DefaultWorkers is the number of events that a process handles at a time.
 	DefaultWorkers = 4
 
-	// DefaultHandlerTimeout is how long a handler may take.
+	// DefaultHandlerTimeout limits the time of a handler.
 	DefaultHandlerTimeout = time.Minute
 )
 
-// Work says how events are handled, whichever engine holds them. Handle is
-// required; everything else has a default.
+// Work configures the handling of events, for every engine. Handle is required.
 type Work struct {
-	// Handle handles an event; usually it is the Dispatch method of a [Router].
-	// Its context is not that of the request that brought the event: it ends
-	// with HandlerTimeout, or when Close gives up. [HandlingFrom] reads from it
-	// which attempt this is, and whether the event is stale.
+	// Handle handles an event, usually [Router.Dispatch]. Its context ends with HandlerTimeout
+	// and when Close stops waiting, not with the request. See [HandlingFrom].
 	Handle HandlerFunc
 
-	// Workers is how many events are handled at a time in this process; 0 means
+	// Workers is the number of events that this process handles at a time. 0 means
 	// [DefaultWorkers].
 	Workers int
 
-	// Retry says how often a failing event is tried, and when.
+	// Retry decides how often and when a failed event is retried.
 	Retry RetryPolicy
 
-	// HandlerTimeout ends the context of an attempt; 0 means
-	// [DefaultHandlerTimeout]. A handler that ignores its context keeps its
-	// worker. If it still runs 5 seconds later, it is logged and reported to
-	// Observer.AttemptOverdue.
+	// HandlerTimeout ends the context of an attempt. 0 means [DefaultHandlerTimeout]. A handler
+	// that ignores its context keeps its worker. If it still runs 5 seconds later, it is logged
+	// and reported to Observer.AttemptOverdue.
 	HandlerTimeout time.Duration
 
-	// Order keeps events of one [OrderingKey] in order: [ByObject], [ByPatient],
-	// [ByClinic], or a function of your own. It gets the delivery and the event
-	// read from it, and must return the same for the same; an event whose key is
-	// empty waits for no other. Nil means that events are handled as they come,
-	// several of one object at the same time included.
+	// Order returns the [OrderingKey] of an event: [ByObject], [ByPatient], [ByClinic], or a
+	// function that depends on its arguments only. Events of one key are handled in order. An
+	// event with an empty key waits for no other. Nil means no order.
 	//
-	// Order over all integrations of a clinic is a function that leaves them out:
+	// To order events over all integrations of a clinic:
 	//
 	//	func(d webhook.Delivery, e events.Event) webhook.OrderingKey {
 	//		d.Key.IntegrationID = ""
@@ -54,52 +48,45 @@ type Work struct {
 	//	}
 	Order func(Delivery, events.Event) OrderingKey
 
-	// Stale is what happens to an event that arrives after a newer one of the
-	// same object was handled. Other than [StaleIgnore] it needs Order, because
-	// of two events that are handled at the same time none is the later.
+	// Stale handles an event that arrives after a newer event of its object was handled.
+	// Policies other than [StaleIgnore] need Order.
 	//
-	// Two events of one object can have one time, as two calls can be faster than
-	// the platform's times are fine, which the API does not state. That an object
-	// was created is older then than every other event of it. Which of two changes
-	// of one time was the last is not known: neither is stale, and
-	// whichever arrives last is handled last. Where that matters, for a plan that
-	// is changed and canceled at once, let the handler read the object by its id.
+	// Two events of an object can have the same time, because the API does not state how fine
+	// its times are. The event that created the object is the oldest. Two other events have no
+	// order: neither is stale, and the last to arrive is handled last. If that matters, as for
+	// a plan that is changed and canceled at once, read the object by its ID in the handler.
 	Stale StalePolicy
 
-	// Logger logs every attempt: event id and type, attempt, outcome, and the kind
-	// of error. The text of a handler's error is not logged, as it may repeat
-	// patient data; Observer has it. Nil logs nothing.
+	// Logger logs the event ID and type, the attempt, the outcome and the kind of error of every
+	// attempt. It does not log the text of a handler's error, which may repeat patient data:
+	// Observer gets it. Nil logs nothing.
 	Logger *slog.Logger
 
-	// Observer watches every attempt: its AttemptStart, AttemptOverdue and AttemptEnd.
+	// Observer is called with every attempt: its AttemptStart, AttemptOverdue and AttemptEnd.
 	Observer Observer
 }
 
-// StalePolicy is what happens to an event that arrives after a newer one of the
-// same object (patient, treatment plan, order, product) was handled, by the time
-// the platform created them. The platform delivers in order "without
-// guarantee": an event whose first delivery failed comes later than the next.
+// StalePolicy is the policy for an event that arrives after a newer event of its object (patient,
+// treatment plan, order, product) was handled, by the time of the platform. An event whose first
+// delivery failed arrives after the next one.
 //
-// An event without a time is never stale, and neither is a change of the same time
-// as the newest: see [Work.Stale].
+// An event without a time is never stale, and neither is an event of the same time as the newest.
 type StalePolicy int
 
 // The stale policies.
 const (
-	// StaleIgnore handles it like any other, and keeps no record of what is new.
+	// StaleIgnore handles the event, and stores no times.
 	StaleIgnore StalePolicy = iota
 
-	// StaleReport handles it, and lets the handler know: Handling.Stale.
+	// StaleReport handles the event, and sets Handling.Stale.
 	StaleReport
 
-	// StaleSkip does not handle it. It is for handlers to which an event is
-	// the state of its object and nothing else: whatever else the event told,
-	// that a plan was created before it was updated, is not seen.
+	// StaleSkip skips the event. It is for handlers that only need the latest state of an
+	// object.
 	StaleSkip
 )
 
-// WithDefaults checks w and fills in what was left out, for those who make something
-// that handles events. An error is an [*api.ArgumentError].
+// WithDefaults returns w with its defaults, for engines. An error is an [*api.ArgumentError].
 func (w Work) WithDefaults() (Work, error) {
 	switch {
 	case w.Handle == nil:
@@ -123,7 +110,7 @@ func (w Work) WithDefaults() (Work, error) {
 	return w, nil
 }
 
-// Handling is what a handler can ask about the attempt it is made for.
+// Handling describes the attempt of a handler.
 type Handling struct {
 	// Key names the event.
 	Key Key
@@ -131,20 +118,18 @@ type Handling struct {
 	// Attempt counts from 1, and from 1 again after a replay.
 	Attempt int
 
-	// Stale reports that a newer event of the same object was handled before: the
-	// data of this one is old. See [Work.Stale], also for events of the same time.
+	// Stale reports whether a newer event of the object was handled before. See [Work.Stale].
 	Stale bool
 }
 
 type handlingKey struct{}
 
-// Context returns a context for a handler that [HandlingFrom] reads h from.
+// Context returns a context for a handler: see [HandlingFrom].
 func (h Handling) Context(parent context.Context) context.Context {
 	return context.WithValue(parent, handlingKey{}, h)
 }
 
-// HandlingFrom returns what is known of the attempt that ctx was made for; the zero
-// Handling if ctx is not that of a handler.
+// HandlingFrom returns the Handling of a handler's context, or the zero Handling.
 func HandlingFrom(ctx context.Context) Handling {
 	h, _ := ctx.Value(handlingKey{}).(Handling)
 	return h
