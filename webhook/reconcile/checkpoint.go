@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// checkpoint is what [Clinics] remembers between its runs.
+// checkpoint is the state of a clinic between runs.
 type checkpoint struct {
-	// Integrations are those that everything below holds for.
-	Integrations []string `json:"integrations"`
+	// Integrations are the integrations that the checkpoint covers, and Asked is the time of
+	// the last call for them.
+	Integrations []string  `json:"integrations"`
+	Asked        time.Time `json:"asked,omitzero"`
 
-	// Asked is when they were asked for.
-	Asked time.Time `json:"asked,omitzero"`
-
-	// Since is where the first run began; older events do not matter.
+	// Since is the start of the first run. Runs ignore older events.
 	Since time.Time `json:"since,omitzero"`
 
 	Groups map[Group]progress `json:"groups"`
@@ -23,37 +22,33 @@ type checkpoint struct {
 	// Retries are events that no run could recover so far. Through is past them.
 	Retries []retry `json:"retries,omitempty"`
 
-	// Deliveries is the latest failed attempt to deliver a webhook that was looked
-	// at.
+	// Deliveries is the latest failed attempt that a run has read.
 	Deliveries time.Time `json:"deliveries,omitzero"`
 
-	// Completed is when the last run began that left nothing to do.
+	// Completed is the start of the last run that left no work.
 	Completed time.Time `json:"completed,omitzero"`
 
-	// Whole is when the last whole run began. It is zero if that left something to do, or a
-	// gap, and if a run has failed since.
+	// Whole is the start of the last whole run. It is zero if that run left work or a gap, or if
+	// a later run failed.
 	Whole time.Time `json:"whole,omitzero"`
 
-	// NoWebhooks is the time since which no webhook has arrived.
 	NoWebhooks NoWebhooks `json:"no_webhooks,omitzero"`
 
-	// Outages is how many outages a whole run has come after; see rotation.
+	// Outages is the number of outages before the last whole run: see rotation.
 	Outages int `json:"outages,omitempty"`
 }
 
-// progress is how far a group has come.
+// progress is the progress of a group.
 type progress struct {
-	// Through is a time by the platform's clock: of the events that it dates
-	// before, all that were listed are in the inbox or in Retries. It is not a time of this
-	// machine's clock, because a clock that is wrong is a reason for webhooks to
-	// be missed.
+	// Through is a time by the platform's clock, because the clock of this machine can be wrong.
+	// All listed events before it are in the inbox or in Retries.
 	Through time.Time `json:"through,omitzero"`
 
-	// Checked is when everything there was had been looked at.
+	// Checked is the start of the last run that read the whole list.
 	Checked time.Time `json:"checked,omitzero"`
 }
 
-// decode reads what encode wrote; no bytes are the state before the first run.
+// decode reads the result of encode. An empty state is that before the first run.
 func (c *checkpoint) decode(state []byte) error {
 	if len(state) > 0 && json.Unmarshal(state, c) != nil {
 		return errors.New("the checkpoint cannot be read: another program uses its name")
@@ -66,8 +61,8 @@ func (c *checkpoint) decode(state []byte) error {
 
 func (c *checkpoint) encode() ([]byte, error) { return json.Marshal(c) }
 
-// begin starts from the beginning if there is an integration that the checkpoint
-// does not cover: what the others have seen, it may have missed.
+// begin restarts if the checkpoint does not cover an integration, which may have missed events
+// that the others have seen.
 func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.Duration) (restart bool) {
 	first := len(c.Integrations) == 0
 	for _, id := range integrations {
@@ -91,7 +86,7 @@ func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.D
 	return true
 }
 
-// from returns where the listing of a group may end; zero is the end of the list.
+// from returns the time at which the listing of a group may end, or zero for the end of the list.
 func (c *checkpoint) from(group Group, overlap time.Duration) time.Time {
 	p := c.Groups[group]
 	if p.Through.IsZero() {
@@ -100,7 +95,7 @@ func (c *checkpoint) from(group Group, overlap time.Duration) time.Time {
 	return later(c.Since, p.Through.Add(-overlap))
 }
 
-// advance records that everything in a group up to a time is in the inbox.
+// advance records that the inbox has all events of a group up to a time.
 func (c *checkpoint) advance(group Group, at, now time.Time) {
 	p := c.Groups[group]
 	p.Through = newest(p.Through, at, now)
@@ -117,7 +112,7 @@ func newest(known, at, now time.Time) time.Time {
 	return later(known, at)
 }
 
-// complete records that a group was listed to its end and recovered.
+// complete records a group that was listed to its end and recovered.
 func (c *checkpoint) complete(group Group, newest, now time.Time) {
 	c.advance(group, newest, now)
 	p := c.Groups[group]

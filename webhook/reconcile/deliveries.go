@@ -11,14 +11,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// maxLogData is how much data of events, in bytes, is kept from the delivery log
-// until it is accepted. What is beyond it is read from the platform once more.
+// maxLogData limits the data of events that a run keeps from the delivery log, in bytes. The run
+// reads further events from the platform.
 const maxLogData = 32 << 20
 
-// listDeliveries reads the log of what could not be delivered. It says which
-// webhooks failed and why, and it has the events as they were sent, which saves
-// reading them. The run goes on without a log that cannot be read; it returns an
-// error only where the run ends by it.
+// listDeliveries reads the log of failed deliveries. It has the events as they were sent, which
+// saves reading them. The run continues without the log. listDeliveries returns an error only if
+// the run ends.
 func (r *run) listDeliveries(ctx context.Context) error {
 	options := events.DeliveryListOptions{Outcome: events.Undelivered, SortBy: events.DeliveriesByAttempt, Order: api.Descending}
 	known := map[webhook.Key]bool{}
@@ -42,8 +41,8 @@ func (r *run) listDeliveries(ctx context.Context) error {
 	return nil
 }
 
-// addDeliveries reports a page of the log, and records what the inbox has not seen.
-// Of several attempts to deliver an event the first that is listed is the latest.
+// addDeliveries reports a page of the log, and records events that the inbox has not seen. The log
+// lists the latest attempt of an event first.
 func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known map[webhook.Key]bool) error {
 	var sent []events.Event
 	first, l := len(r.report.FailedDeliveries), r.deliveries
@@ -89,13 +88,13 @@ func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known m
 	return nil
 }
 
-// belongsToUs reports that events under this key are for this reconciler: products
-// belong to no clinic, and the log may list all integrations that were sent them.
+// belongsToUs reports whether a key is of one of the integrations: the log may list events of
+// products for all integrations.
 func (r *run) belongsToUs(key webhook.Key) bool {
 	return key.IntegrationID == "" || slices.Contains(r.integrations, key.IntegrationID)
 }
 
-// addFromLog records an event that was missed, from the delivery log.
+// addFromLog records a missed event of the delivery log.
 func (r *run) addFromLog(e events.Event, key webhook.Key) {
 	m := r.missed[e.ID]
 	if m == nil {

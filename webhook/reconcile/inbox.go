@@ -9,53 +9,40 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// Inbox is a [webhook.Inbox] that [Clinics] can fill. It knows which events it has
-// never seen, and stores the checkpoints beside them. The engines of this module
-// implement it.
+// Inbox is a [webhook.Inbox] for [Clinics]. The engines of this module implement it.
 type Inbox interface {
 	webhook.Inbox
 	Checkpoints
 
-	// Missing returns those of keys that were never accepted, in the order they
-	// were given, without repeats. A key counts as accepted for as long as Accept
-	// would call it a duplicate: whether the event is waiting, was handled, given
-	// up or discarded. It is called with up to a few hundred keys at a time.
-	//
-	// An answer may be out of date when it arrives: what is accepted meanwhile is
-	// recognised by Accept.
+	// Missing returns the keys that were never accepted, in their order, without repeats. A key
+	// counts as accepted as long as Accept reports a duplicate, whatever the state of the
+	// event. It is called with up to a few hundred keys. Accept recognizes events that arrive
+	// after the call.
 	Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error)
 }
 
-// Checkpoints stores the state of [Clinics] between runs, and lets one replica
-// run at a time. A checkpoint has a name, a holder for the time being
-// and a state of at most 64 KB, which holds neither patient data nor secrets.
-//
-// Time is that of the storage, not of the caller, so that the clocks of replicas
-// may disagree.
+// Checkpoints stores the state of [Clinics] between runs, and lets one replica run at a time. A
+// checkpoint has a name, a holder while it is claimed, and a state of at most 64 KB, which
+// contains neither patient data nor secrets. Claims expire by the clock of the storage.
 type Checkpoints interface {
-	// ClaimCheckpoint makes holder the holder of a checkpoint until ttl has
-	// passed, and returns the state that was saved last, nil if none ever was.
-	// Claiming a checkpoint that holder has already extends the claim. While
-	// another one holds it, the error is [ErrCheckpointHeld].
+	// ClaimCheckpoint claims a checkpoint for ttl, and returns the state that was saved last,
+	// or nil. A second claim of the same holder extends the first. The error is
+	// [ErrCheckpointHeld] while another holder has it.
 	ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error)
 
-	// SaveCheckpoint replaces the state durably and extends the claim to ttl from
-	// now. If holder's claim has ended and another may have begun, nothing is
-	// saved, and the error is [ErrCheckpointHeld].
+	// SaveCheckpoint replaces the state durably and extends the claim to ttl from now. If the
+	// claim has expired, it saves nothing and returns [ErrCheckpointHeld].
 	SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error
 
-	// ReleaseCheckpoint ends the claim of holder before its time. Where holder
-	// has none, it does nothing.
+	// ReleaseCheckpoint ends the claim of holder. Without a claim it does nothing.
 	ReleaseCheckpoint(ctx context.Context, name, holder string) error
 }
 
-// ErrCheckpointHeld is returned where another replica holds a checkpoint, or has
-// held it since.
+// ErrCheckpointHeld means that another replica holds the checkpoint, or has held it since.
 var ErrCheckpointHeld = errors.New("reconcile: checkpoint is held by another replica")
 
-// safeInbox turns the panics of an inbox into errors. [Clinics] calls it on
-// goroutines that nothing else protects, also with events that the program's own
-// functions, such as [webhook.Work].Order, cannot take.
+// safeInbox returns panics of an inbox as errors: functions of the program, such as
+// [webhook.Work].Order, can panic on an event.
 type safeInbox struct{ inbox Inbox }
 
 func (s safeInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {

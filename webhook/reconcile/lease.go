@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lease is the claim of one run on the checkpoint. A goroutine extends it, as a
-// call to the platform may wait for longer than it lasts.
+// lease is the claim of one run on the checkpoint. A goroutine extends it, because a call to the
+// platform may take longer.
 type lease struct {
 	config *Config
 	name   string // of the checkpoint
@@ -38,9 +38,8 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 // errReleased ends the context of a run that is over.
 var errReleased = errors.New("reconcile: the run is over")
 
-// claim claims the checkpoint, and returns a context that ends when the claim is
-// lost. Each run has another holder, so that one process does not reconcile
-// twice at the same time either.
+// claim claims the checkpoint, and returns a context that ends when the claim is lost. Each run has
+// its own holder, so that a process does not reconcile a clinic twice at the same time.
 func claim(ctx context.Context, c *Config, name string) (context.Context, *lease, error) {
 	l := &lease{config: c, name: name, holder: rand.Text(), ended: make(chan struct{})}
 	now := time.Now()
@@ -54,8 +53,8 @@ func claim(ctx context.Context, c *Config, name string) (context.Context, *lease
 	return ctx, l, nil
 }
 
-// renew extends the claim until the run is over. It gives up when another replica
-// has the checkpoint, and when it can no longer be sure that none has.
+// renew extends the claim until the run is over. It ends the run if another replica has the
+// checkpoint, or may have it.
 func (l *lease) renew(ctx context.Context, renewed time.Time) {
 	defer close(l.ended)
 	ticker := time.NewTicker(leaseTTL / 3)

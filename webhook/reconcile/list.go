@@ -10,8 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// listRun is the reading of one list, from its newest entry back to where the last
-// run began.
+// listRun reads one list, from the newest entry back to the start of the last run.
 type listRun struct {
 	group  Group
 	rank   int       // among the groups
@@ -38,13 +37,11 @@ func (l *listRun) isDone(at, now time.Time) bool {
 	return at.Before(l.from)
 }
 
-// done reports that everything from here on was looked at before. A list that is
-// not sorted as it was asked for is read to its end instead: nothing would be
-// noticed of what is missed otherwise.
+// done reports whether an earlier run has read the rest. An unsorted list is read to its end.
 func (l *listRun) done() bool { return !l.unsorted && !l.last.IsZero() && l.last.Before(l.from) }
 
-// listGroup lists a group and records what the inbox has not seen. It returns an
-// error only where the run ends by it.
+// listGroup lists a group and records events that the inbox has not seen. It returns an error only
+// if the run ends.
 func (r *run) listGroup(ctx context.Context, l *listRun) error {
 	options := events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}
 	for page, err := range r.clinic.group(l.group).Pages(ctx, options) {
@@ -83,9 +80,8 @@ func (c *Clinic) group(g Group) events.Group {
 	return c.Events.Orders
 }
 
-// filterNew returns the events of a page that the run has not looked at. What
-// happens meanwhile moves events from the end of a page to the beginning of the
-// next.
+// filterNew returns the new events of a page. New events at the platform move others from the end
+// of a page to the beginning of the next.
 func (l *listRun) filterNew(page []events.Event, now time.Time) (fresh []events.Event) {
 	seen := make(map[string]bool, len(page))
 	for _, e := range page {
@@ -101,8 +97,8 @@ func (l *listRun) filterNew(page []events.Event, now time.Time) (fresh []events.
 	return fresh
 }
 
-// checkBatch records which of the events the inbox has not seen, and for which of
-// the integrations. One that came without an integration came for all.
+// checkBatch records the events and integrations that the inbox has not seen. An event that came
+// without an integration came for all.
 func (r *run) checkBatch(ctx context.Context, listed []events.Event, l *listRun) error {
 	missing, err := r.missing(ctx, listed)
 	if err != nil {
@@ -128,7 +124,7 @@ func (r *run) checkBatch(ctx context.Context, listed []events.Event, l *listRun)
 	return nil
 }
 
-// addFromList records an event that was missed.
+// addFromList records a missed event.
 func (r *run) addFromList(e events.Event, unseen []webhook.Key, l *listRun) {
 	l.report.Missed++
 	m := r.missed[e.ID]

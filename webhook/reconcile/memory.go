@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// MemoryCheckpoints are [Checkpoints] that end with the process, and that other
-// replicas do not see. The zero value is ready to use.
+// MemoryCheckpoints are [Checkpoints] of one process. The zero value is ready to use.
 type MemoryCheckpoints struct {
 	mu     sync.Mutex
 	byName map[string]*memoryCheckpoint

@@ -24,12 +24,10 @@ type NoWebhooks struct {
 // have been faster than a webhook, or than the platform's next attempt.
 const minRuns = 2
 
-// Counts reports whether it is more than chance: two runs in a row recovered events
-// although no webhook arrived in between.
+// Counts reports whether two runs in a row recovered events and no webhook arrived in between.
 func (s NoWebhooks) Counts() bool { return s.Runs >= minRuns }
 
-// arrivals is the evidence of a run about the webhooks of its clinic. All times are those of
-// events.
+// arrivals is the evidence of a run about the webhooks of its clinic. All times are of events.
 type arrivals struct {
 	webhook   time.Time // the newest event that had arrived
 	recovered time.Time // the newest event that the run recovered

@@ -28,7 +28,7 @@ const (
 // missedEvent is an event that the inbox has not seen.
 type missedEvent struct {
 	event events.Event  // without Data if it has to be read
-	keys  []webhook.Key // by which it was, or would have been, sent
+	keys  []webhook.Key // of its webhooks
 	list  *listRun
 	found int // in which order
 
@@ -39,10 +39,10 @@ func (r *run) key(e events.Event, integration string) webhook.Key {
 	return webhook.Key{Environment: r.config.Environment, EventID: e.ID, IntegrationID: integration}
 }
 
-// maxKeys is how many keys an inbox is asked about at a time.
+// maxKeys is the number of keys in a call of Missing.
 const maxKeys = 300
 
-// missing asks the inbox about all keys that events can have.
+// missing returns the keys of events that the inbox has not seen.
 func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.Key]bool, error) {
 	var keys []webhook.Key
 	for _, e := range listed {
@@ -162,7 +162,7 @@ func (r *run) retries(m *missedEvent) int {
 	return 0
 }
 
-// created returns 1 for an event that is the first of its object, else 0.
+// created returns 1 for the first event of an object, else 0.
 func created(e events.Event) int {
 	if strings.HasSuffix(string(e.Type), ".created") {
 		return 1
@@ -188,8 +188,8 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	return e, nil
 }
 
-// accept puts the event into the inbox for each integration that missed it. What is
-// refused for one integration is accepted for the others.
+// accept accepts the event for each integration that missed it. A rejection for one integration
+// does not affect the others.
 func (r *run) accept(ctx context.Context, m *missedEvent, e events.Event) error {
 	var refused []error
 	fresh := false
@@ -222,8 +222,7 @@ func (r *run) noteRecovered(m *missedEvent) {
 	}
 }
 
-// acceptAs accepts the event for one integration. Its body is what a webhook would
-// have brought.
+// acceptAs accepts the event for one integration, with the body of a webhook.
 func (r *run) acceptAs(ctx context.Context, key webhook.Key, e events.Event) (webhook.Receipt, error) {
 	e.IntegrationID = key.IntegrationID
 	body, err := json.Marshal(struct {

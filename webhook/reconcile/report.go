@@ -13,19 +13,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Report is the result of one run of [Clinics]. However it is printed or
-// logged, only numbers are seen.
+// Report is the result of one run of [Clinics]. Its printed and logged forms contain numbers only.
 type Report struct {
 	// Name is the name of the checkpoint: Config.Name and the clinic ID.
 	Name string
 
-	// Started is when the run began, by [Config].Now, and Duration
-	// how long it took.
+	// Started is the start of the run, by [Config].Now.
 	Started  time.Time
 	Duration time.Duration
 
-	// Skipped reports that nothing was done, because another replica had done
-	// it a moment before; see [Clinics.Loop].
+	// Skipped reports whether the run did nothing, because another replica had just
+	// reconciled the clinic.
 	Skipped bool
 
 	// Short reports that the run did not read the event lists, because the delivery log has
@@ -33,23 +31,21 @@ type Report struct {
 	// [Config].WholeEvery. Groups is empty then.
 	Short bool
 
-	// Completed is when the last run began that left nothing to do: this one, if it
-	// did. Zero if there was none.
+	// Completed is the start of the last run that left no work, which can be this one. Zero if
+	// there was none.
 	Completed time.Time
 
-	// Groups has an entry for each group that was listed.
+	// Groups has an entry for each listed group.
 	Groups []GroupReport
 
-	// Missed is how many events the inbox had not seen, each counted for every
-	// integration that it was missed for.
+	// Missed is the number of events that the inbox had not seen, counted per integration.
 	Missed int
 
-	// Recovered are those of them that were accepted, in that order. What arrived
-	// by itself meanwhile is not among them.
+	// Recovered are the accepted events, in order, without those that arrived meanwhile.
 	Recovered []webhook.Key
 
-	// Unchecked is how many of Recovered the inbox keeps no record of, so that they
-	// may have been accepted before: see [webhook.Receipt].Unchecked.
+	// Unchecked is the number of Recovered that may have been accepted before: see
+	// [webhook.Receipt].Unchecked.
 	Unchecked int
 
 	// Gaps are the missed events that this run did not recover. Later runs retry those with
@@ -68,17 +64,15 @@ type Report struct {
 	// It is zero if webhooks arrive.
 	NoWebhooks NoWebhooks
 
-	// FailedDeliveries are the webhooks that the platform could not deliver since
-	// the last run, the latest first. It is empty for events that happened while
-	// the address was switched off, as nothing was sent then.
+	// FailedDeliveries are the webhooks that the platform could not deliver since the last run,
+	// the latest first. While the endpoint is disabled, the platform sends none.
 	FailedDeliveries []FailedDelivery
 
-	// DeliveryLogErr is why the platform did not say which webhooks failed. It
-	// keeps nothing from being recovered.
+	// DeliveryLogErr is the error of the delivery log. The run continues without the log.
 	DeliveryLogErr error
 
-	// Pages and Reads count the calls to the platform: pages of lists, and
-	// events read one by one.
+	// Pages and Reads are the numbers of calls to the platform: pages of lists, and single
+	// events.
 	Pages, Reads int
 }
 
@@ -86,9 +80,8 @@ type Report struct {
 type GroupReport struct {
 	Group Group
 
-	// Listed is how many events the platform listed since the checkpoint, Missed
-	// how many of them the inbox had not seen for some integration, and Recovered
-	// how many of those were accepted.
+	// Listed is the number of events since the checkpoint, Missed the number that the inbox had
+	// not seen for an integration, and Recovered the number of accepted ones.
 	Listed, Missed, Recovered int
 
 	// Err is the error that leaves work in the group: that of the list, or of the first event

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// take takes the next turns of the pass, or returns how long there is none to take.
+// take takes the next turns of the pass, or returns the wait until there is one.
 func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Duration, error) {
 	select {
 	case <-c.trigger:
@@ -48,7 +48,7 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rotation = r
-	// Whose last user has left is not tried again, and holds up nothing.
+	// Clinics without a user are no longer failing.
 	maps.DeleteFunc(c.failing, func(id string, _ *FailingClinic) bool { return unlisted(id) })
 	return wait, nil
 }
@@ -105,29 +105,28 @@ func (c *Clinics) update(ctx context.Context, change func(context.Context, *rota
 	return r, lease.save(ctx, state)
 }
 
-// rotation is how far the pass over all clinics has come.
+// rotation is the progress of the pass over all clinics.
 type rotation struct {
-	// Began is when the pass began that is under way, or was the last one, and Before
-	// when the one before it did.
+	// Began is the start of the current or last pass, and Before that of the pass before it.
 	Began  time.Time `json:"began"`
 	Before time.Time `json:"before,omitzero"`
 
-	// After is the last clinic whose turn was taken, and Done that it is the last of all.
+	// After is the last clinic whose turn was taken. Done reports whether it is the last of all.
 	After string `json:"after,omitempty"`
 	Done  bool   `json:"done,omitempty"`
 
-	// Left are clinics of the pass whose turn was taken, and not used.
+	// Left are clinics of the pass whose turn was taken and not used.
 	Left []string `json:"left,omitempty"`
 
-	// Again has the next pass begin when this one is over.
+	// Again starts the next pass when this one is over.
 	Again bool `json:"again,omitempty"`
 
-	// Outages counts the outages: those that were seen, and the times in which no replica
-	// reconciled. A clinic that has had no whole run since the last one has it next. It is a
-	// number, and no time, as a clock that is wrong is a reason for outages.
+	// Outages counts known outages and times without a reconciling replica. The next run of a
+	// clinic is whole if it has had none since the last one. It is not a time, because a wrong
+	// clock is a reason for outages.
 	Outages int `json:"outages,omitempty"`
 
-	// Taken is when the last turns were.
+	// Taken is the time of the last turns.
 	Taken time.Time `json:"taken,omitzero"`
 }
 
@@ -144,14 +143,14 @@ func (r *rotation) decode(state []byte) error {
 // passing reports whether a pass is under way.
 func (r *rotation) passing() bool { return !r.Began.IsZero() && !r.Done }
 
-// stoodStill reports that no replica has taken a turn for so long that all were down, or the
-// inbox is another one: restored from a backup, for example.
+// stoodStill reports whether no replica has taken a turn for two intervals: all were down, or the
+// inbox was restored from a backup.
 func (r *rotation) stoodStill(now time.Time, interval time.Duration) bool {
 	return !r.Taken.IsZero() && now.Sub(r.Taken) > 2*interval
 }
 
-// take takes the next turns, at most limit of them, or returns how long there is none. No
-// turn and no wait is the end of a pass.
+// take takes up to limit turns, or returns the wait until there is one. Neither is the end of a
+// pass.
 func (r *rotation) take(now time.Time, interval time.Duration, limit int, list func(after string, limit int) ([]string, error)) ([]string, time.Duration, error) {
 	if len(r.Left) > 0 {
 		ids := r.Left

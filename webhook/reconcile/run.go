@@ -35,8 +35,7 @@ type run struct {
 	report       Report
 }
 
-// execute claims the checkpoint and does everything that has to be done while no
-// other replica does it.
+// execute claims the checkpoint and makes the run.
 func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 	working, lease, err := claim(ctx, r.config, r.report.Name)
 	if err != nil {
@@ -45,7 +44,7 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 	r.lease = lease
 	defer func() {
 		lease.release()
-		// Whatever failed because the claim was lost, that is why.
+		// A lost claim is the cause of other failures.
 		if err != nil {
 			if cause := context.Cause(working); ctx.Err() == nil && cause != errReleased {
 				err = cause
@@ -68,7 +67,7 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 	return errors.Join(r.failed...)
 }
 
-// work does what there is to do.
+// work reconciles the clinic.
 func (r *run) work(ctx context.Context) error {
 	clinic, err := safecall.Value(func() (Clinic, error) { return r.config.Open(ctx, r.clinicID, r.config.Budget) })
 	if err != nil {
@@ -89,7 +88,7 @@ func (r *run) work(ctx context.Context) error {
 	return r.complete(ctx)
 }
 
-// prepare finds out where the run begins.
+// prepare reads the start of the run from the checkpoint.
 func (r *run) prepare(ctx context.Context) error {
 	if err := r.findIntegrations(ctx); err != nil {
 		return fmt.Errorf("integrations: %w", err)
@@ -132,8 +131,7 @@ func (r *run) findIntegrations(ctx context.Context) error {
 	return nil
 }
 
-// list finds out what was missed. A group that cannot be listed keeps no other
-// from it.
+// list finds missed events. A group that cannot be listed does not affect the others.
 func (r *run) list(ctx context.Context) error {
 	if err := r.listDeliveries(ctx); err != nil {
 		return err
@@ -142,7 +140,7 @@ func (r *run) list(ctx context.Context) error {
 		r.report.Short, r.report.Groups = true, nil
 		return r.addRetries(ctx)
 	}
-	// Before anything is accepted: a run that is killed then leaves less in the log to see.
+	// Before the first accept, because a run that is killed leaves fewer events in the log.
 	if err := r.wholeNext(ctx); err != nil {
 		return err
 	}
@@ -210,7 +208,7 @@ func (r *run) missedAnew() bool {
 	return false
 }
 
-// wholeNext makes the next run a whole one, unless this one is and comes to its end.
+// wholeNext makes the next run whole, unless this one is whole and completes.
 func (r *run) wholeNext(ctx context.Context) error {
 	if r.checkpoint.Whole.IsZero() {
 		return nil
@@ -228,7 +226,7 @@ func (r *run) save(ctx context.Context) error {
 	return r.lease.save(ctx, state)
 }
 
-// endsRun reports an error after which there is no point in going on with a run.
+// endsRun reports whether an error ends the run.
 func endsRun(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, webhook.ErrInboxClosed) || errors.Is(err, api.ErrRateLimited) ||
 		errors.Is(err, api.ErrUnauthorized) || errors.Is(err, api.ErrReauthorize)
