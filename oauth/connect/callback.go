@@ -57,7 +57,7 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 	case !ok || age < -maxAhead:
 		result.fail(OutcomeWrongState, oauth.ErrState)
 		return
-	case age > h.config.StateLifetime:
+	case age > StateLifetime:
 		result.fail(OutcomeExpiredState, fmt.Errorf("%w: it has expired", oauth.ErrState))
 		return
 	}

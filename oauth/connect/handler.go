@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,9 +29,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// DefaultStateLifetime leaves a user half an hour to sign up at the platform.
-// It is a choice of this library.
-const DefaultStateLifetime = 30 * time.Minute
+// StateLifetime is how long a user may take: half an hour to sign up at the platform. It is a
+// choice of this library.
+const StateLifetime = 30 * time.Minute
 
 // Config sets up a [Handler]. Connections, StateKeys and User are required.
 type Config struct {
@@ -42,8 +41,8 @@ type Config struct {
 
 	// StateKeys sign what goes through the browser: each at least 32 random
 	// bytes, the same on all replicas. The first signs, all are accepted: to
-	// rotate, put a new one in front and take the old one away when
-	// StateLifetime has passed.
+	// rotate, put a new one in front and remove the old one after
+	// [StateLifetime].
 	StateKeys []api.Secret
 
 	// User returns the key of the user who is signed in to the integrator's
@@ -66,18 +65,9 @@ type Config struct {
 	// checked as return addresses are.
 	Home string
 
-	// ReturnOrigins are origins, such as "https://app.ehr.example", that users
-	// may return to besides the paths of the handler's own. A user who comes from an
-	// origin of another site has to confirm first, see [OutcomeOtherSite].
-	ReturnOrigins []string
-
 	// StartName is the last element of the path that starts the flow; ""
 	// means "connect".
 	StartName string
-
-	// StateLifetime is how long a user may take; 0 means
-	// [DefaultStateLifetime].
-	StateLifetime time.Duration
 
 	// LoopbackCookies is for development on http://127.0.0.1 or localhost:
 	// cookies are written without the __Host- prefix and without Secure, which
@@ -96,8 +86,7 @@ type Config struct {
 // It serves two addresses and answers 404 to others, 405 to all methods but GET:
 //
 //   - <mount>/connect?return_to=/patients begins: it sends the browser to the
-//     platform. return_to is a path of the own site, or of an allowed origin, and
-//     may be left out. Link to it from your own site. A browser that another site sends
+//     platform. return_to is a path of the own site and may be left out. Link to it from your own site. A browser that another site sends
 //     here gets a page with a link to continue ([OutcomeOtherSite]), and one on another
 //     host is redirected to the host of RedirectURL first.
 //   - <mount>/callback, or what the last element of RedirectURL of [oauth.Config] is,
@@ -147,10 +136,8 @@ func New(config Config) (*Handler, error) {
 	if config.Connections == nil {
 		return nil, &api.ArgumentError{Field: "connect.Config.Connections", Reason: "is nil"}
 	}
-	config.ReturnOrigins = slices.Clone(config.ReturnOrigins)
 	config.Home = cmp.Or(config.Home, "/")
 	config.StartName = cmp.Or(config.StartName, "connect")
-	config.StateLifetime = cmp.Or(config.StateLifetime, DefaultStateLifetime)
 	client := config.Connections.Client()
 	redirect, _ := url.Parse(client.RedirectURL()) // checked by oauth.New
 	h := &Handler{config: config, client: client, redirect: redirect, callback: lastElement(redirect.Path), running: map[[16]byte]*connecting{}}
@@ -176,23 +163,15 @@ func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, h.Strin
 // validate reports the first field that cannot work.
 func (h *Handler) validate(scheme string) error {
 	c := &h.config
-	var origins string
-	for _, origin := range c.ReturnOrigins {
-		if origins == "" {
-			origins = checkOrigin(origin)
-		}
-	}
 	for _, f := range []struct {
 		name   string
 		wrong  bool
 		reason string
 	}{
 		{"User", c.User == nil, "is nil"},
-		{"StateLifetime", c.StateLifetime < time.Minute, "must be at least a minute"},
 		{"StartName", c.StartName != url.PathEscape(c.StartName) || c.StartName == h.callback, "must be one plain path element, and not that of the redirect address"},
 		{"Connections", h.callback == "", "need a client with a RedirectURL whose path has a last element, such as /dispensary/callback"},
-		{"ReturnOrigins", origins != "", origins},
-		{"Home", checkReturn(c.Home, c.ReturnOrigins) != nil, "must be a path of this site, or below one of ReturnOrigins"},
+		{"Home", checkReturn(c.Home) != nil, "must be a path of this site"},
 		{"LoopbackCookies", c.LoopbackCookies && scheme != "http", "is for a redirect address on loopback http only"},
 	} {
 		if f.wrong {
@@ -248,7 +227,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if asked := r.URL.Query()["return_to"]; len(asked) > 0 {
-		if len(asked) > 1 || checkReturn(asked[0], h.config.ReturnOrigins) != nil {
+		if len(asked) > 1 || checkReturn(asked[0]) != nil {
 			result.fail(OutcomeBadReturn, ErrReturn)
 			h.finish(w, r, result)
 			return
@@ -270,7 +249,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.dropOldestCookies(w, r)
-	h.setCookie(w, h.cookieName(f), h.keys.sealCookie(f, result.Key.User, result.ReturnTo), int(h.config.StateLifetime/time.Second))
+	h.setCookie(w, h.cookieName(f), h.keys.sealCookie(f, result.Key.User, result.ReturnTo), int(StateLifetime/time.Second))
 	w.Header().Set("Location", address)
 	w.WriteHeader(http.StatusSeeOther)
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -98,9 +97,7 @@ func TestNewHandlerNamesTheField(t *testing.T) {
 		},
 		"User":            func(c *connect.Config) { c.User = nil },
 		"StartName":       func(c *connect.Config) { c.StartName = "callback" },
-		"StateLifetime":   func(c *connect.Config) { c.StateLifetime = time.Second },
 		"Home":            func(c *connect.Config) { c.Home = "//evil.example" },
-		"ReturnOrigins":   func(c *connect.Config) { c.ReturnOrigins = []string{"http://app.example"} },
 		"LoopbackCookies": func(c *connect.Config) { c.LoopbackCookies = true },
 	} {
 		c := good

@@ -51,7 +51,7 @@ const (
 	OutcomeWrongState Outcome = "wrong_state"
 
 	// OutcomeExpiredState: the state is ours and older than
-	// [Config.StateLifetime]. Err matches [oauth.ErrState].
+	// [StateLifetime]. Err matches [oauth.ErrState].
 	OutcomeExpiredState Outcome = "expired_state"
 
 	// OutcomeUsedState: the state is ours, and this browser has no cookie for
