@@ -107,12 +107,7 @@ func TestSetClinic(t *testing.T) {
 		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", clinic), api.ErrReauthorize)
 		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrInvalidArgument)
 
-		record := w.record(t)
-		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "x"}
-		_, err := w.store.Lease(t.Context(), lease, time.Minute)
-		require.NoError(t, err)
-		_, err = w.store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
-		require.NoError(t, err)
+		w.fail(t, tokens.ReasonInvalidGrant)
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: "cl-2"}))
 		assert.Equal(t, tokens.StateReauthorize, w.record(t).State, "who must authorize again is not brought back by it")
 	})

@@ -211,9 +211,7 @@ func TestDisconnectWaitsForARefresh(t *testing.T) {
 
 func TestDisconnectGivesUpOnAStuckLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		record := w.record(t)
-		_, err := w.store.Lease(t.Context(), tokens.Lease{Key: record.Key, Version: record.Version, Owner: "stuck"}, time.Hour)
-		require.NoError(t, err)
+		w.lease(t, time.Hour)
 		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), tokens.ErrLeased)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -227,9 +225,7 @@ func TestDisconnectSparesANewConnection(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{"revoked": nil, "not heard": oauthtest.Answers(500, "")}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
-			fresh := oauthtest.FirstToken(2 * time.Hour)
-			fresh.AccessToken = api.NewSecret("fresh")
-			w.save(t, fresh)
+			w.saveAccess(t, "fresh", 2*time.Hour)
 			if f != nil {
 				return f(handle)
 			}
@@ -256,9 +252,7 @@ func (w *fixture) beforeDeletion(meanwhile func()) tokens.Store {
 // and the record is about to be deleted, stays connected.
 func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		fresh := oauthtest.FirstToken(2 * time.Hour)
-		fresh.AccessToken = api.NewSecret("fresh")
-		store := w.beforeDeletion(func() { w.save(t, fresh) })
+		store := w.beforeDeletion(func() { w.saveAccess(t, "fresh", 2*time.Hour) })
 		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
 		assert.Equal(t, "fresh", w.record(t).Token.AccessToken.Reveal())
 		w.requireToken(t, "fresh")
@@ -270,11 +264,7 @@ func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		store := w.beforeDeletion(func() {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
-			lease := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
-			_, err := w.store.Lease(t.Context(), lease, time.Minute)
-			require.NoError(t, err)
-			_, err = w.store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
-			require.NoError(t, err)
+			w.fail(t, tokens.ReasonInvalidGrant)
 		})
 		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
 		w.requireForgotten(t)

@@ -2,6 +2,7 @@ package tokens_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -98,11 +99,35 @@ func (w *fixture) record(t *testing.T) tokens.Record {
 }
 
 // saveAccess stores a token that ends after the given time, as a peer or the user would.
-func (w *fixture) saveAccess(t *testing.T, access api.Secret, left time.Duration) tokens.Record {
+func (w *fixture) saveAccess(t *testing.T, access string, left time.Duration) tokens.Record {
 	t.Helper()
 	token := oauthtest.FirstToken(left)
-	token.AccessToken = access
+	token.AccessToken = api.NewSecret(access)
 	return w.save(t, token)
+}
+
+// lease takes the lease on the user's record for another owner.
+func (w *fixture) lease(t *testing.T, ttl time.Duration) tokens.Lease {
+	t.Helper()
+	lease := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+	_, err := w.store.Lease(t.Context(), lease, ttl)
+	require.NoError(t, err)
+	return lease
+}
+
+// fail marks the user, as a peer would.
+func (w *fixture) fail(t *testing.T, reason tokens.Reason) {
+	t.Helper()
+	_, err := w.store.Fail(t.Context(), w.lease(t, time.Minute), reason)
+	require.NoError(t, err)
+}
+
+// recordOf returns the record of one of many users.
+func (w *fixture) recordOf(t *testing.T, i int) tokens.Record {
+	t.Helper()
+	record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
+	require.NoError(t, err)
+	return record
 }
 
 // requireToken asserts that the source gives this access token.

@@ -182,7 +182,7 @@ func TestHeldBackRefreshFindsThePeersToken(t *testing.T) {
 		r := &resource{refuses: everything}
 		call := r.caller(t, w.source)
 		require.ErrorIs(t, call(), api.ErrUnauthorized)
-		w.saveAccess(t, api.NewSecret("access-peer"), 2*time.Hour)
+		w.saveAccess(t, "access-peer", 2*time.Hour)
 		r.setRefuses(func(access string) bool { return access != "access-peer" })
 		require.NoError(t, call())
 		assert.Len(t, w.platform.Sent(), 1)

@@ -68,8 +68,7 @@ func TestKeepFreshKeepsTokensFresh(t *testing.T) {
 		time.Sleep(20 * time.Hour)
 		stop()
 		for i := range 50 {
-			record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
-			require.NoError(t, err)
+			record := w.recordOf(t, i)
 			assert.True(t, record.Token.ExpiresAt.After(time.Now()))
 			assert.Equal(t, time.Now().Add(-20*time.Hour-104*time.Minute), record.Token.UsedAt, "the refresher is no user")
 		}
@@ -82,8 +81,7 @@ func TestKeepFreshLeavesIdleUsersAlone(t *testing.T) {
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{UsedWithin: 24 * time.Hour})
 		defer stop()
 		fresh := func() bool {
-			record, err := w.store.Load(t.Context(), w.conns.Key("many-0"))
-			require.NoError(t, err)
+			record := w.recordOf(t, 0)
 			return record.Token.ExpiresAt.After(time.Now())
 		}
 		time.Sleep(20 * time.Hour)
@@ -127,8 +125,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 		}
 		assert.Len(t, w.platform.Sent(), 200, "each once")
 		for i := range 200 {
-			record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
-			require.NoError(t, err)
+			record := w.recordOf(t, i)
 			assert.Equal(t, tokens.StateActive, record.State)
 		}
 	})
@@ -181,8 +178,7 @@ func TestKeepFreshStopsGracefully(t *testing.T) {
 		began := time.Now()
 		stop()
 		assert.Equal(t, 3*time.Second, time.Since(began))
-		record, err := w.store.Load(t.Context(), w.conns.Key("many-0"))
-		require.NoError(t, err)
+		record := w.recordOf(t, 0)
 		assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
 	})
 }
@@ -200,8 +196,7 @@ func TestKeepFreshRestsWhileNothingWorks(t *testing.T) {
 		synctest.Wait()
 		fresh := 0
 		for i := range 100 {
-			record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
-			require.NoError(t, err)
+			record := w.recordOf(t, i)
 			if record.Version > 101 {
 				fresh++
 			}
@@ -375,9 +370,7 @@ func TestKeepFreshMakesRoomForAPairThatIsNotStored(t *testing.T) {
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		synctest.Wait()
 		require.Equal(t, 1, w.store.Count("ClaimDue"))
-		peer := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
-		_, err = w.store.Lease(t.Context(), peer, time.Second)
-		require.NoError(t, err)
+		w.lease(t, time.Second)
 		w.store.Break("Commit", nil)
 		stop()
 		require.NoError(t, w.conns.Close(t.Context()))

@@ -262,9 +262,7 @@ func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
-			lease := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
-			_, err := w.store.Lease(t.Context(), lease, time.Minute)
-			assert.NoError(t, err)
+			w.lease(t, time.Minute)
 		}))
 		w.requireFailure(t, tokens.ErrLeased)
 		require.NoError(t, w.conns.Close(t.Context())) // the peer died: the pair goes in after all

@@ -28,9 +28,7 @@ func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
 
 func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		dead := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "died in the middle"}
-		_, err := w.store.Lease(t.Context(), dead, tokens.DefaultLeaseTTL)
-		require.NoError(t, err)
+		w.lease(t, tokens.DefaultLeaseTTL)
 		began := time.Now()
 		w.requireToken(t, "access-1")
 		assert.GreaterOrEqual(t, time.Since(began), tokens.DefaultLeaseTTL)
@@ -41,9 +39,7 @@ func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
 
 func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		greedy := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "greedy"}
-		_, err := w.store.Lease(t.Context(), greedy, time.Hour)
-		require.NoError(t, err)
+		w.lease(t, time.Hour)
 		w.requireFailure(t, tokens.ErrLeased)
 		assert.Empty(t, w.platform.Sent())
 	})
@@ -83,7 +79,7 @@ func TestTimeOutFitsIntoTheLease(t *testing.T) {
 func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
-			w.saveAccess(t, api.NewSecret("access-peer"), time.Hour) // while the answer is under way
+			w.saveAccess(t, "access-peer", time.Hour) // while the answer is under way
 			return oauthtest.Respond(400, `{"error":"invalid_grant"}`), nil
 		})
 		w.requireToken(t, "access-peer")
@@ -117,9 +113,7 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 		assert.Len(t, w.platform.Sent(), 1)
 		assert.Contains(t, w.logs.String(), `"reason":"invalid_grant"`)
 
-		renewed := oauthtest.FirstToken(time.Hour)
-		renewed.AccessToken = api.NewSecret("access-renewed")
-		w.save(t, renewed)
+		w.saveAccess(t, "access-renewed", time.Hour)
 		w.requireToken(t, "access-renewed")
 	})
 }
@@ -169,11 +163,10 @@ func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.ConfiguredScope = "catalog:read"
-		lease := tokens.Lease{Key: w.conns.Key(user), Version: w.save(t, token).Version, Owner: "peer"}
-		_, err := w.store.Lease(t.Context(), lease, time.Minute)
-		require.NoError(t, err)
+		w.save(t, token)
+		w.lease(t, time.Minute)
 		conns := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:write"} })
-		_, err = conns.TokenSource(user).Token(t.Context())
+		_, err := conns.TokenSource(user).Token(t.Context())
 		requireReauthorize(t, err, tokens.ReasonScopesExtended)
 		assert.Equal(t, tokens.StateActive, w.record(t).State, "left to the next caller")
 	})
@@ -250,12 +243,7 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName[tokens.Reason](tokens.ReasonDisconnecting, tokens.ReasonNoRefreshToken, "one_of_tomorrow"), func(t *testing.T, reason tokens.Reason) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
-		record := w.record(t)
-		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "a"}
-		_, err := w.store.Lease(t.Context(), lease, time.Minute)
-		require.NoError(t, err)
-		_, err = w.store.Fail(t.Context(), lease, reason)
-		require.NoError(t, err)
+		w.fail(t, reason)
 		time.Sleep(24 * time.Hour)
 		w.requireReauthorize(t, reason)
 		assert.Empty(t, w.platform.Sent())

@@ -249,14 +249,8 @@ func TestPeerUsesValidTokenOfAMarkedUser(t *testing.T) {
 		time.Sleep(50 * time.Minute)
 		requireTokenFrom(t, peer, "access-0")
 
-		other := oauthtest.FirstToken(time.Hour)
-		other.AccessToken = api.NewSecret("access-other")
-		record := w.save(t, other)
-		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "peer"}
-		_, err = w.store.Lease(t.Context(), lease, time.Minute)
-		require.NoError(t, err)
-		_, err = w.store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
-		require.NoError(t, err)
+		w.saveAccess(t, "access-other", time.Hour)
+		w.fail(t, tokens.ReasonInvalidGrant)
 		time.Sleep(30 * time.Second)
 		_, err = peer.Token(t.Context())
 		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
@@ -374,7 +368,7 @@ func TestForgetHoldsForALookUnderWay(t *testing.T) {
 		var before sync.WaitGroup
 		before.Go(func() { w.requireToken(t, "access-0") })
 		time.Sleep(time.Second / 2)
-		w.saveAccess(t, api.NewSecret("access-new"), time.Hour)
+		w.saveAccess(t, "access-new", time.Hour)
 		w.source.Forget()
 		w.requireToken(t, "access-new")
 		before.Wait()

@@ -16,9 +16,7 @@ import (
 // store fail for a second after 10 seconds.
 func breakWhileWaiting(t *testing.T, w *fixture, method string) {
 	t.Helper()
-	record := w.record(t)
-	_, err := w.store.Lease(t.Context(), tokens.Lease{Key: record.Key, Version: record.Version, Owner: "dead"}, 30*time.Second)
-	require.NoError(t, err)
+	w.lease(t, 30*time.Second)
 	time.AfterFunc(10*time.Second, func() { w.store.Break(method, errors.New("connection terminated")) })
 	time.AfterFunc(11*time.Second, func() { w.store.Break(method, nil) })
 }
