@@ -20,16 +20,16 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Defaults of a [Config].
 const (
-	// DefaultTimeout is how long one check may take.
-	DefaultTimeout = 15 * time.Second
+	// checkTimeout is how long one check may take. Refreshing a token, and waiting for the end
+	// of a lease, take as long as they take.
+	checkTimeout = 15 * time.Second
 
-	// DefaultOldestWaiting is for how long an event may wait in the inbox.
-	DefaultOldestWaiting = 15 * time.Minute
+	// oldestWaiting is for how long an event may wait in the inbox.
+	oldestWaiting = 15 * time.Minute
 
-	// DefaultReconcileEvery is the interval at which package integration reconciles.
-	DefaultReconcileEvery = time.Hour
+	// defaultReconcileEvery is the interval at which package integration reconciles.
+	defaultReconcileEvery = time.Hour
 )
 
 // ErrSchema says, as StoreErr or InboxErr of a [Config], that tables are missing or older
@@ -73,11 +73,8 @@ type Config struct {
 	Inbox    Inbox
 	InboxErr error
 
-	// OldestWaiting is for how long an event may wait; 0 means [DefaultOldestWaiting].
-	OldestWaiting time.Duration
-
-	// ReconcileEvery is the interval at which the program reconciles. 0 means
-	// [DefaultReconcileEvery].
+	// ReconcileEvery is the interval at which the program reconciles. 0 means an
+	// hour, as in package integration.
 	ReconcileEvery time.Duration
 
 	// SecretFiles are the paths of files with secrets: configuration, keys, SQLite databases.
@@ -89,10 +86,6 @@ type Config struct {
 	// AnyOrder says that events may be handled in any order: [webhook.Work] has Order
 	// and Stale, or handlers read what they need from the API.
 	AnyOrder bool
-
-	// Timeout is how long one check may take; 0 means [DefaultTimeout]. Refreshing a
-	// token, and waiting for the end of a lease, take as long as they take.
-	Timeout time.Duration
 
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
@@ -196,9 +189,7 @@ func Run(ctx context.Context, config Config) (Report, error) {
 	if err := config.check(); err != nil {
 		return Report{}, err
 	}
-	config.Timeout = cmp.Or(config.Timeout, DefaultTimeout)
-	config.OldestWaiting = cmp.Or(config.OldestWaiting, DefaultOldestWaiting)
-	config.ReconcileEvery = cmp.Or(config.ReconcileEvery, DefaultReconcileEvery)
+	config.ReconcileEvery = cmp.Or(config.ReconcileEvery, defaultReconcileEvery)
 	config.LeaseTTL = cmp.Or(config.LeaseTTL, tokens.DefaultLeaseTTL)
 	if config.Now == nil {
 		config.Now = time.Now
@@ -239,7 +230,7 @@ func (c Config) check() error {
 	if c.Webhook.URL != "" && c.Webhook.Challenge.IsZero() {
 		problem("Webhook.Challenge", "is empty")
 	}
-	for field, d := range map[string]time.Duration{"Timeout": c.Timeout, "OldestWaiting": c.OldestWaiting, "ReconcileEvery": c.ReconcileEvery, "LeaseTTL": c.LeaseTTL} {
+	for field, d := range map[string]time.Duration{"ReconcileEvery": c.ReconcileEvery, "LeaseTTL": c.LeaseTTL} {
 		if d < 0 {
 			problem(field, "is negative")
 		}
@@ -294,7 +285,7 @@ func (r *run) all(ctx context.Context) []Row {
 func (r *run) one(ctx context.Context, c check) Row {
 	if !c.patient {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.config.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 	}
 	return c.run(r, ctx)

@@ -119,8 +119,6 @@ func TestInvalidConfig(t *testing.T) {
 		"User":                   {OAuth: oauth.Config{Site: site}, User: user},
 		"Webhook.Secrets":        {OAuth: oauth.Config{Site: site}, Webhook: doctor.Webhook{URL: "https://ehr.example", Challenge: api.NewSecret("c")}},
 		"Webhook.Challenge":      {OAuth: oauth.Config{Site: site}, Webhook: doctor.Webhook{URL: "https://ehr.example", Secrets: []api.Secret{api.NewSecret("s")}}},
-		"Timeout":                {OAuth: oauth.Config{Site: site}, Timeout: -1},
-		"OldestWaiting":          {OAuth: oauth.Config{Site: site}, OldestWaiting: -1},
 		"LeaseTTL":               {OAuth: oauth.Config{Site: site}, LeaseTTL: -1},
 	} {
 		_, err := doctor.Run(t.Context(), config)

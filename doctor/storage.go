@@ -80,7 +80,7 @@ func (r *run) storeUsers(ctx context.Context) Row {
 
 // storeLease takes the lease on the record, which a refresh has for a moment only.
 func (r *run) storeLease(ctx context.Context) Row {
-	ctx, cancel := context.WithTimeout(ctx, r.config.LeaseTTL+r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.LeaseTTL+checkTimeout)
 	defer cancel()
 	start, pause := time.Now(), time.NewTicker(r.config.LeaseTTL/20+1)
 	defer pause.Stop()
@@ -140,7 +140,7 @@ func (r *run) inboxWaiting(context.Context) Row {
 	}
 	age := r.config.Now().Sub(r.stats.Oldest)
 	seen := fmt.Sprintf("%d wait, %d are being handled, the oldest for %s", r.stats.Waiting, r.stats.Running, days(age))
-	if age > r.config.OldestWaiting {
+	if age > oldestWaiting {
 		return warn(seen, "what happened on the platform shows late, and events of the same object wait behind it",
 			"look in the log for the reason that handlers fail; see whether any process handles events, and whether Work.Workers are enough")
 	}

@@ -39,9 +39,7 @@ import (
 // the key is not the current one. That costs a write, changes neither
 // version nor lease, gives way to every other writer, and its failure is no
 // error. All other stores hold the current key after the next refresh. To retire
-// a key, load every user once: see [Lister].
-//
-// The store that is returned is a [Lister] and a [Store] where inner is.
+// a key, load every user once: see [Store].List.
 func Sealed(inner Store, aead seal.AEAD) (Store, error) {
 	switch {
 	case inner == nil:
