@@ -40,7 +40,7 @@
 //     none of those that started then did so within 7 minutes of it.
 //   - A store that one process cannot reach for two periods is out of reach for all: the others
 //     take over the quota of one that is silent for so long.
-//   - A request takes no more than FleetConfig.Travel longer to the platform than another.
+//   - A request takes at most a second longer to the platform than another.
 //   - All that use the limit are in the fleet. What is not, is noticed by the 429.
 //
 // Clocks of machines need not agree: a period is measured by each process for itself, and the

@@ -109,7 +109,7 @@ func (f *Fleet) ask(ctx context.Context, own record) (board Board, err error) {
 	if err != nil {
 		return Board{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return f.config.Store.Exchange(ctx, f.config.Name, f.process, data, keep)
 }

@@ -19,8 +19,6 @@ const (
 	DefaultRequests  = 5000
 	DefaultPer       = 5 * time.Minute
 	DefaultProcesses = 10
-	DefaultTravel    = 1 * time.Second
-	DefaultTimeout   = 2 * time.Second
 )
 
 // FleetConfig is what a [Fleet] is made of. Store is required.
@@ -43,14 +41,6 @@ type FleetConfig struct {
 	// two periods, where it does not know of more. 0 means [DefaultProcesses].
 	Processes int
 
-	// Travel is how much longer one request may take to the platform than another, after
-	// Wait: requests that were apart at one end may be closer at the other. 0 means
-	// [DefaultTravel].
-	Travel time.Duration
-
-	// Timeout is how long the store may take; 0 means [DefaultTimeout].
-	Timeout time.Duration
-
 	// Logger logs when the store goes away, and when it is back. Nil logs nothing.
 	Logger *slog.Logger
 }
@@ -70,14 +60,9 @@ func (c FleetConfig) withDefaults() (FleetConfig, error) {
 		return c, problem("Per", "has to be set where Requests is, and only there")
 	case c.Processes < 0:
 		return c, problem("Processes", "is negative")
-	case c.Travel < 0:
-		return c, problem("Travel", "is negative")
-	case c.Timeout < 0:
-		return c, problem("Timeout", "is negative")
 	}
 	c.Requests, c.Per = cmp.Or(c.Requests, DefaultRequests), cmp.Or(c.Per, DefaultPer)
 	c.Processes = cmp.Or(c.Processes, DefaultProcesses)
-	c.Travel, c.Timeout = cmp.Or(c.Travel, DefaultTravel), cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -85,6 +70,13 @@ func (c FleetConfig) withDefaults() (FleetConfig, error) {
 }
 
 const (
+	// travel is how much longer one request may take to the platform than another after Wait:
+	// requests that were apart at one end may be closer at the other.
+	travel = time.Second
+
+	// storeTimeout is the longest time of an exchange.
+	storeTimeout = 2 * time.Second
+
 	// pooled is the part of the limit that background work does not take from the store:
 	// one in so many. A process whose people need more at once finds it there.
 	pooled = 50
@@ -143,7 +135,7 @@ func NewFleet(c FleetConfig) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{config: c, local: newLimiter(c.Per + c.Travel), process: rand.Text(), patience: time.Second, peers: map[string]*peer{}}
+	f := &Fleet{config: c, local: newLimiter(c.Per + travel), process: rand.Text(), patience: time.Second, peers: map[string]*peer{}}
 	f.lease, f.hold = c.Per*2/5, 2*c.Per
 	f.local.elastic, f.local.burst, f.local.closed = true, fleetBurst, make(chan struct{})
 	f.local.blocked = func() { go f.hurry() }
@@ -154,7 +146,7 @@ func NewFleet(c FleetConfig) (*Fleet, error) {
 func (f *Fleet) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "ratelimit.Fleet") }
 
 // Wait returns when the caller may send one request, whose priority is that of ctx; see
-// [api.ContextWithPriority]. The first one waits for the store, for Timeout at most. A wait
+// [api.ContextWithPriority]. The first one waits for the store, for 2 seconds at most. A wait
 // that is cancelled before its turn takes nothing from the limit.
 func (f *Fleet) Wait(ctx context.Context) error {
 	joined, err := f.join()

@@ -78,7 +78,7 @@ func (f *fleetFixture) join() int {
 func (f *fleetFixture) joinAs(config ratelimit.FleetConfig) int {
 	f.t.Helper()
 	way := &link{store: f.store}
-	config.Store, config.Per, config.Travel = way, fleetPer, fleetTravel
+	config.Store, config.Per = way, fleetPer
 	member, err := ratelimit.NewFleet(config)
 	require.NoError(f.t, err)
 	f.links, f.members = append(f.links, way), append(f.members, member)
@@ -473,8 +473,6 @@ func TestNewFleetRefusesNonsense(t *testing.T) {
 		"Requests":  {Store: store, Requests: -1},
 		"Per":       {Store: store, Requests: 1},
 		"Processes": {Store: store, Processes: -1},
-		"Travel":    {Store: store, Travel: -1},
-		"Timeout":   {Store: store, Timeout: -1},
 	} {
 		_, err := ratelimit.NewFleet(c)
 		var refused *api.ArgumentError

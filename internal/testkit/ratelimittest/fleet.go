@@ -127,7 +127,7 @@ func (f *fleet) send(ctx context.Context, member *ratelimit.Fleet, p api.Priorit
 	f.waits[p] = append(f.waits[p], now.Sub(asked))
 	f.gap[p] = max(f.gap[p], now.Sub(f.began)-f.last[p])
 	f.last[p] = now.Sub(f.began)
-	f.door = append(f.door, now.Add(rand.N(ratelimit.DefaultTravel)).Sub(f.began))
+	f.door = append(f.door, now.Add(rand.N(time.Second)).Sub(f.began))
 	return true
 }
 
