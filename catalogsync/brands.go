@@ -1,7 +1,6 @@
 package catalogsync
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,21 +50,13 @@ func (p *PermittedBrands) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "catalogsync.PermittedBrands")
 }
 
-// DefaultBrandAge is how long a [BrandCache] keeps what it read, where BrandCacheConfig.MaxAge
-// is 0.
-const DefaultBrandAge = 24 * time.Hour
+// brandAge is the time after which a [BrandCache] reads the brands of a clinic again. The
+// platform sends no event if they change.
+const brandAge = 24 * time.Hour
 
-// BrandCacheConfig is what a [BrandCache] is made of.
-type BrandCacheConfig struct {
-	// MaxAge is how long the brands of a clinic are kept before they are read again; 0
-	// means [DefaultBrandAge]. No event of the platform says that they have changed.
-	MaxAge time.Duration
-}
-
-// BrandCache keeps the permitted brands of any number of clinics. It is safe for concurrent
-// use. Get it from [NewBrandCache].
+// BrandCache keeps the permitted brands of any number of clinics for a day. The zero value is
+// empty. It is safe for concurrent use.
 type BrandCache struct {
-	maxAge  time.Duration
 	mu      sync.Mutex
 	clinics map[string]*cachedBrands
 }
@@ -76,18 +67,10 @@ type cachedBrands struct {
 	permitted atomic.Pointer[PermittedBrands]
 }
 
-// NewBrandCache returns an empty cache. An error is an [*api.ArgumentError].
-func NewBrandCache(c BrandCacheConfig) (*BrandCache, error) {
-	if c.MaxAge < 0 {
-		return nil, &api.ArgumentError{Field: "catalogsync.BrandCacheConfig.MaxAge", Reason: "is negative"}
-	}
-	return &BrandCache{maxAge: cmp.Or(c.MaxAge, DefaultBrandAge), clinics: map[string]*cachedBrands{}}, nil
-}
-
 // Format prints the type only.
 func (c *BrandCache) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.BrandCache") }
 
-// Get returns the brands that a clinic may order, at most MaxAge old. If it has none, it reads
+// Get returns the brands that a clinic may order, at most a day old. If it has none, it reads
 // them with brands, the Brands of a client of this clinic. Concurrent callers wait for one
 // request. If Get fails, search without permitted brands: the [Result] reports that it contains
 // products of all brands. The API knows the brands of clinics, not of single practitioners.
@@ -97,7 +80,7 @@ func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Br
 		return nil, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
 	}
 	clinic := c.clinic(clinicID)
-	if p := clinic.permitted.Load(); c.fresh(p) {
+	if p := clinic.permitted.Load(); fresh(p) {
 		return p, nil
 	}
 	select {
@@ -106,7 +89,7 @@ func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Br
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if p := clinic.permitted.Load(); c.fresh(p) { // another caller has read them
+	if p := clinic.permitted.Load(); fresh(p) { // another caller has read them
 		return p, nil
 	}
 	p, err := readPermittedBrands(ctx, brands)
@@ -126,15 +109,18 @@ func (c *BrandCache) clinic(id string) *cachedBrands {
 		return known
 	}
 	for other, clinic := range c.clinics {
-		if !c.fresh(clinic.permitted.Load()) && len(clinic.reading) == 0 {
+		if !fresh(clinic.permitted.Load()) && len(clinic.reading) == 0 {
 			delete(c.clinics, other)
 		}
+	}
+	if c.clinics == nil {
+		c.clinics = map[string]*cachedBrands{}
 	}
 	made := &cachedBrands{reading: make(chan struct{}, 1)}
 	c.clinics[id] = made
 	return made
 }
 
-func (c *BrandCache) fresh(p *PermittedBrands) bool {
-	return p != nil && time.Since(p.asOf) <= c.maxAge
+func fresh(p *PermittedBrands) bool {
+	return p != nil && time.Since(p.asOf) <= brandAge
 }

@@ -27,11 +27,16 @@ import (
 func twoClinics(t *testing.T) (platform *dispensarytest.Server, clients []*dispensary.Client) {
 	t.Helper()
 	platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2, Patients: 1, Plans: 1, Orders: 1}))
+	return platform, clientsOf(platform)
+}
+
+// clientsOf returns a client of each clinic, with a token of now.
+func clientsOf(platform *dispensarytest.Server) (clients []*dispensary.Client) {
 	for _, clinic := range platform.Clinics.All() {
 		at := slices.IndexFunc(platform.Users(), func(u model.User) bool { return u.ClinicID == clinic.ID })
 		clients = append(clients, platform.Client(platform.Users()[at]))
 	}
-	return platform, clients
+	return clients
 }
 
 // What a clinic finds is what the platform's own search finds for it.
@@ -44,8 +49,7 @@ func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
 	require.NoError(t, err)
 	mustSync(t, syncer)
 	require.NoError(t, searcher.Load(t.Context(), store))
-	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
-	require.NoError(t, err)
+	var cache catalogsync.BrandCache
 	hidden := 0
 	for n, client := range clients {
 		permitted, err := cache.Get(t.Context(), platform.Clinics.All()[n].ID, client.Catalog.Brands)
@@ -80,8 +84,7 @@ func TestBrandCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform, clients := twoClinics(t)
-		cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{MaxAge: time.Hour})
-		require.NoError(t, err)
+		var cache catalogsync.BrandCache
 		get := func(clinic int) (*catalogsync.PermittedBrands, error) {
 			return cache.Get(t.Context(), platform.Clinics.All()[clinic].ID, clients[clinic].Catalog.Brands)
 		}
@@ -95,14 +98,15 @@ func TestBrandCache(t *testing.T) {
 		callers.Wait()
 		assert.Len(t, platform.Journal().Of("brands.list"), 2, "once for each clinic")
 
-		time.Sleep(time.Hour)
+		time.Sleep(24 * time.Hour)
 		first, err := get(0)
 		require.NoError(t, err)
 		assert.Len(t, platform.Journal().Of("brands.list"), 2, "as old as it may be")
 		result, err := newIndex(t).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: first})
 		require.NoError(t, err)
-		assert.Equal(t, time.Hour, result.PermittedAge)
+		assert.Equal(t, 24*time.Hour, result.PermittedAge)
 		time.Sleep(time.Second)
+		clients = clientsOf(platform)
 		platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: "brands.list", Times: 1})
 		_, err = get(0)
 		var refused *api.Error
@@ -120,8 +124,7 @@ func TestBrandCacheWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		platform, clients := twoClinics(t)
 		platform.Fault(model.Fault{Effect: model.Latency, Delay: 20 * time.Second, Operation: "brands.list"})
-		cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
-		require.NoError(t, err)
+		var cache catalogsync.BrandCache
 		first := make(chan error, 1)
 		go func() {
 			_, err := cache.Get(t.Context(), "clinic", clients[0].Catalog.Brands)
@@ -130,7 +133,7 @@ func TestBrandCacheWaits(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = cache.Get(ctx, "clinic", clients[0].Catalog.Brands)
+		_, err := cache.Get(ctx, "clinic", clients[0].Catalog.Brands)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NoError(t, <-first)
 	})
@@ -139,11 +142,8 @@ func TestBrandCacheWaits(t *testing.T) {
 func TestBrandsRefuse(t *testing.T) {
 	t.Parallel()
 	_, clients := twoClinics(t)
-	_, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{MaxAge: -1})
-	assert.EqualError(t, err, "dispensary: catalogsync.BrandCacheConfig.MaxAge is negative")
-	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
-	require.NoError(t, err)
-	_, err = cache.Get(t.Context(), "", clients[0].Catalog.Brands)
+	var cache catalogsync.BrandCache
+	_, err := cache.Get(t.Context(), "", clients[0].Catalog.Brands)
 	assert.EqualError(t, err, "dispensary: clinicID is empty")
 	_, err = cache.Get(t.Context(), "clinic", catalog.Brands{})
 	assert.EqualError(t, err, "dispensary: brands is empty")
@@ -152,8 +152,7 @@ func TestBrandsRefuse(t *testing.T) {
 func TestHandlerKeepsToTheBrandsOfAClinic(t *testing.T) {
 	t.Parallel()
 	platform, clients := twoClinics(t)
-	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
-	require.NoError(t, err)
+	var cache catalogsync.BrandCache
 	permitted, err := cache.Get(t.Context(), platform.Clinics.All()[0].ID, clients[0].Catalog.Brands)
 	require.NoError(t, err)
 	var searcher catalogsync.Searcher

@@ -76,11 +76,7 @@ func ExampleBrandCache() {
 	if err := searcher.Load(ctx, store); err != nil {
 		log.Fatal(err)
 	}
-	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
-	if err != nil {
-		log.Fatal(err)
-	}
-
+	var cache catalogsync.BrandCache
 	first, second := platform.Users()[0], platform.Users()[3]
 	for _, user := range []model.User{first, second} {
 		permitted, err := cache.Get(ctx, user.ClinicID, platform.Client(user).Catalog.Brands)

@@ -116,8 +116,7 @@ func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 
 func TestBrandWithoutIDPermitsNoProduct(t *testing.T) {
 	t.Parallel()
-	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
-	require.NoError(t, err)
+	var cache catalogsync.BrandCache
 	permitted, err := cache.Get(t.Context(), "clinic", catalogOf(t, bodies{"brands": `{"brands":[{"name":"Kelp"}]`}).Brands)
 	require.NoError(t, err)
 	zinc := entry("Zinc", "one", "", "")

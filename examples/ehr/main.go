@@ -73,15 +73,12 @@ type ehr struct {
 	dispensary *integration.Integration
 	clinics    map[string]string // the platform's id of the clinic of each practice
 	products   map[dispensary.Region]*products
-	brands     *catalogsync.BrandCache
+	brands     catalogsync.BrandCache
 }
 
 // serve opens the integration and serves until ctx ends or the server fails.
 func serve(ctx context.Context, config integration.Config, clinics map[string]string, listener net.Listener) (err error) {
 	e := ehr{clinics: clinics, products: map[dispensary.Region]*products{dispensary.US: newProducts(), dispensary.Canada: newProducts()}}
-	if e.brands, err = catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{}); err != nil {
-		return err
-	}
 	var router webhook.Router
 	router.OnOrderPlaced(e.orderPlaced)
 	router.OnTreatmentPlanCreated(planChanged)

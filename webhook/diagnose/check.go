@@ -39,9 +39,6 @@ type Config struct {
 
 	// ReceivedAt is when the delivery arrived; zero means now.
 	ReceivedAt time.Time
-
-	// Tolerance is that of [webhook.VerifierConfig].
-	Tolerance time.Duration
 }
 
 // Report says how a delivery was found. It holds nothing of secrets and body.
@@ -61,7 +58,7 @@ type Report struct {
 // of [webhook.NewVerifier].
 func Check(d Delivery, c Config) (Report, error) {
 	now := cmp.Or(c.ReceivedAt, time.Now())
-	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: c.Secrets, Tolerance: c.Tolerance, Now: func() time.Time { return now }})
+	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: c.Secrets, Now: func() time.Time { return now }})
 	if err != nil {
 		return Report{}, err
 	}
@@ -104,7 +101,7 @@ func (d Delivery) explain(c Config, header string, r Report) (Reason, string) {
 		return err == nil && verifier.Verify(header, body) == nil
 	}
 	if matches(c.Secrets, d.Body) {
-		return staleness(r.Age, cmp.Or(c.Tolerance, webhook.DefaultTolerance))
+		return staleness(r.Age)
 	}
 	if !c.Challenge.IsZero() && matches([]api.Secret{c.Challenge}, d.Body) {
 		return ReasonChallenge, "it was signed with what is configured as the challenge token: the two are swapped"
@@ -120,7 +117,8 @@ func (d Delivery) explain(c Config, header string, r Report) (Reason, string) {
 	return ReasonWrongSecret, "none of the secrets signed this body: it is the secret of another application or environment, or the body was changed in a way that cannot be undone"
 }
 
-func staleness(age, tolerance time.Duration) (Reason, string) {
+func staleness(age time.Duration) (Reason, string) {
+	const tolerance = webhook.DefaultTolerance
 	if age > 0 {
 		return ReasonTooOld, fmt.Sprintf("the signature is right, and was made %s before the delivery arrived: %s more than is allowed", age.Round(time.Second), (age - tolerance).Round(time.Second))
 	}
