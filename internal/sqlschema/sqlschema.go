@@ -130,10 +130,13 @@ func (s Schema) create(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	begin, end, undo := s.lock()
-	for _, act := range []func(context.Context, *sql.Conn) error{begin, s.run, end} {
-		if err := act(ctx, conn); err != nil {
-			_ = exec(context.WithoutCancel(ctx), conn, undo) // the connection goes back to the pool
+	for _, act := range []func() error{
+		func() error { return exec(ctx, conn, s.begin()) },
+		func() error { return s.run(ctx, conn) },
+		func() error { return exec(ctx, conn, `COMMIT`) },
+	} {
+		if err := act(); err != nil {
+			_ = exec(context.WithoutCancel(ctx), conn, `ROLLBACK`) // the connection goes back to the pool
 			return err
 		}
 	}
@@ -151,32 +154,19 @@ func (s Schema) run(ctx context.Context, conn *sql.Conn) error {
 	return s.check(ctx, conn)
 }
 
-// lock returns the beginning and the end of an exclusive change of the schema, and the SQL to
-// undo it. PostgreSQL and SQLite change a schema in a transaction, MySQL cannot. The transaction
-// must be READ COMMITTED in PostgreSQL, whatever the default: a stricter one would not see the
-// changes made while it waited.
-func (s Schema) lock() (begin, end func(context.Context, *sql.Conn) error, undo string) {
-	script := func(script string) func(context.Context, *sql.Conn) error {
-		return func(ctx context.Context, conn *sql.Conn) error { return exec(ctx, conn, script) }
-	}
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(s.Script))
+// begin returns the SQL of the beginning of an exclusive change of the schema. The transaction must
+// be READ COMMITTED in PostgreSQL, whatever the default: a stricter one would not see the changes
+// made while it waited. MySQL commits each statement by itself, and locks the table meanwhile.
+func (s Schema) begin() string {
 	switch s.Dialect {
 	case PostgreSQL:
-		return script(fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, hash.Sum32())), script(`COMMIT`), `ROLLBACK`
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(s.Script))
+		return fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, hash.Sum32())
 	case SQLite:
-		return script(`BEGIN IMMEDIATE`), script(`COMMIT`), `ROLLBACK`
+		return `BEGIN IMMEDIATE`
 	}
-	name := fmt.Sprintf(`CONCAT('dispensary.', MD5(DATABASE()), '.%d')`, hash.Sum32())
-	release := `DO RELEASE_LOCK(` + name + `)`
-	return func(ctx context.Context, conn *sql.Conn) error {
-		var got sql.NullInt64
-		err := conn.QueryRowContext(ctx, `SELECT GET_LOCK(`+name+`, 60)`).Scan(&got)
-		if err == nil && got.Int64 != 1 {
-			err = errors.New("another process creates the tables for more than a minute, or no database is selected")
-		}
-		return err
-	}, script(release), release
+	return `BEGIN`
 }
 
 // exec runs statements without parameters one by one, because not every driver accepts several.
