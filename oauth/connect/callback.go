@@ -14,13 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// connecting is one exchange of a code. All requests with its state on this replica
-// share it.
-type connecting struct {
-	done   chan struct{}
-	ending ending // valid once done is closed
-}
-
 // ending is the result of connecting a user.
 type ending struct {
 	outcome Outcome
@@ -69,24 +62,32 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 		result.fail(outcomeOf(err), err)
 		return
 	}
-	a := h.join(r.Context(), f, func(ctx context.Context) ending {
-		return h.connectOnce(ctx, f, result.Key.User, code)
-	})
-	<-a.done // ends soon whatever the platform and the store do, see join
-	result.Outcome, result.Record, result.Err = a.ending.outcome, a.ending.record, a.ending.err
+	// It continues if the browser leaves, because the code cannot be used again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), connectTimeout)
+	defer cancel()
+	e := h.connectOnce(ctx, f, result.Key.User, code)
+	result.Outcome, result.Record, result.Err = e.outcome, e.record, e.err
 	if result.Outcome == OutcomeInterrupted {
 		h.recognizeConnected(r.Context(), f, result)
 	}
 }
 
-// connectOnce connects the user. If another replica runs the same flow, it returns the
-// outcome of that replica and does not use the code. It waits until ctx ends at most.
+// connectTimeout bounds an exchange with the store's part in it.
+const connectTimeout = 90 * time.Second
+
+// connectOnce connects the user. If another request runs the same flow, on any replica, it
+// returns the outcome of that request and does not use the code. It waits until ctx ends at most.
 func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api.Secret) (e ending) {
+	defer func() {
+		if v := recover(); v != nil { // of a store
+			e = ending{outcome: OutcomeInterrupted, err: panicked(v)}
+		}
+	}()
 	first, ran, err := h.config.Connections.RunFlow(ctx, user, f.id(), func(ctx context.Context) string {
 		e.record, e.err = h.exchange(ctx, user, code)
 		e.outcome = outcomeOf(e.err)
 		if e.outcome == OutcomeExchangeFailed && errors.Is(e.err, api.ErrNotSent) && !errors.Is(e.err, tokens.ErrUndecided) {
-			return "" // the code is not used, so another replica may try it
+			return "" // the code is not used, so another request may try it
 		}
 		return string(e.outcome)
 	})
@@ -109,11 +110,15 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 // exchange connects the user. It turns a panic, such as one of Verify, into an error, so
 // that the flow has a result.
 func (h *Handler) exchange(ctx context.Context, user string, code api.Secret) (record tokens.Record, err error) {
-	defer recoverAsError(&err)
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+	}()
 	return h.config.Connections.Connect(ctx, user, code)
 }
 
-// alreadyConnected checks the stored token of a user whom another replica has connected.
+// alreadyConnected checks the stored token of a user whom another request has connected.
 // The result of a flow is not encrypted, so it does not prove anything.
 func (h *Handler) alreadyConnected(ctx context.Context, user string) ending {
 	record, err := h.config.Connections.Record(ctx, user)
@@ -163,43 +168,9 @@ func (h *Handler) recognizeConnected(ctx context.Context, f flow, result *Result
 	}
 }
 
-// connectTimeout bounds an exchange with the store's part in it.
-const connectTimeout = 90 * time.Second
-
-// errAbandoned is the result of work whose goroutine was ended by runtime.Goexit.
-var errAbandoned = errors.New("connect: connecting a user ended without a result")
-
-// join runs work for a state, once for all concurrent requests with that state on this
-// replica. It continues after they leave, because the code cannot be used again.
-func (h *Handler) join(ctx context.Context, f flow, work func(context.Context) ending) *connecting {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if a, ok := h.running[f.nonce]; ok {
-		return a
-	}
-	a := &connecting{done: make(chan struct{}), ending: ending{outcome: OutcomeInterrupted, err: errAbandoned}}
-	h.running[f.nonce] = a
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
-		defer cancel()
-		defer func() {
-			h.mu.Lock()
-			delete(h.running, f.nonce)
-			h.mu.Unlock()
-			close(a.done)
-		}()
-		defer recoverAsError(&a.ending.err) // of a store
-		a.ending = work(ctx)
-	}()
-	return a
-}
-
-// recoverAsError turns a panic into an error that shows only the type of its value. It
-// must be deferred.
-func recoverAsError(err *error) {
-	if v := recover(); v != nil {
-		*err = fmt.Errorf("connect: connecting a user: panic with a %T", v)
-	}
+// panicked returns an error that shows only the type of the value of a panic.
+func panicked(value any) error {
+	return fmt.Errorf("connect: connecting a user: panic with a %T", value)
 }
 
 // maxFlowCookies bounds what the browser carries for flows that were not finished.

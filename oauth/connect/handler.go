@@ -21,7 +21,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -105,11 +104,10 @@ type Config struct {
 // # Used once
 //
 // The response to the callback deletes the cookie, and with it the state. If two requests
-// with the cookie arrive at the same time, such as after a double click, exactly one of
-// them exchanges the code. On one replica both have the same result. Otherwise the store
-// decides: the other replica waits for the result and reports
-// [OutcomeAlreadyConnected], or the same failure. If the replica with the code crashes,
-// the other one reports [OutcomeInterrupted] after LeaseTTL of [tokens.Config].
+// with the cookie arrive at the same time, such as after a double click, the store decides
+// which one exchanges the code, on one replica or on two. The other one waits for the result
+// and reports [OutcomeAlreadyConnected], or the same failure. If the replica with the code
+// crashes, the other request reports [OutcomeInterrupted] after LeaseTTL of [tokens.Config].
 //
 // An exchange that has begun goes on when the browser leaves: the code cannot be
 // used again.
@@ -125,9 +123,6 @@ type Handler struct {
 	keys     *stateKeys
 	redirect *url.URL
 	callback string // last element of the redirect address
-
-	mu      sync.Mutex
-	running map[[16]byte]*connecting // by the nonce of the state
 }
 
 // New checks config and returns a handler. Errors are [*api.ArgumentError]: they
@@ -140,7 +135,7 @@ func New(config Config) (*Handler, error) {
 	config.StartName = cmp.Or(config.StartName, "connect")
 	client := config.Connections.Client()
 	redirect, _ := url.Parse(client.RedirectURL()) // checked by oauth.New
-	h := &Handler{config: config, client: client, redirect: redirect, callback: lastElement(redirect.Path), running: map[[16]byte]*connecting{}}
+	h := &Handler{config: config, client: client, redirect: redirect, callback: lastElement(redirect.Path)}
 	keys, err := newStateKeys(config.StateKeys, client.Environment(), client.ClientID())
 	if err != nil {
 		return nil, &api.ArgumentError{Field: "connect.Config.StateKeys", Reason: err.Error()}

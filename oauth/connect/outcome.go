@@ -83,7 +83,7 @@ const (
 	// its own error. Err is an [*api.Error], or matches [tokens.ErrUndecided].
 	OutcomeExchangeFailed Outcome = "exchange_failed"
 
-	// OutcomeInterrupted: another replica began to connect the user and did not
+	// OutcomeInterrupted: another request began to connect the user and did not
 	// finish, for example because it crashed. It may have stored a token. Err matches
 	// [tokens.ErrNoResult], or is the error that prevented a result.
 	OutcomeInterrupted Outcome = "interrupted"

@@ -3,7 +3,6 @@ package tokens_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,49 +20,6 @@ func returns(result string, after time.Duration) func(context.Context) string {
 		time.Sleep(after)
 		return result
 	}
-}
-
-func TestRunFlowRunsOnceInAllReplicas(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		var mu sync.Mutex
-		var runs int
-		var wg sync.WaitGroup
-		for range 4 {
-			replica := w.replica(t)
-			wg.Go(func() {
-				result, ran, err := replica.RunFlow(t.Context(), user, "flow-1", returns("connected", 3*time.Second))
-				assert.NoError(t, err)
-				assert.Equal(t, "connected", result)
-				mu.Lock()
-				defer mu.Unlock()
-				if ran {
-					runs++
-				}
-			})
-		}
-		wg.Wait()
-		assert.Equal(t, 1, runs)
-		result, ran, err := w.replica(t).RunFlow(t.Context(), user, "flow-1", returns("again", 0))
-		require.NoError(t, err)
-		assert.False(t, ran)
-		assert.Equal(t, "connected", result)
-	})
-}
-
-func TestRunFlowRunsAgainAfterEmptyResult(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		first := make(chan bool, 1)
-		go func() {
-			_, ran, _ := w.replica(t).RunFlow(t.Context(), user, "flow-1", returns("", 3*time.Second))
-			first <- ran
-		}()
-		time.Sleep(time.Second)
-		result, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", returns("connected", 0))
-		require.NoError(t, err)
-		assert.True(t, ran)
-		assert.Equal(t, "connected", result)
-		assert.True(t, <-first)
-	})
 }
 
 // A replica that dies with the claim keeps the others waiting for LeaseTTL at most.
