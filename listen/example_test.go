@@ -123,24 +123,3 @@ func ExampleForwarder_Forward() {
 	// Output:
 	// listen: not acknowledged: status 204 is neither 200 nor 201
 }
-
-// Which orders were placed since yesterday?
-func ExampleFind() {
-	platform, err := dispensarytest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = platform.Close() }()
-	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{}); err != nil {
-		log.Fatal(err)
-	}
-	found, err := listen.Find(context.Background(), platform.Client(platform.Users()[0]).Events, listen.FindOptions{
-		Since: time.Now().AddDate(0, 0, -1),
-		Types: []events.Type{events.OrderPlaced},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(len(found), found[0].Type)
-	// Output: 1 order.placed
-}

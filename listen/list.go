@@ -3,7 +3,6 @@ package listen
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,42 +49,6 @@ func checkTypes(field string, types []events.Type) error {
 		}
 	}
 	return nil
-}
-
-// FindOptions narrows [Find].
-type FindOptions struct {
-	// Since leaves out what happened before; zero means the 30 days that the platform
-	// keeps.
-	Since time.Time
-
-	// Types are the types of event; nil means all. Only the lists that have them are read.
-	Types []events.Type
-}
-
-// Find returns the events that the platform lists, the oldest first, without their data.
-// A list that cannot be read, because the token has no scope for it for example, keeps no
-// other from being read: what was found is returned beside the error.
-// API section: "Events".
-func Find(ctx context.Context, service events.Service, o FindOptions) ([]events.Event, error) {
-	if err := checkTypes("FindOptions.Types", o.Types); err != nil {
-		return nil, err
-	}
-	var found []events.Event
-	var failed []error
-	known := map[[2]string]bool{} // what happens meanwhile moves events to the next page
-	for i := range groups {
-		l := listing{service: service, group: i, types: o.Types, floor: o.Since}
-		err := l.read(ctx, func(e events.Event, at time.Time) {
-			if key := [2]string{e.ID, e.IntegrationID}; !at.Before(o.Since) && !known[key] {
-				known[key] = true
-				found = append(found, e)
-			}
-		})
-		failed = append(failed, err)
-	}
-	slices.Reverse(found) // lists have the newest first
-	slices.SortStableFunc(found, compare)
-	return found, errors.Join(failed...)
 }
 
 // compare puts events in the order in which they happened. Of events of one time the one
