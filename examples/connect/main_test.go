@@ -29,7 +29,7 @@ func newWorld(t *testing.T) *world {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.app.routes().ServeHTTP(rw, r) }))
 	t.Cleanup(server.Close)
 	w.home = server.URL
-	w.platform = dispensarytest.New(t, dispensarytest.WithRedirectURI(w.home+callbackPath), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+	w.platform = dispensarytest.New(t, dispensarytest.WithRedirectURI(w.home+callbackPath))
 	registered := w.platform.Application()
 	var err error
 	w.app, err = newApp(w.platform.Site(), registered.ClientID, dispensary.NewSecret(registered.ClientSecret), w.home, w.platform.Users()[0].ClinicID)
@@ -107,21 +107,6 @@ func TestStaffAreNotAccepted(t *testing.T) {
 	assert.Contains(t, body(t, answer, err), "Wrong account")
 	assert.Equal(t, http.StatusForbidden, answer.StatusCode)
 	w.platform.Journal().CheckRequested(t, "oauth.revoke")
-}
-
-func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, user := range w.platform.Users() {
-		if user.Type == model.UserPractitioner && user.ClinicID != w.platform.Users()[0].ClinicID {
-			answer, err := w.platform.Browser(user).Authorize(t.Context(), w.home+connectPath)
-			assert.Contains(t, body(t, answer, err), "Wrong account")
-			assert.Equal(t, http.StatusForbidden, answer.StatusCode)
-			assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
-			return
-		}
-	}
-	t.Fatal("the platform has no practitioner of another clinic")
 }
 
 // A practitioner whose authorization has ended connects again.

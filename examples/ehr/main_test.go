@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"html"
 	"io"
 	"net"
@@ -17,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -330,32 +328,6 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 		assert.Contains(f, page, "was replayed")
 		practitioner.sees("/", order.Number)
 		assert.NotContains(f, operator.get("/operations/dead"), "order.placed")
-	})
-}
-
-// /readyz fails while tokens cannot be stored, and succeeds afterwards.
-func TestReadiness(t *testing.T) {
-	everywhere(t, func(f *fixture) {
-		ready := func(status int) {
-			require.Eventually(f, func() bool { // after the next check
-				answer, err := http.Get(f.home + "/readyz")
-				return err == nil && answer.Body.Close() == nil && answer.StatusCode == status
-			}, time.Minute, 50*time.Millisecond)
-		}
-		ready(http.StatusOK)
-		driver, name := "pgx", f.Config.Store.Reveal()
-		if file, ok := strings.CutPrefix(name, "sqlite:"); ok {
-			driver, name = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)" // the program writes to it, too
-		}
-		db, err := sql.Open(driver, name)
-		require.NoError(f, err)
-		defer func() { assert.NoError(f, db.Close()) }()
-		_, err = db.ExecContext(f.Context(), "ALTER TABLE dispensary_oauth_tokens RENAME TO away")
-		require.NoError(f, err)
-		ready(http.StatusServiceUnavailable)
-		_, err = db.ExecContext(f.Context(), "ALTER TABLE away RENAME TO dispensary_oauth_tokens")
-		require.NoError(f, err)
-		ready(http.StatusOK)
 	})
 }
 
