@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Example is a function of a test file, Example….
-type Example struct {
+// example is a function of a test file, Example….
+type example struct {
 	Code      string   // its body
 	Output    string   // what it prints; "" where it is not run
 	Unordered bool     // whether the lines of Output come in any order
@@ -21,14 +21,14 @@ type Example struct {
 	Imports   []string // the packages that it names
 }
 
-// Example returns the example of a name, such as ExampleNew, from the package in a
+// find returns the example of a name, such as ExampleNew, from the package in a
 // folder, and nil if there is none.
-func (t *Tree) Example(folder, name string) *Example {
+func (t *Tree) find(folder, name string) *example {
 	p, file, f := t.function(folder, name)
 	if f == nil || !strings.HasPrefix(name, "Example") {
 		return nil
 	}
-	return t.example(p, file, f)
+	return t.read(p, file, f)
 }
 
 // fileOf returns the source of the file that has an example, a test or the main of a
@@ -42,7 +42,7 @@ func (t *Tree) fileOf(folder, name string) string {
 }
 
 // function finds a function of the package in a folder.
-func (t *Tree) function(folder, name string) (*Package, string, *ast.FuncDecl) {
+func (t *Tree) function(folder, name string) (*goPackage, string, *ast.FuncDecl) {
 	p := t.byPath[path.Join(Module, folder)]
 	if p == nil {
 		return nil, "", nil
@@ -60,12 +60,12 @@ func (t *Tree) function(folder, name string) (*Package, string, *ast.FuncDecl) {
 // outputComment begins the comment with what an example prints.
 var outputComment = regexp.MustCompile(`(?im)^[ \t]*//[ \t]*(unordered )?output:`)
 
-func (t *Tree) example(p *Package, file string, f *ast.FuncDecl) *Example {
+func (t *Tree) read(p *goPackage, file string, f *ast.FuncDecl) *example {
 	body := t.source(p, file, f.Body.Lbrace+1, f.Body.Rbrace)
 	if at := outputComment.FindAllStringIndex(body, -1); at != nil {
 		body = body[:at[len(at)-1][0]]
 	}
-	e := &Example{File: file}
+	e := &example{File: file}
 	e.Code = strings.Trim(strings.ReplaceAll("\n"+body, "\n\t", "\n"), "\n\t ") + "\n"
 	imported, used := importsOf(p.parsed[file]), map[string]bool{}
 	for node := range ast.Preorder(f.Body) {
@@ -107,12 +107,12 @@ func importName(spec *ast.ImportSpec, importPath string) string {
 }
 
 // source returns the text between two positions of a file.
-func (t *Tree) source(p *Package, file string, from, to token.Pos) string {
+func (t *Tree) source(p *goPackage, file string, from, to token.Pos) string {
 	return string(p.sources[file][t.files.Position(from).Offset:t.files.Position(to).Offset])
 }
 
 // markdown is the example's code and its output.
-func (e *Example) markdown() string {
+func (e *example) markdown() string {
 	text := "```go\n" + e.Code + "```\n\n"
 	if e.Output == "" {
 		return text

@@ -71,7 +71,7 @@ func (f *filler) part(kind, folder, name string) string {
 
 // example shows an example, which has to be one that is run, and that readers can copy.
 func (f *filler) example(folder, name string) string {
-	e := f.tree.Example(folder, name)
+	e := f.tree.find(folder, name)
 	if e == nil {
 		f.fail("there is no %s in %s", name, folder)
 		return ""

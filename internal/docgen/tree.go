@@ -24,11 +24,11 @@ const Module = "github.com/dispensary-go/dispensary"
 type Tree struct {
 	root   string
 	files  *token.FileSet
-	byPath map[string]*Package // by import path
+	byPath map[string]*goPackage // by import path
 }
 
-// Package is a package of the tree.
-type Package struct {
+// goPackage is a package of the tree.
+type goPackage struct {
 	Name   string
 	Folder string // from the root, with slashes; "." is the root itself
 
@@ -39,7 +39,7 @@ type Package struct {
 
 // Load reads the tree below root.
 func Load(root string) (*Tree, error) {
-	t := &Tree{root: root, files: token.NewFileSet(), byPath: map[string]*Package{}}
+	t := &Tree{root: root, files: token.NewFileSet(), byPath: map[string]*goPackage{}}
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
@@ -107,7 +107,7 @@ func (t *Tree) load(folder string) error {
 	if err != nil {
 		return err
 	}
-	p := &Package{
+	p := &goPackage{
 		Name: found.Name, Folder: folder,
 		sources: map[string][]byte{}, parsed: map[string]*ast.File{}, symbols: map[string]bool{},
 	}
@@ -132,7 +132,7 @@ func (t *Tree) load(folder string) error {
 
 // public returns the package of an import path if other modules can import it, and nil
 // otherwise.
-func (t *Tree) public(importPath string) *Package {
+func (t *Tree) public(importPath string) *goPackage {
 	p := t.byPath[importPath]
 	if p == nil || p.Name == "main" {
 		return nil
@@ -145,7 +145,7 @@ func (t *Tree) public(importPath string) *Package {
 }
 
 // title is the name of the package in text.
-func (p *Package) title() string {
+func (p *goPackage) title() string {
 	if p.Folder == "." {
 		return p.Name
 	}
@@ -153,7 +153,7 @@ func (p *Package) title() string {
 }
 
 // index collects the names that a file declares. A field or a method follows its type.
-func (p *Package) index(file *ast.File) {
+func (p *goPackage) index(file *ast.File) {
 	for _, decl := range file.Decls {
 		f, function := decl.(*ast.FuncDecl)
 		for _, name := range names(decl) {
@@ -173,7 +173,7 @@ func (p *Package) index(file *ast.File) {
 }
 
 // indexMembers collects the fields of a struct and the methods of an interface.
-func (p *Package) indexMembers(kind *ast.TypeSpec) {
+func (p *goPackage) indexMembers(kind *ast.TypeSpec) {
 	var list *ast.FieldList
 	switch shape := kind.Type.(type) {
 	case *ast.StructType:
