@@ -17,7 +17,7 @@ import (
 
 // busy is the console of a platform on which so much was asked, and as much was sent, of as many
 // orders. Its world has twice as many patients, plans, orders and tokens.
-func busy(t testing.TB, n int) http.Handler {
+func busy(t *testing.T, n int) http.Handler {
 	t.Helper()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory(),
 		dispensarytest.WithWorldSize(model.WorldSize{Clinics: 1, Patients: 2 * n, Products: n, Plans: 2 * n, Orders: n}),
@@ -49,7 +49,7 @@ var heaviest = []string{
 	"deliveries", "deliveries?state=delivered&q=order", "requests", "requests?q=clinic&failed=true", "requests?select=request-1", "clock", "faults", "behaviors",
 }
 
-func open(t testing.TB, console http.Handler, page string) *httptest.ResponseRecorder {
+func open(t *testing.T, console http.Handler, page string) *httptest.ResponseRecorder {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, "/console/"+page, nil)
@@ -67,22 +67,5 @@ func TestABusyPlatformHasSmallPages(t *testing.T) {
 	console := busy(t, 250)
 	for _, page := range heaviest {
 		assert.Less(t, open(t, console, page).Body.Len(), mostBytes, page)
-	}
-}
-
-// With 10,000 requests and deliveries, and 20,000 orders, tokens, patients and plans.
-func BenchmarkPages(b *testing.B) {
-	console := busy(b, 10_000)
-	for _, page := range heaviest {
-		b.Run(page, func(b *testing.B) {
-			size := 0
-			for b.Loop() {
-				size = open(b, console, page).Body.Len()
-			}
-			b.ReportMetric(float64(size), "bytes/page")
-			if size > mostBytes {
-				b.Errorf("%d bytes", size)
-			}
-		})
 	}
 }
