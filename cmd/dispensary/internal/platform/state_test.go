@@ -2,6 +2,8 @@ package platform
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -40,4 +42,31 @@ func TestTheFileFollowsWithinASecond(t *testing.T) {
 		stop()
 		require.NoError(t, <-ended)
 	})
+}
+
+// A reader finds a whole file at every moment, so a kill leaves one, too.
+func TestFileIsWholeAtEveryMoment(t *testing.T) {
+	t.Parallel()
+	s := &stateFile{name: filepath.Join(t.TempDir(), "state.json"), platform: dispensarytest.New(t, dispensarytest.WithInMemory())}
+	require.NoError(t, s.save())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			_, _, err := s.platform.Patients.Register(model.NewPatient{})
+			if err := errors.Join(err, s.save()); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	for range 100 {
+		file, err := os.Open(s.name)
+		require.NoError(t, err)
+		_, err = dispensarytest.LoadSnapshot(file)
+		require.NoError(t, errors.Join(err, file.Close()))
+	}
+	stop()
+	require.NoError(t, <-ended)
 }
