@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +39,7 @@ If more products are missing than --max-missing, sync fails and keeps all of the
 that misses the same products checks up to 50 of them by id, and accepts the list if the platform
 has none.
 
-On a terminal it shows how far it is. Elsewhere it prints a line for each tenth of the list.`,
+It prints a line for each tenth of the list.`,
 		Example: `  dispensary catalog sync
   dispensary catalog sync --store /var/lib/ehr/catalog.db --budget 60
   dispensary catalog sync --details --filters --prefetch 8 --user dr-house`,
@@ -86,7 +85,6 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 	if err == nil && c.details {
 		err = syncer.FetchRequested(ctx)
 	}
-	shown.clear()
 	if err != nil {
 		return shown.ended(ctx, store, walk, err)
 	}
@@ -112,7 +110,6 @@ type syncProgress struct {
 	p      *program
 	last   catalogsync.Progress
 	tenths int   // of the list, that lines were printed for
-	live   bool  // a line is there that can be written again
 	err    error // of writing
 }
 
@@ -124,43 +121,15 @@ func (s *syncProgress) page(at catalogsync.Progress) {
 		return
 	}
 	page, pages := at.Walk.Page, max(at.Pages, 1)
-	if s.redraws() {
-		const width = 8
-		full := width * page / pages
-		s.live = true
-		s.erase()
-		s.print(fmt.Sprintf("[%s%s] %d/%d pages, %d products", strings.Repeat("#", full), strings.Repeat(".", width-full), page, pages, products(at)))
-		return
-	}
 	if tenths := 10 * page / pages; tenths > s.tenths {
 		s.tenths = tenths
-		s.print(fmt.Sprintf("page %d of %d\t%d of %d products\n", page, pages, products(at), at.Walk.Total))
+		_, err := fmt.Fprintf(s.p.out, "page %d of %d\t%d of %d products\n", page, pages, products(at), at.Walk.Total)
+		s.err = errors.Join(s.err, err)
 	}
 }
 
 // products is how many products the pages have that are stored.
 func products(at catalogsync.Progress) int { return min(at.Walk.Page*at.Walk.PageSize, at.Walk.Total) }
-
-// redraws reports that a line can be written again.
-func (s *syncProgress) redraws() bool {
-	kind, _ := s.p.lookup("TERM")
-	return s.p.terminal && !s.p.json && kind != "dumb"
-}
-
-// clear removes the line that shows how far the sync is.
-func (s *syncProgress) clear() {
-	if s.live {
-		s.live = false
-		s.erase()
-	}
-}
-
-func (s *syncProgress) erase() { s.err = errors.Join(s.err, s.p.erase()) }
-
-func (s *syncProgress) print(text string) {
-	_, err := fmt.Fprint(s.p.out, text)
-	s.err = errors.Join(s.err, err)
-}
 
 func (s *syncProgress) document(done bool) syncDocument {
 	at := s.last

@@ -114,12 +114,11 @@ func (p *program) localReceiver() (r receiverSecrets, err error) {
 	return r, os.WriteFile(name, append(content, '\n'), 0o600)
 }
 
-// answers prints the answers of a receiver as they come: JSON, rows of a table on a terminal
-// with a line below that says how things stand, or plain lines.
+// answers prints the responses of a receiver as they arrive: JSON, rows of a table on a
+// terminal, or plain lines.
 type answers struct {
 	p     *program
 	begun bool
-	below string
 	err   error // of writing
 }
 
@@ -202,49 +201,10 @@ func aligned(row []string) string {
 	return strings.TrimRight(text.String()+row[len(row)-1], " ")
 }
 
-// live reports that a line can be written again.
-func (a *answers) live() bool {
-	kind, _ := a.p.lookup("TERM")
-	return a.p.terminal && !a.p.json && kind != "dumb"
-}
-
-// line writes a line of a terminal, above the one that says how things stand.
+// line writes a line of a terminal.
 func (a *answers) line(as style, text string) {
-	below := ""
-	if a.live() {
-		below = a.below
-		a.erase()
-	}
 	a.err = errors.Join(a.err, a.p.styled(as, text))
-	a.write("\n" + below)
-}
-
-func (a *answers) erase() { a.err = errors.Join(a.err, a.p.erase()) }
-
-// stand says how things stand, on a terminal.
-func (a *answers) stand(text string) {
-	if a.live() && text != a.below {
-		a.below = text
-		a.erase()
-		a.write(text)
-	}
-}
-
-// problem prints what is wrong meanwhile to stderr.
-func (a *answers) problem(text string) {
-	if a.live() {
-		a.erase()
-	}
-	fmt.Fprintf(a.p.errOut, "dispensary: %s\n", oneLine(text))
-	if a.live() {
-		a.write(a.below)
-	}
-}
-
-// end removes the line that says how things stand.
-func (a *answers) end() error {
-	a.stand("")
-	return failed(a.err)
+	a.write("\n")
 }
 
 func (a *answers) write(text string) {

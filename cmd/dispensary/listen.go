@@ -64,7 +64,7 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 		return err
 	}
 	out, begun := &answers{p: p}, false
-	polled := pollPrinter(out)
+	polled := p.pollPrinter()
 	config := listen.Config{Forwarder: forwarder, Cursor: c.cursor, Since: c.since, Types: typesOf(c.types), Interval: c.interval}
 	config.Observer = listen.Observer{
 		PollEnd: func(_ context.Context, poll listen.Poll) {
@@ -103,11 +103,11 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 	case errors.Is(err, listen.ErrInUse):
 		return fmt.Errorf("--cursor %s: another listener uses it", config.Cursor)
 	case ctx.Err() != nil && err == context.Cause(ctx):
-		return out.end()
+		return failed(out.err)
 	case !begun:
 		return fmt.Errorf("--cursor: %w", err)
 	}
-	return errors.Join(failed(err), out.end())
+	return failed(errors.Join(err, out.err))
 }
 
 // announce prints how to configure the receiver.
@@ -119,22 +119,22 @@ func (p *program) announce(c listenConfig, sources []listen.Source, with receive
 	fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", with.Secret, with.Challenge)
 }
 
-// pollPrinter says how things stand after each poll, and each problem once.
-func pollPrinter(out *answers) func(listen.Poll) {
+// pollPrinter prints each problem of a poll once.
+func (p *program) pollPrinter() func(listen.Poll) {
 	last := map[string]string{}
-	return func(p listen.Poll) {
+	report := func(source, text string) { fmt.Fprintf(p.errOut, "dispensary: %s: %s\n", source, oneLine(text)) }
+	return func(poll listen.Poll) {
 		text := ""
-		if p.Err != nil {
-			text = p.Err.Error()
+		if poll.Err != nil {
+			text = poll.Err.Error()
 		}
-		if text != last[p.Source] && text != "" {
-			out.problem(p.Source + ": " + text)
+		if text != last[poll.Source] && text != "" {
+			report(poll.Source, text)
 		}
-		last[p.Source] = text
-		if p.Gap {
-			out.problem(p.Source + ": this cursor was not used for more than 30 days: older events are lost")
+		last[poll.Source] = text
+		if poll.Gap {
+			report(poll.Source, "this cursor was not used for more than 30 days: older events are lost")
 		}
-		out.stand(fmt.Sprintf("%d waiting; asked at %s", p.Waiting, time.Now().Format(time.TimeOnly)))
 	}
 }
 

@@ -15,17 +15,6 @@ func (p *program) guard() {
 	}
 }
 
-// eraseLine removes the line of a terminal at which the cursor is.
-const eraseLine = "\r\x1b[K"
-
-// erase removes the current line of stdout, if it is a terminal.
-func (p *program) erase() error {
-	if t, is := p.out.(*terminal.Writer); is {
-		return t.Sequence(eraseLine, "", "")
-	}
-	return nil
-}
-
 // style is a way to print on a terminal.
 type style string
 
