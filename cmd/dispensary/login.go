@@ -227,15 +227,16 @@ func (p *program) readSecret(ctx context.Context) (string, error) {
 		err  error
 	}
 	read, shown := make(chan line, 1), func() {}
-	file, terminal := p.in.(*os.File)
-	if terminal = terminal && term.IsTerminal(int(file.Fd())); terminal {
-		if before, err := term.GetState(int(file.Fd())); err == nil {
-			shown = func() { _ = term.Restore(int(file.Fd()), before) }
+	terminal := -1
+	if file, is := p.in.(*os.File); is && term.IsTerminal(int(file.Fd())) {
+		terminal = int(file.Fd())
+		if before, err := term.GetState(terminal); err == nil {
+			shown = func() { _ = term.Restore(terminal, before) }
 		}
 	}
 	go func() {
-		if terminal {
-			text, err := term.ReadPassword(int(file.Fd()))
+		if terminal >= 0 {
+			text, err := term.ReadPassword(terminal)
 			_, _ = fmt.Fprintln(p.errOut)
 			read <- line{string(text), err}
 			return
