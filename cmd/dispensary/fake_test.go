@@ -85,16 +85,6 @@ func TestTheFirstLineHoldsTheSettings(t *testing.T) {
 	assert.Equal(t, exitDone, <-r.code)
 }
 
-// What ids and credentials are follows from the seed, so that an application's
-// own settings outlive a restart where one is given.
-func TestSettingsOutliveARestart(t *testing.T) {
-	t.Parallel()
-	first, second, other := launch(t, "--seed", "1"), launch(t, "--seed", "1"), launch(t, "--seed", "2")
-	assert.Equal(t, first.settings.ClientSecret, second.settings.ClientSecret)
-	assert.Equal(t, first.settings.Users, second.settings.Users)
-	assert.NotEqual(t, first.settings.ClientSecret, other.settings.ClientSecret)
-}
-
 // Without a seed, the secrets cannot be derived from the source, and the run can be
 // repeated all the same.
 func TestSecretsAreRandomWithoutASeed(t *testing.T) {

@@ -3,7 +3,6 @@ package browser
 import (
 	_ "embed"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -84,55 +83,6 @@ func (b *tab) look(scheme string, width int64) {
 func (b *tab) window(width, height int64) {
 	b.t.Helper()
 	run(b, chromedp.EmulateViewport(width, height))
-}
-
-// The audit finds the mistakes that it is written for.
-func TestTheAudit(t *testing.T) {
-	t.Parallel()
-	b := open(t)
-	b.visit("data:text/html," + url.PathEscape(`<!doctype html><title>Page</title><link rel="icon" href="data:,">
-		<style>body { background: white } .faint { color: #777 } .dark { background: color-mix(in srgb, #000 50%, #fff) }</style>
-		<h1>One</h1><h3 id="x">Three</h3><p class="faint">4.48 to 1</p><p class="faint" style="font-size: 24px">Large</p>
-		<p class="dark">Black on grey</p><p class="dark faint">Grey on grey</p><p hidden class="faint">Hidden</p>
-		<label>Name <input style="border: 1px solid #999"></label><input aria-label="Good" style="border: 1px solid #666">
-		<input name="x" style="border: 1px solid #666; color: #888"><button style="border: 1px solid #666"></button><img src="data:,">
-		<a id="x" href="#away">Away</a><p style="width: 2000px">Wide</p>`))
-	assert.Equal(t, []string{
-		"contrast 4.48 of <p> 4.48 to 1", "contrast 1.13 of <p> Grey on grey", "contrast 2.85 of the edge of <input>", "contrast 3.54 of what is typed into <input> x",
-		"it is wider than the window, with <p> Wide", "it has no language", "it has no title", "heading <h3> Three skips a level",
-		"two elements have the id x", "<a> Away leads nowhere",
-	}, eval[[]string](b, auditScript))
-	assert.Equal(t, []string{"textbox", "button", "image"}, b.nameless())
-}
-
-// The audit finds text that is hidden, cut off, covered or drawn over other text.
-func TestAuditFindsUnreadableText(t *testing.T) {
-	t.Parallel()
-	b := open(t)
-	b.window(1280, 300)
-	b.visit("data:text/html;charset=utf-8," + url.PathEscape(`<!doctype html><html lang="en"><title>Page · Test</title><link rel="icon" href="data:,">
-		<style>body { background: white } .over { position: absolute; background: white } .cut { width: 4ch; overflow: hidden; white-space: nowrap }
-		.mark { text-overflow: ellipsis } .spoken { position: absolute; clip-path: inset(50%) }
-		td { position: relative } td::before { content: attr(data-label); position: absolute; left: 0; width: 3ch }</style><main><h1>One</h1>
-		<p>Before <b>bold</b> <i>and slanted</i></p><p style="margin-top: 2000px">Far below</p>
-		<pre style="height: 3em; overflow: auto">1
-2
-3
-4
-5
-6
-7</pre>
-		<div class="spoken">Spoken <p>too</p></div><div hidden><p>Later</p></div>
-		<p class="cut mark">A long text <small>with an end</small></p>
-		<div style="opacity: 0"><p>Clear</p></div><dl style="display: none"><dt>Key</dt></dl>
-		<p class="cut">Halved</p><div class="cut"><span style="margin-left: 9ch">Lost</span></div>
-		<div style="position: relative"><p>Below</p><div class="over" style="inset: 0"></div></div>
-		<div style="position: relative"><p>Under</p><p style="position: absolute; top: 0; margin: 0">Above</p></div>
-		<table><tr><td data-label="Long label">Cell</td></tr></table></main>`))
-	assert.Equal(t, []string{
-		"<p> Clear is hidden", "<dl> Key is hidden", "Under is drawn over Above", "the label of <td> Cell is taller than the cell",
-		"Halved is cut off", "Lost is cut off", "Below is covered by <div>", "Under is covered by <p> Above",
-	}, eval[[]string](b, auditScript))
 }
 
 // fill gives every page of the console something to show.

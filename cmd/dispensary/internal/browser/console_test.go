@@ -185,24 +185,3 @@ func TestTheLayoutOfTheConsole(t *testing.T) {
 	assert.Empty(t, b.measured("body > header nav", "box.height > 60"), "the menu takes a line")
 	assert.Empty(t, b.measured("body > header nav a[aria-current]", "box.left < 0 || box.right > 390"), "where one is can be seen")
 }
-
-// Lists can be searched, and turned over, with and without scripts.
-func TestListsAreLookedThrough(t *testing.T) {
-	t.Parallel()
-	twice(t, func(s *fixture, b *tab) {
-		s.full()
-		b.visit(s.console + "requests")
-		b.sees("1 to 50 of 103")
-		b.press("Older")
-		b.sees("51 to 100 of 103")
-		b.press("Newer")
-		b.fill("q", "no such thing")
-		b.press("Show")
-		b.sees("No request is like this.")
-		b.press("Show all")
-		b.sees("1 to 50 of 103")
-		b.visit(s.console + "deliveries?q=order.placed")
-		b.sees("1 to 3 of 3, from 4")
-		b.audit("a list that is filtered")
-	})
-}
