@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,50 +95,6 @@ func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webh
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = inbox.Close(context.Background()) })
 	return inbox
-}
-
-// BenchmarkAccept measures one accept after the other: what a lonely delivery
-// waits for.
-func BenchmarkAccept(b *testing.B) {
-	b.Run("InsertTx each", func(b *testing.B) { receivertest.BenchmarkLonely(b, newByHand(b)) })
-	b.Run("Inbox", func(b *testing.B) { receivertest.BenchmarkLonely(b, newBenchInbox(b, nil)) })
-}
-
-// BenchmarkHandle measures how fast a backlog is worked off by handlers that do
-// nothing.
-func BenchmarkHandle(b *testing.B) {
-	for _, workers := range []int{webhook.DefaultWorkers, 64} {
-		b.Run(fmt.Sprint(workers, " workers"), func(b *testing.B) { handleBacklog(b, workers) })
-	}
-}
-
-func handleBacklog(b *testing.B, workers int) {
-	d := newDatabase(b)
-	pool := benchPool(b, d)
-	c := riverinbox.Config{Seal: receivertest.KeyRing(b), Tables: d.tables()}
-	var handled atomic.Int64
-	done := make(chan struct{})
-	c.Work = webhook.Work{
-		Workers: workers, Order: webhook.ByObject,
-		Handle: receivertest.Succeed,
-		Observer: webhook.Observer{AttemptEnd: func(context.Context, webhook.Attempt) {
-			if handled.Add(1) == int64(b.N) {
-				close(done)
-			}
-		}},
-	}
-	d.migrate(b, pool)
-	waiting, err := riverinbox.New(b.Context(), pool, c)
-	require.NoError(b, err)
-	receivertest.Fill(b, waiting, b.N)
-	require.NoError(b, waiting.Close(b.Context()))
-	b.ResetTimer()
-	inbox, err := riverinbox.Open(b.Context(), pool, c)
-	require.NoError(b, err)
-	<-done
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-	require.NoError(b, inbox.Close(context.Background()))
 }
 
 // BenchmarkLedger measures accepts with a ledger of a month, and in turns with one that is
