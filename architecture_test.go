@@ -63,7 +63,6 @@ var arrows = map[string][]string{
 	"internal/textfile":        {},
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
-	"listen":                   {"api", "events", "internal/filelock", "webhook"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"probe":                    {"api", "internal/transport", "oauth"},
 	"ratelimit":                {"api", "internal/jitter"},

@@ -15,7 +15,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/listen"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 )
 
 // forwardConfig contains the flags about the receiver.

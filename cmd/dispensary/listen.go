@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/listen"
 )
 
 // listenConfig is what the flags of listen say.

@@ -3,8 +3,8 @@ package listen_test
 import (
 	"testing"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/listen"
 )
 
 func TestWrongConfigurations(t *testing.T) {

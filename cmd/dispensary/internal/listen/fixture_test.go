@@ -13,10 +13,10 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/listen"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/listen"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
