@@ -1,9 +1,7 @@
 package dispensarytest
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -84,52 +82,6 @@ func TestSimulatorWaitsForASlowReceiver(t *testing.T) {
 		assert.Equal(t, 400, sim.Report().Total)
 		assert.Equal(t, int64(400), got.Load())
 	})
-}
-
-// bareReceiver is a receiver that does nothing but answer, on a socket.
-func bareReceiver(t testing.TB, fake *Server, pause time.Duration) *atomic.Int64 {
-	t.Helper()
-	var got atomic.Int64
-	answer := []byte(fmt.Sprintf(`{"challenge":%q}`, fake.Application().ChallengeToken))
-	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(pause)
-		got.Add(1)
-		_, _ = w.Write(answer)
-	}))
-	t.Cleanup(endpoint.Close)
-	activate(t, fake)
-	require.NoError(t, fake.Webhooks.Register(endpoint.URL))
-	return &got
-}
-
-// Target: 500 events per second at a bare receiver on loopback, one by one, and at
-// a slow one when several are sent at a time. The last two ask for more than there
-// is, and so find out how much that is.
-func BenchmarkSimulator(b *testing.B) {
-	for _, c := range []struct {
-		name     string
-		rate     float64
-		parallel int
-		pause    time.Duration
-	}{
-		{"500, one at a time", 500, 1, 0}, {"500, receiver of 10ms", 500, 16, 10 * time.Millisecond},
-		{"all, one at a time", 1e6, 1, 0}, {"all, 16 at a time", 1e6, 16, 0},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			const window = 4 * time.Second
-			fake := New(b, WithBehavior(DeliveryConditionsOff), WithParallelDelivery(c.parallel))
-			got := bareReceiver(b, fake, c.pause)
-			b.ResetTimer()
-			sim, err := fake.Simulate(SimulatorOptions{Rate: c.rate})
-			require.NoError(b, err)
-			time.Sleep(window)
-			delivered := got.Load()
-			sim.Stop()
-			b.ReportMetric(float64(delivered)/window.Seconds(), "delivered/s")
-			b.ReportMetric(float64(sim.Report().Total)/window.Seconds(), "events/s")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
 }
 
 func TestParallelDelivery(t *testing.T) {
