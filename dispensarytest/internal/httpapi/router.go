@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,88 +16,71 @@ type endpoint struct {
 	page   pageHandler
 }
 
-// node is one step of the compiled table: a path segment.
-type node struct {
-	static map[string]*node
-	param  *node
-	ops    map[string]*endpoint // by method
+// route is a path of the API with its operations, by method.
+type route struct {
+	segments []string // parameters in braces
+	ops      map[string]*endpoint
 }
 
-// routes is the table as a tree. It is compiled once in a process; platforms
-// share it, so that starting one registers nothing.
-var routes = sync.OnceValue(compile)
-
-func compile() *node {
-	root := new(node)
-	answered, pages := handlers(), authorizePages()
+// routes returns the table by route, with routes without parameters first. It is made once
+// in a process.
+var routes = sync.OnceValue(func() (all []*route) {
+	answered, pages, known := handlers(), authorizePages(), make(map[string]*route)
 	for _, op := range operations.All() {
 		found := &endpoint{Operation: op, handle: answered[op.ID]}
 		if op.Page {
 			found.page = pages[op.Method]
 		}
-		at := root
-		for segment := range strings.SplitSeq(op.Route[1:], "/") {
-			at = at.grow(segment)
+		if known[op.Route] == nil {
+			known[op.Route] = &route{segments: strings.Split(op.Route, "/"), ops: make(map[string]*endpoint, 1)}
+			all = append(all, known[op.Route])
 		}
-		if at.ops == nil {
-			at.ops = make(map[string]*endpoint, 1)
-		}
-		at.ops[op.Method] = found
+		known[op.Route].ops[op.Method] = found
 	}
-	return root
-}
+	slices.SortStableFunc(all, func(a, b *route) int { return a.params() - b.params() })
+	return all
+})
 
-func (n *node) grow(segment string) *node {
-	if strings.HasPrefix(segment, "{") {
-		if n.param == nil {
-			n.param = new(node)
+// params returns the number of parameters.
+func (r *route) params() (n int) {
+	for _, segment := range r.segments {
+		if strings.HasPrefix(segment, "{") {
+			n++
 		}
-		return n.param
-	}
-	if n.static == nil {
-		n.static = make(map[string]*node)
-	}
-	next := n.static[segment]
-	if next == nil {
-		next = new(node)
-		n.static[segment] = next
-	}
-	return next
-}
-
-// find walks an escaped path below the base address. A node without an
-// operation for the method still comes back, so that the journal can say which
-// methods there would have been.
-func (n *node) find(path string, values *routeArgs) *node {
-	filled := 0
-	for path != "" {
-		if path[0] != '/' {
-			return nil
-		}
-		segment := path[1:]
-		if slash := strings.IndexByte(segment, '/'); slash >= 0 {
-			segment = segment[:slash]
-		}
-		path = path[1+len(segment):]
-		if next := n.static[segment]; next != nil {
-			n = next
-			continue
-		}
-		value, ok := unescape(segment)
-		if n.param == nil || !ok || value == "" {
-			return nil
-		}
-		values[filled] = value
-		filled++
-		n = n.param
 	}
 	return n
 }
 
-func unescape(segment string) (string, bool) {
-	if strings.IndexByte(segment, '%') < 0 {
-		return segment, true
+// findRoute returns the route of an escaped path below the base address, or nil, and
+// stores the values of its parameters.
+func findRoute(path string, values *routeArgs) *route {
+	segments := strings.Split(path, "/")
+	for _, r := range routes() {
+		if r.matches(segments, values) {
+			return r
+		}
 	}
-	value, err := url.PathUnescape(segment)
-	return value, err == nil
+	return nil
+}
+
+func (r *route) matches(path []string, values *routeArgs) bool {
+	if len(path) != len(r.segments) {
+		return false
+	}
+	filled := 0
+	for i, segment := range r.segments {
+		if !strings.HasPrefix(segment, "{") {
+			if segment != path[i] {
+				return false
+			}
+			continue
+		}
+		value, err := url.PathUnescape(path[i])
+		if err != nil || value == "" {
+			return false
+		}
+		values[filled] = value
+		filled++
+	}
+	return true
 }
