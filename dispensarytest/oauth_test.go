@@ -1,8 +1,6 @@
 package dispensarytest
 
 import (
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -168,18 +166,6 @@ func TestMalformedTokenRequests(t *testing.T) {
 	}
 	// Unknown parameters are ignored, as RFC 6749 3.2 demands, whatever the behavior.
 	b.post("/oauth/token?resource=x", b.credentials(map[string]any{"grant_type": "authorization_code", "code": b.code(model.User{}), "code_verifier": "x"})).ok(200, "oauth")
-}
-
-// RFC 6749 4.1.2.1 tells a missing response_type from one that is not supported.
-func TestMissingResponseType(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for _, missing := range []url.Values{{"response_type": nil}, {"response_type": {""}}} {
-		got := b.open(b.authorizeURL(missing))
-		assert.Equal(t, http.StatusSeeOther, got.status)
-		assert.Contains(t, got.header.Get("Location"), "error=invalid_request")
-		assert.Contains(t, got.header.Get("Location"), "state=s+t%26te")
-	}
 }
 
 // RFC 6750 3.1: who sends no token is not told that it is wrong, and who lacks a scope is

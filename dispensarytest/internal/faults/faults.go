@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
@@ -57,7 +56,6 @@ func (h *Handle) Remove() {
 	h.set.mu.Lock()
 	defer h.set.mu.Unlock()
 	h.set.all = slices.DeleteFunc(h.set.all, func(other *Handle) bool { return other == h })
-	h.set.some.Store(len(h.set.all) > 0)
 }
 
 // String says what the fault is and how often it has fired.
@@ -72,8 +70,6 @@ func (h *Handle) spent() bool { return h.fault.Times > 0 && h.fired >= h.fault.T
 type Set struct {
 	Changes *clock.Notifier // of the platform
 
-	some atomic.Bool // whether there are faults at all; most platforms have none
-
 	mu  sync.Mutex
 	n   int
 	all []*Handle
@@ -86,7 +82,6 @@ func (s *Set) Add(f model.Fault) *Handle {
 	s.n++
 	h := &Handle{set: s, id: fmt.Sprintf("fault-%d", s.n), fault: f}
 	s.all = append(s.all, h)
-	s.some.Store(true)
 	return h
 }
 
@@ -97,15 +92,12 @@ func (s *Set) List() []*Handle {
 	return slices.Clone(s.all)
 }
 
-// Any reports that there are faults at all.
-func (s *Set) Any() bool { return s.some.Load() }
+// Any reports whether there are faults at all.
+func (s *Set) Any() bool { return len(s.List()) > 0 }
 
 // Fire finds the first fault with one of the effects that fires for an operation
 // or event type now, and counts it.
 func (s *Set) Fire(name string, now time.Time, effects ...model.Effect) (f model.Fault, fires bool) {
-	if !s.some.Load() {
-		return model.Fault{}, false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.all {

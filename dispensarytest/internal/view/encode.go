@@ -6,34 +6,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 )
 
-// Encoder is a buffer with the JSON encoder that writes to it.
-type Encoder struct {
-	Buf  bytes.Buffer
-	JSON *json.Encoder
-}
-
-var Encoders = sync.Pool{New: func() any {
-	e := new(Encoder)
-	e.JSON = json.NewEncoder(&e.Buf)
-	e.JSON.SetEscapeHTML(false)
-	return e
-}}
-
-// Encode is for bodies that are kept, such as an event's data.
+// Encode returns the JSON of a value.
 func Encode(v any) json.RawMessage {
-	e := Encoders.Get().(*Encoder)
-	defer Encoders.Put(e)
-	e.Buf.Reset()
-	if err := e.JSON.Encode(v); err != nil {
-		panic(err)
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // only a view with a type JSON does not know gets here
 	}
-	return bytes.TrimRight(bytes.Clone(e.Buf.Bytes()), "\n")
+	return bytes.TrimRight(body.Bytes(), "\n")
 }
 
 // Rewriter returns the function that changes bodies before they are sent, or nil.
