@@ -50,19 +50,6 @@ func TestNewProductsAreSimilarToNothing(t *testing.T) {
 	assert.NotEmpty(t, b.get("/catalog/products/"+b.fake.Products.All()[0].ID+"/similar").column("products", "id"))
 }
 
-// Whether a vendor's backorder is one of the platform's is left open.
-func TestVendorBackorders(t *testing.T) {
-	t.Parallel()
-	for reading, want := range map[string]string{"unavailable": model.VariantUnavailable, "backordered": model.VariantBackordered} {
-		b := start(t, WithInMemory(), WithBehavior("vendor-backorder="+Behavior(reading)))
-		product, event, err := b.fake.Products.Create(model.NewProduct{Name: "Kelp", Variants: []model.NewVariant{{Status: model.VariantVendorBackorder}, {Status: model.VariantDiscontinued}}})
-		require.NoError(t, err)
-		assert.Equal(t, want, dataOf(t, event)["status"])
-		assert.Equal(t, want, b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
-		assert.Equal(t, []any{want}, b.get("/catalog/search/products?query=kelp").column("products", "status"))
-	}
-}
-
 // A product that left the catalog is nowhere in it; orders and plans keep what they refer to.
 func TestRemovedProduct(t *testing.T) {
 	t.Parallel()

@@ -35,24 +35,6 @@ func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
 	}
 }
 
-func TestClientIsReady(t *testing.T) {
-	t.Parallel()
-	for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
-		fake := New(t, opt)
-		clinic, err := fake.Client(model.User{}).Clinic.Get(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, fake.Clinics.All()[0].ID, clinic.ID)
-		last, _ := fake.Journal().Last()
-		assert.Equal(t, fake.Users()[0].ID, last.UserID)
-
-		_, err = fake.Client(fake.Users()[2]).Clinic.Get(t.Context())
-		require.NoError(t, err)
-		last, _ = fake.Journal().Last()
-		assert.Equal(t, fake.Users()[2].ID, last.UserID)
-		fake.Journal().CheckNoUnexpected(t)
-	}
-}
-
 func TestClientTakesOptions(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())

@@ -56,21 +56,6 @@ func count(object map[string]any, field string, nulls, values map[string]int) {
 	}
 }
 
-// Nothing of an unavailable brand can be ordered.
-func TestUnavailableBrandHasNoAvailableProduct(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	for _, brand := range b.fake.Products.Brands() {
-		available := false
-		for _, p := range b.fake.Products.All() {
-			if p.BrandID == brand.ID {
-				available = available || b.get("/catalog/products/"+p.ID).ok(200, "product", "status") == model.VariantAvailable
-			}
-		}
-		assert.Equal(t, available, brand.Available, brand.Name)
-	}
-}
-
 func TestUpdateVariantClearsFields(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
