@@ -11,12 +11,7 @@ import (
 	"time"
 )
 
-// Clock is the one clock of a platform: authorization codes, access tokens,
-// webhook retries, the 30 days of retention and signature timestamps all read
-// it. A live clock follows the time package, so that inside testing/synctest it
-// follows the bubble's time; a frozen one moves only by [Clock.Advance].
-//
-// A Clock is safe for concurrent use, and several platforms may share one.
+// Clock implements dispensarytest.Clock.
 type Clock struct {
 	mu       sync.Mutex
 	frozen   bool
@@ -41,8 +36,7 @@ type Clock struct {
 // Live returns a clock that follows the time package.
 func Live() *Clock { return &Clock{runToken: make(chan struct{}, 1)} }
 
-// Frozen returns a clock that stands at the given time until it is
-// advanced.
+// Frozen returns a clock that stands until it is advanced.
 func Frozen(at time.Time) *Clock {
 	return &Clock{frozen: true, fixed: at.UTC(), runToken: make(chan struct{}, 1)}
 }
@@ -78,8 +72,7 @@ func (c *Clock) Now() time.Time {
 // Frozen reports that the clock moves only by [Clock.Advance].
 func (c *Clock) Frozen() bool { return c.frozen }
 
-// Next returns when the next task (a webhook delivery or retry) is due, and
-// false when nothing is waiting.
+// Next returns when the next task is due, and false if none waits.
 func (c *Clock) Next() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,13 +82,8 @@ func (c *Clock) Next() (time.Time, bool) {
 	return c.due[0].At, true
 }
 
-// Advance moves the clock forward and, before it returns, runs everything that
-// falls due on the way: in order, each at its own due time, including what
-// those tasks schedule themselves. Advance(0) runs what is due already.
-//
-// It must not be called from inside a webhook receiver of this platform: the
-// delivery that waits for the receiver is one of the tasks. A negative duration
-// panics.
+// Advance moves the clock forward and runs due tasks, each at its own time. A negative
+// duration panics.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("dispensarytest: Clock.Advance: time does not run backwards")

@@ -45,7 +45,7 @@ type call struct {
 	api       *API
 	request   *http.Request
 	op        *operations.Operation
-	args      routeArgs
+	arg       string // the value of the route's parameter
 	params    params
 	form      *form
 	page      pageRequest
@@ -84,20 +84,11 @@ func (a *notedAnswer) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (a *notedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// maxParams is the most parameters any route has.
-const maxParams = 2
-
-// routeArgs are the values of a route's parameters, in order.
-type routeArgs [maxParams]string
-
 // A handler answers one operation. The pipeline has checked the token and the
 // scope, parsed page, query and body, and holds the world's lock: for reading
 // where the method is GET, for writing otherwise. A handler that returns an
 // error has changed nothing.
 type handler func(c *call, w *store.World) (reply, error)
-
-// arg is the value of the route's only or first parameter.
-func (c *call) arg() string { return c.args[0] }
 
 func (c *call) clinicID() string { return c.token.ClinicID }
 
@@ -149,4 +140,15 @@ func one[T, V any](rows *table.Table[*T], id string, view func(*T) V) (reply, er
 		return reply{}, notFound()
 	}
 	return ok(view(row)), nil
+}
+
+// ofClinic answers with a single row of the caller's clinic.
+func ofClinic[T, V any](find func(w *store.World, clinicID, id string) (*T, bool), view func(*T) V) handler {
+	return func(c *call, w *store.World) (reply, error) {
+		row, known := find(w, c.clinicID(), c.arg)
+		if !known {
+			return reply{}, notFound()
+		}
+		return ok(view(row)), nil
+	}
 }

@@ -32,7 +32,7 @@ func listTerms(of func(*store.World) *table.Table[*model.Term]) handler {
 }
 
 func getTerm(of func(*store.World) *table.Table[*model.Term]) handler {
-	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg(), viewTerm) }
+	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg, viewTerm) }
 }
 
 type practitionerTypeView struct {
@@ -77,7 +77,7 @@ func listBrands(c *call, w *store.World) (reply, error) {
 	}), viewBrand), nil
 }
 
-func getBrand(c *call, w *store.World) (reply, error) { return one(&w.Brands, c.arg(), viewBrand) }
+func getBrand(c *call, w *store.World) (reply, error) { return one(&w.Brands, c.arg, viewBrand) }
 
 type categoryView struct {
 	ID           string `json:"id"`
@@ -92,7 +92,7 @@ func listCategories(c *call, w *store.World) (reply, error) {
 }
 
 func getCategory(c *call, w *store.World) (reply, error) {
-	k, known := w.CategoryOf(c.clinicID(), c.arg())
+	k, known := w.CategoryOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -100,10 +100,10 @@ func getCategory(c *call, w *store.World) (reply, error) {
 }
 
 func listCategoryProducts(c *call, w *store.World) (reply, error) {
-	if _, known := w.CategoryOf(c.clinicID(), c.arg()); !known {
+	if _, known := w.CategoryOf(c.clinicID(), c.arg); !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.InCategory(c.arg()), view.ProductItems(w, c.behaviors)), nil
+	return listOf(c, w.InCategory(c.arg), view.ProductItems(w, c.behaviors)), nil
 }
 
 // maxSimilar is how many similar products there are at most.
@@ -112,7 +112,7 @@ const maxSimilar = 10
 // listSimilarProducts curates by what a product is for and made of: the more it
 // shares, the higher it stands. The real curation is not documented.
 func listSimilarProducts(c *call, w *store.World) (reply, error) {
-	self, known := w.Products.Get(c.arg())
+	self, known := w.Products.Get(c.arg)
 	if !known || self.Removed {
 		return reply{}, notFound()
 	}

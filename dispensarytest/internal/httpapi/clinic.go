@@ -50,7 +50,7 @@ type addressView struct {
 }
 
 func listAddresses(c *call, w *store.World) (reply, error) {
-	patient, known := w.PatientOf(c.clinicID(), c.arg())
+	patient, known := w.PatientOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}

@@ -50,7 +50,7 @@ func newDynamicLink(c *call, _ *store.World) (reply, error) {
 }
 
 func getDynamicLink(c *call, w *store.World) (reply, error) {
-	p, err := c.planOf(w, c.arg())
+	p, err := c.planOf(w, c.arg)
 	if err != nil {
 		return reply{}, err
 	}

@@ -14,7 +14,7 @@ func (c *call) keeps(e *model.Event) bool {
 }
 
 func getEvent(c *call, w *store.World) (reply, error) {
-	e, known := w.Events.Get(c.arg())
+	e, known := w.Events.Get(c.arg)
 	if !known || !c.keeps(e) {
 		return reply{}, notFound()
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func listPatientOrders(c *call, w *store.World) (reply, error) {
-	patient, known := w.PatientOf(c.clinicID(), c.arg())
+	patient, known := w.PatientOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -17,7 +17,7 @@ func listPatientOrders(c *call, w *store.World) (reply, error) {
 }
 
 func getOrder(c *call, w *store.World) (reply, error) {
-	o, known := w.Orders.Get(c.arg())
+	o, known := w.Orders.Get(c.arg)
 	if !known || o.ClinicID != c.clinicID() {
 		return reply{}, notFound()
 	}

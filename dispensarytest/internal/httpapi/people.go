@@ -50,7 +50,7 @@ func searchPatients(c *call, w *store.World) (reply, error) {
 }
 
 func getPatient(c *call, w *store.World) (reply, error) {
-	p, known := w.PatientOf(c.clinicID(), c.arg())
+	p, known := w.PatientOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -70,7 +70,7 @@ func createPatient(c *call, w *store.World) (reply, error) {
 }
 
 func updatePatient(c *call, w *store.World) (reply, error) {
-	old, known := w.PatientOf(c.clinicID(), c.arg())
+	old, known := w.PatientOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -126,14 +126,6 @@ func listPractitioners(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.PractitionersOf(c.clinicID()), viewPractitioner), nil
 }
 
-func getPractitioner(c *call, w *store.World) (reply, error) {
-	p, known := w.PractitionerOf(c.clinicID(), c.arg())
-	if !known {
-		return reply{}, notFound()
-	}
-	return ok(viewPractitioner(p)), nil
-}
-
 func createPractitioner(c *call, w *store.World) (reply, error) {
 	p := &model.Practitioner{ClinicID: c.clinicID()}
 	if err := readPractitioner(w, c.form, p, true); err != nil {
@@ -146,7 +138,7 @@ func createPractitioner(c *call, w *store.World) (reply, error) {
 }
 
 func updatePractitioner(c *call, w *store.World) (reply, error) {
-	old, known := w.PractitionerOf(c.clinicID(), c.arg())
+	old, known := w.PractitionerOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -190,14 +182,6 @@ func listStaff(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.Staff.Where(func(m *model.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
 }
 
-func getStaff(c *call, w *store.World) (reply, error) {
-	m, known := w.StaffOf(c.clinicID(), c.arg())
-	if !known {
-		return reply{}, notFound()
-	}
-	return ok(viewStaff(m)), nil
-}
-
 // createStaff needs names and address: an assumption, the API lists no
 // arguments.
 func createStaff(c *call, w *store.World) (reply, error) {
@@ -212,7 +196,7 @@ func createStaff(c *call, w *store.World) (reply, error) {
 }
 
 func updateStaff(c *call, w *store.World) (reply, error) {
-	old, known := w.StaffOf(c.clinicID(), c.arg())
+	old, known := w.StaffOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}

@@ -81,7 +81,7 @@ func (c *call) route() (*endpoint, error) {
 		}
 		below = "/oauth/authorize"
 	}
-	at := findRoute(below, &c.args)
+	at := findRoute(below, &c.arg)
 	if at == nil {
 		return nil, notFound()
 	}

@@ -31,7 +31,7 @@ func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
 }
 
 func listPlans(c *call, w *store.World) (reply, error) {
-	patient, known := w.PatientOf(c.clinicID(), c.arg())
+	patient, known := w.PatientOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -51,7 +51,7 @@ func listPlans(c *call, w *store.World) (reply, error) {
 }
 
 func getPlan(c *call, w *store.World) (reply, error) {
-	p, err := c.planOf(w, c.arg())
+	p, err := c.planOf(w, c.arg)
 	if err != nil {
 		return reply{}, err
 	}
@@ -64,7 +64,7 @@ func createPlan(c *call, w *store.World) (reply, error) {
 	if err := c.require(operations.ScopePatientsRead); err != nil {
 		return reply{}, err
 	}
-	patient, known := w.PatientOf(c.clinicID(), c.arg())
+	patient, known := w.PatientOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -88,7 +88,7 @@ func createPlan(c *call, w *store.World) (reply, error) {
 // updatePlan leaves the state as it is; a cancelled plan is not edited any more.
 // Both are an assumption.
 func updatePlan(c *call, w *store.World) (reply, error) {
-	old, err := c.planOf(w, c.arg())
+	old, err := c.planOf(w, c.arg)
 	if err != nil {
 		return reply{}, err
 	}
@@ -164,7 +164,7 @@ func cancelPlan(c *call, w *store.World) (reply, error) {
 
 // movePlan takes a plan from one of some states to the next.
 func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...string) (reply, error) {
-	old, err := c.planOf(w, c.arg())
+	old, err := c.planOf(w, c.arg)
 	if err != nil {
 		return reply{}, err
 	}
@@ -185,7 +185,7 @@ func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...st
 // checkoutPlan fills the patient's cart from the plan. That the plan has to be
 // active is an assumption.
 func checkoutPlan(c *call, w *store.World) (reply, error) {
-	p, err := c.planOf(w, c.arg())
+	p, err := c.planOf(w, c.arg)
 	if err != nil {
 		return reply{}, err
 	}

@@ -16,7 +16,7 @@ func listProducts(c *call, w *store.World) (reply, error) {
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
 // whose token it is. The token of a clinic has none.
 func getProduct(c *call, w *store.World) (reply, error) {
-	p, known := w.Products.Get(c.arg())
+	p, known := w.Products.Get(c.arg)
 	if !known || p.Removed {
 		return reply{}, notFound()
 	}
@@ -56,7 +56,7 @@ func (c *call) holds(filter string, ids ...string) bool {
 }
 
 func getVariant(c *call, w *store.World) (reply, error) {
-	v, known := w.Variant(c.arg())
+	v, known := w.Variant(c.arg)
 	if !known {
 		return reply{}, notFound()
 	}

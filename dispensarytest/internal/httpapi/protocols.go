@@ -38,7 +38,8 @@ type protocolRecView struct {
 	Quantity     int     `json:"quantity_recommended"`
 }
 
-func viewProtocol(p *model.Protocol) protocolView {
+// viewBoth is what protocols and templates have in common.
+func viewBoth(p *model.Protocol) protocolView {
 	answer := protocolView{
 		ID: p.ID, Name: p.Name, State: p.State, PersonalMessage: view.NullText(p.PersonalMessage),
 		Recommendations: []protocolRecView{},
@@ -52,20 +53,22 @@ func viewProtocol(p *model.Protocol) protocolView {
 	return answer
 }
 
-func getProtocol(c *call, w *store.World) (reply, error) {
-	p, known := w.ProtocolOf(c.clinicID(), c.arg())
-	if !known {
-		return reply{}, notFound()
-	}
-	answer := viewProtocol(p)
+func viewProtocol(p *model.Protocol) protocolView {
+	answer := viewBoth(p)
 	answer.Practitioner = &view.IDRef{ID: p.PractitionerID}
-	return ok(answer), nil
+	return answer
+}
+
+func viewTemplate(p *model.Protocol) protocolView {
+	answer := viewBoth(p)
+	answer.PractitionerID = p.PractitionerID
+	return answer
 }
 
 // listProtocols has the API's filters and ownership_type, whose values and
 // default ("owned") are an assumption.
 func listProtocols(c *call, w *store.World) (reply, error) {
-	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg())
+	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -107,18 +110,8 @@ func viewProtocolItem(p *model.Protocol) protocolItem {
 	return protocolItem{ID: p.ID, Name: p.Name, State: p.State}
 }
 
-func getTemplate(c *call, w *store.World) (reply, error) {
-	p, known := w.ProtocolOf(c.clinicID(), c.arg())
-	if !known {
-		return reply{}, notFound()
-	}
-	answer := viewProtocol(p)
-	answer.PractitionerID = p.PractitionerID
-	return ok(answer), nil
-}
-
 func listTemplates(c *call, w *store.World) (reply, error) {
-	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg())
+	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg)
 	if !known {
 		return reply{}, notFound()
 	}

@@ -16,9 +16,10 @@ type endpoint struct {
 	page   pageHandler
 }
 
-// route is a path of the API with its operations, by method.
+// route is a path of the API with its operations, by method. It has one parameter at most.
 type route struct {
-	segments []string // parameters in braces
+	segments []string // a parameter in braces
+	params   int
 	ops      map[string]*endpoint
 }
 
@@ -32,42 +33,31 @@ var routes = sync.OnceValue(func() (all []*route) {
 			found.page = pages[op.Method]
 		}
 		if known[op.Route] == nil {
-			known[op.Route] = &route{segments: strings.Split(op.Route, "/"), ops: make(map[string]*endpoint, 1)}
+			known[op.Route] = &route{segments: strings.Split(op.Route, "/"), params: strings.Count(op.Route, "{"), ops: make(map[string]*endpoint, 1)}
 			all = append(all, known[op.Route])
 		}
 		known[op.Route].ops[op.Method] = found
 	}
-	slices.SortStableFunc(all, func(a, b *route) int { return a.params() - b.params() })
+	slices.SortStableFunc(all, func(a, b *route) int { return a.params - b.params })
 	return all
 })
 
-// params returns the number of parameters.
-func (r *route) params() (n int) {
-	for _, segment := range r.segments {
-		if strings.HasPrefix(segment, "{") {
-			n++
-		}
-	}
-	return n
-}
-
 // findRoute returns the route of an escaped path below the base address, or nil, and
-// stores the values of its parameters.
-func findRoute(path string, values *routeArgs) *route {
+// stores the value of its parameter.
+func findRoute(path string, arg *string) *route {
 	segments := strings.Split(path, "/")
 	for _, r := range routes() {
-		if r.matches(segments, values) {
+		if r.matches(segments, arg) {
 			return r
 		}
 	}
 	return nil
 }
 
-func (r *route) matches(path []string, values *routeArgs) bool {
+func (r *route) matches(path []string, arg *string) bool {
 	if len(path) != len(r.segments) {
 		return false
 	}
-	filled := 0
 	for i, segment := range r.segments {
 		if !strings.HasPrefix(segment, "{") {
 			if segment != path[i] {
@@ -79,8 +69,7 @@ func (r *route) matches(path []string, values *routeArgs) bool {
 		if err != nil || value == "" {
 			return false
 		}
-		values[filled] = value
-		filled++
+		*arg = value
 	}
 	return true
 }

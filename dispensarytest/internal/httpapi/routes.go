@@ -1,5 +1,7 @@
 package httpapi
 
+import "github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+
 // handlers returns what answers each operation, by its id.
 func handlers() map[string]handler {
 	return map[string]handler{
@@ -38,16 +40,16 @@ func handlers() map[string]handler {
 		"patients.update":                    updatePatient,
 		"patients.search":                    searchPatients,
 		"practitioners.list":                 listPractitioners,
-		"practitioners.get":                  getPractitioner,
+		"practitioners.get":                  ofClinic((*store.World).PractitionerOf, viewPractitioner),
 		"practitioners.create":               createPractitioner,
 		"practitioners.update":               updatePractitioner,
 		"staff.list":                         listStaff,
-		"staff.get":                          getStaff,
+		"staff.get":                          ofClinic((*store.World).StaffOf, viewStaff),
 		"staff.create":                       createStaff,
 		"staff.update":                       updateStaff,
-		"protocols.get":                      getProtocol,
+		"protocols.get":                      ofClinic((*store.World).ProtocolOf, viewProtocol),
 		"protocols.list":                     listProtocols,
-		"templates.get":                      getTemplate,
+		"templates.get":                      ofClinic((*store.World).ProtocolOf, viewTemplate),
 		"templates.list":                     listTemplates,
 		"treatment_plans.list":               listPlans,
 		"treatment_plans.create":             createPlan,
