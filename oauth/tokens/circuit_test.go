@@ -272,6 +272,28 @@ func TestAFailingEndpointIsSpared(t *testing.T) {
 	})
 }
 
+// After the pause for a refused application one user's refresh is tried for all.
+func TestRefusedApplicationIsTriedOnce(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
+		w.connect(t, 50, -time.Minute)
+		w.platform.Delay = 100 * time.Millisecond
+		w.platform.Inject(oauthtest.Times(100, oauthtest.Answers(401, `{"error":"invalid_client"}`))...)
+		calls := make([]func() error, 50)
+		for i := range calls {
+			calls[i] = func() error { return w.ask(t, i) }
+		}
+		require.Error(t, calls[0]())
+		for round := range 3 {
+			time.Sleep(time.Minute)
+			var refusal *oauth.ConfigError
+			for _, err := range together(calls) {
+				require.ErrorAs(t, err, &refusal)
+			}
+			assert.Len(t, w.platform.Sent(), 2+round)
+		}
+	})
+}
+
 // Nor does the refresher claim tokens for it over and over.
 func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
