@@ -1,9 +1,7 @@
 package transport
 
 import (
-	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,13 +14,8 @@ import (
 // cutOff answers with 20 of 50 records, on pages of 10.
 func cutOff() *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
-		var number int
-		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
-		var items []string
-		for i := (number - 1) * 10; i < min(number*10, 20); i++ {
-			items = append(items, fmt.Sprintf(`{"id":"%d"}`, i))
-		}
-		return reply(200, fmt.Sprintf(`{"products":[%s],"meta":{"current_page":%d,"total_pages":2,"total_count":50}}`, strings.Join(items, ","), number)), nil
+		number := param(r, "page[number]")
+		return products((number-1)*10, min(number*10, 20), `{"current_page":%d,"total_pages":2,"total_count":50}`, number), nil
 	}}
 }
 

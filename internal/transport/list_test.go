@@ -19,22 +19,30 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
+// param returns a number of the query, 0 if there is none.
+func param(r *http.Request, name string) (n int) {
+	_, _ = fmt.Sscan(r.URL.Query().Get(name), &n)
+	return n
+}
+
+// products returns a page of the things from number first to before end.
+func products(first, end int, meta string, args ...any) *http.Response {
+	var items []string
+	for i := first; i < end; i++ {
+		items = append(items, fmt.Sprintf(`{"id":"%d"}`, i))
+	}
+	return reply(200, `{"products":[`+strings.Join(items, ",")+`],"meta":`+fmt.Sprintf(meta, args...)+`}`)
+}
+
 // listing answers with pages of numbered things.
 func listing(pages, perPage int) *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
-		var number int
-		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
-		next := "null"
+		number, next := param(r, "page[number]"), "null"
 		if number < pages {
 			next = fmt.Sprint(number + 1)
 		}
-		var items []string
-		for i := range perPage {
-			items = append(items, fmt.Sprintf(`{"id":"%d"}`, (number-1)*perPage+i))
-		}
-		return reply(200, fmt.Sprintf(
-			`{"products":[%s],"meta":{"current_page":%d,"next_page":%s,"prev_page":null,"total_pages":%d,"total_count":%d}}`,
-			strings.Join(items, ","), number, next, pages, pages*perPage)), nil
+		return products((number-1)*perPage, number*perPage,
+			`{"current_page":%d,"next_page":%s,"prev_page":null,"total_pages":%d,"total_count":%d}`, number, next, pages, pages*perPage), nil
 	}}
 }
 
@@ -130,9 +138,8 @@ func TestListNoticesAPageThatDoesNotAdvance(t *testing.T) {
 // one stays.
 func metas(list ...string) *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
-		var number int
-		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
-		return reply(200, fmt.Sprintf(`{"products":[{"id":"%d"}],"meta":%s}`, number-1, list[min(number, len(list))-1])), nil
+		number := param(r, "page[number]")
+		return products(number-1, number, "%s", list[min(number, len(list))-1]), nil
 	}}
 }
 
@@ -200,13 +207,11 @@ func TestListEndsWhereEveryPageHasANext(t *testing.T) {
 					if call > 20 {
 						return nil, errors.New("endless")
 					}
-					var number int
-					_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
-					items := `[]`
-					if number <= len(test.pages) && test.pages[number-1] > 0 {
-						items = fmt.Sprintf(`[{"id":"%d"}]`, number)
+					number, things := param(r, "page[number]"), 0
+					if number <= len(test.pages) {
+						things = test.pages[number-1]
 					}
-					return reply(200, fmt.Sprintf(`{"products":%s,"meta":{"current_page":%d,"next_page":%d,"total_pages":%d}}`, items, number, number+1, len(test.pages))), nil
+					return products(number, number+things, `{"current_page":%d,"next_page":%d,"total_pages":%d}`, number, number+1, len(test.pages)), nil
 				}}
 				var want []string
 				for i, things := range test.pages {
@@ -372,19 +377,13 @@ func TestListThatChangesWhileItIsRead(t *testing.T) {
 }
 
 // sized answers with pages of the size that the request asks for, at most limit.
-func sized(total, limit int, query func(size, number int)) *answers {
+func sized(total, limit int, query func(size int)) *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
-		var size, number int
-		_, _ = fmt.Sscan(r.URL.Query().Get("page[size]"), &size)
-		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
-		query(size, number)
+		size, number := param(r, "page[size]"), param(r, "page[number]")
+		query(size)
 		size = min(size, limit)
-		var items []string
-		for i := (number - 1) * size; i < min(number*size, total); i++ {
-			items = append(items, fmt.Sprintf(`{"id":"%d"}`, i))
-		}
-		return reply(200, fmt.Sprintf(`{"products":[%s],"meta":{"current_page":%d,"total_pages":%d,"total_count":%d}}`,
-			strings.Join(items, ","), number, (total+size-1)/size, total)), nil
+		return products((number-1)*size, min(number*size, total),
+			`{"current_page":%d,"total_pages":%d,"total_count":%d}`, number, (total+size-1)/size, total), nil
 	}}
 }
 
@@ -409,7 +408,7 @@ func TestMaxItemsBoundsRequests(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var calls, size atomic.Int32
-				transport := sized(5000, test.limit, func(asked, _ int) { calls.Add(1); size.Store(int32(asked)) })
+				transport := sized(5000, test.limit, func(asked int) { calls.Add(1); size.Store(int32(asked)) })
 				client := newTestClient(t, transport)
 				read := 0
 				for page, err := range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, test.paging) {
@@ -427,7 +426,7 @@ func TestMaxItemsBoundsRequests(t *testing.T) {
 
 func TestSinglePageIgnoresMaxItems(t *testing.T) {
 	t.Parallel()
-	client := newTestClient(t, sized(5000, 100, func(int, int) {}))
+	client := newTestClient(t, sized(5000, 100, func(int) {}))
 	page, err := List[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{MaxItems: 10})
 	require.NoError(t, err)
 	assert.Len(t, page.Items, 100)
@@ -438,20 +437,13 @@ func TestSinglePageIgnoresMaxItems(t *testing.T) {
 func clamped(total, gone int) *answers {
 	var lost atomic.Int32
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
-		var number int
-		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
-		left := total - int(lost.Load())
+		number, left := param(r, "page[number]"), total-int(lost.Load())
 		if number == 1 {
 			lost.Store(int32(gone))
 		}
 		pages := (left + 2) / 3
 		number = min(number, pages)
-		var items []string
-		for i := (number - 1) * 3; i < min(number*3, left); i++ {
-			items = append(items, fmt.Sprintf(`{"id":"%d"}`, i))
-		}
-		return reply(200, fmt.Sprintf(`{"products":[%s],"meta":{"current_page":%d,"total_pages":%d,"total_count":%d}}`,
-			strings.Join(items, ","), number, pages, left)), nil
+		return products((number-1)*3, min(number*3, left), `{"current_page":%d,"total_pages":%d,"total_count":%d}`, number, pages, left), nil
 	}}
 }
 
