@@ -10,6 +10,5 @@
 //
 //	go test ./internal/simulation -run TestTokens -first 17 -schedules 1
 //
-// makes schedule 17 of one family again, -story tells it, and DISPENSARY_TEST_FULL=1 makes a
-// million.
+// makes schedule 17 of one family again, and DISPENSARY_TEST_FULL=1 makes a million.
 package simulation
