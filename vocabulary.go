@@ -115,7 +115,7 @@ func DateRange(first, last Date) DateFilter { return api.DateRange(first, last) 
 // Optional is a field of an update: left out (the zero value), cleared or set.
 // Make one with [Value] or [Null].
 //
-// Its methods are Get, IsZero and IsNull; see [api.Optional].
+// Its methods are Get and IsZero; see [api.Optional].
 type Optional[T any] = api.Optional[T]
 
 // Value returns an Optional that sets the field to v.

@@ -39,9 +39,6 @@ func (o Optional[T]) Get() (T, bool) { return o.value, o.state == set }
 // IsZero reports that the field is left out; encoding/json's omitzero asks it.
 func (o Optional[T]) IsZero() bool { return o.state == unset }
 
-// IsNull reports that the field is cleared.
-func (o Optional[T]) IsNull() bool { return o.state == null }
-
 // MarshalJSON writes the value, or null.
 func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	if o.state != set {

@@ -39,7 +39,6 @@ func TestOptionalStates(t *testing.T) {
 	assert.True(t, unset.IsZero())
 	_, ok := unset.Get()
 	assert.False(t, ok)
-	assert.True(t, api.Null[string]().IsNull())
 	_, ok = api.Null[string]().Get()
 	assert.False(t, ok)
 	value, ok := api.Value("x").Get()
