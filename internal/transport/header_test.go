@@ -39,3 +39,16 @@ func TestRequestIDCannotFloodErrorsAndLogs(t *testing.T) {
 	}
 	assert.False(t, failure.Untrusted)
 }
+
+func FuzzRequestID(f *testing.F) {
+	f.Add("7f3c")
+	f.Add("\u009b\xff")
+	f.Fuzz(func(t *testing.T, given string) {
+		got := RequestID(http.Header{"X-Request-Id": {given}})
+		assert.LessOrEqual(t, len(got), maxRequestID)
+		assert.Equal(t, given == "", got == "")
+		for _, r := range got {
+			assert.True(t, r >= ' ' && r <= '~')
+		}
+	})
+}

@@ -33,6 +33,20 @@ func TestPositionHasOneText(t *testing.T) {
 	}
 }
 
+func FuzzPosition(f *testing.F) {
+	f.Add("1772600767000008.7")
+	f.Add("-1.-1")
+	f.Fuzz(func(t *testing.T, text string) {
+		var p, again engine.Position
+		if p.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		require.NoError(t, again.UnmarshalText([]byte(p.String())))
+		require.Equal(t, p, again)
+		require.Zero(t, p.Compare(again))
+	})
+}
+
 // graveyard is an engine of dead letters. The first to die has the highest number.
 type graveyard struct {
 	engine.Engine

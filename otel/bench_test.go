@@ -1,0 +1,97 @@
+package dispensaryotel_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/dispensary-go/dispensary"
+	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// setups are ways in which a program can be observed, the floor first. In the last
+// one every span is recorded and thrown away, and metrics are kept.
+func setups(b *testing.B) map[string]*dispensaryotel.Telemetry {
+	b.Helper()
+	make := func(c dispensaryotel.Config) *dispensaryotel.Telemetry {
+		t, err := dispensaryotel.New(c)
+		require.NoError(b, err)
+		return t
+	}
+	return map[string]*dispensaryotel.Telemetry{
+		"floor": nil,
+		"no-op": make(dispensaryotel.Config{TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider()}),
+		"sampled out": make(dispensaryotel.Config{
+			TracerProvider: trace.NewTracerProvider(trace.WithSampler(trace.NeverSample())),
+			MeterProvider:  metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())),
+		}),
+		"recorded": make(dispensaryotel.Config{
+			TracerProvider: trace.NewTracerProvider(), MeterProvider: metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())),
+		}),
+	}
+}
+
+// BenchmarkCall is a call of the client, on a transport without sockets.
+func BenchmarkCall(b *testing.B) {
+	const answer = `{"clinic":{"id":"c-1","name":"Example Clinic"}}`
+	canned := roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{"X-Request-Id": {"0f3c1a52"}},
+			Body: io.NopCloser(strings.NewReader(answer)), ContentLength: int64(len(answer)),
+		}, nil
+	})
+	site := dispensary.Site{Environment: delivery("").Key.Environment, BaseURL: "https://platform.example/api", AuthURL: "https://auth.example"}
+	for name, telemetry := range setups(b) {
+		b.Run(name, func(b *testing.B) {
+			options := []dispensary.Option{dispensary.WithTokenSource(token{}), dispensary.WithHTTPClient(&http.Client{Transport: canned})}
+			if telemetry != nil {
+				options = append(options, telemetry.Client())
+			}
+			client, err := dispensary.New(site, options...)
+			require.NoError(b, err)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := client.Clinic.Get(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+type token struct{}
+
+func (token) Token(context.Context) (dispensary.AccessToken, error) {
+	return dispensary.AccessToken{Secret: dispensary.NewSecret("token"), Environment: delivery("").Key.Environment}, nil
+}
+
+// BenchmarkAttempt is an attempt to handle an event, without an engine.
+func BenchmarkAttempt(b *testing.B) {
+	for name, telemetry := range setups(b) {
+		b.Run(name, func(b *testing.B) {
+			work := webhook.Work{Handle: succeed}
+			if telemetry != nil {
+				work = telemetry.Work(work)
+			}
+			worker, err := engine.NewWorker(work)
+			require.NoError(b, err)
+			task := engine.Task{Delivery: delivery("evt_1"), Attempt: 1}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := worker.Do(context.Background(), task, func(webhook.Attempt) error { return nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
