@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -21,11 +20,10 @@ import (
 // clusters tests replicas of [tokens.Connections] that share the store. All callers need the
 // tokens of the same users at once, which have expired.
 var clusters = map[string]func(*testing.T, opener){
-	"Cluster":             clusterIsFine,
-	"ClusterLostResponse": clusterLostResponse,
-	"ClusterLostCommit":   clusterLostCommit,
-	"ClusterLostLease":    clusterLostLease,
-	"ClusterCrash":        clusterCrash,
+	"Cluster":           clusterIsFine,
+	"ClusterLostCommit": clusterLostCommit,
+	"ClusterLostLease":  clusterLostLease,
+	"ClusterCrash":      clusterCrash,
 }
 
 // cluster is a platform with users whose tokens have all expired, and their store.
@@ -104,20 +102,6 @@ func clusterIsFine(t *testing.T, open opener) {
 	c := newCluster(t, open, oauthtest.RotateAtOnce)
 	c.stress(plain, 1)
 	c.stress(plain, 1)
-}
-
-// clusterLostResponse loses the first response for each refresh token: the platform has
-// refreshed, and no replica knows.
-func clusterLostResponse(t *testing.T, open opener) {
-	c := newCluster(t, open, oauthtest.RotateOnFirstUse)
-	var lost sync.Map
-	c.platform.Around = func(refresh string, handle func() *http.Response) (*http.Response, error) {
-		if _, again := lost.LoadOrStore(refresh, true); !again {
-			return oauthtest.Loses(handle)
-		}
-		return handle(), nil
-	}
-	c.stress(plain, 2)
 }
 
 var errLost = errors.New("storetest: the response of the store was lost")
