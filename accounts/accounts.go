@@ -242,7 +242,8 @@ func (a *Accounts) Restore(ctx context.Context, user string) error {
 
 // KeepFresh refreshes the tokens of users in use before they end, in all
 // environments, until ctx ends; see [tokens.Connections.KeepFresh]. Run it on as many
-// replicas as you like. It returns nil when it was stopped, and an error at once for an invalid policy.
+// replicas as you like. It returns nil when it was stopped, and an error at once for an
+// invalid policy.
 func (a *Accounts) KeepFresh(ctx context.Context, policy tokens.KeepFreshPolicy) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

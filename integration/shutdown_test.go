@@ -263,8 +263,6 @@ func TestHealthOfEachPart(t *testing.T) {
 		require.Error(t, err)
 	}
 	expect(200, 503, "breaker us/sandbox", "degraded")
-	conns.Resume()
-	expect(200, 200, "store", "ok")
 }
 
 func TestOpenRefuses(t *testing.T) {

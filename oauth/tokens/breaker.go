@@ -32,10 +32,6 @@ type breaker struct {
 	episode time.Time // a trip before this is no new alarm
 }
 
-func newBreaker() breaker {
-	return breaker{users: breakerUsers, window: breakerWindow, pause: breakerPause}
-}
-
 type windowHalf struct {
 	began     time.Time
 	refused   map[Key]struct{}

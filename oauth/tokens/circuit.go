@@ -251,14 +251,6 @@ func (c *circuit) pausedUntil() time.Time {
 	return c.breaker.until
 }
 
-// resume ends the pauses for all users and forgets what led to them.
-func (c *circuit) resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.breaker = newBreaker()
-	c.accept()
-}
-
 // jitteredBackoff returns a wait that doubles from first to last with the number of
 // the try, counted from 1; the second half of it is random, so that replicas do not
 // come at the same time.

@@ -40,7 +40,7 @@ func NewConnections(config Config) (*Connections, error) {
 		hooks:  hooks{observers: config.Observers, logger: config.Client.Logger()},
 		forced: newForcedRefreshes(),
 	}
-	c.circuit.breaker = newBreaker()
+	c.circuit.breaker = breaker{users: breakerUsers, window: breakerWindow, pause: breakerPause}
 	c.cache.limit = cachedUsers
 	return c, nil
 }
@@ -135,10 +135,6 @@ func (c *Connections) Paused() (until time.Time, paused bool) {
 	until = c.circuit.pausedUntil()
 	return until, time.Now().Before(until)
 }
-
-// Resume ends the pauses that [Connections.Paused] reports and forgets what led to
-// them. It is for an operator who has removed the cause.
-func (c *Connections) Resume() { c.circuit.resume() }
 
 // storeTimeout ends a call of a store that would never come back. A store that is
 // slow for a moment is waited for: for how long is up to the callers, who leave
