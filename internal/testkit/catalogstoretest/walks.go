@@ -291,6 +291,8 @@ func tooManyMissing(t *testing.T, open opener) {
 	requireWalk(t, w, done)
 }
 
+func errorOf[T any](_ T, err error) error { return err }
+
 // endedContext wants no call with a context that has ended to do anything.
 func endedContext(t *testing.T, open opener) {
 	store := open()
@@ -301,35 +303,30 @@ func endedContext(t *testing.T, open opener) {
 	cancel()
 	same := unchanged(t, store)
 	for name, call := range map[string]func(context.Context) error{
-		"Lock":  func(ctx context.Context) error { _, err := store.Lock(ctx); return err },
-		"State": func(ctx context.Context) error { _, err := store.State(ctx); return err },
+		"Lock":  func(ctx context.Context) error { return errorOf(store.Lock(ctx)) },
+		"State": func(ctx context.Context) error { return errorOf(store.State(ctx)) },
 		"Begin": func(ctx context.Context) error {
 			return store.Begin(ctx, catalogsync.Walk{Generation: 3, StartedAt: at(1)})
 		},
 		"SavePage": func(ctx context.Context) error {
-			_, err := store.SavePage(ctx, w, page(t, 101, listedAll("c")...))
-			return err
+			return errorOf(store.SavePage(ctx, w, page(t, 101, listedAll("c")...)))
 		},
-		"Unlisted": func(ctx context.Context) error {
-			_, err := store.Unlisted(ctx, w, catalogsync.Present, 1)
-			return err
-		},
-		"Complete": func(ctx context.Context) error { _, err := store.Complete(ctx, w, nil, 100); return err },
+		"Unlisted": func(ctx context.Context) error { return errorOf(store.Unlisted(ctx, w, catalogsync.Present, 1)) },
+		"Complete": func(ctx context.Context) error { return errorOf(store.Complete(ctx, w, nil, 100)) },
 		"SaveAttributes": func(ctx context.Context) error {
 			return store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}})
 		},
 		"SaveDetails": func(ctx context.Context) error {
-			_, err := store.SaveDetails(ctx, at(101), single("a", "New", ""))
-			return err
+			return errorOf(store.SaveDetails(ctx, at(101), single("a", "New", "")))
 		},
 		"Request":   func(ctx context.Context) error { return store.Request(ctx, at(101), "b") },
-		"Requested": func(ctx context.Context) error { _, err := store.Requested(ctx, 1); return err },
+		"Requested": func(ctx context.Context) error { return errorOf(store.Requested(ctx, 1)) },
 		"Drop": func(ctx context.Context) error {
 			return store.Drop(ctx, catalogsync.Request{ProductID: "a", At: at(1)})
 		},
-		"Undetailed": func(ctx context.Context) error { _, err := store.Undetailed(ctx, "", 1); return err },
-		"Get":        func(ctx context.Context) error { _, err := store.Get(ctx, "a"); return err },
-		"Changes":    func(ctx context.Context) error { _, err := store.Changes(ctx, 0, 1); return err },
+		"Undetailed": func(ctx context.Context) error { return errorOf(store.Undetailed(ctx, "", 1)) },
+		"Get":        func(ctx context.Context) error { return errorOf(store.Get(ctx, "a")) },
+		"Changes":    func(ctx context.Context) error { return errorOf(store.Changes(ctx, 0, 1)) },
 	} {
 		require.ErrorIs(t, call(ended), context.Canceled, name)
 		same(name)

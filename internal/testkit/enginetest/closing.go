@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,52 +26,39 @@ var closing = map[string]func(*harness){
 }
 
 // calls are the methods of an engine that fail if their context has ended or the engine is
-// closed. Those of stored work on a closed engine that is not durable.
-func calls(inbox engine.Engine, d webhook.Delivery) (all, stored map[string]func(context.Context) error) {
+// closed.
+func calls(inbox engine.Engine, d webhook.Delivery) map[string]func(context.Context) error {
 	checkpoints := inbox.(reconcile.Inbox)
-	all = map[string]func(context.Context) error{
-		"Accept":     func(ctx context.Context) error { _, err := inbox.Accept(ctx, d); return err },
-		"Replay":     func(ctx context.Context) error { _, err := inbox.Replay(ctx, only(d)); return err },
-		"Stats":      func(ctx context.Context) error { _, err := inbox.Stats(ctx); return err },
-		"CheckWrite": func(ctx context.Context) error { return inbox.CheckWrite(ctx) },
-		"Missing": func(ctx context.Context) error {
-			_, err := checkpoints.Missing(ctx, []webhook.Key{d.Key})
-			return err
-		},
-		"ClaimCheckpoint": func(ctx context.Context) error {
-			_, err := checkpoints.ClaimCheckpoint(ctx, "name", "first", longClaim)
-			return err
-		},
-		"SaveCheckpoint": func(ctx context.Context) error {
-			return checkpoints.SaveCheckpoint(ctx, "name", "first", nil, longClaim)
-		},
+	all := map[string]func(context.Context) error{
+		"Accept":          func(ctx context.Context) error { return errorOf(inbox.Accept(ctx, d)) },
+		"List":            func(ctx context.Context) error { return errorOf(inbox.List(ctx, only(d), engine.Position{}, 1)) },
+		"Count":           func(ctx context.Context) error { return errorOf(inbox.Count(ctx, only(d), 0)) },
+		"Open":            func(ctx context.Context) error { return errorOf(inbox.Open(ctx, d.Key)) },
+		"Replay":          func(ctx context.Context) error { return errorOf(inbox.Replay(ctx, only(d))) },
+		"Discard":         func(ctx context.Context) error { return errorOf(inbox.Discard(ctx, only(d))) },
+		"CheckWrite":      func(ctx context.Context) error { return inbox.CheckWrite(ctx) },
+		"Stats":           func(ctx context.Context) error { return errorOf(inbox.Stats(ctx)) },
+		"Missing":         func(ctx context.Context) error { return errorOf(checkpoints.Missing(ctx, []webhook.Key{d.Key})) },
+		"ClaimCheckpoint": func(ctx context.Context) error { return errorOf(checkpoints.ClaimCheckpoint(ctx, "a", "b", longClaim)) },
+		"SaveCheckpoint":  func(ctx context.Context) error { return checkpoints.SaveCheckpoint(ctx, "a", "b", nil, longClaim) },
 	}
 	if encrypting, ok := inbox.(reencrypter); ok {
-		all["Reseal"] = func(ctx context.Context) error { _, err := encrypting.Reseal(ctx); return err }
+		all["Reseal"] = func(ctx context.Context) error { return errorOf(encrypting.Reseal(ctx)) }
 	}
-	return all, map[string]func(context.Context) error{
-		"List": func(ctx context.Context) error {
-			_, err := inbox.List(ctx, engine.Filter{}, engine.Position{}, 1)
-			return err
-		},
-		"Count":   func(ctx context.Context) error { _, err := inbox.Count(ctx, engine.Filter{}, 0); return err },
-		"Open":    func(ctx context.Context) error { _, err := inbox.Open(ctx, d.Key); return err },
-		"Discard": func(ctx context.Context) error { _, err := inbox.Discard(ctx, only(d)); return err },
-	}
+	return all
 }
+
+func errorOf[T any](_ T, err error) error { return err }
 
 func callsThatEnded(r *harness) {
 	inbox := r.open(succeed)
 	ended, cancel := context.WithCancel(r.Context())
 	cancel()
 	d := patient("evt_1", "pa_1", 1)
-	all, stored := calls(inbox, d)
-	for _, calls := range []map[string]func(context.Context) error{all, stored} {
-		for name, call := range calls {
-			err := call(ended)
-			require.Error(r, err, name)
-			assert.NotContains(r, err.Error(), canary, name)
-		}
+	for name, call := range calls(inbox, d) {
+		err := call(ended)
+		require.Error(r, err, name)
+		assert.NotContains(r, err.Error(), canary, name)
 	}
 	require.Equal(r, 1, r.accept(inbox, d), "it was not stored")
 	r.waitFor(webhook.ResultHandled, d)
@@ -81,14 +69,11 @@ func callsAfterClose(r *harness) {
 	for range 2 {
 		require.NoError(r, inbox.Close(r.Context()))
 	}
-	all, stored := calls(inbox, patient("evt_1", "pa_1", 1))
-	if !r.storage.Durable {
-		stored = nil
-	}
-	for _, calls := range []map[string]func(context.Context) error{all, stored} {
-		for name, call := range calls {
-			require.ErrorIs(r, call(r.Context()), webhook.ErrInboxClosed, name)
+	for name, call := range calls(inbox, patient("evt_1", "pa_1", 1)) {
+		if !r.storage.Durable && slices.Contains([]string{"List", "Count", "Open", "Discard"}, name) {
+			continue // they still work
 		}
+		require.ErrorIs(r, call(r.Context()), webhook.ErrInboxClosed, name)
 	}
 }
 
@@ -194,8 +179,7 @@ func restartKeeps(r *harness) {
 	r.known(inbox, waits, dead, discarded, handled)
 	deadLetters := r.deadLetters(inbox)
 	require.Len(r, deadLetters, 1)
-	assert.Equal(r, dead.Key, deadLetters[0].Key)
-	assert.Equal(r, string(dead.Body), string(deadLetters[0].Body))
+	r.same(dead, deadLetters[0].Delivery)
 	r.waitFor(webhook.ResultHandled, waits)
 	assert.Equal(r, 2, r.of(waits)[1].Number, "attempts go on counting")
 	r.replay(inbox, dead)
