@@ -1,7 +1,6 @@
 package catalogsync_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -95,13 +94,4 @@ func TestSyncRepeatsInterruptedConfirmation(t *testing.T) {
 	_, err = list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Limiter: budget}).Sync(t.Context())
 	require.EqualError(t, err, "the budget is spent")
 	assert.Equal(t, 30, mustSync(t, syncer).Missing)
-}
-
-// MaxMissing accepts a shorter list at once.
-func TestMaxMissingAcceptsShorterCatalog(t *testing.T) {
-	t.Parallel()
-	list, store := newMovingList(100), catalogsync.NewMemoryStore()
-	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}))
-	list.change(func(ids []string) []string { return slices.Delete(ids, 0, 30) })
-	assert.Equal(t, 30, mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, MaxMissing: 30})).Missing)
 }

@@ -1,14 +1,10 @@
 package catalogsync_test
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
@@ -81,43 +77,6 @@ func TestSearchRanksSpellingsAlike(t *testing.T) {
 	x := named(t, "Vitamin B12 Plus", "Vitamin B-12", "Vitamin B 12 Max", "Vitamin B₁₂ Mini", "Vitamin B120")
 	assert.Equal(t, []string{"Vitamin B-12", "Vitamin B 12 Max", "Vitamin B12 Plus", "Vitamin B₁₂ Mini", "Vitamin B120"},
 		names(t, x, catalogsync.SearchOptions{Query: "b12"}))
-}
-
-// Search finds each product whose name contains words that begin with the typed words.
-func TestSearchMissesNoBeginning(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("vitamin d3 omega 3 zinc citrate magnesium l theanine b 12 complex q10 co 50 mg iron c 1000iu")
-	var all []string
-	for i := range 300 {
-		name := fmt.Sprintf("x%d", i)
-		for range 1 + random.IntN(4) {
-			name += " " + words[random.IntN(len(words))]
-		}
-		all = append(all, name)
-	}
-	x := named(t, all...)
-	for range 1000 {
-		var typed []string
-		for range 1 + random.IntN(3) {
-			word := words[random.IntN(len(words))]
-			typed = append(typed, word[:1+random.IntN(len(word))])
-		}
-		query := strings.Join(typed, " ")
-		found := names(t, x, catalogsync.SearchOptions{Query: query, Limit: catalogsync.MaxLimit})
-		for _, name := range all {
-			if len(found) < catalogsync.MaxLimit && beginsAll(strings.Fields(name), typed) {
-				require.Contains(t, found, name, "%q", query)
-			}
-		}
-	}
-}
-
-// beginsAll reports whether each typed word begins a word.
-func beginsAll(words, typed []string) bool {
-	return !slices.ContainsFunc(typed, func(beginning string) bool {
-		return !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, beginning) })
-	})
 }
 
 // A long name takes room in proportion to its length.
