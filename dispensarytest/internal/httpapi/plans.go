@@ -3,7 +3,6 @@ package httpapi
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -43,9 +42,9 @@ func listPlans(c *call, w *store.World) (reply, error) {
 	rows := w.Plans.Where(func(p *model.Plan) bool { return p.PatientID == patient.ID && (outside || !p.Outside) })
 	switch {
 	case field == "updated_at":
-		sortRows(rows, descending, func(p *model.Plan) string { return sortable(p.UpdatedAt) })
+		sortRows(rows, descending, func(p *model.Plan) int64 { return p.UpdatedAt.UnixNano() })
 	case field != "" || descending:
-		sortRows(rows, descending, func(p *model.Plan) string { return sortable(p.CreatedAt) })
+		sortRows(rows, descending, func(p *model.Plan) int64 { return p.CreatedAt.UnixNano() })
 	}
 	return listOf(c, rows, view.PlanItem), nil
 }
@@ -203,6 +202,3 @@ func checkoutPlan(c *call, w *store.World) (reply, error) {
 		URL string `json:"url"`
 	}{c.api.Origin + "/checkouts/" + p.ID}), nil
 }
-
-// sortable writes a time so that text sorts as the times do.
-func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000") }

@@ -4,6 +4,7 @@ package ids
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"hash/fnv"
 	"strconv"
 	"sync/atomic"
@@ -22,21 +23,7 @@ func Mix(x uint64) uint64 {
 func uuid(hi, lo uint64) string {
 	hi = hi&^0xf000 | 0x4000
 	lo = lo&^(0xc<<60) | 0x8<<60
-	var b [36]byte
-	const digits = "0123456789abcdef"
-	put := func(at int, v uint64, n int) {
-		for i := n - 1; i >= 0; i-- {
-			b[at+i] = digits[v&0xf]
-			v >>= 4
-		}
-	}
-	put(0, hi>>32, 8)
-	put(9, hi>>16&0xffff, 4)
-	put(14, hi&0xffff, 4)
-	put(19, lo>>48, 4)
-	put(24, lo&0xffffffffffff, 12)
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
+	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)
 }
 
 // Of is the n-th id of a kind under a seed.

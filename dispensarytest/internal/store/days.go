@@ -16,22 +16,10 @@ type Days struct {
 }
 
 // Holds compares calendar days in the zone the timestamp is written in.
-func (d Days) Holds(t time.Time) bool { return d.Place(t) == 0 }
-
-// Place says where a time is: below 0 before the days, above 0 after them. It runs for
-// each row that a search of an index meets, and so compares numbers.
-func (d Days) Place(t time.Time) int {
-	if !d.Set {
-		return 0
-	}
+func (d Days) Holds(t time.Time) bool {
 	year, month, day := t.Date()
-	switch number := year*10_000 + int(month)*100 + day; {
-	case d.From != 0 && number < d.From:
-		return -1
-	case d.To != 0 && number > d.To:
-		return 1
-	}
-	return 0
+	number := year*10_000 + int(month)*100 + day
+	return !d.Set || (d.From == 0 || d.From <= number) && (d.To == 0 || number <= d.To)
 }
 
 // DayNumber is a valid day as yyyymmdd; 0 for none.

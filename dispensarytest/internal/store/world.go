@@ -281,14 +281,6 @@ func (w *World) StaffOf(clinicID, id string) (*model.StaffMember, bool) {
 	return m, ok && m.ClinicID == clinicID
 }
 
-// PatientOfPlan is the id of the patient that a plan is for; "" where there is none.
-func (w *World) PatientOfPlan(id string) string {
-	if plan, known := w.Plans.Get(id); known {
-		return plan.PatientID
-	}
-	return ""
-}
-
 func (w *World) FirstAvailable() *model.Variant {
 	for v := range w.Variants.All() {
 		if v.Status == model.VariantAvailable {
