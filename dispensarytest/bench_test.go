@@ -124,6 +124,6 @@ func BenchmarkFirstAnswer(b *testing.B) {
 // What the first platform of a process pays and later ones share.
 func BenchmarkBuildDefaultWorld(b *testing.B) {
 	for b.Loop() {
-		store.BuildWorld(store.DefaultSeed, model.UnitedStates, false)
+		store.BuildWorld(store.DefaultSeed, model.UnitedStates)
 	}
 }

@@ -40,8 +40,7 @@ type settings struct {
 	integrations   int
 	webhook        *endpointSettings
 	deliveryClient *http.Client
-	parallel       int    // deliveries at a time
-	compatible     uint64 // always 0; snapshots store it
+	parallel       int // deliveries at a time
 	size           model.WorldSize
 	snapshot       *Snapshot
 }

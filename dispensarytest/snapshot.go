@@ -45,17 +45,16 @@ func stateOf(s *Snapshot) *state { return s.state.(*state) }
 
 // state is a snapshot as it is saved.
 type state struct {
-	Format     string
-	Version    int
-	Seed       uint64
-	Region     model.Region
-	Compatible uint64        `json:",omitempty"`
-	Frozen     time.Time     `json:",omitzero"` // where a frozen clock stands
-	Offset     time.Duration `json:",omitzero"` // of a live clock
-	Behaviors  map[string]string
-	World      *store.World
-	Tokens     tokens.State
-	Webhooks   webhooks.State
+	Format    string
+	Version   int
+	Seed      uint64
+	Region    model.Region
+	Frozen    time.Time     `json:",omitzero"` // where a frozen clock stands
+	Offset    time.Duration `json:",omitzero"` // of a live clock
+	Behaviors map[string]string
+	World     *store.World
+	Tokens    tokens.State
+	Webhooks  webhooks.State
 }
 
 // snapshot returns the platform as it is now.
@@ -64,7 +63,7 @@ func (s *Server) snapshot() *Snapshot {
 	p.store.Lock()
 	defer p.store.Unlock()
 	now := &state{
-		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Region: s.set.region, Compatible: s.set.compatible,
+		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Region: s.set.region,
 		Behaviors: maps.Clone(s.behaviors.Get().Chosen), World: p.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: p.sender.State(),
 	}
 	if s.clock.Frozen() {
@@ -162,7 +161,7 @@ func WithSnapshot(snap *Snapshot) Option {
 			return errors.New("dispensarytest: WithSnapshot: no snapshot")
 		}
 		from := stateOf(snap)
-		s.snapshot, s.seed, s.region, s.compatible, s.scopes = snap, from.Seed, from.Region, from.Compatible, from.Tokens.Scopes
+		s.snapshot, s.seed, s.region, s.scopes = snap, from.Seed, from.Region, from.Tokens.Scopes
 		s.behaviors, err = from.reads()
 		return err
 	}
@@ -237,5 +236,5 @@ func newWorld(s settings) *store.World {
 	if s.snapshot != nil {
 		return stateOf(s.snapshot).World.Clone()
 	}
-	return store.NewWorld(s.seed, s.region, s.compatible != 0, s.size)
+	return store.NewWorld(s.seed, s.region, s.size)
 }

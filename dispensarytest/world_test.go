@@ -22,7 +22,7 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 	phone := regexp.MustCompile(`^\+1\d{3}55501\d\d$`)
 	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
 		for seed := range uint64(3) {
-			w := store.BuildWorld(seed, region, false)
+			w := store.BuildWorld(seed, region)
 			reserved := func(email string) {
 				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
 			}
@@ -51,7 +51,7 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 // another region other ids, people and secrets.
 func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	t.Parallel()
-	assert.NotEqual(t, bytesOf(store.BuildWorld(7, model.UnitedStates, false)), bytesOf(store.BuildWorld(7, model.Canada, false)))
+	assert.NotEqual(t, bytesOf(store.BuildWorld(7, model.UnitedStates)), bytesOf(store.BuildWorld(7, model.Canada)))
 	one, two := New(t, WithInMemory(), WithSeed(7)), New(t, WithInMemory(), WithSeed(7))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
@@ -68,7 +68,7 @@ func TestWorldsFollowFromTheirSeed(t *testing.T) {
 func TestTheWorldIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
-		w := store.BuildWorld(store.DefaultSeed, region, false)
+		w := store.BuildWorld(store.DefaultSeed, region)
 		seen := make(map[string]bool)
 		for p := range w.Products.All() {
 			inTable(t, &w.Brands, p.BrandID)
@@ -142,7 +142,7 @@ func TestIDsLookLikeIDs(t *testing.T) {
 }
 
 func generated(seed uint64, size model.WorldSize) *store.World {
-	w := store.BuildWorld(seed, model.UnitedStates, false)
+	w := store.BuildWorld(seed, model.UnitedStates)
 	w.Enlarge(size)
 	return w
 }

@@ -13,9 +13,9 @@ import (
 // BuildWorld makes a believable little clinic and catalog. Everybody in it is
 // made up: addresses end in example.com or example.org, phone numbers are
 // 555-01xx.
-func BuildWorld(seed uint64, region model.Region, longIDs bool) *World {
+func BuildWorld(seed uint64, region model.Region) *World {
 	w := &World{
-		Seed: RegionSeed(seed, region), Region: region, LongIDs: longIDs, Numbers: make(map[string]uint64),
+		Seed: RegionSeed(seed, region), Region: region, Numbers: make(map[string]uint64),
 		PatientEmails: make(map[string]string), UserEmails: make(map[string]string), LastEvents: make(map[string]time.Time),
 	}
 	w.seedTerms()

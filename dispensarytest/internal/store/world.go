@@ -3,7 +3,6 @@ package store
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +23,6 @@ var Epoch = time.Date(2026, time.January, 5, 15, 0, 0, 0, time.UTC)
 type World struct {
 	Seed    uint64 // of the ids
 	Region  model.Region
-	LongIDs bool
 	Numbers map[string]uint64 // how many ids of a kind were given out
 
 	Allergens         table.Table[*model.Term]
@@ -67,7 +65,7 @@ type Cart struct {
 // Clone returns a world with the same rows.
 func (w *World) Clone() *World {
 	return &World{
-		Seed: w.Seed, Region: w.Region, LongIDs: w.LongIDs, Numbers: maps.Clone(w.Numbers),
+		Seed: w.Seed, Region: w.Region, Numbers: maps.Clone(w.Numbers),
 		Allergens:         w.Allergens.Clone(),
 		Ingredients:       w.Ingredients.Clone(),
 		SupplementTypes:   w.SupplementTypes.Clone(),
@@ -103,30 +101,23 @@ func (w *World) NewID(kind string) string {
 }
 
 // ID is the n-th id of a kind.
-func (w *World) ID(kind string, n uint64) string {
-	id := ids.Of(w.Seed, kind, n)
-	if w.LongIDs {
-		return kind[:3] + "_" + id + "." + strconv.FormatUint(n, 36)
-	}
-	return id
-}
+func (w *World) ID(kind string, n uint64) string { return ids.Of(w.Seed, kind, n) }
 
 // DefaultSeed makes the world that most tests share.
 const DefaultSeed = 1
 
 // Two worlds are built once in a process and cloned from then on.
 var (
-	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.UnitedStates, false) })
-	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.Canada, false) })
+	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.UnitedStates) })
+	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.Canada) })
 )
 
-// NewWorld is a world of a seed, a region and a size; with longIDs its ids have another
-// layout.
-func NewWorld(seed uint64, region model.Region, longIDs bool, size model.WorldSize) *World {
+// NewWorld returns a world of a seed, a region and a size.
+func NewWorld(seed uint64, region model.Region, size model.WorldSize) *World {
 	var w *World
 	switch {
-	case seed != DefaultSeed || longIDs:
-		w = BuildWorld(seed, region, longIDs)
+	case seed != DefaultSeed:
+		w = BuildWorld(seed, region)
 	case region == model.Canada:
 		w = DefaultCanada().Clone()
 	default:
