@@ -102,30 +102,6 @@ func TestRefusedExchangeKeepsTheCode(t *testing.T) {
 	b.exchange(code).ok(200)
 }
 
-func TestRefreshRotation(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		rotation       Behavior
-		sameToken      bool
-		beforeUse, end bool // does the old refresh token work before and after the new access token is used?
-	}{
-		{RefreshRotationNone, true, true, true},
-		{RefreshRotationGrace, false, true, false},
-		{RefreshRotationImmediate, false, false, false},
-	} {
-		b := start(t, WithBehavior(c.rotation))
-		old := b.fake.Tokens.Issue(model.User{}).RefreshToken
-		fresh := b.renew(old).object(200, "oauth")
-		assert.Equal(t, c.sameToken, fresh["refresh_token"] == old)
-		works := func() bool { return b.renew(old).status == 200 }
-		assert.Equal(t, c.beforeUse, works())
-		b.token = fresh["access_token"].(string)
-		b.get("/clinic").ok(200)
-		assert.Equal(t, c.end, works())
-		b.renew(fresh["refresh_token"]).ok(200)
-	}
-}
-
 func TestClinicTokensBelongToTheClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClinicTokens())

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -60,30 +59,6 @@ func TestGraceSurvivesALostAnswer(t *testing.T) {
 	b.renew(old).refused(400, "invalid_grant")
 	b.renew(lost["refresh_token"]).ok(200)
 	b.renew(kept["refresh_token"]).ok(200)
-}
-
-// A refused call does not count as use where the token itself was refused.
-func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace), WithClock(frozen()))
-	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
-	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
-	b.fake.Clock().Advance(tokens.TokenLifetime)
-	b.get("/clinic").refused(401, "expired")
-	b.renew(old).ok(200)
-}
-
-func TestOldAccessTokenLivesAfterRefresh(t *testing.T) {
-	t.Parallel()
-	for _, rotation := range []Behavior{RefreshRotationNone, RefreshRotationGrace, RefreshRotationImmediate} {
-		b := start(t, WithInMemory(), WithBehavior(rotation))
-		pair := b.fake.Tokens.Issue(model.User{})
-		fresh := b.renew(pair.RefreshToken).ok(200, "oauth", "access_token").(string)
-		for _, token := range []string{pair.AccessToken, fresh, pair.AccessToken} {
-			b.token = token
-			b.get("/clinic").ok(200)
-		}
-	}
 }
 
 // Revoking any of a consent's tokens ends all tokens of that consent, and no others.
