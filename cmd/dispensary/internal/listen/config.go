@@ -58,8 +58,8 @@ type Config struct {
 
 // Source is where the events of one clinic come from.
 type Source struct {
-	// Name tells the sources of a listener apart, also in its cursor; the id of the
-	// clinic is a good one. Empty means the name of the environment.
+	// Name is the id of the clinic. It tells the sources of a listener apart, also in its
+	// cursor.
 	Name string
 
 	// Environment is the one that Events belongs to.
@@ -79,15 +79,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	c.Sources = slices.Clone(c.Sources)
-	names := map[string]bool{}
 	for i := range c.Sources {
-		s := &c.Sources[i]
-		s.Name = cmp.Or(s.Name, s.Environment.String())
-		if names[s.Name] {
-			return c, problem("Config.Sources", "holds two with one name: each needs its own")
-		}
-		names[s.Name] = true
-		if len(s.Integrations) == 0 {
+		if s := &c.Sources[i]; len(s.Integrations) == 0 {
 			s.Integrations = []string{""}
 		}
 	}
@@ -101,12 +94,6 @@ func (c Config) withDefaults() (Config, error) {
 
 func (c Config) validate() error {
 	switch {
-	case len(c.Sources) == 0:
-		return problem("Config.Sources", "is empty")
-	case c.Forwarder == nil:
-		return problem("Config.Forwarder", "is missing")
-	case c.Cursor == "":
-		return problem("Config.Cursor", "is missing")
 	case c.Since < 0:
 		return problem("Config.Since", "is negative")
 	case c.Interval < 0:
@@ -116,12 +103,6 @@ func (c Config) validate() error {
 		return err
 	}
 	for _, s := range c.Sources {
-		if s.Events == (events.Service{}) {
-			return problem("Source.Events", "is missing")
-		}
-		if err := s.Environment.Validate(); err != nil {
-			return problem("Source.Environment", "is invalid: "+err.Error())
-		}
 		if err := c.Forwarder.mayHave(s.Environment); err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -44,9 +43,6 @@ type ForwarderConfig struct {
 	// transport of another type may have a proxy, so with it events of production need
 	// https.
 	HTTPClient *http.Client
-
-	// Now is the clock; nil means [time.Now].
-	Now func() time.Time
 }
 
 // Forwarder posts events to an address as the platform's webhooks do. It is safe for
@@ -71,9 +67,6 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 		return nil, problem("ForwarderConfig.Challenge", "is empty, or begins or ends with white space")
 	case c.Challenge == c.Secret:
 		return nil, problem("ForwarderConfig.Challenge", "is the secret")
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	var client http.Client
 	if c.HTTPClient != nil {
@@ -105,8 +98,8 @@ func (f *Forwarder) mayHave(e api.Environment) error {
 	return nil
 }
 
-// Answer is what became of one attempt to forward an event. However it is printed or
-// logged, only type, key, status and reason are seen.
+// Answer is the result of one attempt to forward an event. It prints as type, key, status and
+// reason.
 type Answer struct {
 	Key       webhook.Key
 	Type      events.Type
@@ -150,12 +143,6 @@ func (a Answer) String() string {
 // Format prints [Answer.String] for every verb.
 func (a Answer) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, a.String()) }
 
-// LogValue returns type, key, attempt and status as a group.
-func (a Answer) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("type", string(a.Type)), slog.String("key", a.Key.String()),
-		slog.Int("attempt", a.Attempt), slog.Int("status", a.Status), slog.Duration("duration", a.Duration))
-}
-
 // Forward posts an event with its data once, for the integration of key, and returns the
 // answer, which says whether it is done. It fails, in Answer.Err, with an
 // [*api.ArgumentError] where events of the environment must not be sent to the address.
@@ -169,9 +156,9 @@ func (f *Forwarder) Forward(ctx context.Context, key webhook.Key, e events.Event
 		a.Err = fmt.Errorf("listen: event %s: %w", e.ID, err)
 		return a
 	}
-	start := f.config.Now()
+	start := time.Now()
 	a.Err = f.post(ctx, body, start, &a)
-	a.Duration = f.config.Now().Sub(start)
+	a.Duration = time.Since(start)
 	return a
 }
 

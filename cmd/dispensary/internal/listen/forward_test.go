@@ -184,3 +184,19 @@ func wrong(t *testing.T, err error, text string) {
 	require.ErrorAs(t, err, &argument)
 	require.ErrorContains(t, err, text)
 }
+
+func TestWrongConfigurations(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		for field, change := range map[string]func(*listen.Config){
+			"Since is negative":     func(c *listen.Config) { c.Since = -1 },
+			"Interval is negative":  func(c *listen.Config) { c.Interval = -1 },
+			`Types holds "patient"`: func(c *listen.Config) { c.Types = []events.Type{"patient"} },
+		} {
+			c := f.config(t)
+			change(&c)
+			_, err := listen.New(c)
+			wrong(t, err, "listen.Config."+field)
+		}
+	})
+}

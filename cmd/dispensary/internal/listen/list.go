@@ -40,9 +40,6 @@ func rank(t events.Type) int {
 }
 
 func checkTypes(field string, types []events.Type) error {
-	if types != nil && len(types) == 0 {
-		return problem(field, "is empty")
-	}
 	for _, t := range types {
 		if _, verb, _ := strings.Cut(string(t), "."); rank(t) < 0 || verb == "" {
 			return problem(field, fmt.Sprintf("holds %q, which is no type of event: want one like patient.updated", string(t)))

@@ -145,7 +145,6 @@ func (l *Listener) poll(ctx context.Context) error {
 	slices.SortStableFunc(l.waiting, func(a, b *item) int { return compare(a.event, b.event) })
 	var failed []error
 	for _, p := range polls {
-		p.Waiting = len(l.waiting)
 		l.reportPoll(ctx, p)
 		if refused(p.Err) {
 			failed = append(failed, fmt.Errorf("listen: %s: %w", p.Source, p.Err))

@@ -1,9 +1,6 @@
 package listen
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Observer watches a [Listener]. Nil functions are not called; the listener waits for those
 // that are, and calls one at a time.
@@ -20,14 +17,8 @@ type Poll struct {
 	// Source is [Source].Name.
 	Source string
 
-	// Pages is how many pages of lists were read, and Found how many events there were to
-	// forward that had not been found before, each counted for every integration.
-	Pages, Found int
-
-	// Waiting is how many are to be forwarded now, of all sources.
-	Waiting int
-
-	Duration time.Duration
+	// Pages is how many pages of lists were read.
+	Pages int
 
 	// Gap reports, once, that the list was last read longer ago than the platform keeps
 	// events: what happened since, and is older than 30 days, is lost.

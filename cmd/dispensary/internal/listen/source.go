@@ -82,7 +82,7 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 			break
 		}
 	}
-	result.Found, result.Err, result.Duration = len(s.found), errors.Join(failed...), c.Now().Sub(start)
+	result.Err = errors.Join(failed...)
 	return result
 }
 
