@@ -23,7 +23,7 @@ type examinedInbox interface {
 // makes no tables.
 func openExaminedInbox(ctx context.Context, at address, keys seal.AEAD) (examinedInbox, error) {
 	if at.kind == sqlite {
-		inbox, err := sqlinbox.OpenMaintenance(at.name)
+		inbox, err := sqlinbox.OpenReader(at.name)
 		if err != nil {
 			return nil, fmt.Errorf("integration: inbox: %w", err)
 		}

@@ -65,7 +65,7 @@ var (
 
 	// ErrUnsafePath: the database has several hard links, or is mounted alone, as with
 	// "docker run -v ./inbox.db:/data/inbox.db", so that its log would stay behind. Mount
-	// the folder. [Open], [New] and [OpenMaintenance] return it.
+	// the folder. [Open], [New] and [OpenReader] return it.
 	ErrUnsafePath = sqlitefile.ErrUnsafePath
 
 	// ErrFull: the disk has less free space than [Config.MinFreeBytes], or PRAGMA

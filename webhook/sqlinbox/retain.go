@@ -72,7 +72,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	if err != nil {
 		return engine.Stats{}, fmt.Errorf("sqlinbox: %w", err)
 	}
-	if i.worker != nil { // Maintenance has none
+	if i.worker != nil { // a Reader has none
 		s.Overdue = i.worker.Overdue()
 	}
 	if oldest != nil {
