@@ -336,25 +336,15 @@ func flip(c byte) string {
 
 func TestHandlerRefusesAccounts(t *testing.T) {
 	stranger := errors.New("not this practitioner")
-	oauthtest.Each(t, map[string]func(*settings){
-		"type": func(c *settings) {
-			c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
-				if grant.Owner.Type == oauth.OwnerPractitioner {
-					return stranger
-				}
-				return nil
-			}
-		},
-		"previous account": func(c *settings) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newFixture(t, func(c *settings) {
 			c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
 				if grant.Owner.ID == "prac-1" && grant.Previous.ID == "prac-0" {
 					return stranger
 				}
 				return nil
 			}
-		},
-	}, func(t *testing.T, change func(*settings)) {
-		s, b := newFixture(t, change), newBrowser()
+		}), newBrowser()
 		before := oauthtest.FirstToken(time.Hour)
 		before.ResourceOwner.ID = "prac-0"
 		_, err := s.store.Save(t.Context(), s.conns.Key(user), before)
