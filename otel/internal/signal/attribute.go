@@ -93,21 +93,10 @@ func (s Seconds) Of(value time.Duration) Attribute { return Attribute{s.key.Floa
 // Of returns the attribute with a value.
 func (f Flag) Of(value bool) Attribute { return Attribute{f.key.Bool(value)} }
 
-// allowed are the keys of this file.
-var allowed = map[attribute.Key]bool{}
-
-// Allowed reports whether an attribute may be on a span or a metric.
-func Allowed(key attribute.Key) bool { return allowed[key] }
-
-func allow(key attribute.Key) attribute.Key {
-	allowed[key] = true
-	return key
-}
-
-func text(key attribute.Key) Text       { return Text{allow(key)} }
-func number(key attribute.Key) Number   { return Number{allow(key)} }
-func seconds(key attribute.Key) Seconds { return Seconds{allow(key)} }
-func flag(key attribute.Key) Flag       { return Flag{allow(key)} }
+func text(key attribute.Key) Text       { return Text{key} }
+func number(key attribute.Key) Number   { return Number{key} }
+func seconds(key attribute.Key) Seconds { return Seconds{key} }
+func flag(key attribute.Key) Flag       { return Flag{key} }
 
 // pairs returns attributes in OpenTelemetry's form.
 func pairs(attributes []Attribute) []attribute.KeyValue {

@@ -12,28 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The list of attributes is repeated here, so that a key is added only after its values
-// have been checked for what they may reveal.
-func TestAllowedAttributes(t *testing.T) {
-	t.Parallel()
-	var keys []string
-	for key := range allowed {
-		keys = append(keys, string(key))
-	}
-	assert.ElementsMatch(t, []string{
-		"dispensary.attempt.number", "dispensary.attempt.result", "dispensary.attempt.retry_in", "dispensary.attempt.stale",
-		"dispensary.attempts", "dispensary.event.type", "dispensary.inbox.name", "dispensary.inbox.state", "dispensary.limiter.wait",
-		"dispensary.oauth.event", "dispensary.oauth.reason", "dispensary.oauth.refresh.background",
-		"dispensary.oauth.refresh.outcome", "dispensary.operation", "dispensary.outcome", "dispensary.region",
-		"dispensary.request_id", "dispensary.retry.back_off", "dispensary.retry.reason", "dispensary.stage",
-		"dispensary.webhook.outcome", "dispensary.webhook.tenant", "error.type", "http.request.method",
-		"http.request.resend_count", "http.response.status_code", "messaging.destination.name", "messaging.message.id",
-		"messaging.operation.name", "messaging.operation.type", "messaging.system", "server.address", "server.port", "url.template",
-	}, keys)
-	assert.True(t, Allowed("error.type"))
-	assert.False(t, Allowed("url.full"))
-}
-
 // Nothing but this package can make an attribute, name a span event or write the
 // text of a status: the rest of the module does not import what it takes.
 func TestOnlyThisPackageMakesAttributes(t *testing.T) {
