@@ -13,12 +13,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
-// once are the options of a client that does not wait for a server that is away: the time of
-// the fleet stands still meanwhile.
-func once(address string) *redis.Options {
-	return &redis.Options{Addr: address, MaxRetries: -1, DialerRetries: 1}
-}
-
 // The client prints each connection that it cannot make.
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
@@ -34,7 +28,8 @@ func TestEmbeddedIsKilled(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	ratelimittest.RunKilled(t, func(t *testing.T) ratelimittest.Server {
 		server := miniredis.RunT(t)
-		_, store := open(t, once(server.Addr()))
+		// The fake time stands still while the client waits, so it must not retry.
+		_, store := open(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
 		return ratelimittest.Server{
 			Store: store,
 			Kill: func() {

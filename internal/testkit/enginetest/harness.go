@@ -113,8 +113,8 @@ func (r *harness) openSeveral(handle webhook.HandlerFunc, changes ...func(*webho
 	return engines
 }
 
-// close closes an engine and waits for its handlers. One that is not durable is
-// not waited for: it would handle everything it holds.
+// close closes an engine. It waits for the handlers of a durable one only, because another
+// would handle all of its events.
 func (r *harness) close(inbox engine.Engine) {
 	r.Helper()
 	// Not the test's context: a test that failed is closed too.
@@ -266,20 +266,14 @@ func only(deliveries ...webhook.Delivery) engine.Filter {
 	return engine.Filter{Keys: keysOf(deliveries)}
 }
 
-// replay replays dead letters.
-func (r *harness) replay(inbox engine.Engine, deliveries ...webhook.Delivery) {
-	r.Helper()
-	n, err := inbox.Replay(r.Context(), only(deliveries...))
-	require.NoError(r, err)
-	require.Equal(r, len(deliveries), n)
-}
+// replay replays dead letters, and discard drops them.
+func (r *harness) replay(inbox engine.Engine, all ...webhook.Delivery)  { r.change(inbox.Replay, all) }
+func (r *harness) discard(inbox engine.Engine, all ...webhook.Delivery) { r.change(inbox.Discard, all) }
 
-// discard drops dead letters.
-func (r *harness) discard(inbox engine.Engine, deliveries ...webhook.Delivery) {
-	r.Helper()
-	n, err := inbox.Discard(r.Context(), only(deliveries...))
+func (r *harness) change(change func(context.Context, engine.Filter) (int, error), all []webhook.Delivery) {
+	n, err := change(r.Context(), only(all...))
 	require.NoError(r, err)
-	require.Equal(r, len(deliveries), n)
+	require.Equal(r, len(all), n)
 }
 
 // receive waits for a value from a channel.

@@ -10,51 +10,42 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Storage is one empty place where an engine keeps events, and what the engine
-// claims. Open is required.
+// Storage is one empty place for events, and the claims of its engine. Open is required. A
+// nil function skips the tests that need it.
 type Storage struct {
-	// Open opens an engine on the storage, with its workers running. It is
-	// called again for a restart, after Close or Crash, and with Shared while
-	// others are open.
-	//
-	// An engine whose claims are leases should use short ones here: the suite
-	// waits for their end.
+	// Open opens an engine on the storage and starts its workers. The suite calls it again
+	// after Close or Crash, and with Shared while others are open. It waits for the end of
+	// leases, so use short ones.
 	Open func(webhook.Work) (engine.Engine, error)
 
-	// OpenSealed is Open with an AEAD of the suite's, for engines with the method
-	// Reseal, see [engine.ResealPages]. Nil skips what needs it.
+	// OpenSealed is Open with an AEAD of the suite, for engines with the method Reseal.
 	OpenSealed func(webhook.Work, seal.AEAD) (engine.Engine, error)
 
 	// Durable claims that everything accepted survives a restart.
 	Durable bool
 
-	// Shared claims that several processes may have the storage open, and share
-	// the work.
+	// Shared claims that several processes may share the storage and the work.
 	Shared bool
 
 	// Ordered claims that the engine keeps order, and with it the stale guard.
 	Ordered bool
 
-	// Crash ends an engine as the end of its process would: what its handlers
-	// do from then on has no effect, and nothing is recorded any more. The suite
-	// lets the handlers return afterwards. Nil skips what needs it.
+	// Crash ends an engine as the end of its process would: its handlers have no effect any
+	// more, and the engine records nothing. The suite lets the handlers return afterwards.
 	Crash func(engine.Engine)
 
-	// InTransaction calls the engine's function of that name in a handler, with its
-	// context: it inserts the text of the event's key into a table of the program's
-	// own, and then calls the function. Nil skips what needs it.
+	// InTransaction calls the engine's function of that name with the context of a handler.
+	// It inserts the text of the event's key into a table of the program, and calls then.
 	InTransaction func(ctx context.Context, then func() error) error
 
-	// Rows returns what is in that table, which its first call makes.
+	// Rows returns the rows of this table, and creates it if it does not exist.
 	Rows func(*testing.T) []string
 
-	// Dump returns everything that is at rest, as it is stored. Nil skips the
-	// search for patient data in it.
+	// Dump returns everything at rest, as it is stored.
 	Dump func(*testing.T) []byte
 
-	// Patience is how long the suite waits for something that has to happen,
-	// the end of a dead worker's lease included, before it fails; 0 means two
-	// minutes, which is enough on a machine that does other things too.
+	// Patience is the longest wait for an event, the end of a lease included. 0 means two
+	// minutes.
 	Patience time.Duration
 }
 
