@@ -156,18 +156,6 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 	assert.Less(t, view.Time(revoked.CreatedAt), view.Time(activated.CreatedAt))
 }
 
-// What the integrator does does not take the time of a plan back.
-func TestUpdatedAtDoesNotGoBack(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()))
-	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
-	require.NoError(t, err)
-	edited, _, err := b.fake.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
-	require.NoError(t, err)
-	got := b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200, "treatment_plan", "updated_at")
-	assert.Equal(t, view.Time(edited.UpdatedAt), got)
-}
-
 // A snapshot knows what an event was about.
 func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	t.Parallel()

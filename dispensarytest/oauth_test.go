@@ -3,7 +3,6 @@ package dispensarytest
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,23 +42,6 @@ func TestCodeBecomesTokens(t *testing.T) {
 	b.get("/clinic").ok(200, "clinic")
 	last, _ := b.fake.Journal().Last()
 	assert.Equal(t, user.ID, last.UserID)
-}
-
-func TestCodeWorksOnceAndTenMinutes(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithClock(frozen()))
-	code := b.code(model.User{})
-	b.exchange(code).ok(200)
-	again := b.exchange(code)
-	again.refused(400, `"error":"invalid_grant"`)
-	assert.ElementsMatch(t, []string{"error", "error_description"}, keysOf(again.body))
-
-	late := b.code(model.User{})
-	b.fake.Clock().Advance(10*time.Minute - time.Second)
-	inTime := b.code(model.User{})
-	b.fake.Clock().Advance(time.Second)
-	b.exchange(late).refused(400, "invalid_grant")
-	b.exchange(inTime).ok(200)
 }
 
 func TestTokenEndpointRefuses(t *testing.T) {

@@ -1,110 +1,16 @@
 package dispensarytest
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
-
-// inState makes a plan that is in a state, by the API or on the platform.
-func (b *browser) inState(state string, outside bool) string {
-	b.t.Helper()
-	patient := b.fake.Patients.All()[0].ID
-	if outside {
-		plan, _, err := b.fake.Plans.Create(patient, model.NewPlan{Draft: state == model.StateDraft})
-		require.NoError(b.t, err)
-		if state == model.StateCancelled {
-			_, _, err = b.fake.Plans.Cancel(plan.ID)
-			require.NoError(b.t, err)
-		}
-		return plan.ID
-	}
-	first := state
-	if state == model.StateCancelled {
-		first = model.StateActive
-	}
-	id := b.send("POST", b.plansOf(patient), b.draft(map[string]any{"state": first})).ok(201, "treatment_plan", "id").(string)
-	if state == model.StateCancelled {
-		b.send("PATCH", "/clinic/treatment_plans/"+id+"/cancel", nil).ok(200)
-	}
-	return id
-}
-
-// The whole state machine: every action in every state, through the API and on
-// the platform, on plans made here and there.
-func TestPlanStateMachine(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	lines := map[string]any{"recommendations": b.draft(nil)["recommendations"]}
-	calls := map[string]func(id string) int{
-		"activate": func(id string) int { return b.send("PATCH", "/clinic/treatment_plans/"+id+"/activate", nil).status },
-		"cancel":   func(id string) int { return b.send("PATCH", "/clinic/treatment_plans/"+id+"/cancel", nil).status },
-		"update":   func(id string) int { return b.send("PATCH", "/clinic/treatment_plans/"+id, lines).status },
-		"checkout": func(id string) int {
-			return b.send("POST", "/clinic/treatment_plans/"+id+"/in_office_checkout", nil).status
-		},
-		"link": func(id string) int { return b.get("/clinic/dynamic_links/treatment_plans/" + id).status },
-		"get":  func(id string) int { return b.get("/clinic/treatment_plans/" + id).status },
-	}
-	status := func(err error) int {
-		if errors.Is(err, model.ErrState) {
-			return 422
-		}
-		require.NoError(t, err)
-		return 200
-	}
-	actions := map[string]func(id string) int{
-		"activate": func(id string) int { _, _, err := b.fake.Plans.Activate(id); return status(err) },
-		"cancel":   func(id string) int { _, _, err := b.fake.Plans.Cancel(id); return status(err) },
-		"update":   func(id string) int { _, _, err := b.fake.Plans.Update(id, model.PlanChange{}); return status(err) },
-		"order": func(id string) int {
-			_, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{id}})
-			return status(err)
-		},
-	}
-	for _, c := range []struct {
-		from, action string
-		status       int
-		to           string
-	}{
-		{model.StateDraft, "activate", 200, model.StateActive}, {model.StateDraft, "cancel", 422, model.StateDraft}, {model.StateDraft, "update", 200, model.StateDraft},
-		{model.StateDraft, "checkout", 422, model.StateDraft}, {model.StateDraft, "link", 200, model.StateDraft}, {model.StateDraft, "get", 200, model.StateDraft}, {model.StateDraft, "order", 422, model.StateDraft},
-		{model.StateActive, "activate", 422, model.StateActive}, {model.StateActive, "cancel", 200, model.StateCancelled}, {model.StateActive, "update", 200, model.StateActive},
-		{model.StateActive, "checkout", 201, model.StateActive}, {model.StateActive, "link", 200, model.StateActive}, {model.StateActive, "get", 200, model.StateActive}, {model.StateActive, "order", 200, model.StateActive},
-		{model.StateCancelled, "activate", 422, model.StateCancelled}, {model.StateCancelled, "cancel", 422, model.StateCancelled}, {model.StateCancelled, "update", 422, model.StateCancelled},
-		{model.StateCancelled, "checkout", 422, model.StateCancelled}, {model.StateCancelled, "link", 422, model.StateCancelled}, {model.StateCancelled, "get", 200, model.StateCancelled}, {model.StateCancelled, "order", 422, model.StateCancelled},
-	} {
-		for _, outside := range []bool{false, true} {
-			for name, side := range map[string]map[string]func(string) int{"API": calls, "platform": actions} {
-				act := side[c.action]
-				if act == nil {
-					continue
-				}
-				id := b.inState(c.from, outside)
-				events := len(b.fake.Events())
-				assert.Equal(t, c.status, act(id), "%s %s of a plan that is %s (outside: %t)", name, c.action, c.from, outside)
-				plan, _ := b.fake.Plans.Get(id)
-				assert.Equal(t, c.to, plan.State, "%s %s", name, c.action)
-				assert.Equal(t, plan.State == model.StateCancelled, len(plan.Recommendations) == 0)
-				if name == "API" || c.status != 200 {
-					assert.Len(t, b.fake.Events(), events, "%s %s", name, c.action)
-				} else {
-					assert.Len(t, b.fake.Events(), events+1, "%s %s", name, c.action)
-				}
-			}
-		}
-	}
-}
 
 // What stays and what goes with an update.
 func TestPlanUpdates(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	id := b.inState(model.StateDraft, false)
+	id := b.send("POST", b.plansOf(b.fake.Patients.All()[0].ID), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
 	path := "/clinic/treatment_plans/" + id
 	before := b.get(path).object(200, "treatment_plan")
 	one := map[string]any{"recommendations": b.draft(nil)["recommendations"].([]any)[:1]}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -217,31 +215,6 @@ func TestCatalogChanges(t *testing.T) {
 	got, found := b.fake.Products.Get(product.ID)
 	require.True(t, found)
 	assert.Equal(t, "Kelp Plus", got.Name)
-}
-
-// A plan's dates: when it was made, changed, and told to the patient.
-func TestPlanDates(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()))
-	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{Draft: true})
-	require.NoError(t, err)
-	assert.True(t, plan.AvailableAt.IsZero())
-	made := plan.CreatedAt
-	b.fake.Clock().Advance(24 * time.Hour)
-	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-	plan, _, err = b.fake.Plans.Activate(plan.ID)
-	require.NoError(t, err)
-	shown := b.get("/clinic/treatment_plans/"+plan.ID).object(200, "treatment_plan")
-	assert.Equal(t, "2026-03-03", shown["available_at"])
-	assert.Equal(t, view.Time(made), shown["created_at"])
-	assert.Equal(t, view.Time(made.Add(24*time.Hour)), shown["updated_at"])
-	b.fake.Clock().Advance(time.Hour)
-	plan, _, err = b.fake.Plans.Cancel(plan.ID)
-	require.NoError(t, err)
-	assert.Empty(t, plan.Recommendations)
-	shown = b.get("/clinic/treatment_plans/"+plan.ID).object(200, "treatment_plan")
-	assert.Equal(t, view.Time(made.Add(25*time.Hour)), shown["updated_at"])
-	assert.Equal(t, "2026-03-03", shown["available_at"], "it was sent to the patient all the same")
 }
 
 func TestOverview(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,47 +44,6 @@ func TestImmediateRotationHasOneWinner(t *testing.T) {
 	assertOneWinner(t, func() int { return b.renew(refresh).status })
 }
 
-// The grace of a rotation: an answer that was lost can be asked for again, until
-// one of the new access tokens is used.
-func TestGraceSurvivesALostAnswer(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace))
-	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
-	lost := b.renew(old).object(200, "oauth")
-	kept := b.renew(old).object(200, "oauth")
-	assert.NotEqual(t, lost["refresh_token"], kept["refresh_token"])
-	b.token = kept["access_token"].(string)
-	b.get("/clinic/patients/nobody").refused(404, "")
-	b.renew(old).refused(400, "invalid_grant")
-	b.renew(lost["refresh_token"]).ok(200)
-	b.renew(kept["refresh_token"]).ok(200)
-}
-
-// Revoking any of a consent's tokens ends all tokens of that consent, and no others.
-func TestRevocationIsOfTheConsent(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	for _, which := range []func(first, second model.Token) string{
-		func(first, _ model.Token) string { return first.AccessToken },
-		func(first, _ model.Token) string { return first.RefreshToken },
-	} {
-		first, other := b.fake.Tokens.Issue(model.User{}), b.fake.Tokens.Issue(b.fake.Users()[1])
-		second := b.renew(first.RefreshToken).object(200, "oauth")
-		require.NoError(t, b.fake.Tokens.Expire(first.AccessToken), "a token that expired is revoked all the same")
-		revoked := b.post("/oauth/revoke", b.credentials(map[string]any{"token": which(first, other), "redirect_uri": nil}))
-		revoked.ok(200)
-		assert.JSONEq(t, "{}", revoked.text)
-		for _, token := range []string{first.AccessToken, second["access_token"].(string)} {
-			b.token = token
-			b.get("/clinic").refused(401, "The access token was revoked")
-		}
-		b.renew(first.RefreshToken).refused(400, "invalid_grant")
-		b.token = other.AccessToken
-		b.get("/clinic").ok(200)
-		b.renew(other.RefreshToken).ok(200)
-	}
-}
-
 func TestRevocationNeedsTheApplication(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
@@ -98,58 +56,6 @@ func TestRevocationNeedsTheApplication(t *testing.T) {
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "never seen"})).ok(200)
 	b.token = pair.AccessToken
 	b.get("/clinic").ok(200)
-}
-
-// More scopes end what was granted before: tokens, refresh tokens and codes that
-// were not redeemed yet.
-func TestExtensionEndsEverything(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithScopes("clinic:read"))
-	pairs := []model.Token{b.fake.Tokens.Issue(model.User{}), b.fake.Tokens.Issue(b.fake.Users()[1])}
-	code := b.code(model.User{})
-	require.NoError(t, b.fake.Tokens.ExtendScopes("clinic:read"), "it has this one")
-	require.ErrorContains(t, b.fake.Tokens.ExtendScopes("patients:raed"), `did you mean "patients:read"`)
-	b.get("/clinic").ok(200)
-	require.NoError(t, b.fake.Tokens.ExtendScopes("patients:read", "catalog:read"))
-	assert.Equal(t, []string{"catalog:read", "clinic:read", "patients:read"}, b.fake.Application().Scopes)
-	for _, pair := range pairs {
-		b.token = pair.AccessToken
-		b.get("/clinic").refused(401, `{"error":"The access token was invalidated"}`)
-		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
-	}
-	b.exchange(code).refused(400, "invalid_grant")
-	granted := b.exchange(b.code(model.User{})).ok(200, "oauth", "scope")
-	assert.Equal(t, "catalog:read clinic:read patients:read", granted)
-	b.post("/oauth/revoke", b.credentials(map[string]any{"token": pairs[0].AccessToken})).ok(200)
-}
-
-// What a refreshed token may do is what the user granted, not what the
-// application has meanwhile.
-func TestRefreshKeepsTheScopes(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	narrow := b.fake.Tokens.Issue(model.User{}, "clinic:read")
-	fresh := b.renew(narrow.RefreshToken).object(200, "oauth")
-	assert.Equal(t, "clinic:read", fresh["scope"])
-	b.token = fresh["access_token"].(string)
-	b.get("/clinic/patients").refused(403, "patients:read")
-}
-
-func TestTokenTimesFollowTheClock(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()))
-	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
-	b.fake.Clock().Advance(90 * time.Minute)
-	fresh := b.renew(refresh).object(200, "oauth")
-	assert.Equal(t, "2026-03-02T10:30:00.000Z", fresh["created_at"])
-	b.token = fresh["access_token"].(string)
-	b.fake.Clock().Advance(2*time.Hour - time.Nanosecond)
-	b.get("/clinic").ok(200)
-	b.fake.Clock().Advance(time.Nanosecond)
-	b.get("/clinic").refused(401, "expired")
-	require.Error(t, b.fake.Tokens.Expire("guess"))
-	b.fake.Clock().Advance(3 * 365 * 24 * time.Hour)
-	b.renew(refresh).ok(200) // it does not expire
 }
 
 func TestAuthorizationHeaders(t *testing.T) {

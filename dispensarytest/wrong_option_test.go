@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -25,8 +24,6 @@ func TestWrongOptions(t *testing.T) {
 		"scope of nothing known":    {dispensarytest.WithScopes("everything"), `there is no scope "everything", only catalog:read, clinic:read`},
 		"misspelt scope":            {dispensarytest.WithScopes("patients:raed"), `there is no scope "patients:raed" (did you mean "patients:read"?)`},
 		"event type":                {dispensarytest.WithWebhook("https://example.com/", "x"), `there is no event type "x", only clinic_key.activated`},
-		"webhook over FTP":          {dispensarytest.WithWebhook("ftp://127.0.0.1/"), `webhook address "ftp://127.0.0.1/": must begin with https://, or on loopback with http://`},
-		"webhook over plain HTTP":   {dispensarytest.WithWebhook("http://example.com/"), `plain HTTP only on loopback`},
 		"redirect over FTP":         {dispensarytest.WithRedirectURI("ftp://127.0.0.1/"), `WithRedirectURI("ftp://127.0.0.1/"): must begin with https://, or on loopback with http://`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,13 +67,4 @@ func TestAFailureOfTheMachineIsNoWrongOption(t *testing.T) {
 	_, err = dispensarytest.Start(dispensarytest.WithAddr(taken.Host))
 	require.Error(t, err)
 	assert.NotErrorIs(t, err, dispensarytest.ErrOption)
-}
-
-func TestScopes(t *testing.T) {
-	t.Parallel()
-	assert.Len(t, operations.Scopes(), 9)
-	for _, scope := range operations.Scopes() {
-		_, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithScopes(scope))
-		assert.NoError(t, err)
-	}
 }
