@@ -27,8 +27,9 @@ type Config struct {
 	// MinFreeBytes is the smallest free space of the disk with which the inbox accepts
 	// events. With less, Accept and CheckWrite fail with [ErrFull], and events in the inbox
 	// are still handled. Unused pages of the database count as free, up to half of
-	// MinFreeBytes. 0 means [DefaultMinFreeBytes], a negative value disables the check. The
-	// free space is known on Linux only; other systems have no check.
+	// MinFreeBytes. The log of a burst needs some of this space, so values below 16 MiB are
+	// for tests. 0 means [DefaultMinFreeBytes], a negative value disables the check. The free
+	// space is known on Linux only. Other systems have no check.
 	MinFreeBytes int64
 
 	// The other fields are for tests.

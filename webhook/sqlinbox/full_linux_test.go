@@ -25,9 +25,10 @@ func TestInboxThatFilledItsDisk(t *testing.T) {
 				t.Skip("no file system can be mounted on this machine")
 			}
 			t.Cleanup(func() { assert.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
-			fillUp(t, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
+			path := filepath.Join(folder, "inbox.db")
+			fillUp(t, path, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
 				c.MinFreeBytes = 2 << 20
-				return sqlinbox.Open(filepath.Join(folder, "inbox.db"), c)
+				return sqlinbox.Open(path, c)
 			})
 		})
 	}

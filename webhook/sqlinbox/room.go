@@ -22,6 +22,9 @@ const (
 	// noPageLimit is the default of PRAGMA max_page_count in old versions of SQLite. New
 	// versions have a larger one.
 	noPageLimit = 1<<30 - 1
+
+	// defaultCheckpoint is the default of PRAGMA wal_autocheckpoint.
+	defaultCheckpoint = 1000
 )
 
 // room rejects accepts while the disk has little free space, so that outcomes of stored
@@ -50,6 +53,12 @@ func newRoom(ctx context.Context, conn *sql.Conn, path string, c Config, logger 
 	}
 	if r.maxPages >= noPageLimit {
 		r.maxPages = 0
+	}
+	// Outcomes need free space until the log is copied into the database.
+	if most := r.min / 8 / r.pageSize; r.min > 0 && most < defaultCheckpoint {
+		if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", max(most, 1))); err != nil {
+			return nil, fmt.Errorf("sqlinbox: %w", err)
+		}
 	}
 	return r, nil
 }
