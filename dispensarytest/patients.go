@@ -49,7 +49,7 @@ func (p Patients) Register(in model.NewPatient) (out model.Patient, e model.Even
 			return err
 		}
 		row.ID = w.NewID("patient")
-		w.PutPatient(row)
+		w.Patients.Put(row.ID, row)
 		out, e = store.Detached(*row), p.emit(model.PatientCreated, row.ClinicID, row.ID, view.PatientData(w, row))
 		return nil
 	})
@@ -78,7 +78,7 @@ func (p Patients) Edit(patientID string, in model.PatientChange) (out model.Pati
 		if err := personFits(w, "EditPatient", &row); err != nil {
 			return err
 		}
-		w.PutPatient(&row)
+		w.Patients.Put(row.ID, &row)
 		out, e = store.Detached(row), p.emit(model.PatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
 		return nil
 	})

@@ -126,7 +126,7 @@ func parseSnapshot(content []byte) (*state, error) {
 
 // check reports the first missing or wrong part.
 func (s *state) check() error {
-	if w := s.World; w == nil || w.Clinics.Len() == 0 || w.Numbers == nil || w.PatientEmails == nil || w.UserEmails == nil || w.LastEvents == nil {
+	if w := s.World; w == nil || w.Clinics.Len() == 0 || w.Numbers == nil || w.LastEvents == nil {
 		return errors.New("it has no world")
 	}
 	_, err := s.reads()

@@ -200,7 +200,7 @@ func TestWrongSnapshots(t *testing.T) {
 		whole + "{":          {ErrSnapshotDamaged, "invalid character"},
 		headOf(2):            {ErrSnapshotVersion, "version 2, this program reads version 1"},
 		headOf(1):            {ErrSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"PatientEmails":`, `"Emails":`, 1):                {ErrSnapshotDamaged, "it has no world"},
+		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                     {ErrSnapshotDamaged, "it has no world"},
 		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):               {ErrSnapshotDamaged, "WithRegion"},
 		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                       {ErrSnapshotDamaged, "an access token without consent"},
 		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):           {ErrSnapshotDamaged, "a refresh token without consent"},

@@ -83,7 +83,7 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 	if patient != nil {
 		if patient.ID == "" {
 			patient.ID = w.NewID("patient")
-			w.PutPatient(patient)
+			w.Patients.Put(patient.ID, patient)
 		}
 		p.PatientID = patient.ID
 	}

@@ -65,7 +65,7 @@ func createPatient(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	p.ID = w.NewID("patient")
-	w.PutPatient(p)
+	w.Patients.Put(p.ID, p)
 	return created(view.Patient(w, p)), nil
 }
 
@@ -79,7 +79,7 @@ func updatePatient(c *call, w *store.World) (reply, error) {
 	if err := checkPatient(w, c.form, &p); err != nil {
 		return reply{}, err
 	}
-	w.PutPatient(&p)
+	w.Patients.Put(p.ID, &p)
 	return ok(view.Patient(w, &p)), nil
 }
 
@@ -132,7 +132,6 @@ func createPractitioner(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	p.ID = w.NewID("practitioner")
-	w.MoveUserEmail(p.ID, "", p.Email)
 	w.Practitioners.Put(p.ID, p)
 	return created(viewPractitioner(p)), nil
 }
@@ -148,7 +147,7 @@ func updatePractitioner(c *call, w *store.World) (reply, error) {
 	if err := readPractitioner(w, c.form, &p, false); err != nil {
 		return reply{}, err
 	}
-	w.MoveUserEmail(p.ID, old.Email, p.Email)
+	w.SetUserEmail(p.ID, p.Email)
 	w.Practitioners.Put(p.ID, &p)
 	return ok(viewPractitioner(&p)), nil
 }
@@ -190,7 +189,6 @@ func createStaff(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	m.ID = w.NewID("staff")
-	w.MoveUserEmail(m.ID, "", m.Email)
 	w.Staff.Put(m.ID, m)
 	return created(viewStaff(m)), nil
 }
@@ -204,7 +202,7 @@ func updateStaff(c *call, w *store.World) (reply, error) {
 	if err := readStaff(w, c.form, &m, false); err != nil {
 		return reply{}, err
 	}
-	w.MoveUserEmail(m.ID, old.Email, m.Email)
+	w.SetUserEmail(m.ID, m.Email)
 	w.Staff.Put(m.ID, &m)
 	return ok(viewStaff(&m)), nil
 }

@@ -119,7 +119,7 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 	if n%3 > 0 {
 		p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), n%100)
 	}
-	w.PutPatient(p)
+	w.Patients.Put(p.ID, p)
 	w.seedAddress(p.ID, n)
 }
 

@@ -16,7 +16,7 @@ import (
 func BuildWorld(seed uint64, region model.Region) *World {
 	w := &World{
 		Seed: RegionSeed(seed, region), Region: region, Numbers: make(map[string]uint64),
-		PatientEmails: make(map[string]string), UserEmails: make(map[string]string), LastEvents: make(map[string]time.Time),
+		LastEvents: make(map[string]time.Time),
 	}
 	w.seedTerms()
 	w.seedCatalog()
@@ -92,7 +92,6 @@ func (w *World) seedClinic() {
 }
 
 func (w *World) seedUser(id, clinicID, email, kind, name string) {
-	w.MoveUserEmail(id, "", email)
 	w.Users.Put(id, &model.User{ID: id, Email: email, Password: "correct-horse-" + strings.ToLower(kind), Type: kind, Name: name, ClinicID: clinicID})
 }
 
@@ -110,7 +109,7 @@ func (w *World) seedPatients() {
 		if i != 3 {
 			p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), 20+i)
 		}
-		w.PutPatient(&p)
+		w.Patients.Put(p.ID, &p)
 		w.seedAddress(p.ID, i)
 	}
 }

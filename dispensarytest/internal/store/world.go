@@ -49,9 +49,6 @@ type World struct {
 	Events        table.Table[*model.Event]
 	Carts         table.Table[*Cart]
 
-	PatientEmails map[string]string // lower-case address to patient id
-	UserEmails    map[string]string // lower-case address to practitioner or staff id
-
 	LastEvents map[string]time.Time // by object
 }
 
@@ -88,8 +85,6 @@ func (w *World) Clone() *World {
 		Orders:            w.Orders.Clone(),
 		Events:            w.Events.Clone(),
 		Carts:             w.Carts.Clone(),
-		PatientEmails:     maps.Clone(w.PatientEmails),
-		UserEmails:        maps.Clone(w.UserEmails),
 		LastEvents:        maps.Clone(w.LastEvents),
 	}
 }
@@ -157,15 +152,6 @@ func (w *World) FirstPractitioner(clinicID string) string {
 	return ""
 }
 
-// PutPatient stores a patient and the address.
-func (w *World) PutPatient(p *model.Patient) {
-	if old, ok := w.Patients.Get(p.ID); ok {
-		delete(w.PatientEmails, EmailKey(old.Email))
-	}
-	w.Patients.Put(p.ID, p)
-	w.PatientEmails[EmailKey(p.Email)] = p.ID
-}
-
 // Variant returns a variant of the catalog, which those of removed products are not.
 func (w *World) Variant(id string) (*model.Variant, bool) {
 	v, known := w.Variants.Get(id)
@@ -176,37 +162,36 @@ func (w *World) Variant(id string) (*model.Variant, bool) {
 	return v, known && !p.Removed
 }
 
+// PatientByEmail returns the patient with an address.
 func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
-	id := w.PatientEmails[EmailKey(email)]
-	if id == "" {
-		return nil, false
+	key := EmailKey(email)
+	for p := range w.Patients.All() {
+		if EmailKey(p.Email) == key {
+			return p, true
+		}
 	}
-	return w.Patients.Get(id)
+	return nil, false
 }
 
-// EmailTaken reports that the address belongs to a patient other than the one
-// named.
+// EmailTaken reports whether the address belongs to a patient other than exceptID.
 func (w *World) EmailTaken(email, exceptID string) bool {
-	id := w.PatientEmails[EmailKey(email)]
-	return id != "" && id != exceptID
+	p, known := w.PatientByEmail(email)
+	return known && p.ID != exceptID
 }
 
-// UserEmailTaken is emailTaken for practitioners and staff.
+// UserEmailTaken reports whether the address belongs to a practitioner or a staff member
+// other than exceptID.
 func (w *World) UserEmailTaken(email, exceptID string) bool {
-	id := w.UserEmails[EmailKey(email)]
-	return id != "" && id != exceptID
+	key := EmailKey(email)
+	return len(w.Practitioners.Where(func(p *model.Practitioner) bool { return p.ID != exceptID && EmailKey(p.Email) == key })) > 0 ||
+		len(w.Staff.Where(func(m *model.StaffMember) bool { return m.ID != exceptID && EmailKey(m.Email) == key })) > 0
 }
 
-// MoveUserEmail gives an address to a user and frees the one it had. Who has an
-// account signs in with the new address from then on.
-func (w *World) MoveUserEmail(id, from, to string) {
-	if from != "" {
-		delete(w.UserEmails, EmailKey(from))
-	}
-	w.UserEmails[EmailKey(to)] = id
-	if old, ok := w.Users.Get(id); ok && old.Email != to {
+// SetUserEmail changes the address that a user signs in with, if there is an account.
+func (w *World) SetUserEmail(id, email string) {
+	if old, ok := w.Users.Get(id); ok && old.Email != email {
 		changed := *old
-		changed.Email = to
+		changed.Email = email
 		w.Users.Put(id, &changed)
 	}
 }
