@@ -34,7 +34,7 @@ func (w *World) Enlarge(size model.WorldSize) {
 			w.RefreshBrand(b.ID)
 		}
 	}
-	clock := w.since()
+	clock := w.Orders.At(w.Orders.Len() - 1).CompletedAt // what is generated comes after
 	step := Epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
 	for n := w.Plans.Len(); n < size.Plans; n++ {
 		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
@@ -42,14 +42,6 @@ func (w *World) Enlarge(size model.WorldSize) {
 	for n := w.Orders.Len(); n < size.Orders; n++ {
 		w.generateOrder(clock.Add(step*time.Duration(n)), dice)
 	}
-}
-
-// since is the time of the latest order: what is generated comes after.
-func (w *World) since() time.Time {
-	if n := w.Orders.Len(); n > 0 {
-		return w.Orders.At(n - 1).CompletedAt
-	}
-	return Epoch.AddDate(0, 0, -30)
 }
 
 func (w *World) generateClinic(n int) {
