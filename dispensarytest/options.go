@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
@@ -38,7 +37,7 @@ type settings struct {
 	keepBodies     bool
 	eventLimit     int
 	integrations   int
-	webhook        *endpointSettings
+	webhook        *model.Endpoint
 	deliveryClient *http.Client
 	parallel       int // deliveries at a time
 	size           model.WorldSize
@@ -311,7 +310,7 @@ func WithTLSRequired() Option {
 // does.
 func WithWebhook(url string, types ...string) Option {
 	return func(s *settings) error {
-		s.webhook = &endpointSettings{url: url, types: slices.Clone(types)}
+		s.webhook = newEndpoint(url, types)
 		return webhooks.CheckEndpoint(url, types)
 	}
 }

@@ -112,7 +112,7 @@ func Start(opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	if set.webhook != nil {
-		if err := s.Webhooks.Register(set.webhook.url, set.webhook.types...); err != nil {
+		if err := s.Webhooks.Register(set.webhook.URL, set.webhook.Types...); err != nil {
 			_ = s.Close()
 			return nil, err
 		}

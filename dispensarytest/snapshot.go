@@ -223,7 +223,7 @@ func (s *Server) Reset() {
 		tokens, webhooks = stateOf(s.set.snapshot).Tokens, stateOf(s.set.snapshot).Webhooks
 	}
 	if s.set.webhook != nil {
-		webhooks.Endpoint = s.set.webhook.fresh()
+		webhooks.Endpoint = newEndpoint(s.set.webhook.URL, s.set.webhook.Types)
 	}
 	s.tokens.Restore(tokens)
 	s.tokens.EndSessions()

@@ -28,9 +28,6 @@ func (w Webhooks) Register(address string, types ...string) error {
 	if err := webhooks.CheckEndpoint(address, types); err != nil {
 		return err
 	}
-	if len(types) == 0 {
-		types = model.EventTypes()
-	}
 	if w.server.behaviors.Get().Probe != behavior.ProbeNever {
 		if a := partsOf(w.server).sender.Post(address, nil, partsOf(w.server).sender.ProbeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
@@ -39,7 +36,7 @@ func (w Webhooks) Register(address string, types ...string) error {
 	defer w.server.changes.Notify()
 	partsOf(w.server).sender.Mu.Lock()
 	defer partsOf(w.server).sender.Mu.Unlock()
-	partsOf(w.server).sender.Endpoint = &model.Endpoint{URL: address, Types: slices.Clone(types)}
+	partsOf(w.server).sender.Endpoint = newEndpoint(address, types)
 	return nil
 }
 
@@ -129,15 +126,10 @@ func (w Webhooks) otherDeliveries(e model.Event) string {
 	return text
 }
 
-type endpointSettings struct {
-	url   string
-	types []string
-}
-
-// fresh is the endpoint as it is registered.
-func (e *endpointSettings) fresh() *model.Endpoint {
-	if len(e.types) == 0 {
-		return &model.Endpoint{URL: e.url, Types: model.EventTypes()}
+// newEndpoint returns an endpoint that is subscribed to types, or to all.
+func newEndpoint(address string, types []string) *model.Endpoint {
+	if len(types) == 0 {
+		types = model.EventTypes()
 	}
-	return &model.Endpoint{URL: e.url, Types: e.types}
+	return &model.Endpoint{URL: address, Types: slices.Clone(types)}
 }

@@ -120,21 +120,16 @@ func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) 
 	return a
 }
 
-// target is where an attempt goes, and what it delivers; "" where there is nowhere to
-// go any more, or the delivery was taken out of the schedule since.
+// target returns where an attempt goes and its delivery, or "" if the delivery was taken
+// out of the schedule since.
 func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	d, known := s.Deliveries.Get(id)
-	if !known || s.tasks[id] != t || !d.isDue() {
+	if !known || s.tasks[id] != t || !d.isDue() || s.closed || s.Endpoint == nil {
 		return "", nil
 	}
-	if !s.closed && s.Endpoint != nil && !s.Endpoint.Disabled {
-		return s.Endpoint.URL, d
-	}
-	s.change(id, func(d *Entry) { d.Stopped, d.NextAttemptAt = true, time.Time{} })
-	s.announce()
-	return "", nil
+	return s.Endpoint.URL, d
 }
 
 // settle records an attempt and decides what follows from it.
