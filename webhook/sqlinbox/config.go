@@ -29,7 +29,7 @@ type Config struct {
 	// are still handled. Unused pages of the database count as free, up to half of
 	// MinFreeBytes. The log of a burst needs some of this space, so values below 16 MiB are
 	// for tests. 0 means [DefaultMinFreeBytes], a negative value disables the check. The free
-	// space is known on Linux only. Other systems have no check.
+	// space is known on Linux, macOS, FreeBSD and Windows. Other systems have no check.
 	MinFreeBytes int64
 
 	// The other fields are for tests.

@@ -30,7 +30,7 @@
 // If the disk has less free space than [Config].MinFreeBytes, Accept fails with [ErrFull], and
 // the platform sends the events again later. Events in the inbox are still handled, and
 // the inbox can be closed and opened. It accepts events again as soon as there is room.
-// The check needs Linux. If the program limits the database (PRAGMA max_page_count), Accept
+// Linux, macOS, FreeBSD and Windows have the check. If the program limits the database (PRAGMA max_page_count), Accept
 // also leaves 64 pages to the outcomes of events.
 //
 // # One process

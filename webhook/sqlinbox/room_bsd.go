@@ -1,0 +1,14 @@
+//go:build darwin || freebsd
+
+package sqlinbox
+
+import "syscall"
+
+// freeBytes returns the free space of the file system of a folder.
+func freeBytes(folder string) (bytes int64, known bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil || s.Blocks == 0 {
+		return 0, false
+	}
+	return int64(s.Bavail) * int64(s.Bsize), true
+}
