@@ -25,7 +25,6 @@ type Batcher[T any] struct {
 	config BatcherConfig[T]
 	urgent chan *Write[T]
 	normal chan *Write[T]
-	idle   chan *Write[T]
 
 	stop    chan struct{} // closed to end it when nothing waits
 	stopped chan struct{} // closed when it has ended
@@ -75,7 +74,6 @@ func NewBatcher[T any](c BatcherConfig[T]) *Batcher[T] {
 		config:  c,
 		urgent:  make(chan *Write[T], 4*maxBatch),
 		normal:  make(chan *Write[T], 4*maxBatch),
-		idle:    make(chan *Write[T]),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
@@ -89,10 +87,6 @@ func (b *Batcher[T]) Do(ctx context.Context, value T) error { return b.do(ctx, b
 
 // DoUrgent is [Batcher.Do] for what goes ahead of normal writes.
 func (b *Batcher[T]) DoUrgent(ctx context.Context, value T) error { return b.do(ctx, b.urgent, value) }
-
-// DoIdle is [Batcher.Do] for what can wait until nothing else is to be done. It is
-// stored alone.
-func (b *Batcher[T]) DoIdle(ctx context.Context, value T) error { return b.do(ctx, b.idle, value) }
 
 // PostUrgent has value stored after every urgent write that was asked for before,
 // and does not wait for it.
@@ -137,7 +131,7 @@ func (b *Batcher[T]) do(ctx context.Context, queue chan<- *Write[T], value T) er
 	}
 }
 
-// Waiting returns how many writes wait, idle ones left out.
+// Waiting returns the number of waiting writes.
 func (b *Batcher[T]) Waiting() int { return len(b.urgent) + len(b.normal) }
 
 // Close ends the batcher after what waits has been stored.
@@ -182,8 +176,6 @@ func (b *Batcher[T]) commitNext() bool {
 		b.commit(b.gather(w, nil))
 	case w := <-b.normal:
 		b.commit(b.gather(nil, w))
-	case w := <-b.idle:
-		b.commit([]*Write[T]{w})
 	case <-b.stop:
 		return false
 	}

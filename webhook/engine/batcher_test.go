@@ -131,19 +131,17 @@ func TestBatcherWaitsForExpectedWrites(t *testing.T) {
 	})
 }
 
-// What is idle is done when nothing else is to be, and alone.
-func TestBatcherIdleWrites(t *testing.T) {
+// Urgent writes go first, and a batch has 256 writes at most.
+func TestBatcherPutsUrgentWritesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatches(t, engine.BatcherConfig[string]{})
-		b.ask(t, b.DoIdle, 2, "idle")
 		b.ask(t, b.Do, 300, "normal")
 		b.PostUrgent("posted")
 		assert.Equal(t, 300, func() int { synctest.Wait(); return b.Waiting() - 1 }())
 		counts, first := b.second(t)
 		assert.Equal(t, map[string]int{"posted": 1, "normal": 255}, counts)
 		assert.Equal(t, "posted", first)
-		assert.Equal(t, [][]string{{"idle"}, {"idle"}}, b.made[len(b.made)-2:])
 	})
 }
 
