@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 type accountsView struct {
 	Looked      int                // at how many
 	Partial     bool               // there are more
-	Unlisted    bool               // the store cannot list them
 	By          map[string]int     // by status
 	Reauthorize []accounts.Account // those who must, the first of them
 	More        int
@@ -38,9 +36,8 @@ func (h *Handler) accounts(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), accountsTime)
 	defer cancel()
 	for account, err := range h.config.Accounts.List(ctx, accounts.ListOptions{}) {
-		v.Unlisted = errors.Is(err, errors.ErrUnsupported)
 		v.Partial = err != nil && ctx.Err() != nil
-		if v.Unlisted || v.Partial {
+		if v.Partial {
 			break
 		}
 		if err != nil {

@@ -223,8 +223,6 @@ func TestAccounts(t *testing.T) {
 	}
 	assert.NotContains(t, page, "dr-0<", "it is connected")
 	assert.Contains(t, f.get(""), "3 refreshed tokens")
-	users.err = fmt.Errorf("accounts: %w", errors.ErrUnsupported)
-	assert.Contains(t, f.get("accounts"), "cannot list them")
 	users.err = errors.New("the store is down")
 	answer, err := http.Get(f.url + "accounts")
 	assert.Contains(t, f.read(500, answer, err), "the store is down")
