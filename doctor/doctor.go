@@ -32,9 +32,8 @@ const (
 	defaultReconcileEvery = time.Hour
 )
 
-// ErrSchema says, as StoreErr or InboxErr of a [Config], that tables are missing or older
-// than this release needs them.
-var ErrSchema = errors.New("doctor: tables are missing or outdated")
+// ErrSchema is the StoreErr or InboxErr of a [Config] whose database lacks a table or a column.
+var ErrSchema = errors.New("doctor: a table or a column is missing")
 
 // Config is an integration in one environment. OAuth is required; the rows of what is
 // left out are skipped.

@@ -14,8 +14,8 @@ import (
 // away is the fix of a database that does not answer.
 const away = "look at address, password and network of the database, and at its log"
 
-// migrate is the fix of an outdated schema.
-const migrate = "run the Migrate function of the package that keeps it, with rights to change tables, or start the new release once with them"
+// migrate is the fix of an incomplete schema.
+const migrate = "call Migrate of the store's package once, as a database user who may create tables"
 
 func (r *run) store(ctx context.Context) Row {
 	const consequence = "no token can be read or refreshed: no call works beyond what is in memory"
@@ -40,9 +40,9 @@ func (r *run) store(ctx context.Context) Row {
 
 func (r *run) storeSchema(context.Context) Row {
 	if r.config.StoreErr != nil {
-		return fail("tables are missing or outdated", "tokens cannot be read or written by this release", migrate)
+		return fail("a table or a column is missing", "tokens cannot be read or written", migrate)
 	}
-	return pass("it has what this release needs")
+	return pass("all tables are there")
 }
 
 func (r *run) storeSealed(context.Context) Row {
@@ -129,9 +129,9 @@ func (r *run) inbox(ctx context.Context) Row {
 
 func (r *run) inboxSchema(context.Context) Row {
 	if r.config.InboxErr != nil {
-		return fail("tables are missing or outdated", "events cannot be stored by this release", migrate)
+		return fail("a table or a column is missing", "events cannot be stored", migrate)
 	}
-	return pass("it has what this release needs")
+	return pass("all tables are there")
 }
 
 func (r *run) inboxWaiting(context.Context) Row {
