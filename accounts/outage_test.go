@@ -1,0 +1,445 @@
+package accounts_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// A row is an outage of one place: what answers there, and how.
+type outageRow struct {
+	place   string
+	kinds   []string
+	lengths []time.Duration
+}
+
+// outageRows are the outages that no user may have to help with.
+var outageRows = []outageRow{
+	{"API", platformFailures, brief},
+	{"token endpoint", platformFailures, brief},
+	{"both", platformFailures, brief},
+	{"store", []string{"error", commitsFail}, brief},
+	{"store and both", []string{"500"}, brief},
+}
+
+// commitsFail is a store that can be read and leased in and that takes no result.
+const commitsFail = "commits fail"
+
+var (
+	platformFailures = []string{"401", "403", "429", "500", "HTML", "time-out"}
+	brief            = []time.Duration{3 * time.Second, 10 * time.Minute}
+)
+
+// outage stands before the platform and answers in its place while it lasts. What it
+// answers never reaches the platform.
+type outage struct {
+	inner              http.RoundTripper
+	kind               string
+	api, tokens, store bool
+
+	on         atomic.Bool
+	tokenCalls atomic.Int64 // while it lasts
+}
+
+func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
+	ofTokens := strings.HasSuffix(r.URL.Path, "/oauth/token")
+	if o.on.Load() && ofTokens {
+		o.tokenCalls.Add(1)
+	}
+	if !o.on.Load() || (ofTokens && !o.tokens) || (!ofTokens && !o.api) {
+		return o.inner.RoundTrip(r)
+	}
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	if o.kind == "time-out" {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	answer := &http.Response{
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+	}
+	answer.StatusCode, _ = strconv.Atoi(o.kind)
+	body := `{"error":"out of order"}`
+	switch o.kind {
+	case "invalid_grant":
+		answer.StatusCode, body = http.StatusBadRequest, `{"error":"invalid_grant"}`
+		answer.Header.Set("X-Request-Id", "req-1") // the platform's own mistake
+	case "HTML":
+		answer.StatusCode, body = http.StatusOK, "<html><body>We will be back soon</body></html>"
+		answer.Header.Set("Content-Type", "text/html")
+	case "429":
+		answer.Header.Set("Retry-After", "5")
+	}
+	answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return answer, nil
+}
+
+// outageStore is a store whose database is away in an outage.
+type outageStore struct {
+	tokens.Store
+	outage *outage
+}
+
+func (s outageStore) err() error {
+	if s.outage.store && s.outage.on.Load() {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+func (s outageStore) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+	if s.outage.kind == commitsFail {
+		return s.Store.Load(ctx, key)
+	}
+	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Load(ctx, key) })
+}
+
+func (s outageStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
+	if s.outage.kind == commitsFail {
+		return s.Store.Lease(ctx, lease, ttl)
+	}
+	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
+}
+
+func (s outageStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
+	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Commit(ctx, lease, token) })
+}
+
+func (s outageStore) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
+	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Fail(ctx, lease, reason) })
+}
+
+func (s outageStore) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
+	return unlessAway(s, func() ([]tokens.Record, error) { return s.Store.ClaimDue(ctx, due) })
+}
+
+func (s outageStore) Release(ctx context.Context, lease tokens.Lease) error {
+	_, err := unlessAway(s, func() (struct{}, error) { return struct{}{}, s.Store.Release(ctx, lease) })
+	return err
+}
+
+func (s outageStore) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+	_, err := unlessAway(s, func() (struct{}, error) { return struct{}{}, s.Store.Postpone(ctx, lease, until) })
+	return err
+}
+
+// unlessAway carries out a call that the database answers, or fails.
+func unlessAway[T any](s outageStore, call func() (T, error)) (T, error) {
+	if err := s.err(); err != nil {
+		return *new(T), err
+	}
+	return call()
+}
+
+// outcome is what came of one outage.
+type outcome struct {
+	Calls, Failed int           // while it lasted
+	TokenCalls    int           // that it saw
+	Revoked       int           // users whose refresh token the platform has forgotten
+	Marked        int           // of them, afterwards
+	WronglyMarked int           // of the others, at any time
+	Broken        int           // of the others, whose calls never worked again
+	Slowest       time.Duration // after its end, until the last of the others worked everywhere
+	Paused        bool          // some replica said at its end that it refreshes none in the background
+}
+
+const replicas = 4
+
+// population is how many users there are in each outage.
+func population() int { return testsize.UnderRace(12, testsize.Of(40, 1000)) }
+
+// Whatever goes wrong at the platform or the store for a while, afterwards every user
+// works again without anybody's help, but those whose refresh token the token endpoint
+// itself has refused.
+func TestAccountsOutliveAnyOutage(t *testing.T) {
+	t.Parallel()
+	for _, row := range outageRows {
+		for _, kind := range row.kinds {
+			for _, length := range row.lengths {
+				t.Run(fmt.Sprintf("%s/%s/%s", row.place, kind, length), func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						f := newFleet(t, row.outage(kind), population())
+						got := f.outlive(length)
+						t.Logf("%+v", got)
+						if kind != commitsFail { // a replica without the pair of another one may mark its user for a while
+							assert.Zero(t, got.WronglyMarked, "marked and not revoked")
+						}
+						assert.Zero(t, got.Broken, "never worked again")
+						assert.Equal(t, got.Revoked, got.Marked, "revoked, and marked for it")
+						// Each replica tries a few in vain until it shows: new tokens once a
+						// minute, the token endpoint once a second, and twice for an answer.
+						most := f.users + 3*8*replicas*int(1+length/time.Minute)
+						if f.outage.tokens {
+							most = f.users + 3*replicas*(20+int(length/time.Second))
+						}
+						assert.LessOrEqual(t, got.TokenCalls, most)
+					})
+				})
+			}
+		}
+	}
+}
+
+func (r outageRow) outage(kind string) *outage {
+	both := strings.HasSuffix(r.place, "both")
+	return &outage{
+		kind: kind, api: both || r.place == "API", tokens: both || r.place == "token endpoint", store: strings.HasPrefix(r.place, "store"),
+	}
+}
+
+// A platform that refuses every refresh token for a while, wrongly: the breaker keeps
+// all but the first few from being marked, and those come back by themselves.
+func TestAccountsOutliveMassRefusals(t *testing.T) {
+	t.Parallel()
+	for _, length := range []time.Duration{3 * time.Second, 10 * time.Minute, time.Hour} {
+		t.Run(length.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFleet(t, &outage{kind: "invalid_grant", tokens: true}, 200)
+				got := f.outlive(length)
+				t.Logf("%+v", got)
+				assert.True(t, got.Paused)
+				assert.Positive(t, got.WronglyMarked)
+				assert.LessOrEqual(t, got.WronglyMarked, replicas*10*int(1+length/(15*time.Minute)), "what each replica marks until its breaker trips")
+				assert.Zero(t, got.Broken)
+				assert.Equal(t, got.Revoked, got.Marked)
+			})
+		})
+	}
+}
+
+// fleet is a platform, its users, and the replicas that serve them.
+type fleet struct {
+	*testing.T
+	outage   *outage
+	platform *dispensarytest.Server
+	store    *tokens.MemoryStore
+	replicas []*accounts.Accounts
+	users    int
+
+	mu     sync.Mutex
+	marked map[string]bool // by events
+	calls  int
+	failed int
+}
+
+func newFleet(t *testing.T, o *outage, users int) *fleet {
+	t.Helper()
+	f := &fleet{T: t, outage: o, store: tokens.NewMemoryStore(), users: users, marked: map[string]bool{}}
+	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithJournalLimit(100),
+		dispensarytest.WithRedirectURI("https://ehr.example.com/dispensary/callback"),
+		dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate))
+	o.inner = f.platform.HTTPClient().Transport
+	for range replicas {
+		f.replicas = append(f.replicas, f.replica(&http.Client{Transport: o}))
+	}
+	return f
+}
+
+func (f *fleet) replica(client *http.Client) *accounts.Accounts {
+	f.Helper()
+	app := f.platform.Application()
+	users, err := accounts.New(accounts.Config{
+		Applications: []oauth.Config{{
+			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
+			RedirectURL: app.RedirectURI, HTTPClient: client,
+		}},
+		Tokens: tokens.Config{Store: outageStore{f.store, f.outage}, Observers: []tokens.Observer{{Event: func(_ context.Context, e tokens.Event) {
+			if e, ok := e.(tokens.MustReauthorize); ok {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.marked[e.Key.User] = true
+			}
+		}}}},
+		Options: func(dispensary.Environment) []dispensary.Option {
+			return []dispensary.Option{dispensary.WithHTTPClient(client)}
+		},
+	})
+	require.NoError(f, err)
+	return users
+}
+
+func (f *fleet) name(i int) string { return fmt.Sprintf("dr-%04d", i) }
+
+// connect gives every user a token. One in four ends within the first seconds of the
+// outage, the others up to a quarter of an hour later.
+func (f *fleet) connect() {
+	f.Helper()
+	environment := f.platform.Site().Environment
+	left := make([]time.Duration, f.users)
+	for i := range left {
+		left[i] = time.Duration(1+rand.IntN(15*60)) * time.Second
+		if i%4 == 0 {
+			left[i] = time.Duration(1+rand.IntN(3)) * time.Second
+		}
+	}
+	order := make([]int, f.users) // the oldest token is issued first
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(left[a], left[b]) })
+	start := time.Now()
+	for _, i := range order {
+		time.Sleep(time.Until(start.Add(left[i])))
+		granted := f.platform.Tokens.Issue(model.User{})
+		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: f.name(i)}, oauth.Token{
+			AccessToken: dispensary.NewSecret(granted.AccessToken), RefreshToken: dispensary.NewSecret(granted.RefreshToken),
+			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,
+			CreatedAt: granted.CreatedAt, ExpiresAt: granted.ExpiresAt, UsedAt: time.Now(), Environment: environment,
+		})
+		require.NoError(f, err)
+	}
+	time.Sleep(time.Until(start.Add(oauth.DefaultLifetime)))
+}
+
+// call makes one call of a user on a replica.
+func (f *fleet) call(replica, user int) error {
+	client, err := f.replicas[replica].Client(f.Context(), f.name(user))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
+	defer cancel()
+	_, err = client.Clinic.Get(ctx)
+	return err
+}
+
+// outlive lets the users work before, during and after an outage.
+func (f *fleet) outlive(length time.Duration) outcome {
+	f.Helper()
+	f.connect()
+	ctx, stop := context.WithCancel(f.Context())
+	var running sync.WaitGroup
+	for _, users := range f.replicas {
+		running.Go(func() { assert.NoError(f, users.KeepFresh(ctx, tokens.KeepFreshPolicy{})) })
+	}
+	f.outage.on.Store(true)
+	revoked := f.work(length)
+	f.outage.on.Store(false)
+	got := outcome{
+		Calls: f.calls, Failed: f.failed, TokenCalls: int(f.outage.tokenCalls.Load()), Revoked: len(revoked),
+	}
+	for _, users := range f.replicas {
+		until, paused := users.Paused()
+		got.Paused = got.Paused || paused && time.Now().Before(until)
+	}
+	got.Broken, got.Slowest = f.recover(revoked)
+	stop()
+	running.Wait()
+	for _, users := range f.replicas {
+		require.NoError(f, users.Close(f.Context()))
+	}
+	for account, err := range f.replicas[0].List(f.Context(), accounts.ListOptions{State: tokens.StateReauthorize}) {
+		require.NoError(f, err)
+		f.marked[account.Key.User] = true
+		if revoked[account.Key.User] {
+			got.Marked++
+		}
+	}
+	for user := range f.marked {
+		if !revoked[user] {
+			got.WronglyMarked++
+		}
+	}
+	return got
+}
+
+// work calls for each user again and again, on any replica, and lets the platform
+// forget some users in the middle of it.
+func (f *fleet) work(length time.Duration) (revoked map[string]bool) {
+	f.Helper()
+	pause := max(time.Second, length/30)
+	end := time.Now().Add(length)
+	var working sync.WaitGroup
+	for user := range f.users {
+		working.Go(func() {
+			time.Sleep(rand.N(pause))
+			for time.Now().Before(end) {
+				err := f.call(rand.IntN(replicas), user)
+				f.mu.Lock()
+				f.calls++
+				if err != nil {
+					f.failed++
+				}
+				f.mu.Unlock()
+				time.Sleep(pause/2 + rand.N(pause))
+			}
+		})
+	}
+	time.Sleep(length / 2)
+	revoked = f.revoke()
+	working.Wait()
+	return revoked
+}
+
+// revoke ends the consent of one user in twenty at the platform, behind the
+// integrator's back.
+func (f *fleet) revoke() map[string]bool {
+	f.Helper()
+	environment := f.platform.Site().Environment
+	direct, err := f.replica(f.platform.HTTPClient()).Connections(environment)
+	require.NoError(f, err)
+	revoked := map[string]bool{}
+	for i := 3; i < f.users && len(revoked) < max(1, f.users/20); i += 20 {
+		record, err := f.store.Load(f.Context(), tokens.Key{Environment: environment, User: f.name(i)})
+		require.NoError(f, err)
+		require.NoError(f, direct.Client().Revoke(f.Context(), record.Token))
+		revoked[f.name(i)] = true
+	}
+	return revoked
+}
+
+// recover calls for every user on every replica until it works, for an hour at most.
+// Those who were revoked are called until they have to authorize again.
+func (f *fleet) recover(revoked map[string]bool) (broken int, slowest time.Duration) {
+	f.Helper()
+	const patience = time.Hour
+	ended := time.Now()
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	for user := range f.users {
+		working.Go(func() {
+			for replica := range replicas {
+				err := f.call(replica, user)
+				for err != nil && time.Since(ended) < patience && !(revoked[f.name(user)] && errors.Is(err, dispensary.ErrReauthorize)) {
+					time.Sleep(5 * time.Second)
+					err = f.call(replica, user)
+				}
+				mu.Lock()
+				switch {
+				case revoked[f.name(user)]:
+				case err != nil:
+					broken++
+					f.Log(f.name(user), err)
+				default:
+					slowest = max(slowest, time.Since(ended))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	working.Wait()
+	return broken, slowest
+}
