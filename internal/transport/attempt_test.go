@@ -65,6 +65,42 @@ func TestEveryAttemptTimesOut(t *testing.T) {
 	}
 }
 
+// A caller who leaves before the attempt times out gets the error of the own context at
+// once, and no other attempt.
+func TestCallerLeavesDuringAttempt(t *testing.T) {
+	t.Parallel()
+	leave := map[error]func(context.Context) (context.Context, context.CancelFunc){
+		context.DeadlineExceeded: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		},
+		context.Canceled: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		},
+	}
+	for name, transport := range map[string]http.RoundTripper{"no response": stuck{}, "no end of body": stuckInBody()} {
+		for want, start := range leave {
+			t.Run(name+" "+want.Error(), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					client := newTestClient(t, transport, func(c *Config) { c.HTTPClient.Timeout = time.Minute })
+					ctx, cancel := start(t.Context())
+					defer cancel()
+					began := time.Now()
+					err := get(ctx, client)
+					assert.Equal(t, time.Second, time.Since(began))
+					require.ErrorIs(t, err, want)
+					var failure *api.Error
+					require.ErrorAs(t, err, &failure)
+					assert.Equal(t, 1, failure.Attempts)
+					assert.Equal(t, want == context.DeadlineExceeded, failure.Timeout())
+				})
+			})
+		}
+	}
+}
+
 func TestNegativeTimeoutDisablesDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
