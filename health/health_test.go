@@ -68,6 +68,8 @@ func TestReady(t *testing.T) {
 		"one failing":  {health.Checks{"a": ok, "b": failing}, health.Failing, 503, 503},
 		"both":         {health.Checks{"a": degraded, "b": failing, "c": degraded}, health.Failing, 503, 503},
 		"no status":    {health.Checks{"a": found("", nil)}, health.Failing, 503, 503},
+		"a panic":      {health.Checks{"a": func(context.Context) health.Result { panic("canary") }}, health.Failing, 503, 503},
+		"a goexit":     {health.Checks{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.Failing, 503, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

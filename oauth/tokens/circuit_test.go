@@ -134,6 +134,18 @@ func TestOpenBreakerMarksNoUser(t *testing.T) {
 	})
 }
 
+// A refused refresh token that a peer has replaced is the race it always is, while the
+// breaker is open, too.
+func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
+		w.connect(t, 10, -time.Minute)
+		w.platform.ForgetAll()
+		w.fails(t, 0, 10)
+		w.platform.Inject(takeOver(func() { w.saveAccess(t, "access-peer", time.Hour) }))
+		w.requireToken(t, "access-peer")
+	})
+}
+
 func TestSomeRefusalsAreUsual(t *testing.T) {
 	oauthtest.Each(t, map[string]func(t *testing.T, w *fixture){
 		"below the number": func(t *testing.T, w *fixture) { w.fails(t, 0, 9) },

@@ -20,7 +20,14 @@ const html = "<html><body>502 Bad Gateway</body></html>"
 func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"500":                 oauthtest.Answers(500, `{"error":"oops"}`),
+		"502 with HTML":       oauthtest.Answers(502, html),
 		"HTML with 200":       oauthtest.Answers(200, html),
+		"truncated":           oauthtest.Answers(200, `{"oauth":{"access_token":"acc`),
+		"no oauth wrapper":    oauthtest.Answers(200, `{"access_token":"bare"}`),
+		"no access token":     oauthtest.Answers(200, `{"oauth":{"refresh_token":"r"}}`),
+		"unusable token":      oauthtest.Answers(200, `{"oauth":{"access_token":"a\nb"}}`),
+		"404 of a proxy":      oauthtest.Answers(404, html),
+		"redirect":            oauthtest.Answers(302, ``),
 		"429":                 oauthtest.Answers(429, `{"error":"slow down"}`),
 		"403 of a firewall":   oauthtest.Answers(403, html),
 		"422 in plain words":  oauthtest.Answers(422, `{"error":["no"]}`),
@@ -73,6 +80,20 @@ func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 		token, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
 		require.NoError(t, err)
 		assert.Equal(t, "access-peer", token.Secret.Reveal())
+	})
+}
+
+// A forced refresh in the pause finds it too.
+func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
+	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {
+		w.platform.Inject(oauthtest.RetryAfter("300"))
+		_, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
+		require.ErrorIs(t, err, api.ErrRateLimited)
+		w.saveAccess(t, "access-peer", time.Hour)
+		token, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
+		require.NoError(t, err)
+		assert.Equal(t, "access-peer", token.Secret.Reveal())
+		assert.Len(t, w.platform.Sent(), 1)
 	})
 }
 
@@ -165,7 +186,7 @@ func TestRefusalOfOneUserDoesNotPauseOthers(t *testing.T) {
 // The code comes from the address of a browser, so it can be anything: whatever the
 // platform answers to it, refreshes go on.
 func TestARefusedCodePausesNoRefreshes(t *testing.T) {
-	oauthtest.Each(t, oauthtest.ByName("invalid_request", "invalid_client"), func(t *testing.T, code string) {
+	oauthtest.Each(t, oauthtest.ByName("invalid_request", "invalid_client", "unauthorized_client", "redirect_uri_mismatch", "invalid_grant", ""), func(t *testing.T, code string) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		for i := range 3 {
 			w.platform.Inject(oauthtest.Answers(401, `{"error":"`+code+`"}`))
