@@ -120,6 +120,13 @@ func TestPrintersHideSecrets(t *testing.T) {
 	}
 }
 
+// A silent encoding would lose the secret, or store a placeholder in its place.
+func TestGobRejectsSecrets(t *testing.T) {
+	t.Parallel()
+	err := gob.NewEncoder(&bytes.Buffer{}).Encode(exported{Value: api.NewSecret("canary")})
+	assert.ErrorContains(t, err, "api.Secret")
+}
+
 func TestSecretPrintsRedacted(t *testing.T) {
 	t.Parallel()
 	secret := api.NewSecret("canary")

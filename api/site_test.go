@@ -49,7 +49,7 @@ func TestPlainHTTPNeedsHostThatSkipsProxies(t *testing.T) {
 	for _, host := range []string{"localhost", "localhost:8080", "127.0.0.1", "127.9.9.9:80", "[::1]:8080", "[::ffff:127.0.0.1]"} {
 		require.NoError(t, api.ValidateURL("http://"+host), host)
 	}
-	for _, host := range []string{"LOCALHOST", "localhost.", "ehr.localhost", "127.1", "0.0.0.0", "[::]"} {
+	for _, host := range []string{"LOCALHOST", "localhost.", "ehr.localhost", "127.1", "0.0.0.0", "[::]", "10.0.0.1", "127.0.0.1.example", "platform.example"} {
 		require.ErrorIs(t, api.ValidateURL("http://"+host), api.ErrInsecure, host)
 	}
 }
