@@ -198,3 +198,56 @@ func TestLimiterFailsAtOnceBehindManyOthers(t *testing.T) {
 		s.rest()
 	})
 }
+
+// A burst up to the limit passes at once; the next request waits for the first to be a period
+// ago.
+func TestLimiterLetsABurstPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStarts(t, 3, time.Minute)
+		for range 4 {
+			require.NoError(t, s.wait(t.Context(), api.PriorityInteractive))
+		}
+		assert.Equal(t, []time.Duration{0, 0, 0, time.Minute}, s.at)
+	})
+}
+
+// A wait that would outlast the deadline is not begun, and one that fails takes no turn.
+func TestLimiterKnowsTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStarts(t, 1, time.Minute)
+		require.NoError(t, s.wait(t.Context(), api.PriorityInteractive))
+		time.Sleep(30 * time.Second)
+		short, cancel := context.WithTimeout(t.Context(), 29*time.Second)
+		defer cancel()
+		require.ErrorIs(t, s.wait(short, api.PriorityInteractive), ratelimit.ErrDeadline)
+		assert.Equal(t, 30*time.Second, time.Since(s.began))
+		long, cancel := context.WithTimeout(t.Context(), 31*time.Second)
+		defer cancel()
+		require.NoError(t, s.wait(long, api.PriorityInteractive))
+		assert.Equal(t, []time.Duration{0, time.Minute}, s.at)
+	})
+}
+
+// One who leaves gets the error of the context at once, and takes no turn from those behind.
+func TestLimiterLetsCallersLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStarts(t, 1, time.Minute)
+		require.NoError(t, s.wait(t.Context(), api.PriorityInteractive))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		go func() {
+			time.Sleep(time.Second / 2)
+			_ = s.wait(t.Context(), api.PriorityInteractive)
+		}()
+		require.ErrorIs(t, s.wait(ctx, api.PriorityInteractive), context.Canceled)
+		assert.Equal(t, time.Second, time.Since(s.began))
+		time.Sleep(time.Hour)
+		require.ErrorIs(t, s.wait(ctx, api.PriorityInteractive), context.Canceled, "although there is room")
+		s.rest()
+		assert.Equal(t, []time.Duration{0, time.Minute}, s.at)
+		assert.Equal(t, 1, s.limiter.(*ratelimit.Limiter).Left())
+	})
+}
