@@ -196,6 +196,49 @@ func TestTokensOfAnyBytes(t *testing.T) {
 	})
 }
 
+// A database that is away does not pass for a missing or changed record. A caller that took it
+// for one would ask a user to authorize again.
+func TestDatabaseThatIsAway(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		db := d.migrated(t)
+		store, ctx := d.store(t, db), t.Context()
+		record := save(t, store)
+		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		_, err := store.Lease(ctx, lease, time.Minute)
+		require.NoError(t, err)
+		d.exec(t, d.open(t), "ALTER TABLE dispensary_oauth_tokens RENAME TO away")
+		for range 2 { // without the table, and without the database
+			for name, call := range map[string]func() error{
+				"load": func() error { _, err := store.Load(ctx, user17); return err },
+				"save": func() error { _, err := store.Save(ctx, user17, token(api.NewSecret("next"))); return err },
+				"save version": func() error {
+					_, err := store.SaveVersion(ctx, user17, record.Version, token(api.NewSecret("next")))
+					return err
+				},
+				"save new": func() error { _, err := store.SaveVersion(ctx, user18, 0, token(api.NewSecret("next"))); return err },
+				"delete":   func() error { return store.DeleteVersion(ctx, user17, record.Version) },
+				"lease":    func() error { _, err := store.Lease(ctx, lease, time.Minute); return err },
+				"commit":   func() error { _, err := store.Commit(ctx, lease, token(api.NewSecret("next"))); return err },
+				"fail":     func() error { _, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant); return err },
+				"release":  func() error { return store.Release(ctx, lease) },
+				"check":    func() error { return store.CheckWrite(ctx) },
+				"list":     func() error { _, err := store.List(ctx, tokens.Listing{Environment: usSandbox, Limit: 1}); return err },
+				"claim": func() error {
+					_, err := store.ClaimDue(ctx, tokens.Due{Environment: usSandbox, Before: time.Now(), Limit: 1, Owner: "a", TTL: time.Minute})
+					return err
+				},
+			} {
+				err := call()
+				require.Error(t, err, name)
+				for _, answer := range []error{tokens.ErrNoRecord, tokens.ErrConflict, tokens.ErrLeased, tokens.ErrUnreadable} {
+					require.NotErrorIs(t, err, answer, name)
+				}
+			}
+			require.NoError(t, db.Close())
+		}
+	})
+}
+
 // A row that cannot be read is an error of its own, listed all the same, replaced when
 // the user authorizes again, and not in the way of the others that are due.
 func TestRowThatCannotBeRead(t *testing.T) {
