@@ -39,13 +39,22 @@ func TestFromProtocol(t *testing.T) {
 	for want, message := range map[string]api.Optional[string]{"": api.Null[string](), "Mine.": api.Value("Mine.")} {
 		plan, err := treatmentplans.FromProtocol(sleepProtocol(), treatmentplans.PlanChoices{
 			PractitionerID: "prescriber", PersonalMessage: message, PermutationsAsInfo: true,
-			Recommendations: []treatmentplans.RecommendationChoice{{}, {Omit: true}},
+			Recommendations: []treatmentplans.RecommendationChoice{{UnitsToPurchase: 5}, {Omit: true}},
 		})
 		require.NoError(t, err)
 		assert.Equal(t, want, plan.PersonalMessage)
 		require.Len(t, plan.Recommendations, 1)
 		assert.Equal(t, "with food", plan.Recommendations[0].Dosage.AdditionalInfo)
+		assert.Equal(t, 5, plan.Recommendations[0].UnitsToPurchase, "the choice goes before what the protocol recommends")
 	}
+
+	plan, err = treatmentplans.FromProtocol(sleepProtocol(), treatmentplans.PlanChoices{
+		PractitionerID: "prescriber", Recommendations: []treatmentplans.RecommendationChoice{{Omit: true}, {UnitsToPurchase: 3}},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []treatmentplans.Recommendation{
+		{VariantID: "v2", UnitsToPurchase: 3, Dosage: treatmentplans.Dosage{Amount: "1/2", Duration: "30"}},
+	}, plan.Recommendations, "each choice is that of its line")
 }
 
 func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
