@@ -164,6 +164,14 @@ func TestSomeRefusalsAreUsual(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 		},
+		"of marked users who are tried again": func(t *testing.T, w *fixture) {
+			for i := range 20 {
+				w.fails(t, i, i+1)
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(24 * time.Hour)
+			w.fails(t, 0, 20)
+		},
 		"among many that work": func(t *testing.T, w *fixture) {
 			for i := range 50 {
 				w.platform.Allow(fmt.Sprintf("refresh-0-%d", i))
