@@ -166,4 +166,11 @@ func postpone(t *testing.T, open opener) {
 	due.From, due.Before = time.Time{}, after(2000)
 	saveDue(t, store, "first", 1)
 	assert.Equal(t, []string{"first"}, next(), "a write makes it due again")
+	record, err := store.Load(ctx, record.Key)
+	require.NoError(t, err)
+	require.NoError(t, store.Postpone(ctx, take(t, store, record, "a", long), after(3000)))
+	assert.Equal(t, []string{"second"}, next())
+	_, err = store.Commit(ctx, take(t, store, record, "a", long), record.Token)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"first"}, next(), "a refresh makes it due again")
 }
