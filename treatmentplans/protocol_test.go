@@ -1,6 +1,7 @@
 package treatmentplans_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,6 +49,13 @@ func TestProtocolRecommendations(t *testing.T) {
 			DosageDuration: product.Dosage.Duration, DosageFormat: product.Dosage.Format,
 		}, line)
 	}
+}
+
+func TestProtocolRecommendationKeepsItsDuration(t *testing.T) {
+	t.Parallel()
+	var line treatmentplans.ProtocolRecommendation
+	require.NoError(t, json.Unmarshal([]byte(`{"dosage_duration":"30"}`), &line))
+	assert.Equal(t, treatmentplans.ProtocolRecommendation{DosageDuration: "30"}, line)
 }
 
 // Templates are deprecated, and still there: they are protocols by another name.
