@@ -27,8 +27,8 @@ func TestNewNamesTheField(t *testing.T) {
 	engine := newFixture(t, nil).inbox
 	for field, configs := range map[string][]admin.Config{
 		"Engine":         {{}},
-		"Hosts":          {{Hosts: []string{""}}, {Hosts: []string{"https://ops.example"}}, {Hosts: []string{"jo@ops.example"}}, {Hosts: []string{"ops.example:x"}}},
-		"TrustedOrigins": {{TrustedOrigins: []string{"null"}}, {TrustedOrigins: []string{"ops.example"}}, {TrustedOrigins: []string{"https://ops.example/"}}},
+		"Hosts":          {{Hosts: []string{""}}, {Hosts: []string{"https://ops.example"}}, {Hosts: []string{"ops.example/"}}, {Hosts: []string{"jo@ops.example"}}, {Hosts: []string{"ops.example:x"}}},
+		"TrustedOrigins": {{TrustedOrigins: []string{""}}, {TrustedOrigins: []string{"https://"}}, {TrustedOrigins: []string{"null"}}, {TrustedOrigins: []string{"ops.example"}}, {TrustedOrigins: []string{"https://ops.example/"}}},
 	} {
 		for _, c := range configs {
 			if field != "Engine" {
@@ -161,6 +161,8 @@ func TestTrustedOrigins(t *testing.T) {
 		"trusted":     {[]string{"https://other.example", origin}, origin, http.StatusSeeOther},
 		"not trusted": {nil, origin, http.StatusForbidden},
 		"other site":  {[]string{origin}, "https://evil.example", http.StatusForbidden},
+		"other port":  {[]string{origin}, origin + ":8443", http.StatusForbidden},
+		"plain HTTP":  {[]string{origin}, "http://ops.example", http.StatusForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -131,23 +131,25 @@ func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 	return keys
 }
 
-// An event without a date, which stands nowhere, is not forgotten either.
+// An event without a date that can be read, which stands nowhere, is not forgotten either.
 func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 	t.Parallel()
-	s := newLossyFixture(t)
-	keys := s.orders(t, 5)
-	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-	report, err := s.reconciler(t, s.rewritten(func(_ *http.Request, body map[string]any) {
-		for _, e := range items(body, "events") {
-			if e["id"] == keys[0].EventID {
-				e["created_at"] = nil
+	for _, date := range []any{nil, "soon"} {
+		s := newLossyFixture(t)
+		keys := s.orders(t, 5)
+		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+		report, err := s.reconciler(t, s.rewritten(func(_ *http.Request, body map[string]any) {
+			for _, e := range items(body, "events") {
+				if e["id"] == keys[0].EventID {
+					e["created_at"] = date
+				}
 			}
-		}
-	})).Run(t.Context())
-	require.ErrorIs(t, err, api.ErrServer)
-	assert.Equal(t, keys[1:], report.Recovered)
-	assert.Equal(t, keys[:1], s.reconcile(t, nil).Recovered)
-	s.finish(t, keys...)
+		})).Run(t.Context())
+		require.ErrorIs(t, err, api.ErrServer)
+		assert.Equal(t, keys[1:], report.Recovered)
+		assert.Equal(t, keys[:1], s.reconcile(t, nil).Recovered)
+		s.finish(t, keys...)
+	}
 }
 
 // An event that only the log has is not forgotten either.

@@ -102,6 +102,25 @@ func TestFutureDateHidesNoEvent(t *testing.T) {
 	}
 }
 
+// A failed delivery dated in the future hides no later one of events that only the log has.
+func TestFutureAttemptHidesNoDelivery(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.broken.Store(true)
+	keys := s.orders(t, 1)
+	run := func() []webhook.Key {
+		return s.reconcile(t, func(c *config) {
+			s.dated(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), keys[0].EventID)(c)
+			c.Groups = []reconcile.Group{reconcile.ClinicKeys}
+			c.Now = func() time.Time { return s.clock.Now().Add(48 * time.Hour) }
+		}).Recovered
+	}
+	assert.Equal(t, keys, run())
+	later := s.orders(t, 1)
+	assert.Equal(t, later, run())
+	s.finish(t, append(keys, later...)...)
+}
+
 // What happened after the last run and before the oldest event that the platform still
 // has is a gap that cannot be closed.
 func TestReconcilerReportsTheGap(t *testing.T) {

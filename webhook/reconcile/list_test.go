@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // TestReconcilerUnderEveryReading plays an outage and its repair under every
@@ -109,17 +110,44 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 	s.reconcile(t, nil)
 	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	lost := s.happen(t, 10)
+	client := s.ascending("/events/")
+	report := s.reconcile(t, func(c *config) { c.Events = client.Events })
+	assert.Equal(t, lost, report.Recovered, "and in order")
+	s.finish(t, append(keys, lost...)...)
+}
+
+// ascending returns a client of a platform that lists the oldest entries first.
+func (s *fixture) ascending(path string) *dispensary.Client {
 	base := s.platform.HTTPClient().Transport
-	client := s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	return s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
-		if strings.Contains(r.URL.Path, "/events/") {
+		if strings.Contains(r.URL.Path, path) {
 			r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
 		}
 		return base.RoundTrip(r)
 	})}))
-	report := s.reconcile(t, func(c *config) { c.Events = client.Events })
-	assert.Equal(t, lost, report.Recovered, "and in order")
-	s.finish(t, append(keys, lost...)...)
+}
+
+// Neither does a delivery log that is not sorted.
+func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.broken.Store(true)
+	logOnly := func(c *config) { c.Groups = []reconcile.Group{reconcile.ClinicKeys} }
+	keys := s.happen(t, 150)
+	s.clock.Advance(12 * time.Hour) // all attempts
+	assert.Len(t, s.reconcile(t, logOnly).Recovered, 150)
+	keys = append(keys, s.happen(t, 1)...)
+	assert.Equal(t, keys[150:], s.reconcile(t, logOnly).Recovered)
+	late := s.happen(t, 1)
+	client := s.ascending("")
+	report := s.reconcile(t, func(c *config) {
+		logOnly(c)
+		c.Events = client.Events
+	})
+	assert.Equal(t, late, report.Recovered)
+	assert.Equal(t, 2+1, report.Pages)
+	s.finish(t, append(keys, late...)...)
 }
 
 // A clock that is wrong makes webhooks fail; it must not make the reconciler fail

@@ -131,6 +131,17 @@ func TestStoppedInboxKeepsLogOfSuccessor(t *testing.T) {
 	receivertest.Accept(t, second)
 }
 
+// A health check notices the replacement while no events arrive.
+func TestWriteCheckNoticesReplacedFile(t *testing.T) {
+	t.Parallel()
+	skipOnWindows(t)
+	path := newPath(t)
+	inbox := holding(t, path)
+	require.NoError(t, inbox.CheckWrite(t.Context()))
+	move(t, path, path+".old")
+	require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrReplaced)
+}
+
 func TestReplacedFileStopsReader(t *testing.T) {
 	t.Parallel()
 	skipOnWindows(t)

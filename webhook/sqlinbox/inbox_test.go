@@ -316,6 +316,28 @@ func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
 	assert.Equal(t, "state", string(state))
 }
 
+// TestClaimOfCheckpointWhoseCallerLeaves is for the race detector: a caller that leaves while the
+// writer claims for it does not read what the writer writes.
+func TestClaimOfCheckpointWhoseCallerLeaves(t *testing.T) {
+	t.Parallel()
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
+	for range 10 {
+		queued, end := inbox.Batch(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			if _, err := inbox.ClaimCheckpoint(ctx, "name", "holder", time.Hour); err != nil {
+				assert.ErrorIs(t, err, context.Canceled)
+			}
+		}()
+		queued(1)
+		cancel()
+		end()
+		<-left
+	}
+}
+
 // TestCloseWaitsForNoTransactionThatHangs closes an inbox while the program's own
 // part of a transaction does not end.
 func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
