@@ -241,6 +241,38 @@ func TestClinicThatHasLeft(t *testing.T) {
 	}
 }
 
+// A replica whose run failed does not repeat it once another one has reconciled the clinic.
+func TestClinicThatAnotherReplicaHasReconciled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 1)
+		clinic := f.clinics[0]
+		f.down[clinic] = true
+		var skipped atomic.Int32
+		all, _ := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+			c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+				if report.Skipped {
+					skipped.Add(1)
+				}
+				f.observe(ctx, report, err)
+			}
+		})
+		time.Sleep(30 * time.Second)
+		require.Len(t, all.Stats().Failing, 1)
+		f.mu.Lock()
+		f.down[clinic] = false
+		f.mu.Unlock()
+		other, err := reconcile.New(f.config())
+		require.NoError(t, err)
+		_, err = other.Run(t.Context(), clinic)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute)
+		assert.EqualValues(t, 1, skipped.Load())
+		assert.Equal(t, []int{1}, f.reconciled())
+		assert.Empty(t, all.Stats().Failing)
+	})
+}
+
 // What the program's own functions do wrong ends no loop, and is tried again.
 func TestClinicsSurviveTheirFunctions(t *testing.T) {
 	t.Parallel()

@@ -275,6 +275,24 @@ func TestShortRunsRetryRejectedEvent(t *testing.T) {
 	})
 }
 
+// An event that the platform lists and responds to with 404 makes no run fail. Every run
+// retries it.
+func TestShortRunsRetryMissingEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 1)
+		unsent := f.registerUnsent(t, f.clinics[0])
+		gone := f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get"})
+		f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(90 * time.Minute)
+		gone.Remove()
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, []string{"wsss"}, f.kinds())
+		assert.Zero(t, f.failures(f.clinics[0]))
+		assert.True(t, f.wasHandled(unsent))
+	})
+}
+
 // A clinic that fails and recovers has one whole run, also if there was an outage some day.
 func TestOneWholeRunAfterOneThatFailed(t *testing.T) {
 	t.Parallel()

@@ -160,6 +160,7 @@ func stale(r *harness) {
 	}{
 		{patient("first", "pa_1", 10), false},
 		{patient("older", "pa_1", 5), true},
+		{patient("newer than a skipped one", "pa_1", 7), true},
 		{patient("as old", "pa_1", 10), false},
 		{patient("other", "pa_2", 1), false},
 		{integration(patient("first", "pa_1", 5), "in_2"), false},
