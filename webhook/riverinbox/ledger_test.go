@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -81,6 +82,22 @@ func TestOfAHandledEventOnlyItsDigestStays(t *testing.T) {
 	acceptAgain(t, inbox, event)
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_bodies"))
+}
+
+// TestADiscardedEventIsInTheLedger gives an event up and drops it.
+func TestADiscardedEventIsInTheLedger(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox, made := d.startKept(t, func(context.Context, events.Event) error { return webhook.Permanent(context.Canceled) }, nil)
+	event := receivertest.Accept(t, inbox)
+	assert.Equal(t, webhook.ResultDead, (<-made).Result)
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE body IS NULL"))
+	n, err := inbox.Discard(t.Context(), engine.Filter{Keys: []webhook.Key{event.Key}})
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_ledger"))
+	acceptAgain(t, inbox, event)
 }
 
 // TestADayThatIsRounded repeats events of the end of a day with another time.
