@@ -121,6 +121,25 @@ func TestInboxCloses(t *testing.T) {
 	})
 }
 
+// An event that dies again is beyond the end of its replay, also where time stands still.
+func TestReplayIsMadeOnceWhileTimeStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inbox, made := newInbox(t, func(context.Context, events.Event) error { return webhook.Permanent(assert.AnError) }, nil)
+		receivertest.Accept(t, inbox)
+		<-made
+		counts, err := inbox.Count(t.Context(), engine.Filter{}, 0)
+		require.NoError(t, err)
+		for _, want := range []int{1, 0} {
+			n, err := inbox.Replay(t.Context(), engine.Filter{Until: counts.Until})
+			require.NoError(t, err)
+			assert.Equal(t, want, n)
+			synctest.Wait()
+		}
+		_ = inbox.Close(t.Context())
+	})
+}
+
 // When time is up, Close ends the handlers and reports what is left.
 func TestInboxClosesInTime(t *testing.T) {
 	t.Parallel()
