@@ -96,6 +96,7 @@ func TestAlarmKnowsWhatCounts(t *testing.T) {
 		"inbox":     {down, true},
 		"signature": {mismatch, false},
 		"body":      {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: events.ErrMalformed}, true},
+		"no event":  {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: events.ErrNoEvent}, true},
 		"stranger":  {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMissing}, false},
 		"probe":     {webhook.Observation{Outcome: webhook.OutcomeProbe}, false},
 	} {
@@ -169,9 +170,14 @@ func TestAlarmNeedsSeveralFailuresInARow(t *testing.T) {
 func TestAlarmIgnoresStrangers(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]webhook.Observation{
-		"mismatch":  mismatch,
-		"missing":   rejected(webhook.ErrSignatureMissing),
-		"malformed": rejected(webhook.ErrSignatureMalformed),
+		"mismatch":       mismatch,
+		"missing":        rejected(webhook.ErrSignatureMissing),
+		"malformed":      rejected(webhook.ErrSignatureMalformed),
+		"too old":        rejected(webhook.ErrTimestampTooOld),
+		"too new":        rejected(webhook.ErrTimestampTooNew),
+		"unknown tenant": rejected(webhook.ErrUnknownTenant),
+		"unknown path":   rejected(webhook.ErrUnknownPath),
+		"large body":     rejected(webhook.ErrBodyTooLarge),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,6 +209,7 @@ func TestAlarmReportsSustainedRejections(t *testing.T) {
 	}{
 		"signed, each minute":       {mismatch, time.Minute, true},
 		"signed, each two hours":    {mismatch, 2 * time.Hour, true},
+		"tenant, each minute":       {rejected(webhook.ErrUnknownTenant), time.Minute, true},
 		"path, each minute":         {rejected(webhook.ErrUnknownPath), time.Minute, true},
 		"unsigned, each minute":     {rejected(webhook.ErrSignatureMissing), time.Minute, true},
 		"unsigned, each two hours":  {rejected(webhook.ErrSignatureMissing), 2 * time.Hour, false},

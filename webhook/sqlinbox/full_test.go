@@ -130,6 +130,69 @@ func TestAlmostFullDiskRejectsAcceptsOnly(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(log.String(), "accepts new events again"), log.String())
 }
 
+// Writes that share a batch with rejected accepts are made. Later accepts wait for the program's
+// transactions as before.
+func TestRejectedAcceptsHarmNoOtherWrite(t *testing.T) {
+	t.Parallel()
+	var free atomic.Int64
+	path := newPath(t)
+	inbox := open(t, path, config(t, receivertest.Succeed).WithFreeBytes(&free))
+	queued, end := inbox.Batch(t)
+	var callers sync.WaitGroup
+	callers.Go(func() {
+		_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
+		assert.ErrorIs(t, err, sqlinbox.ErrFull)
+	})
+	callers.Go(func() {
+		_, err := inbox.ClaimCheckpoint(t.Context(), "name", "holder", time.Hour)
+		assert.NoError(t, err)
+	})
+	queued(2)
+	end()
+	callers.Wait()
+
+	free.Store(sqlinbox.DefaultMinFreeBytes)
+	conn, err := database(t, path).Conn(t.Context())
+	require.NoError(t, err)
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	time.AfterFunc(50*time.Millisecond, func() {
+		_, err := conn.ExecContext(t.Context(), "ROLLBACK")
+		ended <- err
+	})
+	receivertest.Accept(t, inbox)
+	require.NoError(t, <-ended)
+}
+
+// Accepts leave 64 pages of a limited database to the outcomes of events.
+func TestAcceptsLeavePagesToOutcomes(t *testing.T) {
+	t.Parallel()
+	const limit = 400
+	db, err := sql.Open("sqlite", "file:"+newPath(t)+"?_pragma=busy_timeout(10000)&_pragma=max_page_count(400)")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
+	inbox, err := sqlinbox.New(db, config(t, receivertest.Hold))
+	require.NoError(t, err)
+	t.Cleanup(func() { interrupt(t, inbox) })
+	left := func() int {
+		var pages, unused int
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages))
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA freelist_count").Scan(&unused))
+		return limit - pages + unused
+	}
+	large := receivertest.NewDelivery()
+	large.Body = append(large.Body, bytes.Repeat([]byte(" "), (left()-32)*4096)...)
+	_, err = inbox.Accept(t.Context(), large)
+	require.ErrorIs(t, err, sqlinbox.ErrFull)
+	for err = nil; err == nil; {
+		assert.Greater(t, left(), 60)
+		_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
+	}
+	require.ErrorIs(t, err, sqlinbox.ErrFull)
+}
+
 // An emptied inbox accepts events although its file still fills the disk.
 func TestUnusedPagesCountAsFree(t *testing.T) {
 	t.Parallel()
