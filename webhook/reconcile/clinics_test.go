@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -204,6 +206,48 @@ func TestClinicsAreReconciledAgainWhenTriggered(t *testing.T) {
 		assert.Equal(t, []int{2, 2, 2, 2, 2}, f.reconciled(), "the interval begins anew")
 		time.Sleep(4 * time.Minute)
 		assert.Equal(t, []int{3, 3, 3, 3, 3}, f.reconciled())
+	})
+}
+
+// A clinic without a user who may call is a warning once, keeps no other waiting, and is
+// reconciled soon after one of its users has connected.
+func TestClinicWhoseLastUserIsRevoked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 3)
+		lost := f.clinics[1]
+		var revoked atomic.Bool
+		var log logtest.Buffer
+		all, _ := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+				if id == lost && revoked.Load() {
+					return reconcile.Clinic{}, api.ErrReauthorize
+				}
+				return f.open(ctx, id, budget)
+			}
+		})
+		time.Sleep(time.Minute)
+		log.Take()
+		revoked.Store(true)
+		f.happen(t, 1, lost)
+		time.Sleep(75 * time.Minute)
+		assert.Equal(t, []int{2, 1, 2}, f.reconciled())
+		stats := all.Stats()
+		require.Len(t, stats.Failing, 1)
+		assert.Equal(t, lost, stats.Failing[0].ClinicID)
+		require.ErrorIs(t, stats.Failing[0].Err, api.ErrReauthorize)
+		assert.True(t, stats.Failing[0].Disconnected())
+		assert.Equal(t, stats.Failing[0].Since, stats.Oldest)
+		logged := log.Take()
+		assert.Equal(t, 1, strings.Count(logged, "no user of the clinic is connected"))
+		assert.NotContains(t, logged, "level=ERROR")
+
+		revoked.Store(false)
+		time.Sleep(30 * time.Minute)
+		assert.Equal(t, []int{2, 2, 2}, f.reconciled())
+		assert.Empty(t, all.Stats().Failing)
+		assert.Len(t, f.handled, 1, "the run after those that failed is a whole one")
 	})
 }
 
