@@ -142,15 +142,18 @@ func deadLetterLetsGo(r *harness) {
 }
 
 // staleness tests events that arrive after a newer one was handled.
-var staleness = map[string]func(*harness){"Skipped": stale}
+var staleness = map[string]func(*harness){
+	"Reported": func(r *harness) { stale(r, webhook.StaleReport, webhook.ResultHandled) },
+	"Skipped":  func(r *harness) { stale(r, webhook.StaleSkip, webhook.ResultSkipped) },
+}
 
 // stale handles an event and then one each that is older, of the same age, younger and
 // without an age, of this object and others. A dead letter makes no event stale, and a
-// restart forgets none that was handled.
-func stale(r *harness) {
+// restart forgets none that was handled. An event that is stale by the policy has the result want.
+func stale(r *harness, policy webhook.StalePolicy, want webhook.Result) {
 	handle := failFor("dies", webhook.Permanent(errDown))
-	skipStale := func(w *webhook.Work) { w.Order, w.Stale = webhook.ByClinic, webhook.StaleSkip }
-	inbox := r.open(handle, skipStale)
+	guarded := func(w *webhook.Work) { w.Order, w.Stale = webhook.ByClinic, policy }
+	inbox := r.open(handle, guarded)
 	die(r, inbox, patient("dies", "pa_1", 30))
 	ageless := patient("ageless", "pa_1", 1)
 	ageless.CreatedAt = time.Time{}
@@ -160,7 +163,7 @@ func stale(r *harness) {
 	}{
 		{patient("first", "pa_1", 10), false},
 		{patient("older", "pa_1", 5), true},
-		{patient("newer than a skipped one", "pa_1", 7), true},
+		{patient("newer than a stale one", "pa_1", 7), true},
 		{patient("as old", "pa_1", 10), false},
 		{patient("other", "pa_2", 1), false},
 		{integration(patient("first", "pa_1", 5), "in_2"), false},
@@ -174,12 +177,12 @@ func stale(r *harness) {
 	for n, step := range steps {
 		if n == len(steps)-1 && r.storage.Durable {
 			r.close(inbox)
-			inbox = r.open(handle, skipStale)
+			inbox = r.open(handle, guarded)
 		}
 		r.accept(inbox, step.delivery)
 		result := webhook.ResultHandled
 		if step.stale {
-			result = webhook.ResultSkipped
+			result = want
 		}
 		r.waitFor(result, step.delivery)
 		assert.Equal(r, step.stale, r.of(step.delivery)[0].Stale, "%s", step.delivery)
