@@ -121,6 +121,39 @@ func TestKilledListenerRepeatsEvents(t *testing.T) {
 	})
 }
 
+// A listener that is killed during a request loses no event, not even one that the receiver
+// has refused for longer than the overlap.
+func TestListenerKilledDuringRequestLosesNoEvent(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		var want []string
+		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.start(t, nil, func() { want = f.edit(t, 2, 1) })
+		refused := want[0]
+		for round := range 5 {
+			kill := time.Now().Add(time.Duration(2+round) * 30 * time.Second)
+			var cursor []byte // as it was at that moment
+			f.setRefuse(func(d webhook.Delivery) bool {
+				if cursor == nil && d.Key.EventID != refused && time.Now().After(kill) {
+					cursor, _ = os.ReadFile(f.cursor)
+				}
+				return cursor != nil || d.Key.EventID == refused
+			})
+			f.start(t, nil, func() {
+				for i := range 10 {
+					want = append(want, f.edit(t, i%2, 1)...)
+					time.Sleep(20 * time.Second)
+				}
+			})
+			require.NotNil(t, cursor)
+			require.NoError(t, os.WriteFile(f.cursor, cursor, 0o600))
+		}
+		f.setRefuse(nil)
+		f.listenFor(t, 5*time.Minute, nil)
+		assert.ElementsMatch(t, want, f.eventIDs())
+	})
+}
+
 func TestSince(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
