@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func newWorld(t *testing.T) *world {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.app.routes().ServeHTTP(rw, r) }))
 	t.Cleanup(server.Close)
 	w.home = server.URL
-	w.platform = dispensarytest.New(t, dispensarytest.WithRedirectURI(w.home+callbackPath))
+	w.platform = dispensarytest.New(t, dispensarytest.WithRedirectURI(w.home+callbackPath), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
 	registered := w.platform.Application()
 	var err error
 	w.app, err = newApp(w.platform.Site(), registered.ClientID, dispensary.NewSecret(registered.ClientSecret), w.home, w.platform.Users()[0].ClinicID)
@@ -107,6 +108,19 @@ func TestStaffAreNotAccepted(t *testing.T) {
 	assert.Contains(t, body(t, answer, err), "Wrong account")
 	assert.Equal(t, http.StatusForbidden, answer.StatusCode)
 	w.platform.Journal().CheckRequested(t, "oauth.revoke")
+}
+
+// The patients of another clinic would appear as those of the practitioner's own.
+func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := w.platform.Users()
+	at := slices.IndexFunc(users, func(u model.User) bool { return u.Type == model.UserPractitioner && u.ClinicID != users[0].ClinicID })
+	require.Positive(t, at)
+	answer, err := w.platform.Browser(users[at]).Authorize(t.Context(), w.home+connectPath)
+	assert.Contains(t, body(t, answer, err), "Wrong account")
+	assert.Equal(t, http.StatusForbidden, answer.StatusCode)
+	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
 }
 
 // A practitioner whose authorization has ended connects again.
