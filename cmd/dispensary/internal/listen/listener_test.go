@@ -154,6 +154,27 @@ func TestListenerKilledDuringRequestLosesNoEvent(t *testing.T) {
 	})
 }
 
+// A kill during a save leaves the file of the save before, because each save replaces the file.
+func TestSaveReplacesCursor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.listenFor(t, time.Minute, nil)
+		before, err := os.ReadFile(f.cursor)
+		require.NoError(t, err)
+		require.NoError(t, os.Link(f.cursor, f.cursor+".before"))
+		f.start(t, nil, func() {
+			f.edit(t, 0, 1)
+			time.Sleep(time.Minute)
+		})
+		kept, err := os.ReadFile(f.cursor + ".before")
+		require.NoError(t, err)
+		assert.Equal(t, string(before), string(kept))
+		now, err := os.ReadFile(f.cursor)
+		require.NoError(t, err)
+		assert.NotEqual(t, string(before), string(now))
+	})
+}
+
 func TestSince(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
