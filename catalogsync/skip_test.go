@@ -45,6 +45,26 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 	}
 }
 
+// A product that the list shows without its id is missing, but the platform has it: it never
+// becomes gone, and a search finds it.
+func TestSyncKeepsProductThatLostItsID(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(30), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+	mustSync(t, syncer)
+	list.spoil = renamed(map[string]string{"p-00005": ""})
+	for range 4 {
+		mustSync(t, syncer)
+		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogsync.Missing))
+	}
+	index, err := catalogsync.ReadIndex(t.Context(), store)
+	require.NoError(t, err)
+	assert.Equal(t, 30, index.Len())
+	list.spoil = nil
+	mustSync(t, syncer)
+	assert.Len(t, stored(t, store, catalogsync.Present), 30)
+}
+
 func TestSyncRejectsListOfBadProducts(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(60), catalogsync.NewMemoryStore()
