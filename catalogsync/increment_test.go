@@ -2,6 +2,7 @@ package catalogsync_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -218,13 +219,35 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// countedStore counts the records that are read.
+// An index of a part of the store does not replace the index of the whole one.
+func TestLoadFails(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(2_500), catalogsync.NewMemoryStore()
+	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{}))
+	feed := &countedStore{Store: store}
+	var searcher catalogsync.Searcher
+	require.NoError(t, searcher.Load(t.Context(), feed))
+	_, err := store.SaveDetails(t.Context(), time.Now(), catalog.Product{ID: "p-00001", Name: "Kelp"})
+	require.NoError(t, err)
+	feed.read, feed.most = 0, 1_000
+	require.ErrorIs(t, searcher.Load(t.Context(), feed), errBroken)
+	_, err = catalogsync.ReadIndex(t.Context(), feed)
+	require.ErrorIs(t, err, errBroken)
+	assert.Equal(t, 2_500, searcher.Swap(nil).Len())
+}
+
+var errBroken = errors.New("the store is broken")
+
+// countedStore counts the records that are read, and fails after most of them; 0 is no limit.
 type countedStore struct {
 	catalogsync.Store
-	read int
+	read, most int
 }
 
 func (s *countedStore) Changes(ctx context.Context, after int64, limit int) ([]catalogsync.Record, error) {
+	if s.most > 0 && s.read >= s.most {
+		return nil, errBroken
+	}
 	records, err := s.Store.Changes(ctx, after, limit)
 	s.read += len(records)
 	return records, err

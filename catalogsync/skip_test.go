@@ -131,6 +131,13 @@ func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 	record, err := store.Get(t.Context(), "p1")
 	require.NoError(t, err)
 	assert.Equal(t, catalogsync.Attributes{AllergenIDs: []string{"nut-free"}}, record.Attributes)
+	index, err := catalogsync.ReadIndex(t.Context(), store)
+	require.NoError(t, err)
+	for want, o := range map[int]catalogsync.SearchOptions{1: {AllergenIDs: []string{"nut-free"}}, 0: {IngredientIDs: []string{""}}} {
+		result, err := index.Search(o)
+		require.NoError(t, err)
+		assert.Len(t, result.Hits, want)
+	}
 	assert.Contains(t, log.String(), `msg="an attribute of products was skipped" reason="no id"`)
 }
 
