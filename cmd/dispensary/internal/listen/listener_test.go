@@ -549,10 +549,13 @@ func TestEventsUnderWayAtTheEnd(t *testing.T) {
 				HTTPClient: &http.Client{Transport: &answer{status: 200, body: `{"challenge":"` + challenge + `"}`, after: takes}},
 			})
 			require.NoError(t, err)
+			began := time.Now()
 			f.start(t, func(c *listen.Config) { c.Forwarder = forwarder }, func() {
+				time.Sleep(time.Second) // after the first poll
 				f.edit(t, 0, 1)
-				time.Sleep(4*time.Second + time.Millisecond)
+				time.Sleep(listen.DefaultInterval - 2*time.Second + time.Millisecond)
 			})
+			assert.LessOrEqual(t, time.Since(began), listen.DefaultInterval+3*time.Second)
 			assert.Len(t, f.answers, 1-again)
 			f.listenFor(t, time.Minute, nil)
 			assert.Len(t, f.accepted, again)
