@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -42,6 +43,17 @@ func TestImmediateRotationHasOneWinner(t *testing.T) {
 	b := start(t, WithInMemory(), WithBehavior(RefreshRotationImmediate))
 	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	assertOneWinner(t, func() int { return b.renew(refresh).status })
+}
+
+// A call with an expired token is no use of it.
+func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace), WithClock(frozen()))
+	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
+	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
+	b.fake.Clock().Advance(tokens.TokenLifetime)
+	b.get("/clinic").refused(401, "expired")
+	b.renew(old).ok(200)
 }
 
 func TestRevocationNeedsTheApplication(t *testing.T) {
