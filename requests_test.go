@@ -1,10 +1,14 @@
 package dispensary_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/clinic"
@@ -12,7 +16,37 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
+
+// testdata/requests contains the body of each operation that sends one. Tokens are left out:
+// they are secrets.
+func TestRequestBodies(t *testing.T) {
+	t.Parallel()
+	for _, op := range operation.All() {
+		if op.Read() || strings.HasPrefix(op.Name, "oauth.") {
+			continue
+		}
+		t.Run(op.Name, func(t *testing.T) {
+			t.Parallel()
+			s := calltest.NewFixture(t)
+			var last *resourcetest.LastBody
+			s.Through(func(base http.RoundTripper) http.RoundTripper {
+				last = &resourcetest.LastBody{Base: base}
+				return last
+			})
+			_, err := calltest.All(t)[op.Name](t.Context(), s)
+			require.NoError(t, err)
+			if last.String() == "" {
+				assert.NoFileExists(t, "testdata/requests/"+op.Name+".json")
+				return
+			}
+			var indented bytes.Buffer
+			require.NoError(t, json.Indent(&indented, []byte(last.String()), "", "  "))
+			compareGolden(t, "testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
+		})
+	}
+}
 
 // What the client asks for in queries, with everything set that narrows or sorts a read,
 // stands in testdata/queries.txt, one line for each operation that has such. That the
