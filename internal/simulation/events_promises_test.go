@@ -75,6 +75,7 @@ func (w *eventWorld) acknowledged(body []byte, status int) {
 	if status != http.StatusOK {
 		return
 	}
+	w.webhooks.Add(1)
 	if id := string(idOf.FindSubmatch(body)[1]); !w.stored(id) {
 		w.s.Failf("%s is acknowledged and not stored", w.name(id))
 	}

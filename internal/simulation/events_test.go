@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -25,7 +28,14 @@ import (
 // TestEvents holds what webhook, engine and reconcile promise: an event that is acknowledged
 // is stored, one that is stored is handled, in the order of its key, and one that never came
 // is found.
-func TestEvents(t *testing.T) { explore(t, newEventWorld, 6000, 300_000) }
+func TestEvents(t *testing.T) {
+	var webhooks atomic.Int64
+	explore(t, func(s *schedule.Scheduler) {
+		w := newEventWorld(s)
+		s.Cleanup(func() { webhooks.Add(w.webhooks.Load()) })
+	}, 6000, 300_000)
+	assert.Positive(t, webhooks.Load(), "the platform has sent no webhooks")
+}
 
 const endpoint = "https://ehr.example.com"
 
@@ -39,7 +49,8 @@ type eventWorld struct {
 	stale    webhook.StalePolicy
 
 	integration string
-	database    string // its name in the story
+	webhooks    atomic.Int64 // that replicas acknowledged
+	database    string       // its name in the story
 
 	mu        sync.Mutex           // of what follows
 	receivers map[string]*receiver // of the replicas' last lives, by name
@@ -61,7 +72,7 @@ type receiver struct {
 	logger  *slog.Logger
 }
 
-func newEventWorld(s *schedule.Scheduler) {
+func newEventWorld(s *schedule.Scheduler) *eventWorld {
 	w := newEvents(s)
 	w.listen(newPlatform(s, w.options()...))
 	inMemory := s.Rand.IntN(5) == 0
@@ -82,6 +93,7 @@ func newEventWorld(s *schedule.Scheduler) {
 		w.setClocks(names)
 	}
 	w.promises()
+	return w
 }
 
 // newEvents makes what replicas receive webhooks with, and their common table.

@@ -43,7 +43,10 @@ type platform struct {
 }
 
 func newPlatform(s *schedule.Scheduler, options ...dispensarytest.Option) *platform {
-	fake, err := dispensarytest.Start(append([]dispensarytest.Option{dispensarytest.WithInMemory()}, options...)...)
+	options = append([]dispensarytest.Option{
+		dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart),
+	}, options...)
+	fake, err := dispensarytest.Start(options...)
 	if err != nil {
 		panic(err)
 	}
