@@ -113,15 +113,6 @@ func exists(at address) error {
 	return nil
 }
 
-// existingInbox opens an inbox whose tables are there.
-func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (examinedInbox, error) {
-	if err := exists(at); err != nil {
-		return nil, err
-	}
-	held, err := openExaminedInbox(ctx, at, keys)
-	return held, schemaError(err)
-}
-
 // existingStore opens a store whose tables are there.
 func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokens.Store, closer, error) {
 	closed := func(context.Context) error { return nil }

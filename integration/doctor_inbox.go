@@ -19,19 +19,25 @@ type examinedInbox interface {
 	Close(ctx context.Context) error
 }
 
-// openExaminedInbox opens the inbox at an address. It neither accepts nor handles events, and
-// makes no tables.
-func openExaminedInbox(ctx context.Context, at address, keys seal.AEAD) (examinedInbox, error) {
+// existingInbox opens the inbox at an address, whose tables must exist. It neither accepts nor
+// handles events.
+func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (examinedInbox, error) {
+	if err := exists(at); err != nil {
+		return nil, err
+	}
+	failed := func(err error) (examinedInbox, error) {
+		return nil, schemaError(fmt.Errorf("integration: inbox: %w", err))
+	}
 	if at.kind == sqlite {
 		inbox, err := sqlinbox.OpenReader(at.name)
 		if err != nil {
-			return nil, fmt.Errorf("integration: inbox: %w", err)
+			return failed(err)
 		}
 		return inbox, nil
 	}
 	pool, err := newPool(ctx, at.name, 0)
 	if err != nil {
-		return nil, fmt.Errorf("integration: inbox: %w", err)
+		return failed(err)
 	}
 	inbox, err := riverinbox.New(ctx, pool, riverinbox.Config{
 		// Nothing is handled: the inbox is added to no client of River.
@@ -40,7 +46,7 @@ func openExaminedInbox(ctx context.Context, at address, keys seal.AEAD) (examine
 	})
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("integration: inbox: %w", err)
+		return failed(err)
 	}
 	return pooledInbox{inbox, closePool(pool)}, nil
 }
