@@ -64,7 +64,7 @@ func (p *Process) Alive() bool {
 // get no answer.
 func (p *Process) kill() {
 	if p.Alive() {
-		p.s.disturbed++
+		p.s.disturbed.Add(1)
 		close(p.killed)
 		p.cancel()
 	}

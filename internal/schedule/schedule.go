@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 )
@@ -43,8 +44,8 @@ type Scheduler struct {
 
 	steps, faults int
 	length        float64
-	disturbed     int
-	doubled       int
+	disturbed     atomic.Int64
+	doubled       atomic.Int64
 	rate          float64
 	recovers      time.Time // since then
 	violation     error
@@ -107,13 +108,13 @@ func (s *Scheduler) Note(format string, args ...any) {
 
 // Disturbed counts what may excuse that something was done more than once: faults, kills,
 // and calls that were held up for longer than [Patience].
-func (s *Scheduler) Disturbed() int { return s.disturbed }
+func (s *Scheduler) Disturbed() int { return int(s.disturbed.Load()) }
 
 // Doubled counts the calls that were carried out twice.
-func (s *Scheduler) Doubled() int { return s.doubled }
+func (s *Scheduler) Doubled() int { return int(s.doubled.Load()) }
 
 // Disturb counts something that the scenario did itself.
-func (s *Scheduler) Disturb() { s.disturbed++ }
+func (s *Scheduler) Disturb() { s.disturbed.Add(1) }
 
 // Patience is how long a call may be held up that counts as undisturbed.
 const Patience = 3 * time.Second
@@ -230,7 +231,7 @@ func (s *Scheduler) countHeldUp() {
 	for _, c := range s.parked {
 		if !c.heldUp && time.Since(c.since) > Patience {
 			c.heldUp = true
-			s.disturbed++
+			s.disturbed.Add(1)
 		}
 	}
 }
@@ -315,10 +316,10 @@ func (s *Scheduler) find(d Decision) *parkedCall {
 
 func (s *Scheduler) decide(c *parkedCall, d Decision) {
 	if d.Fate != Passed {
-		s.disturbed++
+		s.disturbed.Add(1)
 	}
 	if d.Fate == Doubled {
-		s.doubled++
+		s.doubled.Add(1)
 	}
 	if d.Fate == Stalled {
 		c.until = time.Now().Add(d.Wait)

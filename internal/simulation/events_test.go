@@ -169,9 +169,9 @@ func (w *eventWorld) actions() {
 			}
 		})
 	}
-	w.s.Action(w.database+" is cut off", 1, func() bool { return !w.table.down }, func() { w.table.down = true; w.s.Disturb() })
-	w.s.Action(w.database+" is back", 1, func() bool { return w.table.down }, func() { w.table.down = false })
-	w.s.OnRecovery(func() { w.table.down = false })
+	w.s.Action(w.database+" is cut off", 1, func() bool { return !w.table.down.Load() }, func() { w.table.down.Store(true); w.s.Disturb() })
+	w.s.Action(w.database+" is back", 1, func() bool { return w.table.down.Load() }, func() { w.table.down.Store(false) })
+	w.s.OnRecovery(func() { w.table.down.Store(false) })
 	w.s.Action("a key is added to those that replicas open "+w.database+" with", 1, nil, func() { w.keys++ })
 }
 

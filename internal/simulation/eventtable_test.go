@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/internal/schedule"
@@ -28,7 +29,7 @@ type eventTable struct {
 	newest      map[webhook.OrderingKey]time.Time
 	claims      int
 	checkpoints reconcile.MemoryCheckpoints
-	down        bool
+	down        atomic.Bool
 	name        func(webhook.Key) string
 }
 
@@ -160,7 +161,7 @@ func (i *tableInbox) ask(ctx context.Context, name string, alone bool, work func
 	_, err := schedule.Do(ctx, i.process, call, func() (nothing, error) {
 		i.table.mu.Lock()
 		defer i.table.mu.Unlock()
-		if i.table.down {
+		if i.table.down.Load() {
 			return nothing{}, errDatabase
 		}
 		return nothing{}, work()

@@ -101,9 +101,9 @@ func (w *tokenWorld) age() {
 func (w *tokenWorld) actions() {
 	s := w.s
 	user := func() string { return w.users[s.Rand.IntN(len(w.users))] }
-	s.Action(w.name+" is cut off", 1, func() bool { return !w.db.down }, func() { w.db.down = true; s.Disturb() })
-	s.Action(w.name+" is back", 1, func() bool { return w.db.down }, func() { w.db.down = false })
-	s.OnRecovery(func() { w.db.down = false })
+	s.Action(w.name+" is cut off", 1, func() bool { return !w.db.down.Load() }, func() { w.db.down.Store(true); s.Disturb() })
+	s.Action(w.name+" is back", 1, func() bool { return w.db.down.Load() }, func() { w.db.down.Store(false) })
+	s.OnRecovery(func() { w.db.down.Store(false) })
 	s.Action("the platform ends an access token early", 2, nil, func() {
 		if record, err := w.record(user()); err == nil {
 			_ = w.platform.Tokens.Expire(w.platform.realOf(record.Token.AccessToken.Reveal()))
@@ -113,7 +113,7 @@ func (w *tokenWorld) actions() {
 	if s.Rand.IntN(3) == 0 {
 		s.Action("a user revokes the application", 1, nil, func() { w.revoke(user()); s.Disturb() }) // a mark is tried again
 	}
-	s.Action("a user authorizes anew", 1, func() bool { return !w.db.down }, func() { w.authorize(user()); s.Disturb() }) // a refresh of the old consent may be under way
+	s.Action("a user authorizes anew", 1, func() bool { return !w.db.down.Load() }, func() { w.authorize(user()); s.Disturb() }) // a refresh of the old consent may be under way
 	s.Action("the platform's clock jumps ahead by 3m", 1, nil, func() { w.platform.Clock().Advance(3 * time.Minute); s.Disturb() })
 	if len(w.keys) > 0 {
 		s.Action("a key is added to those that replicas open "+w.name+" with", 2, nil, func() { w.keys = append(w.keys, newKey(len(w.keys))) })

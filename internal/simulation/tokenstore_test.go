@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -19,7 +20,7 @@ var databaseFates = []schedule.Fate{schedule.Refused, schedule.AnswerLost, sched
 // database is what all replicas share, and what is asked before and after each write.
 type database struct {
 	*tokens.MemoryStore
-	down  bool
+	down  atomic.Bool
 	write func(op string, key tokens.Key, work func() error) error // around every write
 }
 
@@ -37,7 +38,7 @@ func ask[T any](ctx context.Context, s tokenStore, op string, key tokens.Key, wo
 	}
 	call := schedule.Spec{Name: name, Fates: databaseFates, Fail: func(schedule.Fate) error { return errDatabase }}
 	return schedule.Do(ctx, s.process, call, func() (result T, err error) {
-		if s.db.down {
+		if s.db.down.Load() {
 			return result, errDatabase
 		}
 		if ctx.Err() != nil {

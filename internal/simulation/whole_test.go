@@ -73,8 +73,9 @@ func newWholeWorld(s *schedule.Scheduler) {
 	w.events.setClocks(names)
 	w.catalog.actions()
 	w.platform.giveUpOnWrites(s)
-	s.Action("all databases are cut off", 1, func() bool { return !w.tokens.db.down && !w.events.table.down }, func() {
-		w.tokens.db.down, w.events.table.down = true, true
+	s.Action("all databases are cut off", 1, func() bool { return !w.tokens.db.down.Load() && !w.events.table.down.Load() }, func() {
+		w.tokens.db.down.Store(true)
+		w.events.table.down.Store(true)
 		s.Disturb()
 	})
 	w.promises(len(names))
