@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,9 +25,9 @@ const (
 type Schema struct {
 	Dialect string
 
-	// Script creates every missing table and index. A semicolon separates statements and occurs
-	// nowhere else. A column is lower case and begins a line, after a tab. A constraint is
-	// upper case.
+	// Script creates every missing table, index and function. A semicolon separates statements
+	// and occurs nowhere else, except between two $$, which quote the body of a function. A
+	// column is lower case and begins a line, after a tab. A constraint is upper case.
 	Script string
 }
 
@@ -62,9 +63,9 @@ func (s Schema) Check(ctx context.Context, q Querier) error {
 	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
 }
 
-// Create creates the missing tables. If none is missing, it only reads, so it needs no right to
-// create tables. If a table lacks a column, it changes nothing and returns an [*Error].
-// Concurrent calls take turns, in all processes.
+// Create runs the script if a table is missing. If none is missing, it only reads, so it needs no
+// right to create tables, and a missing index or function stays missing. If a table lacks a column,
+// it changes nothing and returns an [*Error]. Concurrent calls take turns, in all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
 	return contention.Retry(ctx, func() error {
 		if err := s.check(ctx, db); !isMissing(err) {
@@ -171,13 +172,27 @@ func (s Schema) begin() string {
 
 // exec runs statements without parameters one by one, because not every driver accepts several.
 func exec(ctx context.Context, conn *sql.Conn, script string) error {
-	for one := range strings.SplitSeq(script, ";") {
-		if one = strings.TrimSpace(one); one == "" {
-			continue
-		}
+	for one := range statements(script) {
 		if _, err := conn.ExecContext(ctx, one); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// statements returns the statements of a script.
+func statements(script string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		one := ""
+		for part := range strings.SplitSeq(script, ";") {
+			if one += part; strings.Count(one, "$$")%2 == 1 {
+				one += ";"
+				continue
+			}
+			if one = strings.TrimSpace(one); one != "" && !yield(one) {
+				return
+			}
+			one = ""
+		}
+	}
 }

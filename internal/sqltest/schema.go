@@ -24,6 +24,9 @@ type Store struct {
 	// Script is the SQL of the tables.
 	Script string
 
+	// Before applies the SQL that must precede Script. Nil means none.
+	Before func(t *testing.T, db *sql.DB)
+
 	// Create creates the tables in the database with this data source name, which db has open.
 	Create func(ctx context.Context, db *sql.DB, name string) error
 }
@@ -80,7 +83,14 @@ func openLimited(t *testing.T, s Store) {
 func createByHand(t *testing.T, s Store) {
 	name := Database(t, s.Driver)
 	db := open(t, s.Driver, name)
-	for statement := range strings.SplitSeq(s.Script, ";") {
+	if s.Before != nil {
+		s.Before(t, db)
+	}
+	separator := ";"
+	if s.Driver == "pgx" {
+		separator = "\x00" // it takes the whole script
+	}
+	for statement := range strings.SplitSeq(s.Script, separator) {
 		if statement = strings.TrimSpace(statement); statement != "" {
 			_, err := db.ExecContext(t.Context(), statement)
 			require.NoError(t, err)
@@ -112,9 +122,9 @@ func rejectForeign(t *testing.T, s Store) {
 	require.NoError(t, err)
 	var e *sqlschema.Error
 	require.ErrorAs(t, s.Create(t.Context(), db, name), &e)
-	assert.Equal(t, last, e.Table)
+	assert.Equal(t, last, e.Table[strings.LastIndex(e.Table, ".")+1:]) // without its schema
 	assert.NotEmpty(t, e.Column)
-	assert.ErrorContains(t, e, "table "+last+" has no column "+e.Column)
+	assert.ErrorContains(t, e, "table "+e.Table+" has no column "+e.Column)
 	_, err = db.ExecContext(t.Context(), "DROP TABLE "+last)
 	require.NoError(t, err)
 	require.ErrorAs(t, s.check(t, name), &e)
