@@ -30,7 +30,8 @@ type Config struct {
 	// Inbox is the address of the database that keeps the events of webhooks, and the
 	// checkpoints of reconcilers: postgres with River as the queue for any number of
 	// replicas, sqlite for one process, or memory. It may be that of Store. It is
-	// required where an application receives webhooks.
+	// required where an application receives webhooks. The pool of postgres has four
+	// connections more than Work.Workers, if pool_max_conns does not set its size.
 	Inbox dispensary.Secret
 
 	// SealKeys seal what Store and Inbox hold, as [seal.ParseKeyRing] reads them: an id

@@ -37,5 +37,7 @@
 // see [sqlstore.Schema], [sqlinbox.Schema] and [riverinbox.Schema] for programs that may
 // not. With sqlite: the program can have tables in the same file, [Integration.DB], and a
 // handler writes them in the transaction that stores the event as handled: see
-// [sqlinbox.InTransaction], and [riverinbox.InTransaction] for postgres:.
+// [sqlinbox.InTransaction], and [riverinbox.InTransaction] for postgres:. In that database the
+// inbox has the first schema of the search path, where no other client of River may work: a
+// program that uses River adds ?search_path=… to the address, with a schema that exists.
 package integration

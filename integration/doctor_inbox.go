@@ -40,7 +40,6 @@ func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (examine
 		return failed(err)
 	}
 	inbox, err := riverinbox.New(ctx, pool, riverinbox.Config{
-		// Nothing is handled: the inbox is added to no client of River.
 		Seal: keys,
 		Work: webhook.Work{Handle: func(context.Context, events.Event) error { return errors.ErrUnsupported }},
 	})

@@ -167,14 +167,14 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
 	return nil
 }
 
-// poolFor makes a pool that is large enough for an inbox on River whose handlers all use
-// a connection, unless the address says how large it is to be.
+// poolFor makes a pool that is large enough for an inbox on River whose handlers all use a
+// connection, and for the program, unless the address says how large it is to be.
 func poolFor(ctx context.Context, name string, work webhook.Work) (*pgxpool.Pool, error) {
 	work, err := work.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	const more = 4 // for the listener, the writer, the leases, and the program
+	const more = 3 + 1 // see [riverinbox.Open], and one for the program
 	return newPool(ctx, name, int32(work.Workers)+more)
 }
 

@@ -3,10 +3,11 @@
 //
 //	DATABASE_URL=postgres://… go run ./examples/river
 //
-// It works in the schema dispensary_example, which it drops in the end. It starts a fake
-// of the platform, which sends to the first replica and then to the second. Each order is
-// to be packed once, whichever replica received it, and also the orders that the first
-// replica has not packed when it is stopped. The code of a real receiver is in receiver.go.
+// It works in the schemas dispensary_example, of the program, and dispensary_example_inbox, of the
+// inbox, which it drops in the end. It starts a fake of the platform, which sends to the first
+// replica and then to the second. Each order is to be packed once, whichever replica received it,
+// and also the orders that the first replica has not packed when it is stopped. The code of a real
+// receiver is in receiver.go.
 package main
 
 import (
@@ -15,14 +16,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/examples/scene"
-	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
 func main() {
@@ -35,15 +38,17 @@ func main() {
 	}
 }
 
-// run starts the platform and plays the example. All tables are in schema.
+// run starts the platform and plays the example. The program's tables are in schema.
 func run(ctx context.Context, out io.Writer, address, schema string) (err error) {
 	pool, err := newPool(ctx, address, schema)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
+	packed := make(chan string, 100)
+	settings := settings{pool: pool, schema: schema, pack: func(orderNumber string) { packed <- orderNumber }}
 	defer func() {
-		_, dropped := pool.Exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+		_, dropped := pool.Exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+", "+settings.inboxSchema()+" CASCADE")
 		err = errors.Join(err, dropped)
 	}()
 	platform, dashboard, err := scene.Start()
@@ -51,11 +56,7 @@ func run(ctx context.Context, out io.Writer, address, schema string) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
-	packed := make(chan string, 100)
-	settings := settings{
-		Settings: dashboard, pool: pool, tables: riverinbox.Tables{Schema: schema, River: schema},
-		pack: func(orderNumber string) { packed <- orderNumber },
-	}
+	settings.Settings = dashboard
 	if err := migrate(ctx, settings); err != nil {
 		return err
 	}
@@ -69,19 +70,24 @@ func newPool(ctx context.Context, address, schema string) (*pgxpool.Pool, error)
 		return nil, err
 	}
 	config.ConnConfig.RuntimeParams["search_path"] = schema
-	config.MaxConns = 16 // for the workers and listeners of two replicas
+	config.MaxConns = 20 // for the workers and listeners of two replicas
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// migrate is what a deployment does before its replicas start.
+// migrate is what a deployment does before its replicas start. The inbox makes its own tables.
 func migrate(ctx context.Context, s settings) error {
-	if _, err := s.pool.Exec(ctx, "CREATE SCHEMA "+s.tables.Schema); err != nil {
+	if _, err := s.pool.Exec(ctx, "CREATE SCHEMA "+s.schema); err != nil {
 		return err
 	}
 	if _, err := s.pool.Exec(ctx, "CREATE TABLE shipments (order_number text NOT NULL)"); err != nil {
 		return err
 	}
-	return errors.Join(riverinbox.Migrate(ctx, s.pool, s.tables), riverinbox.MigrateRiver(ctx, s.pool, s.tables))
+	migrator, err := rivermigrate.New(riverpgxv5.New(s.pool), &rivermigrate.Config{Schema: s.schema, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
 }
 
 func tell(ctx context.Context, out io.Writer, platform *dispensarytest.Server, s settings, packed <-chan string) (err error) {

@@ -22,65 +22,66 @@ import (
 type settings struct {
 	scene.Settings
 	pool   *pgxpool.Pool
-	tables riverinbox.Tables
+	schema string                   // of the program's tables
 	pack   func(orderNumber string) // the business of this program
 }
 
-// receiver is a replica of the program: it receives webhooks, and its River client
-// works both the events and the program's own jobs.
+// inboxSchema is the schema of the inbox, and of the River that works it off. No other client of
+// River may be there: the program's own is in the program's schema.
+func (s settings) inboxSchema() string { return s.schema + "_inbox" }
+
+// receiver is a replica of the program: it receives webhooks and handles them, and its River
+// client works the program's own jobs.
 type receiver struct {
 	http.Handler
-	inbox  *riverinbox.Inbox
 	client *river.Client[pgx.Tx]
+	inbox  *riverinbox.Inbox
 }
 
 func newReceiver(ctx context.Context, s settings) (*receiver, error) {
+	client, err := newClient(s)
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{client: client}
 	var router webhook.Router
-	router.OnOrderPlaced(orderPlaced)
-	inbox, err := riverinbox.New(ctx, s.pool, riverinbox.Config{
+	router.OnOrderPlaced(r.orderPlaced)
+	r.inbox, err = riverinbox.Open(ctx, s.pool, riverinbox.Config{
 		Work:   webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleReport},
 		Seal:   s.Keys,
-		Tables: s.tables,
+		Schema: s.inboxSchema(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	config := &river.Config{
-		Schema:  s.tables.River,
-		Logger:  slog.New(slog.DiscardHandler),
-		Workers: river.NewWorkers(),
-		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
-	}
-	river.AddWorker(config.Workers, river.WorkFunc(func(_ context.Context, job *river.Job[packing]) error {
-		s.pack(job.Args.OrderNumber)
-		return nil
-	}))
-	r := &receiver{inbox: inbox}
-	if err := r.start(ctx, s, config); err != nil {
-		return nil, errors.Join(err, r.close(ctx))
-	}
-	return r, nil
-}
-
-func (r *receiver) start(ctx context.Context, s settings, config *river.Config) (err error) {
-	if err := r.inbox.AddTo(config); err != nil {
-		return err
-	}
-	client, err := river.NewClient(riverpgxv5.New(s.pool), config)
-	if err != nil {
-		return err
-	}
-	if err := client.Start(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	r.client = client
 	r.Handler, err = webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.Environment,
 		Secrets:     []dispensary.Secret{s.Secret},
 		Challenge:   s.Challenge,
 		Inbox:       r.inbox,
 	})
-	return err
+	if err == nil {
+		err = r.client.Start(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.inbox.Close(ctx))
+	}
+	return r, nil
+}
+
+// newClient makes the program's own River client.
+func newClient(s settings) (*river.Client[pgx.Tx], error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(func(_ context.Context, job *river.Job[packing]) error {
+		s.pack(job.Args.OrderNumber)
+		return nil
+	}))
+	return river.NewClient(riverpgxv5.New(s.pool), &river.Config{
+		Schema:  s.schema,
+		Logger:  slog.New(slog.DiscardHandler),
+		Workers: workers,
+		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
+	})
 }
 
 // packing is a job of the program's own.
@@ -94,22 +95,18 @@ func (packing) Kind() string { return "packing" }
 // orderPlaced writes a row and inserts a job, in the transaction that notes the
 // event as handled. However often the event is sent, and wherever a process ends,
 // there is one of each.
-func orderPlaced(ctx context.Context, order events.OrderEvent) error {
+func (r *receiver) orderPlaced(ctx context.Context, order events.OrderEvent) error {
 	return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		number := order.Data.OrderNumber
 		if _, err := tx.Exec(ctx, "INSERT INTO shipments (order_number) VALUES ($1)", number); err != nil {
 			return err
 		}
-		_, err := river.ClientFromContext[pgx.Tx](ctx).InsertTx(ctx, tx, packing{number}, nil)
+		_, err := r.client.InsertTx(ctx, tx, packing{number}, nil)
 		return err
 	})
 }
 
-// close stops the client first, whose jobs need the inbox.
+// close stops the inbox first, whose handlers insert jobs.
 func (r *receiver) close(ctx context.Context) error {
-	var err error
-	if r.client != nil {
-		err = r.client.Stop(ctx)
-	}
-	return errors.Join(err, r.inbox.Close(ctx))
+	return errors.Join(r.inbox.Close(ctx), r.client.Stop(ctx))
 }

@@ -2,78 +2,75 @@ package riverinbox
 
 import (
 	"cmp"
+	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Names and defaults.
-const (
-	// DefaultLease is how long an event belongs to a worker that gives no sign
-	// of life.
-	DefaultLease = 30 * time.Second
+// DefaultTakeOver is how long a process may give no sign of life before others handle its
+// events.
+const DefaultTakeOver = 30 * time.Second
 
-	// Queue is the queue of River that the jobs stand in.
-	Queue = "dispensary_webhooks"
-)
+// minTakeOver leaves a process the time to give signs of life.
+const minTakeOver = time.Second
 
-// minLease leaves a worker the time to say that it is alive.
-const minLease = time.Second
-
-// Config is what an [Inbox] is made of. Work.Handle and Seal are required. All
-// replicas should have the same, Work.Order above all.
+// Config is what an [Inbox] is made of. Work.Handle and Seal are required. All replicas should
+// have the same.
 type Config struct {
-	// Work says how events are handled. With a River client of the program's
-	// own, Work.Workers is how many workers [Inbox.AddTo] gives the queue, if the
-	// program does not say.
+	// Work says how events are handled.
 	Work webhook.Work
 
-	// Seal seals the bodies of events; all replicas need the same keys.
-	// [seal.InsecurePlaintext] is the way to have them readable.
+	// Seal seals the bodies of events. [seal.InsecurePlaintext] is the way to have them
+	// readable.
 	Seal seal.AEAD
 
-	// Tables says where the tables are.
-	Tables Tables
+	// Schema is the PostgreSQL schema of the tables, those of River among them. No other client
+	// of River may use it. Empty means the first schema of the search path. Letters, digits and
+	// underscores, 46 at most.
+	Schema string
 
-	// Lease is how long an event belongs to a worker that gives no sign of life;
-	// 0 means [DefaultLease], less than a second is refused. Workers give one
-	// every quarter of it, however long their handlers take.
-	Lease time.Duration
+	// TakeOver is how long a process may give no sign of life before others handle its events; 0
+	// means [DefaultTakeOver], less than a second is refused. A process that cannot reach the
+	// database ends the contexts of its handlers after two thirds of it.
+	TakeOver time.Duration
 
-	// Retention is how long the keys of handled and discarded events are kept to
-	// recognise duplicates, from the end of the day on which an event was created, in
-	// UTC; 0 means [engine.DefaultRetention], less than 30 days is refused. All replicas
-	// should have the same.
-	Retention time.Duration
+	// PollOnly is for PgBouncer in transaction mode: River looks for events every quarter of a
+	// second, and nothing listens.
+	PollOnly bool
 
-	// River changes the configuration of the client that [Open] makes, before it
-	// is made: workers, queues and periodic jobs of the program's own, PollOnly
-	// behind PgBouncer. Nil leaves it as it is.
-	River func(*river.Config)
-
-	// margin is for tests.
-	margin time.Duration
+	// sweepEvery is for tests.
+	sweepEvery time.Duration
 }
 
 func (c Config) withDefaults(pool *pgxpool.Pool) (Config, error) {
-	if c.Seal == nil {
+	switch {
+	case pool == nil:
+		return c, &api.ArgumentError{Field: "pool", Reason: "is nil"}
+	case c.Seal == nil:
 		return c, &api.ArgumentError{Field: "riverinbox.Config.Seal", Reason: "is missing: bodies hold patient data"}
 	}
-	c.Lease = cmp.Or(c.Lease, DefaultLease)
-	c.margin = cmp.Or(c.margin, engine.LeaseMargin)
-	if c.Lease < minLease {
-		return c, &api.ArgumentError{Field: "riverinbox.Config.Lease", Reason: "is shorter than a second"}
+	c.TakeOver = cmp.Or(c.TakeOver, DefaultTakeOver)
+	if c.TakeOver < minTakeOver {
+		return c, &api.ArgumentError{Field: "riverinbox.Config.TakeOver", Reason: fmt.Sprintf("is shorter than %s", minTakeOver)}
 	}
-	retention, err := engine.Retention(c.Retention, "riverinbox.Config.Retention")
-	if err != nil {
-		return c, err
+	c.sweepEvery = cmp.Or(c.sweepEvery, sweepEvery)
+	return c, nil
+}
+
+// schemaForm is what River takes for a name of a schema.
+var schemaForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,45}$`)
+
+func validateSchema(name string) error {
+	if !schemaForm.MatchString(name) {
+		return &api.ArgumentError{
+			Field: "riverinbox.Config.Schema", Reason: "must be letters, digits and underscores, 46 at most, not beginning with a digit",
+		}
 	}
-	c.Retention = retention
-	return c, validate(pool, c.Tables)
+	return nil
 }

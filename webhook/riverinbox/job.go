@@ -1,142 +1,128 @@
 package riverinbox
 
 import (
-	"context"
-	"errors"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"time"
 
-	"github.com/riverqueue/river"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/riverqueue/river/rivertype"
 
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// jobWorker is the worker that River calls.
-type jobWorker struct {
-	river.WorkerDefaults[partition]
-	inbox *Inbox
+// Names in River's tables.
+const (
+	kind  = "dispensary_webhook"
+	queue = "dispensary_webhooks"
+)
+
+// event is the arguments of a job: an event, whose body is sealed.
+type event struct {
+	Key  string `json:"key"`
+	Body []byte `json:"body"`
 }
 
-// Timeout is a bound that River's rescuer needs; handlers have their own.
-func (w *jobWorker) Timeout(*river.Job[partition]) time.Duration { return w.inbox.runTimeout() }
+// Kind is how River calls these jobs.
+func (event) Kind() string { return kind }
 
-// NextRetry returns when the event is due that made the job fail. A job that was
-// rescued is due at once: what is to be waited for is a lease, not the job.
-func (w *jobWorker) NextRetry(job *river.Job[partition]) time.Time {
-	if now := time.Now(); job.Args.retryAt.Before(now) {
-		return now // River takes a time that has passed for a mistake
+// about is the metadata of a job: what is known of the event without its body, and what became
+// of its attempts.
+type about struct {
+	Type     events.Type         `json:"type"`
+	Clinic   string              `json:"clinic,omitempty"`
+	Created  time.Time           `json:"created,omitzero"`
+	Received time.Time           `json:"received"`
+	Order    time.Time           `json:"order,omitzero"`
+	Subject  webhook.OrderingKey `json:"subject,omitempty"`
+	Object   webhook.OrderingKey `json:"object,omitempty"`
+
+	// Failure is the sealed error of a dead letter.
+	Failure []byte `json:"failure,omitempty"`
+}
+
+// digestOf is half of the SHA-256 of a text: the form in which the tables know keys and lines.
+func digestOf(text string) pgtype.UUID {
+	sum := sha256.Sum256([]byte(text))
+	return pgtype.UUID{Bytes: [16]byte(sum[:16]), Valid: true}
+}
+
+// line is the digest of the ordering key; NULL without one.
+func (a about) line() pgtype.UUID {
+	if a.Subject == "" {
+		return pgtype.UUID{}
 	}
-	return job.Args.retryAt
+	return digestOf(string(a.Subject))
 }
 
-// Work handles what is due in the partition of the job.
-func (w *jobWorker) Work(ctx context.Context, job *river.Job[partition]) error {
-	done, ok := w.inbox.life.Begin()
-	if !ok {
-		return river.JobSnooze(time.Second) // for another client
+// delivery returns the delivery of a job. With an error it has no body.
+func (i *Inbox) delivery(e event, a about) (webhook.Delivery, error) {
+	d := webhook.Delivery{Type: a.Type, ClinicID: a.Clinic, CreatedAt: a.Created, ReceivedAt: a.Received}
+	if err := d.Key.UnmarshalText([]byte(e.Key)); err != nil {
+		return d, err
 	}
-	defer done()
-	r := w.inbox.newRun(job.Args)
-	var next next
-	// On another goroutine, as an observer may end it: River waits for its own.
-	err := safecall.Isolated(func() (err error) {
-		next, err = r.drain(ctx)
-		return err
-	})
-	switch {
-	case err != nil:
-		return w.inbox.postpone(ctx, err)
-	case next.never:
-		return r.verdict(job)
-	case r.failing:
-		if job.Attempt >= job.MaxAttempts {
-			return river.JobSnooze(next.wait) // River would discard a job that is needed
-		}
-		job.Args.retryAt = time.Now().Add(next.wait)
-		return r.failure()
-	case r.dead:
-		return r.verdict(job) // each event that is left has another job
-	case r.settled > 0 && !next.again:
-		return nil
+	var err error
+	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, e.Body)
+	return d, err
+}
+
+// maxKey is how many bytes of a key PostgreSQL can index.
+const maxKey = 2600
+
+// newAccept makes of a delivery what the batch stores.
+func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
+	key := d.Key.String()
+	if len(key) > maxKey {
+		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, &api.ArgumentError{
+			Field: "webhook.Delivery.Key", Reason: fmt.Sprintf("has %d bytes as text, and PostgreSQL can index %d", len(key), maxKey),
+		})
 	}
-	return river.JobSnooze(next.wait)
-}
-
-// postpone puts a job off that could do nothing because of the database.
-func (i *Inbox) postpone(ctx context.Context, err error) error {
-	i.worker.Work().Logger.LogAttrs(ctx, slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
-	return river.JobSnooze(time.Second + rand.N(time.Second))
-}
-
-// drain handles the events of the partition one after the other, the oldest first,
-// until none is due.
-func (r *run) drain(ctx context.Context) (next, error) {
-	for {
-		if ctx.Err() != nil || r.inbox.life.Stopped() || time.Since(r.begun) > r.inbox.worker.Work().HandlerTimeout {
-			return next{again: true}, nil
-		}
-		c, n, err := r.claim(ctx)
-		if err != nil || c == nil {
-			return n, err
-		}
-		if err := r.handle(ctx, c); err != nil {
-			return next{again: true, wait: r.inbox.config.Lease}, nil // it has been logged
-		}
-		if r.finished {
-			return next{never: true}, nil
-		}
+	about := about{Type: events.Type(text(string(d.Type))), Clinic: text(d.ClinicID), Created: d.CreatedAt.UTC(), Received: d.ReceivedAt.UTC()}
+	subject, object := i.worker.OrderingKeys(d)
+	about.Subject, about.Object = short(subject), short(object)
+	if about.Subject != "" {
+		about.Order = d.OrderTime().UTC().Truncate(time.Microsecond)
 	}
-}
-
-// handle makes the attempt that c was claimed for.
-func (r *run) handle(ctx context.Context, c *claim) error {
-	ctx, drop := r.inbox.leases.hold(ctx, c)
-	defer drop()
-	ctx, done := engine.WithTransaction(ctx, c.task, r.inbox.inTransaction(c))
-	return r.inbox.worker.Do(ctx, c.task, func(a webhook.Attempt) error {
-		r.remember(a)
-		if done() {
-			return nil
-		}
-		return r.recordWithRetry(c, a)
-	})
-}
-
-// remember keeps what the job reports to River.
-func (r *run) remember(a webhook.Attempt) {
-	switch a.Result {
-	case webhook.ResultFailed:
-		r.failing = true
-	case webhook.ResultDead:
-		r.dead = true
-		r.settled++
-	case webhook.ResultHandled, webhook.ResultSkipped:
-		r.settled++
+	body, err := engine.SealBody(i.config.Seal, d.Key, d.Body)
+	if err != nil {
+		return nil, err
 	}
-	r.finished = r.settled > 0 && r.partition.Subject == ""
-	if a.Err != nil && len(r.reasons) < 10 {
-		r.reasons = append(r.reasons, fmt.Sprintf("%s: attempt %d %s: %s", a.Key, a.Number, a.Result, a.Reason()))
+	a := &accept{digest: digestOf(key), line: about.line(), order: about.Order}
+	a.day, a.beside = i.days.of(d.CreatedAt)
+	if a.args, err = json.Marshal(event{Key: key, Body: body}); err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
+	if a.metadata, err = json.Marshal(about); err != nil {
+		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, err)
+	}
+	return a, nil
 }
 
-// failure is what River stores of a job whose events failed: keys and reasons,
-// nothing of the events or of what handlers said.
-func (r *run) failure() error { return errors.New(strings.Join(r.reasons, "; ")) }
-
-// verdict ends the job: completed, or if an event was given up, discarded or
-// cancelled. The event is a dead letter of the inbox then, which is the place to
-// replay it from.
-func (r *run) verdict(job *river.Job[partition]) error {
-	switch {
-	case !r.dead:
-		return nil
-	case job.Attempt >= job.MaxAttempts:
-		return r.failure()
-	}
-	return river.JobCancel(r.failure())
+// text makes a string one that PostgreSQL takes. An event is not refused for what it changes:
+// the body has it as it was.
+func text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
+
+// short makes an ordering key one that PostgreSQL can index. It matters only which are the
+// same: one that is too long is represented by its digest.
+func short(key webhook.OrderingKey) webhook.OrderingKey {
+	if k := text(string(key)); len(k) <= maxKey {
+		return webhook.OrderingKey(k)
+	}
+	return webhook.OrderingKey(digestOf(string(key)).String())
+}
+
+// recorded is what Work returns. River records nothing for it, as the inbox has done so: River's
+// own records ask only whether a job runs, and not which attempt at it. It has the methods of
+// the error with which a worker reports on several jobs, and reports on none.
+type recorded struct{}
+
+func (recorded) Error() string               { return "riverinbox: the outcome is recorded" }
+func (recorded) Jobs() []*rivertype.JobRow   { return nil }
+func (recorded) ErrorsByID() map[int64]error { return nil }

@@ -2,130 +2,206 @@ package riverinbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// An event that was settled, handled or discarded, leaves a digest of its key in the
-// ledger, in the partition of its own day: that of its creation, in UTC, which is the same
-// whenever and however the event comes again. So a digest is unique within its day, and an
-// old day is dropped as a whole.
-//
-// An event whose day has no partition stays a row of the inbox, in stateDone, until
-// [Inbox.moveSettled] has made one. That of an event which does not say when it was
-// created, or says something that cannot be, is never made; its row is deleted by
-// [Inbox.purge].
+// An accepted event leaves a digest of its key in the ledger, in the partition of the day of its
+// creation, in UTC, which is the same whenever and however the event comes again. So a digest is
+// unique within its day, and an old day is dropped as a whole. A digest whose event has no such
+// day, or one without a partition, is in the table of the undated ones, where every accept looks.
 
-// digestOf is the digest of a key, half of its SHA-256. It is made here and nowhere else.
-func digestOf(key string) string {
-	return "encode(substr(sha256(convert_to(" + key + ", 'UTF8')), 1, 16), 'hex')::uuid"
+const day = 24 * time.Hour
+
+// dayForm is the form of a day in the name of a partition.
+const dayForm = "20060102"
+
+// daysAhead is for how many days to come there are partitions: a weekend is less.
+const daysAhead = 3
+
+// keepEvery is how often the ledger is kept.
+const keepEvery = 10 * time.Minute
+
+const cannotKeep = "webhook inbox cannot keep its ledger"
+
+// days are those that the ledger has partitions for.
+type days struct {
+	there atomic.Pointer[map[time.Time]bool]
 }
 
-// dayOf is the day of a row with created_at.
-func dayOf(row string) string { return "(" + row + ".created_at AT TIME ZONE 'UTC')::date" }
-
-// hasDay reports that the ledger has a partition for a row with created_at.
-func hasDay(row string) string {
-	return "to_regclass('{ledger}_' || to_char(" + row + ".created_at AT TIME ZONE 'UTC', '" + partitionForm + "')) IS NOT NULL"
-}
-
-// inLedger reports that a row with key and created_at was settled. A time that is
-// rounded in one place, and exact in another, may be one of the next day. It is counted
-// so that it is looked up in the index, whatever plan was made when the ledger was small.
-// The condition within is on l.day: see [daysOf].
-func inLedger(row, within string) string {
-	return `(SELECT count(*) FROM {ledger} l WHERE l.digest = ` + digestOf(row+".key") + `
-		AND l.day >= coalesce(((` + row + `.created_at - interval '1 minute') AT TIME ZONE 'UTC')::date, '-infinity')
-		AND l.day <= coalesce(((` + row + `.created_at + interval '1 minute') AT TIME ZONE 'UTC')::date, 'infinity')` + within + `) > 0`
-}
-
-// daysOf returns the first and the last day on which the ledger can have one of these rows.
-// They say nothing that inLedger does not say of each row, but PostgreSQL knows them before it
-// begins: it prepares the partitions of these days and not all of a month, which takes longer
-// than looking into them.
-func daysOf(rows []*newRow) (first, last pgtype.Date) {
-	for n, r := range rows {
-		if r.delivery.CreatedAt.IsZero() {
-			return pgtype.Date{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, pgtype.Date{InfinityModifier: pgtype.Infinity, Valid: true}
-		}
-		created := r.delivery.CreatedAt.UTC()
-		if from := created.Add(-time.Minute); n == 0 || from.Before(first.Time) {
-			first = pgtype.Date{Time: from, Valid: true}
-		}
-		if to := created.Add(time.Minute); n == 0 || to.After(last.Time) {
-			last = pgtype.Date{Time: to, Valid: true}
+// of returns the day of an event, nil if the ledger has no partition for it, and the day before
+// or after if that is less than a minute away: a time that is rounded in one place, and exact in
+// another, may be one of that.
+func (d *days) of(created time.Time) (own, beside *time.Time) {
+	there := d.there.Load()
+	at := created.UTC().Truncate(day)
+	if created.IsZero() || there == nil || !(*there)[at] {
+		return nil, nil
+	}
+	for _, near := range []time.Duration{-time.Minute, time.Minute} {
+		if other := created.UTC().Add(near).Truncate(day); !other.Equal(at) {
+			beside = &other
 		}
 	}
-	return first, last
+	return &at, beside
 }
 
-// settling are the parts of a statement that settle the rows which a condition selects.
-// These are in settled and in kept.
-func settling(condition string) string {
-	return `target AS MATERIALIZED (SELECT key, ` + hasDay("e") + ` AS has_day FROM {inbox} e WHERE ` + condition + `
-	), settled AS (
-		DELETE FROM {inbox} e USING target t WHERE e.key = t.key AND t.has_day AND ` + condition + `
-		RETURNING e.key, e.subject, e.object, e.created_at
-	), kept AS (
-		UPDATE {inbox} e SET state = 3, due_at = clock_timestamp(), body = NULL, body_day = NULL, reason = NULL, error = NULL
-		FROM target t WHERE e.key = t.key AND NOT t.has_day AND ` + condition + `
-		RETURNING e.key, e.subject, e.object, e.created_at
-	), noted AS (
-		INSERT INTO {ledger} (day, digest) SELECT ` + dayOf("s") + `, ` + digestOf("s.key") + ` FROM settled s
-		ON CONFLICT DO NOTHING
-	)`
+// keep makes the partitions of the days to come, drops those whose time is over, and deletes
+// what else has been there for so long. One replica does it at a time. It needs the rights of
+// the owner of the tables; without them all digests are undated.
+func (i *Inbox) keep(ctx context.Context) error {
+	mine, err := i.myTurn(ctx, "keep", keepEvery/2)
+	if err == nil && mine {
+		err = errors.Join(i.makeDays(ctx), i.dropDays(ctx))
+	}
+	_, known := i.ledgerDays(ctx) // another replica may have made some
+	return errors.Join(err, known)
 }
 
-// moving selects the settled rows after a position, in the order of the index.
-const moving = `FROM (SELECT key, due_at, seq, created_at FROM {inbox}
-	WHERE state = 3 AND (due_at, seq) > ($1, $2) ORDER BY due_at, seq LIMIT $3) e`
+// ledgerDays returns the days that the ledger has partitions for, and remembers them.
+func (i *Inbox) ledgerDays(ctx context.Context) ([]time.Time, error) {
+	names, err := collect(ctx, i, pgx.RowTo[string], `SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+		WHERE inhparent = to_regclass('{s}.inbox_ledger') AND NOT inhdetachpending ORDER BY relname`)
+	if err != nil {
+		return nil, err
+	}
+	var all []time.Time
+	there := map[time.Time]bool{}
+	for _, name := range names {
+		if d, err := time.Parse(dayForm, strings.TrimPrefix(name, "inbox_ledger_")); err == nil {
+			all = append(all, d)
+			there[d] = true
+		}
+	}
+	i.days.there.Store(&there)
+	return all, nil
+}
 
-// findSettled finds the end of the part, and the days in it that need a partition.
-var findSettled = `SELECT coalesce(max(due_at), 'epoch'), coalesce((array_agg(seq ORDER BY due_at DESC, seq DESC))[1], 0), count(*),
-	coalesce(array_agg(DISTINCT ` + dayOf("e") + `) FILTER (WHERE NOT ` + hasDay("e") + ` AND created_at BETWEEN $4 AND $5), '{}') ` + moving
+func (i *Inbox) partition(d time.Time) string {
+	return "{s}.inbox_ledger_" + d.Format(dayForm)
+}
 
-var moveFound = `WITH target AS MATERIALIZED (SELECT key ` + moving + ` WHERE ` + hasDay("e") + `), moved AS (
-		DELETE FROM {inbox} e USING target t WHERE e.key = t.key AND e.state = 3 RETURNING e.key, e.created_at
-	) INSERT INTO {ledger} (day, digest) SELECT ` + dayOf("m") + `, ` + digestOf("m.key") + ` FROM moved m ON CONFLICT DO NOTHING`
+// makeDays makes partitions for the days from which events can come. Attaching one takes a lock
+// that accepts do not wait for.
+func (i *Inbox) makeDays(ctx context.Context) error {
+	there, err := i.ledgerDays(ctx)
+	if err != nil {
+		return err
+	}
+	have := map[time.Time]bool{}
+	for _, d := range there {
+		have[d] = true
+	}
+	today, err := i.today(ctx)
+	if err != nil {
+		return err
+	}
+	var script strings.Builder
+	for d := today.Add(-engine.DefaultRetention); !d.After(today.Add(daysAhead * day)); d = d.Add(day) {
+		if !have[d] {
+			fmt.Fprintf(&script, `CREATE TABLE %[1]s (LIKE {s}.inbox_ledger INCLUDING ALL);
+				ALTER TABLE {s}.inbox_ledger ATTACH PARTITION %[1]s FOR VALUES FROM ('%[2]s') TO ('%[3]s');`,
+				i.partition(d), d.Format(time.DateOnly), d.Add(day).Format(time.DateOnly))
+		}
+	}
+	if script.Len() > 0 {
+		_, err = i.exec(ctx, script.String())
+	}
+	return err
+}
 
-// moveSettled moves the settled rows of days that had no partition to the ledger, a few at a
-// time.
-func (i *Inbox) moveSettled(ctx context.Context) error {
-	const few = 1000
-	at, seq := time.Unix(0, 0).UTC(), int64(0)
-	for found := few; found == few && !i.life.Stopped(); {
-		found = 0
-		err := i.alone(ctx, "ledger", func(tx pgx.Tx) error {
-			var days []time.Time
-			since, until := i.ledgerDays(time.Now())
-			start, startSeq := at, seq
-			err := tx.QueryRow(ctx, i.sql(findSettled), start, startSeq, few, since, until).Scan(&at, &seq, &found, &days)
-			if err != nil {
-				return err
-			}
-			if err := i.makePartitions(ctx, tx, ledgerTable, days); err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, i.sql(moveFound), start, startSeq, few)
+// today is the day of the database.
+func (i *Inbox) today(ctx context.Context) (time.Time, error) {
+	return one[time.Time](ctx, i, "SELECT (now() AT TIME ZONE 'UTC')::date")
+}
+
+// dropDays drops the days of the ledger whose events the platform does not repeat any more.
+// Neither detaching one nor dropping it makes accepts wait.
+func (i *Inbox) dropDays(ctx context.Context) error {
+	days, err := i.ledgerDays(ctx)
+	if err != nil {
+		return err
+	}
+	over, err := i.over(ctx, days)
+	if err != nil {
+		return err
+	}
+	if err := i.finishDetaching(ctx); err != nil {
+		return err
+	}
+	for _, d := range days {
+		if !d.Before(over) {
+			break
+		}
+		if err := i.drop(ctx, i.partition(d), "CONCURRENTLY"); err != nil {
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("riverinbox: %w", err)
+		}
+	}
+	return i.purge(ctx, over)
+}
+
+func (i *Inbox) drop(ctx context.Context, partition, detach string) error {
+	if _, err := i.exec(ctx, "ALTER TABLE {s}.inbox_ledger DETACH PARTITION "+partition+" "+detach); err != nil {
+		return err
+	}
+	_, err := i.exec(ctx, "DROP TABLE "+partition)
+	return err
+}
+
+// finishDetaching ends what was interrupted.
+func (i *Inbox) finishDetaching(ctx context.Context) error {
+	partitions, err := collect(ctx, i, pgx.RowTo[string], `SELECT inhrelid::regclass::text FROM pg_inherits
+		WHERE inhparent = to_regclass('{s}.inbox_ledger') AND inhdetachpending`)
+	for _, partition := range partitions {
+		if err := i.drop(ctx, partition, "FINALIZE"); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// over is the first day that is kept. A clock that is ahead ends no day: the newest event of the
+// ledger, whose time is the platform's, has to be as far away.
+func (i *Inbox) over(ctx context.Context, days []time.Time) (time.Time, error) {
+	today, err := i.today(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, newest := range slices.Backward(days) {
+		switch filled, err := one[bool](ctx, i, "SELECT EXISTS (SELECT FROM "+i.partition(newest)+")"); {
+		case err != nil:
+			return time.Time{}, err
+		case filled && newest.Before(today):
+			return newest.Add(-engine.DefaultRetention), nil
+		case filled:
+			return today.Add(-engine.DefaultRetention), nil
+		}
+	}
+	return time.Time{}, nil
+}
+
+// purge deletes undated digests, and times of objects, from before a day, a few at a time, so
+// that nothing waits for it for long.
+func (i *Inbox) purge(ctx context.Context, over time.Time) error {
+	const few = 1000
+	for _, statement := range []string{
+		`DELETE FROM {s}.inbox_undated WHERE digest IN (SELECT digest FROM {s}.inbox_undated WHERE accepted_at < $1 LIMIT $2)`,
+		`DELETE FROM {s}.inbox_newest WHERE object IN (SELECT object FROM {s}.inbox_newest WHERE noted_at < $1 LIMIT $2)`,
+	} {
+		for deleted := int64(few); deleted == few && !i.life.Stopped(); {
+			var err error
+			if deleted, err = i.exec(ctx, statement, over, few); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// ledgerDays returns from when to when an event is created whose key goes to the ledger.
-// What is older than Retention the platform does not repeat.
-func (i *Inbox) ledgerDays(now time.Time) (since, until time.Time) {
-	today := now.UTC().Truncate(day)
-	return today.Add(-i.retentionDays()), today.Add((daysAhead + 1) * day)
-}
-
-func (i *Inbox) retentionDays() time.Duration {
-	return (i.config.Retention + day - 1).Truncate(day)
 }

@@ -16,19 +16,23 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Open calls [Migrate] and [MigrateRiver], and starts an inbox with a new River client, which
-// Close stops. The program closes the pool after the inbox. The pool needs a connection for each
-// worker whose handler uses one, one to listen, one to accept and one to keep the leases. Open
-// rejects a pool of fewer than four.
+// Open calls [Migrate], and starts an inbox that accepts and handles. The program closes the
+// pool after the inbox. The pool needs three connections more than Work.Workers: one to listen,
+// one to accept, and one for everything else. Open rejects a smaller one, and a schema in which
+// another client of River works.
 func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
-	if err := Migrate(ctx, pool, c.Tables); err != nil {
+	worker, err := engine.NewWorker(c.Work)
+	if err != nil {
 		return nil, err
 	}
-	if err := MigrateRiver(ctx, pool, c.Tables); err != nil {
+	if c, err = c.withDefaults(pool); err != nil {
 		return nil, err
 	}
-	if pool.Config().MaxConns < minConns {
-		return nil, &api.ArgumentError{Field: "pool", Reason: fmt.Sprintf("has %d connections at most, and Open needs %d", pool.Config().MaxConns, minConns)}
+	if need := worker.Work().Workers + 3; int(pool.Config().MaxConns) < need {
+		return nil, &api.ArgumentError{Field: "pool", Reason: fmt.Sprintf("has %d connections at most, and Open needs %d", pool.Config().MaxConns, need)}
+	}
+	if err := Migrate(ctx, pool, c.Schema); err != nil {
+		return nil, err
 	}
 	i, err := New(ctx, pool, c)
 	if err != nil {
@@ -40,51 +44,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	return i, nil
 }
 
-// minConns are for the listener, the writer, the leases, and one worker.
-const minConns = 4
-
-// fetchCooldown is how long the client of Open waits between fetches. River's tenth of a
-// second would let four workers handle forty events a second. Many workers fetch many jobs at
-// once, and the fewer fetches there are the better: each goes through all that was done and
-// could not be vacuumed since. A job that comes after a pause does not wait. A process begins a
-// thousand jobs a second at most, and more with more than 500 workers.
-func fetchCooldown(workers int) time.Duration {
-	return min(max(10*time.Millisecond, time.Duration(workers)*time.Millisecond), 500*time.Millisecond)
-}
-
-// completedJobs is how long River keeps jobs that are done. A day of it, which River
-// would keep, is many times what the inbox holds.
-const completedJobs = 10 * time.Minute
-
-// start makes the River client and starts it.
-func (i *Inbox) start() error {
-	config := &river.Config{
-		Schema:                      i.config.Tables.River,
-		Logger:                      i.worker.Work().Logger,
-		FetchCooldown:               fetchCooldown(i.worker.Work().Workers),
-		RescueStuckJobsAfter:        max(i.runTimeout(), river.JobTimeoutDefault),
-		CompletedJobRetentionPeriod: completedJobs,
-	}
-	if i.config.River != nil {
-		i.config.River(config)
-	}
-	if err := i.AddTo(config); err != nil {
-		return err
-	}
-	client, err := river.NewClient(riverpgxv5.New(i.pool), config)
-	if err != nil {
-		return fmt.Errorf("riverinbox: %w", err)
-	}
-	if err := client.Start(context.Background()); err != nil {
-		return fmt.Errorf("riverinbox: starting River: %w", err)
-	}
-	i.works = client
-	return nil
-}
-
-// New makes an inbox that accepts, and whose events are handled by clients that
-// it was added to: see [Inbox.AddTo]. A process that only accepts adds it to
-// none. [Migrate] and [MigrateRiver] come first: it fails with a [*SchemaError].
+// New makes an inbox that accepts, and handles nothing: other processes do, which have called
+// Open. [Migrate] comes first: New fails with a [*SchemaError].
 func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	c, err := c.withDefaults(pool)
 	if err != nil {
@@ -94,73 +55,84 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSchema(ctx, pool, c.Tables); err != nil {
+	if c.Schema, err = schemaOf(ctx, pool, c.Schema); err != nil {
 		return nil, err
 	}
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Schema: c.Tables.River,
-		Logger: worker.Work().Logger,
-		// How often an insert is announced at most. An event that comes between
-		// two announcements waits for River to poll.
-		FetchCooldown: river.FetchCooldownMin,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("riverinbox: %w", err)
+	if worker.Work().Retry.MaxAttempts >= math.MaxInt16 {
+		return nil, &api.ArgumentError{Field: "riverinbox.Config.Work.Retry.MaxAttempts", Reason: fmt.Sprintf("is not less than %d, and River counts no further", math.MaxInt16)}
+	}
+	if err := checkSchema(ctx, pool, c.Schema); err != nil {
+		return nil, err
 	}
 	i := &Inbox{
-		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text()[:13],
-		jobs: river.InsertOpts{Queue: Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
-		life: engine.NewLifecycle(), ended: make(chan struct{}),
+		config: c, worker: worker, pool: pool, names: namesOf(c.Schema), name: clientPrefix + rand.Text(),
+		woken: make(chan struct{}, 1), life: engine.NewLifecycle(), ended: make(chan struct{}), others: others{},
 	}
-	i.turns = make(chan struct{}, max(2, pool.Config().MaxConns/3))
-	i.writer, i.leases = newWriter(i), newLeases(i)
-	i.claiming, i.recording = newGroupCommit(i), newGroupCommit(i)
-	i.loops.Go(func() { i.leases.keep(i.ended) })
-	i.loops.Go(i.watch)
-	i.loops.Go(i.keep)
-	i.loops.Go(i.retain)
+	if err := i.rejectStrangers(ctx); err != nil {
+		return nil, err
+	}
+	i.alive = newAlive(c.TakeOver)
+	i.accepts, i.outcomes = i.newAccepts(), i.newOutcomes()
+	i.warn(cannotKeep, i.keep(ctx))
+	i.loops.Go(func() { i.every(keepEvery, cannotKeep, i.keep) })
+	if !c.PollOnly {
+		i.loops.Go(i.announce)
+	}
 	return i, nil
 }
 
-// AddTo registers the workers of the inbox with the configuration of a River
-// client, and its queue with Work.Workers workers if the program has not
-// configured it. The client is the program's to start and to stop: stop it
-// before the inbox is closed, and give it a RescueStuckJobsAfter if an hour is too
-// long for jobs of a process that died to be shown as running. Their events do
-// not wait for that. With many events a second give it a CompletedJobRetentionPeriod of
-// minutes, as [Open] does: each event leaves a job that is done.
-func (i *Inbox) AddTo(config *river.Config) error {
-	if config.Schema != i.config.Tables.River {
-		return &api.ArgumentError{Field: "config.Schema", Reason: fmt.Sprintf("is %q, and the inbox has its jobs in %q", config.Schema, i.config.Tables.River)}
+// clientPrefix begins the names of the clients of inboxes.
+const clientPrefix = "dispensary_"
+
+// rejectStrangers fails if another client works in the schema: the leader of River's clients
+// discards jobs whose kind it does not know, and deletes dead letters by its own settings.
+func (i *Inbox) rejectStrangers(ctx context.Context) error {
+	strange, err := one[bool](ctx, i, `SELECT EXISTS (SELECT FROM {s}.river_job WHERE kind < '{kind}' OR kind > '{kind}')
+		OR EXISTS (SELECT FROM {s}.river_queue WHERE name <> '{queue}')
+		OR EXISTS (SELECT FROM {s}.river_leader WHERE NOT starts_with(leader_id, '`+clientPrefix+`') AND expires_at > now())`)
+	if err == nil && strange {
+		err = &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "has another client of River, and an inbox needs a schema of its own"}
 	}
-	if config.Workers == nil {
-		config.Workers = river.NewWorkers()
-	}
-	if err := river.AddWorkerSafely(config.Workers, &jobWorker{inbox: i}); err != nil {
-		return fmt.Errorf("riverinbox: %w", err)
-	}
-	if config.Queues == nil {
-		config.Queues = map[string]river.QueueConfig{}
-	}
-	if _, ok := config.Queues[Queue]; !ok {
-		config.Queues[Queue] = river.QueueConfig{MaxWorkers: i.worker.Work().Workers}
-	}
-	return nil
+	return err
 }
 
-// Close implements [engine.Engine]. Like that of sqlinbox it returns at the latest a
-// few seconds after the end of ctx, with its error if the database does not answer.
-func (i *Inbox) Close(ctx context.Context) error {
-	return i.life.Close(ctx, func() {
-		if i.works != nil {
-			_ = i.works.Stop(context.Background()) // waits for its jobs, and cannot fail without a context that ends
-		}
-	}, func() error {
-		close(i.ended)
-		i.loops.Wait()
-		i.claiming.close()
-		i.recording.close()
-		i.writer.close()
-		return nil
+// How the client looks for jobs. It is told of new ones, and fetches at most every
+// fetchCooldown.
+const (
+	fetchCooldown = 20 * time.Millisecond
+	fetchPoll     = 250 * time.Millisecond
+)
+
+// completedJobs is how long River keeps jobs that are done. Before the next checkpoint of the
+// database they are deleted at a tenth of the cost.
+const completedJobs = time.Minute
+
+// start makes the client of River and starts it.
+func (i *Inbox) start() error {
+	work := i.worker.Work()
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &eventWorker{inbox: i})
+	client, err := river.NewClient(riverpgxv5.New(i.pool), &river.Config{
+		ID: i.name, Schema: i.config.Schema, Logger: work.Logger, PollOnly: i.config.PollOnly,
+		Workers: workers, Queues: map[string]river.QueueConfig{queue: {MaxWorkers: work.Workers}},
+		FetchCooldown: fetchCooldown, FetchPollInterval: fetchPoll,
+		// Handlers have their own time, and processes that died are found by their heartbeat.
+		JobTimeout: -1, RescueStuckJobsAfter: work.HandlerTimeout + time.Hour,
+		// Dead letters stay until they are replayed or discarded.
+		CompletedJobRetentionPeriod: completedJobs, CancelledJobRetentionPeriod: -1, DiscardedJobRetentionPeriod: -1,
+		ReindexerIndexNames: []string{"river_job_kind", "river_job_pkey", "river_job_prioritized_fetching_index", "river_job_state_and_finalized_at_index", "river_job_unique_idx"},
 	})
+	if err != nil {
+		return fmt.Errorf("riverinbox: %w", err)
+	}
+	i.client = client
+	if err := i.beat(i.life.Context()); err != nil {
+		return err
+	}
+	i.loops.Go(func() { i.every(i.config.TakeOver/6, "webhook inbox cannot say that it is alive", i.beat) })
+	i.loops.Go(func() { i.every(i.config.sweepEvery, "webhook inbox cannot look after its events", i.sweep) })
+	if err := client.Start(context.Background()); err != nil {
+		return fmt.Errorf("riverinbox: starting River: %w", err)
+	}
+	return nil
 }

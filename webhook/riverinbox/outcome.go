@@ -2,176 +2,161 @@ package riverinbox
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// recordWithRetry stores the outcome of an attempt. A claim that is past its time is
-// still good while no other worker has ended it.
-func (r *run) recordWithRetry(c *claim, a webhook.Attempt) error {
-	i := r.inbox
-	return i.life.Record(i.worker.Work().Logger, max(engine.LeaseMargin, i.config.Lease), func() error {
+// outcome is what became of an attempt, as inbox_end takes it.
+type outcome struct {
+	Job      int64           `json:"job"`
+	Attempt  int             `json:"attempt"`
+	Line     pgtype.UUID     `json:"line"`
+	State    string          `json:"state"`
+	Number   int             `json:"number"` // of attempts that count
+	Wait     string          `json:"wait,omitempty"`
+	Error    *attemptError   `json:"error,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Object   string          `json:"object,omitempty"` // to note how new it is
+	Created  time.Time       `json:"created,omitzero"`
+
+	unsure bool // it may have been stored without an answer
+}
+
+// attemptError is what River shows of an attempt that failed.
+type attemptError struct {
+	Attempt int    `json:"attempt"`
+	Error   string `json:"error"`
+	Trace   string `json:"trace"`
+}
+
+// schedulerInterval is how often River makes jobs available that are retryable. What is due
+// earlier is available, and not before its time.
+const schedulerInterval = 5 * time.Second
+
+// outcome says what to record of an attempt.
+func (i *Inbox) outcome(job *river.Job[event], a about, made webhook.Attempt) *outcome {
+	o := &outcome{Job: job.ID, Attempt: job.Attempt, Line: a.line(), Number: made.Number}
+	if made.Err != nil {
+		o.Error = &attemptError{Attempt: made.Number, Error: text(made.Reason())}
+	}
+	switch made.Result {
+	case webhook.ResultHandled:
+		o.State, o.Object, o.Created = "completed", string(made.Object), made.CreatedAt
+	case webhook.ResultSkipped:
+		o.State = "completed"
+	case webhook.ResultReturned:
+		o.State, o.Number, o.Error = "available", made.Number-1, nil
+	case webhook.ResultDead:
+		o.State = "cancelled"
+		o.Metadata, _ = json.Marshal(map[string][]byte{"failure": engine.SealError(i.config.Seal, made.Key, made.Err)}) // bytes can be
+	default:
+		o.State = "available"
+		if made.RetryIn > schedulerInterval {
+			o.State = "retryable"
+		}
+		o.Wait = strconv.FormatInt(made.RetryIn.Microseconds()+1, 10) + " microseconds" // never before its time
+	}
+	return o
+}
+
+// recordWithRetry records an outcome, together with those of other handlers.
+func (i *Inbox) recordWithRetry(o *outcome) error {
+	return i.life.Record(i.worker.Work().Logger, i.config.TakeOver, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 		defer cancel()
-		finished := r.finished
-		// Those of one object store in turns how new it is.
-		err := i.recordOutcome(c, a, func(queue func(*pgx.Batch)) error {
-			return i.recording.do(ctx, request{order: string(c.task.Object) + "\x00" + c.subject, queue: func(batch *pgx.Batch) {
-				queue(batch)
-				r.lookForMore(batch, &finished)
-			}})
-		})
-		if err == nil {
-			r.finished = finished
+		return i.outcomes.Do(ctx, o)
+	})
+}
+
+type outcomeWrite = engine.Write[*outcome]
+
+// newOutcomes returns the group commit of outcomes.
+func (i *Inbox) newOutcomes() *engine.Batcher[*outcome] {
+	return engine.NewBatcher(engine.BatcherConfig[*outcome]{
+		Commit: func(batch []*outcomeWrite) {
+			if err := i.record(batch); refused(err) {
+				for n := range batch {
+					answer(batch[n:n+1], i.record(batch[n:n+1]))
+				}
+			} else if err != nil {
+				answer(batch, err)
+			}
+		},
+		Limit: func([]*outcomeWrite, time.Duration) int { return groupSize },
+	})
+}
+
+// record records outcomes in one transaction and answers; with an error it does not.
+func (i *Inbox) record(batch []*outcomeWrite) error {
+	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
+	defer cancel()
+	all := make([]*outcome, len(batch))
+	for n, w := range batch {
+		all[n] = w.Value
+	}
+	ended, err := i.end(ctx, i.pool, all...)
+	for _, w := range batch {
+		switch {
+		case err != nil:
+			w.Value.unsure = true
+		case slices.Contains(ended, w.Value.Job), w.Value.unsure && i.alive.certain():
+			w.Done(nil)
+		default:
+			w.Done(engine.ErrClaimLost)
 		}
-		return err
-	})
-}
-
-// lookForMore finds out, together with the outcome, whether that was the last event of the
-// partition, which saves trying to claim another one. Who comes for a newer event waits
-// until the claim has ended, or has come before, and the event is seen: see isTaken.
-func (r *run) lookForMore(batch *pgx.Batch, finished *bool) {
-	if r.partition.Subject == "" {
-		return
 	}
-	batch.Queue(r.inbox.sql("SELECT FROM {inbox} WHERE subject = $1 AND state < 3 LIMIT 1"), r.partition.Subject).
-		Exec(func(tag pgconn.CommandTag) error {
-			*finished = tag.RowsAffected() == 0
-			return nil
-		})
-}
-
-// ending makes a statement that ends a claim, and with it changes its event, unless the
-// claim is another's. The parts have to put the changed event into ended.
-func ending(parts string) string {
-	return `WITH mine AS MATERIALIZED (SELECT event FROM {claims} WHERE subject = $1 AND claim = $2 FOR UPDATE
-		), ` + parts + ` DELETE FROM {claims} c USING ended WHERE c.subject = $1 AND c.claim = $2`
-}
-
-var (
-	// returnQuery makes an attempt one that was not begun.
-	returnQuery = ending(`ended AS (SELECT event FROM mine)`)
-
-	// recordQuery stores the outcome of an attempt that was not the end of its event.
-	recordQuery = ending(`ended AS (
-		UPDATE {inbox} e SET state = $3::smallint, due_at = clock_timestamp() + $4::interval, attempts = $5,
-			reason = nullif($6, ''), error = $7
-		FROM mine WHERE e.key = mine.event RETURNING e.key)`)
-
-	// settleQuery settles an event, and stores how new the object is that was handled.
-	settleQuery = ending(settling("e.key = (SELECT event FROM mine)") + `, ended AS (
-		SELECT * FROM settled UNION ALL SELECT * FROM kept
-	), newest AS (
-		INSERT INTO {newest} AS n (object, at, noted_at)
-		SELECT object, created_at, now() FROM ended WHERE $3 AND object IS NOT NULL AND created_at IS NOT NULL
-		ON CONFLICT (object) DO UPDATE SET at = greatest(n.at, excluded.at), noted_at = excluded.noted_at)`)
-)
-
-// sender is a pool or a transaction.
-type sender interface {
-	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
-}
-
-// sendTo executes statements in a transaction, or as one.
-func sendTo(ctx context.Context, to sender) func(queue func(*pgx.Batch)) error {
-	return func(queue func(*pgx.Batch)) error {
-		batch := &pgx.Batch{}
-		queue(batch)
-		return to.SendBatch(ctx, batch).Close()
+	if err == nil {
+		i.wake() // an event may have been waiting for one of these
 	}
+	return err
 }
 
-// recordOutcome has send store the outcome of an attempt.
+// end records outcomes, and returns the jobs that these attempts still had.
+func (i *Inbox) end(ctx context.Context, in querier, outcomes ...*outcome) ([]int64, error) {
+	all, err := json.Marshal(outcomes)
+	if err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	return collectFrom(ctx, i, in, pgx.RowTo[int64], "SELECT {s}.inbox_end($1)", all)
+}
+
+// InTransaction writes rows of the program's own and stores the event as handled, in one
+// transaction: whatever happens, the rows are there exactly if the event counts as handled, so
+// that they are written exactly once. ctx is that of the handler.
 //
-// Where it has failed it may be stored all the same, without an answer. Then the claim has
-// ended, as it has when another worker took it for abandoned, which cannot be before its
-// time is over.
-func (i *Inbox) recordOutcome(c *claim, a webhook.Attempt, send func(queue func(*pgx.Batch)) error) error {
-	var ended bool
-	query, args := i.outcome(a)
-	err := send(func(batch *pgx.Batch) {
-		batch.Queue(i.sql(query), append([]any{c.subject, c.token}, args...)...).Exec(func(tag pgconn.CommandTag) error {
-			ended = tag.RowsAffected() > 0
-			return nil
-		})
-	})
-	switch {
-	case err != nil:
-		c.unsure = true // whether it is stored
-		return fmt.Errorf("riverinbox: %w", err)
-	case !ended && !(c.unsure && i.leases.certain(c.token)):
-		return engine.ErrClaimLost
-	}
-	return nil
-}
-
-// outcome returns the statement that stores the outcome of an attempt, and what it takes
-// beside the claim.
-func (i *Inbox) outcome(a webhook.Attempt) (query string, args []any) {
-	switch a.Result {
-	case webhook.ResultReturned:
-		return returnQuery, nil
-	case webhook.ResultHandled, webhook.ResultSkipped:
-		return settleQuery, []any{a.Result == webhook.ResultHandled}
-	case webhook.ResultDead:
-		return recordQuery, []any{stateDead, time.Duration(0), a.Number, a.Reason(), engine.SealError(i.config.Seal, a.Key, a.Err)}
-	}
-	wait := a.RetryIn + time.Microsecond // never before its time
-	return recordQuery, []any{stateWaiting, wait, a.Number, a.Reason(), []byte(nil)}
-}
-
-// lock keeps other workers from ending a claim until the transaction ends. Unlike the
-// record of the outcome it keeps neither the claim from being extended, nor an accept of the
-// same event, nor a worker that has handled another one of the same object.
-func (i *Inbox) lock(ctx context.Context, tx pgx.Tx, c *claim) error {
-	tag, err := tx.Exec(ctx, i.sql("SELECT FROM {claims} WHERE subject = $1 AND claim = $2 FOR KEY SHARE"), c.subject, c.token)
-	switch {
-	case err != nil:
-		return fmt.Errorf("riverinbox: %w", err)
-	case tag.RowsAffected() == 0:
-		return engine.ErrClaimLost
-	}
-	return nil
-}
-
-// InTransaction writes rows of the program's own and stores the event as handled,
-// in one transaction: whatever happens, the rows are there exactly if the event
-// counts as handled, so that they are written exactly once. ctx is that of the
-// handler.
+// Call it as the last thing a handler does and return its error. If write fails, or panics,
+// nothing is written and the attempt has failed. An error of the handler after it comes too
+// late: the event has been handled.
 //
-// Call it as the last thing a handler does and return its error. If write fails,
-// or panics, nothing is written and the attempt has failed. An error of the
-// handler after it comes too late: the event has been handled.
-//
-// The transaction may insert jobs too, with [river.ClientFromContext]. It fails
+// The transaction may insert jobs too, by a client of River that has another schema. It fails
 // for a context that is not a handler's, and if it is called a second time.
 func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) error) error {
 	return engine.InTransaction(ctx, write)
 }
 
-// runTimeout is how long a job may take: it begins no event after the time that
-// one handler may take, and needs a moment to stop.
-func (i *Inbox) runTimeout() time.Duration {
-	return 2*i.worker.Work().HandlerTimeout + engine.LeaseMargin
-}
-
-// inTransaction stores the outcome of the event of a claim, together with what the
-// program writes.
-func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
-	return func(ctx context.Context, a webhook.Attempt, write func(context.Context, pgx.Tx) error) error {
+// inTransaction stores the outcome of an attempt, together with what the program writes.
+func (i *Inbox) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
+	return func(ctx context.Context, made webhook.Attempt, write func(context.Context, pgx.Tx) error) error {
 		// Not the handler's context: its end must not leave open what became of it.
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.runTimeout())
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.worker.Work().HandlerTimeout+engine.LeaseMargin)
 		defer cancel()
-		return pgx.BeginFunc(bound, i.pool, func(tx pgx.Tx) error {
-			if err := i.lock(bound, tx, c); err != nil {
-				return err
+		err := pgx.BeginFunc(bound, i.pool, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(bound, i.sql("SELECT FROM {s}.river_job WHERE id = $1 AND state = 'running' AND attempt = $2 FOR UPDATE"), job.ID, job.Attempt)
+			switch {
+			case err != nil:
+				return fmt.Errorf("riverinbox: %w", err)
+			case tag.RowsAffected() == 0:
+				return engine.ErrClaimLost
 			}
 			if err := write(ctx, tx); err != nil {
 				return err
@@ -179,7 +164,15 @@ func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, f
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return i.recordOutcome(c, a, sendTo(bound, tx))
+			ended, err := i.end(bound, tx, i.outcome(job, a, made))
+			if err == nil && len(ended) == 0 {
+				err = engine.ErrClaimLost
+			}
+			return err
 		})
+		if err == nil {
+			i.wake()
+		}
+		return err
 	}
 }

@@ -2,10 +2,11 @@ package riverinbox
 
 import (
 	"context"
-	"fmt"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -13,6 +14,26 @@ import (
 
 // page is how many bodies are read at a time.
 const page = 100
+
+// sealed is what is sealed of a job.
+type sealed struct {
+	id int64
+	engine.Sealed
+}
+
+func scanSealed(row pgx.CollectableRow) (s sealed, err error) {
+	var args, metadata []byte
+	if err := row.Scan(&s.id, &args, &metadata); err != nil {
+		return s, err
+	}
+	var e event
+	var a about
+	if errors.Join(json.Unmarshal(args, &e), json.Unmarshal(metadata, &a)) != nil {
+		return s, errors.New("a job is not that of an event")
+	}
+	s.Key, s.Body, s.Failure = e.Key, e.Body, a.Failure
+	return s, nil
+}
 
 // Reseal encrypts, with the current key of [Config].Seal, every stored body and error that an
 // older key has encrypted, and returns the number of these events. To retire a key, put the new
@@ -24,48 +45,43 @@ const page = 100
 // Errors: [webhook.ErrBodyLost] for the first body that cannot be decrypted;
 // [engine.ErrNoRotator] if Seal is no [seal.Rotator]. One replica is enough.
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
-	after := ""
-	next := func() ([]engine.Sealed, error) {
+	var read []sealed
+	last := int64(0)
+	next := func() (all []engine.Sealed, err error) {
 		if i.life.Stopped() {
 			return nil, webhook.ErrInboxClosed
 		}
-		rows, err := i.pool.Query(ctx, i.sql("SELECT key, "+storedBody+", error FROM {inbox} e WHERE key > $1 AND state <> 3 ORDER BY key LIMIT $2"), after, page)
-		if err != nil {
-			return nil, fmt.Errorf("riverinbox: %w", err)
+		read, err = collect(ctx, i, scanSealed,
+			"SELECT id, args, metadata FROM {s}.river_job WHERE id > $1 AND state <> 'completed' ORDER BY id LIMIT $2", last, page)
+		for _, s := range read {
+			last = s.id
+			all = append(all, s.Sealed)
 		}
-		all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s engine.Sealed, err error) {
-			err = row.Scan(&s.Key, &s.Body, &s.Failure)
-			after = s.Key
-			return s, err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("riverinbox: %w", err)
-		}
-		return all, nil
+		return all, err
 	}
-	return engine.ResealPages(i.config.Seal, next, func(stale []engine.Sealed) (int, error) { return i.storeResealed(ctx, stale) })
+	return engine.ResealPages(i.config.Seal, next, func(stale []engine.Sealed) (int, error) {
+		byKey := map[string]int64{}
+		for _, s := range read {
+			byKey[s.Key] = s.id
+		}
+		changed := 0
+		for _, s := range stale { // each in a transaction of its own: a handler may hold one of the rows
+			n, err := i.storeResealed(ctx, byKey[s.Key], s)
+			if changed += n; err != nil {
+				return changed, err
+			}
+		}
+		return changed, nil
+	})
 }
 
-// storeResealed writes each row alone: who holds several would be in the way of handlers
-// that hold one of them until their own transaction ends. What was handled or discarded
-// meanwhile has no body any more and is left alone.
-func (i *Inbox) storeResealed(ctx context.Context, stale []engine.Sealed) (changed int, err error) {
-	for _, s := range stale {
-		batch := &pgx.Batch{}
-		// What comes after it sees where the body is, which cannot be moved meanwhile.
-		batch.Queue(i.sql("SELECT FROM {inbox} WHERE key = $1 FOR UPDATE"), s.Key)
-		batch.Queue(i.sql(`UPDATE {bodies} b SET body = $3 FROM {inbox} e
-			WHERE e.key = $1 AND e.body IS NULL AND b.day = e.body_day AND b.seq = e.seq AND b.body = $2`), s.Key, s.Body, s.FreshBody)
-		batch.Queue(i.sql(`UPDATE {inbox} e SET body = CASE WHEN e.body = $2 THEN $3 ELSE e.body END,
-			error = CASE WHEN error IS NOT DISTINCT FROM $4 THEN $5 ELSE error END
-			WHERE key = $1 AND state <> 3 AND `+storedBody+` IN ($2, $3)`), s.Key, s.Body, s.FreshBody, s.Failure, s.FreshFailure,
-		).Exec(func(tag pgconn.CommandTag) error {
-			changed += int(tag.RowsAffected())
-			return nil
-		})
-		if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
-			return changed, fmt.Errorf("riverinbox: %w", err)
-		}
-	}
-	return changed, nil
+// storeResealed changes what is still as it was read. What was handled or discarded meanwhile is
+// left alone. An event that failed for good meanwhile has an error that was sealed since.
+func (i *Inbox) storeResealed(ctx context.Context, id int64, s engine.Sealed) (int, error) {
+	text := base64.StdEncoding.EncodeToString // as in JSON
+	changed, err := i.exec(ctx, `UPDATE {s}.river_job SET args = jsonb_set(args, '{body}', to_jsonb($3::text)),
+			metadata = CASE WHEN metadata->>'failure' = $4 THEN jsonb_set(metadata, '{failure}', to_jsonb($5::text)) ELSE metadata END
+		WHERE id = $1 AND args->>'body' = $2 AND state <> 'completed'`,
+		id, text(s.Body), text(s.FreshBody), text(s.Failure), text(s.FreshFailure))
+	return int(changed), err
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // The calls of an inbox, and what it does itself: Claim is what has come before a handler
-// begins, Settle what is recorded after its end.
+// begins, Settle what is recorded after its end. Lapse is no call: the context of a handler has
+// ended, and others may begin with its event.
 const (
 	opAccept  = "Accept"
 	opClaim   = "Claim"
@@ -20,6 +21,7 @@ const (
 	opReplay  = "Replay"
 	opDiscard = "Discard"
 	opList    = "List"
+	opLapse   = "Lapse"
 )
 
 // inboxCall is a call for one event. Times are nanoseconds of the clock that all processes
@@ -30,11 +32,13 @@ type inboxCall struct {
 	Event   string
 	Process string         // that began the attempt, for Claim
 	Attempt int            `json:",omitempty"` // its number, for Claim
-	Claim   string         `json:",omitempty"` // the ID of the Claim, for Settle
+	Claim   string         `json:",omitempty"` // the ID of the Claim, for Settle and Lapse
 	Result  webhook.Result `json:",omitempty"` // what is to be recorded, for Settle
 	Call    int64
 	Return  int64
-	lease   time.Duration // how long a claim lasts without a sign of life; 0 if as long as the process
+
+	takeOver time.Duration // how long a process may give no sign of life; 0 if no other one ever has its events
+	over     int64         // when the handler or its context ended, for Claim; 0 if the process was killed before
 }
 
 // inboxResult is what a call returned.
@@ -57,7 +61,8 @@ type eventState struct {
 	attempts int
 	claim    string // that it belongs to
 	process  string // and its process
-	since    int64  // no claim was made of it before
+	begun    int64  // when its handler began
+	over     int64  // when it, or its context, ended
 }
 
 type phase string
@@ -79,7 +84,7 @@ func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 		if s.phase != phaseNone {
 			return unknown || r.N == 1, s
 		}
-		return unknown || r.N == 0, eventState{phase: phaseWaiting, since: c.Call}
+		return unknown || r.N == 0, eventState{phase: phaseWaiting}
 	case opClaim:
 		return s.claimed(c)
 	case opSettle:
@@ -87,7 +92,7 @@ func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 		case mine:
 			// One that is lost may have been recorded all the same, by a try whose answer was
 			// cut off, before a person changed what had become of it.
-			return r.Err != errClaimLost || c.lease > 0, s.settled(c, r)
+			return r.Err != errClaimLost || c.takeOver > 0, s.settled(c, r)
 		default:
 			return r.Err != "", s
 		}
@@ -96,43 +101,49 @@ func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 			return unknown || r.N == 0, s
 		}
 		if c.Op == opReplay {
-			return unknown || r.N == 1, eventState{phase: phaseWaiting, since: c.Call}
+			return unknown || r.N == 1, eventState{phase: phaseWaiting}
 		}
 		return unknown || r.N == 1, eventState{phase: phaseDone}
 	}
 	return unknown || r.State == s.listed(), s
 }
 
+// late is how much later than its time a process may notice that its handlers have to end.
+const late = 100 * time.Millisecond
+
 // claimed is the state after a claim. Claims that no handler was begun for count as
-// attempts, too: their process was killed, or did not get the answer.
+// attempts, too: their process was killed, or did not get the answer, or had been taken for dead
+// and lost what it fetched before its next sign of life.
 func (s eventState) claimed(c inboxCall) (bool, eventState) {
-	if s.phase != phaseWaiting && s.phase != phaseRunning || c.Attempt <= s.attempts {
+	switch {
+	case s.phase != phaseWaiting && s.phase != phaseRunning, c.Attempt <= s.attempts:
+		return false, s
+	case c.takeOver == 0 && (s.phase == phaseRunning || c.Attempt > s.attempts+1) && s.process == c.Process:
+		return false, s
+	case c.takeOver > 0 && s.overtaken(c):
 		return false, s
 	}
-	lost := c.Attempt - s.attempts - 1 // claims
-	if s.phase == phaseRunning {
-		lost++
-	}
-	if c.lease > 0 && c.Return+slack < s.since+int64(lost)*c.lease.Nanoseconds() {
-		return false, s // one of them has not ended
-	}
-	if c.lease == 0 && lost > 0 && s.process == c.Process {
-		return false, s
-	}
-	return true, eventState{phase: phaseRunning, attempts: c.Attempt, claim: c.ID, process: c.Process, since: s.since}
+	return true, eventState{phase: phaseRunning, attempts: c.Attempt, claim: c.ID, process: c.Process, begun: c.Return, over: c.over}
+}
+
+// overtaken reports that a claim is of an event whose handler runs and has been told nothing.
+// That is of a process which has given a sign of life in the last two thirds of the time.
+func (s eventState) overtaken(c inboxCall) bool {
+	return s.phase == phaseRunning && s.begun <= c.Return && c.Return+slack < s.begun+int64(c.takeOver/3) &&
+		(s.over == 0 || c.Return+int64(late) < s.over)
 }
 
 // settled is the state after the outcome of an attempt was recorded.
 func (s eventState) settled(c inboxCall, r inboxResult) eventState {
 	switch {
 	case r.Returned:
-		return eventState{phase: phaseWaiting, attempts: s.attempts - 1, since: c.Call}
+		return eventState{phase: phaseWaiting, attempts: s.attempts - 1}
 	case c.Result == webhook.ResultHandled:
 		return eventState{phase: phaseDone}
 	case c.Result == webhook.ResultDead:
 		return eventState{phase: phaseDead}
 	}
-	return eventState{phase: phaseWaiting, attempts: s.attempts, since: c.Call}
+	return eventState{phase: phaseWaiting, attempts: s.attempts}
 }
 
 // listed is the state that a list shows: what waits is shown like what is handled, as a
@@ -156,12 +167,20 @@ var inboxModel = porcupine.Model{
 }
 
 // eventHistories returns the history of each event.
-func eventHistories(calls []inboxCall, results map[string]inboxResult, lease time.Duration) map[string][]porcupine.Operation {
+func eventHistories(calls []inboxCall, results map[string]inboxResult, takeOver time.Duration) map[string][]porcupine.Operation {
+	over := map[string]int64{}
+	for _, c := range calls {
+		if at, known := over[c.Claim]; (c.Op == opLapse || c.Op == opSettle) && (!known || c.Call < at) {
+			over[c.Claim] = c.Call
+		}
+	}
 	all := map[string][]porcupine.Operation{}
 	for _, c := range calls {
 		r, returned := results[c.ID]
-		c.lease, c.Return = lease, r.Return
+		c.takeOver, c.Return, c.over = takeOver, r.Return, over[c.ID]
 		switch {
+		case c.Op == opLapse:
+			continue
 		case c.Op == opClaim: // which is noted when it has been made
 			c.Call, c.Return = 0, c.Call
 		case !returned || r.Err == errUnknown:

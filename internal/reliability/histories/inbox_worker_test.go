@@ -29,8 +29,15 @@ const (
 	inboxCalls    = 40
 )
 
-// riverLease is how long a claim of riverinbox lasts without a sign of life.
-const riverLease = time.Second
+// workers is how many events a process handles at a time.
+const workers = 4
+
+// riverTakeOver is how long a process with riverinbox may give no sign of life. Another one
+// notices it somewhat later, which a pause of about riverPause may outlast.
+const (
+	riverTakeOver = time.Second
+	riverPause    = 2 * time.Second
+)
 
 // inboxPlayer is a process that uses an inbox.
 type inboxPlayer struct {
@@ -45,7 +52,7 @@ type inboxPlayer struct {
 
 // openInbox opens riverinbox on PostgreSQL and sqlinbox on SQLite.
 func openInbox(w worker, h *history) (player, error) {
-	p := &inboxPlayer{name: w.Name, slow: riverLease, events: eventsOfRound, history: h}
+	p := &inboxPlayer{name: w.Name, slow: riverTakeOver, events: eventsOfRound, history: h}
 	ring, err := receivertest.FixedKeyRing()
 	if err != nil {
 		return nil, err
@@ -60,7 +67,7 @@ func openInbox(w worker, h *history) (player, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns, config.ConnConfig.DialFunc = 6, p.dial
+	config.MaxConns, config.ConnConfig.DialFunc = workers+3, p.dial
 	for _, m := range riverMutants() {
 		if m.Name == w.Mutant {
 			config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -76,14 +83,14 @@ func openInbox(w worker, h *history) (player, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.inbox, err = riverinbox.Open(context.Background(), pool, riverinbox.Config{Work: work, Seal: ring, Lease: riverLease})
+	p.inbox, err = riverinbox.Open(context.Background(), pool, riverinbox.Config{Work: work, Seal: ring, TakeOver: riverTakeOver})
 	return p, err
 }
 
 // work has every attempt noted.
 func (p *inboxPlayer) work() webhook.Work {
 	return webhook.Work{
-		Workers: 4, Handle: p.handle, Order: inLine, Retry: webhook.RetryPolicy{BackOff: 20 * time.Millisecond, MaxBackOff: 20 * time.Millisecond},
+		Workers: workers, Handle: p.handle, Order: inLine, Retry: webhook.RetryPolicy{BackOff: 20 * time.Millisecond, MaxBackOff: 20 * time.Millisecond},
 		Observer: webhook.Observer{AttemptStart: p.attemptStart, AttemptEnd: p.attemptEnd},
 	}
 }
@@ -98,7 +105,10 @@ func inLine(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 }
 
 // attempt is one at an event, in its context.
-type attempt struct{ claim, settle string }
+type attempt struct {
+	claim, settle string
+	ended         func() bool // stops the note of a context that ends
+}
 
 type attemptKey struct{}
 
@@ -107,7 +117,10 @@ func (p *inboxPlayer) id() string { return fmt.Sprint(p.name, "-", p.calls.Add(1
 func (p *inboxPlayer) attemptStart(ctx context.Context, a webhook.Attempt) context.Context {
 	claim := p.id()
 	p.history.note(inboxCall{ID: claim, Op: opClaim, Event: a.Key.EventID, Process: p.name, Attempt: a.Number, Call: now()})
-	return context.WithValue(ctx, attemptKey{}, &attempt{claim: claim})
+	ended := context.AfterFunc(ctx, func() {
+		p.history.note(inboxCall{ID: p.id(), Op: opLapse, Event: a.Key.EventID, Claim: claim, Call: now()})
+	})
+	return context.WithValue(ctx, attemptKey{}, &attempt{claim: claim, ended: ended})
 }
 
 // handle takes a moment, or so long that another process has the event if this one is
@@ -127,6 +140,7 @@ func (p *inboxPlayer) handle(ctx context.Context, _ events.Event) error {
 		result, err = webhook.ResultDead, webhook.Permanent(errors.New("poison"))
 	}
 	a := ctx.Value(attemptKey{}).(*attempt)
+	a.ended()
 	a.settle = p.id()
 	p.history.note(inboxCall{ID: a.settle, Op: opSettle, Event: h.Key.EventID, Claim: a.claim, Result: result, Call: now()})
 	return err

@@ -53,14 +53,18 @@ func (c *conn) size() int {
 }
 
 // rewrite returns what is sent in place of a message. A statement that is prepared comes
-// after its name.
+// after its name, and one without arguments, as of a schema, comes alone.
 func (c *conn) rewrite(message []byte) []byte {
-	const parse = 'P'
-	if !c.begun || message[0] != parse {
+	const parse, query = 'P', 'Q'
+	if !c.begun || message[0] != parse && message[0] != query {
 		return message
 	}
-	name, rest, _ := bytes.Cut(message[5:], []byte{0})
-	query, types, _ := bytes.Cut(rest, []byte{0})
-	body := bytes.Join([][]byte{name, []byte(c.mutant.mutate(string(query))), types}, []byte{0})
-	return append(binary.BigEndian.AppendUint32([]byte{parse}, uint32(len(body)+4)), body...)
+	parts := bytes.Split(message[5:], []byte{0})
+	statement := &parts[0]
+	if message[0] == parse {
+		statement = &parts[1]
+	}
+	*statement = []byte(c.mutant.mutate(string(*statement)))
+	body := bytes.Join(parts, []byte{0})
+	return append(binary.BigEndian.AppendUint32([]byte{message[0]}, uint32(len(body)+4)), body...)
 }
