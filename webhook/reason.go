@@ -72,6 +72,14 @@ func (e *reasonError) Unwrap() error { return e.err }
 //   - "unnamed error: see webhook.WithReason", for example for the result of errors.New
 func (a Attempt) Reason() string { return reason(a.Err) }
 
+// RequestID returns the request ID of the [*api.Error] in Err, or an empty string.
+func (a Attempt) RequestID() string {
+	if call := (*api.Error)(nil); errors.As(a.Err, &call) {
+		return call.RequestID
+	}
+	return ""
+}
+
 // reason implements [Attempt.Reason].
 func reason(err error) string {
 	if err == nil {

@@ -52,6 +52,8 @@ func TestReasonIsThatOfTheCause(t *testing.T) {
 			assert.Equal(t, want, webhook.Attempt{Err: err}.Reason())
 		}
 	}
+	assert.Equal(t, "r-1", webhook.Attempt{Err: fmt.Errorf("%s: %w", marked, call("r-1"))}.RequestID())
+	assert.Empty(t, webhook.Attempt{Err: errors.New("r-1")}.RequestID())
 }
 
 // chartError is an error of a program. Its text repeats patient data.

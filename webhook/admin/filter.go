@@ -113,12 +113,15 @@ const mostGroups = 6
 // breakdowns are those of counts. Links lead to a page with the query narrowed, if
 // there is one.
 func breakdowns(c engine.Counts, path string, query url.Values) []breakdown {
-	types := map[string]int{}
+	types, reasons := map[string]int{}, map[string]int{}
 	for t, n := range c.Types {
 		types[string(t)] = n
 	}
+	for reason, cause := range c.Causes {
+		reasons[reason] = cause.Events
+	}
 	return []breakdown{
-		newBreakdown("Reason", "reason", c.Reasons, path, query),
+		newBreakdown("Reason", "reason", reasons, path, query),
 		newBreakdown("Type", "type", types, path, query),
 		newBreakdown("Clinic", "clinic", c.Clinics, path, query),
 	}

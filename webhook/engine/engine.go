@@ -18,7 +18,8 @@ import (
 // after a crash between the handler's end and the record of it.
 //
 //   - A failed attempt is repeated after the waits of [webhook.RetryPolicy]. An
-//     error, a panic, a runtime.Goexit and a time-out are failures alike.
+//     error, a panic, a runtime.Goexit and a time-out are failures alike. Retries
+//     are due by the clock that the engine names.
 //   - The last attempt, or an error marked as [webhook.Permanent], makes a dead
 //     letter, which stays until it is replayed or discarded.
 //   - An event whose worker died is handled by another one, after a time that the
@@ -30,11 +31,11 @@ import (
 //     fails holds up the others of its key until it is handled or a dead letter. An
 //     engine gives no order to what has not arrived yet and what has been handled:
 //     see [webhook.Work].Stale.
-//   - Bodies, and texts of errors, are at rest only sealed, bound to their key;
-//     what travels through queues and jobs is the [webhook.Key] and nothing of the
-//     event. An in-memory engine has nothing at rest.
-//   - An event that was handled leaves its key behind, for 30 days at least, and
-//     not its body, which goes at once, or when the engine says.
+//   - Bodies, and texts of errors, are only sealed wherever they are: in tables,
+//     queues and jobs, bound to their key. In clear are keys, types, clinic ids,
+//     times, reasons, request ids, and digests. An in-memory engine has nothing at rest.
+//   - The key of a handled event stays for 30 days at least. Its body is deleted at
+//     once, or after a time that the engine names.
 //
 // An engine says in its documentation where it promises less: what it survives,
 // whether several processes may share it, and whether it keeps order.
@@ -79,6 +80,13 @@ type Engine interface {
 	// Their keys stay known: should the platform send such an event once more, it is a
 	// duplicate.
 	Discard(ctx context.Context, filter Filter) (int, error)
+
+	// HandleNow makes events that wait for a retry due at once, and returns their number.
+	// Attempts stay counted. It ignores events that run, are due already, are dead letters, or
+	// wait only for an older event of their ordering key: with order, the event that holds up
+	// its key becomes due. All else is as with Replay, but an event that fails again waits for
+	// a retry again. The same call changes it once more if that retry is not beyond Until.
+	HandleNow(ctx context.Context, filter Filter) (int, error)
 
 	// CheckWrite reports whether the engine would store an event now. It commits a real
 	// write in the way that Accept does, over the same connections and locks, but changes

@@ -44,6 +44,11 @@ type Event struct {
 	// do; empty if none has. See [webhook.Attempt.Reason].
 	Reason string
 
+	// Failures are the last failed attempts, up to [KeptFailures], the oldest first. A replay
+	// does not clear them. An attempt that was handed back is not among them. An attempt whose
+	// worker died is, with the reason of [webhook.ErrAbandoned].
+	Failures []Failure
+
 	// Err is what the last attempt of a dead letter failed with, if [Engine.Open]
 	// returned the event; an engine that stores it keeps the text only. It may repeat
 	// patient data if the handler's errors do.
@@ -101,7 +106,7 @@ func (p *Position) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Filter says which events are listed, counted, replayed or discarded: those that match
+// Filter says which events are listed, counted or changed: those that match
 // all that is set. The zero value matches everything that is held.
 type Filter struct {
 	// States limits it to events in one of them.
@@ -115,8 +120,16 @@ type Filter struct {
 	ClinicID string
 	Reason   string
 
+	// ID is a part of the text of the event's key, or of the request ID of one of its Failures,
+	// byte for byte.
+	ID string
+
 	// ReceivedFrom and ReceivedBefore bound when the event arrived.
 	ReceivedFrom, ReceivedBefore time.Time
+
+	// GivenUpFrom and GivenUpBefore bound when a dead letter was given up. With one of them, no
+	// other event matches.
+	GivenUpFrom, GivenUpBefore time.Time
 
 	// Until is the last position, as [Counts] has it. What dies after it was counted is
 	// beyond it, and so is what was replayed and has died again.
@@ -131,41 +144,18 @@ func (f Filter) Matches(e Event) bool {
 		(f.Type == "" || f.Type == e.Type) &&
 		(f.ClinicID == "" || f.ClinicID == e.ClinicID) &&
 		(f.Reason == "" || f.Reason == e.Reason) &&
+		(f.ID == "" || e.hasID(f.ID)) &&
 		(f.ReceivedFrom.IsZero() || !e.ReceivedAt.Before(f.ReceivedFrom)) &&
 		(f.ReceivedBefore.IsZero() || e.ReceivedAt.Before(f.ReceivedBefore)) &&
+		(f.GivenUpFrom.IsZero() || e.State == StateDead && !e.Position.At.Before(f.GivenUpFrom)) &&
+		(f.GivenUpBefore.IsZero() || e.State == StateDead && e.Position.At.Before(f.GivenUpBefore)) &&
 		(f.Until.IsZero() || e.Position.Compare(f.Until) <= 0)
 }
 
-// Counts is how many events a [Filter] matches.
-type Counts struct {
-	Total int
-
-	// Types, Clinics and Reasons are how many of them have each type, clinic and reason;
-	// empty texts included.
-	Types   map[events.Type]int
-	Clinics map[string]int
-	Reasons map[string]int
-
-	// Oldest is when the one arrived that arrived first; zero if there is none.
-	Oldest time.Time
-
-	// Until is the position of the last that was counted: with it the filter matches
-	// these and no others. It is zero if there is none.
-	Until Position
-}
-
-// Add counts n events, of which the first arrived at oldest.
-func (c *Counts) Add(t events.Type, clinicID, reason string, n int, oldest time.Time) {
-	if c.Total == 0 {
-		c.Types, c.Clinics, c.Reasons = map[events.Type]int{}, map[string]int{}, map[string]int{}
-	}
-	c.Total += n
-	c.Types[t] += n
-	c.Clinics[clinicID] += n
-	c.Reasons[reason] += n
-	if c.Oldest.IsZero() || oldest.Before(c.Oldest) {
-		c.Oldest = oldest
-	}
+// hasID reports whether [Filter].ID matches.
+func (e Event) hasID(part string) bool {
+	return strings.Contains(e.Key.String(), part) ||
+		slices.ContainsFunc(e.Failures, func(f Failure) bool { return strings.Contains(f.RequestID, part) })
 }
 
 // ErrNotHeld is returned by [Engine.Open] for an event that the engine does not hold: it
@@ -179,6 +169,11 @@ const page = 100
 // reads them in pages, as it goes, and ends with the first error. What comes after it
 // has begun is left out, so that what is replayed and dies again is not met again.
 func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
+	return allAfter(ctx, of, f, Position{})
+}
+
+// allAfter is All for the events that come after a position.
+func allAfter(ctx context.Context, of Engine, f Filter, after Position) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		bounded := f
 		if f.Until.IsZero() {
@@ -191,7 +186,7 @@ func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
 				return
 			}
 		}
-		for after := (Position{}); ; {
+		for after := after; ; {
 			events, err := of.List(ctx, bounded, after, page)
 			if err != nil {
 				yield(Event{}, err)
@@ -210,28 +205,30 @@ func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
 	}
 }
 
-// InBatches is what an engine replays and discards with: it calls change for one part
-// after the other of the dead letters that the filter selects, those of the oldest events
-// first, and adds up what it returns, how many it changed. The part has at most as many
-// Keys as a page. It looks at ctx before each part, whose own context does not end with
-// it: what is counted was done, and nothing else.
+// InBatches implements Replay, Discard and HandleNow of an engine. It selects the events in a
+// state, after a position, that the filter matches. It calls change for one part of them after
+// the other, the oldest events first, and returns the sum of the results, which are the numbers
+// of changed events. A part has up to 100 Keys. InBatches checks ctx before each part. The
+// context of change does not end with ctx, so InBatches counts every event that it changed.
 //
-// It lists dead letters in windows of 10,000, by their positions, sorts a window by the times
-// of its events, and changes the window before it lists the next one. A call whose time is
-// short therefore makes progress, however many dead letters there are. Sorting matters
-// because an event that came late dies after a newer one of its ordering key.
+// It lists events in windows of 10,000, by their positions, sorts a window by the times of its
+// events, and changes the window before it lists the next one. A call whose time is short
+// therefore makes progress, however many events there are. Sorting matters because an event that
+// came late dies after a newer one of its ordering key.
 //
 // A filter has to say where it ends: it needs Keys or Until, or the error is an
 // [*api.ArgumentError].
-func InBatches(ctx context.Context, of Engine, f Filter, change func(ctx context.Context, part Filter) (int, error)) (total int, err error) {
+func InBatches(
+	ctx context.Context, of Engine, f Filter, state State, after Position, change func(ctx context.Context, part Filter) (int, error),
+) (total int, err error) {
 	switch {
 	case f.Keys == nil && f.Until.IsZero():
 		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "is missing, and so are Keys: Engine.Count says what a filter matches, and until where"}
-	case f.States != nil && !slices.Contains(f.States, StateDead):
+	case f.States != nil && !slices.Contains(f.States, state):
 		return 0, nil
 	}
-	f.States = []State{StateDead}
-	for places, err := range windows(ctx, of, f) {
+	f.States = []State{state}
+	for places, err := range windows(ctx, of, f, after) {
 		if err != nil {
 			return total, err
 		}
@@ -250,7 +247,7 @@ func InBatches(ctx context.Context, of Engine, f Filter, change func(ctx context
 	return total, nil
 }
 
-// window is the number of dead letters that are listed before they are changed.
+// window is the number of events that are listed before they are changed.
 const window = 10_000
 
 // place is the key of an event and its place in the order.
@@ -275,14 +272,14 @@ func (p places) parts() iter.Seq[[]webhook.Key] {
 	return slices.Chunk(keys, page)
 }
 
-// windows returns the dead letters that match a filter, in windows. A filter with Keys has one
-// window.
-func windows(ctx context.Context, of Engine, f Filter) iter.Seq2[places, error] {
+// windows returns the events after a position that match a filter, in windows. A filter with Keys
+// has one window.
+func windows(ctx context.Context, of Engine, f Filter, after Position) iter.Seq2[places, error] {
 	return func(yield func(places, error) bool) {
 		var found places
 		listed := false
 		for part := range f.parts() {
-			for e, err := range All(ctx, of, part) {
+			for e, err := range allAfter(ctx, of, part, after) {
 				if err != nil {
 					yield(nil, err)
 					return

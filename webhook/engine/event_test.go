@@ -47,6 +47,21 @@ func FuzzPosition(f *testing.F) {
 	})
 }
 
+func TestAppendFailureKeepsLastOnes(t *testing.T) {
+	t.Parallel()
+	kept := engine.AppendFailure(nil, webhook.Attempt{Number: 1, Err: assert.AnError}, now)
+	one := kept
+	for n := 2; n <= engine.KeptFailures+1; n++ {
+		engine.AppendFailure(kept, webhook.Attempt{}, now) // shares nothing with the next one
+		kept = engine.AppendFailure(kept, webhook.Attempt{Number: n, Err: webhook.ErrAbandoned, Duration: time.Second}, now)
+	}
+	require.Len(t, kept, engine.KeptFailures)
+	for n, f := range kept {
+		assert.Equal(t, engine.Failure{Attempt: n + 2, At: now, Duration: time.Second, Reason: webhook.ErrAbandoned.Error()}, f)
+	}
+	assert.Equal(t, 1, one[0].Attempt)
+}
+
 // graveyard is an engine of dead letters. The first to die has the highest number.
 type graveyard struct {
 	engine.Engine
@@ -86,7 +101,7 @@ func TestInBatchesMakesProgress(t *testing.T) {
 	t.Parallel()
 	g := newGraveyard(25_000)
 	ctx, cancel := context.WithCancel(t.Context())
-	total, err := engine.InBatches(ctx, g, g.until(), func(_ context.Context, part engine.Filter) (int, error) {
+	total, err := engine.InBatches(ctx, g, g.until(), engine.StateDead, engine.Position{}, func(_ context.Context, part engine.Filter) (int, error) {
 		cancel()
 		return len(part.Keys), nil
 	})
@@ -99,7 +114,7 @@ func TestInBatchesSortsEachWindow(t *testing.T) {
 	t.Parallel()
 	g := newGraveyard(25_000)
 	var changed []webhook.Key
-	total, err := engine.InBatches(t.Context(), g, g.until(), func(_ context.Context, part engine.Filter) (int, error) {
+	total, err := engine.InBatches(t.Context(), g, g.until(), engine.StateDead, engine.Position{}, func(_ context.Context, part engine.Filter) (int, error) {
 		changed = append(changed, part.Keys...)
 		return len(part.Keys), nil
 	})
@@ -110,9 +125,32 @@ func TestInBatchesSortsEachWindow(t *testing.T) {
 	}
 }
 
+func TestInBatchesStartsAfterPosition(t *testing.T) {
+	t.Parallel()
+	g := newGraveyard(300)
+	total, err := engine.InBatches(t.Context(), g, g.until(), engine.StateDead, g.dead[249].Position, func(_ context.Context, part engine.Filter) (int, error) {
+		assert.NotContains(t, part.Keys, g.dead[249].Key)
+		return len(part.Keys), nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 50, total)
+	assert.Equal(t, 1, g.lists, "earlier pages are not listed")
+	for _, f := range []engine.Filter{{Until: g.until().Until, States: []engine.State{engine.StateWaiting}}, g.until()} {
+		state := engine.StateDead
+		if f.States == nil {
+			state = engine.StateWaiting
+		}
+		total, err = engine.InBatches(t.Context(), g, f, state, engine.Position{}, func(_ context.Context, part engine.Filter) (int, error) {
+			return len(part.Keys), nil
+		})
+		require.NoError(t, err)
+		assert.Zero(t, total, "other states are ignored")
+	}
+}
+
 func TestInBatchesRejectsUnboundedFilter(t *testing.T) {
 	t.Parallel()
-	_, err := engine.InBatches(t.Context(), newGraveyard(1), engine.Filter{ClinicID: "cl_1"}, nil)
+	_, err := engine.InBatches(t.Context(), newGraveyard(1), engine.Filter{ClinicID: "cl_1"}, engine.StateDead, engine.Position{}, nil)
 	var rejected *api.ArgumentError
 	require.ErrorAs(t, err, &rejected)
 	assert.Contains(t, rejected.Field, "Until")
@@ -123,7 +161,7 @@ func TestInBatchesReportsClosedEngine(t *testing.T) {
 	g := newGraveyard(1)
 	f := g.until()
 	f.Reason = "other"
-	_, err := engine.InBatches(t.Context(), g, f, func(_ context.Context, part engine.Filter) (int, error) {
+	_, err := engine.InBatches(t.Context(), g, f, engine.StateDead, engine.Position{}, func(_ context.Context, part engine.Filter) (int, error) {
 		assert.Empty(t, part.Keys)
 		return 0, webhook.ErrInboxClosed
 	})

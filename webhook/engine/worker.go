@@ -235,8 +235,8 @@ func attrsOf(a webhook.Attempt) []slog.Attr {
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("reason", a.Reason()))
 	}
-	if call := (*api.Error)(nil); errors.As(a.Err, &call) && call.RequestID != "" {
-		attrs = append(attrs, slog.String("request_id", call.RequestID))
+	if id := a.RequestID(); id != "" {
+		attrs = append(attrs, slog.String("request_id", id))
 	}
 	if a.RetryIn > 0 {
 		attrs = append(attrs, slog.Duration("retry_in", a.RetryIn))

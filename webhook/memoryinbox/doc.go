@@ -3,6 +3,8 @@
 //
 // It is not durable: what was acknowledged and is not yet handled is lost when the
 // process dies, and a restarted process, or a second one, does not recognise
-// duplicates. Package sqlinbox keeps events in a file, and package riverinbox in
-// PostgreSQL; all three take the same [webhook.Work].
+// duplicates. Retries are due by the clock of the process.
+//
+// Package sqlinbox keeps events in a file, and package riverinbox in PostgreSQL; all three
+// take the same [webhook.Work].
 package memoryinbox

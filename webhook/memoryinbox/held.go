@@ -2,6 +2,7 @@ package memoryinbox
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -23,7 +24,8 @@ func (i *Inbox) timeOfDeath() time.Time {
 // event is how an entry is listed.
 func (e *entry) event() engine.Event {
 	listed := engine.Event{
-		Delivery: e.delivery, State: engine.StateWaiting, OrderingKey: e.orderingKey, Attempts: e.attempts, Reason: e.reason,
+		Delivery: e.delivery, State: engine.StateWaiting, OrderingKey: e.orderingKey,
+		Attempts: e.attempts, Reason: e.reason, Failures: slices.Clone(e.failures),
 		Position: engine.Position{At: e.due.UTC().Truncate(time.Microsecond), Seq: e.seq},
 	}
 	listed.Body = nil
@@ -37,10 +39,10 @@ func (e *entry) event() engine.Event {
 	return listed
 }
 
-// matching returns what a filter matches, in order; i.mu is held.
-func (i *Inbox) matching(f engine.Filter) (all []engine.Event) {
+// matching returns what a filter matches after a position, in order; i.mu is held.
+func (i *Inbox) matching(f engine.Filter, after engine.Position) (all []engine.Event) {
 	for _, e := range i.held {
-		if listed := e.event(); f.Matches(listed) {
+		if listed := e.event(); listed.Position.Compare(after) > 0 && f.Matches(listed) {
 			all = append(all, listed)
 		}
 	}
@@ -63,26 +65,21 @@ func (i *Inbox) unavailable(ctx context.Context) error {
 func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	all := i.matching(f)
-	first, _ := slices.BinarySearchFunc(all, after, func(e engine.Event, p engine.Position) int {
-		if e.Position.Compare(p) <= 0 {
-			return -1
-		}
-		return 1
-	})
-	return all[first:min(first+limit, len(all))], ctx.Err()
+	all := i.matching(f, after)
+	return all[:min(limit, len(all))], ctx.Err()
 }
 
 // Count implements [engine.Engine]. It works on a closed inbox too.
 func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	all := i.matching(f)
+	all := i.matching(f, engine.Position{})
 	if most > 0 {
 		all = all[:min(most, len(all))]
 	}
 	for _, e := range all {
-		c.Add(e.Type, e.ClinicID, e.Reason, 1, e.ReceivedAt)
+		at := e.Position.At
+		c.Add(engine.Group{Type: e.Type, ClinicID: e.ClinicID, Reason: e.Reason, Events: 1, Oldest: e.ReceivedAt, First: at, Last: at})
 		c.Until = e.Position
 	}
 	return c, ctx.Err()
@@ -106,7 +103,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 
 // Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
-	return i.change(ctx, f, i.unavailable, func(e *entry) {
+	return i.change(ctx, f, engine.StateDead, i.unavailable, func(e *entry) {
 		e.attempts, e.reason, e.err = 0, "", nil
 		i.enqueue(e)
 	})
@@ -114,22 +111,38 @@ func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 
 // Discard implements [engine.Engine]. It works on a closed inbox too.
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
-	return i.change(ctx, f, context.Context.Err, i.drop)
+	return i.change(ctx, f, engine.StateDead, context.Context.Err, i.drop)
 }
 
-// change changes dead letters.
-func (i *Inbox) change(ctx context.Context, f engine.Filter, unavailable func(context.Context) error, change func(*entry)) (int, error) {
-	return engine.InBatches(ctx, i, f, func(ctx context.Context, part engine.Filter) (int, error) {
+// HandleNow implements [engine.Engine].
+func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
+	return i.change(ctx, f, engine.StateWaiting, i.unavailable, func(e *entry) {
+		e.due = time.Now()
+		i.schedule(e.partition)
+	})
+}
+
+// change changes dead letters, or waiting events that are not due.
+func (i *Inbox) change(
+	ctx context.Context, f engine.Filter, state engine.State, unavailable func(context.Context) error, change func(*entry),
+) (int, error) {
+	after := func() engine.Position {
+		if state == engine.StateWaiting {
+			return engine.Position{At: time.Now().UTC(), Seq: math.MaxInt64}
+		}
+		return engine.Position{}
+	}
+	return engine.InBatches(ctx, i, f, state, after(), func(ctx context.Context, part engine.Filter) (int, error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if err := unavailable(ctx); err != nil {
 			return 0, err
 		}
-		dead := i.matching(part)
-		for _, e := range dead {
+		all := i.matching(part, after())
+		for _, e := range all {
 			change(i.held[e.Key])
 		}
-		return len(dead), nil
+		return len(all), nil
 	})
 }
 

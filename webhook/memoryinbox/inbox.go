@@ -246,9 +246,11 @@ func (i *Inbox) recordOutcome(p *partition, e *entry, a webhook.Attempt) {
 		i.drop(e)
 	case webhook.ResultDead:
 		i.dequeue(e)
-		e.attempts, e.reason, e.err, e.due = a.Number, a.Reason(), a.Err, i.timeOfDeath()
+		e.failed(a)
+		e.err, e.due = a.Err, i.timeOfDeath()
 	case webhook.ResultFailed:
-		e.attempts, e.reason, e.due = a.Number, a.Reason(), time.Now().Add(a.RetryIn)
+		e.failed(a)
+		e.due = time.Now().Add(a.RetryIn)
 	case webhook.ResultReturned, webhook.ResultLost: // it stays where it is
 	}
 	i.schedule(p)

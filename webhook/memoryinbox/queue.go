@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // entry is an event that an [Inbox] holds.
@@ -18,7 +19,13 @@ type entry struct {
 	partition   *partition // nil for a dead letter
 	running     bool
 	reason      string // why it failed
-	err         error  // what a dead letter failed with
+	failures    []engine.Failure
+	err         error // what a dead letter failed with
+}
+
+// failed keeps a failed attempt.
+func (e *entry) failed(a webhook.Attempt) {
+	e.attempts, e.reason, e.failures = a.Number, a.Reason(), engine.AppendFailure(e.failures, a, time.Now())
 }
 
 // partition is the events of one ordering key, the oldest first, which are handled

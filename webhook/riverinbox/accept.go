@@ -2,6 +2,7 @@ package riverinbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -26,13 +29,10 @@ const groupSize = 64
 
 // accept is an event on its way into the tables.
 type accept struct {
-	digest   pgtype.UUID
-	day      *time.Time // without a partition of the ledger for it: nil
-	beside   *time.Time // the day before or after, if it is less than a minute away
-	line     pgtype.UUID
-	order    time.Time
-	args     []byte
-	metadata []byte
+	digest, line   pgtype.UUID
+	day            *time.Time // of the ledger; nil if there is none
+	order          time.Time
+	args, metadata []byte
 
 	fresh bool // set when it is stored
 }
@@ -84,6 +84,32 @@ func (i *Inbox) newAccepts() *engine.Batcher[*accept] {
 		Limit: func([]*acceptWrite, time.Duration) int { return groupSize },
 		Drain: apart.Wait,
 	})
+}
+
+// newAccept makes of a delivery what a batch stores.
+func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
+	key := d.Key.String()
+	if len(key) > maxIndexed {
+		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, &api.ArgumentError{
+			Field: "webhook.Delivery.Key", Reason: fmt.Sprintf("has %d bytes as text, and PostgreSQL can index %d", len(key), maxIndexed),
+		})
+	}
+	body, err := engine.SealBody(i.config.Seal, d.Key, d.Body)
+	if err != nil {
+		return nil, err
+	}
+	about := about{Type: events.Type(text(string(d.Type))), Clinic: text(d.ClinicID), Created: d.CreatedAt.UTC(), Received: d.ReceivedAt.UTC()}
+	subject, object := i.worker.OrderingKeys(d)
+	if about.Subject, about.Object = short(subject), short(object); subject != "" {
+		about.Order = d.OrderTime().UTC().Truncate(time.Microsecond)
+	}
+	a := &accept{digest: digestOf(key), line: about.line(), day: i.days.of(d.CreatedAt), order: about.Order}
+	var bad error // a time that JSON cannot have
+	a.args, err = json.Marshal(event{Key: key, Body: body})
+	if a.metadata, bad = json.Marshal(about); err != nil || bad != nil {
+		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, errors.Join(err, bad))
+	}
+	return a, nil
 }
 
 func answer[T any](batch []*engine.Write[T], err error) {
@@ -154,17 +180,14 @@ func neverSent(err error) bool {
 	return errors.As(err, &e) || pgconn.SafeToRetry(err)
 }
 
-// sender is a pool or a transaction.
-type sender interface {
-	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
-}
-
 // insert stores events, in a transaction which a batch of statements is without saying so. Of
 // several with one key the first is new.
-func (i *Inbox) insert(ctx context.Context, to sender, all []*accept, patience time.Duration) error {
+func (i *Inbox) insert(ctx context.Context, to interface {
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}, all []*accept, patience time.Duration) error {
 	byDigest := make(map[[16]byte]*accept, len(all))
 	var digests, lines []pgtype.UUID
-	var days, besides []*time.Time
+	var days []*time.Time
 	var orders []time.Time
 	var args, metadata [][]byte
 	for _, a := range all {
@@ -172,13 +195,13 @@ func (i *Inbox) insert(ctx context.Context, to sender, all []*accept, patience t
 			continue
 		}
 		byDigest[a.digest.Bytes] = a
-		digests, lines, days, besides = append(digests, a.digest), append(lines, a.line), append(days, a.day), append(besides, a.beside)
+		digests, lines, days = append(digests, a.digest), append(lines, a.line), append(days, a.day)
 		orders, args, metadata = append(orders, a.order), append(args, a.args), append(metadata, a.metadata)
 	}
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(patience.Milliseconds(), 10))
-	batch.Queue(i.sql("SELECT {s}.inbox_accept($1, $2, $3, $4, $5, $6, $7, $8)"),
-		digests, days, besides, lines, orders, args, metadata, i.maxAttempts()).Query(func(rows pgx.Rows) error {
+	batch.Queue(i.sql("SELECT {s}.inbox_accept($1, $2, $3, $4, $5, $6, $7)"),
+		digests, days, lines, orders, args, metadata, i.worker.Work().Retry.MaxAttempts+1).Query(func(rows pgx.Rows) error {
 		var fresh [16]byte
 		_, err := pgx.ForEachRow(rows, []any{&fresh}, func() error {
 			byDigest[fresh].fresh = true

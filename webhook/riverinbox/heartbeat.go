@@ -3,6 +3,7 @@ package riverinbox
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -136,7 +137,9 @@ func (i *Inbox) release(ctx context.Context, lost []try) error {
 		) UPDATE {s}.river_job j SET
 			state = CASE WHEN metadata ? 'cancel_attempted_at' THEN 'cancelled' ELSE 'available' END::{s}.river_job_state,
 			finalized_at = CASE WHEN metadata ? 'cancel_attempted_at' THEN clock_timestamp() END,
-			scheduled_at = clock_timestamp(), metadata = metadata - 'failure',
+			scheduled_at = clock_timestamp(),
+			metadata = jsonb_set(metadata - 'failure', '{failures}', coalesce(metadata->'failures', '[]')
+				|| jsonb_build_object('at', clock_timestamp(), 'attempt', attempt, 'reason', $3::text)),
 			errors = array_append(errors, jsonb_build_object('at', clock_timestamp(), 'attempt', attempt, 'error', $3::text, 'trace', ''))
 		FROM lost WHERE j.id = lost.id`, jobs, attempts, webhook.ErrAbandoned.Error())
 	i.wake()
@@ -172,8 +175,7 @@ func (o others) dead(now []worker, patience time.Duration) (dead []string, beats
 // stand still.
 const sweepEvery = 2 * time.Second
 
-// sweep hands on the events of processes that died, and mends what stands still. One replica
-// does the second at a time.
+// sweep hands on the events of processes that died, and mends what stands still.
 func (i *Inbox) sweep(ctx context.Context) error {
 	if err := i.bury(ctx); err != nil {
 		return err
@@ -185,14 +187,10 @@ func (i *Inbox) sweep(ctx context.Context) error {
 	if err := i.release(ctx, lost); err != nil {
 		return err
 	}
-	mine, err := i.myTurn(ctx, "sweep", i.config.sweepEvery)
-	if err != nil || !mine {
+	if err := i.followClock(ctx); err != nil || rand.IntN(max(1, len(i.others))) > 0 {
 		return err
 	}
-	if err := i.followClock(ctx); err != nil {
-		return err
-	}
-	return i.mendLines(ctx)
+	return i.mendLines(ctx) // about every sweepEvery, whichever of the replicas does it
 }
 
 // bury deletes the rows of processes that died.
@@ -232,15 +230,4 @@ func (i *Inbox) mendLines(ctx context.Context) error {
 	_, err = i.exec(ctx, "SELECT {s}.inbox_next($1)", lines)
 	i.wake()
 	return err
-}
-
-// myTurn reports that no replica has done something for so long, and that this one does it now.
-// A time that the clock of the database has left behind does not count.
-func (i *Inbox) myTurn(ctx context.Context, what string, every time.Duration) (bool, error) {
-	n, err := i.exec(ctx, `INSERT INTO {s}.inbox_checkpoints AS c (name, holder, until)
-		SELECT $1, $2, clock_timestamp() + $3::interval WHERE NOT EXISTS (
-			SELECT FROM {s}.inbox_checkpoints WHERE name = $1 AND until > clock_timestamp() AND until <= clock_timestamp() + $3::interval)
-		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
-		WHERE c.until <= clock_timestamp() OR c.until > clock_timestamp() + $3::interval`, "inbox: "+what, i.name, every)
-	return n > 0, err
 }

@@ -11,140 +11,102 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// states are those of jobs, by the state of an event that is in them.
-var states = map[engine.State][]string{
-	engine.StateWaiting: {"available", "pending", "retryable", "scheduled"},
-	engine.StateRunning: {"running"},
-	engine.StateDead:    {"cancelled", "discarded"},
-}
-
-// position is the expression for the time of a position, of a job in a state.
-func position(state string) string {
-	switch state {
-	case "running":
-		return "j.attempted_at"
-	case "cancelled", "discarded":
-		return "j.finalized_at"
+// states are those of jobs, by the state of an event that is in them, and times the columns with
+// the time of their positions.
+var (
+	states = map[engine.State][]string{
+		engine.StateWaiting: {"available", "pending", "retryable", "scheduled"},
+		engine.StateRunning: {"running"},
+		engine.StateDead:    {"cancelled", "discarded"},
 	}
-	return "j.scheduled_at"
-}
+	times = map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at", engine.StateDead: "j.finalized_at"}
+)
 
-// reason is the expression for why the last attempt at a job j failed, or why it is a dead
-// letter without one.
-const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN '` + reasonCanceled + `' ELSE coalesce(j.errors[cardinality(j.errors)]->>'error', '') END`
-
-// reasonCanceled is the reason of an event that a person canceled in River's UI.
-const reasonCanceled = "canceled in River"
-
-// query is a statement that grows, and its arguments.
-type query struct {
-	conditions []string
-	args       []any
-}
-
-func (q *query) value(v any) string {
-	q.args = append(q.args, v)
-	return "$" + strconv.Itoa(len(q.args))
-}
-
-func (q *query) where(format string, v any) {
-	q.conditions = append(q.conditions, strings.ReplaceAll(format, "?", q.value(v)))
-}
-
-// conditions are those of a filter and a position on the row j of a job, apart from its state.
-func conditions(f engine.Filter, after engine.Position) *query {
-	q := &query{}
-	if f.Keys != nil {
-		texts := make([]string, len(f.Keys))
-		for n, key := range f.Keys {
-			texts[n] = key.String()
-		}
-		q.where("j.args->>'key' = ANY (?)", texts)
-	}
-	for _, equal := range [][2]string{{"j.metadata->>'type'", string(f.Type)}, {"coalesce(j.metadata->>'clinic', '')", f.ClinicID}, {reason, f.Reason}} {
-		if equal[1] != "" {
-			q.conditions = append(q.conditions, equal[0]+" = "+q.value(text(equal[1])))
-		}
-	}
-	for format, at := range map[string]time.Time{
-		"(j.metadata->>'received')::timestamptz >= ?": f.ReceivedFrom, "(j.metadata->>'received')::timestamptz < ?": f.ReceivedBefore,
-	} {
-		if !at.IsZero() {
-			q.where(format, at)
-		}
-	}
-	for format, p := range map[string]engine.Position{"(at, j.id) <= ": f.Until, "(at, j.id) > ": after} {
-		if !p.IsZero() {
-			q.conditions = append(q.conditions, format+"("+q.value(p.At)+", "+q.value(p.Seq)+")")
-		}
-	}
-	return q
-}
+// reason is the expression for why the last attempt at a job j failed, or why it is a dead letter
+// without one.
+const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(j.errors[cardinality(j.errors)]->>'error', '') END`
 
 // selection reads columns, and at and id, of the jobs that a filter matches. Each state has a
-// query of its own, because each has its range of an index in order. Without a limit, which is
-// 0, they come in any order.
-func selection(columns string, f engine.Filter, after engine.Position, limit int) (string, []any) {
-	q := conditions(f, after)
+// query of its own, because each has its range of an index in order. Without a limit, which is 0,
+// they come in any order.
+func selection(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
+	value := func(v any) string {
+		args = append(args, v)
+		return "$" + strconv.Itoa(len(args))
+	}
+	conditions := conditions(f, value)
+	if !after.IsZero() {
+		conditions = append(conditions, "({at}, j.id) > ("+value(after.At)+", "+value(after.Seq)+")")
+	}
 	order := ""
 	if limit > 0 {
-		order = " ORDER BY at, id LIMIT " + q.value(limit)
+		order = " ORDER BY at, id LIMIT " + value(limit)
 	}
 	var parts []string
-	for _, state := range jobStates(f.States) {
-		// Queue and priority are always the same, and columns of River's index.
-		where := strings.Join(append(slices.Clone(q.conditions), "j.state = '"+state+"' AND j.queue = '{queue}' AND j.priority = 1"), " AND ")
-		parts = append(parts, "(SELECT "+columns+", "+position(state)+" AS at, j.id FROM {s}.river_job j WHERE "+
-			strings.ReplaceAll(where, "(at, ", "("+position(state)+", ")+order+")")
+	for _, of := range statesOf(f) {
+		for _, state := range states[of] {
+			// Queue and priority are always the same, and columns of River's index.
+			where := strings.Join(append(slices.Clone(conditions), "j.state = '"+state+"' AND j.queue = '{queue}' AND j.priority = 1"), " AND ")
+			parts = append(parts, strings.ReplaceAll("(SELECT "+columns+", {at} AS at, j.id FROM {s}.river_job j WHERE "+where+order+")", "{at}", times[of]))
+		}
 	}
 	switch len(parts) {
 	case 0:
 		return "SELECT " + columns + ", j.scheduled_at AS at, j.id FROM {s}.river_job j WHERE false", nil
 	case 1:
-		return parts[0], q.args
+		return parts[0], args
 	}
-	return strings.Join(parts, " UNION ALL ") + order, q.args
+	return strings.Join(parts, " UNION ALL ") + order, args
 }
 
-// jobStates are the states of jobs that hold events in these states; all that are held if there
-// is none.
-func jobStates(of []engine.State) (all []string) {
-	if of == nil {
-		of = []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead}
+// statesOf returns the states of events that a filter matches.
+func statesOf(f engine.Filter) []engine.State {
+	switch {
+	case f.States == nil && f.GivenUpFrom.IsZero() && f.GivenUpBefore.IsZero():
+		return []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead}
+	case f.States == nil:
+		return []engine.State{engine.StateDead}
 	}
-	for _, state := range of {
-		all = append(all, states[state]...)
-	}
-	return all
+	return f.States
 }
 
-// listed are the columns that scanEvent reads.
-const listed = "j.state::text AS state, j.args->>'key' AS key, j.metadata, j.attempt, " + reason + " AS reason"
-
-// scanEvent reads a listed row.
-func scanEvent(row pgx.CollectableRow) (e engine.Event, err error) {
-	var state, key string
-	var metadata []byte
-	if err := row.Scan(&state, &key, &metadata, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
-		return e, err
+// conditions are those of a filter on the row j of a job, apart from its state.
+func conditions(f engine.Filter, value func(any) string) (all []string) {
+	where := func(condition string, v any) { all = append(all, strings.ReplaceAll(condition, "$", value(v))) }
+	if f.Keys != nil {
+		texts := make([]string, len(f.Keys))
+		for n, key := range f.Keys {
+			texts[n] = key.String()
+		}
+		where("j.args->>'key' = ANY ($)", texts)
 	}
-	var a about
-	if err := json.Unmarshal(metadata, &a); err != nil {
-		return e, errors.New("metadata of a job is not that of an event")
-	}
-	e.Position.At = e.Position.At.UTC()
-	e.Type, e.ClinicID, e.CreatedAt, e.ReceivedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.Received, a.Subject
-	for of, jobs := range states {
-		if slices.Contains(jobs, state) {
-			e.State = of
+	for _, c := range []struct{ condition, text string }{
+		{"j.metadata->>'type' = $", string(f.Type)}, {"j.metadata->>'clinic' = $", f.ClinicID}, {reason + " = $", f.Reason},
+		{`(strpos(j.args->>'key', $) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', $) > 0))`, f.ID},
+	} {
+		if c.text != "" {
+			where(c.condition, text(c.text))
 		}
 	}
-	return e, e.Key.UnmarshalText([]byte(key))
+	for _, c := range []struct {
+		condition string
+		at        time.Time
+	}{
+		{"(j.metadata->>'received')::timestamptz >= $", f.ReceivedFrom}, {"(j.metadata->>'received')::timestamptz < $", f.ReceivedBefore},
+		{"j.finalized_at >= $", f.GivenUpFrom}, {"j.finalized_at < $", f.GivenUpBefore},
+	} {
+		if !c.at.IsZero() {
+			where(c.condition, c.at)
+		}
+	}
+	if !f.Until.IsZero() {
+		all = append(all, "({at}, j.id) <= ("+value(f.Until.At)+", "+value(f.Until.Seq)+")")
+	}
+	return all
 }
 
 // List implements [engine.Engine].
@@ -152,8 +114,26 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 	if i.life.Stopped() {
 		return nil, webhook.ErrInboxClosed
 	}
-	query, args := selection(listed, f, after, limit)
-	return collect(ctx, i, scanEvent, query, args...)
+	query, args := selection("j.state::text AS state, j.args->>'key' AS key, j.metadata, j.attempt, "+reason+" AS reason", f, after, limit)
+	return collect(ctx, i, func(row pgx.CollectableRow) (e engine.Event, err error) {
+		var state, key string
+		var a about
+		if err := row.Scan(&state, &key, &a, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
+			return e, err
+		}
+		e.Position.At = e.Position.At.UTC()
+		e.Type, e.ClinicID, e.CreatedAt, e.ReceivedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.Received, a.Subject
+		e.Failures = a.Failures[max(0, len(a.Failures)-engine.KeptFailures):]
+		for n := range e.Failures {
+			e.Failures[n].At = e.Failures[n].At.UTC()
+		}
+		for of, jobs := range states {
+			if slices.Contains(jobs, state) {
+				e.State = of
+			}
+		}
+		return e, e.Key.UnmarshalText([]byte(key))
+	}, query, args...)
 }
 
 // Count implements [engine.Engine].
@@ -167,18 +147,16 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	if err != nil || len(last) == 0 {
 		return c, err
 	}
-	c.Until = engine.Position{At: last[0].At.UTC(), Seq: last[0].Seq}
-	f.Until = c.Until
+	f.Until = engine.Position{At: last[0].At.UTC(), Seq: last[0].Seq}
 	query, args = selection("j.metadata->>'type' AS type, coalesce(j.metadata->>'clinic', '') AS clinic, "+reason+
 		" AS reason, (j.metadata->>'received')::timestamptz AS received", f, engine.Position{}, 0)
-	_, err = collect(ctx, i, func(row pgx.CollectableRow) (struct{}, error) {
-		var kind, clinic, reason string
-		var n int
-		var oldest time.Time
-		err := row.Scan(&kind, &clinic, &reason, &n, &oldest)
-		c.Add(events.Type(kind), clinic, reason, n, oldest.UTC())
-		return struct{}{}, err
-	}, "SELECT type, clinic, reason, count(*), min(received) FROM ("+query+") selected GROUP BY 1, 2, 3", args...)
+	groups, err := collect(ctx, i, pgx.RowToStructByPos[engine.Group],
+		"SELECT type, clinic, reason, count(*), min(received), min(at), max(at) FROM ("+query+") selected GROUP BY 1, 2, 3", args...)
+	for _, g := range groups {
+		g.Oldest, g.First, g.Last = g.Oldest.UTC(), g.First.UTC(), g.Last.UTC()
+		c.Add(g)
+	}
+	c.Until = f.Until
 	return c, err
 }
 
@@ -186,11 +164,11 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
 	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
 		held, err := collect(ctx, i, scanSealed, "SELECT id, args, metadata FROM {s}.river_job WHERE id = $1 AND state <> 'completed'", e.Position.Seq)
+		if err == nil && len(held) == 0 {
+			err = engine.ErrNotHeld // any more
+		}
 		if err != nil {
 			return nil, nil, err
-		}
-		if len(held) == 0 {
-			return nil, nil, engine.ErrNotHeld // any more
 		}
 		return held[0].Body, held[0].Failure, nil
 	})
@@ -198,24 +176,41 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 
 // Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, "inbox_replay")
+	return i.revise(ctx, f, engine.StateDead, engine.Position{}, "SELECT {s}.inbox_replay(ARRAY({selected}))")
 }
 
 // Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, "inbox_discard")
+	return i.revise(ctx, f, engine.StateDead, engine.Position{}, `WITH gone AS (
+		DELETE FROM {s}.river_job WHERE id IN ({selected}) AND state IN ('cancelled', 'discarded') RETURNING id) SELECT count(*) FROM gone`)
 }
 
-// revise changes dead letters by a function of the schema, each batch of them in a transaction.
-func (i *Inbox) revise(ctx context.Context, f engine.Filter, function string) (int, error) {
-	return engine.InBatches(ctx, i, f, func(ctx context.Context, part engine.Filter) (int, error) {
+// HandleNow implements [engine.Engine].
+func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
+	if i.life.Stopped() {
+		return 0, webhook.ErrInboxClosed
+	}
+	now, err := one[time.Time](ctx, i, "SELECT clock_timestamp()")
+	if err != nil {
+		return 0, err
+	}
+	return i.revise(ctx, f, engine.StateWaiting, engine.Position{At: now}, `WITH due AS (
+		UPDATE {s}.river_job SET state = 'available', scheduled_at = clock_timestamp()
+		WHERE id IN ({selected}) AND state IN ('available', 'retryable', 'scheduled') AND scheduled_at > clock_timestamp() RETURNING id
+	) SELECT count(*) FROM due`)
+}
+
+// revise changes events by a statement that returns their number, each batch of them in a
+// transaction.
+func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State, after engine.Position, statement string) (int, error) {
+	return engine.InBatches(ctx, i, f, state, after, func(ctx context.Context, part engine.Filter) (int, error) {
 		if i.life.Stopped() {
 			return 0, webhook.ErrInboxClosed
 		}
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 		query, args := selection("1", part, engine.Position{}, 0)
-		changed, err := one[int](ctx, i, "SELECT {s}."+function+"(ARRAY(SELECT id FROM ("+query+") selected))", args...)
+		changed, err := one[int](ctx, i, strings.ReplaceAll(statement, "{selected}", "SELECT id FROM ("+query+") selected"), args...)
 		i.wake()
 		return changed, err
 	})
@@ -240,4 +235,24 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	}
 	all[0].Overdue = i.worker.Overdue()
 	return all[0], nil
+}
+
+// sealed is what is sealed of a job.
+type sealed struct {
+	id int64
+	engine.Sealed
+}
+
+func scanSealed(row pgx.CollectableRow) (s sealed, err error) {
+	var args, metadata []byte
+	if err := row.Scan(&s.id, &args, &metadata); err != nil {
+		return s, err
+	}
+	var e event
+	var a about
+	if errors.Join(json.Unmarshal(args, &e), json.Unmarshal(metadata, &a)) != nil {
+		return s, errors.New("the arguments of a job are not those of an event")
+	}
+	s.Key, s.Body, s.Failure = e.Key, e.Body, a.Failure
+	return s, nil
 }

@@ -2,15 +2,12 @@ package riverinbox
 
 import (
 	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -31,8 +28,7 @@ type event struct {
 // Kind is how River calls these jobs.
 func (event) Kind() string { return kind }
 
-// about is the metadata of a job: what is known of the event without its body, and what became
-// of its attempts.
+// about is the metadata of a job: what is known of the event without its body.
 type about struct {
 	Type     events.Type         `json:"type"`
 	Clinic   string              `json:"clinic,omitempty"`
@@ -41,15 +37,13 @@ type about struct {
 	Order    time.Time           `json:"order,omitzero"`
 	Subject  webhook.OrderingKey `json:"subject,omitempty"`
 	Object   webhook.OrderingKey `json:"object,omitempty"`
-
-	// Failure is the sealed error of a dead letter.
-	Failure []byte `json:"failure,omitempty"`
+	past
 }
 
-// digestOf is half of the SHA-256 of a text: the form in which the tables know keys and lines.
-func digestOf(text string) pgtype.UUID {
-	sum := sha256.Sum256([]byte(text))
-	return pgtype.UUID{Bytes: [16]byte(sum[:16]), Valid: true}
+// past is what became of attempts that failed, and the sealed error of a dead letter.
+type past struct {
+	Failures []engine.Failure `json:"failures,omitempty"`
+	Failure  []byte           `json:"failure,omitempty"`
 }
 
 // line is the digest of the ordering key; NULL without one.
@@ -71,56 +65,34 @@ func (i *Inbox) delivery(e event, a about) (webhook.Delivery, error) {
 	return d, err
 }
 
-// maxKey is how many bytes of a key PostgreSQL can index.
-const maxKey = 2600
-
-// newAccept makes of a delivery what the batch stores.
-func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
-	key := d.Key.String()
-	if len(key) > maxKey {
-		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, &api.ArgumentError{
-			Field: "webhook.Delivery.Key", Reason: fmt.Sprintf("has %d bytes as text, and PostgreSQL can index %d", len(key), maxKey),
-		})
-	}
-	about := about{Type: events.Type(text(string(d.Type))), Clinic: text(d.ClinicID), Created: d.CreatedAt.UTC(), Received: d.ReceivedAt.UTC()}
-	subject, object := i.worker.OrderingKeys(d)
-	about.Subject, about.Object = short(subject), short(object)
-	if about.Subject != "" {
-		about.Order = d.OrderTime().UTC().Truncate(time.Microsecond)
-	}
-	body, err := engine.SealBody(i.config.Seal, d.Key, d.Body)
-	if err != nil {
-		return nil, err
-	}
-	a := &accept{digest: digestOf(key), line: about.line(), order: about.Order}
-	a.day, a.beside = i.days.of(d.CreatedAt)
-	if a.args, err = json.Marshal(event{Key: key, Body: body}); err != nil {
-		return nil, fmt.Errorf("riverinbox: %w", err)
-	}
-	if a.metadata, err = json.Marshal(about); err != nil {
-		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, err)
-	}
-	return a, nil
+// digestOf is half of the SHA-256 of a text: the form in which the tables know keys and lines.
+func digestOf(text string) pgtype.UUID {
+	sum := sha256.Sum256([]byte(text))
+	return pgtype.UUID{Bytes: [16]byte(sum[:16]), Valid: true}
 }
 
-// text makes a string one that PostgreSQL takes. An event is not refused for what it changes:
-// the body has it as it was.
+// text makes a string one that PostgreSQL takes. An event is not refused for what it changes: the
+// body has it as it was.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// short makes an ordering key one that PostgreSQL can index. It matters only which are the
-// same: one that is too long is represented by its digest.
+// maxIndexed is how many bytes of a text PostgreSQL can index.
+const maxIndexed = 2600
+
+// short makes an ordering key one that PostgreSQL can index. It matters only which are the same:
+// one that is too long is represented by its digest.
 func short(key webhook.OrderingKey) webhook.OrderingKey {
-	if k := text(string(key)); len(k) <= maxKey {
-		return webhook.OrderingKey(k)
+	k := text(string(key))
+	if len(k) > maxIndexed {
+		k = digestOf(k).String()
 	}
-	return webhook.OrderingKey(digestOf(string(key)).String())
+	return webhook.OrderingKey(k)
 }
 
 // recorded is what Work returns. River records nothing for it, as the inbox has done so: River's
-// own records ask only whether a job runs, and not which attempt at it. It has the methods of
-// the error with which a worker reports on several jobs, and reports on none.
+// own records ask only whether a job runs, and not in which attempt. It has the methods of the
+// error with which a worker reports on several jobs, and reports on none.
 type recorded struct{}
 
 func (recorded) Error() string               { return "riverinbox: the outcome is recorded" }

@@ -12,12 +12,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // An accepted event leaves a digest of its key in the ledger, in the partition of the day of its
 // creation, in UTC, which is the same whenever and however the event comes again. So a digest is
-// unique within its day, and an old day is dropped as a whole. A digest whose event has no such
-// day, or one without a partition, is in the table of the undated ones, where every accept looks.
+// unique within its day, and an old day is dropped as a whole. The digest of an event without such
+// a day is in the table of the undated ones, where every accept looks.
 
 const day = 24 * time.Hour
 
@@ -37,33 +38,31 @@ type days struct {
 	there atomic.Pointer[map[time.Time]bool]
 }
 
-// of returns the day of an event, nil if the ledger has no partition for it, and the day before
-// or after if that is less than a minute away: a time that is rounded in one place, and exact in
-// another, may be one of that.
-func (d *days) of(created time.Time) (own, beside *time.Time) {
-	there := d.there.Load()
-	at := created.UTC().Truncate(day)
-	if created.IsZero() || there == nil || !(*there)[at] {
-		return nil, nil
+// of returns the day of an event. It is nil if the ledger has no partition for it, and within a
+// minute of midnight: a time that is rounded in one place may be exact in another.
+func (d *days) of(created time.Time) *time.Time {
+	there, at := d.there.Load(), created.UTC().Truncate(day)
+	into := created.UTC().Sub(at)
+	if there == nil || !(*there)[at] || into < time.Minute || into > day-time.Minute {
+		return nil
 	}
-	for _, near := range []time.Duration{-time.Minute, time.Minute} {
-		if other := created.UTC().Add(near).Truncate(day); !other.Equal(at) {
-			beside = &other
-		}
-	}
-	return &at, beside
+	return &at
 }
 
 // keep makes the partitions of the days to come, drops those whose time is over, and deletes
 // what else has been there for so long. One replica does it at a time. It needs the rights of
 // the owner of the tables; without them all digests are undated.
 func (i *Inbox) keep(ctx context.Context) error {
-	mine, err := i.myTurn(ctx, "keep", keepEvery/2)
-	if err == nil && mine {
-		err = errors.Join(i.makeDays(ctx), i.dropDays(ctx))
+	const name = "inbox: ledger"
+	_, err := i.ClaimCheckpoint(ctx, name, i.name, time.Minute)
+	switch {
+	case err == nil:
+		err = errors.Join(i.makeDays(ctx), i.dropDays(ctx), i.ReleaseCheckpoint(ctx, name, i.name))
+	case errors.Is(err, reconcile.ErrCheckpointHeld):
+		err = nil
 	}
-	_, known := i.ledgerDays(ctx) // another replica may have made some
-	return errors.Join(err, known)
+	_, unknown := i.ledgerDays(ctx) // another replica may have made some
+	return errors.Join(err, unknown)
 }
 
 // ledgerDays returns the days that the ledger has partitions for, and remembers them.

@@ -3,6 +3,7 @@ package riverinbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,28 +46,35 @@ const schedulerInterval = 5 * time.Second
 
 // outcome says what to record of an attempt.
 func (i *Inbox) outcome(job *river.Job[event], a about, made webhook.Attempt) *outcome {
-	o := &outcome{Job: job.ID, Attempt: job.Attempt, Line: a.line(), Number: made.Number}
-	if made.Err != nil {
-		o.Error = &attemptError{Attempt: made.Number, Error: text(made.Reason())}
-	}
+	o := &outcome{Job: job.ID, Attempt: job.Attempt, Line: a.line(), Number: made.Number, State: "completed"}
 	switch made.Result {
 	case webhook.ResultHandled:
-		o.State, o.Object, o.Created = "completed", string(made.Object), made.CreatedAt
-	case webhook.ResultSkipped:
-		o.State = "completed"
+		o.Object, o.Created = string(made.Object), made.CreatedAt
 	case webhook.ResultReturned:
-		o.State, o.Number, o.Error = "available", made.Number-1, nil
+		o.State, o.Number = "available", made.Number-1
 	case webhook.ResultDead:
 		o.State = "cancelled"
-		o.Metadata, _ = json.Marshal(map[string][]byte{"failure": engine.SealError(i.config.Seal, made.Key, made.Err)}) // bytes can be
-	default:
-		o.State = "available"
-		if made.RetryIn > schedulerInterval {
+		o.failed(a, made, engine.SealError(i.config.Seal, made.Key, made.Err))
+	case webhook.ResultFailed:
+		if o.State = "available"; made.RetryIn > schedulerInterval {
 			o.State = "retryable"
 		}
 		o.Wait = strconv.FormatInt(made.RetryIn.Microseconds()+1, 10) + " microseconds" // never before its time
+		o.failed(a, made, nil)
 	}
 	return o
+}
+
+// failed notes why an attempt failed. Who released an abandoned one has done so.
+func (o *outcome) failed(a about, made webhook.Attempt, sealed []byte) {
+	o.Error = &attemptError{Attempt: made.Number, Error: text(made.Reason())}
+	failures := a.Failures
+	if !errors.Is(made.Err, webhook.ErrAbandoned) {
+		failures = engine.AppendFailure(failures, made, time.Now())
+		last := &failures[len(failures)-1]
+		last.Reason, last.RequestID = text(last.Reason), text(last.RequestID)
+	}
+	o.Metadata, _ = json.Marshal(past{failures, sealed}) // it can be
 }
 
 // recordWithRetry records an outcome, together with those of other handlers.

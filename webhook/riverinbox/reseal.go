@@ -3,10 +3,6 @@ package riverinbox
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -14,26 +10,6 @@ import (
 
 // page is how many bodies are read at a time.
 const page = 100
-
-// sealed is what is sealed of a job.
-type sealed struct {
-	id int64
-	engine.Sealed
-}
-
-func scanSealed(row pgx.CollectableRow) (s sealed, err error) {
-	var args, metadata []byte
-	if err := row.Scan(&s.id, &args, &metadata); err != nil {
-		return s, err
-	}
-	var e event
-	var a about
-	if errors.Join(json.Unmarshal(args, &e), json.Unmarshal(metadata, &a)) != nil {
-		return s, errors.New("a job is not that of an event")
-	}
-	s.Key, s.Body, s.Failure = e.Key, e.Body, a.Failure
-	return s, nil
-}
 
 // Reseal encrypts, with the current key of [Config].Seal, every stored body and error that an
 // older key has encrypted, and returns the number of these events. To retire a key, put the new

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +34,18 @@ const byIndex = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 // namesOf puts the names of a schema into statements.
 func namesOf(schema string) *strings.Replacer {
 	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex)
+}
+
+// schemaForm is what River takes for a name of a schema.
+var schemaForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,45}$`)
+
+func validateSchema(name string) error {
+	if !schemaForm.MatchString(name) {
+		return &api.ArgumentError{
+			Field: "riverinbox.Config.Schema", Reason: "must be letters, digits and underscores, 46 at most, not beginning with a digit",
+		}
+	}
+	return nil
 }
 
 // SchemaError reports a difference between a database and the tables of an [Inbox]. Table is the

@@ -93,20 +93,18 @@ BEGIN
 END $$;
 
 -- inbox_accept stores events: their digests, a job for each that is new, and its place in its
--- line. It returns the digests of those that are new. An event without a day, or with a second
--- day on which it may have been accepted, is looked for in the whole ledger.
+-- line. It returns the digests of those that are new. One without a day may be anywhere in the
+-- ledger.
 CREATE OR REPLACE FUNCTION {s}.inbox_accept(
-	digests uuid[], days date[], besides date[], lines uuid[], orders timestamptz[], args jsonb[], metadata jsonb[], attempts integer
+	digests uuid[], days date[], lines uuid[], orders timestamptz[], args jsonb[], metadata jsonb[], attempts integer
 ) RETURNS SETOF uuid LANGUAGE plpgsql {index} AS $$
 DECLARE
 	older uuid[]; -- lines that have an event now that is older than their heads
 BEGIN
 	PERFORM {s}.inbox_lock(lines);
-	IF EXISTS (SELECT FROM unnest(days, besides) AS e (day, beside) WHERE day IS NULL OR beside IS NOT NULL) THEN
-		SELECT array_agg(CASE WHEN EXISTS (
-				SELECT FROM {s}.inbox_ledger l WHERE l.digest = e.digest AND (e.day IS NULL OR l.day = e.beside)
-			) THEN NULL ELSE e.digest END ORDER BY n)
-			INTO digests FROM unnest(digests, days, besides) WITH ORDINALITY AS e (digest, day, beside, n);
+	IF array_position(days, NULL) IS NOT NULL THEN
+		digests := ARRAY(SELECT CASE WHEN e.day IS NOT NULL OR NOT EXISTS (SELECT FROM {s}.inbox_ledger l WHERE l.digest = e.digest) THEN e.digest END
+			FROM unnest(digests, days) WITH ORDINALITY AS e (digest, day, n) ORDER BY e.n);
 	END IF;
 	RETURN QUERY WITH event AS MATERIALIZED (
 		SELECT * FROM unnest(digests, days, lines, orders, args, metadata) AS e (digest, day, line, order_at, args, metadata)
@@ -210,12 +208,6 @@ BEGIN
 	PERFORM {s}.inbox_next(ARRAY(SELECT DISTINCT line FROM unnest(lines) line WHERE line IS NOT NULL));
 	RETURN n;
 END $$;
-
--- inbox_discard deletes dead letters, and returns how many.
-CREATE OR REPLACE FUNCTION {s}.inbox_discard(jobs bigint[]) RETURNS integer LANGUAGE sql AS $$
-	WITH gone AS (DELETE FROM {s}.river_job j WHERE j.id = ANY (jobs) AND j.state IN ('cancelled', 'discarded') RETURNING j.id)
-	SELECT count(*)::integer FROM gone
-$$;
 
 -- inbox_digest is the line of an ordering key: half of its SHA-256.
 CREATE OR REPLACE FUNCTION {s}.inbox_digest(subject text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$

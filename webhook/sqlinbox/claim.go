@@ -60,12 +60,12 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 	}
 	err = t.each(`UPDATE dispensary_inbox SET state = 4, due_at = ?, attempts = attempts + 1, claim = claim + 1
 		WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 3 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
-		RETURNING seq, claim, attempts, coalesce(subject, ''), coalesce(object, ''), coalesce(reason, ''),
+		RETURNING seq, claim, attempts, coalesce(subject, ''), coalesce(object, ''), coalesce(reason, ''), failures,
 		(SELECT at FROM dispensary_inbox_newest n WHERE n.object = dispensary_inbox.object), `+columns,
 		[]any{i.lease(now), now, n}, func(r *sql.Rows) error {
 			c := &claim{}
 			claims = append(claims, c)
-			return r.Scan(append([]any{&c.seq, &c.number, &c.attempts, &c.orderingKey, &c.object, &c.reason, &c.newest}, c.into()...)...)
+			return r.Scan(append([]any{&c.seq, &c.number, &c.attempts, &c.orderingKey, &c.object, &c.reason, &c.failures, &c.newest}, c.into()...)...)
 		})
 	t.claims = append(t.claims, claims...)
 	return claims, err
@@ -79,29 +79,34 @@ func (i *Inbox) task(c *claim) engine.Task {
 		task.Newest = time.UnixMicro(c.newest.Int64).UTC()
 	}
 	if c.reason == webhook.ErrAbandoned.Error() && c.attempts > i.worker.Work().Retry.MaxAttempts {
-		task.Attempt, task.Err = c.attempts-1, webhook.ErrAbandoned
+		task.Attempt, task.Err, c.abandoned = c.attempts-1, webhook.ErrAbandoned, true
 	}
 	return task
 }
 
-// reap ends the claims that have expired.
+// reap ends the claims that have expired, and keeps the failures of their attempts.
 func (i *Inbox) reap(t *tx, now int64) error {
-	var orderingKeys []string
+	var expired []*claim
+	clock := i.now() // now is maxTime at the start
 	err := t.each(`UPDATE dispensary_inbox SET state = iif(subject IS NULL, 3, 2), due_at = ?, reason = ?
-		WHERE state = 4 AND due_at <= ? RETURNING coalesce(subject, '')`,
-		[]any{i.now(), webhook.ErrAbandoned.Error(), now}, func(r *sql.Rows) error {
-			var orderingKey string
-			defer func() { orderingKeys = append(orderingKeys, orderingKey) }()
-			return r.Scan(&orderingKey)
+		WHERE state = 4 AND due_at <= ? RETURNING seq, attempts, failures, coalesce(subject, '')`,
+		[]any{clock, webhook.ErrAbandoned.Error(), now}, func(r *sql.Rows) error {
+			c := &claim{}
+			expired = append(expired, c)
+			return r.Scan(&c.seq, &c.attempts, &c.failures, &c.orderingKey)
 		})
 	if err != nil {
 		return err
 	}
-	for _, orderingKey := range orderingKeys {
-		if orderingKey == "" {
+	for _, c := range expired {
+		kept := c.keep(webhook.Attempt{Number: c.attempts, Err: webhook.ErrAbandoned}, clock)
+		if err := t.exec("UPDATE dispensary_inbox SET failures = ? WHERE seq = ?", kept, c.seq); err != nil {
+			return err
+		}
+		if c.orderingKey == "" {
 			continue
 		}
-		if err := promoteNext(t, orderingKey); err != nil {
+		if err := promoteNext(t, c.orderingKey); err != nil {
 			return err
 		}
 	}

@@ -17,9 +17,13 @@
 // crash of the process and of the machine. Concurrent accepts share one sync. During a flood of
 // events, an accept waits up to 30 ms longer, so that handlers keep most of their speed.
 //
-// Bodies and the texts of errors are encrypted. Keys, types, clinic IDs, times, reasons and
-// ordering keys, which are digests, are not. The inbox deletes the body of a handled event and
-// keeps its key for [Config].Retention. [Inbox.Reseal] retires a key of the ring.
+// Retries are due by the clock of the machine. An event whose handler has not returned 30 seconds
+// after its timeout is handled again.
+//
+// Bodies and the texts of errors are encrypted. Keys, types, clinic IDs, times, reasons, request
+// IDs and ordering keys, which are digests, are not. The inbox deletes the body of a handled
+// event at once and keeps its key for [Config].Retention. [Inbox.Reseal] retires a key of the
+// ring.
 //
 // # Disk space
 //

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -26,7 +26,27 @@ var states = map[engine.State][]int{
 // state has a query of its own, because each has its range of the index in order.
 // Without a limit, which is 0, they come in any order.
 func selection(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
-	conditions, values := []string{"state = ?"}, []any{0}
+	conditions, values := matching(f)
+	if !after.IsZero() {
+		conditions, values = append(conditions, "(due_at, seq) > (?, ?)"), append(values, after.At.UnixMicro(), after.Seq)
+	}
+	order, bound := "", []any(nil)
+	if limit > 0 {
+		order, bound = " ORDER BY due_at, seq LIMIT ?", []any{limit}
+	}
+	one := "SELECT * FROM (SELECT " + columns + ", due_at, seq FROM dispensary_inbox WHERE " + strings.Join(conditions, " AND ") + order + ")"
+	var parts []string
+	for _, state := range rowStates(f) {
+		values[0] = state
+		parts, args = append(parts, one), slices.Concat(args, values, bound)
+	}
+	return strings.Join(parts, " UNION ALL ") + order, append(args, bound...)
+}
+
+// matching returns the conditions of a filter. The first one is for the state, of which the
+// value is still missing.
+func matching(f engine.Filter) (conditions []string, values []any) {
+	conditions, values = []string{"state = ?"}, []any{0}
 	where := func(condition string, value ...any) {
 		conditions, values = append(conditions, condition), append(values, value...)
 	}
@@ -44,39 +64,38 @@ func selection(columns string, f engine.Filter, after engine.Position, limit int
 			where(equal[0]+" = ?", equal[1])
 		}
 	}
-	if !f.ReceivedFrom.IsZero() {
-		where("received_at >= ?", f.ReceivedFrom.UnixMicro())
+	if f.ID != "" {
+		where("(instr(key, ?) > 0 OR EXISTS (SELECT 1 FROM json_each(failures) WHERE instr(json_extract(value, '$.request_id'), ?) > 0))", f.ID, f.ID)
 	}
-	if !f.ReceivedBefore.IsZero() {
-		where("received_at < ?", f.ReceivedBefore.UnixMicro())
+	for _, bound := range []struct {
+		condition string
+		at        time.Time
+	}{
+		{"received_at >= ?", f.ReceivedFrom},
+		{"received_at < ?", f.ReceivedBefore},
+		{"due_at >= ?", f.GivenUpFrom},
+		{"due_at < ?", f.GivenUpBefore},
+	} {
+		if !bound.at.IsZero() {
+			where(bound.condition, bound.at.UnixMicro())
+		}
 	}
 	if !f.Until.IsZero() {
 		where("(due_at, seq) <= (?, ?)", f.Until.At.UnixMicro(), f.Until.Seq)
 	}
-	if !after.IsZero() {
-		where("(due_at, seq) > (?, ?)", after.At.UnixMicro(), after.Seq)
-	}
-	order, bound := "", []any(nil)
-	if limit > 0 {
-		order, bound = " ORDER BY due_at, seq LIMIT ?", []any{limit}
-	}
-	one := "SELECT * FROM (SELECT " + columns + ", due_at, seq FROM dispensary_inbox WHERE " + strings.Join(conditions, " AND ") + order + ")"
-	var parts []string
-	for _, state := range rowStates(f.States) {
-		values[0] = state
-		parts, args = append(parts, one), slices.Concat(args, values, bound)
-	}
-	return strings.Join(parts, " UNION ALL ") + order, append(args, bound...)
+	return conditions, values
 }
 
-// rowStates are the states of rows that hold events in these states; all that are held
-// if there is none.
-func rowStates(of []engine.State) (all []int) {
+// rowStates are the states of rows that hold events that a filter may match.
+func rowStates(f engine.Filter) (all []int) {
+	of, onlyDead := f.States, !f.GivenUpFrom.IsZero() || !f.GivenUpBefore.IsZero()
 	if of == nil {
 		of = []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead}
 	}
 	for _, state := range of {
-		all = append(all, states[state]...)
+		if state == engine.StateDead || !onlyDead {
+			all = append(all, states[state]...)
+		}
 	}
 	if len(all) == 0 {
 		return []int{0} // no row is in it
@@ -85,7 +104,7 @@ func rowStates(of []engine.State) (all []int) {
 }
 
 // listed are the columns that scanEvent reads.
-const listed = "state, key, type, clinic_id, created_at, received_at, attempts, coalesce(subject, ''), coalesce(reason, '')"
+const listed = "state, key, type, clinic_id, created_at, received_at, attempts, coalesce(subject, ''), coalesce(reason, ''), failures"
 
 // scanEvent reads a listed row.
 func scanEvent(row *sql.Rows) (e engine.Event, err error) {
@@ -93,7 +112,7 @@ func scanEvent(row *sql.Rows) (e engine.Event, err error) {
 	var due, receivedAt int64
 	var state int
 	var createdAt sql.NullInt64
-	err = row.Scan(&state, &key, &e.Type, &e.ClinicID, &createdAt, &receivedAt, &e.Attempts, &e.OrderingKey, &e.Reason, &due, &e.Position.Seq)
+	err = row.Scan(&state, &key, &e.Type, &e.ClinicID, &createdAt, &receivedAt, &e.Attempts, &e.OrderingKey, &e.Reason, (*failures)(&e.Failures), &due, &e.Position.Seq)
 	if err != nil {
 		return e, err
 	}
@@ -134,15 +153,15 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	}
 	f.Until = c.Until
 	query, args = selection("type, clinic_id, reason, received_at", f, engine.Position{}, 0)
-	err = i.each(ctx, "SELECT type, clinic_id, coalesce(reason, ''), count(*), min(received_at) FROM ("+query+") GROUP BY 1, 2, 3", args, func(rows *sql.Rows) error {
-		var kind events.Type
-		var clinic, reason string
-		var n int
-		var oldest int64
-		err := rows.Scan(&kind, &clinic, &reason, &n, &oldest)
-		c.Add(kind, clinic, reason, n, time.UnixMicro(oldest).UTC())
-		return err
-	})
+	err = i.each(ctx, "SELECT type, clinic_id, coalesce(reason, ''), count(*), min(received_at), min(due_at), max(due_at) FROM ("+query+") GROUP BY 1, 2, 3",
+		args, func(rows *sql.Rows) error {
+			var g engine.Group
+			var oldest, first, last int64
+			err := rows.Scan(&g.Type, &g.ClinicID, &g.Reason, &g.Events, &oldest, &first, &last)
+			g.Oldest, g.First, g.Last = time.UnixMicro(oldest).UTC(), time.UnixMicro(first).UTC(), time.UnixMicro(last).UTC()
+			c.Add(g)
+			return err
+		})
 	return c, err
 }
 
@@ -174,7 +193,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 
 // Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, "SET state = iif(subject IS NULL, 3, 2), due_at = ?, attempts = 0, reason = NULL", func(t *tx, seq int64, orderingKey string) error {
+	return i.revise(ctx, f, engine.StateDead, "SET state = iif(subject IS NULL, 3, 2), due_at = ?, attempts = 0, reason = NULL", func(t *tx, seq int64, orderingKey string) error {
 		t.ready = true
 		err := t.exec("UPDATE dispensary_inbox_bodies SET error = NULL WHERE seq = ?", seq)
 		if err == nil && orderingKey != "" {
@@ -186,15 +205,31 @@ func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 
 // Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, "SET state = 6, due_at = ?", func(t *tx, seq int64, _ string) error { return drop(t, seq) })
+	return i.revise(ctx, f, engine.StateDead, "SET state = 6, due_at = ?, failures = NULL", func(t *tx, seq int64, _ string) error { return drop(t, seq) })
 }
 
-// revise changes dead letters, each batch of them in a transaction: set is what is
-// changed of all, and each is called for every one.
-func (i *Inbox) revise(ctx context.Context, f engine.Filter, set string, each func(t *tx, seq int64, orderingKey string) error) (int, error) {
-	return engine.InBatches(ctx, i, f, func(ctx context.Context, part engine.Filter) (int, error) {
-		query, args := selection("1", part, engine.Position{}, 0)
+// HandleNow implements [engine.Engine].
+func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
+	return i.revise(ctx, f, engine.StateWaiting, "SET due_at = ?", func(t *tx, _ int64, _ string) error {
+		t.ready = true
+		return nil
+	})
+}
+
+// revise changes dead letters, or waiting events that are not due, each batch of them in a
+// transaction: set is what is changed of all, and each is called for every one.
+func (i *Inbox) revise(
+	ctx context.Context, f engine.Filter, state engine.State, set string, each func(t *tx, seq int64, orderingKey string) error,
+) (int, error) {
+	after := func() engine.Position {
+		if state == engine.StateWaiting {
+			return engine.Position{At: i.config.now(), Seq: math.MaxInt64}
+		}
+		return engine.Position{}
+	}
+	return engine.InBatches(ctx, i, f, state, after(), func(ctx context.Context, part engine.Filter) (int, error) {
 		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
+			query, args := selection("1", part, after(), 0)
 			changed := map[int64]string{}
 			err := t.each("UPDATE dispensary_inbox "+set+" WHERE seq IN (SELECT seq FROM ("+query+")) RETURNING seq, coalesce(subject, '')",
 				append([]any{i.now()}, args...), func(rows *sql.Rows) error {

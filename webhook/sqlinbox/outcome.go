@@ -70,13 +70,13 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 	const update, held = `UPDATE dispensary_inbox SET state = ?, due_at = ?, `, ` WHERE seq = ? AND claim = ? AND state = 4`
 	switch a.Result {
 	case webhook.ResultHandled, webhook.ResultSkipped:
-		changed, err := t.changed(update+`reason = NULL`+held, stateDone, now, c.seq, c.number)
+		changed, err := t.changed(update+`reason = NULL, failures = NULL`+held, stateDone, now, c.seq, c.number)
 		if err != nil || changed == 0 {
 			return changed, err
 		}
 		return changed, drop(t, c.seq)
 	case webhook.ResultDead:
-		changed, err := t.changed(update+`attempts = ?, reason = ?`+held, stateDead, now, a.Number, a.Reason(), c.seq, c.number)
+		changed, err := t.changed(update+`attempts = ?, reason = ?, failures = ?`+held, stateDead, now, a.Number, a.Reason(), c.keep(a, now), c.seq, c.number)
 		if err != nil || changed == 0 {
 			return changed, err
 		}
@@ -85,7 +85,7 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 		return t.changed(update+`attempts = attempts - 1`+held, waiting, now, c.seq, c.number)
 	}
 	due := now + a.RetryIn.Microseconds() + 1 // never before its time
-	return t.changed(update+`reason = ?`+held, waiting, due, a.Reason(), c.seq, c.number)
+	return t.changed(update+`reason = ?, failures = ?`+held, waiting, due, a.Reason(), c.keep(a, now), c.seq, c.number)
 }
 
 // drop deletes the body and the error of an event.

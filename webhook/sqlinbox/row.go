@@ -3,6 +3,8 @@ package sqlinbox
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -57,8 +59,40 @@ type claim struct {
 	attempts            int
 	orderingKey, object string
 	reason              string
+	failures            failures
+	abandoned           bool // reap has kept the failure
 	newest              sql.NullInt64
 	claimedAt           time.Time // when the claim was committed
+}
+
+// failures is the column of this name. It is NULL if there is none.
+type failures []engine.Failure
+
+// Scan implements [sql.Scanner].
+func (f *failures) Scan(column any) error {
+	var text sql.NullString
+	if err := text.Scan(column); err != nil || !text.Valid {
+		*f = nil
+		return err
+	}
+	return json.Unmarshal([]byte(text.String), f)
+}
+
+// Value implements [driver.Valuer].
+func (f failures) Value() (driver.Value, error) {
+	if f == nil {
+		return nil, nil
+	}
+	text, err := json.Marshal([]engine.Failure(f))
+	return string(text), err
+}
+
+// keep returns the failures to store after a failed attempt.
+func (c *claim) keep(a webhook.Attempt, at int64) failures {
+	if c.abandoned {
+		return c.failures
+	}
+	return engine.AppendFailure(c.failures, a, time.UnixMicro(at))
 }
 
 // collect reads the rows of a query.

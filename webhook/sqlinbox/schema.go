@@ -26,6 +26,8 @@ const (
 // exactly one is ready or running. Writers maintain that, so a claim is cheap however long a line
 // is.
 //
+// Column failures is JSON. Rows of done events have none, so that they stay small.
+//
 // Bodies and the texts of errors are in a table of their own, so that their pages are free as
 // soon as the events on them have been handled. The rest of an event, which stays for weeks, is
 // small.
@@ -44,7 +46,8 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox (
 	due_at      INTEGER NOT NULL,
 	attempts    INTEGER NOT NULL DEFAULT 0,
 	claim       INTEGER NOT NULL DEFAULT 0,
-	reason      TEXT
+	reason      TEXT,
+	failures    TEXT
 );
 CREATE INDEX IF NOT EXISTS dispensary_inbox_due ON dispensary_inbox (state, due_at, seq);
 CREATE INDEX IF NOT EXISTS dispensary_inbox_line ON dispensary_inbox (subject, order_at, seq) WHERE subject IS NOT NULL AND state < 5;

@@ -18,6 +18,8 @@ import (
 var attempts = map[string]func(*harness){
 	"Repeated":       repeated,
 	"BoundedWorkers": boundedWorkers,
+	"KeepsFailures":  keepsFailures,
+	"HandledNow":     handledNow,
 }
 
 var errDown = errors.New("down: " + canary)

@@ -36,6 +36,7 @@ func calls(inbox engine.Engine, d webhook.Delivery) map[string]func(context.Cont
 		"Open":            func(ctx context.Context) error { return errorOf(inbox.Open(ctx, d.Key)) },
 		"Replay":          func(ctx context.Context) error { return errorOf(inbox.Replay(ctx, only(d))) },
 		"Discard":         func(ctx context.Context) error { return errorOf(inbox.Discard(ctx, only(d))) },
+		"HandleNow":       func(ctx context.Context) error { return errorOf(inbox.HandleNow(ctx, only(d))) },
 		"CheckWrite":      func(ctx context.Context) error { return inbox.CheckWrite(ctx) },
 		"Stats":           func(ctx context.Context) error { return errorOf(inbox.Stats(ctx)) },
 		"Missing":         func(ctx context.Context) error { return errorOf(checkpoints.Missing(ctx, []webhook.Key{d.Key})) },

@@ -103,4 +103,7 @@ func poisonDies(r *harness) {
 	assert.Equal(r, webhook.ErrAbandoned.Error(), deadLetters[0].Reason)
 	assert.Equal(r, maxAttempts, deadLetters[0].Attempts)
 	assert.Empty(r, s.begun, "it was handled once more")
+	for _, f := range r.failures(inbox, d, 1, 2, 3) {
+		assert.Equal(r, webhook.ErrAbandoned.Error(), f.Reason)
+	}
 }

@@ -76,11 +76,12 @@ func replayed(r *harness) {
 	assert.Len(r, r.of(all[1]), maxAttempts)
 }
 
-// unchanged requires that Replay and Discard ignore events that are no dead letters.
+// unchanged requires that Replay, Discard and HandleNow ignore events that are no dead letters
+// and wait for no retry.
 func (r *harness) unchanged(inbox engine.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	for _, d := range deliveries {
-		for _, change := range []func(context.Context, engine.Filter) (int, error){inbox.Replay, inbox.Discard} {
+		for _, change := range []func(context.Context, engine.Filter) (int, error){inbox.Replay, inbox.Discard, inbox.HandleNow} {
 			n, err := change(r.Context(), only(d))
 			require.NoError(r, err)
 			require.Zero(r, n, "%s", d)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -21,8 +22,8 @@ var holding = map[string]func(*harness){
 	"Filtered": filtered,
 }
 
-// opened opens events that wait, run, were handled or never came. Replay and Discard change
-// none of them.
+// opened opens events that wait, run, were handled or never came. Replay, Discard
+// and HandleNow change none of them.
 func opened(r *harness) {
 	gate, begun := make(chan struct{}), make(chan struct{}, 2)
 	inbox := r.open(func(ctx context.Context, _ events.Event) error {
@@ -64,7 +65,7 @@ func filtered(r *harness) {
 		case strings.HasPrefix(e.ID, "late"):
 			return webhook.Permanent(context.DeadlineExceeded)
 		case strings.HasPrefix(e.ID, "fails"):
-			return errDown
+			return api.NewError(api.Error{Operation: "orders.get", StatusCode: 503, RequestID: `<"\` + e.ID}, nil, nil, nil)
 		}
 		begun <- struct{}{}
 		return until(ctx, gate)
@@ -72,7 +73,7 @@ func filtered(r *harness) {
 	for n, id := range []string{"dies_1", "dies_2", "late_1", "late_2", "dies_3", "fails_1", "fails_2", "runs", "waits_1", "waits_2"} {
 		d := patient(id, "pa_"+id, n)
 		d.ReceivedAt = d.ReceivedAt.Add(-time.Duration(n) * time.Hour)
-		d.ClinicID = fmt.Sprint("cl_", n%3)
+		d.ClinicID = fmt.Sprint("cl_", n%4%3) // dies_1 and dies_3 are in one group
 		if n%2 == 0 {
 			d.Type = "robot.built"
 		}
@@ -82,6 +83,7 @@ func filtered(r *harness) {
 			r.waitFor(webhook.ResultDead, d)
 		case "fail":
 			r.waitFor(webhook.ResultFailed, d)
+			r.failures(inbox, d, 1)
 		case "runs":
 			receive(r, begun)
 		}
@@ -93,11 +95,33 @@ func filtered(r *harness) {
 	}
 	require.Len(r, all, 10)
 	assert.True(r, slices.IsSortedFunc(all, func(a, b engine.Event) int { return a.Position.Compare(b.Position) }))
+	for name, c := range filters(all) {
+		want := slices.DeleteFunc(slices.Clone(all), func(e engine.Event) bool { return !c.filter.Matches(e) })
+		require.Len(r, want, c.want, name)
+		for _, limit := range []int{3, 100} {
+			assert.Equal(r, textsOf(want), textsOf(r.pages(inbox, c.filter, limit)), "%s, %d on a page", name, limit)
+		}
+		for _, most := range []int{0, 2} {
+			some := want
+			if most > 0 {
+				some = want[:min(most, len(want))]
+			}
+			r.counts(inbox, c.filter, most, some)
+		}
+	}
+}
+
+// selected is a filter, and how many of the ten events it matches.
+type selected struct {
+	filter engine.Filter
+	want   int
+}
+
+// filters are the filters of the test, by name. Of all events, the first five are dead letters.
+func filters(all []engine.Event) map[string]selected {
 	hours := func(n int) time.Time { return time.Now().Add(-time.Duration(n)*time.Hour + 30*time.Minute) }
-	for name, c := range map[string]struct {
-		filter engine.Filter
-		want   int
-	}{
+	died := func(n int) time.Time { return all[n].Position.At }
+	return map[string]selected{
 		"everything":       {engine.Filter{}, 10},
 		"dead":             {dead, 5},
 		"running":          {engine.Filter{States: []engine.State{engine.StateRunning}}, 1},
@@ -113,19 +137,21 @@ func filtered(r *harness) {
 		"no key":           {engine.Filter{Keys: []webhook.Key{}}, 0},
 		"a key, not dead":  {engine.Filter{Keys: []webhook.Key{all[0].Key}, States: []engine.State{engine.StateWaiting}}, 0},
 		"several together": {engine.Filter{States: dead.States, Type: "robot.built", ClinicID: "cl_2", Reason: "permanent: context deadline exceeded"}, 1},
-	} {
-		want := slices.DeleteFunc(slices.Clone(all), func(e engine.Event) bool { return !c.filter.Matches(e) })
-		require.Len(r, want, c.want, name)
-		for _, limit := range []int{3, 100} {
-			assert.Equal(r, textsOf(want), textsOf(r.pages(inbox, c.filter, limit)), "%s, %d on a page", name, limit)
-		}
-		for _, most := range []int{0, 2} {
-			some := want
-			if most > 0 {
-				some = want[:min(most, len(want))]
-			}
-			r.counts(inbox, c.filter, most, some)
-		}
+
+		"ID in keys":           {engine.Filter{ID: "dies_"}, 3},
+		"ID in all keys":       {engine.Filter{ID: "/in_1"}, 10},
+		"ID in request IDs":    {engine.Filter{ID: `<"\fails`}, 2},
+		"ID in a request ID":   {engine.Filter{ID: `\fails_2`}, 1},
+		"ID in another case":   {engine.Filter{ID: "DIES_"}, 0},
+		"ID with wildcards":    {engine.Filter{ID: "s%_"}, 0},
+		"ID of stored failure": {engine.Filter{ID: "request"}, 0},
+		"ID and a state":       {engine.Filter{ID: `\fails`, States: dead.States}, 0},
+
+		"given up":              {engine.Filter{GivenUpFrom: epoch}, 5},
+		"given up later":        {engine.Filter{GivenUpFrom: died(2)}, 3},
+		"given up before":       {engine.Filter{GivenUpBefore: died(2)}, 2},
+		"given up in between":   {engine.Filter{GivenUpFrom: died(1), GivenUpBefore: died(3)}, 2},
+		"given up, but waiting": {engine.Filter{GivenUpFrom: epoch, States: []engine.State{engine.StateWaiting}}, 0},
 	}
 }
 
@@ -157,13 +183,22 @@ func (r *harness) counts(inbox engine.Engine, f engine.Filter, most int, of []en
 	r.Helper()
 	var want engine.Counts
 	for _, e := range of {
-		want.Add(e.Type, e.ClinicID, e.Reason, 1, e.ReceivedAt)
+		at := e.Position.At
+		want.Add(engine.Group{Type: e.Type, ClinicID: e.ClinicID, Reason: e.Reason, Events: 1, Oldest: e.ReceivedAt, First: at, Last: at})
 		want.Until = e.Position
 	}
 	got, err := inbox.Count(r.Context(), f, most)
 	require.NoError(r, err)
-	if len(of) > 0 && of[len(of)-1].State == engine.StateRunning {
-		want.Until = got.Until // the engine's own, which moves while the event is handled
+	for n, e := range of {
+		if e.State != engine.StateRunning {
+			continue
+		}
+		// Its position is the engine's own, and moves while the event is handled.
+		cause := want.Causes[e.Reason]
+		cause.First, cause.Last = got.Causes[e.Reason].First, got.Causes[e.Reason].Last
+		if want.Causes[e.Reason] = cause; n == len(of)-1 {
+			want.Until = got.Until
+		}
 	}
 	assert.Equal(r, want, got, "%d of %d", most, len(of))
 }

@@ -20,6 +20,7 @@ var ordering = map[string]func(*harness){
 	"OldestFirst":      oldestFirst,
 	"FailureHoldsUp":   failureHoldsUp,
 	"DeadLetterLetsGo": deadLetterLetsGo,
+	"HandledNow":       headHandledNow,
 }
 
 func byObject(w *webhook.Work) { w.Order = webhook.ByObject }

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// KeptFailures is the number of failures that an [Engine] keeps of each event.
+const KeptFailures = 5
+
+// Failure is a failed attempt, as an [Engine] keeps it. It contains no text of the event or of
+// the handler's error, so it is safe to show and log.
+type Failure struct {
+	// Attempt is the number of the attempt. It counts from 1 again after a replay.
+	Attempt int `json:"attempt"`
+
+	// At is the end of the attempt by the clock of the engine. If the worker died, At is the
+	// time at which the engine noticed that.
+	At time.Time `json:"at"`
+
+	// Duration is the duration of the handler. It is 0 if the worker died.
+	Duration time.Duration `json:"duration"`
+
+	// Reason is the result of [webhook.Attempt.Reason].
+	Reason string `json:"reason"`
+
+	// RequestID is the result of [webhook.Attempt.RequestID]. It may be empty.
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// AppendFailure returns a new slice with the last [KeptFailures] of kept and a, which has failed
+// at the time at.
+func AppendFailure(kept []Failure, a webhook.Attempt, at time.Time) []Failure {
+	kept = append(slices.Clip(kept), Failure{
+		Attempt: a.Number, At: at.UTC().Truncate(time.Microsecond), Duration: a.Duration,
+		Reason: a.Reason(), RequestID: a.RequestID(),
+	})
+	return kept[max(0, len(kept)-KeptFailures):]
+}
