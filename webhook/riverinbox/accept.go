@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,29 +19,31 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// transactionTimeout ends a transaction that the database does not.
-const transactionTimeout = 30 * time.Second
+const (
+	transactionTimeout = 30 * time.Second
+	groupSize          = 64 // writes in a transaction: each can lock a line, and a database has several thousand locks
+)
 
-// groupSize is how many accepts, or outcomes, share a transaction. Each may hold the lock of a
-// line, of which a database has some thousands.
-const groupSize = 64
-
-// accept is an event on its way into the tables.
+// accept is an event to store.
 type accept struct {
 	digest, line   pgtype.UUID
-	day            *time.Time // of the ledger; nil if there is none
+	day            *time.Time // in the ledger; nil if the ledger has no partition for it
 	order          time.Time
-	args, metadata []byte
+	args, metadata string // pgx.QueryExecModeExec sends []byte as bytea
 
-	fresh bool // set when it is stored
+	fresh bool // set by insert
 }
 
-type acceptWrite = engine.Write[*accept]
+// newGroup returns a batcher of transactions. size can be nil.
+func newGroup[T any](size func(T) int, commit func([]*engine.Write[T])) *engine.Batcher[T] {
+	return engine.NewBatcher(engine.BatcherConfig[T]{
+		Commit: commit, Size: size, Limit: func([]*engine.Write[T], time.Duration) int { return groupSize },
+	})
+}
 
-// Accept implements [webhook.Inbox]: when it returns, event and job have been committed.
-// Deliveries that wait at the same time share a transaction. It fails with
-// [webhook.ErrInboxClosed], with that of ctx, with [webhook.ErrUnstorable] for a key of more than
-// 2,600 bytes, and with errors of the database, which hold nothing of the event.
+// Accept implements [webhook.Inbox]. Concurrent calls share a transaction. Errors:
+// [webhook.ErrInboxClosed], the error of ctx, [webhook.ErrUnstorable] for a key of more than 2,600
+// bytes, and errors of the database without data of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
@@ -60,33 +61,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	return webhook.Receipt{Duplicate: !a.fresh}, nil
 }
 
-// The patience of accepts with a key or a line that another transaction has locked. Together they
-// wait for the transaction of another replica, and apart for one that takes longer.
-const (
-	patienceTogether = 20 * time.Millisecond
-	patienceApart    = 100 * time.Millisecond
-)
-
-// newAccepts returns the group commit of accepts. What the database refuses together is accepted
-// apart, by one connection, while the next batches go on.
-func (i *Inbox) newAccepts() *engine.Batcher[*accept] {
-	var apart sync.WaitGroup
-	turn := make(chan struct{}, 1)
-	return engine.NewBatcher(engine.BatcherConfig[*accept]{
-		Commit: func(batch []*acceptWrite) {
-			if err := i.store(batch, patienceTogether); refused(err) {
-				apart.Go(func() { i.storeApart(batch, turn) })
-			} else {
-				answer(batch, err)
-			}
-		},
-		Size:  func(a *accept) int { return len(a.args) },
-		Limit: func([]*acceptWrite, time.Duration) int { return groupSize },
-		Drain: apart.Wait,
-	})
-}
-
-// newAccept makes of a delivery what a batch stores.
+// newAccept encrypts and encodes a delivery.
 func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
 	key := d.Key.String()
 	if len(key) > maxIndexed {
@@ -100,15 +75,17 @@ func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
 	}
 	about := about{Type: events.Type(text(string(d.Type))), Clinic: text(d.ClinicID), Created: d.CreatedAt.UTC(), Received: d.ReceivedAt.UTC()}
 	subject, object := i.worker.OrderingKeys(d)
-	if about.Subject, about.Object = short(subject), short(object); subject != "" {
+	about.Subject, about.Object = webhook.OrderingKey(text(string(subject))), webhook.OrderingKey(text(string(object)))
+	if subject != "" {
 		about.Order = d.OrderTime().UTC().Truncate(time.Microsecond)
 	}
-	a := &accept{digest: digestOf(key), line: about.line(), day: i.days.of(d.CreatedAt), order: about.Order}
-	var bad error // a time that JSON cannot have
-	a.args, err = json.Marshal(event{Key: key, Body: body})
-	if a.metadata, bad = json.Marshal(about); err != nil || bad != nil {
-		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, errors.Join(err, bad))
+	a := &accept{digest: digestOf(key), line: about.line(), day: i.dayOf(d.CreatedAt), order: about.Order}
+	args, _ := json.Marshal(event{Key: key, Body: body}) // cannot fail
+	metadata, err := json.Marshal(about)
+	if err != nil { // the year of a time has five digits
+		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, err)
 	}
+	a.args, a.metadata = string(args), string(metadata)
 	return a, nil
 }
 
@@ -118,32 +95,54 @@ func answer[T any](batch []*engine.Write[T], err error) {
 	}
 }
 
-// refused reports that the database has something against one of the rows.
-func refused(err error) bool {
+// Error codes of PostgreSQL.
+const (
+	lockNotAvailable = "55P03"
+	checkViolation   = "23514" // also for a row without a partition
+)
+
+// code returns the code of an error of PostgreSQL, or an empty string.
+func code(err error) string {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code[:2] == "22" || e.Code[:2] == "23" || e.Code == lockNotAvailable)
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
 }
 
-const lockNotAvailable = "55P03"
+// refused reports whether the database rejected a row or could not lock it.
+func refused(err error) bool {
+	return strings.HasPrefix(code(err), "22") || strings.HasPrefix(code(err), "23") || code(err) == lockNotAvailable
+}
 
-// storeApart finds out which events the database refuses, and stores the others. One whose key is
-// in another transaction is tried again until that ends, or its caller gives up.
-func (i *Inbox) storeApart(batch []*acceptWrite, turn chan struct{}) {
+// storeAll stores a batch. If the database rejects a row, storeApart stores the batch while
+// storeAll continues with the next one.
+func (i *Inbox) storeAll(batch []*engine.Write[*accept]) {
+	if err := i.store(batch); refused(err) {
+		i.apart.Go(func() { i.storeApart(batch) })
+	} else {
+		answer(batch, err)
+	}
+}
+
+// storeApart splits a batch until each rejected event is alone, and stores the others. If another
+// transaction has locked a key, storeApart retries until that transaction or the caller's context
+// ends. It uses one connection at a time.
+func (i *Inbox) storeApart(batch []*engine.Write[*accept]) {
 	for batch = engine.StillWanted(batch); len(batch) > 0; batch = engine.StillWanted(batch) {
-		turn <- struct{}{}
-		err := i.store(batch, patienceApart)
-		<-turn
-		var e *pgconn.PgError
+		i.apart.Lock()
+		err := i.store(batch)
+		i.apart.Unlock()
 		switch half := len(batch) / 2; {
-		case !refused(err):
+		case half == 0 && code(err) == checkViolation && batch[0].Value.day != nil:
+			batch[0].Value.day = nil // another process has dropped the partition
+		case !refused(err), half == 0 && code(err) != lockNotAvailable:
 			answer(batch, err)
 			return
 		case half > 0:
-			i.storeApart(batch[:half:half], turn)
+			first := batch[:half:half]
+			i.apart.Go(func() { i.storeApart(first) })
 			batch = batch[half:]
-		case !errors.As(err, &e) || e.Code != lockNotAvailable:
-			answer(batch, err)
-			return
 		case i.life.Stopped():
 			answer(batch, webhook.ErrInboxClosed)
 			return
@@ -151,22 +150,18 @@ func (i *Inbox) storeApart(batch []*acceptWrite, turn chan struct{}) {
 	}
 }
 
-// store stores a batch in one transaction. Where it fails before the commit, because a
-// connection has died or two replicas blocked each other, it tries once more. What a commit
-// without an answer has done is not known.
-func (i *Inbox) store(batch []*acceptWrite, patience time.Duration) error {
-	if len(batch) == 0 {
-		return nil
-	}
+// store stores a batch in one transaction. If it fails before the commit, because of a broken
+// connection or a deadlock, it retries once.
+func (i *Inbox) store(batch []*engine.Write[*accept]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	all := make([]*accept, len(batch))
 	for n, w := range batch {
 		all[n] = w.Value
 	}
-	err := i.insert(ctx, i.pool, all, patience)
-	if err != nil && !refused(err) && neverSent(err) {
-		err = i.insert(ctx, i.pool, all, patience)
+	err := i.insert(ctx, i.pool, all)
+	if err != nil && !refused(err) && (code(err) != "" || pgconn.SafeToRetry(err)) {
+		err = i.insert(ctx, i.pool, all)
 	}
 	if err == nil && slices.ContainsFunc(all, func(a *accept) bool { return a.fresh }) {
 		i.wake()
@@ -174,22 +169,16 @@ func (i *Inbox) store(batch []*acceptWrite, patience time.Duration) error {
 	return err
 }
 
-// neverSent reports that the database has not committed: it said so, or was not asked.
-func neverSent(err error) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) || pgconn.SafeToRetry(err)
-}
-
-// insert stores events, in a transaction which a batch of statements is without saying so. Of
-// several with one key the first is new.
+// insert stores events. A pgx batch is one transaction. If several events have the same key, the
+// first one is new.
 func (i *Inbox) insert(ctx context.Context, to interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
-}, all []*accept, patience time.Duration) error {
+}, all []*accept) error {
 	byDigest := make(map[[16]byte]*accept, len(all))
 	var digests, lines []pgtype.UUID
 	var days []*time.Time
 	var orders []time.Time
-	var args, metadata [][]byte
+	var args, metadata []string
 	for _, a := range all {
 		if a.fresh = false; byDigest[a.digest.Bytes] != nil {
 			continue
@@ -199,7 +188,7 @@ func (i *Inbox) insert(ctx context.Context, to interface {
 		orders, args, metadata = append(orders, a.order), append(args, a.args), append(metadata, a.metadata)
 	}
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(patience.Milliseconds(), 10))
+	batch.Queue("SELECT set_config('lock_timeout', '20', true)") // in ms: other processes hold a key or a line for less
 	batch.Queue(i.sql("SELECT {s}.inbox_accept($1, $2, $3, $4, $5, $6, $7)"),
 		digests, days, lines, orders, args, metadata, i.worker.Work().Retry.MaxAttempts+1).Query(func(rows pgx.Rows) error {
 		var fresh [16]byte
@@ -210,7 +199,7 @@ func (i *Inbox) insert(ctx context.Context, to interface {
 		return err
 	})
 	if err := to.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("riverinbox: %w", err)
+		return i.failed(err)
 	}
 	return nil
 }

@@ -17,11 +17,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// An inbox with a River client of its own, and with the events of each patient in
-// order, however many replicas there are. It is given to a webhook.Handler.
+// An inbox that handles the events of each patient in order, however many replicas there are. It is
+// given to a webhook.Handler.
 func ExampleOpen() {
+	const workers = 8
+	config, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	config.MaxConns = workers + 3 // Open rejects a smaller pool
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,7 +43,7 @@ func ExampleOpen() {
 	})
 	inbox, err := riverinbox.Open(ctx, pool, riverinbox.Config{
 		Seal: ring,
-		Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleReport},
+		Work: webhook.Work{Handle: router.Dispatch, Workers: workers, Order: webhook.ByPatient, Stale: webhook.StaleReport},
 	})
 	if err != nil {
 		log.Fatal(err)

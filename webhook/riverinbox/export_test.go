@@ -2,6 +2,7 @@ package riverinbox
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,12 +29,9 @@ func (i *Inbox) Sweep(ctx context.Context) error { return i.sweep(ctx) }
 // Beat gives a sign of life.
 func (i *Inbox) Beat(ctx context.Context) error { return i.beat(ctx) }
 
-// KeepDays makes days of the ledger and drops those that are over, whoever did it last.
+// KeepDays makes days of the ledger and drops old ones, also right after another process.
 func (i *Inbox) KeepDays(ctx context.Context) error {
-	if err := i.makeDays(ctx); err != nil {
-		return err
-	}
-	return i.dropDays(ctx)
+	return errors.Join(i.makeDays(ctx), i.dropDays(ctx))
 }
 
 // AcceptIn accepts in a transaction that is still open, as another replica does.
@@ -42,6 +40,12 @@ func (i *Inbox) AcceptIn(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (we
 	if err != nil {
 		return webhook.Receipt{}, err
 	}
-	err = i.insert(ctx, tx, []*accept{a}, patienceTogether)
+	err = i.insert(ctx, tx, []*accept{a})
 	return webhook.Receipt{Duplicate: !a.fresh}, err
+}
+
+// Still has an inbox never look for what stands still.
+func (c Config) Still() Config {
+	c.sweepEvery = time.Hour
+	return c
 }

@@ -2,6 +2,7 @@ package riverinbox
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -15,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// states are those of jobs, by the state of an event that is in them, and times the columns with
-// the time of their positions.
+// states maps the state of an event to the states of its job, and times to the column of
+// [engine.Position].At.
 var (
 	states = map[engine.State][]string{
 		engine.StateWaiting: {"available", "pending", "retryable", "scheduled"},
@@ -26,32 +27,30 @@ var (
 	times = map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at", engine.StateDead: "j.finalized_at"}
 )
 
-// reason is the expression for why the last attempt at a job j failed, or why it is a dead letter
-// without one.
+// reason is the SQL for the reason of the last failure of job j.
 const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(j.errors[cardinality(j.errors)]->>'error', '') END`
 
-// selection reads columns, and at and id, of the jobs that a filter matches. Each state has a
-// query of its own, because each has its range of an index in order. Without a limit, which is 0,
-// they come in any order.
+// selection returns a query for columns, at and id of the matching jobs, in order if limit is not
+// 0. It is a union of one query per state, because each state is a sorted range of an index.
 func selection(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
 	value := func(v any) string {
 		args = append(args, v)
 		return "$" + strconv.Itoa(len(args))
 	}
-	conditions := conditions(f, value)
-	if !after.IsZero() {
-		conditions = append(conditions, "({at}, j.id) > ("+value(after.At)+", "+value(after.Seq)+")")
-	}
+	conditions := conditions(f, after, value)
 	order := ""
 	if limit > 0 {
 		order = " ORDER BY at, id LIMIT " + value(limit)
 	}
+	// Queue and priority are constant. They precede the time in River's index.
+	one := "(SELECT " + columns + ", {at} AS at, j.id FROM {s}.river_job j WHERE j.state = '{state}' AND j.queue = '{queue}' AND j.priority = 1" + conditions + order + ")"
 	var parts []string
-	for _, of := range statesOf(f) {
-		for _, state := range states[of] {
-			// Queue and priority are always the same, and columns of River's index.
-			where := strings.Join(append(slices.Clone(conditions), "j.state = '"+state+"' AND j.queue = '{queue}' AND j.priority = 1"), " AND ")
-			parts = append(parts, strings.ReplaceAll("(SELECT "+columns+", {at} AS at, j.id FROM {s}.river_job j WHERE "+where+order+")", "{at}", times[of]))
+	given := !f.GivenUpFrom.IsZero() || !f.GivenUpBefore.IsZero()
+	for of, jobs := range states {
+		for _, state := range jobs {
+			if (f.States == nil || slices.Contains(f.States, of)) && (!given || of == engine.StateDead) {
+				parts = append(parts, strings.NewReplacer("{at}", times[of], "{state}", state).Replace(one))
+			}
 		}
 	}
 	switch len(parts) {
@@ -63,59 +62,44 @@ func selection(columns string, f engine.Filter, after engine.Position, limit int
 	return strings.Join(parts, " UNION ALL ") + order, args
 }
 
-// statesOf returns the states of events that a filter matches.
-func statesOf(f engine.Filter) []engine.State {
-	switch {
-	case f.States == nil && f.GivenUpFrom.IsZero() && f.GivenUpBefore.IsZero():
-		return []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead}
-	case f.States == nil:
-		return []engine.State{engine.StateDead}
-	}
-	return f.States
-}
-
-// conditions are those of a filter on the row j of a job, apart from its state.
-func conditions(f engine.Filter, value func(any) string) (all []string) {
-	where := func(condition string, v any) { all = append(all, strings.ReplaceAll(condition, "$", value(v))) }
-	if f.Keys != nil {
-		texts := make([]string, len(f.Keys))
-		for n, key := range f.Keys {
-			texts[n] = key.String()
-		}
-		where("j.args->>'key' = ANY ($)", texts)
-	}
-	for _, c := range []struct{ condition, text string }{
-		{"j.metadata->>'type' = $", string(f.Type)}, {"j.metadata->>'clinic' = $", f.ClinicID}, {reason + " = $", f.Reason},
-		{`(strpos(j.args->>'key', $) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', $) > 0))`, f.ID},
-	} {
-		if c.text != "" {
-			where(c.condition, text(c.text))
-		}
+// conditions returns the conditions of a filter and a position on job j, except its state.
+func conditions(f engine.Filter, after engine.Position, value func(any) string) (all string) {
+	keys := []string{}
+	for _, key := range f.Keys {
+		keys = append(keys, key.String())
 	}
 	for _, c := range []struct {
 		condition string
-		at        time.Time
+		value     any
+		set       bool
 	}{
-		{"(j.metadata->>'received')::timestamptz >= $", f.ReceivedFrom}, {"(j.metadata->>'received')::timestamptz < $", f.ReceivedBefore},
-		{"j.finalized_at >= $", f.GivenUpFrom}, {"j.finalized_at < $", f.GivenUpBefore},
+		{"j.args->>'key' = ANY ($)", keys, f.Keys != nil},
+		{"j.metadata->>'type' = $", text(string(f.Type)), f.Type != ""},
+		{"j.metadata->>'clinic' = $", text(f.ClinicID), f.ClinicID != ""},
+		{reason + " = $", text(f.Reason), f.Reason != ""},
+		{"(strpos(j.args->>'key', $) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', $) > 0))", text(f.ID), f.ID != ""},
+		{"(j.metadata->>'received')::timestamptz >= $", f.ReceivedFrom, !f.ReceivedFrom.IsZero()},
+		{"(j.metadata->>'received')::timestamptz < $", f.ReceivedBefore, !f.ReceivedBefore.IsZero()},
+		{"j.finalized_at >= $", f.GivenUpFrom, !f.GivenUpFrom.IsZero()},
+		{"j.finalized_at < $", f.GivenUpBefore, !f.GivenUpBefore.IsZero()},
 	} {
-		if !c.at.IsZero() {
-			where(c.condition, c.at)
+		if c.set {
+			all += " AND " + strings.ReplaceAll(c.condition, "$", value(c.value))
 		}
 	}
 	if !f.Until.IsZero() {
-		all = append(all, "({at}, j.id) <= ("+value(f.Until.At)+", "+value(f.Until.Seq)+")")
+		all += " AND ({at}, j.id) <= (" + value(f.Until.At) + ", " + value(f.Until.Seq) + ")"
+	}
+	if !after.IsZero() {
+		all += " AND ({at}, j.id) > (" + value(after.At) + ", " + value(after.Seq) + ")"
 	}
 	return all
 }
 
 // List implements [engine.Engine].
 func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
-	if i.life.Stopped() {
-		return nil, webhook.ErrInboxClosed
-	}
 	query, args := selection("j.state::text AS state, j.args->>'key' AS key, j.metadata, j.attempt, "+reason+" AS reason", f, after, limit)
-	return collect(ctx, i, func(row pgx.CollectableRow) (e engine.Event, err error) {
+	return read(ctx, i, func(row pgx.CollectableRow) (e engine.Event, err error) {
 		var state, key string
 		var a about
 		if err := row.Scan(&state, &key, &a, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
@@ -138,11 +122,8 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 
 // Count implements [engine.Engine].
 func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
-	if i.life.Stopped() {
-		return c, webhook.ErrInboxClosed
-	}
 	query, args := selection("1", f, engine.Position{}, most)
-	last, err := collect(ctx, i, pgx.RowToStructByPos[engine.Position],
+	last, err := read(ctx, i, pgx.RowToStructByPos[engine.Position],
 		"SELECT at, id FROM ("+query+") selected ORDER BY at DESC, id DESC LIMIT 1", args...)
 	if err != nil || len(last) == 0 {
 		return c, err
@@ -165,7 +146,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
 		held, err := collect(ctx, i, scanSealed, "SELECT id, args, metadata FROM {s}.river_job WHERE id = $1 AND state <> 'completed'", e.Position.Seq)
 		if err == nil && len(held) == 0 {
-			err = engine.ErrNotHeld // any more
+			err = engine.ErrNotHeld // handled or discarded since
 		}
 		if err != nil {
 			return nil, nil, err
@@ -182,62 +163,58 @@ func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 // Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
 	return i.revise(ctx, f, engine.StateDead, engine.Position{}, `WITH gone AS (
-		DELETE FROM {s}.river_job WHERE id IN ({selected}) AND state IN ('cancelled', 'discarded') RETURNING id) SELECT count(*) FROM gone`)
+		DELETE FROM {s}.river_job WHERE id IN (
+			SELECT id FROM {s}.river_job WHERE id IN ({selected}) AND state IN ('cancelled', 'discarded') ORDER BY id FOR UPDATE
+		) RETURNING id) SELECT count(*) FROM gone`)
 }
 
 // HandleNow implements [engine.Engine].
 func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
-	if i.life.Stopped() {
-		return 0, webhook.ErrInboxClosed
-	}
-	now, err := one[time.Time](ctx, i, "SELECT clock_timestamp()")
+	now, err := read(ctx, i, pgx.RowTo[time.Time], "SELECT clock_timestamp()")
 	if err != nil {
 		return 0, err
 	}
-	return i.revise(ctx, f, engine.StateWaiting, engine.Position{At: now}, `WITH due AS (
-		UPDATE {s}.river_job SET state = 'available', scheduled_at = clock_timestamp()
-		WHERE id IN ({selected}) AND state IN ('available', 'retryable', 'scheduled') AND scheduled_at > clock_timestamp() RETURNING id
-	) SELECT count(*) FROM due`)
+	return i.revise(ctx, f, engine.StateWaiting, engine.Position{At: now[0]}, `WITH due AS (
+		UPDATE {s}.river_job SET state = 'available', scheduled_at = clock_timestamp() WHERE id IN (
+			SELECT id FROM {s}.river_job WHERE id IN ({selected}) AND state IN ('available', 'retryable', 'scheduled')
+			AND scheduled_at > clock_timestamp() ORDER BY id FOR UPDATE
+		) RETURNING id) SELECT count(*) FROM due`)
 }
 
-// revise changes events by a statement that returns their number, each batch of them in a
-// transaction.
+// revise changes batches of events with a statement. The statement returns their number.
 func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State, after engine.Position, statement string) (int, error) {
 	return engine.InBatches(ctx, i, f, state, after, func(ctx context.Context, part engine.Filter) (int, error) {
-		if i.life.Stopped() {
-			return 0, webhook.ErrInboxClosed
-		}
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 		query, args := selection("1", part, engine.Position{}, 0)
-		changed, err := one[int](ctx, i, strings.ReplaceAll(statement, "{selected}", "SELECT id FROM ("+query+") selected"), args...)
+		changed, err := read(ctx, i, pgx.RowTo[int], strings.ReplaceAll(statement, "{selected}", "SELECT id FROM ("+query+") selected"), args...)
+		if err != nil {
+			return 0, err
+		}
 		i.wake()
-		return changed, err
+		return changed[0], nil
 	})
 }
 
 // Stats implements [engine.Engine].
 func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
-	if i.life.Stopped() {
-		return engine.Stats{}, webhook.ErrInboxClosed
-	}
-	all, err := collect(ctx, i, func(row pgx.CollectableRow) (s engine.Stats, err error) {
-		var oldest *time.Time
-		if err = row.Scan(&s.Waiting, &s.Running, &s.Dead, &oldest); oldest != nil {
-			s.Oldest = oldest.UTC()
-		}
-		return s, err
-	}, `SELECT (SELECT count(*) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled')),
+	all, err := read(ctx, i, pgx.RowToStructByPos[struct {
+		Waiting, Running, Dead int
+		Oldest                 *time.Time
+	}], `SELECT (SELECT count(*) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled')),
 		(SELECT count(*) FROM {s}.river_job WHERE state = 'running'), (SELECT count(*) FROM {s}.river_job WHERE state IN ('cancelled', 'discarded')),
 		(SELECT min((metadata->>'received')::timestamptz) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled', 'running'))`)
 	if err != nil {
 		return engine.Stats{}, err
 	}
-	all[0].Overdue = i.worker.Overdue()
-	return all[0], nil
+	s := engine.Stats{Waiting: all[0].Waiting, Running: all[0].Running, Dead: all[0].Dead, Overdue: i.worker.Overdue()}
+	if all[0].Oldest != nil {
+		s.Oldest = all[0].Oldest.UTC()
+	}
+	return s, nil
 }
 
-// sealed is what is sealed of a job.
+// sealed is a job with its encrypted parts.
 type sealed struct {
 	id int64
 	engine.Sealed
@@ -251,8 +228,52 @@ func scanSealed(row pgx.CollectableRow) (s sealed, err error) {
 	var e event
 	var a about
 	if errors.Join(json.Unmarshal(args, &e), json.Unmarshal(metadata, &a)) != nil {
-		return s, errors.New("the arguments of a job are not those of an event")
+		return s, errors.New("riverinbox: arguments or metadata of a job are not of an event")
 	}
 	s.Key, s.Body, s.Failure = e.Key, e.Body, a.Failure
 	return s, nil
+}
+
+// page is how many bodies are read at a time.
+const page = 100
+
+// Reseal encrypts all bodies and errors of older keys again, with the current key of
+// [Config].Seal, and returns the number of these events. To retire a key, put the new key in front
+// of the ring in all processes, call Reseal in one process, and remove the old key after Reseal
+// has returned nil. Reseal skips a body if it cannot decrypt it.
+//
+// Errors: [webhook.ErrBodyLost] for the first skipped body, and [engine.ErrNoRotator] if Seal is
+// not a [seal.Rotator].
+func (i *Inbox) Reseal(ctx context.Context) (int, error) {
+	var found []sealed
+	last := int64(0)
+	next := func() (all []engine.Sealed, err error) {
+		found, err = read(ctx, i, scanSealed,
+			"SELECT id, args, metadata FROM {s}.river_job WHERE id > $1 AND state <> 'completed' ORDER BY id LIMIT $2", last, page)
+		for _, s := range found {
+			last = s.id
+			all = append(all, s.Sealed)
+		}
+		return all, err
+	}
+	return engine.ResealPages(i.config.Seal, next, func(stale []engine.Sealed) (changed int, err error) {
+		for _, s := range stale { // one transaction each, because a handler can hold the row
+			at := slices.IndexFunc(found, func(f sealed) bool { return f.Key == s.Key })
+			n, err := i.storeResealed(ctx, found[at].id, s)
+			if changed += n; err != nil {
+				return changed, err
+			}
+		}
+		return changed, nil
+	})
+}
+
+// storeResealed replaces the body and the error unless they have changed.
+func (i *Inbox) storeResealed(ctx context.Context, id int64, s engine.Sealed) (int, error) {
+	text := base64.StdEncoding.EncodeToString // as encoding/json
+	changed, err := i.exec(ctx, `UPDATE {s}.river_job SET args = jsonb_set(args, '{body}', to_jsonb($3::text)),
+			metadata = CASE WHEN metadata->>'failure' = $4 THEN jsonb_set(metadata, '{failure}', to_jsonb($5::text)) ELSE metadata END
+		WHERE id = $1 AND args->>'body' = $2 AND state <> 'completed'`,
+		id, text(s.Body), text(s.FreshBody), text(s.Failure), text(s.FreshFailure))
+	return int(changed), err
 }

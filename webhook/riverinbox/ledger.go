@@ -1,129 +1,85 @@
 package riverinbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// An accepted event leaves a digest of its key in the ledger, in the partition of the day of its
-// creation, in UTC, which is the same whenever and however the event comes again. So a digest is
-// unique within its day, and an old day is dropped as a whole. The digest of an event without such
-// a day is in the table of the undated ones, where every accept looks.
+// The ledger stores a digest of each accepted key, in a partition for the UTC day of the event's
+// creation. A repeated event has the same day, so a digest is unique in its partition, and the
+// inbox drops old partitions as a whole. inbox_undated stores the digests of other days, and every
+// accept searches it.
+const (
+	day        = 24 * time.Hour
+	dayForm    = "20060102" // in the name of a partition
+	daysAhead  = 3
+	keepEvery  = 10 * time.Minute
+	cannotKeep = "webhook inbox cannot keep its ledger"
+)
 
-const day = 24 * time.Hour
-
-// dayForm is the form of a day in the name of a partition.
-const dayForm = "20060102"
-
-// daysAhead is for how many days to come there are partitions: a weekend is less.
-const daysAhead = 3
-
-// keepEvery is how often the ledger is kept.
-const keepEvery = 10 * time.Minute
-
-const cannotKeep = "webhook inbox cannot keep its ledger"
-
-// days are those that the ledger has partitions for.
-type days struct {
-	there atomic.Pointer[map[time.Time]bool]
-}
-
-// of returns the day of an event. It is nil if the ledger has no partition for it, and within a
-// minute of midnight: a time that is rounded in one place may be exact in another.
-func (d *days) of(created time.Time) *time.Time {
-	there, at := d.there.Load(), created.UTC().Truncate(day)
+// dayOf returns the day of an event. It returns nil if the ledger has no partition for the day. It
+// also returns nil within a minute of midnight, because the platform may round the time once.
+func (i *Inbox) dayOf(created time.Time) *time.Time {
+	at := created.UTC().Truncate(day)
 	into := created.UTC().Sub(at)
-	if there == nil || !(*there)[at] || into < time.Minute || into > day-time.Minute {
+	if days := i.days.Load(); days == nil || !slices.Contains(*days, at) || into < time.Minute || into > day-time.Minute {
 		return nil
 	}
 	return &at
 }
 
-// keep makes the partitions of the days to come, drops those whose time is over, and deletes
-// what else has been there for so long. One replica does it at a time. It needs the rights of
-// the owner of the tables; without them all digests are undated.
+// keep creates and drops partitions, and deletes other old rows. It needs the rights of the owner of
+// the tables. One process drops at a time.
 func (i *Inbox) keep(ctx context.Context) error {
 	const name = "inbox: ledger"
+	made := i.makeDays(ctx)
 	_, err := i.ClaimCheckpoint(ctx, name, i.name, time.Minute)
-	switch {
-	case err == nil:
-		err = errors.Join(i.makeDays(ctx), i.dropDays(ctx), i.ReleaseCheckpoint(ctx, name, i.name))
-	case errors.Is(err, reconcile.ErrCheckpointHeld):
+	if err == nil {
+		err = cmp.Or(i.dropDays(ctx), i.ReleaseCheckpoint(ctx, name, i.name))
+	}
+	if errors.Is(err, reconcile.ErrCheckpointHeld) {
 		err = nil
 	}
-	_, unknown := i.ledgerDays(ctx) // another replica may have made some
-	return errors.Join(err, unknown)
+	return cmp.Or(made, err)
 }
 
-// ledgerDays returns the days that the ledger has partitions for, and remembers them.
-func (i *Inbox) ledgerDays(ctx context.Context) ([]time.Time, error) {
+func (i *Inbox) makeDays(ctx context.Context) error {
+	_, err := i.exec(ctx, "SELECT {s}.inbox_days($1, $2)", int(engine.DefaultRetention/day), daysAhead)
+	_, unknown := i.ledgerDays(ctx)
+	return cmp.Or(err, unknown)
+}
+
+// ledgerDays returns the days of the partitions, and stores them for dayOf.
+func (i *Inbox) ledgerDays(ctx context.Context) (days []time.Time, err error) {
 	names, err := collect(ctx, i, pgx.RowTo[string], `SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
 		WHERE inhparent = to_regclass('{s}.inbox_ledger') AND NOT inhdetachpending ORDER BY relname`)
 	if err != nil {
 		return nil, err
 	}
-	var all []time.Time
-	there := map[time.Time]bool{}
 	for _, name := range names {
 		if d, err := time.Parse(dayForm, strings.TrimPrefix(name, "inbox_ledger_")); err == nil {
-			all = append(all, d)
-			there[d] = true
+			days = append(days, d)
 		}
 	}
-	i.days.there.Store(&there)
-	return all, nil
+	i.days.Store(&days)
+	return days, nil
 }
 
-func (i *Inbox) partition(d time.Time) string {
-	return "{s}.inbox_ledger_" + d.Format(dayForm)
-}
+func partition(d time.Time) string { return "{s}.inbox_ledger_" + d.Format(dayForm) }
 
-// makeDays makes partitions for the days from which events can come. Attaching one takes a lock
-// that accepts do not wait for.
-func (i *Inbox) makeDays(ctx context.Context) error {
-	there, err := i.ledgerDays(ctx)
-	if err != nil {
-		return err
-	}
-	have := map[time.Time]bool{}
-	for _, d := range there {
-		have[d] = true
-	}
-	today, err := i.today(ctx)
-	if err != nil {
-		return err
-	}
-	var script strings.Builder
-	for d := today.Add(-engine.DefaultRetention); !d.After(today.Add(daysAhead * day)); d = d.Add(day) {
-		if !have[d] {
-			fmt.Fprintf(&script, `CREATE TABLE %[1]s (LIKE {s}.inbox_ledger INCLUDING ALL);
-				ALTER TABLE {s}.inbox_ledger ATTACH PARTITION %[1]s FOR VALUES FROM ('%[2]s') TO ('%[3]s');`,
-				i.partition(d), d.Format(time.DateOnly), d.Add(day).Format(time.DateOnly))
-		}
-	}
-	if script.Len() > 0 {
-		_, err = i.exec(ctx, script.String())
-	}
-	return err
-}
-
-// today is the day of the database.
-func (i *Inbox) today(ctx context.Context) (time.Time, error) {
-	return one[time.Time](ctx, i, "SELECT (now() AT TIME ZONE 'UTC')::date")
-}
-
-// dropDays drops the days of the ledger whose events the platform does not repeat any more.
-// Neither detaching one nor dropping it makes accepts wait.
+// dropDays drops the partitions of days before over, and completes interrupted drops. Accepts do
+// not wait for it.
 func (i *Inbox) dropDays(ctx context.Context) error {
 	days, err := i.ledgerDays(ctx)
 	if err != nil {
@@ -133,18 +89,17 @@ func (i *Inbox) dropDays(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.finishDetaching(ctx); err != nil {
-		return err
+	interrupted, err := collect(ctx, i, pgx.RowTo[string], `SELECT inhrelid::regclass::text FROM pg_inherits
+		WHERE inhparent = to_regclass('{s}.inbox_ledger') AND inhdetachpending`)
+	for _, partition := range interrupted {
+		err = cmp.Or(err, i.drop(ctx, partition, "FINALIZE"))
 	}
 	for _, d := range days {
-		if !d.Before(over) {
-			break
-		}
-		if err := i.drop(ctx, i.partition(d), "CONCURRENTLY"); err != nil {
-			return err
+		if d.Before(over) {
+			err = cmp.Or(err, i.drop(ctx, partition(d), "CONCURRENTLY"))
 		}
 	}
-	return i.purge(ctx, over)
+	return cmp.Or(err, i.purge(ctx, over))
 }
 
 func (i *Inbox) drop(ctx context.Context, partition, detach string) error {
@@ -155,52 +110,93 @@ func (i *Inbox) drop(ctx context.Context, partition, detach string) error {
 	return err
 }
 
-// finishDetaching ends what was interrupted.
-func (i *Inbox) finishDetaching(ctx context.Context) error {
-	partitions, err := collect(ctx, i, pgx.RowTo[string], `SELECT inhrelid::regclass::text FROM pg_inherits
-		WHERE inhparent = to_regclass('{s}.inbox_ledger') AND inhdetachpending`)
-	for _, partition := range partitions {
-		if err := i.drop(ctx, partition, "FINALIZE"); err != nil {
-			return err
+// over returns the first day to keep. If the clock of the database is ahead, the day of the newest
+// event counts, or the clock of this process.
+func (i *Inbox) over(ctx context.Context, days []time.Time) (over time.Time, err error) {
+	today, err := one[time.Time](ctx, i, "SELECT (now() AT TIME ZONE 'UTC')::date")
+	newest := time.Now().UTC().Truncate(day)
+	for _, d := range slices.Backward(days) {
+		filled, unknown := one[bool](ctx, i, "SELECT EXISTS (SELECT FROM "+partition(d)+")")
+		if err = cmp.Or(err, unknown); filled {
+			newest = d
+			break
 		}
 	}
-	return err
+	return slices.MinFunc([]time.Time{newest, today}, time.Time.Compare).Add(-engine.DefaultRetention), err
 }
 
-// over is the first day that is kept. A clock that is ahead ends no day: the newest event of the
-// ledger, whose time is the platform's, has to be as far away.
-func (i *Inbox) over(ctx context.Context, days []time.Time) (time.Time, error) {
-	today, err := i.today(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	for _, newest := range slices.Backward(days) {
-		switch filled, err := one[bool](ctx, i, "SELECT EXISTS (SELECT FROM "+i.partition(newest)+")"); {
-		case err != nil:
-			return time.Time{}, err
-		case filled && newest.Before(today):
-			return newest.Add(-engine.DefaultRetention), nil
-		case filled:
-			return today.Add(-engine.DefaultRetention), nil
-		}
-	}
-	return time.Time{}, nil
-}
-
-// purge deletes undated digests, and times of objects, from before a day, a few at a time, so
-// that nothing waits for it for long.
-func (i *Inbox) purge(ctx context.Context, over time.Time) error {
+// purge deletes undated digests and times of objects from before a day, in small transactions.
+func (i *Inbox) purge(ctx context.Context, over time.Time) (err error) {
 	const few = 1000
 	for _, statement := range []string{
 		`DELETE FROM {s}.inbox_undated WHERE digest IN (SELECT digest FROM {s}.inbox_undated WHERE accepted_at < $1 LIMIT $2)`,
 		`DELETE FROM {s}.inbox_newest WHERE object IN (SELECT object FROM {s}.inbox_newest WHERE noted_at < $1 LIMIT $2)`,
 	} {
-		for deleted := int64(few); deleted == few && !i.life.Stopped(); {
-			var err error
-			if deleted, err = i.exec(ctx, statement, over, few); err != nil {
-				return err
-			}
+		for deleted := int64(few); err == nil && deleted == few && !i.life.Stopped(); {
+			deleted, err = i.exec(ctx, statement, over, few)
 		}
 	}
-	return nil
+	return err
+}
+
+// Missing implements [reconcile.Inbox].
+func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
+	digests := make([]pgtype.UUID, len(keys))
+	for n, key := range keys {
+		digests[n] = digestOf(key.String())
+	}
+	found, err := read(ctx, i, pgx.RowTo[[16]byte], `SELECT digest FROM {s}.inbox_ledger WHERE digest = ANY ($1)
+		UNION ALL SELECT digest FROM {s}.inbox_undated WHERE digest = ANY ($1)`, digests)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[[16]byte]bool, len(found))
+	for _, digest := range found {
+		known[digest] = true
+	}
+	return engine.Missing(keys, func(key webhook.Key) bool { return known[digestOf(key.String()).Bytes] }), nil
+}
+
+// ClaimCheckpoint implements [reconcile.Checkpoints]. It ignores a claim with an end more than a day
+// too late, from before a correction of the clock.
+func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	return i.checkpoint(ctx, `INSERT INTO {s}.inbox_checkpoints AS c (name, holder, until)
+		VALUES ($1, $2, clock_timestamp() + $3::interval)
+		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+		WHERE c.holder = excluded.holder OR c.until <= clock_timestamp() OR c.until > clock_timestamp() + $3::interval + interval '1 day'
+		RETURNING state`, name, holder, ttl)
+}
+
+// SaveCheckpoint implements [reconcile.Checkpoints].
+func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	_, err := i.checkpoint(ctx, `UPDATE {s}.inbox_checkpoints SET state = $4, until = clock_timestamp() + $3::interval
+		WHERE name = $1 AND holder = $2 AND until > clock_timestamp() RETURNING state`, name, holder, ttl, state)
+	return err
+}
+
+// checkpoint changes a checkpoint unless another holder has claimed it.
+func (i *Inbox) checkpoint(ctx context.Context, statement string, args ...any) ([]byte, error) {
+	states, err := read(ctx, i, pgx.RowTo[[]byte], statement, args...)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(states) == 0:
+		return nil, reconcile.ErrCheckpointHeld
+	}
+	return states[0], nil
+}
+
+// ReadCheckpoint implements [reconcile.CheckpointReader].
+func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
+	states, err := collect(ctx, i, pgx.RowTo[[]byte], "SELECT state FROM {s}.inbox_checkpoints WHERE name = $1", name)
+	if err != nil || len(states) == 0 {
+		return nil, err
+	}
+	return states[0], nil
+}
+
+// ReleaseCheckpoint implements [reconcile.Checkpoints]. It works after Close.
+func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	_, err := i.exec(ctx, "UPDATE {s}.inbox_checkpoints SET holder = '', until = '-infinity' WHERE name = $1 AND holder = $2", name, holder)
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
@@ -19,40 +20,33 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// DefaultTakeOver is the default of [Config].TakeOver.
-const DefaultTakeOver = 30 * time.Second
-
-// Config is what an [Inbox] is made of. Work.Handle and Seal are required. All replicas should
-// have the same.
+// Config configures an [Inbox]. Work.Handle and Seal are required. All processes should have the
+// same configuration.
 type Config struct {
-	// Work says how events are handled.
+	// Work configures the handling of events.
 	Work webhook.Work
 
-	// Seal seals the bodies of events. [seal.InsecurePlaintext] is the way to have them readable.
+	// Seal encrypts bodies and errors. [seal.InsecurePlaintext] stores them readable.
 	Seal seal.AEAD
 
-	// Schema is the PostgreSQL schema of the tables, those of River among them. No other client
-	// of River may use it. Empty means the first schema of the search path. Letters, digits and
-	// underscores, 46 at most.
+	// Schema is the PostgreSQL schema of all tables: up to 46 letters, digits and underscores. No
+	// other client of River may use it. Empty means the first schema of the search path.
 	Schema string
 
-	// TakeOver is how long a process may give no sign of life before others handle its events. 0
-	// means [DefaultTakeOver]. Less than a second is refused. A process that cannot reach the
-	// database ends the contexts of its handlers after two thirds of it.
+	// TakeOver is the time without a sign of life after which other processes handle the events of
+	// a process, at least a second. 0 means 30 seconds. If a process cannot reach the database for
+	// two thirds of it, the contexts of its handlers end.
 	TakeOver time.Duration
 
-	// PollOnly is for PgBouncer in transaction mode: nothing listens, and River looks for events
-	// every quarter of a second.
+	// PollOnly lets River poll for events every 250 ms, without LISTEN, for PgBouncer.
 	PollOnly bool
 
-	// sweepEvery is for tests.
-	sweepEvery time.Duration
+	sweepEvery time.Duration // for tests
 }
 
-// Open calls [Migrate], and starts an inbox that accepts and handles. The program closes the pool
-// after the inbox. The pool needs three connections more than Work.Workers: one to listen, one to
-// accept, and one for everything else. Open rejects a smaller one, and a schema in which another
-// client of River works.
+// Open calls [Migrate] and starts an inbox. The pool must allow three connections more than
+// Work.Workers: one to listen, one to accept and one for other statements. The program closes the
+// pool after the inbox. Open rejects a smaller pool and a schema with another client of River.
 func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	work, err := c.Work.WithDefaults()
 	if err != nil {
@@ -74,14 +68,15 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	return i, nil
 }
 
-// New makes an inbox that accepts, and handles nothing: other processes do, which have called
-// Open. [Migrate] comes first: New fails with a [*SchemaError].
+// New returns an inbox for a process that only accepts events. Other processes handle them with
+// Open. New fails with a [*SchemaError] before [Migrate].
 func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
-	c.TakeOver, c.sweepEvery = cmp.Or(c.TakeOver, DefaultTakeOver), cmp.Or(c.sweepEvery, sweepEvery)
+	c.TakeOver = cmp.Or(c.TakeOver, 30*time.Second)
+	c.sweepEvery = cmp.Or(c.sweepEvery, min(sweepEvery, c.TakeOver/5)) // others.dead needs five looks
 	switch {
 	case c.Seal == nil:
 		return nil, &api.ArgumentError{Field: "riverinbox.Config.Seal", Reason: "is missing: bodies hold patient data"}
@@ -93,17 +88,19 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	if c.Schema, err = schemaOf(ctx, pool, c.Schema); err != nil {
 		return nil, err
 	}
-	if err := checkSchema(ctx, pool, c.Schema); err != nil {
-		return nil, err
+	db := stdlib.OpenDBFromPool(pool)
+	if err := errors.Join(scriptOf(c.Schema).Check(ctx, db), db.Close()); err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
+	life := engine.NewLifecycle()
 	i := &Inbox{
 		config: c, worker: worker, pool: pool, names: namesOf(c.Schema), name: clientPrefix + rand.Text(),
-		woken: make(chan struct{}, 1), life: engine.NewLifecycle(), ended: make(chan struct{}), others: others{}, alive: newAlive(c.TakeOver),
+		woken: make(chan struct{}, 1), life: life, ended: make(chan struct{}), others: others{}, alive: newAlive(life.Context(), c.TakeOver),
 	}
 	if err := i.rejectStrangers(ctx); err != nil {
 		return nil, err
 	}
-	i.accepts, i.outcomes = i.newAccepts(), i.newOutcomes()
+	i.accepts, i.begins, i.outcomes = newGroup(func(a *accept) int { return len(a.args) }, i.storeAll), newGroup(nil, i.lookUp), newGroup(nil, i.recordAll)
 	i.warn(cannotKeep, i.keep(ctx))
 	i.every(keepEvery, cannotKeep, i.keep)
 	if !c.PollOnly {
@@ -112,11 +109,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	return i, nil
 }
 
-// clientPrefix begins the names of the clients of inboxes.
+// clientPrefix is the prefix of the names of River's clients.
 const clientPrefix = "dispensary_"
 
-// rejectStrangers fails if another client works in the schema: the leader of River's clients
-// discards jobs whose kind it does not know, and deletes dead letters by its own settings.
+// rejectStrangers fails if the schema has another client of River. As leader, it would discard jobs
+// of unknown kinds and delete dead letters.
 func (i *Inbox) rejectStrangers(ctx context.Context) error {
 	strange, err := one[bool](ctx, i, `SELECT EXISTS (SELECT FROM {s}.river_job WHERE kind < '{kind}' OR kind > '{kind}')
 		OR EXISTS (SELECT FROM {s}.river_queue WHERE name <> '{queue}')
@@ -127,25 +124,16 @@ func (i *Inbox) rejectStrangers(ctx context.Context) error {
 	return err
 }
 
-// How the client of River looks for jobs, and how long it keeps those that are done: before the
-// next checkpoint of the database they are deleted at a tenth of the cost.
-const (
-	fetchCooldown = 20 * time.Millisecond
-	fetchPoll     = 250 * time.Millisecond
-	completedJobs = time.Minute
-)
-
-// start makes the client of River and starts it.
+// start starts a client of River.
 func (i *Inbox) start(ctx context.Context) (err error) {
 	work := i.worker.Work()
 	config := &river.Config{
 		ID: i.name, Schema: i.config.Schema, Logger: work.Logger, PollOnly: i.config.PollOnly, Workers: river.NewWorkers(),
 		Queues:        map[string]river.QueueConfig{queue: {MaxWorkers: work.Workers}},
-		FetchCooldown: fetchCooldown, FetchPollInterval: fetchPoll,
-		// Handlers have their own time, and processes that died are found by their heartbeat.
-		JobTimeout: -1, RescueStuckJobsAfter: work.HandlerTimeout + time.Hour,
-		// Dead letters stay until they are replayed or discarded.
-		CompletedJobRetentionPeriod: completedJobs, CancelledJobRetentionPeriod: -1, DiscardedJobRetentionPeriod: -1,
+		FetchCooldown: 20 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond,
+		JobTimeout: -1, // River must not rescue jobs by the clock of its leader
+		// Dead letters stay. Deleting a completed job before the next checkpoint costs a tenth.
+		CancelledJobRetentionPeriod: -1, DiscardedJobRetentionPeriod: -1, CompletedJobRetentionPeriod: time.Minute,
 		ReindexerIndexNames: []string{
 			"river_job_kind", "river_job_pkey", "river_job_prioritized_fetching_index", "river_job_state_and_finalized_at_index", "river_job_unique_idx",
 		},
@@ -155,11 +143,11 @@ func (i *Inbox) start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("riverinbox: %w", err)
 	}
-	if err := i.beat(ctx); err != nil { // before it fetches anything
+	if err := i.live(ctx); err != nil { // before the first fetch
 		return err
 	}
-	i.every(i.config.TakeOver/6, "webhook inbox cannot say that it is alive", i.beat)
-	i.every(i.config.sweepEvery, "webhook inbox cannot look after its events", i.sweep)
+	i.every(i.config.TakeOver/6, cannotBeat, i.beat)
+	i.every(i.config.sweepEvery, "webhook inbox cannot release abandoned events", i.sweep)
 	if err := client.Start(context.Background()); err != nil {
 		return fmt.Errorf("riverinbox: starting River: %w", err)
 	}

@@ -1,10 +1,10 @@
 package riverinbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -17,41 +17,35 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// outcome is what became of an attempt, as inbox_end takes it.
+// outcome is the outcome of an attempt, for inbox_end.
 type outcome struct {
+	N        int             `json:"n"` // index in the transaction
 	Job      int64           `json:"job"`
-	Attempt  int             `json:"attempt"`
+	At       *time.Time      `json:"at"` // time of River's fetch, the identity of the attempt
 	Line     pgtype.UUID     `json:"line"`
 	State    string          `json:"state"`
-	Number   int             `json:"number"` // of attempts that count
+	Attempt  int             `json:"attempt"` // number of counted attempts
 	Wait     string          `json:"wait,omitempty"`
-	Error    *attemptError   `json:"error,omitempty"`
+	Reason   *string         `json:"reason,omitempty"` // of the failure
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Object   string          `json:"object,omitempty"` // to note how new it is
+	Object   string          `json:"object,omitempty"` // for inbox_newest
 	Created  time.Time       `json:"created,omitzero"`
 
-	unsure bool // it may have been stored without an answer
+	unsure context.Context // lease at an earlier try without a response
 }
 
-// attemptError is what River shows of an attempt that failed.
-type attemptError struct {
-	Attempt int    `json:"attempt"`
-	Error   string `json:"error"`
-	Trace   string `json:"trace"`
-}
-
-// schedulerInterval is how often River makes jobs available that are retryable. What is due
-// earlier is available, and not before its time.
+// schedulerInterval is the interval at which River makes retryable jobs available. Jobs that are due
+// earlier are available with a time in the future.
 const schedulerInterval = 5 * time.Second
 
-// outcome says what to record of an attempt.
+// outcome returns the outcome to record.
 func (i *Inbox) outcome(job *river.Job[event], a about, made webhook.Attempt) *outcome {
-	o := &outcome{Job: job.ID, Attempt: job.Attempt, Line: a.line(), Number: made.Number, State: "completed"}
+	o := &outcome{Job: job.ID, At: job.AttemptedAt, Line: a.line(), Attempt: made.Number, State: "completed"}
 	switch made.Result {
 	case webhook.ResultHandled:
 		o.Object, o.Created = string(made.Object), made.CreatedAt
 	case webhook.ResultReturned:
-		o.State, o.Number = "available", made.Number-1
+		o.State, o.Attempt = "available", made.Number-1
 	case webhook.ResultDead:
 		o.State = "cancelled"
 		o.failed(a, made, engine.SealError(i.config.Seal, made.Key, made.Err))
@@ -59,25 +53,33 @@ func (i *Inbox) outcome(job *river.Job[event], a about, made webhook.Attempt) *o
 		if o.State = "available"; made.RetryIn > schedulerInterval {
 			o.State = "retryable"
 		}
-		o.Wait = strconv.FormatInt(made.RetryIn.Microseconds()+1, 10) + " microseconds" // never before its time
+		o.Wait = strconv.FormatInt(made.RetryIn.Microseconds()+1, 10) + " microseconds" // rounded up
 		o.failed(a, made, nil)
 	}
 	return o
 }
 
-// failed notes why an attempt failed. Who released an abandoned one has done so.
+// failed adds the failure of an attempt. release has already added an abandoned attempt.
 func (o *outcome) failed(a about, made webhook.Attempt, sealed []byte) {
-	o.Error = &attemptError{Attempt: made.Number, Error: text(made.Reason())}
-	failures := a.Failures
+	reason, failures := text(made.Reason()), a.Failures
+	o.Reason = &reason
 	if !errors.Is(made.Err, webhook.ErrAbandoned) {
 		failures = engine.AppendFailure(failures, made, time.Now())
 		last := &failures[len(failures)-1]
-		last.Reason, last.RequestID = text(last.Reason), text(last.RequestID)
+		last.Reason, last.RequestID = reason, text(last.RequestID)
 	}
-	o.Metadata, _ = json.Marshal(past{failures, sealed}) // it can be
+	o.Metadata, _ = json.Marshal(past{failures, sealed}) // cannot fail
 }
 
-// recordWithRetry records an outcome, together with those of other handlers.
+// inboxEnd records outcomes and returns their indexes, except those of overtaken attempts.
+const inboxEnd = "SELECT {s}.inbox_end($1)"
+
+func textOf(outcomes ...*outcome) string {
+	all, _ := json.Marshal(outcomes) // cannot fail
+	return string(all)
+}
+
+// recordWithRetry records an outcome in a shared transaction.
 func (i *Inbox) recordWithRetry(o *outcome) error {
 	return i.life.Record(i.worker.Work().Logger, i.config.TakeOver, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
@@ -86,101 +88,73 @@ func (i *Inbox) recordWithRetry(o *outcome) error {
 	})
 }
 
-type outcomeWrite = engine.Write[*outcome]
-
-// newOutcomes returns the group commit of outcomes.
-func (i *Inbox) newOutcomes() *engine.Batcher[*outcome] {
-	return engine.NewBatcher(engine.BatcherConfig[*outcome]{
-		Commit: func(batch []*outcomeWrite) {
-			if err := i.record(batch); refused(err) {
-				for n := range batch {
-					answer(batch[n:n+1], i.record(batch[n:n+1]))
-				}
-			} else if err != nil {
-				answer(batch, err)
-			}
-		},
-		Limit: func([]*outcomeWrite, time.Duration) int { return groupSize },
-	})
+// recordAll records outcomes, one by one if the database rejects a row.
+func (i *Inbox) recordAll(batch []*engine.Write[*outcome]) {
+	switch err := i.record(batch); {
+	case refused(err) && len(batch) > 1:
+		for n := range batch {
+			i.recordAll(batch[n : n+1])
+		}
+	case err != nil:
+		answer(batch, err)
+	}
 }
 
-// record records outcomes in one transaction and answers; with an error it does not.
-func (i *Inbox) record(batch []*outcomeWrite) error {
+// record records outcomes in one transaction. If it fails, it does not answer the writes.
+func (i *Inbox) record(batch []*engine.Write[*outcome]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	all := make([]*outcome, len(batch))
 	for n, w := range batch {
-		all[n] = w.Value
+		all[n], w.Value.N = w.Value, n
 	}
-	ended, err := i.end(ctx, i.pool, all...)
+	lease := i.alive.current()
+	ended, err := collect(ctx, i, pgx.RowTo[int], inboxEnd, textOf(all...))
 	for _, w := range batch {
 		switch {
 		case err != nil:
-			w.Value.unsure = true
-		case slices.Contains(ended, w.Value.Job), w.Value.unsure && i.alive.certain():
+			w.Value.unsure = cmp.Or(w.Value.unsure, lease)
+		case slices.Contains(ended, w.Value.N), w.Value.unsure != nil && w.Value.unsure.Err() == nil:
 			w.Done(nil)
 		default:
 			w.Done(engine.ErrClaimLost)
 		}
 	}
-	if err == nil {
-		i.wake() // an event may have been waiting for one of these
-	}
+	i.wake() // for the next events of their lines
 	return err
 }
 
-// end records outcomes, and returns the jobs that these attempts still had.
-func (i *Inbox) end(ctx context.Context, in querier, outcomes ...*outcome) ([]int64, error) {
-	all, err := json.Marshal(outcomes)
-	if err != nil {
-		return nil, fmt.Errorf("riverinbox: %w", err)
-	}
-	return collectFrom(ctx, i, in, pgx.RowTo[int64], "SELECT {s}.inbox_end($1)", all)
-}
-
-// InTransaction writes rows of the program's own and stores the event as handled, in one
-// transaction: whatever happens, the rows are there exactly if the event counts as handled, so
-// that they are written exactly once. ctx is that of the handler.
+// InTransaction writes the program's rows and stores the event as handled in one transaction, so the
+// rows are written exactly once. ctx is the handler's. write can also insert jobs, with a client of
+// River in another schema.
 //
-// Call it as the last thing a handler does and return its error. If write fails, or panics,
-// nothing is written and the attempt has failed. An error of the handler after it comes too
-// late: the event has been handled.
-//
-// The transaction may insert jobs too, by a client of River that has another schema. It fails
-// for a context that is not a handler's, and if it is called a second time.
+// Call it last in a handler and return its error. If write fails or panics, the transaction is
+// rolled back and the attempt has failed. A later error of the handler has no effect. InTransaction
+// fails if ctx is not a handler's, and on a second call.
 func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) error) error {
 	return engine.InTransaction(ctx, write)
 }
 
-// inTransaction stores the outcome of an attempt, together with what the program writes.
+// inTransaction stores the outcome of an attempt and the program's rows.
 func (i *Inbox) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
 	return func(ctx context.Context, made webhook.Attempt, write func(context.Context, pgx.Tx) error) error {
-		// Not the handler's context: its end must not leave open what became of it.
+		// Without the handler's context, because its end would leave the outcome unknown.
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.worker.Work().HandlerTimeout+engine.LeaseMargin)
 		defer cancel()
-		err := pgx.BeginFunc(bound, i.pool, func(tx pgx.Tx) error {
-			tag, err := tx.Exec(bound, i.sql("SELECT FROM {s}.river_job WHERE id = $1 AND state = 'running' AND attempt = $2 FOR UPDATE"), job.ID, job.Attempt)
-			switch {
-			case err != nil:
-				return fmt.Errorf("riverinbox: %w", err)
-			case tag.RowsAffected() == 0:
-				return engine.ErrClaimLost
+		defer i.wake()
+		return pgx.BeginFunc(bound, i.pool, func(tx pgx.Tx) error {
+			mine, err := tx.Exec(bound, i.sql("SELECT FROM {s}.river_job WHERE id = $1 AND state = 'running' AND attempted_at = $2 FOR UPDATE"), job.ID, job.AttemptedAt)
+			if err != nil || mine.RowsAffected() == 0 {
+				return cmp.Or(err, engine.ErrClaimLost)
 			}
-			if err := write(ctx, tx); err != nil {
+			if err := cmp.Or(write(ctx, tx), ctx.Err()); err != nil {
 				return err
 			}
-			if err := ctx.Err(); err != nil {
-				return err
+			mine, err = tx.Exec(bound, i.sql(inboxEnd), textOf(i.outcome(job, a, made)))
+			if err != nil || mine.RowsAffected() == 0 {
+				return cmp.Or(err, engine.ErrClaimLost)
 			}
-			ended, err := i.end(bound, tx, i.outcome(job, a, made))
-			if err == nil && len(ended) == 0 {
-				err = engine.ErrClaimLost
-			}
-			return err
+			return nil
 		})
-		if err == nil {
-			i.wake()
-		}
-		return err
 	}
 }

@@ -1,16 +1,15 @@
 package riverinbox_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -18,19 +17,20 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// TestInboxKeepsTheContract gives each engine connections of its own, as if it
-// were in a process of its own. A crash is the end of the connections: nothing
-// that the process does from then on has any effect.
+// TestInboxKeepsTheContract gives each engine connections of its own, like a process. A crash is
+// their end: nothing that the process does from then on has any effect.
 func TestInboxKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T) enginetest.Storage {
-		d, keys := newDatabase(t), receivertest.KeyRing(t)
+		d := newDatabase(t)
+		config := d.config(t, nil)
+		d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
 		var networks sync.Map
 		open := func(work webhook.Work, aead seal.AEAD) (engine.Engine, error) {
 			pool, network := d.connect(t)
-			inbox, err := riverinbox.Open(t.Context(), pool, riverinbox.Config{
-				Work: work, Seal: aead, Schema: d.schema, TakeOver: testTakeOver,
-			}.Quick())
+			c := config
+			c.Work, c.Seal = work, aead
+			inbox, err := riverinbox.Open(t.Context(), pool, c)
 			if err != nil {
 				return nil, err
 			}
@@ -38,10 +38,8 @@ func TestInboxKeepsTheContract(t *testing.T) {
 			return inbox, nil
 		}
 		return enginetest.Storage{
-			Durable:    true,
-			Shared:     true,
-			Ordered:    true,
-			Open:       func(work webhook.Work) (engine.Engine, error) { return open(work, keys) },
+			Durable: true, Shared: true, Ordered: true,
+			Open:       func(work webhook.Work) (engine.Engine, error) { return open(work, config.Seal) },
 			OpenSealed: open,
 			Crash: func(e engine.Engine) {
 				n, _ := networks.Load(e)
@@ -57,36 +55,26 @@ func TestInboxKeepsTheContract(t *testing.T) {
 					return errors.Join(write(ctx, tx), then())
 				})
 			},
-			Rows: func(t *testing.T) []string {
-				d.exec(t, "CREATE TABLE IF NOT EXISTS effects (key text NOT NULL)")
-				return texts(t, d, "SELECT key FROM effects")
-			},
+			Rows: func(t *testing.T) []string { return texts(t, d, "SELECT key FROM effects") },
 		}
 	})
 }
 
-// known counts how often an event is in the ledger: those of the keys, or if there is none, all
-// of them.
+// known counts how often each of these keys is in the ledger.
 func known(t *testing.T, d database, keys ...string) map[string]int {
 	t.Helper()
-	const digests = "(SELECT digest FROM inbox_ledger UNION ALL SELECT digest FROM inbox_undated) l"
-	if len(keys) > 0 {
-		return countTexts(t, d, "SELECT key FROM unnest($1::text[]) key JOIN "+digests+" ON digest = inbox_digest(key)", keys)
-	}
-	return countTexts(t, d, "SELECT digest::text FROM "+digests)
+	return countTexts(t, d, `SELECT key FROM unnest($1::text[]) key JOIN (SELECT digest FROM inbox_ledger
+		UNION ALL SELECT digest FROM inbox_undated) l ON digest = inbox_digest(key)`, keys)
 }
 
 // dump returns every row of every table, those of River too.
 func dump(t *testing.T, d database) []byte {
 	t.Helper()
 	tables := texts(t, d, "SELECT tablename FROM pg_tables WHERE schemaname = $1", d.schema)
-	require.Contains(t, tables, "river_job")
-	require.Contains(t, tables, "inbox_line")
-	var all bytes.Buffer
+	require.Subset(t, tables, []string{"river_job", "inbox_line"})
+	var all []string
 	for _, table := range tables {
-		for _, text := range texts(t, d, "SELECT t::text FROM "+table+" t") {
-			all.WriteString(table + " " + text + "\n")
-		}
+		all = append(all, texts(t, d, "SELECT t::text FROM "+table+" t")...)
 	}
-	return all.Bytes()
+	return []byte(strings.Join(all, "\n"))
 }

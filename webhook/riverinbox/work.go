@@ -2,90 +2,203 @@ package riverinbox
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// eventWorker is the worker that River calls.
+// Values in River's tables.
+const (
+	kind  = "dispensary_webhook"
+	queue = "dispensary_webhooks"
+)
+
+// event contains the arguments of a job. Body is encrypted.
+type event struct {
+	Key  string `json:"key"`
+	Body []byte `json:"body"`
+}
+
+// Kind implements [river.JobArgs].
+func (event) Kind() string { return kind }
+
+// about is the metadata of a job.
+type about struct {
+	Type     events.Type         `json:"type"`
+	Clinic   string              `json:"clinic,omitempty"`
+	Created  time.Time           `json:"created,omitzero"`
+	Received time.Time           `json:"received"`
+	Order    time.Time           `json:"order,omitzero"`
+	Subject  webhook.OrderingKey `json:"subject,omitempty"`
+	Object   webhook.OrderingKey `json:"object,omitempty"`
+	past
+}
+
+// past contains the failures of an event, and the encrypted error of a dead letter.
+type past struct {
+	Failures []engine.Failure `json:"failures,omitempty"`
+	Failure  []byte           `json:"failure,omitempty"`
+}
+
+// line returns the digest of the ordering key, or NULL.
+func (a about) line() pgtype.UUID {
+	if a.Subject == "" {
+		return pgtype.UUID{}
+	}
+	return digestOf(string(a.Subject))
+}
+
+// delivery decrypts the delivery of a job. With an error, it returns the delivery without a body.
+func (i *Inbox) delivery(e event, a about) (webhook.Delivery, error) {
+	d := webhook.Delivery{Type: a.Type, ClinicID: a.Clinic, CreatedAt: a.Created, ReceivedAt: a.Received}
+	if err := d.Key.UnmarshalText([]byte(e.Key)); err != nil {
+		return d, err
+	}
+	var err error
+	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, e.Body)
+	return d, err
+}
+
+// digestOf returns half of the SHA-256 of a text.
+func digestOf(text string) pgtype.UUID {
+	sum := sha256.Sum256([]byte(text))
+	return pgtype.UUID{Bytes: [16]byte(sum[:16]), Valid: true}
+}
+
+// text replaces bytes that PostgreSQL does not accept. The body keeps them.
+func text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// maxIndexed is the length up to which PostgreSQL can index a text.
+const maxIndexed = 2600
+
+// recorded is the error of Work after the inbox has recorded the outcome. River treats it as an
+// error about several jobs, finds no job, and records no outcome. River would not check whether the
+// attempt was overtaken.
+type recorded struct{}
+
+func (recorded) Error() string               { return "riverinbox: the outcome is recorded" }
+func (recorded) Jobs() []*rivertype.JobRow   { return nil }
+func (recorded) ErrorsByID() map[int64]error { return nil }
+
+// eventWorker implements [river.Worker].
 type eventWorker struct {
 	river.WorkerDefaults[event]
 	inbox *Inbox
 }
 
-// Work makes one attempt. It is made on another goroutine, as an observer may end it: River
-// waits for its own.
+// Work makes one attempt, on another goroutine, because an observer can end it with runtime.Goexit.
+// If the lease has ended, it stores a sign of life first.
 func (w *eventWorker) Work(ctx context.Context, job *river.Job[event]) error {
 	return safecall.Isolated(func() error {
+		if w.inbox.alive.current().Err() != nil {
+			w.inbox.warn(cannotBeat, w.inbox.live(ctx))
+		}
 		ctx, drop := w.inbox.alive.hold(ctx, job.ID)
 		defer drop()
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(w.inbox.life.Context(), cancel)()
 		return w.inbox.attempt(ctx, job)
 	})
 }
 
-// attempt makes an attempt and records it. What could not be recorded counts as running, until
-// the next sign of life shows that no handler is at it.
+// attempt makes an attempt and records its outcome. If it cannot record the outcome, beat releases
+// the job.
 func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
 	var a about
 	if err := json.Unmarshal(job.Metadata, &a); err != nil {
-		return river.JobCancel(errors.New("metadata of the job is not that of an event"))
+		return river.JobCancel(errors.New("metadata of the job is not of an event"))
 	}
 	if i.life.Stopped() {
 		return i.putBack(job, a)
 	}
-	task := engine.Task{Attempt: job.Attempt, Object: a.Object}
+	f := &fetched{Job: job.ID, At: job.AttemptedAt, Line: a.line(), Object: string(a.Object)}
 	if a.Subject != "" || a.Object != "" {
-		turn, newest, err := i.begin(ctx, job, a)
-		switch {
-		case err != nil:
-			i.warn("webhook inbox cannot begin an event", err)
+		turn, err := i.begin(ctx, f, a.Order)
+		if err != nil {
+			i.warn("webhook inbox cannot look up an event", err)
 			return i.putBack(job, a)
-		case !turn:
+		}
+		if !turn {
 			return recorded{}
 		}
-		task.Newest = newest
 	}
+	task := engine.Task{Attempt: job.Attempt, Object: a.Object, Newest: f.newest}
 	task.Delivery, task.Err = i.delivery(job.Args, a)
-	if job.Attempt > i.worker.Work().Retry.MaxAttempts && a.Failure == nil { // else a person retries it
+	// If the last attempt was lost, release has added an error. Otherwise a person retries the event.
+	if n := len(job.Errors); job.Attempt > i.worker.Work().Retry.MaxAttempts && a.Failure == nil && n > 0 && job.Errors[n-1].Attempt == job.Attempt-1 {
 		task.Attempt, task.Err = job.Attempt-1, webhook.ErrAbandoned
 	}
 	ctx, done := engine.WithTransaction(ctx, task, i.inTransaction(job, a))
-	_ = i.worker.Do(ctx, task, func(made webhook.Attempt) error { // an error has been logged
-		if done() {
-			return nil
+	_ = i.worker.Do(ctx, task, func(made webhook.Attempt) error { // Do has logged an error
+		if done() || made.Result == webhook.ResultReturned && errors.Is(context.Cause(ctx), river.ErrJobCancelledRemotely) {
+			return nil // River records a canceled job
 		}
 		return i.recordWithRetry(i.outcome(job, a, made))
 	})
 	return recorded{}
 }
 
-// begin asks whether it is the turn of a job, and for the time of the newest event of its object.
-func (i *Inbox) begin(ctx context.Context, job *river.Job[event], a about) (turn bool, newest time.Time, err error) {
-	var at *time.Time
-	err = i.pool.QueryRow(ctx, i.sql("SELECT * FROM {s}.inbox_begin($1, $2, $3, $4, $5)"),
-		a.line(), a.Order, job.ID, job.Attempt, string(a.Object)).Scan(&turn, &at)
-	if err != nil {
-		return false, newest, fmt.Errorf("riverinbox: %w", err)
-	}
-	if at != nil {
-		newest = at.UTC()
-	}
-	return turn, newest, nil
+// fetched is a job to look up before its attempt.
+type fetched struct {
+	N      int         `json:"n"` // index in the query
+	Job    int64       `json:"job"`
+	At     *time.Time  `json:"at"`
+	Line   pgtype.UUID `json:"line"`
+	Object string      `json:"object"`
+
+	held   bool      // the attempt was not overtaken
+	head   bool      // the job is the head of its line
+	newest time.Time // time of the newest event of the object
 }
 
-// putBack makes an attempt one that was not begun.
+// begin reports whether the job is the head of its line. Otherwise it makes the job pending.
+func (i *Inbox) begin(ctx context.Context, f *fetched, order time.Time) (turn bool, err error) {
+	if err := i.begins.Do(ctx, f); err != nil || !f.held || f.head || !f.Line.Valid {
+		return err == nil && f.held, err
+	}
+	return one[bool](ctx, i, "SELECT {s}.inbox_turn($1, $2, $3, $4)", f.Line, order, f.Job, f.At)
+}
+
+// lookUp looks up jobs in one query.
+func (i *Inbox) lookUp(batch []*engine.Write[*fetched]) {
+	all := make([]*fetched, len(batch))
+	for n, w := range batch {
+		all[n], w.Value.N = w.Value, n
+	}
+	jobs, _ := json.Marshal(all) // cannot fail
+	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
+	defer cancel()
+	found, err := collect(ctx, i, pgx.RowToStructByPos[struct {
+		N          int
+		Held, Head bool
+		Newest     *time.Time
+	}], `SELECT f.n, EXISTS (SELECT FROM {s}.river_job j WHERE j.id = f.job AND j.state = 'running' AND j.attempted_at = f.at),
+			EXISTS (SELECT FROM {s}.inbox_line l WHERE l.line = f.line AND l.job = f.job AND l.head),
+			(SELECT n.at FROM {s}.inbox_newest n WHERE n.object = f.object)
+		FROM jsonb_to_recordset($1) AS f (n integer, job bigint, at timestamptz, line uuid, object text)`, string(jobs))
+	for _, f := range found {
+		if all[f.N].held, all[f.N].head = f.Held, f.Head; f.Newest != nil {
+			all[f.N].newest = f.Newest.UTC()
+		}
+	}
+	answer(batch, err)
+}
+
+// putBack makes the job available again. The attempt does not count.
 func (i *Inbox) putBack(job *river.Job[event], a about) error {
 	err := i.recordWithRetry(i.outcome(job, a, webhook.Attempt{Number: job.Attempt, Result: webhook.ResultReturned}))
-	i.warn("webhook inbox cannot put an event back", err)
+	i.warn("webhook inbox cannot make an event available again", err)
 	return recorded{}
 }
