@@ -1,0 +1,284 @@
+package riverinbox_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// soon is the longest wait of a test for something that must happen.
+const soon = 30 * time.Second
+
+var errDown = errors.New("down")
+
+// errWrite has the handler of a call return through a transaction.
+var errWrite = errors.New("write")
+
+// call is an attempt whose handler waits for the test.
+type call struct {
+	webhook.Handling
+	ctx context.Context
+	end chan<- error
+}
+
+// calls returns a handler that waits for the test, whatever becomes of its context, and a channel
+// with its calls.
+func calls(t testing.TB) (webhook.HandlerFunc, <-chan call) {
+	begun := make(chan call, 1000)
+	return func(ctx context.Context, _ events.Event) error {
+		end := make(chan error, 1)
+		begun <- call{webhook.HandlingFrom(ctx), ctx, end}
+		select {
+		case err := <-end:
+			if errors.Is(err, errWrite) {
+				return riverinbox.InTransaction(ctx, write)
+			}
+			return err
+		case <-t.Context().Done():
+			return t.Context().Err()
+		}
+	}, begun
+}
+
+// next receives from a channel.
+func next[T any](t testing.TB, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(soon):
+		require.FailNow(t, "nothing came")
+	}
+	return v
+}
+
+// handleAll lets handlers return nil, and holds that they are called for these events in order.
+func handleAll(t testing.TB, begun <-chan call, events ...webhook.Delivery) {
+	t.Helper()
+	for n, event := range events {
+		c := next(t, begun)
+		require.Equal(t, event.Key, c.Key, "call %d", n)
+		c.end <- nil
+	}
+}
+
+func eventually(t testing.TB, condition func() bool, message string) {
+	t.Helper()
+	require.Eventually(t, condition, soon, 5*time.Millisecond, message)
+}
+
+// free is the line of events without order.
+const free = "free"
+
+// byLine orders the events of each integration but free.
+func byLine(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+	if d.Key.IntegrationID == free {
+		return ""
+	}
+	return webhook.OrderingKey(d.Key.IntegrationID)
+}
+
+// ordered has an inbox order its events by line, and retry after an hour. All replicas have one key.
+func ordered(c *riverinbox.Config) {
+	c.Seal, _ = receivertest.FixedKeyRing()
+	c.Work.Order, c.Work.Retry.BackOff, c.Work.Retry.MaxBackOff = byLine, time.Hour, time.Hour
+}
+
+// newInbox opens an inbox in a new database. Its handler waits for the test.
+func newInbox(t *testing.T, change func(*riverinbox.Config)) (database, *riverinbox.Inbox, <-chan call, <-chan webhook.Attempt) {
+	t.Helper()
+	d := newDatabase(t)
+	handle, begun := calls(t)
+	inbox, made := d.start(t, handle, change)
+	return d, inbox, begun, made
+}
+
+// in returns an event of a line that was created in a second of the last hour.
+func in(line string, second int) webhook.Delivery {
+	d := receivertest.NewDelivery()
+	d.Key.IntegrationID = line
+	d.CreatedAt = time.Now().Add(-time.Hour).Truncate(time.Hour).Add(time.Duration(second) * time.Second)
+	return d
+}
+
+// of returns an expression of the job j of an event as text, which is empty without one.
+func (d database) of(t *testing.T, event webhook.Delivery, expression string) string {
+	t.Helper()
+	query := "SELECT (" + expression + ")::text FROM river_job j WHERE j.args->>'key' = $1"
+	return strings.Join(texts(t, d, query, event.Key.String()), " ")
+}
+
+// job returns the job of an event.
+func (d database) job(t *testing.T, event webhook.Delivery) int64 {
+	t.Helper()
+	id, err := strconv.ParseInt(d.of(t, event, "id"), 10, 64)
+	require.NoError(t, err)
+	return id
+}
+
+// becomes waits for the state of jobs.
+func (d database) becomes(t *testing.T, state string, events ...webhook.Delivery) {
+	t.Helper()
+	for _, event := range events {
+		eventually(t, func() bool { return d.of(t, event, "state") == state }, "a job is not "+state)
+	}
+}
+
+// beats waits until a process has given n more signs of life.
+func (d database) beats(t *testing.T, inbox *riverinbox.Inbox, n int) {
+	t.Helper()
+	const beats = "SELECT coalesce(max(beats), 0) FROM inbox_worker WHERE client = $1"
+	now := count(t, d, beats, inbox.Name())
+	eventually(t, func() bool { return count(t, d, beats, inbox.Name()) >= now+n }, "the process gives no sign of life")
+}
+
+// linesEnd waits until no line has a job.
+func (d database) linesEnd(t *testing.T) {
+	t.Helper()
+	eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM inbox_line") == 0 }, "a line stands still")
+}
+
+// waits waits until a function of the schema waits for the lock of a line.
+func (d database) waits(t *testing.T, function string) {
+	t.Helper()
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE $1"
+	eventually(t, func() bool { return count(t, d, waiting, "%"+d.schema+"%"+function+"%") > 0 }, function+" waits for no line")
+}
+
+// handled is inbox_end's argument for the first attempt of an event, which succeeded.
+func (d database) handled(t *testing.T, event webhook.Delivery) string {
+	t.Helper()
+	return d.of(t, event, `jsonb_build_array(jsonb_build_object('n', 0, 'job', id, 'at', attempted_at,
+		'line', inbox_digest(metadata->>'subject'), 'state', 'completed', 'attempt', 1))`)
+}
+
+// TestOlderEventGoesFirst accepts older events than the head of a line while it runs, and while it
+// waits for its next attempt.
+func TestOlderEventGoesFirst(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, _ := newInbox(t, ordered)
+	e1, e2, e3, e5, e7 := in("a", 1), in("a", 2), in("a", 3), in("a", 5), in("a", 7)
+	acceptNew(t, inbox, e5)
+	head := next(t, begun)
+	acceptNew(t, inbox, e7, e3, e2)
+	head.end <- errDown
+	handleAll(t, begun, e2, e3)
+	const backsOff = "state = 'available' AND scheduled_at > now() + interval '20 minutes'"
+	eventually(t, func() bool { return d.of(t, e5, backsOff) == "true" }, "the backoff is gone")
+	acceptNew(t, inbox, e1)
+	older := next(t, begun)
+	assert.Equal(t, e1.Key, older.Key)
+	assert.Equal(t, "pending", d.of(t, e5, "state"))
+	older.end <- nil
+	eventually(t, func() bool { return d.of(t, e5, backsOff) == "true" }, "the backoff is gone")
+	d.inRiver(t, inbox.River().JobRetry, e5)
+	handleAll(t, begun, e5, e7)
+	d.linesEnd(t)
+}
+
+// TestFetchedHeadKeepsItsTurn accepts an older event while River fetches the head of its line.
+func TestFetchedHeadKeepsItsTurn(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	c := d.config(t, receivertest.Succeed)
+	ordered(&c)
+	inbox := d.idle(t, c)
+	e2, e5 := in("a", 2), in("a", 5)
+	acceptNew(t, inbox, e5)
+	tx, err := d.reader(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "UPDATE river_job SET state = 'running', attempt = 1")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	_, err = inbox.Accept(ctx, e2)
+	require.NoError(t, err, "the accept waits for the fetch")
+	require.NoError(t, tx.Commit(t.Context()))
+	assert.Equal(t, "running", d.of(t, e5, "state"))
+	assert.Equal(t, "pending", d.of(t, e2, "state"))
+	assert.EqualValues(t, d.job(t, e5), count(t, d, "SELECT job FROM inbox_line WHERE head"))
+}
+
+// TestAcceptAndCompletionWaitForEachOther ends the head of a line before the accept of the next
+// event is committed, and accepts one before the completion of the head is. Without a sweep only
+// the later of the two lets the next event begin.
+func TestAcceptAndCompletionWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, made := newInbox(t, func(c *riverinbox.Config) { ordered(c); *c = c.Still() })
+	e1, e2, e3 := in("a", 1), in("a", 2), in("a", 3)
+	acceptNew(t, inbox, e1)
+	first := next(t, begun)
+	tx, err := d.reader(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = inbox.AcceptIn(t.Context(), tx, e2)
+	require.NoError(t, err)
+	first.end <- nil
+	d.waits(t, "inbox_end")
+	require.NoError(t, tx.Commit(t.Context()))
+	second := next(t, begun)
+	assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
+
+	tx, err = d.reader(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT inbox_end($1)", d.handled(t, e2))
+	require.NoError(t, err)
+	go func() { _, _ = inbox.Accept(t.Context(), e3) }()
+	d.waits(t, "inbox_accept")
+	require.NoError(t, tx.Commit(t.Context()))
+	handleAll(t, begun, e3)
+	assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
+	second.end <- nil
+	assert.Equal(t, webhook.ResultLost, next(t, made).Result)
+	d.linesEnd(t)
+}
+
+// TestHeadEndsBesideInbox ends the head of a line, which waits for its next attempt, without the
+// inbox.
+func TestHeadEndsBesideInbox(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, _ := newInbox(t, ordered)
+	for line, end := range map[string]string{
+		"deleted":   "DELETE FROM river_job WHERE id = $1",
+		"canceled":  "UPDATE river_job SET state = 'cancelled', finalized_at = now() WHERE id = $1",
+		"discarded": "UPDATE river_job SET state = 'discarded', finalized_at = now() WHERE id = $1",
+		"completed": "UPDATE river_job SET state = 'completed', finalized_at = now() WHERE id = $1",
+		"no head": `WITH line AS (UPDATE inbox_line SET head = false WHERE job = $1 RETURNING job)
+			UPDATE river_job SET state = 'pending', scheduled_at = now() FROM line WHERE id = job`,
+	} {
+		e5, e6, e7 := in(line, 5), in(line, 6), in(line, 7)
+		acceptNew(t, inbox, e5)
+		next(t, begun).end <- errDown
+		d.becomes(t, "retryable", e5)
+		acceptNew(t, inbox, e6, e7)
+		require.Equal(t, "pending", d.of(t, e6, "state"))
+		d.exec(t, end, d.job(t, e5))
+		if line == "no head" {
+			handleAll(t, begun, e5)
+		}
+		handleAll(t, begun, e6, e7)
+	}
+	d.linesEnd(t)
+}
+
+func TestLinePassesOverEndedEvents(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, _ := newInbox(t, func(c *riverinbox.Config) { ordered(c); *c = c.Still() })
+	e1, e2, e3, e4 := in("a", 1), in("a", 2), in("a", 3), in("a", 4)
+	acceptNew(t, inbox, e1, e2, e3, e4)
+	head := next(t, begun)
+	d.inRiver(t, inbox.River().JobDelete, e2)
+	d.inRiver(t, inbox.River().JobCancel, e3)
+	head.end <- nil
+	handleAll(t, begun, e4)
+	d.linesEnd(t)
+}
