@@ -1,0 +1,260 @@
+package riverinbox_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/admintest"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/sqltest"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// operated returns a function that opens an inbox for the pages of operators, always at one place.
+func operated(t testing.TB) func(webhook.Work) engine.Engine {
+	d := newDatabase(t)
+	config := d.config(t, nil)
+	return func(work webhook.Work) engine.Engine {
+		config.Work = work
+		return open(t, d.pool(t), config)
+	}
+}
+
+func TestPagesReplayDeadLettersOnce(t *testing.T) {
+	t.Parallel()
+	admintest.ReplayedOnce(t, true, operated(t))
+}
+
+// BenchmarkAdminPages measures what an operator waits for after a bad night.
+func BenchmarkAdminPages(b *testing.B) { admintest.BenchmarkPages(b, operated(b)) }
+
+// TestKeysThatCannotBeIndexed rejects keys that are too long. Ordering keys have no limit.
+func TestKeysThatCannotBeIndexed(t *testing.T) {
+	t.Parallel()
+	inbox, made := newDatabase(t).start(t, receivertest.Succeed, func(c *riverinbox.Config) {
+		c.Work.Stale = webhook.StaleReport
+		c.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+			return webhook.OrderingKey("long " + d.Key.EventID + incompressible(3000))
+		}
+	})
+	event := receivertest.NewDelivery()
+	event.Key.EventID = incompressible(3000)
+	_, err := inbox.Accept(t.Context(), event)
+	require.ErrorIs(t, err, webhook.ErrUnstorable)
+	assert.Equal(t, "webhook.Delivery.Key", fieldOf(t, err))
+	assert.NotContains(t, err.Error(), event.Key.EventID[:10])
+
+	event.Key.EventID = incompressible(2500)
+	event.Body = bytes.Replace(event.Body, []byte(`"pa_`), []byte(`"pa_`+incompressible(3000)), 1)
+	acceptNew(t, inbox, event)
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	acceptAgain(t, inbox, event)
+}
+
+// incompressible is a text that PostgreSQL cannot make shorter.
+func incompressible(length int) (text string) {
+	for len(text) < length {
+		text += rand.Text()
+	}
+	return text[:length]
+}
+
+// TestPollOnly does without LISTEN and without prepared statements, as behind PgBouncer.
+func TestPollOnly(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec })
+	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	config := d.config(t, func(ctx context.Context, e events.Event) error {
+		if e.Type == events.PatientCreated {
+			return errors.New(receivertest.Canary)
+		}
+		return riverinbox.InTransaction(ctx, write)
+	})
+	config.Work.Order, config.Work.Stale, config.Work.Retry.MaxAttempts = webhook.ByObject, webhook.StaleReport, 1
+	config.PollOnly = true
+	made := receivertest.Observe(&config.Work)
+	inbox := open(t, pool, config)
+	dead := ofPatientOne(events.PatientCreated)
+	acceptNew(t, inbox, dead)
+	assert.Equal(t, webhook.ResultDead, (<-made).Result)
+	handled := receivertest.Accept(t, inbox)
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	assert.Equal(t, []string{handled.Key.String()}, texts(t, d, "SELECT key FROM effects"))
+
+	acceptAgain(t, inbox, handled)
+	require.NoError(t, errors.Join(inbox.Sweep(t.Context()), inbox.Beat(t.Context()), inbox.KeepDays(t.Context())))
+	for _, f := range []engine.Filter{{}, {ClinicID: "cl_1"}, {Keys: []webhook.Key{handled.Key, dead.Key}}} {
+		listed, err := inbox.List(t.Context(), f, engine.Position{}, 30)
+		require.NoError(t, err)
+		require.Len(t, listed, 1, "a handled event is not held")
+		assert.Equal(t, dead.Key, listed[0].Key)
+	}
+	_, err := inbox.Replay(t.Context(), engine.Filter{Keys: []webhook.Key{dead.Key}})
+	require.NoError(t, err)
+	assert.Equal(t, webhook.ResultDead, (<-made).Result)
+	assert.Zero(t, count(t, d, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", d.schema))
+}
+
+// TestResealBesideHandlers reseals events while a handler keeps one of them locked.
+func TestResealBesideHandlers(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	handle, begun, gate := openHandler()
+	config := d.config(t, handle)
+	config.Work.Order = webhook.ByObject
+	old, _ := seal.GenerateKey("old")
+	fresh, _ := seal.GenerateKey("fresh")
+	both, err := seal.NewKeyRing(fresh, old)
+	require.NoError(t, err)
+	config.Seal, _ = seal.NewKeyRing(old)
+	before := d.idle(t, config)
+	acceptNew(t, before, ofPatientOne(events.PatientCreated), ofPatientOne(events.PatientUpdated), ofPatientOne(events.PatientUpdated))
+	config.Seal = both
+	made := receivertest.Observe(&config.Work)
+	inbox := open(t, d.pool(t), config)
+	<-begun
+	resealed := make(chan int, 1)
+	go func() {
+		n, err := inbox.Reseal(context.Background())
+		assert.NoError(t, err)
+		resealed <- n
+	}()
+	eventually(t, func() bool {
+		return count(t, d, `SELECT count(*) FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%jsonb_set%'`, d.schema) > 0
+	}, "it does not wait for the handler")
+	close(gate)
+	for range 3 {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
+	assert.LessOrEqual(t, <-resealed, 2, "the first has been handled")
+}
+
+// TestObserverEndsItsGoroutine holds that River's worker survives it.
+func TestObserverEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	c := d.config(t, receivertest.Succeed)
+	c.Work.Workers = 1
+	made := make(chan webhook.Attempt, 1)
+	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) {
+		made <- a
+		runtime.Goexit()
+	}
+	inbox := open(t, d.pool(t), c)
+	for range 5 {
+		receivertest.Accept(t, inbox)
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
+}
+
+// openHandler returns a handler that keeps its transaction open until the gate opens, for new patients.
+func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
+	begun, gate = make(chan struct{}, 10), make(chan struct{})
+	return func(ctx context.Context, e events.Event) error {
+		if e.Type != events.PatientCreated {
+			return nil
+		}
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			begun <- struct{}{}
+			return errors.Join(receivertest.Until(ctx, gate), write(ctx, tx))
+		})
+	}, begun, gate
+}
+
+// ofPatientOne returns an event of always the same patient.
+func ofPatientOne(kind events.Type) webhook.Delivery {
+	event := receivertest.NewDelivery()
+	event.Body = bytes.Replace(event.Body, []byte(event.Type), []byte(kind), 1)
+	event.Body = regexp.MustCompile(`"pa_\d+"`).ReplaceAll(event.Body, []byte(`"pa_one"`))
+	event.Type = kind
+	return event
+}
+
+// TestLongTransactionDelaysNoOther keeps a handler's transaction open while everything else goes on:
+// repetitions, other events of its line and of its object, and all that looks after the inbox.
+func TestLongTransactionDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	byEvent := func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+		return webhook.OrderingKey(d.Key.EventID)
+	}
+	for _, sameLine := range []bool{true, false} {
+		t.Run(fmt.Sprint("same line ", sameLine), func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+			handle, begun, gate := openHandler()
+			inbox, made := d.start(t, handle, func(c *riverinbox.Config) {
+				if c.Work.Order, c.Work.Stale = byEvent, webhook.StaleReport; sameLine {
+					c.Work.Order = webhook.ByObject
+				}
+			})
+			event, behind := ofPatientOne(events.PatientCreated), ofPatientOne(events.PatientUpdated)
+			acceptNew(t, inbox, event)
+			<-begun
+			acceptNew(t, inbox, behind)
+			acceptAgain(t, inbox, event)
+			if !sameLine {
+				assert.Equal(t, behind.Key, (<-made).Key)
+			}
+			other := receivertest.Accept(t, inbox)
+			assert.Equal(t, other.Key, (<-made).Key)
+			ctx := t.Context()
+			require.NoError(t, errors.Join(inbox.Sweep(ctx), inbox.Beat(ctx), inbox.KeepDays(ctx), inbox.CheckWrite(ctx)))
+			close(gate)
+			a := <-made
+			assert.Equal(t, event.Key, a.Key)
+			assert.Equal(t, webhook.ResultHandled, a.Result)
+			if sameLine {
+				assert.Equal(t, behind.Key, (<-made).Key)
+			}
+			assert.Equal(t, []string{event.Key.String()}, texts(t, d, "SELECT key FROM effects"))
+			assert.Equal(t, 2, count(t, d, "SELECT count(*) FROM inbox_newest"), "of two objects")
+		})
+	}
+}
+
+// TestReadOnlyConnectionsAreReplaced demotes connections. After a failover those to the former primary
+// answer everything but writes.
+func TestReadOnlyConnectionsAreReplaced(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool, config := d.pool(t), d.config(t, receivertest.Succeed)
+	made := receivertest.Observe(&config.Work)
+	inbox := open(t, pool, config)
+	receivertest.Accept(t, inbox)
+	require.NoError(t, next(t, made).Err)
+	db := stdlib.OpenDBFromPool(pool)
+	sqltest.Demote(t, "pgx", db, int(pool.Config().MaxConns)-1) // one listens
+	require.NoError(t, db.Close())
+	eventually(t, func() bool {
+		_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
+		return err == nil
+	}, "it cannot write")
+	require.NoError(t, next(t, made).Err, "River fetches it, and the outcome is recorded")
+	d.beats(t, inbox, 1)
+	for _, conn := range pool.AcquireAllIdle(t.Context()) {
+		var readOnly bool
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT current_setting('transaction_read_only')::boolean").Scan(&readOnly))
+		assert.False(t, readOnly)
+		conn.Release()
+	}
+}
