@@ -1,0 +1,205 @@
+package riverinbox_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// crowd is three replicas with events of a few lines, and what their handlers did.
+type crowd struct {
+	database
+	replicas []*riverinbox.Inbox
+
+	mu      sync.Mutex
+	running map[string]int
+	overlap []string
+	handled map[string]int // calls that returned nil, by key
+}
+
+// newCrowd opens three replicas. Their connections have the name of the schema. A handler may end
+// its work before it returns.
+func newCrowd(t *testing.T, handle func(_ context.Context, end func()) error, change func(*riverinbox.Config)) *crowd {
+	t.Helper()
+	r := &crowd{database: newDatabase(t), running: map[string]int{}, handled: map[string]int{}}
+	named := r.database
+	named.address += "&application_name=" + r.schema
+	for range 3 {
+		config := named.config(t, func(ctx context.Context, _ events.Event) error {
+			key := webhook.HandlingFrom(ctx).Key
+			end := sync.OnceFunc(r.begin(key))
+			defer end()
+			for range rand.IntN(300) { // others get the chance to be wrong
+				runtime.Gosched()
+			}
+			err := handle(ctx, end)
+			if err == nil {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.handled[key.String()]++
+			}
+			return err
+		})
+		ordered(&config)
+		config.Work.Retry = webhook.RetryPolicy{BackOff: 10 * time.Millisecond}
+		change(&config)
+		r.replicas = append(r.replicas, open(t, named.pool(t), config))
+	}
+	return r
+}
+
+// begin notes that a handler begins, and returns a function for its end. Events without order
+// overlap only with themselves.
+func (r *crowd) begin(key webhook.Key) (end func()) {
+	line := key.IntegrationID
+	if line == free {
+		line = key.String()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running[line]++; r.running[line] > 1 {
+		r.overlap = append(r.overlap, line)
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.running[line]--
+	}
+}
+
+// send has six senders give n events of 12 lines, one of which has no order, to the replicas, and
+// repeats what is not accepted. It calls after before each accept.
+func (r *crowd) send(t *testing.T, n int, before func()) (keys []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var senders sync.WaitGroup
+	for sender := range 6 {
+		senders.Go(func() {
+			for k := range n / 6 {
+				line := free
+				if m := rand.IntN(12); m > 0 {
+					line = fmt.Sprint("line_", m)
+				}
+				event := in(line, rand.IntN(3000))
+				before()
+				for {
+					if _, err := r.replicas[(sender+k)%3].Accept(t.Context(), event); err == nil || t.Context().Err() != nil {
+						break
+					}
+				}
+				mu.Lock()
+				keys = append(keys, event.Key.String())
+				mu.Unlock()
+			}
+		})
+	}
+	senders.Wait()
+	return keys
+}
+
+// drained waits until every event has ended, and holds that handlers kept to the order.
+func (r *crowd) drained(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return count(t, r.database, "SELECT count(*) FROM river_job WHERE finalized_at IS NULL") == 0
+	}, testsize.Of(time.Minute, 4*time.Minute), 20*time.Millisecond, "events wait")
+	r.linesEnd(t)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	assert.Empty(t, r.overlap, "two handlers of a line ran at once")
+}
+
+// TestNoLineStops accepts at three replicas while handlers end. No process looks for lines that stand
+// still.
+func TestNoLineStops(t *testing.T) {
+	t.Parallel()
+	r := newCrowd(t, func(context.Context, func()) error { return nil }, func(c *riverinbox.Config) { *c = c.Still() })
+	keys := r.send(t, testsize.Of(300, 6000), func() {})
+	r.drained(t)
+	for _, key := range keys {
+		require.Equal(t, 1, r.handled[key], key)
+	}
+}
+
+// TestPersonInRiver has a person retry, cancel and delete events at random while three replicas
+// handle them, and some fail.
+func TestPersonInRiver(t *testing.T) {
+	t.Parallel()
+	r := newCrowd(t, func(context.Context, func()) error {
+		switch rand.IntN(60) {
+		case 0:
+			return errBad
+		case 1, 2, 3:
+			return errDown
+		}
+		return nil
+	}, func(*riverinbox.Config) {})
+	keys := r.send(t, testsize.Of(300, 6000), func() { r.act(t) })
+	r.drained(t)
+	for _, key := range texts(t, r.database, "SELECT args->>'key' FROM river_job WHERE state = 'completed'") {
+		assert.Positive(t, r.handled[key], "completed and never handled: %s", key)
+	}
+	assert.Len(t, known(t, r.database, keys...), len(keys))
+}
+
+// act does something to an event that River's UI offers.
+func (r *crowd) act(t *testing.T) {
+	var job int64
+	if r.reader(t).QueryRow(t.Context(), "SELECT id FROM river_job ORDER BY random() LIMIT 1").Scan(&job) != nil {
+		return // nothing is there
+	}
+	client := r.replicas[rand.IntN(3)].River()
+	switch n := rand.IntN(10); { // an error says that the job has gone or runs
+	case n < 7:
+		_, _ = client.JobRetry(t.Context(), job)
+	case n < 9:
+		_, _ = client.JobCancel(t.Context(), job)
+	default:
+		_, _ = client.JobDelete(t.Context(), job)
+	}
+}
+
+// TestCut ends connections of the replicas at random while events are accepted, and handled with
+// rows of the program.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	const every = 6
+	events := testsize.Of(120, 900)
+	r := newCrowd(t, func(ctx context.Context, end func()) error {
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			defer end() // the next event may begin with the commit
+			return write(ctx, tx)
+		})
+	}, func(c *riverinbox.Config) { c.TakeOver = 6 * time.Second })
+	r.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	const cut = `SELECT count(pg_terminate_backend(pid)) FROM (
+		SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY random() LIMIT 1) victim`
+	var sent, cuts atomic.Int64
+	keys := r.send(t, events, func() {
+		if sent.Add(1)%every == 0 {
+			cuts.Add(int64(count(t, r.database, cut, r.schema)))
+		}
+	})
+	assert.EqualValues(t, events/every, cuts.Load())
+	r.drained(t)
+	assert.Equal(t, events, count(t, r.database, "SELECT count(*) FROM river_job WHERE state = 'completed'"))
+	effects := countTexts(t, r.database, "SELECT key FROM effects")
+	for _, key := range keys {
+		assert.Equal(t, 1, effects[key], key)
+	}
+	assert.Len(t, effects, events)
+}

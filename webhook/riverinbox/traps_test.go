@@ -1,0 +1,192 @@
+package riverinbox_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// TestSchemaOfAnotherClientIsRejected holds that no other client of River, whose settings would
+// hold for events too, works in the schema.
+func TestSchemaOfAnotherClientIsRejected(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.schema))
+	for name, statement := range map[string]string{
+		"job":    "INSERT INTO river_job (kind, max_attempts, args) VALUES ('%s', 1, '{}')",
+		"queue":  "INSERT INTO river_queue (name, updated_at) VALUES ('%s', now())",
+		"leader": "INSERT INTO river_leader (leader_id, elected_at, expires_at) VALUES ('%s', now(), now() + interval '1 hour')",
+	} {
+		for _, other := range []string{"a_first", "zz_last"} { // the names of the inbox are between them
+			d.exec(t, fmt.Sprintf(statement, other))
+			_, err := riverinbox.Open(t.Context(), pool, d.config(t, receivertest.Succeed))
+			assert.Equal(t, "riverinbox.Config.Schema", fieldOf(t, err), name)
+			d.exec(t, "TRUNCATE river_job, river_queue, river_leader")
+		}
+	}
+	d.exec(t, "INSERT INTO river_leader (leader_id, elected_at, expires_at) VALUES ('former', now(), now() - interval '1 s')")
+	open(t, pool, d.config(t, receivertest.Succeed))
+}
+
+// TestTextsWithoutPlaceInJSON accepts an event with texts that jsonb cannot store.
+func TestTextsWithoutPlaceInJSON(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	odd, stored := "o\x00d\xffd", "o\uFFFDd\uFFFDd"
+	inbox, made := d.start(t, func(context.Context, events.Event) error { return errBad }, func(c *riverinbox.Config) {
+		c.Work.Order = func(webhook.Delivery, events.Event) webhook.OrderingKey { return webhook.OrderingKey(odd) }
+	})
+	event := in("a", 1)
+	event.Type, event.ClinicID = events.Type(odd), odd
+	acceptNew(t, inbox, event)
+	assert.Equal(t, webhook.ResultDead, next(t, made).Result)
+	letters, err := inbox.List(t.Context(), engine.Filter{Type: events.Type(odd), ClinicID: odd}, engine.Position{}, 1)
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	for _, text := range []string{string(letters[0].Type), letters[0].ClinicID, string(letters[0].OrderingKey)} {
+		assert.Equal(t, stored, text)
+	}
+}
+
+// TestRetriesGoByDatabaseClock has a database whose clock is an hour behind that of the process.
+func TestRetriesGoByDatabaseClock(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool, ahead := d.wrongClock(t)
+	ahead("-1 hour")
+	handle, begun := calls(t)
+	c := d.config(t, handle).Still()
+	c.Work.Retry.BackOff = time.Millisecond
+	event := in(free, 1)
+	acceptNew(t, open(t, pool, c), event)
+	next(t, begun).end <- errDown
+	handleAll(t, begun, event)
+}
+
+// anyEvent are the arguments of a job, for a plain client of River.
+type anyEvent struct{}
+
+func (anyEvent) Kind() string { return "dispensary_webhook" }
+
+// TestEventsWakeRiver has a client of River that polls every hour work what an inbox accepts.
+func TestEventsWakeRiver(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox := d.idle(t, d.config(t, receivertest.Succeed))
+	workers, worked := river.NewWorkers(), make(chan int64, 10)
+	river.AddWorker(workers, river.WorkFunc(func(_ context.Context, job *river.Job[anyEvent]) error {
+		worked <- job.ID
+		return nil
+	}))
+	client, err := river.NewClient(riverpgxv5.New(d.pool(t)), &river.Config{
+		Schema: d.schema, Workers: workers, Queues: map[string]river.QueueConfig{"dispensary_webhooks": {MaxWorkers: 5}},
+		FetchCooldown: time.Millisecond, FetchPollInterval: time.Hour,
+	})
+	require.NoError(t, err)
+	require.NoError(t, client.Start(context.WithoutCancel(t.Context())))
+	t.Cleanup(func() { assert.NoError(t, client.Stop(context.Background())) })
+	for n := range 5 { // the client looks once when it starts
+		event := in(free, n)
+		acceptNew(t, inbox, event)
+		require.Equal(t, d.job(t, event), next(t, worked))
+		d.becomes(t, "completed", event)
+	}
+}
+
+// TestTransactionsAnnounceNothing holds that no accept, outcome or replay waits for the lock that
+// PostgreSQL takes to commit a notification.
+func TestTransactionsAnnounceNothing(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox := d.idle(t, d.config(t, receivertest.Succeed))
+	conn, err := d.reader(t).Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	channel := d.schema + ".river_insert"
+	_, err = conn.Exec(t.Context(), `LISTEN "`+channel+`"`)
+	require.NoError(t, err)
+	done, dead := in(free, 1), in(free, 2)
+	for _, event := range []webhook.Delivery{done, dead} {
+		require.NoError(t, pgx.BeginFunc(t.Context(), d.reader(t), func(tx pgx.Tx) error {
+			_, err := inbox.AcceptIn(t.Context(), tx, event)
+			return err
+		}))
+	}
+	d.exec(t, "UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now()")
+	d.exec(t, "SELECT inbox_end($1)", d.handled(t, done))
+	d.exec(t, "SELECT inbox_end($1)", strings.Replace(d.handled(t, dead), "completed", "cancelled", 1))
+	d.exec(t, "SELECT inbox_replay(ARRAY[$1::bigint])", d.job(t, dead))
+	d.becomes(t, "available", dead)
+	d.exec(t, "SELECT pg_notify($1, 'end')", channel)
+	said, err := conn.Conn().WaitForNotification(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "end", said.Payload)
+}
+
+func TestIndexesOfRiver(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox, _ := d.start(t, receivertest.Succeed, nil)
+	const indexes = `SELECT relname FROM pg_class JOIN pg_am a ON a.oid = relam
+		WHERE relnamespace = to_regnamespace($1) AND relkind = 'i' AND (amname = 'gin') = $2`
+	there := texts(t, d, indexes, d.schema, false)
+	names := reflect.ValueOf(inbox.River()).Elem().FieldByName("config").Elem().FieldByName("ReindexerIndexNames")
+	require.Positive(t, names.Len())
+	for n := range names.Len() {
+		assert.Contains(t, there, names.Index(n).String())
+	}
+	assert.Empty(t, texts(t, d, indexes, d.schema, true))
+}
+
+// TestBadEventFailsAlone accepts, together with others, an event that the database refuses, and one
+// whose line another replica has in a transaction.
+func TestBadEventFailsAlone(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	c := d.config(t, receivertest.Succeed)
+	ordered(&c)
+	inbox := d.idle(t, c)
+	d.exec(t, "ALTER TABLE river_job ADD CHECK (metadata->>'clinic' <> 'bad')")
+	tx, err := d.reader(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = inbox.AcceptIn(t.Context(), tx, in("a", 1))
+	require.NoError(t, err)
+	send := func(event webhook.Delivery) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := inbox.Accept(t.Context(), event)
+			done <- err
+		}()
+		return done
+	}
+	bad := in("b", 3)
+	bad.ClinicID = "bad"
+	ofLine, refused := send(in("a", 2)), send(bad)
+	var others sync.WaitGroup
+	for n := range 50 {
+		others.Go(func() { assert.NoError(t, next(t, send(in(fmt.Sprint("line_", n), n)))) })
+	}
+	others.Wait()
+	require.ErrorContains(t, next(t, refused), "23514")
+	assert.Empty(t, ofLine)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, next(t, ofLine))
+	assert.Equal(t, 52, count(t, d, "SELECT count(*) FROM river_job"))
+}
