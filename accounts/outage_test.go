@@ -184,11 +184,13 @@ func TestAccountsOutliveAnyOutage(t *testing.T) {
 						f := newFleet(t, row.outage(kind), population())
 						got := f.outlive(length)
 						t.Logf("%+v", got)
-						if kind != commitsFail { // a replica without the pair of another one may mark its user for a while
+						// If commits fail, the valid pair is in the memory of one replica. Others may mark its
+						// user for a while, and the platform does not know the stored pair that the test revokes.
+						if kind != commitsFail {
 							assert.Zero(t, got.WronglyMarked, "marked and not revoked")
+							assert.Equal(t, got.Revoked, got.Marked, "revoked, and marked for it")
 						}
 						assert.Zero(t, got.Broken, "never worked again")
-						assert.Equal(t, got.Revoked, got.Marked, "revoked, and marked for it")
 						// Each replica tries a few in vain until it shows: new tokens once a
 						// minute, the token endpoint once a second, and twice for an answer.
 						most := f.users + 3*8*replicas*int(1+length/time.Minute)
