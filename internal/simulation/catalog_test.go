@@ -20,7 +20,7 @@ import (
 
 // TestCatalog holds that no product that the platform has is ever gone, that a store that two
 // replicas keep ends as what the platform has, and that who follows its changes has the same.
-func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 500, 100_000) }
+func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 500, 25_000) }
 
 // catalogWorld is a platform whose products change, a store, and replicas that keep it.
 type catalogWorld struct {

@@ -21,7 +21,7 @@ import (
 )
 
 // TestTokens holds what package tokens promises for the users of several replicas.
-func TestTokens(t *testing.T) { explore(t, newTokenWorld, 10_000, 500_000) }
+func TestTokens(t *testing.T) { explore(t, newTokenWorld, 10_000, 100_000) }
 
 // tokenWorld is a database, a platform and the replicas that keep its users' tokens.
 type tokenWorld struct {

@@ -26,7 +26,7 @@ import (
 
 // TestWhole holds what all parts promise where they work together: accounts, receiver, inbox,
 // worker, reconciler, refresher and catalog of the same replicas.
-func TestWhole(t *testing.T) { explore(t, newWholeWorld, 500, 100_000) }
+func TestWhole(t *testing.T) { explore(t, newWholeWorld, 500, 15_000) }
 
 // wholeWorld is a platform, and replicas that have all parts. Their handler calls the API as
 // one of the users: it ensures a plan for each patient, and reads the plan that an event is

@@ -21,7 +21,7 @@ import (
 
 // TestWrites holds that no write is repeated where the first may have been applied, and
 // that Ensure leaves one record of each.
-func TestWrites(t *testing.T) { explore(t, newWriteWorld, 4000, 200_000) }
+func TestWrites(t *testing.T) { explore(t, newWriteWorld, 4000, 50_000) }
 
 // writeWorld is a platform, and replicas that write to it.
 type writeWorld struct {

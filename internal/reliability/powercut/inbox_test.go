@@ -60,7 +60,7 @@ const (
 	inboxEvents = 12 // in each
 )
 
-func inboxImages() int { return testsize.Of(2_200, 50_000) }
+func inboxImages() int { return testsize.Of(2_200, 25_000) }
 
 // number is that of the event with a key, which says what becomes of it.
 func number(key webhook.Key) (n int) {

@@ -34,7 +34,7 @@ const (
 	tokenWrites = 12 // to each user's record, in each life
 )
 
-func tokenImages() int { return testsize.Of(2_900, 50_000) }
+func tokenImages() int { return testsize.Of(2_900, 25_000) }
 
 // written is how a user's record is, or will be if the store has not answered yet.
 type written struct {
