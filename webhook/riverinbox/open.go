@@ -101,7 +101,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		return nil, err
 	}
 	i.accepts, i.begins, i.outcomes = newGroup(func(a *accept) int { return len(a.args) }, i.storeAll), newGroup(nil, i.lookUp), newGroup(nil, i.recordAll)
-	i.warn(cannotKeep, i.keep(ctx))
+	i.warn(cannotKeep, i.makeDays(ctx)) // only keep drops days, because that waits for open transactions
 	i.every(keepEvery, cannotKeep, i.keep)
 	if !c.PollOnly {
 		i.loops.Go(i.announce)
