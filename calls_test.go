@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
 // forgetRecords clears the ids of a fixture, but for those that bodies name.

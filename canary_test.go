@@ -22,9 +22,9 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/internal/calltest"
-	"github.com/dispensary-go/dispensary/internal/logtest"
-	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 

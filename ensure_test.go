@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/calltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
 // testdata/requests contains the body of each operation that sends one. Tokens are left out:

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/internal/catalogtest"
+	"github.com/dispensary-go/dispensary/internal/testkit/catalogtest"
 )
 
 // BenchmarkSearch types queries letter by letter. Its floor is what one writes by hand: a

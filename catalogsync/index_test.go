@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/internal/catalogtest"
-	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/internal/testkit/catalogtest"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 // entry is a product of the brand Äpfel & Söhne, or another, with a variant.

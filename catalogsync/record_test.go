@@ -10,7 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/internal/catalogtest"
+	"github.com/dispensary-go/dispensary/internal/testkit/catalogtest"
 )
 
 // A page has what Listed makes of the zero Record, without a second encoding.

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
 func TestCategories(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
 // wantOrder is what every form of an order should have of one that the platform

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
 // bench is a platform, and its clinic as the first practitioner sees it.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {

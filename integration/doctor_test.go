@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/doctor"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
-	"github.com/dispensary-go/dispensary/internal/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 

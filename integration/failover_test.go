@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/postgrestest"
-	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 )
 
 // postgresDatabase returns the address of a database that ends with the test, and a function

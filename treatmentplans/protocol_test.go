@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
+	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/catalogtest"
+	"github.com/dispensary-go/dispensary/internal/testkit/catalogtest"
 )
 
 const (

@@ -26,7 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 // syncerVariable makes the test binary a program that syncs once.

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
-	"github.com/dispensary-go/dispensary/internal/sqltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 )
 
 // save stores a catalog of one product.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/contract"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 )
 
 // What the client sends for every operation, and what it is answered, keeps the

@@ -14,8 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/schedule"
+	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 )
 
 // TestCatalog holds that no product that the platform has is ever gone, that a store that two

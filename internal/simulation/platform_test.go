@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/schedule"
+	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 )
 
 // canary is in every secret and every patient: it must show up in no log.

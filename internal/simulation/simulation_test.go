@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary/internal/schedule"
-	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 var (

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
-	"github.com/dispensary-go/dispensary/internal/sqltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 )
 

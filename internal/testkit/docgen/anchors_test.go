@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dispensary-go/dispensary/internal/docgen"
+	"github.com/dispensary-go/dispensary/internal/testkit/docgen"
 )
 
 func TestAnchorsMatchGitHub(t *testing.T) {

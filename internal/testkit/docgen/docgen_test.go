@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/docgen"
+	"github.com/dispensary-go/dispensary/internal/testkit/docgen"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of pages")
 
 // root is where the tree is.
-const root = "../.."
+const root = "../../.."
 
 // Examples in the pages that people write are those of the code, and every Go block is
 // one of them.

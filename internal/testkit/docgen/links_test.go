@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/docgen"
+	"github.com/dispensary-go/dispensary/internal/testkit/docgen"
 )
 
 var (

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/docgen"
+	"github.com/dispensary-go/dispensary/internal/testkit/docgen"
 )
 
 // small is a tree with a library, a package of a module below it, and examples.
