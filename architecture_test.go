@@ -23,7 +23,7 @@ const module = "github.com/dispensary-go/dispensary"
 // separate commit that says why.
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "ratelimit", "treatmentplans"},
-	"accounts":                 {".", "oauth", "oauth/connect", "oauth/tokens"},
+	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens"},
 	"api":                      {},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
@@ -88,7 +88,7 @@ var arrows = map[string][]string{
 
 	// Webhooks.
 	"webhook":                   {"api", "events", "internal/jitter", "seal", "webhook/internal/safecall"},
-	"webhook/admin":             {"accounts", "api", "events", "internal/webpage", "webhook", "webhook/engine", "webhook/reconcile"},
+	"webhook/admin":             {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/diagnose":          {"api", "webhook"},
 	"webhook/engine":            {"api", "events", "seal", "webhook", "webhook/internal/safecall"},
 	"webhook/internal/safecall": {},

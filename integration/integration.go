@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/health"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"

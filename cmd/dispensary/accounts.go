@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 )
 

@@ -14,11 +14,11 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/treatmentplans"

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
 )
 
 // accountsView is how users stand with the platform.

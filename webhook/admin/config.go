@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"

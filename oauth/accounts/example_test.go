@@ -7,11 +7,11 @@ import (
 	"log"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
 )
