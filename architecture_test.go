@@ -30,7 +30,6 @@ var arrows = map[string][]string{
 	"catalogsync":              {"api", "catalog", "events", "internal/fold"},
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
-	"doctor":                   {".", "api", "events", "internal/operation", "internal/transport", "oauth", "oauth/tokens", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
 	"health":                   {"api", "oauth/tokens", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/closestmatch":    {},
 	"internal/contention":      {},

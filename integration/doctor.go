@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/doctor"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/integration/doctor"
 )
 
 // doctorFlags are what the flags of doctor say.
