@@ -53,7 +53,6 @@ var arrows = map[string][]string{
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
-	"probe":                    {"api", "internal/transport", "oauth"},
 	"ratelimit":                {"api", "internal/jitter"},
 	"seal":                     {"api"},
 	"openapi":                  {},
@@ -88,7 +87,6 @@ var arrows = map[string][]string{
 	// Webhooks.
 	"webhook":                   {"api", "events", "internal/jitter", "seal", "webhook/internal/safecall"},
 	"webhook/admin":             {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/diagnose":          {"api", "webhook"},
 	"webhook/engine":            {"api", "events", "seal", "webhook", "webhook/internal/safecall"},
 	"webhook/internal/safecall": {},
 	"webhook/memoryinbox":       {"api", "webhook", "webhook/engine", "webhook/reconcile"},

@@ -76,7 +76,7 @@ func WithBehavior(behaviors ...Behavior) Option {
 	}
 }
 
-// WithBehaviorsFile lets the platform behave as a sandbox that package probe has looked
+// WithBehaviorsFile lets the platform behave as a sandbox that "dispensary probe" has looked
 // at, and wrote into the file that is named. Points that the file does not name keep
 // their defaults, or what an option before has chosen; a later [WithBehavior] wins.
 func WithBehaviorsFile(name string) Option {

@@ -62,6 +62,18 @@ func ExampleBehaviorChoices() {
 	// true
 }
 
+// "dispensary probe" writes such a file about your sandbox.
+func ExampleWithBehaviorsFile() {
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehaviorsFile("testdata/behaviors.json"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	fmt.Println(slices.Contains(fake.Behaviors(), dispensarytest.RefreshRotationGrace))
+	// Output: true
+}
+
 // A day of a busy platform, in no time: the clock is frozen, and moved.
 func ExampleServer_Simulate() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))

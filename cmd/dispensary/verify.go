@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/diagnose"
 	"github.com/dispensary-go/dispensary/internal/textfile"
-	"github.com/dispensary-go/dispensary/webhook/diagnose"
 )
 
 // verifyConfig is what the flags of verify say.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/probe"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/probe"
 )
 
 func TestRunRefusesBeforeAnythingIsSent(t *testing.T) {
