@@ -21,7 +21,7 @@ import (
 )
 
 // A second call finds the record of the first, of every kind. TestWrites of
-// internal/simulation loses responses and adds callers.
+// internal/lab/simulation loses responses and adds callers.
 func TestEnsureFindsItsRecord(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)

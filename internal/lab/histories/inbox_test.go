@@ -1,0 +1,199 @@
+//go:build unix
+
+package histories_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/lab/mutant"
+	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// TestInboxes holds that what processes see of an inbox could have been seen of one that
+// does one thing after the other, while processes are killed and paused, their connections
+// are cut and their calls run out of time: each event is new once, is handed out again only
+// when a claim has ended, and only the last claim decides what becomes of it. Four
+// processes share riverinbox; sqlinbox belongs to one at a time.
+func TestInboxes(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		processes       int
+		source          func(*testing.T) string
+		takeOver, pause time.Duration
+	}{
+		"riverinbox": {processes, func(t *testing.T) string { return postgrestest.Schema(t) }, riverTakeOver, riverPause},
+		"sqlinbox":   {1, func(t *testing.T) string { return filepath.Join(t.TempDir(), "inbox.db") }, 0, 60 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := worker{Kind: kindInbox, Database: database{Source: of.source(t)}}
+			f := newFleet(t, of.processes, w, of.pause)
+			r := report{outcomes: map[string]int{}}
+			for calls := 0; calls < testsize.Of(2_000, 50_000); calls += of.processes * inboxCalls {
+				r.rounds++
+				f.play(t, r.rounds)
+			}
+			f.drain(t)
+			r.addInbox(t, f.notes(), of.takeOver)
+			assert.Empty(t, r.wrong)
+			t.Log(r, f.faults)
+		})
+	}
+}
+
+// addInbox reads what was noted of an inbox, and checks the history of each event.
+func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) {
+	t.Helper()
+	var noted []inboxCall
+	results := map[string]inboxResult{}
+	for _, line := range lines {
+		var call inboxCall
+		var result inboxResult
+		switch {
+		case !strings.HasSuffix(line, "}"): // its process was killed before it was through
+		case strings.Contains(line, `"Op":`):
+			require.NoError(t, json.Unmarshal([]byte(line), &call))
+			noted = append(noted, call)
+		default:
+			require.NoError(t, json.Unmarshal([]byte(line), &result))
+			results[result.ID] = result
+		}
+	}
+	for _, call := range noted {
+		outcome := ""
+		if result, returned := results[call.ID]; call.Op != opClaim && !returned {
+			outcome = errUnknown
+		} else if call.Op == opAccept && result.N == 1 {
+			outcome = "duplicate"
+		} else if outcome = result.Err; result.Returned {
+			outcome = "returned"
+		}
+		if call.Op != opLapse {
+			r.calls++
+		}
+		r.outcomes[strings.TrimSpace(call.Op+" "+outcome)]++
+	}
+	for event, history := range eventHistories(noted, results, takeOver) {
+		r.longest = max(r.longest, len(history))
+		if porcupine.CheckOperationsTimeout(inboxModel, history, 2*time.Minute) != porcupine.Ok {
+			r.wrong = append(r.wrong, event+" is not linearizable:\n"+describe(history))
+		}
+	}
+}
+
+// inboxMutants are mistakes that TestInboxes has to find.
+func inboxMutants() []*mutant.Mutant {
+	const outcome = "UPDATE dispensary_inbox SET state = ?, due_at = ?, "
+	return []*mutant.Mutant{
+		{Name: "an event is handed out again", Rewrite: in("attempts = attempts + 1", `SET state = 4`, `SET state = 3`)},
+		{Name: "attempts are not counted", Rewrite: in("SET state = 4", `attempts = attempts \+ 1`, `attempts = attempts + 0`)},
+		{Name: "what was handled is handled again", Rewrite: in(outcome+"reason = NULL", `SET state = \?`, `SET state = ? - 3`)},
+		{Name: "dead letters are dropped", Rewrite: in(outcome+"attempts = ?, reason = ?", `SET state = \?`, `SET state = ? + 1`)},
+		{Name: "Replay takes what was handled", Rewrite: in("reason = NULL WHERE seq IN", `\+state = \?`, `+state >= ?`)},
+		{Name: "Discard leaves the dead letter", Rewrite: in("SET state = 6, due_at = ?, failures = NULL WHERE seq IN", `SET state = 6`, `SET state = 5`)},
+		{Name: "a repeat is taken for new", Rewrite: in("INSERT INTO dispensary_inbox", `DO NOTHING`, `DO UPDATE SET received_at = received_at`)},
+	}
+}
+
+// TestInboxMutants holds that each mistake makes histories of sqlinbox that are not
+// linearizable, and logs after how many rounds.
+func TestInboxMutants(t *testing.T) {
+	t.Parallel()
+	for _, m := range inboxMutants() {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			var r report
+			var play func(int) []string
+			for len(r.wrong) == 0 {
+				require.Less(t, r.rounds, 1000, "nothing is found: %s", r)
+				if r.rounds%20 == 0 { // what was noted before is not checked again and again
+					play = inboxInProcess(t, m)
+				}
+				lines := play(r.rounds)
+				r = report{rounds: r.rounds + 1, outcomes: map[string]int{}}
+				r.addInbox(t, lines, 0)
+			}
+			require.Positive(t, m.Applied())
+			t.Logf("found in round %d", r.rounds)
+		})
+	}
+}
+
+// riverMutants are mistakes that TestInboxes has to find in riverinbox.
+func riverMutants() []*mutant.Mutant {
+	return []*mutant.Mutant{
+		{Name: "an outcome needs no claim", Rewrite: in("FUNCTION", ` AND j.state = 'running' AND j.attempted_at = o.at`, ``)},
+		{Name: "an outcome needs no attempt of its own", Rewrite: in("FUNCTION", ` AND j.attempted_at = o.at`, ``)},
+		{Name: "a claim is taken from its worker", Rewrite: in("inbox_worker", `w WHERE`, `w WHERE w.beats < 0 AND`)},
+		{Name: "attempts that were abandoned are not counted", Rewrite: in("WITH lost AS", `scheduled_at = clock_timestamp\(\)`, `attempt = attempt - 1, $0`)},
+		{Name: "a repeat is taken for new", Rewrite: in("FUNCTION", `TABLE dated UNION ALL TABLE undated`, `SELECT digest FROM event`)},
+		{Name: "Discard leaves the dead letter", Rewrite: in("WITH gone AS", `(?s)DELETE (FROM \S+river_job WHERE .*\)) RETURNING id`, `SELECT id $1`)},
+	}
+}
+
+// TestRiverMutants holds that each mistake makes histories of riverinbox that are not
+// linearizable, and logs after how many rounds.
+func TestRiverMutants(t *testing.T) {
+	t.Parallel()
+	for _, m := range riverMutants() {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			w := worker{Kind: kindInbox, Mutant: m.Name, Database: database{Source: postgrestest.Schema(t)}}
+			f := newFleet(t, processes, w, riverPause)
+			f.chosen = []fault{faultPause} // it is the ends of leases that the mistakes are about
+			var lines []string
+			r := report{}
+			for len(r.wrong) == 0 {
+				require.Less(t, r.rounds, 500, "nothing is found: %s", r)
+				for rounds := r.rounds; r.rounds < rounds+5; {
+					r.rounds++
+					f.play(t, r.rounds)
+				}
+				f.drain(t)
+				lines = append(lines, f.notes()...)
+				r = report{rounds: r.rounds, outcomes: map[string]int{}}
+				r.addInbox(t, lines, riverTakeOver)
+			}
+			t.Logf("found in round %d, call %d", r.rounds, r.calls)
+		})
+	}
+}
+
+// inboxInProcess returns a function that plays a round, and returns what was noted of it
+// and of those before.
+func inboxInProcess(t *testing.T, m *mutant.Mutant) func(round int) []string {
+	t.Helper()
+	dsn, err := sqlinbox.DSN(filepath.Join(t.TempDir(), "inbox.db"))
+	require.NoError(t, err)
+	db, err := m.Open("sqlite", dsn)
+	require.NoError(t, err)
+	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
+	var notes bytes.Buffer
+	p := &inboxPlayer{name: "p", slow: 5 * time.Millisecond, events: 3, history: &history{out: &notes}}
+	p.inbox, err = sqlinbox.New(db, sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: p.work()})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.NoError(t, p.inbox.Close(context.Background()))
+		assert.NoError(t, db.Close())
+	})
+	return func(round int) []string {
+		p.play("p", round+1, rand.Uint64())
+		p.history.mu.Lock()
+		defer p.history.mu.Unlock()
+		return strings.Split(notes.String(), "\n")
+	}
+}

@@ -1,0 +1,205 @@
+//go:build unix
+
+package histories_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/lab/mutant"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+)
+
+// report is what was seen in histories.
+type report struct {
+	rounds, calls int
+	outcomes      map[string]int // by call and error
+	longest       int            // history of one user
+	wrong         []string
+}
+
+func (r report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d calls in %d rounds, the longest history of a user %d calls; ", r.calls, r.rounds, r.longest)
+	for _, outcome := range slices.Sorted(maps.Keys(r.outcomes)) {
+		fmt.Fprintf(&b, "%s %d, ", outcome, r.outcomes[outcome])
+	}
+	return strings.TrimSuffix(b.String(), ", ")
+}
+
+// add reads what was noted in a round, and checks the history of each user.
+func (r *report) add(t *testing.T, lines []string) {
+	t.Helper()
+	var noted []tokenCall
+	results := map[string]tokenResult{}
+	for _, line := range lines {
+		var call tokenCall
+		var result tokenResult
+		switch {
+		case strings.Contains(line, `"Op":`):
+			require.NoError(t, json.Unmarshal([]byte(line), &call))
+			noted = append(noted, call)
+		case strings.HasSuffix(line, "}"): // else its process was killed before it was through
+			require.NoError(t, json.Unmarshal([]byte(line), &result))
+			results[result.ID] = result
+		}
+	}
+	r.rounds++
+	for _, call := range noted {
+		outcome := errUnknown
+		if result, returned := results[call.ID]; returned {
+			outcome = result.Err
+		}
+		r.calls++
+		r.outcomes[strings.TrimSpace(call.Op+" "+outcome)]++
+	}
+	for user, history := range histories(noted, results) {
+		r.longest = max(r.longest, len(history))
+		if porcupine.CheckOperationsTimeout(tokenModel, history, 2*time.Minute) != porcupine.Ok {
+			r.wrong = append(r.wrong, user+" is not linearizable:\n"+describe(history))
+		}
+	}
+}
+
+// describe writes a history a line a call, in the order of their beginnings.
+func describe(history []porcupine.Operation) string {
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(min(1, max(-1, a.Call-b.Call))) })
+	var b strings.Builder
+	for _, o := range history {
+		took := "?"
+		if o.Return < math.MaxInt64 {
+			took = time.Duration(o.Return - o.Call).String()
+		}
+		fmt.Fprintf(&b, "%12s +%-10s %+v -> %+v\n", time.Duration(o.Call-history[len(history)-1].Call), took, o.Input, o.Output)
+	}
+	return b.String()
+}
+
+// TestTokens holds that what four processes see of a store of tokens could have been seen
+// of one that does one call after the other, while processes are killed and paused, their
+// connections are cut and their calls run out of time.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []sqlstore.Dialect{sqlstore.PostgreSQL, sqlstore.MySQL, sqlstore.SQLite} {
+		t.Run(string(dialect), func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, processes, worker{Kind: kindTokens, Database: newDatabase(t, dialect)}, 60*time.Millisecond)
+			r := report{outcomes: map[string]int{}}
+			for r.calls < testsize.Of(1_500, 30_000) {
+				f.play(t, r.rounds)
+				r.add(t, f.notes())
+				if !assert.Empty(t, r.wrong) {
+					break
+				}
+			}
+			t.Log(r, f.faults)
+		})
+	}
+}
+
+// tokenMutants are mistakes that TestTokens has to find.
+func tokenMutants() []*mutant.Mutant {
+	return []*mutant.Mutant{
+		{Name: "a lease is taken from its owner", Rewrite: in("AND (lease_owner", `\(lease_owner = '' OR`, `(lease_owner <> '#' OR`)},
+		{Name: "a lease is taken of any version", Rewrite: in("AND (lease_owner", ` AND version = (\?|\$\d+) AND`, ` AND (version = $1 OR true) AND`)},
+		{Name: "a lease ends early", Rewrite: in("SET lease_owner", `(lease_until = .+? \+ )(\?|\$\d+)`, `$1 $2/1000`)},
+		{Name: "Commit needs no lease", Rewrite: in("SET state = 'active'", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
+		{Name: "Commit needs neither version nor lease", Rewrite: in("SET state = 'active'", `version = (\?|\$\d+) AND lease_owner = (\?|\$\d+)`, `(version = $1 OR lease_owner = $2 OR true)`)},
+		{Name: "Commit leaves the lease", Rewrite: in("SET state = 'active'", `lease_owner = '', lease_until = 0`, `lease_owner = lease_owner`)},
+		{Name: "Save leaves the lease", Rewrite: in("ON CONFLICT", `lease_owner = '', lease_until = 0`, `lease_owner = lease_owner`)},
+		{Name: "Fail needs no lease", Rewrite: in("SET state = 'reauthorize'", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
+		{Name: "Release ends any lease", Rewrite: in("SET lease_owner = ''", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
+		{Name: "DeleteVersion deletes any", Rewrite: in("DELETE", `version = (\?|\$\d+)`, `(version = $1 OR true)`)},
+		{Name: "a write keeps the version", Rewrite: in("UPDATE", `version = \w+\(\w+\.version \+ 1, (.+?)\), lease`, `version = 1 + 0 * $1, lease`)},
+		{Name: "ClaimDue takes what is leased", Rewrite: in("MATERIALIZED", `\(lease_owner = '' OR`, `(lease_owner <> '#' OR`)},
+		{Name: "ClaimDue takes what is to be authorized again", Rewrite: in("MATERIALIZED", `state = 'active'`, `state <> ''`)},
+	}
+}
+
+// in replaces what a pattern matches, in statements that hold a text.
+func in(text, pattern, replacement string) func(string) string {
+	of := regexp.MustCompile(pattern)
+	return func(query string) string {
+		if !strings.Contains(query, text) {
+			return query
+		}
+		return of.ReplaceAllString(query, replacement)
+	}
+}
+
+// TestTokenMutants holds that each mistake makes histories that are not linearizable, and
+// logs after how many rounds.
+func TestTokenMutants(t *testing.T) {
+	t.Parallel()
+	for _, m := range tokenMutants() {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			playMutant(t, newDatabase(t, sqlstore.SQLite), m)
+		})
+	}
+	for _, dialect := range []sqlstore.Dialect{sqlstore.PostgreSQL, sqlstore.MySQL} {
+		for _, m := range []*mutant.Mutant{
+			tokenMutants()[0],
+			{Name: "ClaimDue does not lock", Rewrite: in("SELECT", " FOR UPDATE SKIP LOCKED", "")},
+		} {
+			t.Run(string(dialect)+"/"+m.Name, func(t *testing.T) {
+				t.Parallel()
+				playMutant(t, newDatabase(t, dialect), m)
+			})
+		}
+	}
+}
+
+// playMutant plays rounds, with all processes in this one, until something is found.
+func playMutant(t *testing.T, d database, m *mutant.Mutant) {
+	t.Helper()
+	r := report{outcomes: map[string]int{}}
+	for play := inProcess(t, d, m); len(r.wrong) == 0; {
+		require.Less(t, r.rounds, 5000, "nothing is found: %s", r)
+		r.add(t, play(r.rounds))
+	}
+	require.Positive(t, m.Applied())
+	t.Logf("found in round %d, call %d", r.rounds, r.calls)
+}
+
+// inProcess returns a function that plays a round, with all processes in this one.
+func inProcess(t *testing.T, d database, m *mutant.Mutant) func(round int) []string {
+	t.Helper()
+	source := d.Source
+	if d.Dialect == sqlstore.SQLite {
+		source = "file:" + source + "?_pragma=busy_timeout(50)&_pragma=journal_mode(wal)&_txlock=immediate"
+	}
+	var stores [processes]*sqlstore.Store
+	for n := range stores {
+		db, err := m.Open(drivers[d.Dialect], source)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, db.Close()) })
+		stores[n], err = d.store(db)
+		require.NoError(t, err)
+	}
+	return func(round int) []string {
+		var all sync.WaitGroup
+		var notes bytes.Buffer
+		h := &history{out: &notes}
+		for n, store := range stores {
+			all.Go(func() { playTokens(store, h, fmt.Sprint("p", n), round, rand.Uint64()) })
+		}
+		all.Wait()
+		return strings.Split(notes.String(), "\n")
+	}
+}

@@ -1,0 +1,323 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/lab/schedule"
+	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
+)
+
+// TestCatalog holds that no product that the platform has is ever gone, that a store that two
+// replicas keep ends as what the platform has, and that who follows its changes has the same.
+func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 500, 25_000) }
+
+// catalogWorld is a platform whose products change, a store, and replicas that keep it.
+type catalogWorld struct {
+	s        *schedule.Scheduler
+	platform *platform
+	store    *catalogsync.MemoryStore
+	announce func(model.Product, model.Event) // what becomes of the platform's events
+	kept     string                           // the id of a product that stays
+	changes  int
+	read     int64                         // of the changes
+	feed     map[string]catalogsync.Record // by the product's id
+
+	mu      sync.Mutex        // of what follows
+	locked  *schedule.Process // who syncs; a process that is dead does not
+	pending []events.ProductEvent
+}
+
+func newCatalogWorld(s *schedule.Scheduler) {
+	w := newCatalog(s, newPlatform(s))
+	w.announce = w.wait
+	for i := range 2 {
+		s.Process(fmt.Sprintf("replica %d", i+1), s.Rand.IntN(3), s.Rand.IntN(2), w.start)
+	}
+	w.actions()
+	w.promises()
+}
+
+// newCatalog makes the store of a platform's products.
+func newCatalog(s *schedule.Scheduler, p *platform) *catalogWorld {
+	return &catalogWorld{s: s, platform: p, store: catalogsync.NewMemoryStore(), feed: map[string]catalogsync.Record{}}
+}
+
+func (w *catalogWorld) actions() {
+	w.s.Action("a product is renamed", 3, nil, w.rename)
+	w.s.Action("a product comes", 2, nil, w.add)
+	w.s.Action("a product leaves", 2, nil, w.remove)
+	w.s.Action("the changes are read", 4, nil, w.follow)
+}
+
+func (w *catalogWorld) promises() {
+	w.s.SettledWhen("the store is what the platform has", func() bool { return w.differs() == "" })
+	w.s.InTheEnd(func() error {
+		w.follow()
+		for id, followed := range w.feed {
+			if stored, err := w.store.Get(context.Background(), id); err != nil || stored.Revision != followed.Revision {
+				return fmt.Errorf("who follows the changes has revision %d of %s, and the store %d: %w", followed.Revision, id, stored.Revision, err)
+			}
+		}
+		return nil
+	})
+}
+
+// start starts a replica: one part syncs, and reads what is requested, another one handles
+// the events of products, which come again until they are handled.
+func (w *catalogWorld) start(p *schedule.Process) {
+	client := w.platform.Client(model.User{}, dispensary.WithLogger(logtest.NewLogger(&w.platform.logs)), dispensary.WithTokenSource(w.platform),
+		dispensary.WithHTTPClient(&http.Client{Transport: killable{p.Transport(w.platform, tellCatalog)}}))
+	syncer := w.syncer(p, client, 4)
+	go w.sync(p, syncer, 0)
+	go func() {
+		for p.Alive() {
+			if _, waits := w.oldest(); !waits {
+				time.Sleep(10 * time.Second)
+				continue
+			}
+			p.Step("handles an event")
+			if event, waits := w.oldest(); waits && syncer.HandleEvent(p.Context(), event) == nil {
+				w.done(event)
+			}
+		}
+	}()
+}
+
+// syncer is that of a replica.
+func (w *catalogWorld) syncer(p *schedule.Process, client *dispensary.Client, pageSize int) *catalogsync.Syncer {
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
+		Catalog: client.Catalog, Store: catalogStore{w.store, p, w}, PageSize: pageSize, Prefetch: 3, MaxMissing: 1000,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return syncer
+}
+
+// sync syncs again and again, and reads what is requested, with pauses that are a minute at
+// least after the recovery.
+func (w *catalogWorld) sync(p *schedule.Process, syncer *catalogsync.Syncer, pause time.Duration) {
+	for {
+		p.Step("syncs")
+		_, _ = syncer.Sync(p.Context())
+		p.Step("reads what is requested")
+		_ = syncer.FetchRequested(p.Context())
+		if w.s.Recovering() > 0 {
+			pause = max(pause, time.Minute)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// wait has an event wait for its handler.
+func (w *catalogWorld) wait(product model.Product, e model.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending = append(w.pending, events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Data: catalog.Product{ID: product.ID}})
+}
+
+// oldest is the event that has waited the longest.
+func (w *catalogWorld) oldest() (event events.ProductEvent, waits bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) == 0 {
+		return event, false
+	}
+	return w.pending[0], true
+}
+
+// done takes an event out, unless the other replica has.
+func (w *catalogWorld) done(event events.ProductEvent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) > 0 && w.pending[0].ID == event.ID {
+		w.pending = w.pending[1:]
+	}
+}
+
+// killable returns an error to those who wait for a request of a process that was killed: a
+// sync reads pages in goroutines, and waits for them.
+type killable struct{ http.RoundTripper }
+
+func (k killable) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	err = schedule.ErrKilled
+	done := make(chan struct{})
+	go func() {
+		defer close(done) // also where the goroutine ends with the process
+		response, err = k.RoundTripper.RoundTrip(r)
+	}()
+	<-done
+	return response, err
+}
+
+func tellCatalog(r *http.Request, _ []byte) string {
+	return strings.TrimSuffix(r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery, "?")
+}
+
+func (w *catalogWorld) changed(product model.Product, e model.Event, err error) {
+	if err != nil {
+		panic(err)
+	}
+	w.announce(product, e)
+}
+
+func (w *catalogWorld) any() model.Product {
+	all := w.platform.Products.All()
+	w.changes++
+	return all[w.changes*7%len(all)]
+}
+
+func (w *catalogWorld) rename() {
+	p := w.any()
+	w.changed(w.platform.Products.Update(p.ID, model.ProductChange{Name: new(fmt.Sprintf("Name %d", w.changes))}))
+}
+
+func (w *catalogWorld) add() {
+	w.changed(w.platform.Products.Create(model.NewProduct{Variants: make([]model.NewVariant, 1)}))
+}
+
+func (w *catalogWorld) remove() {
+	p := w.any()
+	if p.ID == w.kept {
+		return
+	}
+	if err := w.platform.Products.Remove(p.ID); err != nil {
+		panic(err)
+	}
+}
+
+func (w *catalogWorld) follow() {
+	records, err := w.store.Changes(context.Background(), w.read, 1000)
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range records {
+		if r.Revision <= w.read {
+			w.s.Failf("revision %d comes after %d", r.Revision, w.read)
+		}
+		w.read, w.feed[r.Product.ID] = r.Revision, r
+	}
+}
+
+// noneIsGone holds that the store takes no product for gone that the platform has.
+func (w *catalogWorld) noneIsGone() {
+	for _, p := range w.platform.Products.All() {
+		if r, err := w.store.Get(context.Background(), p.ID); err == nil && r.Presence == catalogsync.Gone {
+			w.s.Failf("product %s is gone, and the platform has it", p.ID)
+		}
+	}
+}
+
+// differs says in what the store is not what the platform has.
+func (w *catalogWorld) differs() string {
+	if _, waits := w.oldest(); waits {
+		return "an event is not handled"
+	}
+	state, err := w.store.State(context.Background())
+	switch {
+	case err != nil:
+		return err.Error()
+	case state.Requested > 0:
+		return "a product is requested"
+	case state.Newest.CompletedAt.IsZero():
+		return "a walk is under way"
+	}
+	all := w.platform.Products.All()
+	for _, p := range all {
+		r, err := w.store.Get(context.Background(), p.ID)
+		if err != nil || r.Product.Name != p.Name || r.Presence != catalogsync.Present {
+			return p.ID
+		}
+	}
+	if state.Records[catalogsync.Present] != len(all) || state.Records[catalogsync.Missing] > 0 {
+		return "there are others"
+	}
+	return ""
+}
+
+// catalogStore is the store as one replica sees it.
+type catalogStore struct {
+	*catalogsync.MemoryStore
+	process *schedule.Process
+	w       *catalogWorld
+}
+
+func askCatalog[T any](ctx context.Context, s catalogStore, op string, work func() (T, error)) (T, error) {
+	call := schedule.Spec{Name: "catalog: " + op, Fates: databaseFates, Fail: func(schedule.Fate) error { return errDatabase }}
+	return schedule.Do(ctx, s.process, call, func() (T, error) {
+		result, err := work()
+		s.w.noneIsGone()
+		return result, err
+	})
+}
+
+// Lock is held until it is given up, or its process is dead.
+func (s catalogStore) Lock(ctx context.Context) (unlock func() error, err error) {
+	call := schedule.Spec{Name: "catalog: Lock", Fates: []schedule.Fate{schedule.Refused}, Fail: func(schedule.Fate) error { return errDatabase }}
+	return schedule.Do(ctx, s.process, call, func() (func() error, error) {
+		s.w.mu.Lock()
+		defer s.w.mu.Unlock()
+		if s.w.locked != nil && s.w.locked.Alive() {
+			return nil, catalogsync.ErrSyncing
+		}
+		s.w.locked = s.process
+		return func() error {
+			s.w.mu.Lock()
+			defer s.w.mu.Unlock()
+			if s.w.locked == s.process {
+				s.w.locked = nil
+			}
+			return nil
+		}, nil
+	})
+}
+
+func (s catalogStore) State(ctx context.Context) (catalogsync.State, error) {
+	return askCatalog(ctx, s, "State", func() (catalogsync.State, error) { return s.MemoryStore.State(ctx) })
+}
+
+func (s catalogStore) Begin(ctx context.Context, walk catalogsync.Walk) error {
+	_, err := askCatalog(ctx, s, "Begin", func() (nothing, error) { return nothing{}, s.MemoryStore.Begin(ctx, walk) })
+	return err
+}
+
+func (s catalogStore) SavePage(ctx context.Context, walk catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
+	return askCatalog(ctx, s, fmt.Sprintf("SavePage %d", walk.Page), func() (catalogsync.Counts, error) { return s.MemoryStore.SavePage(ctx, walk, products) })
+}
+
+func (s catalogStore) Unlisted(ctx context.Context, walk catalogsync.Walk, presence catalogsync.Presence, limit int) ([]string, error) {
+	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.MemoryStore.Unlisted(ctx, walk, presence, limit) })
+}
+
+func (s catalogStore) Complete(ctx context.Context, walk catalogsync.Walk, gone []string, most int) (catalogsync.Walk, error) {
+	return askCatalog(ctx, s, "Complete", func() (catalogsync.Walk, error) { return s.MemoryStore.Complete(ctx, walk, gone, most) })
+}
+
+func (s catalogStore) SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (bool, error) {
+	return askCatalog(ctx, s, "SaveDetails", func() (bool, error) { return s.MemoryStore.SaveDetails(ctx, readAt, product) })
+}
+
+func (s catalogStore) Request(ctx context.Context, at time.Time, ids ...string) error {
+	_, err := askCatalog(ctx, s, "Request", func() (nothing, error) { return nothing{}, s.MemoryStore.Request(ctx, at, ids...) })
+	return err
+}
+
+func (s catalogStore) Requested(ctx context.Context, limit int) ([]catalogsync.Request, error) {
+	return askCatalog(ctx, s, "Requested", func() ([]catalogsync.Request, error) { return s.MemoryStore.Requested(ctx, limit) })
+}
+
+func (s catalogStore) Drop(ctx context.Context, r catalogsync.Request) error {
+	_, err := askCatalog(ctx, s, "Drop", func() (nothing, error) { return nothing{}, s.MemoryStore.Drop(ctx, r) })
+	return err
+}

@@ -1,0 +1,187 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/lab/schedule"
+	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+// TestTokens holds what package tokens promises for the users of several replicas.
+func TestTokens(t *testing.T) { explore(t, newTokenWorld, 10_000, 100_000) }
+
+// tokenWorld is a database, a platform and the replicas that keep its users' tokens.
+type tokenWorld struct {
+	s        *schedule.Scheduler
+	platform *platform
+	db       *database
+	view     tokens.Store // the database, opened
+	rotation dispensarytest.Behavior
+	keys     []seal.Key // of the sealed store, the oldest first; none where it is not sealed
+	users    []string
+	site     dispensary.Site
+	name     string        // of the database, in the story
+	pause    time.Duration // of people between two calls
+	connects bool          // after the recovery the first user authorizes again when told to
+
+	stored   map[string]int               // names of access tokens that the database had, and of whose consent
+	consent  map[string]int               // of all tokens, by name
+	owner    map[string]string            // of all tokens, by name
+	refused  map[string]bool              // names of refresh tokens that the platform has refused
+	revoked  map[string]bool              // users who have to authorize again, by what was done at the platform
+	asked    map[string]int               // refreshes since the user's record was written last
+	extra    int                          // refreshes beyond one a turn
+	onTheWay map[string]*schedule.Process // who was given a pair that is not stored yet, by the name of its refresh token; nil is no one
+	mu       sync.Mutex                   // of verdicts
+	verdicts map[string]error             // of calls after the recovery, by replica and user
+	consents int
+}
+
+var rotations = []dispensarytest.Behavior{
+	dispensarytest.RefreshRotationGrace, dispensarytest.RefreshRotationGrace,
+	dispensarytest.RefreshRotationNone, dispensarytest.RefreshRotationImmediate,
+}
+
+func newTokenWorld(s *schedule.Scheduler) {
+	rotation := rotations[s.Rand.IntN(len(rotations))]
+	w := newTokens(s, newPlatform(s, dispensarytest.WithBehavior(rotation)), rotation)
+	w.age()
+	keepFresh := len(w.keys) == 0 && s.Rand.IntN(3) == 0
+	replicas := 2 + s.Rand.IntN(2)
+	for i := range replicas {
+		name := fmt.Sprintf("replica %d", i+1)
+		s.Process(name, max(0, s.Rand.IntN(4)-1), s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, keepFresh) })
+	}
+	w.actions()
+	w.promises(replicas)
+}
+
+// newTokens makes the database of a platform's users, who have authorized.
+func newTokens(s *schedule.Scheduler, p *platform, rotation dispensarytest.Behavior) *tokenWorld {
+	w := &tokenWorld{
+		s: s, platform: p, site: p.Site(), rotation: rotation, name: "the database", stored: map[string]int{}, consent: map[string]int{}, owner: map[string]string{},
+		refused: map[string]bool{}, revoked: map[string]bool{}, asked: map[string]int{}, verdicts: map[string]error{}, onTheWay: map[string]*schedule.Process{},
+	}
+	p.onRefresh, p.onUse = w.refreshed, w.used
+	p.onArrival = func(p *schedule.Process, refresh string) { w.onTheWay[refresh] = p }
+	w.db = &database{MemoryStore: tokens.NewMemoryStore(), write: w.write}
+	w.view = w.db.MemoryStore
+	if s.Rand.IntN(4) == 0 {
+		w.keys = append(w.keys, newKey(0))
+		w.view = w.open(w.db.MemoryStore)
+	}
+	for i := range 1 + s.Rand.IntN(2) {
+		w.users = append(w.users, fmt.Sprintf("user-%d", i+1))
+	}
+	for _, user := range w.users {
+		w.authorize(user)
+	}
+	return w
+}
+
+// age lets tokens be anything from fresh ones to those that have ended.
+func (w *tokenWorld) age() {
+	time.Sleep([]time.Duration{0, 90 * time.Minute, 117 * time.Minute, 121 * time.Minute}[w.s.Rand.IntN(4)])
+}
+
+// actions are what people do, and what happens to the platform and the database.
+func (w *tokenWorld) actions() {
+	s := w.s
+	user := func() string { return w.users[s.Rand.IntN(len(w.users))] }
+	s.Action(w.name+" is cut off", 1, func() bool { return !w.db.down.Load() }, func() { w.db.down.Store(true); s.Disturb() })
+	s.Action(w.name+" is back", 1, func() bool { return w.db.down.Load() }, func() { w.db.down.Store(false) })
+	s.OnRecovery(func() { w.db.down.Store(false) })
+	s.Action("the platform ends an access token early", 2, nil, func() {
+		if record, err := w.record(user()); err == nil {
+			_ = w.platform.Tokens.Expire(w.platform.realOf(record.Token.AccessToken.Reveal()))
+			s.Disturb() // it is refreshed before its turn
+		}
+	})
+	if s.Rand.IntN(3) == 0 {
+		s.Action("a user revokes the application", 1, nil, func() { w.revoke(user()); s.Disturb() }) // a mark is tried again
+	}
+	s.Action("a user authorizes anew", 1, func() bool { return !w.db.down.Load() }, func() { w.authorize(user()); s.Disturb() }) // a refresh of the old consent may be under way
+	s.Action("the platform's clock jumps ahead by 3m", 1, nil, func() { w.platform.Clock().Advance(3 * time.Minute); s.Disturb() })
+	if len(w.keys) > 0 {
+		s.Action("a key is added to those that replicas open "+w.name+" with", 2, nil, func() { w.keys = append(w.keys, newKey(len(w.keys))) })
+	}
+}
+
+// start starts a replica: its accounts, and people who use it.
+func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
+	all := w.accounts(p, &http.Client{Transport: w.platform.seenBy(p)})
+	for _, user := range w.users {
+		go w.use(p, all, user)
+	}
+	if keepFresh {
+		go func() { _ = all.KeepFresh(p.Context(), tokens.KeepFreshPolicy{Interval: 7 * time.Minute}) }()
+	}
+}
+
+// accounts are those of the users, at one replica.
+func (w *tokenWorld) accounts(p *schedule.Process, client *http.Client) *accounts.Accounts {
+	var store tokens.Store = tokenStore{p, w.db}
+	if len(w.keys) > 0 {
+		store = w.sealedOn(store)
+	}
+	logger := logtest.NewLogger(&w.platform.logs)
+	all, err := accounts.New(accounts.Config{
+		Applications: []oauth.Config{w.application(client)},
+		Tokens:       tokens.Config{Store: store},
+		Options: func(dispensary.Environment) []dispensary.Option {
+			return []dispensary.Option{dispensary.WithHTTPClient(client), dispensary.WithLogger(logger)}
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return all
+}
+
+// use is a person who calls the API again and again.
+func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user string) {
+	for {
+		p.Step(user + " comes")
+		recovering, late := w.s.Recovering() > 0, w.s.Recovering() > 10*time.Minute
+		ctx, cancel := context.WithTimeout(p.Context(), 50*time.Second)
+		client, err := all.Client(ctx, user)
+		if err == nil {
+			_, err = client.Clinic.Get(ctx)
+		}
+		cancel()
+		if !p.Alive() {
+			return
+		}
+		w.mu.Lock()
+		w.outcome(user, err)
+		if recovering {
+			at := p.Name + " " + user
+			// A mark may still be taken back by a replica whose pair is on its way.
+			if w.verdicts[at] = err; all.PendingCommits() == 0 && (err == nil || late && errors.Is(err, api.ErrReauthorize)) {
+				w.verdicts[at+" done"] = nil
+			}
+		}
+		w.mu.Unlock()
+		if recovering && w.connects && errors.Is(err, api.ErrReauthorize) {
+			w.connectAgain(p, user)
+		}
+		pause := w.pause
+		if recovering {
+			pause = 2 * time.Minute // longer than what failed is remembered
+		}
+		time.Sleep(pause)
+	}
+}
