@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/dispensary-go/dispensary/tools/generators/control"
-	"github.com/dispensary-go/dispensary/tools/generators/dispensary"
-	"github.com/dispensary-go/dispensary/tools/generators/server"
+	"github.com/dispensary-go/dispensary/internal/tools/generated/control"
+	"github.com/dispensary-go/dispensary/internal/tools/generated/dispensary"
+	"github.com/dispensary-go/dispensary/internal/tools/generated/server"
 )
 
 // Create creates a patient with the required fields alone.
