@@ -1,4 +1,4 @@
-package dispensary_test
+package clienttest_test
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func TestAnswersOfOtherVersions(t *testing.T) {
 		},
 		"treatment_plans.get": func(c *dispensary.Client) (any, error) { return c.TreatmentPlans.Get(ctx, "t-1") },
 	}
-	files, err := filepath.Glob("testdata/answers/*.json")
+	files, err := filepath.Glob("../../testdata/answers/*.json")
 	require.NoError(t, err)
 	var checked int
 	for _, file := range files {

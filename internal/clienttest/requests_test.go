@@ -1,4 +1,4 @@
-package dispensary_test
+package clienttest_test
 
 import (
 	"bytes"
@@ -38,12 +38,12 @@ func TestRequestBodies(t *testing.T) {
 			_, err := calltest.All(t)[op.Name](t.Context(), s)
 			require.NoError(t, err)
 			if last.String() == "" {
-				assert.NoFileExists(t, "testdata/requests/"+op.Name+".json")
+				assert.NoFileExists(t, "../../testdata/requests/"+op.Name+".json")
 				return
 			}
 			var indented bytes.Buffer
 			require.NoError(t, json.Indent(&indented, []byte(last.String()), "", "  "))
-			compareGolden(t, "testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
+			compareGolden(t, "../../testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
 		})
 	}
 }
@@ -66,7 +66,7 @@ func TestRequestQueries(t *testing.T) {
 			fmt.Fprintln(&lines, op.Name, last.Query)
 		}
 	}
-	compareGolden(t, "testdata/queries.txt", []byte(lines.String()))
+	compareGolden(t, "../../testdata/queries.txt", []byte(lines.String()))
 }
 
 func TestNilRequestOptionChangesNothing(t *testing.T) {

@@ -1,4 +1,4 @@
-package dispensary_test
+package clienttest_test
 
 import (
 	"testing"
