@@ -48,7 +48,7 @@ func ExampleError_fields() {
 }
 
 // What cannot be sent never is: the error names every field, as the request does.
-func ExampleArgumentErrors() {
+func Example_argumentErrors() {
 	platform := fake()
 	defer platform.Close()
 	client := platform.Client(model.User{})

@@ -1,0 +1,320 @@
+package dispensary_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api/observe"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// fake starts a platform with its small world.
+func fake() *dispensarytest.Server {
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return platform
+}
+
+// A first call: the platform's addresses and a token are in the environment.
+func ExampleNewFromEnv() {
+	client, err := dispensary.NewFromEnv()
+	if err != nil {
+		log.Fatal(err)
+	}
+	practice, err := client.Clinic.Get(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(practice.Name)
+}
+
+// A client is made once, for a site, and shared. Here the site is a fake of the
+// platform in the same process; see [dispensary.Directory] for real ones.
+func ExampleNew() {
+	platform := fake()
+	defer platform.Close()
+
+	client, err := dispensary.New(platform.Site(),
+		dispensary.WithTokenSource(platform.TokenSource(model.User{})), // see package oauth
+		dispensary.WithUserAgent("ExampleEHR/4.2"),
+		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 3}),
+		dispensary.WithLogger(slog.New(slog.DiscardHandler)),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	practice, err := client.Clinic.Get(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(client.Site().Environment, practice.Name)
+	// Output: us/sandbox Maple Hollow Integrative Clinic
+}
+
+// One client serves all users: each has a view with their token.
+func ExampleClient_WithTokenSource() {
+	platform := fake()
+	defer platform.Close()
+	client, err := dispensary.New(platform.Site())
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	product := platform.Products.All()[2].ID
+	for _, user := range platform.Users()[:2] {
+		view := client.WithTokenSource(platform.TokenSource(user))
+		got, err := view.Catalog.Products.Get(context.Background(), product, catalog.ProductGetOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s prefers a dosage of their own: %t\n", user.Name, got.CustomDosage != nil)
+	}
+	// Output:
+	// Amara Osei prefers a dosage of their own: true
+	// Daniel Whitcombe prefers a dosage of their own: false
+}
+
+// An application that serves several clinics, or a clinic with several integrations,
+// gives each view the key that belongs to it.
+func ExampleClient_WithClinicKey() {
+	platform, err := dispensarytest.Start(dispensarytest.WithIntegrations(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer platform.Close()
+	client := platform.Client(model.User{})
+
+	seen := map[string]bool{}
+	for _, key := range platform.ClinicKeys() {
+		practice, err := client.WithClinicKey(dispensary.NewSecret(key)).Clinic.Get(context.Background())
+		if err != nil {
+			log.Fatal(err)
+		}
+		seen[practice.IntegrationID] = true
+	}
+	fmt.Println(len(seen), "integrations")
+	// Output: 2 integrations
+}
+
+// Do reaches what no method covers, through the same pipeline.
+func ExampleClient_Do() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(model.User{})
+
+	body, err := client.Do(context.Background(), dispensary.RawRequest{
+		Method: http.MethodGet, Path: "/clinic/categories", Query: map[string][]string{"page[size]": {"1"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%.15s…\n", body)
+	// Output: {"categories":[…
+}
+
+// The request id is what the platform asks for when a problem is reported.
+func ExampleCaptureResponse() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(model.User{})
+
+	var response dispensary.Response
+	_, err := client.Clinic.Patients.Get(context.Background(), "unknown", dispensary.CaptureResponse(&response))
+	fmt.Println(response.StatusCode, len(response.RequestID) > 0, response.Attempts, err != nil)
+	// Output: 404 true 1 true
+}
+
+// One limiter keeps all clients of a program below the platform's rate limit. A
+// call that would wait beyond its deadline fails at once, unsent.
+func ExampleNewRateLimiter() {
+	platform := fake()
+	defer platform.Close()
+	limiter, err := dispensary.NewRateLimiter(2, 5*time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := platform.Client(model.User{}, dispensary.WithLimiter(limiter))
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for range 3 {
+		_, err := client.Clinic.Get(ctx)
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// <nil>
+	// dispensary: clinic.get GET /clinic: the rate limit allows no request before the deadline: request was not sent
+}
+
+// The platform publishes its addresses to its integrators. A program reads them
+// from its environment, through os.LookupEnv, and asks for the site it needs.
+func ExampleDirectoryFromEnviron() {
+	environ := map[string]string{
+		"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api",
+		"DISPENSARY_US_SANDBOX_AUTH_URL": "https://login.platform.example",
+	}
+	directory, err := dispensary.DirectoryFromEnviron(func(name string) (string, bool) {
+		value, ok := environ[name]
+		return value, ok
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	site, err := directory.Site(dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(site.Environment, site.BaseURL)
+
+	_, err = directory.Site(dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Production})
+	fmt.Println(errors.Is(err, dispensary.ErrUnknownSite))
+	// Output:
+	// us/sandbox https://platform.example/api
+	// true
+}
+
+// Plain HTTP is for the machine itself. Everywhere else it is refused before
+// anything can be sent.
+func ExampleNewDirectory() {
+	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	_, err := dispensary.NewDirectory(dispensary.Site{
+		Environment: sandbox, BaseURL: "http://platform.example/api", AuthURL: "https://login.platform.example",
+	})
+	fmt.Println(errors.Is(err, dispensary.ErrInsecure))
+	// Output: true
+}
+
+// A secret is not printed; Reveal returns it.
+func ExampleSecret() {
+	secret := dispensary.NewSecret("s3cr3t")
+	fmt.Printf("%v %+v %s %q\n", secret, secret, secret, secret)
+	fmt.Println(secret.Reveal())
+	// Output:
+	// [redacted] [redacted] [redacted] [redacted]
+	// s3cr3t
+}
+
+// A walk fetches pages as it goes: PageSize is how many items one request asks
+// for, MaxItems how many the walk has, Prefetch how many pages are fetched at the
+// same time.
+func ExamplePaging() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(model.User{})
+
+	options := catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 2, MaxItems: 5, Prefetch: 3}}
+	for product, err := range client.Catalog.Products.All(context.Background(), options) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(product.Name)
+	}
+	// Output:
+	// Acetyl-L-Carnitine 500
+	// Adaptogen Balance
+	// Ashwagandha Root
+	// B-Complex Active
+	// Berberine Plus
+}
+
+// An interrupted walk goes on from the page it stopped at.
+func ExamplePaging_resume() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(model.User{})
+
+	paging := dispensary.Paging{PageSize: 2}
+	for page, err := range client.Clinic.Patients.Pages(context.Background(), clinic.PatientListOptions{Paging: paging}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		paging.Page = page.Meta.NextPage // to be kept somewhere safe
+		break
+	}
+	for patient, err := range client.Clinic.Patients.All(context.Background(), clinic.PatientListOptions{Paging: paging}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(patient.FirstName)
+	}
+	// Output:
+	// Priya
+	// Alex
+	// Walter
+}
+
+// Days are filtered in four ways.
+func ExampleDateFilter() {
+	first := dispensary.Date{Year: 2026, Month: 3, Day: 1}
+	last := dispensary.Date{Year: 2026, Month: 3, Day: 31}
+	for _, filter := range []dispensary.DateFilter{
+		dispensary.DateOn(first), dispensary.DateBefore(first), dispensary.DateAfter(last), dispensary.DateRange(first, last),
+	} {
+		fmt.Println(filter)
+	}
+	// Output:
+	// 2026-03-01
+	// <2026-03-01
+	// >2026-03-31
+	// 2026-03-01..2026-03-31
+}
+
+// A logger receives every attempt, and never an address, a body or a token.
+func ExampleWithLogger() {
+	platform := fake()
+	defer platform.Close()
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: stable})
+	client := platform.Client(model.User{}, dispensary.WithLogger(slog.New(handler)))
+
+	_, err := client.Clinic.Patients.Search(context.Background(), clinic.PatientSearchOptions{Query: "jane doe"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: level=DEBUG msg="dispensary request" operation=patients.search method=GET route=/clinic/search/patients environment=us/sandbox attempt=1 status=200
+}
+
+// stable leaves out what differs from run to run.
+func stable(_ []string, a slog.Attr) slog.Attr {
+	switch a.Key {
+	case slog.TimeKey, "duration", "request_id":
+		return slog.Attr{}
+	}
+	return a
+}
+
+// An observer counts what it likes: here how often requests are sent again, and
+// why. Package otel, a separate module, makes spans and metrics of the same.
+func ExampleWithObserver() {
+	platform := fake()
+	defer platform.Close()
+	platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503, Times: 1})
+	client := platform.Client(model.User{}, dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Millisecond}),
+		dispensary.WithObserver(dispensary.Observer{
+			AttemptEnd: func(_ context.Context, a observe.AttemptResult) {
+				fmt.Printf("%s %d %s%s\n", a.Operation, a.Number, a.Retry, a.Failure)
+			},
+			CallEnd: func(_ context.Context, c observe.CallResult) {
+				fmt.Println(c.Operation, "ended with", c.StatusCode, "after", c.Attempts, "attempts")
+			},
+		}))
+	if _, err := client.Clinic.Get(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// clinic.get 1 status
+	// clinic.get 2 server
+	// clinic.get ended with 200 after 2 attempts
+}
