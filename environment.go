@@ -45,24 +45,6 @@ type Environment = api.Environment
 // [api.Site].
 type Site = api.Site
 
-// Directory holds the sites an integrator works with. Fill it once, with
-// [NewDirectory] or [DirectoryFromEnviron].
-//
-// Its methods are Site and Sites; see [api.Directory].
-type Directory = api.Directory
-
-// NewDirectory returns a directory of the given sites. It fails on an invalid
-// site and on two sites of one environment.
-func NewDirectory(sites ...Site) (*Directory, error) { return api.NewDirectory(sites...) }
-
-// DirectoryFromEnviron reads the sites from environment variables through lookup,
-// usually [os.LookupEnv]. They are named DISPENSARY_<REGION>_<STAGE>_BASE_URL and
-// …_AUTH_URL, for example DISPENSARY_US_SANDBOX_BASE_URL. An environment with
-// neither is left out; one with a single variable of the two is an error.
-func DirectoryFromEnviron(lookup func(name string) (value string, ok bool)) (*Directory, error) {
-	return api.DirectoryFromEnviron(lookup)
-}
-
 // ParseEnvironment reads the form that [Environment.String] writes: "us/sandbox".
 func ParseEnvironment(s string) (Environment, error) { return api.ParseEnvironment(s) }
 
@@ -70,7 +52,7 @@ func ParseEnvironment(s string) (Environment, error) { return api.ParseEnvironme
 // after them and win.
 //
 //	DISPENSARY_<REGION>_<STAGE>_BASE_URL  addresses of a site, for example
-//	DISPENSARY_<REGION>_<STAGE>_AUTH_URL  DISPENSARY_US_SANDBOX_BASE_URL: see [DirectoryFromEnviron]
+//	DISPENSARY_<REGION>_<STAGE>_AUTH_URL  DISPENSARY_US_SANDBOX_BASE_URL
 //	DISPENSARY_ENVIRONMENT                which site, for example us/sandbox; needed only if several are set
 //	DISPENSARY_ACCESS_TOKEN               optional: the bearer token to call with; it is not refreshed
 //	DISPENSARY_CLINIC_KEY                 optional: the clinic's key, sent with every call
@@ -95,25 +77,44 @@ func newFromEnv(lookup func(name string) (value string, ok bool), options []Opti
 	return New(site, append(given, options...)...)
 }
 
+// siteFromEnv returns the chosen site, or the only one.
 func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error) {
-	directory, err := DirectoryFromEnviron(lookup)
-	if err != nil {
-		return Site{}, err
-	}
-	if name, _ := lookup("DISPENSARY_ENVIRONMENT"); name != "" {
+	name, _ := lookup("DISPENSARY_ENVIRONMENT")
+	if name != "" {
 		environment, err := ParseEnvironment(name)
 		if err != nil {
 			return Site{}, &ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "wants a region and a stage, like us/sandbox"}
 		}
-		return directory.Site(environment)
+		return lookupSite(lookup, environment)
 	}
-	switch sites := directory.Sites(); len(sites) {
+	var configured []Environment
+	for _, environment := range api.Environments() {
+		baseName, authName := environment.Variables()
+		base, _ := lookup(baseName)
+		auth, _ := lookup(authName)
+		if base+auth != "" {
+			configured = append(configured, environment)
+		}
+	}
+	switch len(configured) {
 	case 0:
 		return Site{}, &ArgumentError{Field: "DISPENSARY_US_SANDBOX_BASE_URL", Reason: "is not set, nor the address of another environment"}
 	case 1:
-		return sites[0], nil
+		return lookupSite(lookup, configured[0])
 	}
 	return Site{}, &ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "is not set, and the addresses of several environments are"}
+}
+
+// lookupSite returns the site of an environment, whose two variables must be set.
+func lookupSite(lookup func(name string) (value string, ok bool), environment Environment) (Site, error) {
+	site := Site{Environment: environment}
+	baseName, authName := environment.Variables()
+	for name, value := range map[string]*string{baseName: &site.BaseURL, authName: &site.AuthURL} {
+		if *value, _ = lookup(name); *value == "" {
+			return Site{}, &ArgumentError{Field: name, Reason: "is not set"}
+		}
+	}
+	return site, nil
 }
 
 // fixedToken is a token source that never changes.

@@ -41,7 +41,7 @@ func ExampleNewFromEnv() {
 }
 
 // A client is made once, for a site, and shared. Here the site is a fake of the
-// platform in the same process; see [dispensary.Directory] for real ones.
+// platform in the same process; see [dispensary.Site] for real ones.
 func ExampleNew() {
 	platform := fake()
 	defer platform.Close()
@@ -159,41 +159,13 @@ func ExampleNewRateLimiter() {
 	// dispensary: clinic.get GET /clinic: the rate limit allows no request before the deadline: request was not sent
 }
 
-// The platform publishes its addresses to its integrators. A program reads them
-// from its environment, through os.LookupEnv, and asks for the site it needs.
-func ExampleDirectoryFromEnviron() {
-	environ := map[string]string{
-		"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api",
-		"DISPENSARY_US_SANDBOX_AUTH_URL": "https://login.platform.example",
+// Plain HTTP is accepted for loopback hosts only.
+func ExampleSite() {
+	site := dispensary.Site{
+		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
+		BaseURL:     "http://platform.example/api", AuthURL: "https://login.platform.example",
 	}
-	directory, err := dispensary.DirectoryFromEnviron(func(name string) (string, bool) {
-		value, ok := environ[name]
-		return value, ok
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	site, err := directory.Site(dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(site.Environment, site.BaseURL)
-
-	_, err = directory.Site(dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Production})
-	fmt.Println(errors.Is(err, dispensary.ErrUnknownSite))
-	// Output:
-	// us/sandbox https://platform.example/api
-	// true
-}
-
-// Plain HTTP is for the machine itself. Everywhere else it is refused before
-// anything can be sent.
-func ExampleNewDirectory() {
-	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
-	_, err := dispensary.NewDirectory(dispensary.Site{
-		Environment: sandbox, BaseURL: "http://platform.example/api", AuthURL: "https://login.platform.example",
-	})
-	fmt.Println(errors.Is(err, dispensary.ErrInsecure))
+	fmt.Println(errors.Is(site.Validate(), dispensary.ErrInsecure))
 	// Output: true
 }
 

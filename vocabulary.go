@@ -70,7 +70,7 @@ var (
 var (
 	ErrReauthorize     = api.ErrReauthorize     // the user has to authorize again
 	ErrInsecure        = api.ErrInsecure        // plain HTTP beyond loopback
-	ErrUnknownSite     = api.ErrUnknownSite     // the directory lacks the environment
+	ErrUnknownSite     = api.ErrUnknownSite     // no application is configured for the environment
 	ErrInvalidArgument = api.ErrInvalidArgument // every ArgumentError
 )
 

@@ -2,7 +2,7 @@
 // answers ([Page], [Meta]), how a field is left out, cleared or set in an
 // update ([Optional]), the scalar types of the wire ([Date], [Decimal],
 // [Timestamp]), the platform's sites
-// ([Environment], [Site], [Directory]), and what a call is authorized with
+// ([Environment], [Site]), and what a call is authorized with
 // ([Secret], [AccessToken], [TokenSource]). Package observe beside it has what
 // observers receive.
 //

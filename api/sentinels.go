@@ -66,7 +66,7 @@ var (
 	// ErrInsecure: a plain HTTP address that is not loopback.
 	ErrInsecure = errors.New("dispensary: plain http is refused except to a loopback address")
 
-	// ErrUnknownSite: the [Directory] has no addresses for an environment.
+	// ErrUnknownSite: no application is configured for an environment.
 	ErrUnknownSite = errors.New("dispensary: unknown site")
 
 	// ErrInvalidArgument: a call was given something that cannot be sent. Every

@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -77,81 +76,10 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Directory holds the sites an integrator works with. It is filled once, when
-// the program starts, and is safe for concurrent use after that. The zero value
-// holds none.
-type Directory struct {
-	sites map[Environment]Site
-}
-
-// NewDirectory returns a directory of the given sites. It fails on an invalid
-// site and on two sites of one environment.
-func NewDirectory(sites ...Site) (*Directory, error) {
-	d := &Directory{sites: make(map[Environment]Site, len(sites))}
-	for _, s := range sites {
-		if err := s.Validate(); err != nil {
-			return nil, err
-		}
-		if _, twice := d.sites[s.Environment]; twice {
-			return nil, fmt.Errorf("dispensary: site %s is given twice", s.Environment)
-		}
-		d.sites[s.Environment] = s
-	}
-	return d, nil
-}
-
-// DirectoryFromEnviron reads the sites from environment variables named by
-// [Environment.Variables], through lookup (usually [os.LookupEnv]). An
-// environment with neither variable is left out; one with a single variable of
-// the two is an error that names the other.
-func DirectoryFromEnviron(lookup func(name string) (value string, ok bool)) (*Directory, error) {
-	var sites []Site
-	for _, e := range Environments() {
-		baseName, authName := e.Variables()
-		base, _ := lookup(baseName)
-		auth, _ := lookup(authName)
-		switch {
-		case base == "" && auth == "":
-			continue
-		case base == "":
-			return nil, fmt.Errorf("dispensary: %s is set, %s is not", authName, baseName)
-		case auth == "":
-			return nil, fmt.Errorf("dispensary: %s is set, %s is not", baseName, authName)
-		}
-		sites = append(sites, Site{Environment: e, BaseURL: base, AuthURL: auth})
-	}
-	return NewDirectory(sites...)
-}
-
-// Variables names the environment variables that [DirectoryFromEnviron] reads
-// for this environment: DISPENSARY_US_SANDBOX_BASE_URL and
-// DISPENSARY_US_SANDBOX_AUTH_URL for the sandbox of the United States.
+// Variables returns the names of the environment variables with the addresses of this
+// environment: DISPENSARY_US_SANDBOX_BASE_URL and DISPENSARY_US_SANDBOX_AUTH_URL for the
+// sandbox of the United States.
 func (e Environment) Variables() (baseURL, authURL string) {
 	prefix := strings.ToUpper("DISPENSARY_" + string(e.Region) + "_" + string(e.Stage))
 	return prefix + "_BASE_URL", prefix + "_AUTH_URL"
-}
-
-// Site returns the site of an environment. Where the directory holds none the
-// error matches [ErrUnknownSite] and names the variables that would set it.
-func (d *Directory) Site(e Environment) (Site, error) {
-	if err := e.Validate(); err != nil {
-		return Site{}, err
-	}
-	s, ok := d.sites[e]
-	if !ok {
-		base, auth := e.Variables()
-		return Site{}, fmt.Errorf("%w: %s (set %s and %s, or give the site to NewDirectory)", ErrUnknownSite, e, base, auth)
-	}
-	return s, nil
-}
-
-// Sites returns all sites of the directory, in the order of [Environments].
-func (d *Directory) Sites() []Site {
-	sites := make([]Site, 0, len(d.sites))
-	for _, e := range Environments() {
-		if s, ok := d.sites[e]; ok {
-			sites = append(sites, s)
-		}
-	}
-	return sites
 }

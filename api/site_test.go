@@ -54,51 +54,6 @@ func TestPlainHTTPNeedsHostThatSkipsProxies(t *testing.T) {
 	}
 }
 
-func TestDirectory(t *testing.T) {
-	t.Parallel()
-	us := sandboxSite()
-	directory, err := api.NewDirectory(us)
-	require.NoError(t, err)
-	got, err := directory.Site(us.Environment)
-	require.NoError(t, err)
-	assert.Equal(t, us, got)
-	assert.Equal(t, []api.Site{us}, directory.Sites())
-
-	_, err = directory.Site(api.Environment{Region: api.Canada, Stage: api.Production})
-	require.ErrorIs(t, err, api.ErrUnknownSite)
-	assert.ErrorContains(t, err, "DISPENSARY_CA_PRODUCTION_BASE_URL")
-	_, err = directory.Site(api.Environment{})
-	assert.Error(t, err)
-	_, err = new(api.Directory).Site(us.Environment)
-	assert.ErrorIs(t, err, api.ErrUnknownSite, "the zero value holds none")
-
-	_, err = api.NewDirectory(us, us)
-	assert.ErrorContains(t, err, "us/sandbox is given twice")
-	_, err = api.NewDirectory(api.Site{})
-	assert.Error(t, err)
-}
-
-func TestDirectoryFromEnviron(t *testing.T) {
-	t.Parallel()
-	environ := map[string]string{
-		"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api",
-		"DISPENSARY_US_SANDBOX_AUTH_URL": "https://auth.example",
-	}
-	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
-	directory, err := api.DirectoryFromEnviron(lookup)
-	require.NoError(t, err)
-	assert.Equal(t, []api.Site{sandboxSite()}, directory.Sites())
-
-	environ["DISPENSARY_CA_PRODUCTION_BASE_URL"] = "https://platform.example/api"
-	_, err = api.DirectoryFromEnviron(lookup)
-	assert.ErrorContains(t, err, "DISPENSARY_CA_PRODUCTION_AUTH_URL is not")
-
-	environ["DISPENSARY_CA_PRODUCTION_BASE_URL"] = ""
-	environ["DISPENSARY_CA_PRODUCTION_AUTH_URL"] = "https://auth.example"
-	_, err = api.DirectoryFromEnviron(lookup)
-	assert.ErrorContains(t, err, "DISPENSARY_CA_PRODUCTION_BASE_URL is not")
-}
-
 func TestEnvironmentText(t *testing.T) {
 	t.Parallel()
 	for _, e := range api.Environments() {

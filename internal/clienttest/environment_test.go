@@ -25,6 +25,7 @@ func TestNewFromEnv(t *testing.T) {
 		"chosen":              {[]env{site, second, {"DISPENSARY_ENVIRONMENT": "ca/production"}}, "ca/production"},
 		"no site":             {nil, "DISPENSARY_US_SANDBOX_BASE_URL"},
 		"half a site":         {[]env{{"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api"}}, "DISPENSARY_US_SANDBOX_AUTH_URL"},
+		"other half":          {[]env{{"DISPENSARY_US_SANDBOX_AUTH_URL": "https://auth.example"}}, "DISPENSARY_US_SANDBOX_BASE_URL"},
 		"which of two":        {[]env{site, second}, "DISPENSARY_ENVIRONMENT is not set"},
 		"unknown environment": {[]env{site, {"DISPENSARY_ENVIRONMENT": "mars"}}, "DISPENSARY_ENVIRONMENT wants"},
 		"chosen without site": {[]env{site, {"DISPENSARY_ENVIRONMENT": "ca/sandbox"}}, "DISPENSARY_CA_SANDBOX_BASE_URL"},
