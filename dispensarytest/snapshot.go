@@ -126,11 +126,8 @@ func parseSnapshot(content []byte) (*state, error) {
 
 // check reports the first missing or wrong part.
 func (s *state) check() error {
-	if w := s.World; w == nil || w.Clinics.Len() == 0 || w.Numbers == nil || w.LastEvents == nil {
-		return errors.New("it has no world")
-	}
 	_, err := s.reads()
-	return errors.Join(err, s.Tokens.Check(), WithRegion(s.Region)(new(settings)))
+	return errors.Join(s.World.Check(), err, s.Tokens.Check(), s.Webhooks.Check(), WithRegion(s.Region)(new(settings)))
 }
 
 func (s *state) reads() (behavior.Set, error) {

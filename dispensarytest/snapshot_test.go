@@ -200,12 +200,14 @@ func TestWrongSnapshots(t *testing.T) {
 		whole + "{":          {ErrSnapshotDamaged, "invalid character"},
 		headOf(2):            {ErrSnapshotVersion, "version 2, this program reads version 1"},
 		headOf(1):            {ErrSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                     {ErrSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):               {ErrSnapshotDamaged, "WithRegion"},
-		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                       {ErrSnapshotDamaged, "an access token without consent"},
-		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):           {ErrSnapshotDamaged, "a refresh token without consent"},
-		strings.Replace(whole, `"Allergens":[`, `"Allergens":[{"ID":"x"},`, 1):    {ErrSnapshotDamaged, "an entry without a row"},
-		strings.Replace(whole, `"Behaviors":{`, `"Behaviors":{"no-such":"x",`, 1): {ErrSnapshotDamaged, "there is no open point"},
+		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                {ErrSnapshotDamaged, "it has no world"},
+		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):                          {ErrSnapshotDamaged, "WithRegion"},
+		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                  {ErrSnapshotDamaged, "an access token without consent"},
+		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                      {ErrSnapshotDamaged, "a refresh token without consent"},
+		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1): {ErrSnapshotDamaged, "a row is missing"},
+		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":{},`, 1):   {ErrSnapshotDamaged, "a row has no place"},
+		strings.Replace(whole, `"Skips":{"Rows":null`, `"Skips":{"Rows":{"x":null}`, 1):      {ErrSnapshotDamaged, "a row is missing"},
+		strings.Replace(whole, `"Behaviors":{`, `"Behaviors":{"no-such":"x",`, 1):            {ErrSnapshotDamaged, "there is no open point"},
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
 		require.ErrorIs(t, err, want.kind, want.says)

@@ -134,8 +134,8 @@ func (c *call) newestFirst() bool {
 }
 
 // one answers with a single row of a table that belongs to no clinic.
-func one[T, V any](rows *table.Table[*T], id string, view func(*T) V) (reply, error) {
-	row, known := rows.Get(id)
+func one[T, V any](rows table.Table[*T], id string, view func(*T) V) (reply, error) {
+	row, known := rows.Rows[id]
 	if !known {
 		return reply{}, notFound()
 	}

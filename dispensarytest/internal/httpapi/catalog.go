@@ -17,21 +17,21 @@ type termView struct {
 
 func viewTerm(t *model.Term) termView { return termView{ID: t.ID, Name: t.Name} }
 
-func allergens(w *store.World) *table.Table[*model.Term] { return &w.Allergens }
+func allergens(w *store.World) table.Table[*model.Term] { return w.Allergens }
 
-func ingredients(w *store.World) *table.Table[*model.Term] { return &w.Ingredients }
+func ingredients(w *store.World) table.Table[*model.Term] { return w.Ingredients }
 
-func supplementTypes(w *store.World) *table.Table[*model.Term] { return &w.SupplementTypes }
+func supplementTypes(w *store.World) table.Table[*model.Term] { return w.SupplementTypes }
 
-func certifications(w *store.World) *table.Table[*model.Term] { return &w.Certifications }
+func certifications(w *store.World) table.Table[*model.Term] { return w.Certifications }
 
-func listTerms(of func(*store.World) *table.Table[*model.Term]) handler {
+func listTerms(of func(*store.World) table.Table[*model.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) {
-		return listOf(c, slices.Collect(of(w).All()), viewTerm), nil
+		return listOf(c, slices.Collect(table.All(of(w))), viewTerm), nil
 	}
 }
 
-func getTerm(of func(*store.World) *table.Table[*model.Term]) handler {
+func getTerm(of func(*store.World) table.Table[*model.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg, viewTerm) }
 }
 
@@ -42,7 +42,7 @@ type practitionerTypeView struct {
 }
 
 func listPractitionerTypes(c *call, w *store.World) (reply, error) {
-	return listOf(c, slices.Collect(w.PractitionerTypes.All()), func(t *model.PractitionerType) practitionerTypeView {
+	return listOf(c, slices.Collect(table.All(w.PractitionerTypes)), func(t *model.PractitionerType) practitionerTypeView {
 		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
 	}), nil
 }
@@ -72,12 +72,12 @@ func listBrands(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return listOf(c, w.Brands.Where(func(b *model.Brand) bool {
+	return listOf(c, table.Where(w.Brands, func(b *model.Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || b.Permits(c.clinicID()))
 	}), viewBrand), nil
 }
 
-func getBrand(c *call, w *store.World) (reply, error) { return one(&w.Brands, c.arg, viewBrand) }
+func getBrand(c *call, w *store.World) (reply, error) { return one(w.Brands, c.arg, viewBrand) }
 
 type categoryView struct {
 	ID           string `json:"id"`
@@ -86,7 +86,7 @@ type categoryView struct {
 }
 
 func listCategories(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Categories.Where(func(k *model.Category) bool { return k.ClinicID == c.clinicID() }), func(k *model.Category) categoryView {
+	return listOf(c, table.Where(w.Categories, func(k *model.Category) bool { return k.ClinicID == c.clinicID() }), func(k *model.Category) categoryView {
 		return categoryView{ID: k.ID, Name: k.Name}
 	}), nil
 }
@@ -112,11 +112,11 @@ const maxSimilar = 10
 // listSimilarProducts curates by what a product is for and made of: the more it
 // shares, the higher it stands. The real curation is not documented.
 func listSimilarProducts(c *call, w *store.World) (reply, error) {
-	self, known := w.Products.Get(c.arg)
+	self, known := w.Products.Rows[c.arg]
 	if !known || self.Removed {
 		return reply{}, notFound()
 	}
-	rows := w.Products.Where(func(p *model.Product) bool { return !p.Removed && p != self && store.Shares(self, p) > 0 })
+	rows := table.Where(w.Products, func(p *model.Product) bool { return !p.Removed && p != self && store.Shares(self, p) > 0 })
 	sortRows(rows, true, func(p *model.Product) int { return store.Shares(self, p) })
 	return listOf(c, rows[:min(len(rows), maxSimilar)], view.ProductItems(w, c.behaviors)), nil
 }

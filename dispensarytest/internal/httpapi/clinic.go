@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -21,13 +22,13 @@ type clinicView struct {
 // getClinic shows the integration whose key was sent, else the clinic's first whose key
 // was not revoked: an assumption.
 func getClinic(c *call, w *store.World) (reply, error) {
-	clinic, known := w.Clinics.Get(c.clinicID())
+	clinic, known := w.Clinics.Rows[c.clinicID()]
 	if !known {
 		return reply{}, notFound()
 	}
 	answer := clinicView{
 		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
-		PatientCount:      len(w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == clinic.ID })),
+		PatientCount:      len(table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinic.ID })),
 		PractitionerCount: len(w.PractitionersOf(clinic.ID)),
 	}
 	integration := w.IntegrationByKey(c.request.Header.Get("X-SVC-Clinic-Key"))
@@ -54,7 +55,7 @@ func listAddresses(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.Addresses.Where(func(a *model.Address) bool { return a.PatientID == patient.ID }), func(a *model.Address) addressView {
+	return listOf(c, table.Where(w.Addresses, func(a *model.Address) bool { return a.PatientID == patient.ID }), func(a *model.Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: view.NullText(a.Address2), Zipcode: a.Zipcode,
 			City: a.City, State: a.State, Country: a.Country,

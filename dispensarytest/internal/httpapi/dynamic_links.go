@@ -5,6 +5,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -28,7 +29,7 @@ func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 		RedirectURL: c.api.Origin + "/plans/" + p.ID + "/edit",
 		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: view.NullDay(p.AvailableAt)},
 	}
-	if patient, known := w.Patients.Get(p.PatientID); known {
+	if patient, known := w.Patients.Rows[p.PatientID]; known {
 		shown := view.Patient(w, patient)
 		shown.Metadata = nil
 		// The API shows 0 in place of a boolean here.
@@ -83,12 +84,12 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 	if patient != nil {
 		if patient.ID == "" {
 			patient.ID = w.NewID("patient")
-			w.Patients.Put(patient.ID, patient)
+			table.Put(&w.Patients, patient.ID, patient)
 		}
 		p.PatientID = patient.ID
 	}
 	p.ID = w.NewID("treatment_plan")
-	w.Plans.Put(p.ID, p)
+	table.Put(&w.Plans, p.ID, p)
 	return ok(c.viewDynamicLink(w, p)), nil
 }
 

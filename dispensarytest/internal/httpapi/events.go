@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -14,7 +15,7 @@ func (c *call) keeps(e *model.Event) bool {
 }
 
 func getEvent(c *call, w *store.World) (reply, error) {
-	e, known := w.Events.Get(c.arg)
+	e, known := w.Events.Rows[c.arg]
 	if !known || !c.keeps(e) {
 		return reply{}, notFound()
 	}
@@ -44,7 +45,7 @@ func listEvents(group string) handler {
 		if group == "product" {
 			whose = ""
 		}
-		rows := w.Events.Where(func(e *model.Event) bool {
+		rows := table.Where(w.Events, func(e *model.Event) bool {
 			return e.ClinicID == whose && model.EventGroup(e.Type) == group && (kind == "" || kind == e.Type) &&
 				c.now.Sub(e.CreatedAt) <= store.Retention && day.Holds(e.CreatedAt)
 		})

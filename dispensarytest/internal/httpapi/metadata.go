@@ -3,6 +3,7 @@ package httpapi
 import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -58,20 +59,20 @@ func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataE
 	clinic := c.clinicID()
 	switch kind {
 	case "patient":
-		for _, p := range w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
+		for _, p := range table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
 			add(view.Patient(w, p))
 		}
 	case "practitioner":
-		for _, p := range w.Practitioners.Where(func(p *model.Practitioner) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
+		for _, p := range table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
 			add(viewPractitioner(p))
 		}
 	case "staff":
-		for _, m := range w.Staff.Where(func(m *model.StaffMember) bool { return m.ClinicID == clinic && m.MetadataID == id }) {
+		for _, m := range table.Where(w.Staff, func(m *model.StaffMember) bool { return m.ClinicID == clinic && m.MetadataID == id }) {
 			add(viewStaff(m))
 		}
 	case "treatment_plan":
 		outside := c.token.Has(operations.ScopePlanHistory)
-		for _, p := range w.Plans.Where(func(p *model.Plan) bool { return p.ClinicID == clinic && p.MetadataID == id && (outside || !p.Outside) }) {
+		for _, p := range table.Where(w.Plans, func(p *model.Plan) bool { return p.ClinicID == clinic && p.MetadataID == id && (outside || !p.Outside) }) {
 			add(c.viewPlan(p))
 		}
 	}

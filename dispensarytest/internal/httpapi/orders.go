@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -13,11 +14,11 @@ func listPatientOrders(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.Orders.Where(func(o *model.Order) bool { return o.PatientID == patient.ID }), view.PatientOrder), nil
+	return listOf(c, table.Where(w.Orders, func(o *model.Order) bool { return o.PatientID == patient.ID }), view.PatientOrder), nil
 }
 
 func getOrder(c *call, w *store.World) (reply, error) {
-	o, known := w.Orders.Get(c.arg)
+	o, known := w.Orders.Rows[c.arg]
 	if !known || o.ClinicID != c.clinicID() {
 		return reply{}, notFound()
 	}
@@ -34,7 +35,7 @@ func listOrders(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
-	rows := w.Orders.Where(func(o *model.Order) bool {
+	rows := table.Where(w.Orders, func(o *model.Order) bool {
 		return o.ClinicID == c.clinicID() && completed.Holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
 			(number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
 	})

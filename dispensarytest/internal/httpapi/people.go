@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -36,14 +37,14 @@ func checkUserEmail(w *store.World, f *form, email, id string) {
 }
 
 func listPatients(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == c.clinicID() }), view.PatientItem), nil
+	return listOf(c, table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == c.clinicID() }), view.PatientItem), nil
 }
 
 // searchPatients matches every word of the query with first name, last name or
 // e-mail address, whatever its case.
 func searchPatients(c *call, w *store.World) (reply, error) {
 	words := strings.Fields(strings.ToLower(c.params.get("query")))
-	rows := w.Patients.Where(func(p *model.Patient) bool {
+	rows := table.Where(w.Patients, func(p *model.Patient) bool {
 		return p.ClinicID == c.clinicID() && store.Mentions(p.FirstName+"\n"+p.LastName+"\n"+p.Email, words)
 	})
 	return listOf(c, rows, view.PatientItem), nil
@@ -65,7 +66,7 @@ func createPatient(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	p.ID = w.NewID("patient")
-	w.Patients.Put(p.ID, p)
+	table.Put(&w.Patients, p.ID, p)
 	return created(view.Patient(w, p)), nil
 }
 
@@ -79,7 +80,7 @@ func updatePatient(c *call, w *store.World) (reply, error) {
 	if err := checkPatient(w, c.form, &p); err != nil {
 		return reply{}, err
 	}
-	w.Patients.Put(p.ID, &p)
+	table.Put(&w.Patients, p.ID, &p)
 	return ok(view.Patient(w, &p)), nil
 }
 
@@ -132,7 +133,7 @@ func createPractitioner(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	p.ID = w.NewID("practitioner")
-	w.Practitioners.Put(p.ID, p)
+	table.Put(&w.Practitioners, p.ID, p)
 	return created(viewPractitioner(p)), nil
 }
 
@@ -148,7 +149,7 @@ func updatePractitioner(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	w.SetUserEmail(p.ID, p.Email)
-	w.Practitioners.Put(p.ID, &p)
+	table.Put(&w.Practitioners, p.ID, &p)
 	return ok(viewPractitioner(&p)), nil
 }
 
@@ -156,7 +157,7 @@ func readPractitioner(w *store.World, f *form, p *model.Practitioner, isNew bool
 	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
 	kind := f.word("practitioner_type_id", isNew)
 	kind.change(&p.TypeID)
-	if _, known := w.PractitionerTypes.Get(kind.is); kind.is != "" && !known {
+	if _, known := w.PractitionerTypes.Rows[kind.is]; kind.is != "" && !known {
 		f.complain("practitioner_type_id", "must exist")
 	}
 	readMetadata(f, &p.MetadataID)
@@ -178,7 +179,7 @@ func viewStaff(m *model.StaffMember) staffView {
 }
 
 func listStaff(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Staff.Where(func(m *model.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
+	return listOf(c, table.Where(w.Staff, func(m *model.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
 }
 
 // createStaff needs names and address: an assumption, the API lists no
@@ -189,7 +190,7 @@ func createStaff(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	m.ID = w.NewID("staff")
-	w.Staff.Put(m.ID, m)
+	table.Put(&w.Staff, m.ID, m)
 	return created(viewStaff(m)), nil
 }
 
@@ -203,7 +204,7 @@ func updateStaff(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	w.SetUserEmail(m.ID, m.Email)
-	w.Staff.Put(m.ID, &m)
+	table.Put(&w.Staff, m.ID, &m)
 	return ok(viewStaff(&m)), nil
 }
 

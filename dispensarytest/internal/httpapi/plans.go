@@ -6,6 +6,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -17,7 +18,7 @@ func (c *call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
 // planOf finds a plan of the clinic. Plans made outside the API need the scope
 // for historical plans.
 func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
-	p, known := w.Plans.Get(id)
+	p, known := w.Plans.Rows[id]
 	if !known || p.ClinicID != c.clinicID() {
 		return nil, notFound()
 	}
@@ -39,7 +40,7 @@ func listPlans(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	outside := c.token.Has(operations.ScopePlanHistory)
-	rows := w.Plans.Where(func(p *model.Plan) bool { return p.PatientID == patient.ID && (outside || !p.Outside) })
+	rows := table.Where(w.Plans, func(p *model.Plan) bool { return p.PatientID == patient.ID && (outside || !p.Outside) })
 	switch {
 	case field == "updated_at":
 		sortRows(rows, descending, func(p *model.Plan) int64 { return p.UpdatedAt.UnixNano() })
@@ -80,7 +81,7 @@ func createPlan(c *call, w *store.World) (reply, error) {
 		p.AvailableAt = c.now
 	}
 	p.ID = w.NewID("treatment_plan")
-	w.Plans.Put(p.ID, p)
+	table.Put(&w.Plans, p.ID, p)
 	return created(c.viewPlan(p)), nil
 }
 
@@ -101,7 +102,7 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 	if store.TouchPlan(&p, c.now); old.State == model.StateDraft && c.behaviors.UpdateActivates && store.PlanUnready(&p, c.behaviors) == "" {
 		store.ActivatePlan(&p, c.now)
 	}
-	w.Plans.Put(p.ID, &p)
+	table.Put(&w.Plans, p.ID, &p)
 	return ok(c.viewPlan(&p)), nil
 }
 
@@ -177,7 +178,7 @@ func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...st
 	if err := move(&p); err != nil {
 		return reply{}, err
 	}
-	w.Plans.Put(p.ID, &p)
+	table.Put(&w.Plans, p.ID, &p)
 	return ok(c.viewPlan(&p)), nil
 }
 
@@ -197,7 +198,7 @@ func checkoutPlan(c *call, w *store.World) (reply, error) {
 	if why := store.PlanLacks(p); why != "" { // there is no cart, or nothing to put into it
 		return reply{}, wrongState("Treatment plan " + why)
 	}
-	w.Carts.Put(p.PatientID, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
+	table.Put(&w.Carts, p.PatientID, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
 	return created(struct {
 		URL string `json:"url"`
 	}{c.api.Origin + "/checkouts/" + p.ID}), nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -16,7 +17,7 @@ func listProducts(c *call, w *store.World) (reply, error) {
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
 // whose token it is. The token of a clinic has none.
 func getProduct(c *call, w *store.World) (reply, error) {
-	p, known := w.Products.Get(c.arg)
+	p, known := w.Products.Rows[c.arg]
 	if !known || p.Removed {
 		return reply{}, notFound()
 	}
@@ -27,7 +28,7 @@ func getProduct(c *call, w *store.World) (reply, error) {
 		return reply{}, invalid("practitioner_id must exist") // the status is an assumption
 	}
 	var custom *model.Dosage
-	if d, set := w.CustomDosages.Get(model.CustomDosageID(practitioner, p.ID)); set {
+	if d, set := w.CustomDosages.Rows[model.CustomDosageID(practitioner, p.ID)]; set {
 		custom = &d.Dosage
 	}
 	return ok(view.Product(w, p, custom, c.behaviors)), nil
@@ -37,7 +38,7 @@ func getProduct(c *call, w *store.World) (reply, error) {
 // filter keeps products that have all of its values: an assumption.
 func searchProducts(c *call, w *store.World) (reply, error) {
 	brand, words := c.params.get("brand_id"), strings.Fields(strings.ToLower(c.params.get("query")))
-	rows := w.Products.Where(func(p *model.Product) bool {
+	rows := table.Where(w.Products, func(p *model.Product) bool {
 		return w.OpenTo(c.clinicID(), p) && (brand == "" || brand == p.BrandID) &&
 			c.holds("allergen_ids[]", p.AllergenIDs...) && c.holds("ingredient_ids[]", p.IngredientIDs...) &&
 			c.holds("supplement_type_ids[]", p.SupplementTypeID) && c.holds("third_party_certification_ids[]", p.CertificationIDs...) &&
@@ -60,7 +61,7 @@ func getVariant(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	p, _ := w.Products.Get(v.ProductID)
+	p, _ := w.Products.Rows[v.ProductID]
 	answer := view.Variant(v)
 	answer.Product = &view.ProductRef{ID: p.ID, Name: p.Name, Brand: view.BrandOf(w, p.BrandID)}
 	return ok(answer), nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -84,7 +85,7 @@ func listProtocols(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	rows := w.Protocols.Where(func(p *model.Protocol) bool {
+	rows := table.Where(w.Protocols, func(p *model.Protocol) bool {
 		owned := p.PractitionerID == practitioner.ID
 		return (state == "" || state == p.State) && w.Offers(p, owned, ownership, c.clinicID())
 	})
@@ -115,5 +116,5 @@ func listTemplates(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.Protocols.Where(func(p *model.Protocol) bool { return p.PractitionerID == practitioner.ID }), viewProtocolItem), nil
+	return listOf(c, table.Where(w.Protocols, func(p *model.Protocol) bool { return p.PractitionerID == practitioner.ID }), viewProtocolItem), nil
 }

@@ -39,7 +39,7 @@ func (v *visitor) checkout() {
 	}
 	var filled []model.Line
 	v.Store.Look(func(w *store.World) {
-		if c, known := w.Carts.Get(plan.PatientID); known && c.PlanID == plan.ID {
+		if c, known := w.Carts.Rows[plan.PatientID]; known && c.PlanID == plan.ID {
 			filled = slices.Clone(c.Lines)
 		}
 	})
@@ -135,13 +135,13 @@ func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 func (v *visitor) showCheckout(status int, f *Frame, plan model.Plan, page checkoutPage) {
 	f.Title, page.Text, page.Shipping = page.Heading, plan.PersonalMessage, store.Shipping
 	v.Store.Look(func(w *store.World) {
-		if p, known := w.Patients.Get(plan.PatientID); known {
+		if p, known := w.Patients.Rows[plan.PatientID]; known {
 			page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 			if !page.Placed {
 				page.price(w, p)
 			}
 		}
-		if p, known := w.Practitioners.Get(plan.PractitionerID); known {
+		if p, known := w.Practitioners.Rows[plan.PractitionerID]; known {
 			page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 		}
 		for _, line := range page.Order.Lines {

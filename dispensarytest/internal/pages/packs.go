@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -20,12 +21,12 @@ type variantView struct {
 
 // packOf describes a variant. One that left the catalog keeps its place.
 func packOf(w *store.World, variantID string) variantView {
-	v, known := w.Variants.Get(variantID)
+	v, known := w.Variants.Rows[variantID]
 	if !known {
 		return variantView{VariantID: variantID, Product: "Unknown product"}
 	}
 	view := variantView{VariantID: v.ID, Pack: packText(v), Price: v.MSRP, Status: v.Status}
-	if p, known := w.Products.Get(v.ProductID); known {
+	if p, known := w.Products.Rows[v.ProductID]; known {
 		view.Product = p.Name
 	}
 	return view
@@ -51,7 +52,7 @@ func findPacks(w *store.World, query string) (found []variantView) {
 	if len(words) == 0 {
 		return nil
 	}
-	for p := range w.Products.All() {
+	for p := range table.All(w.Products) {
 		if p.Removed || !store.Mentions(p.Name, words) {
 			continue
 		}

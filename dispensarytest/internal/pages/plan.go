@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -60,8 +61,8 @@ var notices = map[string]string{
 func (v *visitor) newPlan() {
 	asked, known := v.r.URL.Query().Get("clinic"), false
 	v.Store.Look(func(w *store.World) {
-		v.clinicID = cmp.Or(asked, w.Clinics.At(0).ID)
-		_, known = w.Clinics.Get(v.clinicID)
+		v.clinicID = cmp.Or(asked, table.At(w.Clinics, 0).ID)
+		_, known = w.Clinics.Rows[v.clinicID]
 	})
 	if !known {
 		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
@@ -183,15 +184,15 @@ func (v *visitor) showPlan(status int, message string, plan model.Plan, e PlanEd
 
 // people fills in who the plan is of, and who of the clinic can be chosen.
 func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
-	if p, known := w.Patients.Get(plan.PatientID); known {
+	if p, known := w.Patients.Rows[plan.PatientID]; known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
-		patients := w.Patients.Where(func(p *model.Patient) bool { return p.ClinicID == clinicID })
+		patients := table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinicID })
 		for _, p := range patients[:min(len(patients), maxChoices)] {
 			page.Patients = append(page.Patients, *p)
 		}
 	}
-	if p, known := w.Practitioners.Get(plan.PractitionerID); known {
+	if p, known := w.Practitioners.Rows[plan.PractitionerID]; known {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {

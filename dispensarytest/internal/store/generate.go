@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -20,26 +21,26 @@ var (
 // Enlarge adds to a world until it has a size.
 func (w *World) Enlarge(size model.WorldSize) {
 	dice := rand.New(rand.NewPCG(w.Seed, 0x517e))
-	for n := w.Clinics.Len(); n < size.Clinics; n++ {
+	for n := len(w.Clinics.Rows); n < size.Clinics; n++ {
 		w.generateClinic(n)
 	}
-	for n := w.Patients.Len(); n < size.Patients; n++ {
+	for n := len(w.Patients.Rows); n < size.Patients; n++ {
 		w.generatePatient(n, dice)
 	}
-	for n := w.Products.Len(); n < size.Products; n++ {
+	for n := len(w.Products.Rows); n < size.Products; n++ {
 		w.generateProduct(n, dice)
 	}
-	if w.Products.Len() > len(seedProducts) {
-		for b := range w.Brands.All() {
+	if len(w.Products.Rows) > len(seedProducts) {
+		for b := range table.All(w.Brands) {
 			w.RefreshBrand(b.ID)
 		}
 	}
-	clock := w.Orders.At(w.Orders.Len() - 1).CompletedAt // what is generated comes after
+	clock := table.At(w.Orders, len(w.Orders.Rows)-1).CompletedAt // what is generated comes after
 	step := Epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
-	for n := w.Plans.Len(); n < size.Plans; n++ {
+	for n := len(w.Plans.Rows); n < size.Plans; n++ {
 		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
 	}
-	for n := w.Orders.Len(); n < size.Orders; n++ {
+	for n := len(w.Orders.Rows); n < size.Orders; n++ {
 		w.generateOrder(clock.Add(step*time.Duration(n)), dice)
 	}
 }
@@ -53,7 +54,7 @@ func (w *World) generateClinic(n int) {
 		ID: w.NewID("clinic"), Name: fmt.Sprintf("Clinic No. %d", n+1), Discount: float64(n % 4 * 5),
 		DispensaryURL: "https://" + host + ".dispensary.example/",
 	}
-	w.Clinics.Put(clinic.ID, clinic)
+	table.Put(&w.Clinics, clinic.ID, clinic)
 	w.generateCategories(clinic.ID, n)
 	if n%2 == 1 {
 		w.inviteToBrands(clinic.ID)
@@ -63,13 +64,13 @@ func (w *World) generateClinic(n int) {
 		p := &model.Practitioner{
 			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: first, LastName: last,
 			Email:  fmt.Sprintf("practitioner-%d@%s.example.com", i+1, host),
-			TypeID: w.PractitionerTypes.At((n + i) % w.PractitionerTypes.Len()).ID,
+			TypeID: table.At(w.PractitionerTypes, (n+i)%len(w.PractitionerTypes.Rows)).ID,
 		}
-		w.Practitioners.Put(p.ID, p)
+		table.Put(&w.Practitioners, p.ID, p)
 		w.seedUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last)
 	}
 	m := &model.StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
-	w.Staff.Put(m.ID, m)
+	table.Put(&w.Staff, m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName)
 }
 
@@ -78,29 +79,29 @@ func (w *World) generateCategories(clinicID string, n int) {
 	var ids []string
 	for i := range 3 {
 		k := &model.Category{ID: w.NewID("category"), Name: categoryNames[(n+i*3)%len(categoryNames)], ClinicID: clinicID}
-		w.Categories.Put(k.ID, k)
+		table.Put(&w.Categories, k.ID, k)
 		ids = append(ids, k.ID)
 	}
 	for i := range seedProducts {
-		p := *w.Products.At(i)
+		p := *table.At(w.Products, i)
 		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
-		w.Products.Put(p.ID, &p)
+		table.Put(&w.Products, p.ID, &p)
 	}
 }
 
 // inviteToBrands opens the restricted brands to a clinic.
 func (w *World) inviteToBrands(clinicID string) {
-	for _, old := range w.Brands.Where(func(b *model.Brand) bool { return b.Restricted }) {
+	for _, old := range table.Where(w.Brands, func(b *model.Brand) bool { return b.Restricted }) {
 		b := *old
 		b.ClinicIDs = append(slices.Clone(b.ClinicIDs), clinicID)
-		w.Brands.Put(b.ID, &b)
+		table.Put(&w.Brands, b.ID, &b)
 	}
 }
 
 func (w *World) generatePatient(n int, dice *rand.Rand) {
 	first, last := madeFirst[dice.IntN(len(madeFirst))], madeLast[dice.IntN(len(madeLast))]
 	p := &model.Patient{
-		ID: w.NewID("patient"), ClinicID: w.Clinics.At(n % w.Clinics.Len()).ID, FirstName: first, LastName: last,
+		ID: w.NewID("patient"), ClinicID: table.At(w.Clinics, n%len(w.Clinics.Rows)).ID, FirstName: first, LastName: last,
 		Email:       fmt.Sprintf("%s.%s.%d@example.org", strings.ToLower(first), strings.ToLower(last), n),
 		DateOfBirth: Epoch.AddDate(-18-dice.IntN(70), -dice.IntN(12), -dice.IntN(28)).Format(time.DateOnly),
 		Gender:      []string{model.Male, model.Female, model.X, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
@@ -111,17 +112,17 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 	if n%3 > 0 {
 		p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), n%100)
 	}
-	w.Patients.Put(p.ID, p)
+	table.Put(&w.Patients, p.ID, p)
 	w.seedAddress(p.ID, n)
 }
 
 // generateProduct makes a variation of a product of the default catalog.
 func (w *World) generateProduct(n int, dice *rand.Rand) {
-	like := w.Products.At(n % len(seedProducts))
+	like := table.At(w.Products, n%len(seedProducts))
 	p := *like
 	p.ID, p.Name, p.VariantIDs = w.NewID("product"), fmt.Sprintf("%s No. %d", like.Name, n/len(seedProducts)+1), nil
 	p.CategoryIDs = like.CategoryIDs[:1:1] // the first clinic's
-	brand, _ := w.Brands.Get(p.BrandID)
+	brand, _ := w.Brands.Rows[p.BrandID]
 	for i := range 1 + dice.IntN(2) {
 		status := model.VariantAvailable
 		if dice.IntN(10) == 0 {
@@ -136,31 +137,31 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 		}
 		p.VariantIDs = append(p.VariantIDs, v.ID)
 	}
-	w.Products.Put(p.ID, &p)
+	table.Put(&w.Products, p.ID, &p)
 }
 
 func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
-	patient := w.Patients.At(dice.IntN(w.Patients.Len()))
+	patient := table.At(w.Patients, dice.IntN(len(w.Patients.Rows)))
 	practitioners := w.PractitionersOf(patient.ClinicID)
 	p := &model.Plan{
 		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.StateActive, PatientID: patient.ID,
 		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
-		Recommendations: w.recommend(dice.IntN(w.Products.Len()), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
+		Recommendations: w.recommend(dice.IntN(len(w.Products.Rows)), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
 	}
-	w.Plans.Put(p.ID, p)
+	table.Put(&w.Plans, p.ID, p)
 }
 
 // generateOrder lets a patient order what a plan says, or something else.
 func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
 	var o *model.Order
-	if plan := w.Plans.At(dice.IntN(w.Plans.Len())); dice.IntN(2) == 0 && plan.State == model.StateActive {
+	if plan := table.At(w.Plans, dice.IntN(len(w.Plans.Rows))); dice.IntN(2) == 0 && plan.State == model.StateActive {
 		o = &model.Order{ClinicID: plan.ClinicID, PatientID: plan.PatientID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
 	} else {
-		patient := w.Patients.At(dice.IntN(w.Patients.Len()))
-		v := w.Variants.At(dice.IntN(w.Variants.Len()))
+		patient := table.At(w.Patients, dice.IntN(len(w.Patients.Rows)))
+		v := table.At(w.Variants, dice.IntN(len(w.Variants.Rows)))
 		o = &model.Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: []model.Line{{VariantID: v.ID, Quantity: 1 + dice.IntN(3)}}}
 	}
-	patient, _ := w.Patients.Get(o.PatientID)
+	patient, _ := w.Patients.Rows[o.PatientID]
 	if err := w.Price(o, w.TotalDiscount(patient)); err != nil {
 		panic(err) // made from what there is
 	}

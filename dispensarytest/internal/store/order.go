@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -25,20 +26,20 @@ func (w *World) NewVariant(productID, prefix string, primary bool, in model.NewV
 	v.SKU = fmt.Sprintf("%s-%04d-%d", prefix, 1000+n, v.Units)
 	v.SupplierSKU = fmt.Sprintf("%s%d", prefix, 5000+n)
 	v.UPC = fmt.Sprintf("8500%08d", 10_000+n*37)
-	w.Variants.Put(v.ID, v)
+	table.Put(&w.Variants, v.ID, v)
 	return v
 }
 
 // FillOrder finds out what is ordered, and for which plans.
 func (w *World) FillOrder(o *model.Order, planIDs []string) error {
-	filled, _ := w.Carts.Get(o.PatientID)
+	filled, _ := w.Carts.Rows[o.PatientID]
 	fromCart := len(planIDs) == 0 && len(o.Lines) == 0 && filled != nil && len(filled.Lines) > 0
 	if fromCart {
 		planIDs, o.Lines = []string{filled.PlanID}, filled.Lines
 	}
 	var recommended []model.Recommendation
 	for _, planID := range planIDs {
-		plan, known := w.Plans.Get(planID)
+		plan, known := w.Plans.Rows[planID]
 		switch {
 		case !known:
 			return model.Unknown("PlaceOrder", "treatment plan", planID)
@@ -89,7 +90,7 @@ func (w *World) PutOrder(o *model.Order, at time.Time) {
 	o.ID = w.NewID("order")
 	o.Number = fmt.Sprintf("R%09d", 410_000_000+w.Numbers["order"])
 	o.CompletedAt = at.In(w.orderZone())
-	w.Orders.Put(o.ID, o)
+	table.Put(&w.Orders, o.ID, o)
 }
 
 func (w *World) orderZone() *time.Location {

@@ -5,18 +5,19 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // CategoryOf returns a category of the clinic; others are not known to it.
 func (w *World) CategoryOf(clinicID, id string) (*model.Category, bool) {
-	k, known := w.Categories.Get(id)
+	k, known := w.Categories.Rows[id]
 	return k, known && k.ClinicID == clinicID
 }
 
 // InCategory returns the products of a category.
 func (w *World) InCategory(id string) []*model.Product {
-	return w.Products.Where(func(p *model.Product) bool { return !p.Removed && slices.Contains(p.CategoryIDs, id) })
+	return table.Where(w.Products, func(p *model.Product) bool { return !p.Removed && slices.Contains(p.CategoryIDs, id) })
 }
 
 // Shares is how much a product has in common with another.
@@ -35,13 +36,13 @@ func Shares(p, other *model.Product) (score int) {
 // AddIntegrations connects the application with every clinic that it is not
 // connected with.
 func (w *World) AddIntegrations(each int) {
-	for clinic := range w.Clinics.All() {
+	for clinic := range table.All(w.Clinics) {
 		if len(w.integrationsOf(clinic.ID)) > 0 {
 			continue
 		}
 		for range each {
 			id := w.NewID("integration")
-			w.Integrations.Put(id, &model.Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.Seed, "clinic key "+id)[:40]})
+			table.Put(&w.Integrations, id, &model.Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.Seed, "clinic key "+id)[:40]})
 		}
 	}
 }
@@ -63,19 +64,19 @@ func (w *World) TotalDiscount(p *model.Patient) float64 {
 
 // Listed returns the products that the catalog has.
 func (w *World) Listed() []*model.Product {
-	return w.Products.Where(func(p *model.Product) bool { return !p.Removed })
+	return table.Where(w.Products, func(p *model.Product) bool { return !p.Removed })
 }
 
 // OpenTo reports whether a clinic can order a product of the catalog.
 func (w *World) OpenTo(clinicID string, p *model.Product) bool {
-	brand, known := w.Brands.Get(p.BrandID)
+	brand, known := w.Brands.Rows[p.BrandID]
 	return !p.Removed && known && brand.Permits(clinicID)
 }
 
 // ProductText returns the words that a product search reads: name, brand and SKUs.
 func (w *World) ProductText(p *model.Product) string {
 	text := p.Name
-	if brand, known := w.Brands.Get(p.BrandID); known {
+	if brand, known := w.Brands.Rows[p.BrandID]; known {
 		text += "\n" + brand.Name
 	}
 	for _, v := range w.ProductVariants(p) {
@@ -91,7 +92,7 @@ func Mentions(text string, words []string) bool {
 }
 
 func (w *World) ProtocolOf(clinicID, id string) (*model.Protocol, bool) {
-	p, known := w.Protocols.Get(id)
+	p, known := w.Protocols.Rows[id]
 	if !known {
 		return nil, false
 	}
@@ -115,7 +116,7 @@ func (w *World) Offers(p *model.Protocol, owned bool, filter, clinicID string) b
 }
 
 func (w *World) IntegrationByKey(key string) *model.Integration {
-	for i := range w.Integrations.All() {
+	for i := range table.All(w.Integrations) {
 		if key != "" && key == i.Key {
 			return i
 		}
@@ -130,5 +131,5 @@ func (w *World) IntegrationInUse(clinicID string) *model.Integration {
 }
 
 func (w *World) integrationsOf(clinicID string) []*model.Integration {
-	return w.Integrations.Where(func(i *model.Integration) bool { return i.ClinicID == clinicID })
+	return table.Where(w.Integrations, func(i *model.Integration) bool { return i.ClinicID == clinicID })
 }

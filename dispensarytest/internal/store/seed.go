@@ -48,22 +48,22 @@ func (w *World) seedTerms() {
 	w.seedNames(&w.Certifications, "third_party_certification", certificationNames)
 	for _, p := range professions {
 		t := &model.PractitionerType{ID: w.NewID("practitioner_type"), Code: p.code, Description: p.description}
-		w.PractitionerTypes.Put(t.ID, t)
+		table.Put(&w.PractitionerTypes, t.ID, t)
 	}
 	for _, name := range categoryNames {
 		k := &model.Category{ID: w.NewID("category"), Name: name, ClinicID: w.ID("clinic", 1)}
-		w.Categories.Put(k.ID, k)
+		table.Put(&w.Categories, k.ID, k)
 	}
 	for i, b := range brandNames {
 		row := &model.Brand{ID: w.NewID("brand"), Name: b.name, Prefix: b.prefix, Restricted: i == len(brandNames)-1}
-		w.Brands.Put(row.ID, row)
+		table.Put(&w.Brands, row.ID, row)
 	}
 }
 
 func (w *World) seedNames(to *table.Table[*model.Term], kind string, names []string) {
 	for _, name := range names {
 		t := &model.Term{ID: w.NewID(kind), Name: name}
-		to.Put(t.ID, t)
+		table.Put(to, t.ID, t)
 	}
 }
 
@@ -76,27 +76,27 @@ func (w *World) seedClinic() {
 		ID: w.NewID("clinic"), Name: name, Discount: 10,
 		DispensaryURL: "https://" + host + ".dispensary.example/",
 	}
-	w.Clinics.Put(clinic.ID, clinic)
+	table.Put(&w.Clinics, clinic.ID, clinic)
 	mail := func(user string) string { return user + "@" + host + address + ".example.com" }
 	for i, p := range []struct{ first, last string }{{"Amara", "Osei"}, {"Daniel", "Whitcombe"}} {
 		row := &model.Practitioner{
 			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: p.first, LastName: p.last,
-			Email: mail(strings.ToLower(p.first)), TypeID: w.PractitionerTypes.At(4 - i).ID,
+			Email: mail(strings.ToLower(p.first)), TypeID: table.At(w.PractitionerTypes, 4-i).ID,
 		}
-		w.Practitioners.Put(row.ID, row)
+		table.Put(&w.Practitioners, row.ID, row)
 		w.seedUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last)
 	}
 	m := &model.StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
-	w.Staff.Put(m.ID, m)
+	table.Put(&w.Staff, m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, "Joan Pettigrew")
 }
 
 func (w *World) seedUser(id, clinicID, email, kind, name string) {
-	w.Users.Put(id, &model.User{ID: id, Email: email, Password: "correct-horse-" + strings.ToLower(kind), Type: kind, Name: name, ClinicID: clinicID})
+	table.Put(&w.Users, id, &model.User{ID: id, Email: email, Password: "correct-horse-" + strings.ToLower(kind), Type: kind, Name: name, ClinicID: clinicID})
 }
 
 func (w *World) seedPatients() {
-	clinic := w.Clinics.At(0)
+	clinic := table.At(w.Clinics, 0)
 	for i, p := range []model.Patient{
 		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: model.Female, MetadataID: "ehr-1001", TextNotification: true},
 		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: model.Male, Discount: 5},
@@ -109,7 +109,7 @@ func (w *World) seedPatients() {
 		if i != 3 {
 			p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), 20+i)
 		}
-		w.Patients.Put(p.ID, &p)
+		table.Put(&w.Patients, p.ID, &p)
 		w.seedAddress(p.ID, i)
 	}
 }
@@ -132,18 +132,18 @@ func (w *World) seedAddress(patientID string, i int) {
 	if i%2 == 1 {
 		a.Address2 = fmt.Sprintf("Unit %d", i+3)
 	}
-	w.Addresses.Put(a.ID, a)
+	table.Put(&w.Addresses, a.ID, a)
 }
 
 // seedCare makes protocols, a few plans of the past and their orders.
 func (w *World) seedCare() {
-	first, second := w.Practitioners.At(0), w.Practitioners.At(1)
-	product := w.Products.At(2)
+	first, second := table.At(w.Practitioners, 0), table.At(w.Practitioners, 1)
+	product := table.At(w.Products, 2)
 	custom := &model.CustomDosage{
 		ID: model.CustomDosageID(first.ID, product.ID), PractitionerID: first.ID, ProductID: product.ID,
 		Dosage: model.Dosage{Amount: "2", Frequency: "every morning", Duration: "ongoing", Format: product.Dosage.Format, AdditionalInfo: "Take with water, before breakfast."},
 	}
-	w.CustomDosages.Put(custom.ID, custom)
+	table.Put(&w.CustomDosages, custom.ID, custom)
 	for i, p := range []model.Protocol{
 		{Name: "Better Sleep", State: model.StateActive, PractitionerID: first.ID, Ownership: "owned", PersonalMessage: "Start two hours before bed."},
 		{Name: "Gut Reset", State: model.StateActive, PractitionerID: first.ID, Ownership: "shared"},
@@ -157,15 +157,15 @@ func (w *World) seedCare() {
 				VariantID: r.VariantID, Refill: r.Refill, Dosage: *r.Dosage, Permutations: "with food", Quantity: r.UnitsToPurchase,
 			})
 		}
-		w.Protocols.Put(p.ID, &p)
+		table.Put(&w.Protocols, p.ID, &p)
 	}
 	for i := range 3 {
-		patient, at := w.Patients.At(i), Epoch.AddDate(0, 0, -40+i*7)
+		patient, at := table.At(w.Patients, i), Epoch.AddDate(0, 0, -40+i*7)
 		plan := &model.Plan{
 			ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.StateActive, PatientID: patient.ID, PractitionerID: first.ID,
 			AvailableAt: at, CreatedAt: at, UpdatedAt: at, Recommendations: w.recommend(i*3, 2), Outside: i > 0,
 		}
-		w.Plans.Put(plan.ID, plan)
+		table.Put(&w.Plans, plan.ID, plan)
 		order := &model.Order{ClinicID: plan.ClinicID, PatientID: patient.ID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
 		if err := w.Price(order, w.TotalDiscount(patient)); err != nil {
 			panic(err)
@@ -178,8 +178,8 @@ func (w *World) seedCare() {
 func (w *World) recommend(from, n int) []model.Recommendation {
 	var picked []model.Recommendation
 	for seat := from; len(picked) < n; seat++ {
-		p := w.Products.At(seat % w.Products.Len())
-		v, _ := w.Variants.Get(p.VariantIDs[0])
+		p := table.At(w.Products, seat%len(w.Products.Rows))
+		v, _ := w.Variants.Rows[p.VariantIDs[0]]
 		if v.Status != model.VariantAvailable {
 			continue
 		}

@@ -85,18 +85,18 @@ func ingredientNames() []string {
 
 func (w *World) seedCatalog() {
 	byName := make(map[string]string)
-	for t := range w.Ingredients.All() {
+	for t := range table.All(w.Ingredients) {
 		byName[t.Name] = t.ID
 	}
 	for i, line := range seedProducts {
-		brand := w.Brands.At(line.brand)
+		brand := table.At(w.Brands, line.brand)
 		p := &model.Product{
-			ID: w.NewID("product"), Name: line.name, BrandID: brand.ID, SupplementTypeID: w.SupplementTypes.At(line.kind).ID,
+			ID: w.NewID("product"), Name: line.name, BrandID: brand.ID, SupplementTypeID: table.At(w.SupplementTypes, line.kind).ID,
 			DescriptionHTML:  fmt.Sprintf("<p>%s from %s, with %s.</p>", line.name, brand.Name, strings.ReplaceAll(line.ingredients, ",", ", ")),
 			Dosage:           line.dosage(),
-			CategoryIDs:      []string{w.Categories.At(line.category).ID},
-			AllergenIDs:      pick(&w.Allergens, i, 3),
-			CertificationIDs: pick(&w.Certifications, i, 2),
+			CategoryIDs:      []string{table.At(w.Categories, line.category).ID},
+			AllergenIDs:      pick(w.Allergens, i, 3),
+			CertificationIDs: pick(w.Certifications, i, 2),
 		}
 		for name := range strings.SplitSeq(line.ingredients, ",") {
 			p.IngredientIDs = append(p.IngredientIDs, byName[name])
@@ -108,16 +108,16 @@ func (w *World) seedCatalog() {
 				MSRP: line.price * model.Cents(10+9*(units-line.units[0])/line.units[0]) / 10,
 			})
 			if n > 0 {
-				leaveOut(v, w.Variants.Len())
+				leaveOut(v, len(w.Variants.Rows))
 			}
 			p.VariantIDs = append(p.VariantIDs, v.ID)
 		}
 		if slices.Contains([]string{model.VariantDiscontinued, model.VariantUnavailable, noStatus}, line.status) {
 			w.bare(p)
 		}
-		w.Products.Put(p.ID, p)
+		table.Put(&w.Products, p.ID, p)
 	}
-	for b := range w.Brands.All() {
+	for b := range table.All(w.Brands) {
 		w.RefreshBrand(b.ID)
 	}
 }
@@ -163,11 +163,11 @@ func (p seedProduct) dosage() model.Dosage {
 }
 
 // pick returns about every n-th row, in a pattern of its own for each product.
-func pick(rows *table.Table[*model.Term], at, n int) []string {
+func pick(rows table.Table[*model.Term], at, n int) []string {
 	var ids []string
-	for i := range rows.Len() {
+	for i := range len(rows.Rows) {
 		if (i+at)%n == 0 {
-			ids = append(ids, rows.At(i).ID)
+			ids = append(ids, table.At(rows, i).ID)
 		}
 	}
 	return ids

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -41,7 +42,7 @@ func (s *Store) Users() []model.User {
 	s.RLock()
 	defer s.RUnlock()
 	var users []model.User
-	for u := range s.World.Users.All() {
+	for u := range table.All(s.World.Users) {
 		users = append(users, *u)
 	}
 	return users

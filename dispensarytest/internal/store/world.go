@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -63,30 +64,45 @@ type Cart struct {
 func (w *World) Clone() *World {
 	return &World{
 		Seed: w.Seed, Region: w.Region, Numbers: maps.Clone(w.Numbers),
-		Allergens:         w.Allergens.Clone(),
-		Ingredients:       w.Ingredients.Clone(),
-		SupplementTypes:   w.SupplementTypes.Clone(),
-		Certifications:    w.Certifications.Clone(),
-		PractitionerTypes: w.PractitionerTypes.Clone(),
-		Brands:            w.Brands.Clone(),
-		Products:          w.Products.Clone(),
-		Variants:          w.Variants.Clone(),
-		Categories:        w.Categories.Clone(),
-		CustomDosages:     w.CustomDosages.Clone(),
-		Clinics:           w.Clinics.Clone(),
-		Integrations:      w.Integrations.Clone(),
-		Patients:          w.Patients.Clone(),
-		Practitioners:     w.Practitioners.Clone(),
-		Staff:             w.Staff.Clone(),
-		Addresses:         w.Addresses.Clone(),
-		Users:             w.Users.Clone(),
-		Plans:             w.Plans.Clone(),
-		Protocols:         w.Protocols.Clone(),
-		Orders:            w.Orders.Clone(),
-		Events:            w.Events.Clone(),
-		Carts:             w.Carts.Clone(),
+		Allergens:         table.Clone(w.Allergens),
+		Ingredients:       table.Clone(w.Ingredients),
+		SupplementTypes:   table.Clone(w.SupplementTypes),
+		Certifications:    table.Clone(w.Certifications),
+		PractitionerTypes: table.Clone(w.PractitionerTypes),
+		Brands:            table.Clone(w.Brands),
+		Products:          table.Clone(w.Products),
+		Variants:          table.Clone(w.Variants),
+		Categories:        table.Clone(w.Categories),
+		CustomDosages:     table.Clone(w.CustomDosages),
+		Clinics:           table.Clone(w.Clinics),
+		Integrations:      table.Clone(w.Integrations),
+		Patients:          table.Clone(w.Patients),
+		Practitioners:     table.Clone(w.Practitioners),
+		Staff:             table.Clone(w.Staff),
+		Addresses:         table.Clone(w.Addresses),
+		Users:             table.Clone(w.Users),
+		Plans:             table.Clone(w.Plans),
+		Protocols:         table.Clone(w.Protocols),
+		Orders:            table.Clone(w.Orders),
+		Events:            table.Clone(w.Events),
+		Carts:             table.Clone(w.Carts),
 		LastEvents:        maps.Clone(w.LastEvents),
 	}
+}
+
+// Check reports a damaged part of a decoded world.
+func (w *World) Check() error {
+	if w == nil || len(w.Clinics.Rows) == 0 || w.Numbers == nil || w.LastEvents == nil {
+		return errors.New("it has no world")
+	}
+	return errors.Join(
+		table.Check(w.Allergens), table.Check(w.Ingredients), table.Check(w.SupplementTypes), table.Check(w.Certifications),
+		table.Check(w.PractitionerTypes), table.Check(w.Brands), table.Check(w.Products), table.Check(w.Variants),
+		table.Check(w.Categories), table.Check(w.CustomDosages), table.Check(w.Clinics), table.Check(w.Integrations),
+		table.Check(w.Patients), table.Check(w.Practitioners), table.Check(w.Staff), table.Check(w.Addresses),
+		table.Check(w.Users), table.Check(w.Plans), table.Check(w.Protocols), table.Check(w.Orders),
+		table.Check(w.Events), table.Check(w.Carts),
+	)
 }
 
 // NewID gives out the next id of a kind.
@@ -124,24 +140,24 @@ func NewWorld(seed uint64, region model.Region, size model.WorldSize) *World {
 
 // clinic returns the clinic a token works for.
 func (w *World) clinic(id string) *model.Clinic {
-	c, _ := w.Clinics.Get(id)
+	c, _ := w.Clinics.Rows[id]
 	return c
 }
 
 // PatientOf returns a patient of the clinic; others are not known to it.
 func (w *World) PatientOf(clinicID, id string) (*model.Patient, bool) {
-	p, ok := w.Patients.Get(id)
+	p, ok := w.Patients.Rows[id]
 	return p, ok && p.ClinicID == clinicID
 }
 
 func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) {
-	p, ok := w.Practitioners.Get(id)
+	p, ok := w.Practitioners.Rows[id]
 	return p, ok && p.ClinicID == clinicID
 }
 
 // PractitionersOf returns the practitioners of a clinic.
 func (w *World) PractitionersOf(clinicID string) []*model.Practitioner {
-	return w.Practitioners.Where(func(p *model.Practitioner) bool { return p.ClinicID == clinicID })
+	return table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ClinicID == clinicID })
 }
 
 // FirstPractitioner is the id of a clinic's first practitioner; "" where it has none.
@@ -154,18 +170,18 @@ func (w *World) FirstPractitioner(clinicID string) string {
 
 // Variant returns a variant of the catalog, which those of removed products are not.
 func (w *World) Variant(id string) (*model.Variant, bool) {
-	v, known := w.Variants.Get(id)
+	v, known := w.Variants.Rows[id]
 	if !known {
 		return nil, false
 	}
-	p, known := w.Products.Get(v.ProductID)
+	p, known := w.Products.Rows[v.ProductID]
 	return v, known && !p.Removed
 }
 
 // PatientByEmail returns the patient with an address.
 func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
 	key := EmailKey(email)
-	for p := range w.Patients.All() {
+	for p := range table.All(w.Patients) {
 		if EmailKey(p.Email) == key {
 			return p, true
 		}
@@ -183,16 +199,16 @@ func (w *World) EmailTaken(email, exceptID string) bool {
 // other than exceptID.
 func (w *World) UserEmailTaken(email, exceptID string) bool {
 	key := EmailKey(email)
-	return len(w.Practitioners.Where(func(p *model.Practitioner) bool { return p.ID != exceptID && EmailKey(p.Email) == key })) > 0 ||
-		len(w.Staff.Where(func(m *model.StaffMember) bool { return m.ID != exceptID && EmailKey(m.Email) == key })) > 0
+	return len(table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ID != exceptID && EmailKey(p.Email) == key })) > 0 ||
+		len(table.Where(w.Staff, func(m *model.StaffMember) bool { return m.ID != exceptID && EmailKey(m.Email) == key })) > 0
 }
 
 // SetUserEmail changes the address that a user signs in with, if there is an account.
 func (w *World) SetUserEmail(id, email string) {
-	if old, ok := w.Users.Get(id); ok && old.Email != email {
+	if old, ok := w.Users.Rows[id]; ok && old.Email != email {
 		changed := *old
 		changed.Email = email
-		w.Users.Put(id, &changed)
+		table.Put(&w.Users, id, &changed)
 	}
 }
 
@@ -204,7 +220,7 @@ func EmailKey(email string) string { return fold.ASCII(strings.TrimSpace(email))
 func (w *World) ProductVariants(p *model.Product) []*model.Variant {
 	variants := make([]*model.Variant, 0, len(p.VariantIDs))
 	for _, id := range p.VariantIDs {
-		if v, ok := w.Variants.Get(id); ok {
+		if v, ok := w.Variants.Rows[id]; ok {
 			variants = append(variants, v)
 		}
 	}
@@ -216,7 +232,7 @@ func (w *World) ProductVariants(p *model.Product) []*model.Variant {
 func (w *World) ProductStatus(p *model.Product, reads *behavior.Set) string {
 	status := model.VariantUnavailable
 	for _, id := range p.VariantIDs {
-		v, _ := w.Variants.Get(id)
+		v, _ := w.Variants.Rows[id]
 		switch {
 		case v.Status == model.VariantAvailable:
 			return model.VariantAvailable
@@ -230,35 +246,35 @@ func (w *World) ProductStatus(p *model.Product, reads *behavior.Set) string {
 // onSale reports that a product has an available variant.
 func (w *World) onSale(p *model.Product) bool {
 	return !p.Removed && slices.ContainsFunc(p.VariantIDs, func(id string) bool {
-		v, _ := w.Variants.Get(id)
+		v, _ := w.Variants.Rows[id]
 		return v.Status == model.VariantAvailable
 	})
 }
 
 // RefreshBrand recomputes whether a brand has anything to sell.
 func (w *World) RefreshBrand(brandID string) {
-	brand, ok := w.Brands.Get(brandID)
+	brand, ok := w.Brands.Rows[brandID]
 	if !ok {
 		return
 	}
 	available := false
-	for p := range w.Products.All() {
+	for p := range table.All(w.Products) {
 		available = available || p.BrandID == brandID && w.onSale(p)
 	}
 	if available != brand.Available {
 		changed := *brand
 		changed.Available = available
-		w.Brands.Put(brandID, &changed)
+		table.Put(&w.Brands, brandID, &changed)
 	}
 }
 
 func (w *World) StaffOf(clinicID, id string) (*model.StaffMember, bool) {
-	m, ok := w.Staff.Get(id)
+	m, ok := w.Staff.Rows[id]
 	return m, ok && m.ClinicID == clinicID
 }
 
 func (w *World) FirstAvailable() *model.Variant {
-	for v := range w.Variants.All() {
+	for v := range table.All(w.Variants) {
 		if v.Status == model.VariantAvailable {
 			return v
 		}
@@ -268,12 +284,12 @@ func (w *World) FirstAvailable() *model.Variant {
 
 // ForgetEvents drops the events that are not kept any more, and returns their ids.
 func (w *World) ForgetEvents(now time.Time, limit int) (ids []string) {
-	for w.Events.Len() > 0 {
-		oldest := w.Events.At(0)
-		if now.Sub(oldest.CreatedAt) <= Retention && w.Events.Len() <= limit {
+	for len(w.Events.Rows) > 0 {
+		oldest := table.At(w.Events, 0)
+		if now.Sub(oldest.CreatedAt) <= Retention && len(w.Events.Rows) <= limit {
 			break
 		}
-		w.Events.Remove(oldest.ID)
+		table.Remove(&w.Events, oldest.ID)
 		ids = append(ids, oldest.ID)
 	}
 	return ids

@@ -2,7 +2,6 @@
 package table
 
 import (
-	"encoding/json"
 	"errors"
 	"iter"
 	"maps"
@@ -12,75 +11,52 @@ import (
 // Table contains rows by id. The zero value is empty. A table is not safe for concurrent
 // use: its owner's lock guards it.
 //
-// Rows are never changed in place. A change replaces the row, so a reader may keep the
-// pointer that it got, and a clone shares the rows.
+// R is a pointer. Rows are never changed in place. A change replaces the row, so a reader
+// may keep the pointer that it got, and a clone shares the rows.
 //
-// R is a pointer, so that the compiler makes one table for all resources.
-type Table[R comparable] struct {
-	entries []entry[R]
-	seats   map[string]int // place of an id in entries, plus gone
-	gone    int            // entries that were removed at the front
-}
-
-// entry is a row as snapshots save it. The row is the zero value after its removal.
-type entry[R comparable] struct {
-	ID  string
-	Row R
+// Table has functions in place of methods. A package compiles all methods of each Table
+// that its imports mention, and the tests of integrators mention 24 of them.
+type Table[R any] struct {
+	Rows  map[string]R
+	Order []string // ids in the order of creation; ids of removed rows may remain
 }
 
 // Clone returns a table with the same rows.
-func (t *Table[R]) Clone() Table[R] {
-	return Table[R]{slices.Clone(t.entries), maps.Clone(t.seats), t.gone}
+func Clone[R any](t Table[R]) Table[R] {
+	return Table[R]{maps.Clone(t.Rows), slices.Clone(t.Order)}
 }
-
-// Len returns the number of rows.
-func (t *Table[R]) Len() int { return len(t.seats) }
 
 // At returns a row by its place in the order of creation. Only the oldest rows of such a
 // table may have been removed.
-func (t *Table[R]) At(place int) R { return t.entries[place].Row }
-
-// Get returns the row of an id.
-func (t *Table[R]) Get(id string) (row R, known bool) {
-	seat, known := t.seats[id]
-	if known {
-		row = t.entries[seat-t.gone].Row
-	}
-	return row, known
-}
+func At[R any](t Table[R], place int) R { return t.Rows[t.Order[place]] }
 
 // Put adds a row, or replaces the row with the same id.
-func (t *Table[R]) Put(id string, row R) {
-	if seat, known := t.seats[id]; known {
-		t.entries[seat-t.gone].Row = row
-		return
+func Put[R any](t *Table[R], id string, row R) {
+	if t.Rows == nil {
+		t.Rows = make(map[string]R)
 	}
-	if t.seats == nil {
-		t.seats = make(map[string]int)
+	if _, known := t.Rows[id]; !known {
+		t.Order = append(t.Order, id)
 	}
-	t.seats[id] = t.gone + len(t.entries)
-	t.entries = append(t.entries, entry[R]{id, row})
+	t.Rows[id] = row
 }
 
-// Remove removes the row of an id, if there is one. A loop over [Table.All] may call it.
-func (t *Table[R]) Remove(id string) {
-	seat, known := t.seats[id]
-	if !known {
-		return
-	}
-	delete(t.seats, id)
-	t.entries[seat-t.gone] = entry[R]{}
-	for len(t.entries) > 0 && t.entries[0] == (entry[R]{}) {
-		t.entries = t.entries[1:]
-		t.gone++
+// Remove removes the row of an id, if there is one. A loop over [All] may call it.
+func Remove[R any](t *Table[R], id string) {
+	delete(t.Rows, id)
+	for len(t.Order) > 0 {
+		if _, known := t.Rows[t.Order[0]]; known {
+			break
+		}
+		t.Order = t.Order[1:]
 	}
 }
 
 // All yields the rows in the order they were created.
-func (t *Table[R]) All() iter.Seq[R] {
+func All[R any](t Table[R]) iter.Seq[R] {
 	return func(yield func(R) bool) {
-		for _, e := range t.entries {
-			if e != (entry[R]{}) && !yield(e.Row) {
+		for _, id := range t.Order {
+			if row, known := t.Rows[id]; known && !yield(row) {
 				return
 			}
 		}
@@ -88,9 +64,9 @@ func (t *Table[R]) All() iter.Seq[R] {
 }
 
 // Where returns the rows for which keep returns true.
-func (t *Table[R]) Where(keep func(R) bool) []R {
+func Where[R any](t Table[R], keep func(R) bool) []R {
 	var rows []R
-	for row := range t.All() {
+	for row := range All(t) {
 		if keep(row) {
 			rows = append(rows, row)
 		}
@@ -98,28 +74,26 @@ func (t *Table[R]) Where(keep func(R) bool) []R {
 	return rows
 }
 
-// MarshalJSON writes the rows with their ids, in the order they were created.
-func (t *Table[R]) MarshalJSON() ([]byte, error) {
-	kept := make([]entry[R], 0, t.Len())
-	for _, e := range t.entries {
-		if e != (entry[R]{}) {
-			kept = append(kept, e)
+// Check reports a decoded table in which a row is missing, or has no place or two.
+func Check[R comparable](t Table[R]) error {
+	for _, row := range t.Rows {
+		if row == *new(R) {
+			return errors.New("a row is missing")
 		}
 	}
-	return json.Marshal(kept)
-}
-
-// UnmarshalJSON adds the rows that MarshalJSON wrote.
-func (t *Table[R]) UnmarshalJSON(content []byte) error {
-	var entries []entry[R]
-	if err := json.Unmarshal(content, &entries); err != nil {
-		return err
+	placed := 0
+	for range All(t) {
+		placed++
 	}
-	for _, e := range entries {
-		if e.Row == *new(R) {
-			return errors.New("an entry without a row")
-		}
-		t.Put(e.ID, e.Row)
+	if placed != len(t.Rows) {
+		return errors.New("a row has no place or two")
 	}
 	return nil
 }
+
+func (t *Table[R]) Len() int                    { return len(t.Rows) }
+func (t *Table[R]) At(place int) R              { return At(*t, place) }
+func (t *Table[R]) Get(id string) (R, bool)     { row, known := t.Rows[id]; return row, known }
+func (t *Table[R]) Put(id string, row R)        { Put(t, id, row) }
+func (t *Table[R]) All() iter.Seq[R]            { return All(*t) }
+func (t *Table[R]) Where(keep func(R) bool) []R { return Where(*t, keep) }

@@ -77,7 +77,7 @@ func EventDosage(d model.Dosage) EventDosageView {
 }
 
 func BrandOf(w *store.World, id string) brandRef {
-	b, ok := w.Brands.Get(id)
+	b, ok := w.Brands.Rows[id]
 	if !ok {
 		return brandRef{}
 	}
@@ -95,7 +95,7 @@ func ProductItem(w *store.World, p *model.Product, reads *behavior.Set) productI
 		VariantCount: len(p.VariantIDs), Brand: BrandOf(w, p.BrandID),
 	}
 	if len(p.VariantIDs) > 0 {
-		if v, ok := w.Variants.Get(p.VariantIDs[0]); ok {
+		if v, ok := w.Variants.Rows[p.VariantIDs[0]]; ok {
 			item.PrimaryVariant = new(Variant(v))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -15,16 +16,16 @@ import (
 // were not sent is forgotten with the events. The caller holds mu.
 func (s *Sender) Forget(now time.Time, events []string) {
 	for _, id := range events {
-		s.Skips.Remove(id)
+		table.Remove(&s.Skips, id)
 	}
-	for d := range s.Deliveries.All() {
+	for d := range table.All(s.Deliveries) {
 		old := now.Sub(d.Event.CreatedAt) > store.Retention
-		if !old && s.Deliveries.Len()-s.due <= s.EventLimit {
+		if !old && len(s.Deliveries.Rows)-s.due <= s.EventLimit {
 			return
 		}
 		if old || !d.isDue() {
 			s.countDue(d.ID, -1)
-			s.Deliveries.Remove(d.ID)
+			table.Remove(&s.Deliveries, d.ID)
 		}
 	}
 }
@@ -42,7 +43,7 @@ func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool) (found 
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Forget(now, nil)
-	for d := range s.Deliveries.All() {
+	for d := range table.All(s.Deliveries) {
 		if d.ClinicID != asked.Clinic || len(d.Attempts) == 0 {
 			continue
 		}
@@ -84,8 +85,8 @@ func (s *Sender) All() []model.Delivery {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Forget(s.Clock.Now(), nil)
-	all := make([]model.Delivery, 0, s.Deliveries.Len())
-	for d := range s.Deliveries.All() {
+	all := make([]model.Delivery, 0, len(s.Deliveries.Rows))
+	for d := range table.All(s.Deliveries) {
 		all = append(all, d.snapshot())
 	}
 	return all
@@ -96,7 +97,7 @@ func (s *Sender) Skipped() []model.Skip {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	var skips []model.Skip
-	for skip := range s.Skips.All() {
+	for skip := range table.All(s.Skips) {
 		skips = append(skips, *skip)
 	}
 	slices.SortFunc(skips, func(a, b model.Skip) int { return strings.Compare(a.EventID, b.EventID) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -39,7 +40,7 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*model.Integrati
 		refusal = "the webhook endpoint is not subscribed to " + e.Type
 	}
 	if refusal != "" {
-		s.Skips.Put(e.ID, &model.Skip{EventID: e.ID, Reason: refusal})
+		table.Put(&s.Skips, e.ID, &model.Skip{EventID: e.ID, Reason: refusal})
 		return
 	}
 	for _, i := range enabled {
@@ -125,7 +126,7 @@ func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) 
 func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	d, known := s.Deliveries.Get(id)
+	d, known := s.Deliveries.Rows[id]
 	if !known || s.tasks[id] != t || !d.isDue() || s.closed || s.Endpoint == nil {
 		return "", nil
 	}
@@ -241,7 +242,7 @@ func (s *Sender) release() {
 func (s *Sender) free(id string) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if d, known := s.Deliveries.Get(id); !known || !d.held || s.closed {
+	if d, known := s.Deliveries.Rows[id]; !known || !d.held || s.closed {
 		return
 	}
 	s.held = slices.DeleteFunc(s.held, func(other string) bool { return other == id })
@@ -254,7 +255,7 @@ func (s *Sender) free(id string) {
 // that no other one follows. The caller holds mu.
 func (s *Sender) halt(which func(*Entry) bool, why func(*Entry)) {
 	dropped := make(map[*clock.Task]bool)
-	for _, d := range s.Deliveries.Where((*Entry).isDue) {
+	for _, d := range table.Where(s.Deliveries, (*Entry).isDue) {
 		if !which(d) {
 			continue
 		}
@@ -288,7 +289,7 @@ func (s *Sender) Revoke(integrationID string) {
 // Resume attempts again what stopped with the endpoint and has attempts left. The
 // caller holds mu.
 func (s *Sender) Resume() {
-	stopped := s.Deliveries.Where(func(d *Entry) bool {
+	stopped := table.Where(s.Deliveries, func(d *Entry) bool {
 		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.Behaviors.Get().RetrySchedule)
 	})
 	for _, d := range stopped {

@@ -83,7 +83,7 @@ func (s *Sender) announce() {
 // change replaces a delivery by what it becomes, and returns that; nil if it is not
 // kept any more. The caller holds mu.
 func (s *Sender) change(id string, become func(d *Entry)) *Entry {
-	old, known := s.Deliveries.Get(id)
+	old, known := s.Deliveries.Rows[id]
 	if !known {
 		return nil
 	}
@@ -97,13 +97,13 @@ func (s *Sender) change(id string, become func(d *Entry)) *Entry {
 // put stores a delivery. The caller holds mu.
 func (s *Sender) put(d *Entry) {
 	s.countDue(d.ID, -1)
-	s.Deliveries.Put(d.ID, d)
+	table.Put(&s.Deliveries, d.ID, d)
 	s.countDue(d.ID, 1)
 }
 
 // countDue adds by to due if the delivery waits for an attempt. The caller holds mu.
 func (s *Sender) countDue(id string, by int) {
-	if d, known := s.Deliveries.Get(id); known && d.isDue() {
+	if d, known := s.Deliveries.Rows[id]; known && d.isDue() {
 		s.due += by
 	}
 }
@@ -133,10 +133,10 @@ func (s *Sender) Wait(ctx context.Context, eventID string) error {
 // state says where an event stands; "" and final is delivered. The caller holds
 // mu.
 func (s *Sender) state(eventID string) (text string, final bool) {
-	if skip, skipped := s.Skips.Get(eventID); skipped {
+	if skip, skipped := s.Skips.Rows[eventID]; skipped {
 		return skip.Reason, true
 	}
-	deliveries := s.Deliveries.Where(func(d *Entry) bool { return d.EventID == eventID })
+	deliveries := table.Where(s.Deliveries, func(d *Entry) bool { return d.EventID == eventID })
 	if len(deliveries) == 0 {
 		return "there is no such event", true
 	}

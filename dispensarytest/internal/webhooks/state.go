@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"errors"
+
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -13,11 +15,16 @@ type State struct {
 	Skips      table.Table[*model.Skip]
 }
 
+// Check reports a damaged part of a decoded state.
+func (s State) Check() error {
+	return errors.Join(table.Check(s.Deliveries), table.Check(s.Skips))
+}
+
 // State copies the sender's data.
 func (s *Sender) State() State {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	out := State{Planned: s.planned, Deliveries: s.Deliveries.Clone(), Skips: s.Skips.Clone()}
+	out := State{Planned: s.planned, Deliveries: table.Clone(s.Deliveries), Skips: table.Clone(s.Skips)}
 	if s.Endpoint != nil {
 		out.Endpoint = new(*s.Endpoint)
 	}
@@ -31,11 +38,11 @@ func (s *Sender) Restore(from State) {
 	defer s.Mu.Unlock()
 	s.Endpoint, s.held, s.planned = nil, nil, from.Planned
 	clear(s.tasks)
-	s.Deliveries, s.Skips = from.Deliveries.Clone(), from.Skips.Clone()
+	s.Deliveries, s.Skips = table.Clone(from.Deliveries), table.Clone(from.Skips)
 	if from.Endpoint != nil {
 		s.Endpoint = new(*from.Endpoint)
 	}
-	waiting := s.Deliveries.Where((*Entry).isDue)
+	waiting := table.Where(s.Deliveries, (*Entry).isDue)
 	s.due = len(waiting)
 	for _, d := range waiting {
 		// No other delivery is going to overtake it any more.
