@@ -103,8 +103,8 @@ func (b Behavior) apply(to *behavior.Set) error {
 // delivery on.
 func (s *Server) SetBehavior(b Behavior) error {
 	defer s.changes.Notify()
-	partsOf(s).store.Lock()
-	defer partsOf(s).store.Unlock()
+	s.store.Lock()
+	defer s.store.Unlock()
 	changed := *s.behaviors.Get()
 	if err := b.apply(&changed); err != nil {
 		return err

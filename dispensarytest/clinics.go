@@ -12,17 +12,13 @@ import (
 type Clinics struct{ actions }
 
 // All returns all clinics.
-//
-//go:noinline
 func (p Clinics) All() []model.Clinic {
-	return all(p.server, func(w *store.World) *table.Table[*model.Clinic] { return &w.Clinics })
+	return all(p.server, func(w *store.World) table.Table[*model.Clinic] { return w.Clinics })
 }
 
 // Practitioners returns all practitioners.
-//
-//go:noinline
 func (p Clinics) Practitioners() []model.Practitioner {
-	return all(p.server, func(w *store.World) *table.Table[*model.Practitioner] { return &w.Practitioners })
+	return all(p.server, func(w *store.World) table.Table[*model.Practitioner] { return w.Practitioners })
 }
 
 // RevokeKey lets the clinic end the integration that has the key:
@@ -41,8 +37,8 @@ func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 		e = p.emit(model.ClinicKeyRevoked, old.ClinicID, old.ID, view.ClinicKey(old))
 		changed := *old
 		changed.Revoked = true
-		w.Integrations.Put(changed.ID, &changed)
-		partsOf(p.server).sender.Revoke(changed.ID)
+		table.Put(&w.Integrations, changed.ID, &changed)
+		p.server.sender.Revoke(changed.ID)
 		return nil
 	})
 	return e, err
@@ -68,7 +64,7 @@ func (p Clinics) ActivateKey(key string) (e model.Event, err error) {
 		if p.activatedAt(old).IsZero() {
 			changed.Activated = p.server.clock.Now()
 		}
-		w.Integrations.Put(changed.ID, &changed)
+		table.Put(&w.Integrations, changed.ID, &changed)
 		e = p.emit(model.ClinicKeyActivated, changed.ClinicID, changed.ID, view.ClinicKey(&changed))
 		return nil
 	})

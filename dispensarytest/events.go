@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -18,17 +19,17 @@ func (a actions) emit(kind, clinicID, objectID string, data any) model.Event {
 
 // emitAt is emit for an object that has the event's time itself.
 func (a actions) emitAt(at time.Time, kind, clinicID, objectID string, data any) model.Event {
-	w, now := partsOf(a.server).store.World, a.server.clock.Now()
+	w, now := a.server.store.World, a.server.clock.Now()
 	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
-	w.Events.Put(e.ID, &e)
+	table.Put(&w.Events, e.ID, &e)
 	gone := w.ForgetEvents(now, a.server.set.eventLimit)
 	w.LastEvents[objectID] = at
-	concerned := w.Integrations.Where(func(i *model.Integration) bool {
+	concerned := table.Where(w.Integrations, func(i *model.Integration) bool {
 		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
 	})
 	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *model.Integration) bool { return !a.enabled(i) })
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *model.Integration) bool { return !a.covered(e, i.ClinicID) })
-	partsOf(a.server).sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
+	a.server.sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
 	return store.Detached(e)
 }
 
@@ -52,7 +53,7 @@ func (a actions) refusal(e model.Event, concerned, enabled, covered []*model.Int
 // world's lock.
 func (a actions) eventTime(objectID string) time.Time {
 	now := a.server.clock.Now()
-	last, known := partsOf(a.server).store.World.LastEvents[objectID]
+	last, known := a.server.store.World.LastEvents[objectID]
 	if a.server.behaviors.Get().EventsTie || !known || now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
 		return now
 	}
@@ -75,26 +76,26 @@ func (a actions) covered(e model.Event, clinicID string) bool {
 
 // activate makes an integration active, once.
 func (a actions) activate(id string) {
-	partsOf(a.server).store.Lock()
-	defer partsOf(a.server).store.Unlock()
-	old, _ := partsOf(a.server).store.World.Integrations.Get(id)
+	a.server.store.Lock()
+	defer a.server.store.Unlock()
+	old, _ := a.server.store.World.Integrations.Rows[id]
 	if old.Revoked || !a.activatedAt(old).IsZero() {
 		return
 	}
 	changed := *old
 	changed.Activated = a.server.clock.Now()
-	partsOf(a.server).store.World.Integrations.Put(id, &changed)
+	table.Put(&a.server.store.World.Integrations, id, &changed)
 	a.emit(model.ClinicKeyActivated, old.ClinicID, old.ID, view.ClinicKey(&changed))
 }
 
 // forgetEvents drops what is not kept any more.
 func (a actions) forgetEvents() {
-	partsOf(a.server).store.Lock()
-	defer partsOf(a.server).store.Unlock()
-	gone := partsOf(a.server).store.World.ForgetEvents(a.server.clock.Now(), a.server.set.eventLimit)
-	partsOf(a.server).sender.Mu.Lock()
-	defer partsOf(a.server).sender.Mu.Unlock()
-	partsOf(a.server).sender.Forget(a.server.clock.Now(), gone)
+	a.server.store.Lock()
+	defer a.server.store.Unlock()
+	gone := a.server.store.World.ForgetEvents(a.server.clock.Now(), a.server.set.eventLimit)
+	a.server.sender.Mu.Lock()
+	defer a.server.sender.Mu.Unlock()
+	a.server.sender.Forget(a.server.clock.Now(), gone)
 }
 
 // emitPlan makes the event of a plan's update, with the dosage as event data spells it.
@@ -107,9 +108,9 @@ func (a actions) emitPlan(kind string, plan *model.Plan) model.Event {
 // useClinicKey checks a clinic key. The first request with a valid one
 // activates the integration, and is the one API call that makes an event.
 func (a actions) useClinicKey(key, clinicID string) (refusal string) {
-	partsOf(a.server).store.RLock()
-	found := partsOf(a.server).store.World.IntegrationByKey(key)
-	partsOf(a.server).store.RUnlock()
+	a.server.store.RLock()
+	found := a.server.store.World.IntegrationByKey(key)
+	a.server.store.RUnlock()
 	switch {
 	case found == nil || found.ClinicID != clinicID:
 		return "The clinic key is invalid"

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
@@ -44,7 +45,7 @@ func newTarget(t testing.TB) *target {
 		fake:   fake,
 		tokens: []string{all, all, all, all, fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken, expired, "guess", ""},
 		ids: strings.NewReplacer("{patient_id}", fake.Patients.All()[0].ID, "{practitioner_id}", fake.Clinics.Practitioners()[0].ID, "{product_id}", fake.Products.All()[0].ID,
-			"{category_id}", partsOf(fake).store.World.Categories.At(0).ID, "{id}", fake.Plans.All()[0].ID, "{treatment_plan_id}", fake.Plans.All()[1].ID,
+			"{category_id}", table.At(fake.store.World.Categories, 0).ID, "{id}", fake.Plans.All()[0].ID, "{treatment_plan_id}", fake.Plans.All()[1].ID,
 			"{variant}", fake.Products.All()[0].VariantIDs[0], "{event}", event.ID, "{key}", fake.ClinicKey()),
 	}
 }
@@ -65,13 +66,13 @@ func (g *target) throw(t testing.TB, r wild) int {
 	if r.header != "" {
 		req.Header.Set(r.header, g.ids.Replace(r.value))
 	}
-	before := stateOf(g.fake.snapshot())
+	before := g.fake.snapshot().state
 	w := httptest.NewRecorder()
 	g.fake.Handler().ServeHTTP(w, req)
 	if w.Code >= 500 || w.Header().Get("X-Request-Id") == "" {
 		t.Fatalf("%+v → %d %s", r, w.Code, w.Body)
 	}
-	if (w.Code >= 400 || r.method == http.MethodGet) && !reflect.DeepEqual(before, stateOf(g.fake.snapshot())) {
+	if (w.Code >= 400 || r.method == http.MethodGet) && !reflect.DeepEqual(before, g.fake.snapshot().state) {
 		t.Fatalf("%+v → %d changed something", r, w.Code)
 	}
 	return w.Code

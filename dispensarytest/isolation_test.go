@@ -84,7 +84,7 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	fake := New(t, WithInMemory())
 	_, event, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{fake.Plans.All()[0].ID}})
 	require.NoError(t, err)
-	before := bytesOf(partsOf(fake).store.World)
+	before := bytesOf(fake.store.World)
 	for _, plan := range fake.Plans.All() {
 		plan.Recommendations[0].Dosage.Amount, plan.Recommendations[0].VariantID = "all of it", "x"
 	}
@@ -98,7 +98,7 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	fake.Events()[0].Data[0] = '!'
 	fake.Application().Scopes[0] = "everything"
 	fake.Users()[0].Email = "x"
-	assert.Equal(t, before, bytesOf(partsOf(fake).store.World))
+	assert.Equal(t, before, bytesOf(fake.store.World))
 	assert.Equal(t, "catalog:read", fake.Application().Scopes[0])
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -39,19 +40,19 @@ func (s *Server) secrets() []leak.Secret {
 		{What: "the client secret", Value: app.ClientSecret}, {What: "the webhook secret", Value: app.WebhookSecret}, {What: "the challenge token", Value: app.ChallengeToken},
 	}
 	s.tokens.Values(func(what, value string) { all = append(all, leak.Secret{What: what, Value: value}) })
-	held := partsOf(s).store
+	held := s.store
 	held.RLock()
 	defer held.RUnlock()
-	for i := range held.World.Integrations.All() {
+	for i := range table.All(held.World.Integrations) {
 		all = append(all, leak.Secret{What: "a clinic key", Value: i.Key})
 	}
-	for u := range held.World.Users.All() {
+	for u := range table.All(held.World.Users) {
 		all = append(all, leak.Secret{What: "the password of user " + u.ID, Value: u.Password})
 	}
-	for p := range held.World.Patients.All() {
+	for p := range table.All(held.World.Patients) {
 		all = append(all, patientSecrets(p)...)
 	}
-	for a := range held.World.Addresses.All() {
+	for a := range table.All(held.World.Addresses) {
 		all = append(all, leak.Secret{What: "the street of patient " + a.PatientID, Value: a.Address1})
 	}
 	return all

@@ -87,7 +87,7 @@ func configure(opts []Option) (settings, error) {
 	// Both have an https address, at which plain HTTP is refused.
 	set.requireTLS = set.requireTLS || set.tls || set.inMemory
 	if set.clock == nil && set.snapshot != nil {
-		set.clock = stateOf(set.snapshot).clock()
+		set.clock = set.snapshot.state.clock()
 	}
 	if set.clock == nil {
 		set.clock = clock.Live()

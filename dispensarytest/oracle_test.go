@@ -228,9 +228,9 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 }
 
 func (b *browser) askForProducts(anyValue bool) {
-	w, products := partsOf(b.fake).store.World, b.fake.Products.All()
+	w, products := b.fake.store.World, b.fake.Products.All()
 	text := func(p model.Product) string {
-		brand, _ := w.Brands.Get(p.BrandID)
+		brand, _ := w.Brands.Rows[p.BrandID]
 		text := p.Name + "\n" + brand.Name
 		for _, v := range w.ProductVariants(&p) {
 			text += "\n" + v.SKU
@@ -250,21 +250,21 @@ func (b *browser) askForProducts(anyValue bool) {
 	for _, p := range products {
 		texts = append(texts, strings.ReplaceAll(text(p), "\n", " "))
 	}
-	for brand := range w.Brands.All() {
+	for brand := range table.All(w.Brands) {
 		brands = append(brands, brand.ID, "", "")
 	}
 	dice := rand.New(rand.NewPCG(3, uint64(len(products))))
 	for range 120 {
 		query := url.Values{"query": {someQueries(dice, texts)[dice.IntN(306)]}, "brand_id": {brands[dice.IntN(len(brands))]}}
-		for filter, terms := range map[string]*table.Table[*model.Term]{
-			"allergen_ids[]": &w.Allergens, "ingredient_ids[]": &w.Ingredients, "supplement_type_ids[]": &w.SupplementTypes, "third_party_certification_ids[]": &w.Certifications,
+		for filter, terms := range map[string]table.Table[*model.Term]{
+			"allergen_ids[]": w.Allergens, "ingredient_ids[]": w.Ingredients, "supplement_type_ids[]": w.SupplementTypes, "third_party_certification_ids[]": w.Certifications,
 		} {
 			for range max(0, dice.IntN(6)-3) {
-				query[filter] = append(query[filter], terms.At(dice.IntN(terms.Len())).ID)
+				query[filter] = append(query[filter], table.At(terms, dice.IntN(len(terms.Rows))).ID)
 			}
 		}
 		o := oracle[model.Product]{rows: products, id: func(p model.Product) string { return p.ID }, keep: func(p model.Product, q url.Values) bool {
-			brand, _ := w.Brands.Get(p.BrandID)
+			brand, _ := w.Brands.Rows[p.BrandID]
 			return !brand.Restricted && (q.Get("brand_id") == "" || q.Get("brand_id") == p.BrandID) && mentions(text(p), q.Get("query")) &&
 				has(q["allergen_ids[]"], p.AllergenIDs) && has(q["ingredient_ids[]"], p.IngredientIDs) &&
 				has(q["supplement_type_ids[]"], []string{p.SupplementTypeID}) && has(q["third_party_certification_ids[]"], p.CertificationIDs)
@@ -291,7 +291,7 @@ func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
 		}
 		assert.Equal(t, want, b.get("/catalog/products/"+self.ID+"/similar").column("products", "id"))
 	}
-	for category := range partsOf(b.fake).store.World.Categories.All() {
+	for category := range table.All(b.fake.store.World.Categories) {
 		asks(b, oracle[model.Product]{
 			rows: products, id: func(p model.Product) string { return p.ID },
 			keep: func(p model.Product, _ url.Values) bool { return slices.Contains(p.CategoryIDs, category.ID) },

@@ -14,22 +14,20 @@ import (
 type Orders struct{ actions }
 
 // All returns all orders, in the order they were placed.
-//
-//go:noinline
 func (p Orders) All() []model.Order {
-	return all(p.server, func(w *store.World) *table.Table[*model.Order] { return &w.Orders })
+	return all(p.server, func(w *store.World) table.Table[*model.Order] { return w.Orders })
 }
 
 // Get returns an order by id.
 func (p Orders) Get(id string) (model.Order, bool) {
-	return find(p.server, func(w *store.World) *table.Table[*model.Order] { return &w.Orders }, id)
+	return find(p.server, func(w *store.World) table.Table[*model.Order] { return w.Orders }, id)
 }
 
 // Place lets a patient order: order.placed, whose data is not wrapped.
 // Treatment plans have to be the patient's own, and active.
 func (p Orders) Place(patientID string, in model.NewOrder) (out model.Order, e model.Event, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		patient, known := w.Patients.Get(patientID)
+		patient, known := w.Patients.Rows[patientID]
 		if !known {
 			return model.Unknown("PlaceOrder", "patient", patientID)
 		}
@@ -40,7 +38,7 @@ func (p Orders) Place(patientID string, in model.NewOrder) (out model.Order, e m
 		if err := w.Price(row, w.TotalDiscount(patient)); err != nil {
 			return err
 		}
-		w.Carts.Put(patient.ID, &store.Cart{PatientID: patient.ID})
+		table.Put(&w.Carts, patient.ID, &store.Cart{PatientID: patient.ID})
 		w.PutOrder(row, p.server.clock.Now())
 		out, e = store.Detached(*row), p.emit(model.OrderPlaced, row.ClinicID, row.ID, p.unwrapped("order", view.Order(row)))
 		return nil
@@ -53,7 +51,7 @@ func (p Orders) Place(patientID string, in model.NewOrder) (out model.Order, e m
 // no event.
 func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		old, known := w.Orders.Get(orderID)
+		old, known := w.Orders.Rows[orderID]
 		if !known {
 			return model.Unknown("RefundOrder", "order", orderID)
 		}
@@ -69,7 +67,7 @@ func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err
 		row := *old
 		row.PaymentTotal -= amount
 		row.Refunded += amount
-		w.Orders.Put(row.ID, &row)
+		table.Put(&w.Orders, row.ID, &row)
 		out = store.Detached(row)
 		return nil
 	})

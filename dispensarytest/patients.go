@@ -16,40 +16,38 @@ import (
 type Patients struct{ actions }
 
 // All returns all patients, in the order they were created.
-//
-//go:noinline
 func (p Patients) All() []model.Patient {
-	return all(p.server, func(w *store.World) *table.Table[*model.Patient] { return &w.Patients })
+	return all(p.server, func(w *store.World) table.Table[*model.Patient] { return w.Patients })
 }
 
 // Get returns a patient by id.
 func (p Patients) Get(id string) (model.Patient, bool) {
-	return find(p.server, func(w *store.World) *table.Table[*model.Patient] { return &w.Patients }, id)
+	return find(p.server, func(w *store.World) table.Table[*model.Patient] { return w.Patients }, id)
 }
 
 // Cart returns what a patient is about to order: an in-office checkout fills it.
 func (p Patients) Cart(patientID string) []model.Line {
-	c, _ := find(p.server, func(w *store.World) *table.Table[*store.Cart] { return &w.Carts }, patientID)
+	c, _ := find(p.server, func(w *store.World) table.Table[*store.Cart] { return w.Carts }, patientID)
 	return slices.Clone(c.Lines)
 }
 
 // Register lets a person register with a clinic: patient.created.
 func (p Patients) Register(in model.NewPatient) (out model.Patient, e model.Event, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		n := w.Patients.Len() + 1
+		n := len(w.Patients.Rows) + 1
 		row := &model.Patient{
-			ClinicID: cmp.Or(in.ClinicID, w.Clinics.At(0).ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
+			ClinicID: cmp.Or(in.ClinicID, table.At(w.Clinics, 0).ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
 			Email: cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
 			Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
 		}
-		if _, known := w.Clinics.Get(row.ClinicID); !known {
+		if _, known := w.Clinics.Rows[row.ClinicID]; !known {
 			return model.Unknown("RegisterPatient", "clinic", row.ClinicID)
 		}
 		if err := personFits(w, "RegisterPatient", row); err != nil {
 			return err
 		}
 		row.ID = w.NewID("patient")
-		w.Patients.Put(row.ID, row)
+		table.Put(&w.Patients, row.ID, row)
 		out, e = store.Detached(*row), p.emit(model.PatientCreated, row.ClinicID, row.ID, view.PatientData(w, row))
 		return nil
 	})
@@ -59,7 +57,7 @@ func (p Patients) Register(in model.NewPatient) (out model.Patient, e model.Even
 // Edit lets a patient edit the own details: patient.updated.
 func (p Patients) Edit(patientID string, in model.PatientChange) (out model.Patient, e model.Event, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		old, known := w.Patients.Get(patientID)
+		old, known := w.Patients.Rows[patientID]
 		if !known {
 			return model.Unknown("EditPatient", "patient", patientID)
 		}
@@ -78,7 +76,7 @@ func (p Patients) Edit(patientID string, in model.PatientChange) (out model.Pati
 		if err := personFits(w, "EditPatient", &row); err != nil {
 			return err
 		}
-		w.Patients.Put(row.ID, &row)
+		table.Put(&w.Patients, row.ID, &row)
 		out, e = store.Detached(row), p.emit(model.PatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
 		return nil
 	})

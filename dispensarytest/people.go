@@ -12,30 +12,30 @@ type actions struct{ server *Server }
 // transact runs an action under the world's lock. It is no method, see parts.
 func transact(s *Server, run func(w *store.World) error) error {
 	defer s.changes.Notify()
-	held := partsOf(s).store
+	held := s.store
 	held.Lock()
 	defer held.Unlock()
 	return run(held.World)
 }
 
 // all copies a table.
-func all[T any](s *Server, of func(*store.World) *table.Table[*T]) []T {
-	held := partsOf(s).store
+func all[T any](s *Server, of func(*store.World) table.Table[*T]) []T {
+	held := s.store
 	held.RLock()
 	defer held.RUnlock()
 	var rows []T
-	for row := range of(held.World).All() {
+	for row := range table.All(of(held.World)) {
 		rows = append(rows, store.Detached(*row))
 	}
 	return rows
 }
 
 // find copies a row.
-func find[T any](s *Server, of func(*store.World) *table.Table[*T], id string) (T, bool) {
-	held := partsOf(s).store
+func find[T any](s *Server, of func(*store.World) table.Table[*T], id string) (T, bool) {
+	held := s.store
 	held.RLock()
 	defer held.RUnlock()
-	row, known := of(held.World).Get(id)
+	row, known := of(held.World).Rows[id]
 	if !known {
 		return *new(T), false
 	}
@@ -46,29 +46,29 @@ func find[T any](s *Server, of func(*store.World) *table.Table[*T], id string) (
 // days, and not more than [WithEventLimit] says.
 func (s *Server) Events() []model.Event {
 	actions{s}.forgetEvents()
-	return all(s, func(w *store.World) *table.Table[*model.Event] { return &w.Events })
+	return all(s, func(w *store.World) table.Table[*model.Event] { return w.Events })
 }
 
 // Overview returns so many rows of each kind at most. It takes as long in a large
 // world as in a small one, which is what it is for: [Orders.All] copies all.
 func (s *Server) Overview(latest int) model.Overview {
-	held := partsOf(s).store
+	held := s.store
 	held.RLock()
 	defer held.RUnlock()
 	w := held.World
 	o := model.Overview{
-		Patients: newest(&w.Patients, latest), Plans: newest(&w.Plans, latest), Orders: newest(&w.Orders, latest),
-		Products: newest(&w.Products, latest), Events: newest(&w.Events, latest),
+		Patients: newest(w.Patients, latest), Plans: newest(w.Plans, latest), Orders: newest(w.Orders, latest),
+		Products: newest(w.Products, latest), Events: newest(w.Events, latest),
 	}
-	o.Totals.Patients, o.Totals.Plans, o.Totals.Orders = w.Patients.Len(), w.Plans.Len(), w.Orders.Len()
-	o.Totals.Products, o.Totals.Events = w.Products.Len(), w.Events.Len()
+	o.Totals.Patients, o.Totals.Plans, o.Totals.Orders = len(w.Patients.Rows), len(w.Plans.Rows), len(w.Orders.Rows)
+	o.Totals.Products, o.Totals.Events = len(w.Products.Rows), len(w.Events.Rows)
 	return o
 }
 
 // newest copies the last rows of a table, the last one first.
-func newest[T any](rows *table.Table[*T], most int) (copied []T) {
-	for seat := rows.Len() - 1; seat >= max(0, rows.Len()-most); seat-- {
-		copied = append(copied, store.Detached(*rows.At(seat)))
+func newest[T any](rows table.Table[*T], most int) (copied []T) {
+	for seat := len(rows.Rows) - 1; seat >= max(0, len(rows.Rows)-most); seat-- {
+		copied = append(copied, store.Detached(*table.At(rows, seat)))
 	}
 	return copied
 }

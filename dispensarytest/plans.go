@@ -15,15 +15,13 @@ import (
 type Plans struct{ actions }
 
 // All returns all treatment plans, in the order they were created.
-//
-//go:noinline
 func (p Plans) All() []model.Plan {
-	return all(p.server, func(w *store.World) *table.Table[*model.Plan] { return &w.Plans })
+	return all(p.server, func(w *store.World) table.Table[*model.Plan] { return w.Plans })
 }
 
 // Get returns a treatment plan by id.
 func (p Plans) Get(id string) (model.Plan, bool) {
-	return find(p.server, func(w *store.World) *table.Table[*model.Plan] { return &w.Plans }, id)
+	return find(p.server, func(w *store.World) table.Table[*model.Plan] { return w.Plans }, id)
 }
 
 // Create lets a practitioner write a plan for a patient:
@@ -31,7 +29,7 @@ func (p Plans) Get(id string) (model.Plan, bool) {
 // assumption.
 func (p Plans) Create(patientID string, in model.NewPlan) (out model.Plan, e model.Event, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		patient, known := w.Patients.Get(patientID)
+		patient, known := w.Patients.Rows[patientID]
 		if !known {
 			return model.Unknown("CreatePlan", "patient", patientID)
 		}
@@ -54,7 +52,7 @@ func (p Plans) Create(patientID string, in model.NewPlan) (out model.Plan, e mod
 		if !in.Draft {
 			store.ActivatePlan(row, now)
 		}
-		w.Plans.Put(row.ID, row)
+		table.Put(&w.Plans, row.ID, row)
 		if out = store.Detached(*row); !in.Draft || p.server.behaviors.Get().DraftMakesEvent {
 			e = p.emitPlan(model.TreatmentPlanCreated, row)
 		}
@@ -113,7 +111,7 @@ func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
 
 func changePlan(p Plans, action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (out model.Plan, e model.Event, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		old, known := w.Plans.Get(planID)
+		old, known := w.Plans.Rows[planID]
 		if !known {
 			return model.Unknown(action, "treatment plan", planID)
 		}
@@ -125,7 +123,7 @@ func changePlan(p Plans, action, planID, kind string, from []string, change func
 			return err
 		}
 		row.UpdatedAt = p.eventTime(planID)
-		w.Plans.Put(planID, &row)
+		table.Put(&w.Plans, planID, &row)
 		out, e = store.Detached(row), p.emitPlan(kind, &row)
 		return nil
 	})

@@ -31,7 +31,7 @@ func TestEveryActionRefuses(t *testing.T) {
 	one := func(_, _ any, err error) error { return err }
 	two := func(_ any, err error) error { return err }
 	line := []model.Recommendation{{VariantID: variant, UnitsToPurchase: 1}}
-	before, events := bytesOf(partsOf(fake).store.World), len(fake.Events())
+	before, events := bytesOf(fake.store.World), len(fake.Events())
 	for _, c := range []struct {
 		action string
 		kind   error
@@ -92,7 +92,7 @@ func TestEveryActionRefuses(t *testing.T) {
 			assert.Equal(t, other == c.kind, errors.Is(c.err, other))
 		}
 	}
-	assert.Equal(t, before, bytesOf(partsOf(fake).store.World))
+	assert.Equal(t, before, bytesOf(fake.store.World))
 	assert.Len(t, fake.Events(), events)
 }
 

@@ -16,27 +16,23 @@ import (
 type Products struct{ actions }
 
 // Brands returns all brands.
-//
-//go:noinline
 func (p Products) Brands() []model.Brand {
-	return all(p.server, func(w *store.World) *table.Table[*model.Brand] { return &w.Brands })
+	return all(p.server, func(w *store.World) table.Table[*model.Brand] { return w.Brands })
 }
 
 // Get returns a product by id, a removed one too.
 func (p Products) Get(id string) (model.Product, bool) {
-	return find(p.server, func(w *store.World) *table.Table[*model.Product] { return &w.Products }, id)
+	return find(p.server, func(w *store.World) table.Table[*model.Product] { return w.Products }, id)
 }
 
 // Variant returns a variant by id.
 func (p Products) Variant(id string) (model.Variant, bool) {
-	return find(p.server, func(w *store.World) *table.Table[*model.Variant] { return &w.Variants }, id)
+	return find(p.server, func(w *store.World) table.Table[*model.Variant] { return w.Variants }, id)
 }
 
 // All returns all products that are not removed, in the catalog's order.
-//
-//go:noinline
 func (p Products) All() []model.Product {
-	products := all(p.server, func(w *store.World) *table.Table[*model.Product] { return &w.Products })
+	products := all(p.server, func(w *store.World) table.Table[*model.Product] { return w.Products })
 	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
 }
 
@@ -45,10 +41,10 @@ func (p Products) All() []model.Product {
 func (p Products) Create(in model.NewProduct) (out model.Product, e model.Event, err error) {
 	err = transact(p.server, func(w *store.World) error {
 		row := &model.Product{
-			Name: cmp.Or(in.Name, fmt.Sprintf("New Formula %d", w.Products.Len()+1)), BrandID: cmp.Or(in.BrandID, w.Brands.At(0).ID),
+			Name: cmp.Or(in.Name, fmt.Sprintf("New Formula %d", len(w.Products.Rows)+1)), BrandID: cmp.Or(in.BrandID, table.At(w.Brands, 0).ID),
 			DescriptionHTML: in.DescriptionHTML,
 		}
-		brand, known := w.Brands.Get(row.BrandID)
+		brand, known := w.Brands.Rows[row.BrandID]
 		if !known {
 			return model.Unknown("CreateProduct", "brand", row.BrandID)
 		}
@@ -66,7 +62,7 @@ func (p Products) Create(in model.NewProduct) (out model.Product, e model.Event,
 			v := w.NewVariant(row.ID, brand.Prefix, i == 0, pack)
 			row.VariantIDs = append(row.VariantIDs, v.ID)
 		}
-		w.Products.Put(row.ID, row)
+		table.Put(&w.Products, row.ID, row)
 		w.RefreshBrand(row.BrandID)
 		out, e = store.Detached(*row), p.emit(model.ProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.server.behaviors.Get())))
 		return nil
@@ -97,7 +93,7 @@ func (p Products) Describe(productID, html string) (model.Product, model.Event, 
 
 func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (out model.Product, e model.Event, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		old, known := w.Products.Get(productID)
+		old, known := w.Products.Rows[productID]
 		if !known || old.Removed {
 			return model.Unknown(action, "product", productID)
 		}
@@ -105,7 +101,7 @@ func (p Products) changeProduct(action, productID, kind string, change func(*mod
 		if err := change(&row); err != nil {
 			return err
 		}
-		w.Products.Put(row.ID, &row)
+		table.Put(&w.Products, row.ID, &row)
 		out, e = store.Detached(row), p.emit(kind, "", row.ID, view.ProductData(w, &row, p.server.behaviors.Get()))
 		return nil
 	})
@@ -117,13 +113,13 @@ func (p Products) changeProduct(action, productID, kind string, change func(*mod
 // refer to. The API cannot do that, and has no event type for it, so it makes no event.
 func (p Products) Remove(productID string) error {
 	return transact(p.server, func(w *store.World) error {
-		old, known := w.Products.Get(productID)
+		old, known := w.Products.Rows[productID]
 		if !known || old.Removed {
 			return model.Unknown("RemoveProduct", "product", productID)
 		}
 		row := *old
 		row.Removed = true
-		w.Products.Put(row.ID, &row)
+		table.Put(&w.Products, row.ID, &row)
 		w.RefreshBrand(row.BrandID)
 		return nil
 	})
@@ -146,8 +142,8 @@ func (p Products) UpdateVariant(variantID string, in model.VariantChange) (out m
 		if err := variantFits(&row); err != nil {
 			return err
 		}
-		w.Variants.Put(row.ID, &row)
-		product, _ := w.Products.Get(row.ProductID)
+		table.Put(&w.Variants, row.ID, &row)
+		product, _ := w.Products.Rows[row.ProductID]
 		w.RefreshBrand(product.BrandID)
 		out, e = store.Detached(row), p.emit(model.ProductUpdated, "", product.ID, view.ProductData(w, product, p.server.behaviors.Get()))
 		return nil

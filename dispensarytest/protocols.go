@@ -15,23 +15,21 @@ import (
 type Protocols struct{ actions }
 
 // All returns all protocols, in the order they were created.
-//
-//go:noinline
 func (p Protocols) All() []model.Protocol {
-	return all(p.server, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols })
+	return all(p.server, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols })
 }
 
 // Get returns a protocol by id.
 func (p Protocols) Get(id string) (model.Protocol, bool) {
-	return find(p.server, func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols }, id)
+	return find(p.server, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols }, id)
 }
 
 // Create lets a practitioner write a protocol. It is active unless it is a draft.
 func (p Protocols) Create(in model.NewProtocol) (out model.Protocol, err error) {
 	err = transact(p.server, func(w *store.World) error {
 		row := &model.Protocol{
-			Name: cmp.Or(in.Name, fmt.Sprintf("New Protocol %d", w.Protocols.Len()+1)), State: model.StateActive,
-			PractitionerID: cmp.Or(in.PractitionerID, w.Practitioners.At(0).ID), PersonalMessage: in.PersonalMessage,
+			Name: cmp.Or(in.Name, fmt.Sprintf("New Protocol %d", len(w.Protocols.Rows)+1)), State: model.StateActive,
+			PractitionerID: cmp.Or(in.PractitionerID, table.At(w.Practitioners, 0).ID), PersonalMessage: in.PersonalMessage,
 			Ownership: cmp.Or(in.Ownership, model.ProtocolOwned), Recommendations: slices.Clone(in.Recommendations),
 		}
 		if in.Draft {
@@ -40,14 +38,14 @@ func (p Protocols) Create(in model.NewProtocol) (out model.Protocol, err error) 
 		if v := w.FirstAvailable(); len(row.Recommendations) == 0 && v != nil {
 			row.Recommendations = []model.ProtocolRecommendation{{VariantID: v.ID, Quantity: 1}}
 		}
-		if _, known := w.Practitioners.Get(row.PractitionerID); !known {
+		if _, known := w.Practitioners.Rows[row.PractitionerID]; !known {
 			return model.Unknown("CreateProtocol", "practitioner", row.PractitionerID)
 		}
 		if err := protocolFits(w, "CreateProtocol", row); err != nil {
 			return err
 		}
 		row.ID = w.NewID("protocol")
-		w.Protocols.Put(row.ID, row)
+		table.Put(&w.Protocols, row.ID, row)
 		out = store.Detached(*row)
 		return nil
 	})
@@ -80,7 +78,7 @@ func (p Protocols) Cancel(id string) (model.Protocol, error) {
 
 func (p Protocols) changeProtocol(action, id string, from []string, change func(*model.Protocol)) (out model.Protocol, err error) {
 	err = transact(p.server, func(w *store.World) error {
-		old, known := w.Protocols.Get(id)
+		old, known := w.Protocols.Rows[id]
 		if !known {
 			return model.Unknown(action, "protocol", id)
 		}
@@ -92,7 +90,7 @@ func (p Protocols) changeProtocol(action, id string, from []string, change func(
 		if err := protocolFits(w, action, &row); err != nil {
 			return err
 		}
-		w.Protocols.Put(id, &row)
+		table.Put(&w.Protocols, id, &row)
 		out = store.Detached(row)
 		return nil
 	})

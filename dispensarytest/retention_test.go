@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
@@ -108,7 +109,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	sim.Stop()
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations
-	for i := range partsOf(b.fake).store.World.Integrations.All() {
+	for i := range table.All(b.fake.store.World.Integrations) {
 		clinics[i.ID] = i.ClinicID
 	}
 	var some, days []string

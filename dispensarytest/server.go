@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -53,7 +54,10 @@ type Server struct {
 	requestIDs ids.Requests
 	changes    clock.Notifier
 
-	parts any // *parts
+	store  *store.Store
+	sender *webhooks.Sender
+	pages  *pages.Pages
+	api    *httpapi.API
 
 	origin      string
 	net         *memhttp.Network
@@ -63,23 +67,6 @@ type Server struct {
 	once        sync.Once
 	closed      error
 }
-
-// parts lead to the tables of the world. [Server] and [Snapshot] refer to them by an empty
-// interface, because a package that imports this one compiles every generic type that it
-// can reach: the 24 tables would add 0.4 seconds to each package of an integrator's tests.
-type parts struct {
-	store  *store.Store
-	sender *webhooks.Sender
-	pages  *pages.Pages
-	api    *httpapi.API
-}
-
-// partsOf returns the parts of a platform. It is no method, and not inlined, for the same
-// reason. So are the functions that name tables, and the methods that return whole tables
-// are not inlined.
-//
-//go:noinline
-func partsOf(s *Server) *parts { return s.parts.(*parts) }
 
 // New starts a platform for one test and closes it with the test: on loopback
 // HTTP, unless [WithTLS] or [WithInMemory] says otherwise. A wrong option fails
@@ -135,15 +122,14 @@ func build(set settings) *Server {
 		journal: &Journal{limit: set.journalLimit},
 		net:     memhttp.New(),
 	}
-	p := &parts{store: &store.Store{World: newWorld(set)}}
-	s.parts = p
+	s.store = &store.Store{World: newWorld(set)}
 	s.journal.srv = s
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
 	s.putBehaviors(set.behaviors)
 	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
-	p.sender = webhooks.New(webhooks.Config{
-		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
+	s.sender = webhooks.New(webhooks.Config{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
 		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
 		EventLimit: set.eventLimit,
 	})
@@ -151,41 +137,39 @@ func build(set settings) *Server {
 	s.Patients, s.Plans, s.Protocols, s.Orders = Patients{a}, Plans{a}, Protocols{a}, Orders{a}
 	s.Products, s.Clinics = Products{a}, Clinics{a}
 	s.Webhooks, s.Tokens = Webhooks{s}, Tokens{s}
-	p.pages = &pages.Pages{
-		Store: p.store, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+	s.pages = &pages.Pages{
+		Store: s.store, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 		Plan: s.Plans.Get, Order: s.Orders.Get, Cart: s.Patients.Cart, CreatePlan: s.Plans.Create, SavePlan: s.Plans.save, SendPlan: s.Plans.send,
 		CancelPlan: s.Plans.Cancel, PlaceOrder: s.Orders.Place,
 	}
-	p.api = &httpapi.API{
-		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: p.sender,
+	s.api = &httpapi.API{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender,
 		UseClinicKey: a.useClinicKey, ActivatedAt: a.activatedAt,
 		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	}
-	p.store.World.AddIntegrations(set.integrations)
+	s.store.World.AddIntegrations(set.integrations)
 	if set.snapshot != nil {
-		from := stateOf(set.snapshot)
+		from := set.snapshot.state
 		s.tokens.Restore(from.Tokens)
-		p.sender.Restore(from.Webhooks)
+		s.sender.Restore(from.Webhooks)
 	}
 	return s
 }
 
 // reachedAt says where the platform is reached: addresses that it gives out begin so.
 func (s *Server) reachedAt(origin string) {
-	p := partsOf(s)
-	s.origin, p.api.Origin = origin, origin
+	s.origin, s.api.Origin = origin, origin
 }
 
 // serve answers what is no call of the API first.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	p := partsOf(s)
 	switch {
 	case r.URL.Path == contractPath && r.Method == http.MethodGet:
 		s.serveContract(w)
-	case p.pages.Serve(w, r):
+	case s.pages.Serve(w, r):
 	default:
-		p.api.ServeHTTP(w, r)
+		s.api.ServeHTTP(w, r)
 	}
 }
 
@@ -195,7 +179,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // twice is fine.
 func (s *Server) Close() error {
 	s.once.Do(func() {
-		partsOf(s).sender.Close()
+		s.sender.Close()
 		s.clock.Unwatch(&s.changes)
 		s.changes.Close()
 		s.net.Close()
@@ -250,11 +234,11 @@ func (s *Server) ClinicKey() string { return s.ClinicKeys()[0] }
 // ClinicKeys are the keys of all integrations of the clinics that are named, or of all
 // clinics.
 func (s *Server) ClinicKeys(clinicIDs ...string) []string {
-	held := partsOf(s).store
+	held := s.store
 	held.RLock()
 	defer held.RUnlock()
 	var keys []string
-	for i := range held.World.Integrations.All() {
+	for i := range table.All(held.World.Integrations) {
 		if len(clinicIDs) == 0 || slices.Contains(clinicIDs, i.ClinicID) {
 			keys = append(keys, i.Key)
 		}
@@ -264,7 +248,7 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 
 // Users are the people who can sign in on the authorize page.
 func (s *Server) Users() []model.User {
-	return partsOf(s).store.Users()
+	return s.store.Users()
 }
 
 // Changes returns a channel that is closed at the next change on the platform: a

@@ -97,13 +97,13 @@ func (sim *Simulator) next() {
 	if now := sim.srv.clock.Now(); at.Before(now) {
 		at = now
 	}
-	sim.srv.clock.Schedule(partsOf(sim.srv).sender, at, sim.act)
+	sim.srv.clock.Schedule(sim.srv.sender, at, sim.act)
 }
 
 func (sim *Simulator) act() {
 	sim.mu.Lock()
 	defer sim.mu.Unlock()
-	if sim.stopped || partsOf(sim.srv).sender.Stopped() {
+	if sim.stopped || sim.srv.sender.Stopped() {
 		return
 	}
 	e, err := sim.something()
@@ -119,7 +119,7 @@ func (sim *Simulator) act() {
 // something is what one of the platform's people does next.
 func (sim *Simulator) something() (e model.Event, err error) {
 	p := sim.srv
-	patient := anyOf(sim, func(w *store.World) *table.Table[*model.Patient] { return &w.Patients })
+	patient := anyOf(sim, func(w *store.World) table.Table[*model.Patient] { return w.Patients })
 	switch throw := sim.dice.IntN(100); {
 	case throw < 45:
 		_, e, err = p.Orders.Place(patient.ID, model.NewOrder{})
@@ -130,33 +130,33 @@ func (sim *Simulator) something() (e model.Event, err error) {
 	case throw < 85:
 		_, e, err = p.Patients.Register(model.NewPatient{ClinicID: patient.ClinicID})
 	case throw < 93:
-		plan := anyOf(sim, func(w *store.World) *table.Table[*model.Plan] { return &w.Plans })
+		plan := anyOf(sim, func(w *store.World) table.Table[*model.Plan] { return w.Plans })
 		if plan.State == model.StateCancelled || len(plan.Recommendations) == 0 {
 			_, e, err = p.Orders.Place(patient.ID, model.NewOrder{})
 			break
 		}
 		_, e, err = p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("See you soon.")})
 	default:
-		product := anyOf(sim, func(w *store.World) *table.Table[*model.Product] { return &w.Products })
+		product := anyOf(sim, func(w *store.World) table.Table[*model.Product] { return w.Products })
 		_, e, err = p.Products.Describe(product.ID, fmt.Sprintf("<p>Revision %d.</p>", sim.total))
 	}
 	return e, err
 }
 
 // anyOf picks a row.
-func anyOf[T any](sim *Simulator, of func(*store.World) *table.Table[*T]) T {
-	held := partsOf(sim.srv).store
+func anyOf[T any](sim *Simulator, of func(*store.World) table.Table[*T]) T {
+	held := sim.srv.store
 	held.RLock()
 	defer held.RUnlock()
 	rows := of(held.World)
-	if rows.Len() == 0 {
+	if len(rows.Rows) == 0 {
 		return *new(T)
 	}
-	return *rows.At(sim.dice.IntN(rows.Len()))
+	return *table.At(rows, sim.dice.IntN(len(rows.Rows)))
 }
 
 func (sim *Simulator) practitionerOf(patient model.Patient) string {
-	held := partsOf(sim.srv).store
+	held := sim.srv.store
 	held.RLock()
 	defer held.RUnlock()
 	there := held.World.PractitionersOf(patient.ClinicID)

@@ -38,10 +38,7 @@ var (
 // Snapshot is a platform at one moment: its world, consents and codes, webhook
 // endpoint, deliveries and behaviors. Faults, the journal and open authorize pages
 // are not part of it. It never changes, and can start any number of platforms.
-type Snapshot struct{ state any } // *state, as [Server] has its parts
-
-//go:noinline
-func stateOf(s *Snapshot) *state { return s.state.(*state) }
+type Snapshot struct{ state *state }
 
 // state is a snapshot as it is saved.
 type state struct {
@@ -59,12 +56,11 @@ type state struct {
 
 // snapshot returns the platform as it is now.
 func (s *Server) snapshot() *Snapshot {
-	p := partsOf(s)
-	p.store.Lock()
-	defer p.store.Unlock()
+	s.store.Lock()
+	defer s.store.Unlock()
 	now := &state{
 		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Region: s.set.region,
-		Behaviors: maps.Clone(s.behaviors.Get().Chosen), World: p.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: p.sender.State(),
+		Behaviors: maps.Clone(s.behaviors.Get().Chosen), World: s.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: s.sender.State(),
 	}
 	if s.clock.Frozen() {
 		now.Frozen = s.clock.Now()
@@ -78,7 +74,7 @@ func (s *Server) snapshot() *Snapshot {
 // [Server.Load] read. It contains the platform's made-up patients and secrets. The line
 // is the same as long as nothing changes but the time.
 func (s *Server) Save(to io.Writer) error {
-	if err := json.NewEncoder(to).Encode(stateOf(s.snapshot())); err != nil {
+	if err := json.NewEncoder(to).Encode(s.snapshot().state); err != nil {
 		return fmt.Errorf("dispensarytest: saving a snapshot: %w", err)
 	}
 	return nil
@@ -157,7 +153,7 @@ func WithSnapshot(snap *Snapshot) Option {
 		if snap == nil {
 			return errors.New("dispensarytest: WithSnapshot: no snapshot")
 		}
-		from := stateOf(snap)
+		from := snap.state
 		s.snapshot, s.seed, s.region, s.scopes = snap, from.Seed, from.Region, from.Tokens.Scopes
 		s.behaviors, err = from.reads()
 		return err
@@ -173,7 +169,7 @@ func (s *Server) Load(from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if loaded := stateOf(snap); loaded.Seed != s.set.seed || loaded.Region != s.set.region {
+	if loaded := snap.state; loaded.Seed != s.set.seed || loaded.Region != s.set.region {
 		return errors.New("dispensarytest: Load: the snapshot is of another seed or region, start it with WithSnapshot")
 	}
 	s.restore(snap)
@@ -182,13 +178,13 @@ func (s *Server) Load(from io.Reader) error {
 
 func (s *Server) restore(snap *Snapshot) {
 	defer s.clock.Pause()()
-	p, from := partsOf(s), stateOf(snap)
-	s.clock.Drop(p.sender)
-	p.store.Lock()
-	defer p.store.Unlock()
-	p.store.World = from.World.Clone()
+	from := snap.state
+	s.clock.Drop(s.sender)
+	s.store.Lock()
+	defer s.store.Unlock()
+	s.store.World = from.World.Clone()
 	s.tokens.Restore(from.Tokens)
-	p.sender.Restore(from.Webhooks)
+	s.sender.Restore(from.Webhooks)
 }
 
 // Reset takes the platform back to how it started: to the world of its seed and
@@ -205,33 +201,32 @@ func (s *Server) Reset() {
 	// While the clock is paused no delivery is under way, and none of the old ones
 	// starts any more.
 	defer s.clock.Pause()()
-	p := partsOf(s)
-	s.clock.Drop(p.sender)
+	s.clock.Drop(s.sender)
 
-	p.store.Lock()
-	defer p.store.Unlock()
+	s.store.Lock()
+	defer s.store.Unlock()
 	s.ClearFaults()
 	s.limit = nil // it was one of the faults
 	s.putBehaviors(s.set.behaviors)
-	p.store.World = newWorld(s.set)
-	p.store.World.AddIntegrations(s.set.integrations)
+	s.store.World = newWorld(s.set)
+	s.store.World.AddIntegrations(s.set.integrations)
 	tokens, webhooks := tokens.State{Scopes: s.set.scopes}, webhooks.State{}
 	if s.set.snapshot != nil {
-		tokens, webhooks = stateOf(s.set.snapshot).Tokens, stateOf(s.set.snapshot).Webhooks
+		tokens, webhooks = s.set.snapshot.state.Tokens, s.set.snapshot.state.Webhooks
 	}
 	if s.set.webhook != nil {
 		webhooks.Endpoint = newEndpoint(s.set.webhook.URL, s.set.webhook.Types)
 	}
 	s.tokens.Restore(tokens)
 	s.tokens.EndSessions()
-	p.sender.Restore(webhooks)
+	s.sender.Restore(webhooks)
 	s.journal.Reset()
 }
 
 // newWorld is the world that the settings ask for.
 func newWorld(s settings) *store.World {
 	if s.snapshot != nil {
-		return stateOf(s.snapshot).World.Clone()
+		return s.snapshot.state.World.Clone()
 	}
 	return store.NewWorld(s.seed, s.region, s.size)
 }

@@ -158,7 +158,7 @@ var walkMoves = func() (moves []func(*walk)) {
 
 func (w *walk) step() {
 	walkMoves[w.dice.IntN(len(walkMoves))](w)
-	require.Equal(w.t, len(w.events), int(partsOf(w.fake).store.World.Numbers["event"]), "events")
+	require.Equal(w.t, len(w.events), int(w.fake.store.World.Numbers["event"]), "events")
 }
 
 // one picks a row, rather one of the latest; it is nil for an unknown row.
@@ -689,7 +689,7 @@ func (w *walk) listEvents() {
 func (w *walk) getEvent() {
 	e := one(w, w.events)
 	id := idOf(e, func(e *walkEvent) string {
-		return partsOf(w.fake).store.World.ID("event", uint64(slices.Index(w.events, e)+1))
+		return w.fake.store.World.ID("event", uint64(slices.Index(w.events, e)+1))
 	})
 	a, allowed := w.call("GET", "", "/events/"+id, nil)
 	switch {

@@ -29,14 +29,14 @@ func (w Webhooks) Register(address string, types ...string) error {
 		return err
 	}
 	if w.server.behaviors.Get().Probe != behavior.ProbeNever {
-		if a := partsOf(w.server).sender.Post(address, nil, partsOf(w.server).sender.ProbeSignature()); a.Err != "" {
+		if a := w.server.sender.Post(address, nil, w.server.sender.ProbeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
 		}
 	}
 	defer w.server.changes.Notify()
-	partsOf(w.server).sender.Mu.Lock()
-	defer partsOf(w.server).sender.Mu.Unlock()
-	partsOf(w.server).sender.Endpoint = newEndpoint(address, types)
+	w.server.sender.Mu.Lock()
+	defer w.server.sender.Mu.Unlock()
+	w.server.sender.Endpoint = newEndpoint(address, types)
 	return nil
 }
 
@@ -55,27 +55,27 @@ func (w Webhooks) RegisterHandler(handler http.Handler, types ...string) error {
 // the behavior resume-after-enable.
 func (w Webhooks) Enable() error {
 	defer w.server.changes.Notify()
-	partsOf(w.server).sender.Mu.Lock()
-	defer partsOf(w.server).sender.Mu.Unlock()
-	ep := partsOf(w.server).sender.Endpoint
+	w.server.sender.Mu.Lock()
+	defer w.server.sender.Mu.Unlock()
+	ep := w.server.sender.Endpoint
 	if ep == nil {
 		return errors.New("dispensarytest: Webhooks.Enable: no webhook endpoint is registered")
 	}
 	ep.Disabled, ep.Reason, ep.FailingSince = false, "", time.Time{}
 	if w.server.behaviors.Get().Resume {
-		partsOf(w.server).sender.Resume()
+		w.server.sender.Resume()
 	}
 	return nil
 }
 
 // Endpoint returns the registered endpoint, and false when there is none.
 func (w Webhooks) Endpoint() (model.Endpoint, bool) {
-	partsOf(w.server).sender.Mu.Lock()
-	defer partsOf(w.server).sender.Mu.Unlock()
-	if partsOf(w.server).sender.Endpoint == nil {
+	w.server.sender.Mu.Lock()
+	defer w.server.sender.Mu.Unlock()
+	if w.server.sender.Endpoint == nil {
 		return model.Endpoint{}, false
 	}
-	ep := *partsOf(w.server).sender.Endpoint
+	ep := *w.server.sender.Endpoint
 	ep.Types = slices.Clone(ep.Types)
 	return ep, true
 }
@@ -83,12 +83,12 @@ func (w Webhooks) Endpoint() (model.Endpoint, bool) {
 // Deliveries returns the deliveries of the events that are kept, see
 // [WithEventLimit], in the order of their events.
 func (w Webhooks) Deliveries() []model.Delivery {
-	return partsOf(w.server).sender.All()
+	return w.server.sender.All()
 }
 
 // Skipped returns the events that were not sent, sorted by event id.
 func (w Webhooks) Skipped() []model.Skip {
-	return partsOf(w.server).sender.Skipped()
+	return w.server.sender.Skipped()
 }
 
 // WaitDelivered waits until an event was delivered for every integration it
@@ -96,7 +96,7 @@ func (w Webhooks) Skipped() []model.Skip {
 // was not sent at all, has run out of attempts, met a disabled endpoint, or
 // waits for a retry on a frozen clock. Nothing is polled.
 func (w Webhooks) WaitDelivered(ctx context.Context, eventID string) error {
-	return partsOf(w.server).sender.Wait(ctx, eventID)
+	return w.server.sender.Wait(ctx, eventID)
 }
 
 // CheckDelivered fails the test unless an event was delivered for every integration

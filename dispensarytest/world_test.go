@@ -26,23 +26,23 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 			reserved := func(email string) {
 				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
 			}
-			for p := range w.Patients.All() {
+			for p := range table.All(w.Patients) {
 				reserved(p.Email)
 				if p.MobileNumber != "" {
 					assert.Regexp(t, phone, p.MobileNumber)
 				}
 			}
-			for p := range w.Practitioners.All() {
+			for p := range table.All(w.Practitioners) {
 				reserved(p.Email)
 			}
-			for m := range w.Staff.All() {
+			for m := range table.All(w.Staff) {
 				reserved(m.Email)
 			}
-			for u := range w.Users.All() {
+			for u := range table.All(w.Users) {
 				reserved(u.Email)
 				assert.NotEmpty(t, u.Password)
 			}
-			assert.Contains(t, w.Clinics.At(0).DispensaryURL, ".example/")
+			assert.Contains(t, table.At(w.Clinics, 0).DispensaryURL, ".example/")
 		}
 	}
 }
@@ -70,45 +70,45 @@ func TestTheWorldIsWhole(t *testing.T) {
 	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
 		w := store.BuildWorld(store.DefaultSeed, region)
 		seen := make(map[string]bool)
-		for p := range w.Products.All() {
-			inTable(t, &w.Brands, p.BrandID)
-			inTable(t, &w.SupplementTypes, p.SupplementTypeID)
+		for p := range table.All(w.Products) {
+			inTable(t, w.Brands, p.BrandID)
+			inTable(t, w.SupplementTypes, p.SupplementTypeID)
 			for i, id := range p.VariantIDs {
-				v := inTable(t, &w.Variants, id)
+				v := inTable(t, w.Variants, id)
 				assert.Equal(t, p.ID, v.ProductID)
 				assert.Equal(t, i == 0, v.Primary)
 				assert.False(t, seen[v.SKU], "SKUs are unique: %s", v.SKU)
 				seen[v.SKU] = true
 			}
 			for _, id := range p.IngredientIDs {
-				inTable(t, &w.Ingredients, id)
+				inTable(t, w.Ingredients, id)
 			}
 			for _, id := range p.CategoryIDs {
-				inTable(t, &w.Categories, id)
+				inTable(t, w.Categories, id)
 			}
 			if p.DescriptionHTML != "" {
 				assert.Contains(t, p.DescriptionHTML, p.Name)
 			}
 		}
-		for p := range w.Practitioners.All() {
-			inTable(t, &w.PractitionerTypes, p.TypeID)
-			inTable(t, &w.Users, p.ID)
+		for p := range table.All(w.Practitioners) {
+			inTable(t, w.PractitionerTypes, p.TypeID)
+			inTable(t, w.Users, p.ID)
 		}
-		for p := range w.Plans.All() {
+		for p := range table.All(w.Plans) {
 			_, ours := w.PatientOf(p.ClinicID, p.PatientID)
 			assert.True(t, ours)
 			_, ours = w.PractitionerOf(p.ClinicID, p.PractitionerID)
 			assert.True(t, ours)
 			for _, r := range p.Recommendations {
-				assert.Equal(t, model.VariantAvailable, inTable(t, &w.Variants, r.VariantID).Status)
+				assert.Equal(t, model.VariantAvailable, inTable(t, w.Variants, r.VariantID).Status)
 			}
 		}
-		for o := range w.Orders.All() {
+		for o := range table.All(w.Orders) {
 			_, ours := w.PatientOf(o.ClinicID, o.PatientID)
 			assert.True(t, ours)
-			inTable(t, &w.Plans, o.PlanIDs[0])
+			inTable(t, w.Plans, o.PlanIDs[0])
 		}
-		for b := range w.Brands.All() {
+		for b := range table.All(w.Brands) {
 			assert.False(t, seen[b.Prefix], "prefixes are unique")
 			seen[b.Prefix] = true
 		}
@@ -116,9 +116,9 @@ func TestTheWorldIsWhole(t *testing.T) {
 }
 
 // inTable is the row of an id, which has to be there.
-func inTable[T any](t *testing.T, rows *table.Table[*T], id string) *T {
+func inTable[T any](t *testing.T, rows table.Table[*T], id string) *T {
 	t.Helper()
-	row, known := rows.Get(id)
+	row, known := rows.Rows[id]
 	require.True(t, known, "%T %q", row, id)
 	return row
 }

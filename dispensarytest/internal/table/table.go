@@ -90,10 +90,3 @@ func Check[R comparable](t Table[R]) error {
 	}
 	return nil
 }
-
-func (t *Table[R]) Len() int                    { return len(t.Rows) }
-func (t *Table[R]) At(place int) R              { return At(*t, place) }
-func (t *Table[R]) Get(id string) (R, bool)     { row, known := t.Rows[id]; return row, known }
-func (t *Table[R]) Put(id string, row R)        { Put(t, id, row) }
-func (t *Table[R]) All() iter.Seq[R]            { return All(*t) }
-func (t *Table[R]) Where(keep func(R) bool) []R { return Where(*t, keep) }
