@@ -63,16 +63,17 @@ var arrows = map[string][]string{
 
 	// The fake platform: the package over httpapi and pages over webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
-	"dispensarytest":                     {".", "dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
+	"dispensarytest":                     {".", "dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
 	"dispensarytest/internal/behavior":   {"internal/closestmatch", "dispensarytest/internal/operations", "dispensarytest/model"},
 	"dispensarytest/internal/clock":      {},
 	"dispensarytest/internal/faults":     {"dispensarytest/internal/clock", "dispensarytest/internal/ids", "dispensarytest/model"},
-	"dispensarytest/internal/httpapi":    {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
+	"dispensarytest/internal/httpapi":    {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
 	"dispensarytest/internal/ids":        {},
 	"dispensarytest/internal/leak":       {},
 	"dispensarytest/internal/memhttp":    {},
 	"dispensarytest/internal/operations": {"internal/closestmatch"},
-	"dispensarytest/internal/pages":      {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
+	"dispensarytest/internal/pages":      {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
+	"dispensarytest/internal/people":     {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
 	"dispensarytest/internal/signature":  {},
 	"dispensarytest/internal/store":      {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model", "internal/fold"},
 	"dispensarytest/internal/table":      {},

@@ -17,40 +17,47 @@ import (
 	"github.com/dispensary-go/dispensary/openapi"
 )
 
-// open makes the platform reachable: on the network in memory, on loopback HTTP
-// or on loopback TLS.
-func (s *Server) open() error {
+// listen gives the platform its origin: on the network in memory, on loopback HTTP or on
+// loopback TLS.
+func (s *Server) listen() (err error) {
 	if s.set.inMemory {
-		s.reachedAt(memoryOrigin(s.set.region))
-		s.net.SetHome(s.origin, s.Handler())
-		s.client = &http.Client{Transport: memhttp.Transport{Network: s.net}}
+		s.origin, s.client = memoryOrigin(s.set.region), &http.Client{Transport: memhttp.Transport{Network: s.net}}
 		return nil
 	}
 	pool := &http.Transport{MaxIdleConnsPerHost: 64}
 	s.client = &http.Client{Transport: memhttp.Transport{Network: s.net, Outside: pool}}
-	listener, err := net.Listen("tcp", s.set.addr)
-	if err != nil {
+	if s.listener, err = net.Listen("tcp", s.set.addr); err != nil {
 		return fmt.Errorf("dispensarytest: %w", err)
 	}
-	s.reachedAt("http://" + listener.Addr().String())
-	if s.set.tls {
-		certificate, err := memhttp.LoopbackCertificate()
-		if err != nil {
-			return fmt.Errorf("dispensarytest: %w", err)
-		}
-		s.certificate = certificate.Leaf
-		pool.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-		pool.TLSClientConfig.RootCAs.AddCert(certificate.Leaf)
-		s.reachedAt("https://" + listener.Addr().String())
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	s.origin = "http://" + s.listener.Addr().String()
+	if !s.set.tls {
+		return nil
 	}
+	certificate, err := memhttp.LoopbackCertificate()
+	if err != nil {
+		_ = s.listener.Close()
+		return fmt.Errorf("dispensarytest: %w", err)
+	}
+	s.certificate = certificate.Leaf
+	pool.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	pool.TLSClientConfig.RootCAs.AddCert(certificate.Leaf)
+	s.origin = "https://" + s.listener.Addr().String()
+	s.listener = tls.NewListener(s.listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	return nil
+}
+
+// serve answers requests to the platform's origin until [Server.Close].
+func (s *Server) serve() {
 	handler := s.Handler()
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+	if s.listener == nil {
+		s.net.SetHome(s.origin, handler)
+		return
+	}
+	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		handler = s.byLoopbackName(handler)
 	}
 	s.http = httplimit.Server(handler)
-	go func() { _ = s.http.Serve(listener) }() // ends with Close
-	return nil
+	go func() { _ = s.http.Serve(s.listener) }() // ends with Close
 }
 
 // byLoopbackName refuses requests of web pages under another name that resolves to this

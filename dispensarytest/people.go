@@ -1,74 +1,152 @@
 package dispensarytest
 
-import (
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
-)
+import "github.com/dispensary-go/dispensary/dispensarytest/model"
 
-// actions are what the actions of all kinds of people have in common.
-type actions struct{ server *Server }
+// Patients are the patients of all clinics, and their actions on the platform. Actions make
+// events, as on the real platform, and return them. See [Server].
+type Patients interface {
+	// All returns all patients in the order of their creation.
+	All() []model.Patient
 
-// transact runs an action under the world's lock. It is no method, see parts.
-func transact(s *Server, run func(w *store.World) error) error {
-	defer s.changes.Notify()
-	held := s.store
-	held.Lock()
-	defer held.Unlock()
-	return run(held.World)
+	// Get returns a patient by id.
+	Get(id string) (model.Patient, bool)
+
+	// Cart returns the lines that an in-office checkout put into a patient's cart.
+	Cart(patientID string) []model.Line
+
+	// Register registers a person with a clinic: patient.created.
+	Register(in model.NewPatient) (model.Patient, model.Event, error)
+
+	// Edit changes details of a patient: patient.updated.
+	Edit(patientID string, in model.PatientChange) (model.Patient, model.Event, error)
 }
 
-// all copies a table.
-func all[T any](s *Server, of func(*store.World) table.Table[*T]) []T {
-	held := s.store
-	held.RLock()
-	defer held.RUnlock()
-	var rows []T
-	for row := range table.All(of(held.World)) {
-		rows = append(rows, store.Detached(*row))
-	}
-	return rows
+// Plans are the treatment plans of all clinics, and the actions of practitioners on them.
+// Actions make events, as on the real platform, and return them. See [Server].
+type Plans interface {
+	// All returns all treatment plans in the order of their creation.
+	All() []model.Plan
+
+	// Get returns a treatment plan by id.
+	Get(id string) (model.Plan, bool)
+
+	// Create writes a plan for a patient: treatment_plan.created. A draft makes the event
+	// with its activation, which is an assumption.
+	Create(patientID string, in model.NewPlan) (model.Plan, model.Event, error)
+
+	// Activate sends a draft to its patient: treatment_plan.created, unless the creation
+	// made this event. The plan needs a patient and a recommendation. See the behavior
+	// incomplete-plan.
+	Activate(planID string) (model.Plan, model.Event, error)
+
+	// Update edits a draft or an active plan: treatment_plan.updated.
+	Update(planID string, in model.PlanChange) (model.Plan, model.Event, error)
+
+	// UpdateRecommendation replaces the line of a plan with the same variant:
+	// treatment_plan.recommendation.updated. The event's data is the whole plan, which is
+	// an assumption.
+	UpdateRecommendation(planID string, in model.Recommendation) (model.Plan, model.Event, error)
+
+	// Cancel cancels an active plan: treatment_plan.updated.
+	Cancel(planID string) (model.Plan, model.Event, error)
 }
 
-// find copies a row.
-func find[T any](s *Server, of func(*store.World) table.Table[*T], id string) (T, bool) {
-	held := s.store
-	held.RLock()
-	defer held.RUnlock()
-	row, known := of(held.World).Rows[id]
-	if !known {
-		return *new(T), false
-	}
-	return store.Detached(*row), true
+// Orders are the orders of all patients. Actions make events, as on the real platform, and
+// return them. See [Server].
+type Orders interface {
+	// All returns all orders in the order they were placed.
+	All() []model.Order
+
+	// Get returns an order by id.
+	Get(id string) (model.Order, bool)
+
+	// Place places the order of a patient: order.placed, with data that is not wrapped.
+	// Treatment plans must be active plans of the patient.
+	Place(patientID string, in model.NewOrder) (model.Order, model.Event, error)
+
+	// Refund pays money back to the patient, and reduces the payment total by it. An
+	// amount of 0 is the whole rest. The API has no event type for it, so Refund makes no
+	// event.
+	Refund(orderID string, amount model.Cents) (model.Order, error)
 }
 
-// Events returns the events that are kept, the oldest first: those of the last 30
-// days, and not more than [WithEventLimit] says.
-func (s *Server) Events() []model.Event {
-	actions{s}.forgetEvents()
-	return all(s, func(w *store.World) table.Table[*model.Event] { return w.Events })
+// Products are the catalog and its changes. Actions make events, as on the real platform,
+// and return them. See [Server].
+type Products interface {
+	// Brands returns all brands.
+	Brands() []model.Brand
+
+	// Get returns a product by id, also a removed one.
+	Get(id string) (model.Product, bool)
+
+	// Variant returns a variant by id.
+	Variant(id string) (model.Variant, bool)
+
+	// All returns all products that are not removed, in the catalog's order.
+	All() []model.Product
+
+	// Create adds a product to the catalog: product.created, with data that is not wrapped.
+	Create(in model.NewProduct) (model.Product, model.Event, error)
+
+	// Update changes a product: product.updated.
+	Update(productID string, in model.ProductChange) (model.Product, model.Event, error)
+
+	// Describe replaces the description of a product: product.description.updated.
+	Describe(productID, html string) (model.Product, model.Event, error)
+
+	// Remove removes a product with its variants from the catalog. Lists, searches and
+	// recommendations do not find it anymore. Orders and plans keep their references. The
+	// API has no event type for it, so Remove makes no event.
+	Remove(productID string) error
+
+	// UpdateVariant changes a pack of a product: product.updated.
+	UpdateVariant(variantID string, in model.VariantChange) (model.Variant, model.Event, error)
 }
 
-// Overview returns so many rows of each kind at most. It takes as long in a large
-// world as in a small one, which is what it is for: [Orders.All] copies all.
-func (s *Server) Overview(latest int) model.Overview {
-	held := s.store
-	held.RLock()
-	defer held.RUnlock()
-	w := held.World
-	o := model.Overview{
-		Patients: newest(w.Patients, latest), Plans: newest(w.Plans, latest), Orders: newest(w.Orders, latest),
-		Products: newest(w.Products, latest), Events: newest(w.Events, latest),
-	}
-	o.Totals.Patients, o.Totals.Plans, o.Totals.Orders = len(w.Patients.Rows), len(w.Plans.Rows), len(w.Orders.Rows)
-	o.Totals.Products, o.Totals.Events = len(w.Products.Rows), len(w.Events.Rows)
-	return o
+// Protocols are the reusable plans of all practitioners. The API only reads them, and has
+// no event type for them, so changes make no events.
+type Protocols interface {
+	// All returns all protocols in the order of their creation.
+	All() []model.Protocol
+
+	// Get returns a protocol by id.
+	Get(id string) (model.Protocol, bool)
+
+	// Create writes a protocol. It is active unless it is a draft.
+	Create(in model.NewProtocol) (model.Protocol, error)
+
+	// Update edits a draft or an active protocol.
+	Update(id string, in model.ProtocolChange) (model.Protocol, error)
+
+	// Activate activates a draft. The API shows no transitions of protocols, so they are
+	// an assumption.
+	Activate(id string) (model.Protocol, error)
+
+	// Cancel cancels a draft or an active protocol. The protocol keeps its
+	// recommendations. Both are assumptions.
+	Cancel(id string) (model.Protocol, error)
 }
 
-// newest copies the last rows of a table, the last one first.
-func newest[T any](rows table.Table[*T], most int) (copied []T) {
-	for seat := len(rows.Rows) - 1; seat >= max(0, len(rows.Rows)-most); seat-- {
-		copied = append(copied, store.Detached(*table.At(rows, seat)))
-	}
-	return copied
+// Clinics are the clinics, their practitioners, and the keys of their integrations. Actions
+// make events, as on the real platform, and return them. See [Server].
+type Clinics interface {
+	// All returns all clinics.
+	All() []model.Clinic
+
+	// Practitioners returns the practitioners of all clinics.
+	Practitioners() []model.Practitioner
+
+	// RevokeKey revokes a clinic key: clinic_key.revoked, the last event that its
+	// integration receives. The platform makes no other attempt for this integration, and
+	// rejects requests with the key. Bearer tokens without the key stay valid, which is an
+	// assumption.
+	RevokeKey(key string) (model.Event, error)
+
+	// ActivateKey activates the integration of key and makes clinic_key.activated, as the
+	// first request with the key does. It also reconnects a revoked integration. It fails
+	// with [model.ErrState] if the integration is active.
+	//
+	// Assumption: a reconnected integration is active at once, not with the next request,
+	// and deliveries that the revocation stopped do not resume.
+	ActivateKey(key string) (model.Event, error)
 }

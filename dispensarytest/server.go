@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"crypto/x509"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
@@ -56,10 +58,12 @@ type Server struct {
 
 	store  *store.Store
 	sender *webhooks.Sender
+	people *people.People
 	pages  *pages.Pages
 	api    *httpapi.API
 
 	origin      string
+	listener    net.Listener // nil in memory
 	net         *memhttp.Network
 	http        *http.Server      // nil in memory
 	certificate *x509.Certificate // nil without TLS
@@ -93,11 +97,12 @@ func Start(opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := build(set)
-	if err := s.open(); err != nil {
-		_ = s.Close() // the first error is the one to know
+	s := &Server{set: set, clock: set.clock, net: memhttp.New()}
+	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	s.build()
+	s.serve()
 	if set.webhook != nil {
 		if err := s.Webhooks.Register(set.webhook.URL, set.webhook.Types...); err != nil {
 			_ = s.Close()
@@ -107,23 +112,18 @@ func Start(opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-// build makes everything but the listener.
-func build(set settings) *Server {
-	seed := store.RegionSeed(set.seed, set.region)
-	s := &Server{
-		set: set, clock: set.clock,
-		app: model.Application{
-			Name:     "Example EHR",
-			ClientID: ids.Secret(seed, "client id")[:40], ClientSecret: ids.Secret(seed, "client secret"),
-			RedirectURI:   set.redirectURI,
-			WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
-		},
-		tokens:  tokens.New(set.clock, set.behaviors.Rotation, set.scopes),
-		journal: &Journal{limit: set.journalLimit},
-		net:     memhttp.New(),
+// build creates all parts of a platform that has an origin.
+func (s *Server) build() {
+	set, seed := s.set, store.RegionSeed(s.set.seed, s.set.region)
+	s.app = model.Application{
+		Name:     "Example EHR",
+		ClientID: ids.Secret(seed, "client id")[:40], ClientSecret: ids.Secret(seed, "client secret"),
+		RedirectURI:   set.redirectURI,
+		WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
 	}
+	s.tokens = tokens.New(set.clock, set.behaviors.Rotation, set.scopes)
+	s.journal = &Journal{srv: s, limit: set.journalLimit}
 	s.store = &store.Store{World: newWorld(set)}
-	s.journal.srv = s
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
 	s.putBehaviors(set.behaviors)
@@ -133,19 +133,19 @@ func build(set settings) *Server {
 		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
 		EventLimit: set.eventLimit,
 	})
-	a := actions{s}
-	s.Patients, s.Plans, s.Protocols, s.Orders = Patients{a}, Plans{a}, Protocols{a}, Orders{a}
-	s.Products, s.Clinics = Products{a}, Clinics{a}
+	s.people = people.New(people.Config{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
+		Origin: s.origin, EventLimit: set.eventLimit,
+	})
+	s.Patients, s.Plans, s.Protocols, s.Orders = s.people.Patients, s.people.Plans, s.people.Protocols, s.people.Orders
+	s.Products, s.Clinics = s.people.Products, s.people.Clinics
 	s.Webhooks, s.Tokens = Webhooks{s}, Tokens{s}
 	s.pages = &pages.Pages{
-		Store: s.store, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
-		Plan: s.Plans.Get, Order: s.Orders.Get, Cart: s.Patients.Cart, CreatePlan: s.Plans.Create, SavePlan: s.Plans.save, SendPlan: s.Plans.send,
-		CancelPlan: s.Plans.Cancel, PlaceOrder: s.Orders.Place,
+		Store: s.store, People: s.people, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}
 	s.api = &httpapi.API{
-		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender,
-		UseClinicKey: a.useClinicKey, ActivatedAt: a.activatedAt,
-		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.people.Clinics,
+		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	}
 	s.store.World.AddIntegrations(set.integrations)
@@ -153,23 +153,6 @@ func build(set settings) *Server {
 		from := set.snapshot.state
 		s.tokens.Restore(from.Tokens)
 		s.sender.Restore(from.Webhooks)
-	}
-	return s
-}
-
-// reachedAt says where the platform is reached: addresses that it gives out begin so.
-func (s *Server) reachedAt(origin string) {
-	s.origin, s.api.Origin = origin, origin
-}
-
-// serve answers what is no call of the API first.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path == contractPath && r.Method == http.MethodGet:
-		s.serveContract(w)
-	case s.pages.Serve(w, r):
-	default:
-		s.api.ServeHTTP(w, r)
 	}
 }
 
@@ -206,7 +189,15 @@ func (s *Server) Clock() *Clock { return &Clock{s.clock} }
 // Handler is the platform as a handler, for your own server. The addresses
 // the platform gives out are still those of [Server.BaseURL].
 func (s *Server) Handler() http.Handler {
-	return http.HandlerFunc(s.serve)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == contractPath && r.Method == http.MethodGet:
+			s.serveContract(w)
+		case s.pages.Serve(w, r):
+		default:
+			s.api.ServeHTTP(w, r)
+		}
+	})
 }
 
 // HTTPClient is a client for the platform, and for what [Server.Host] put onto
@@ -250,6 +241,14 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 func (s *Server) Users() []model.User {
 	return s.store.Users()
 }
+
+// Events returns the kept events, the oldest first: up to [WithEventLimit] events of the last
+// 30 days.
+func (s *Server) Events() []model.Event { return s.people.Events() }
+
+// Overview returns up to latest rows of each kind, the newest first, and the totals. It
+// takes the same time in a world of any size, in contrast to [Orders.All].
+func (s *Server) Overview(latest int) model.Overview { return s.people.Overview(latest) }
 
 // Changes returns a channel that is closed at the next change on the platform: a
 // response, an action of its people, a delivery attempt, a move of its clock, a token or

@@ -43,7 +43,7 @@ func (c *call) checkClinicKey() error {
 	needed := c.behaviors.KeyNeeded == behavior.KeyAlways || c.behaviors.KeyNeeded == behavior.KeyForClinic && c.op.ID == "clinic.get"
 	switch {
 	case key != "":
-		if refusal := c.api.UseClinicKey(key, c.token.ClinicID); refusal != "" {
+		if refusal := c.api.Clinics.UseKey(key, c.token.ClinicID); refusal != "" {
 			return problemOf(http.StatusUnauthorized, refusal)
 		}
 	case needed:

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
@@ -21,6 +22,7 @@ import (
 // API answers the calls of the API.
 type API struct {
 	Store      *store.Store
+	Clinics    people.Clinics // whose keys come with requests
 	Clock      *clock.Clock
 	Behaviors  *behavior.Current
 	Tokens     *tokens.Store
@@ -29,9 +31,6 @@ type API struct {
 	RequestIDs *ids.Requests
 	Record     func(*model.Request) // into the journal
 	Closed     <-chan struct{}      // ends waits
-
-	UseClinicKey func(key, clinicID string) (refusal string)
-	ActivatedAt  func(*model.Integration) time.Time
 
 	App          model.Application
 	Origin       string

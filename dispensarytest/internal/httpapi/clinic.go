@@ -35,7 +35,7 @@ func getClinic(c *call, w *store.World) (reply, error) {
 	if integration == nil {
 		integration = w.IntegrationInUse(clinic.ID)
 	}
-	answer.IntegrationID, answer.IntegrationActivatedAt = integration.ID, view.NullTime(c.api.ActivatedAt(integration))
+	answer.IntegrationID, answer.IntegrationActivatedAt = integration.ID, view.NullTime(store.ActivatedAt(integration, c.behaviors))
 	return ok(answer), nil
 }
 

@@ -32,7 +32,7 @@ type checkoutLine struct {
 
 // checkout is the in-office checkout of a plan: the patient's cart.
 func (v *visitor) checkout() {
-	plan, known := v.Plan(v.id)
+	plan, known := v.People.Plans.Get(v.id)
 	if !known {
 		_ = v.problem(http.StatusNotFound, "There is no such checkout.")
 		return
@@ -54,7 +54,7 @@ func (v *visitor) checkout() {
 
 // invitation is where a patient sees a plan, and orders what it recommends.
 func (v *visitor) invitation() {
-	plan, known := v.Plan(v.id)
+	plan, known := v.People.Plans.Get(v.id)
 	switch {
 	case !known || plan.State == model.StateDraft && !v.Behaviors.Get().InviteDrafts:
 		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
@@ -69,7 +69,7 @@ func (v *visitor) invitation() {
 // shown shows the order that was placed, where the address names one of this
 // plan's.
 func (v *visitor) shown(plan model.Plan, heading string) bool {
-	order, known := v.Order(v.r.URL.Query().Get("order"))
+	order, known := v.People.Orders.Get(v.r.URL.Query().Get("order"))
 	if v.posted() || !known || !slices.Contains(order.PlanIDs, plan.ID) {
 		return false
 	}
@@ -121,10 +121,10 @@ func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 		return model.Refused("PlaceOrder", model.ErrInvalid, "an order needs at least one product")
 	}
 	in := model.NewOrder{PlanIDs: []string{plan.ID}, Lines: wanted}
-	if slices.Equal(v.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
+	if slices.Equal(v.People.Patients.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
 		in = model.NewOrder{} // the cart as it is: good even if the plan was cancelled since
 	}
-	order, _, err := v.PlaceOrder(plan.PatientID, in)
+	order, _, err := v.People.Orders.Place(plan.PatientID, in)
 	if err == nil {
 		v.leave("?order=" + order.ID)
 	}

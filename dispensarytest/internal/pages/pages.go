@@ -16,6 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -36,20 +37,11 @@ var pageTemplates = sync.OnceValue(func() *template.Template {
 // Pages are the plan editor, the invitation and the checkout.
 type Pages struct {
 	Store      *store.Store
+	People     *people.People
 	Behaviors  *behavior.Current
 	RequestIDs *ids.Requests
 	Region     model.Region
 	RequireTLS bool
-
-	// What people read and do behind the links.
-	Plan       func(id string) (model.Plan, bool)
-	Order      func(id string) (model.Order, bool)
-	Cart       func(patientID string) []model.Line
-	CreatePlan func(patientID string, in model.NewPlan) (model.Plan, model.Event, error)
-	SavePlan   func(planID string, e PlanEdit) (model.Event, error)
-	SendPlan   func(planID string, e PlanEdit) (model.Event, error)
-	CancelPlan func(planID string) (model.Plan, model.Event, error)
-	PlaceOrder func(patientID string, in model.NewOrder) (model.Order, model.Event, error)
 }
 
 // visitor is one request to one of the pages.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -37,14 +38,6 @@ type linePage struct {
 	Dosage model.Dosage
 }
 
-// PlanEdit is a plan as it stands in the editor: nothing of it has happened yet.
-type PlanEdit struct {
-	PatientID      string // where the plan has none
-	PractitionerID string // of a new plan
-	Message        string
-	Lines          []model.Recommendation
-}
-
 // maxChoices is how many patients the editor offers; others are found by their
 // address all the same.
 const maxChoices = 100
@@ -68,7 +61,7 @@ func (v *visitor) newPlan() {
 		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
 		return
 	}
-	edit := PlanEdit{Lines: []model.Recommendation{}}
+	edit := people.PlanEdit{Lines: []model.Recommendation{}}
 	if !v.posted() {
 		v.showPlan(http.StatusOK, "", model.Plan{State: model.StateDraft}, edit)
 		return
@@ -88,14 +81,14 @@ func (v *visitor) newPlan() {
 }
 
 // createPlan makes the plan and shows it at its own address.
-func (v *visitor) createPlan(e PlanEdit, do string) error {
+func (v *visitor) createPlan(e people.PlanEdit, do string) error {
 	switch {
 	case e.PatientID == "":
 		return model.Refused("CreatePlan", model.ErrInvalid, "a plan is for a patient: enter the e-mail address of one")
 	case len(e.Lines) == 0:
 		return model.Refused("CreatePlan", model.ErrInvalid, "a plan recommends at least one product")
 	}
-	plan, _, err := v.CreatePlan(e.PatientID, model.NewPlan{
+	plan, _, err := v.People.Plans.Create(e.PatientID, model.NewPlan{
 		PractitionerID: e.PractitionerID, PersonalMessage: e.Message, Recommendations: e.Lines, Draft: do != "send",
 	})
 	if err != nil {
@@ -111,13 +104,13 @@ func (v *visitor) createPlan(e PlanEdit, do string) error {
 
 // editPlan is the editor behind a plan's dynamic link.
 func (v *visitor) editPlan() {
-	plan, known := v.Plan(v.id)
+	plan, known := v.People.Plans.Get(v.id)
 	if !known {
 		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
 		return
 	}
 	v.clinicID = plan.ClinicID
-	edit := PlanEdit{Message: plan.PersonalMessage, Lines: plan.Recommendations}
+	edit := people.PlanEdit{Message: plan.PersonalMessage, Lines: plan.Recommendations}
 	if !v.posted() {
 		v.showPlan(http.StatusOK, "", plan, edit)
 		return
@@ -137,18 +130,18 @@ func (v *visitor) editPlan() {
 }
 
 // changePlan carries out one of the editor's buttons.
-func (v *visitor) changePlan(do string, e PlanEdit) (err error) {
+func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
 	var done string
 	switch do {
 	case "save":
 		done = "saved"
-		_, err = v.SavePlan(v.id, e)
+		_, err = v.People.Plans.Save(v.id, e)
 	case "send":
 		done = "sent"
-		_, err = v.SendPlan(v.id, e)
+		_, err = v.People.Plans.Send(v.id, e)
 	case "cancel":
 		done = "cancelled"
-		_, _, err = v.CancelPlan(v.id)
+		_, _, err = v.People.Plans.Cancel(v.id)
 	default:
 		err = model.Refused("UpdatePlan", model.ErrInvalid, "the form has no button %q", do)
 	}
@@ -159,7 +152,7 @@ func (v *visitor) changePlan(do string, e PlanEdit) (err error) {
 }
 
 // showPlan shows the editor with what was entered so far.
-func (v *visitor) showPlan(status int, message string, plan model.Plan, e PlanEdit) {
+func (v *visitor) showPlan(status int, message string, plan model.Plan, e people.PlanEdit) {
 	page := planPage{
 		New: plan.ID == "", State: plan.State, Text: e.Message, Chosen: e.PractitionerID,
 		PatientEmail: v.field("patient"), Query: v.field("query"),
@@ -203,8 +196,8 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 }
 
 // readEdit reads the editor's form. Lines that were taken out are left out.
-func (v *visitor) readEdit() (PlanEdit, error) {
-	edit := PlanEdit{Message: strings.ReplaceAll(v.field("message"), "\r\n", "\n"), PractitionerID: v.field("practitioner"), Lines: []model.Recommendation{}}
+func (v *visitor) readEdit() (people.PlanEdit, error) {
+	edit := people.PlanEdit{Message: strings.ReplaceAll(v.field("message"), "\r\n", "\n"), PractitionerID: v.field("practitioner"), Lines: []model.Recommendation{}}
 	var wrong error
 	for i := range maxLines {
 		variant := v.indexed("variant", i)
@@ -239,7 +232,7 @@ func (v *visitor) readEdit() (PlanEdit, error) {
 
 // arrange carries out what changes the form alone: a pack that is put in or taken
 // out. It tells whether there was such a thing to do.
-func arrange(e *PlanEdit, do string) bool {
+func arrange(e *people.PlanEdit, do string) bool {
 	what, which, _ := strings.Cut(do, ":")
 	switch what {
 	case "add":

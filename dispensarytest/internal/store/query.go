@@ -3,7 +3,9 @@ package store
 import (
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -122,6 +124,14 @@ func (w *World) IntegrationByKey(key string) *model.Integration {
 		}
 	}
 	return nil
+}
+
+// ActivatedAt returns the time of the first request with an integration's key, or zero.
+func ActivatedAt(i *model.Integration, reads *behavior.Set) time.Time {
+	if i.Activated.IsZero() && reads.ActiveFromStart {
+		return Epoch
+	}
+	return i.Activated
 }
 
 // IntegrationInUse is the integration that stands for a clinic where no key does.

@@ -1,0 +1,90 @@
+package people
+
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// PlanEdit is a plan in the editor, before it is saved.
+type PlanEdit struct {
+	PatientID      string // if the plan has none
+	PractitionerID string // of a new plan
+	Message        string
+	Lines          []model.Recommendation
+}
+
+// apply puts the edit into the plan's new row. Its patient belongs to the plan's clinic.
+func (e PlanEdit) apply(w *store.World, row *model.Plan) error {
+	if row.PatientID == "" {
+		row.PatientID = e.PatientID
+	}
+	row.PersonalMessage, row.Recommendations = e.Message, store.CloneRecommendations(e.Lines)
+	return recommendationsFit(w, "UpdatePlan", row)
+}
+
+// changedLines finds the lines that differ, and tells whether the plan has the
+// same variants in the same places.
+func (e PlanEdit) changedLines(old model.Plan) (changed []model.Recommendation, same bool) {
+	if len(e.Lines) != len(old.Recommendations) {
+		return nil, false
+	}
+	for i, line := range e.Lines {
+		before := old.Recommendations[i]
+		if line.VariantID != before.VariantID {
+			return nil, false
+		}
+		if !sameLine(line, before) {
+			changed = append(changed, line)
+		}
+	}
+	return changed, true
+}
+
+// sameLine compares what the editor shows: it has no dosage without a text.
+func sameLine(a, b model.Recommendation) bool {
+	var x, y model.Dosage
+	if a.Dosage != nil {
+		x = *a.Dosage
+	}
+	if b.Dosage != nil {
+		y = *b.Dosage
+	}
+	return a.UnitsToPurchase == b.UnitsToPurchase && a.Refill == b.Refill && x == y
+}
+
+// Save lets the practitioner of a plan save it from the editor:
+// treatment_plan.updated, or treatment_plan.recommendation.updated where a single
+// line of a sent plan changed. What is as it was makes no event.
+func (p Plans) Save(planID string, e PlanEdit) (model.Event, error) {
+	old, _ := p.Get(planID)
+	changed, sameRest := e.changedLines(old)
+	unchanged := sameRest && len(changed) == 0 && e.Message == old.PersonalMessage && e.PatientID == ""
+	switch {
+	case unchanged && old.State != model.StateCancelled:
+		return model.Event{}, nil
+	case sameRest && len(changed) == 1 && e.Message == old.PersonalMessage && old.State == model.StateActive:
+		_, event, err := p.UpdateRecommendation(planID, changed[0])
+		return event, err
+	}
+	_, event, err := p.change("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error { return e.apply(w, row) })
+	return event, err
+}
+
+// Send lets the practitioner of a draft save it and send it to its patient at
+// once: the event of ActivatePlan, with the plan as it was sent.
+func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
+	_, event, err := p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.StateDraft}, func(w *store.World, row *model.Plan) error {
+		if err := e.apply(w, row); err != nil {
+			return err
+		}
+		switch {
+		case row.PatientID == "":
+			return model.Refused("ActivatePlan", model.ErrInvalid, "a plan is sent to a patient, and this one has none")
+		case len(row.Recommendations) == 0:
+			return model.Refused("ActivatePlan", model.ErrInvalid, "a plan recommends at least one product")
+		}
+		store.ActivatePlan(row, p.Clock.Now())
+		return nil
+	})
+	return event, err
+}

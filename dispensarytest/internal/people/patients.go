@@ -1,0 +1,93 @@
+package people
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Patients acts for patients.
+type Patients struct{ *actions }
+
+func (p Patients) All() []model.Patient {
+	return all(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients })
+}
+
+func (p Patients) Get(id string) (model.Patient, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients }, id)
+}
+
+func (p Patients) Cart(patientID string) []model.Line {
+	c, _ := find(p.actions, func(w *store.World) table.Table[*store.Cart] { return w.Carts }, patientID)
+	return slices.Clone(c.Lines)
+}
+
+func (p Patients) Register(in model.NewPatient) (out model.Patient, e model.Event, err error) {
+	w, done := p.begin()
+	defer done()
+	n := len(w.Patients.Rows) + 1
+	row := &model.Patient{
+		ClinicID: cmp.Or(in.ClinicID, table.At(w.Clinics, 0).ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
+		Email: cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
+		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
+	}
+	if _, known := w.Clinics.Rows[row.ClinicID]; !known {
+		return out, e, model.Unknown("RegisterPatient", "clinic", row.ClinicID)
+	}
+	if err := personFits(w, "RegisterPatient", row); err != nil {
+		return out, e, err
+	}
+	row.ID = w.NewID("patient")
+	table.Put(&w.Patients, row.ID, row)
+	out, e = store.Detached(*row), p.emit(model.PatientCreated, row.ClinicID, row.ID, view.PatientData(w, row))
+	return out, e, nil
+}
+
+func (p Patients) Edit(patientID string, in model.PatientChange) (out model.Patient, e model.Event, err error) {
+	w, done := p.begin()
+	defer done()
+	old, known := w.Patients.Rows[patientID]
+	if !known {
+		return out, e, model.Unknown("EditPatient", "patient", patientID)
+	}
+	row := *old
+	set(&row.FirstName, in.FirstName)
+	set(&row.LastName, in.LastName)
+	set(&row.Email, in.Email)
+	set(&row.DateOfBirth, in.DateOfBirth)
+	set(&row.Gender, in.Gender)
+	set(&row.MobileNumber, in.MobileNumber)
+	set(&row.TextNotification, in.TextNotification)
+	// A patient that a dynamic link made has no names to begin with.
+	if old.FirstName != "" && row.FirstName == "" || old.LastName != "" && row.LastName == "" {
+		return out, e, model.Refused("EditPatient", model.ErrInvalid, "a name cannot be taken away")
+	}
+	if err := personFits(w, "EditPatient", &row); err != nil {
+		return out, e, err
+	}
+	table.Put(&w.Patients, row.ID, &row)
+	out, e = store.Detached(row), p.emit(model.PatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
+	return out, e, nil
+}
+
+// personFits holds a patient to the rules of the API.
+func personFits(w *store.World, action string, p *model.Patient) error {
+	switch {
+	case !store.ValidEmail(p.Email):
+		return model.Refused(action, model.ErrInvalid, "%q is not an e-mail address", p.Email)
+	case w.EmailTaken(p.Email, p.ID):
+		return model.Refused(action, model.ErrInvalid, "the e-mail address %q is taken", p.Email)
+	case p.DateOfBirth != "" && !store.ValidDay(p.DateOfBirth):
+		return model.Refused(action, model.ErrInvalid, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
+	case p.Gender != "" && !slices.Contains([]string{model.Male, model.Female, model.X}, p.Gender):
+		return model.Refused(action, model.ErrInvalid, "%q is none of the genders", p.Gender)
+	case p.MobileNumber != "" && !store.MobileNumber.MatchString(p.MobileNumber):
+		return model.Refused(action, model.ErrInvalid, "%q is not a number in international form", p.MobileNumber)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package people
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Products changes the catalog.
+type Products struct{ *actions }
+
+func (p Products) Brands() []model.Brand {
+	return all(p.actions, func(w *store.World) table.Table[*model.Brand] { return w.Brands })
+}
+
+func (p Products) Get(id string) (model.Product, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products }, id)
+}
+
+func (p Products) Variant(id string) (model.Variant, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Variant] { return w.Variants }, id)
+}
+
+func (p Products) All() []model.Product {
+	products := all(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products })
+	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
+}
+
+func (p Products) Create(in model.NewProduct) (out model.Product, e model.Event, err error) {
+	w, done := p.begin()
+	defer done()
+	row := &model.Product{
+		Name: cmp.Or(in.Name, fmt.Sprintf("New Formula %d", len(w.Products.Rows)+1)), BrandID: cmp.Or(in.BrandID, table.At(w.Brands, 0).ID),
+		DescriptionHTML: in.DescriptionHTML,
+	}
+	brand, known := w.Brands.Rows[row.BrandID]
+	if !known {
+		return out, e, model.Unknown("CreateProduct", "brand", row.BrandID)
+	}
+	packs := in.Variants
+	if len(packs) == 0 {
+		packs = []model.NewVariant{{}}
+	}
+	for _, pack := range packs {
+		if err := statusFits("CreateProduct", cmp.Or(pack.Status, model.VariantAvailable)); err != nil {
+			return out, e, err
+		}
+	}
+	row.ID = w.NewID("product")
+	for i, pack := range packs {
+		v := w.NewVariant(row.ID, brand.Prefix, i == 0, pack)
+		row.VariantIDs = append(row.VariantIDs, v.ID)
+	}
+	table.Put(&w.Products, row.ID, row)
+	w.RefreshBrand(row.BrandID)
+	out, e = store.Detached(*row), p.emit(model.ProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.Behaviors.Get())))
+	return out, e, nil
+}
+
+func (p Products) Update(productID string, in model.ProductChange) (model.Product, model.Event, error) {
+	return p.changeProduct("UpdateProduct", productID, model.ProductUpdated, func(row *model.Product) error {
+		set(&row.Name, in.Name)
+		set(&row.Dosage, in.Dosage)
+		if row.Name == "" {
+			return model.Refused("UpdateProduct", model.ErrInvalid, "a product needs a name")
+		}
+		return nil
+	})
+}
+
+func (p Products) Describe(productID, html string) (model.Product, model.Event, error) {
+	return p.changeProduct("DescribeProduct", productID, model.ProductDescriptionUpdated, func(row *model.Product) error {
+		row.DescriptionHTML = html
+		return nil
+	})
+}
+
+func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (out model.Product, e model.Event, err error) {
+	w, done := p.begin()
+	defer done()
+	old, known := w.Products.Rows[productID]
+	if !known || old.Removed {
+		return out, e, model.Unknown(action, "product", productID)
+	}
+	row := *old
+	if err := change(&row); err != nil {
+		return out, e, err
+	}
+	table.Put(&w.Products, row.ID, &row)
+	out, e = store.Detached(row), p.emit(kind, "", row.ID, view.ProductData(w, &row, p.Behaviors.Get()))
+	return out, e, nil
+}
+
+func (p Products) Remove(productID string) error {
+	w, done := p.begin()
+	defer done()
+	old, known := w.Products.Rows[productID]
+	if !known || old.Removed {
+		return model.Unknown("RemoveProduct", "product", productID)
+	}
+	row := *old
+	row.Removed = true
+	table.Put(&w.Products, row.ID, &row)
+	w.RefreshBrand(row.BrandID)
+	return nil
+}
+
+func (p Products) UpdateVariant(variantID string, in model.VariantChange) (out model.Variant, e model.Event, err error) {
+	w, done := p.begin()
+	defer done()
+	old, known := w.Variant(variantID)
+	if !known {
+		return out, e, model.Unknown("UpdateVariant", "variant", variantID)
+	}
+	row := *old
+	set(&row.MSRP, in.MSRP)
+	set(&row.Status, in.Status)
+	set(&row.Units, in.Units)
+	set(&row.UnitOfMeasure, in.UnitOfMeasure)
+	set(&row.UPC, in.UPC)
+	set(&row.SupplierSKU, in.SupplierSKU)
+	if err := variantFits(&row); err != nil {
+		return out, e, err
+	}
+	table.Put(&w.Variants, row.ID, &row)
+	product, _ := w.Products.Rows[row.ProductID]
+	w.RefreshBrand(product.BrandID)
+	out, e = store.Detached(row), p.emit(model.ProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))
+	return out, e, nil
+}
+
+// variantFits checks a changed variant. Its status can be null.
+func variantFits(v *model.Variant) error {
+	switch {
+	case v.MSRP < 0:
+		return model.Refused("UpdateVariant", model.ErrInvalid, "%s is not a price", v.MSRP)
+	case v.Units < 0:
+		return model.Refused("UpdateVariant", model.ErrInvalid, "%d is not a number of units", v.Units)
+	case v.Status == "":
+		return nil
+	}
+	return statusFits("UpdateVariant", v.Status)
+}
+
+func statusFits(action, status string) error {
+	known := []string{model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable, model.VariantVendorBackorder}
+	if !slices.Contains(known, status) {
+		return model.Refused(action, model.ErrInvalid, "%q is none of the variant statuses", status)
+	}
+	return nil
+}
