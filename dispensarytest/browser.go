@@ -33,7 +33,7 @@ func (s *Server) Browser(user model.User) *Browser {
 	}
 	client := *s.HTTPClient()
 	client.Jar = jar
-	return &Browser{user: s.Tokens.userLike(user), client: &client}
+	return &Browser{user: s.store.User(user), client: &client}
 }
 
 // HTTPClient returns the browser's own HTTP client. Use it to sign the user in to the

@@ -116,7 +116,7 @@ func TestConsentOutlivesItsAccessToken(t *testing.T) {
 	b.fake.Clock().Advance(100 * time.Hour)
 	_, e := b.place()
 	require.NoError(t, b.wait(e))
-	b.fake.tokens.Revoke(b.token, b.fake.behaviors.Get())
+	b.fake.tokens.RevokeToken(b.token, b.fake.behaviors.Get())
 	_, e = b.place()
 	require.ErrorContains(t, b.wait(e), "no live token")
 }

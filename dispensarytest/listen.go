@@ -94,9 +94,6 @@ func (s *Server) Host(origin string, handler http.Handler) error {
 	return nil
 }
 
-// receiverOrigin is where [Webhooks.RegisterHandler] hosts a handler.
-const receiverOrigin = "https://receiver.dispensary.test"
-
 // memoryOrigin is where a platform without sockets stands. The names are
 // reserved: no resolver knows them.
 func memoryOrigin(region model.Region) string {

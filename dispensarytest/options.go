@@ -310,7 +310,7 @@ func WithTLSRequired() Option {
 // does.
 func WithWebhook(url string, types ...string) Option {
 	return func(s *settings) error {
-		s.webhook = newEndpoint(url, types)
+		s.webhook = webhooks.NewEndpoint(url, types)
 		return webhooks.CheckEndpoint(url, types)
 	}
 }

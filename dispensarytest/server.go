@@ -121,9 +121,9 @@ func (s *Server) build() {
 		RedirectURI:   set.redirectURI,
 		WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
 	}
-	s.tokens = tokens.New(set.clock, set.behaviors.Rotation, set.scopes)
 	s.journal = &Journal{srv: s, limit: set.journalLimit}
 	s.store = &store.Store{World: newWorld(set)}
+	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.behaviors.Rotation, set.scopes)
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
 	s.putBehaviors(set.behaviors)
@@ -139,7 +139,7 @@ func (s *Server) build() {
 	})
 	s.Patients, s.Plans, s.Protocols, s.Orders = s.people.Patients, s.people.Plans, s.people.Protocols, s.people.Orders
 	s.Products, s.Clinics = s.people.Products, s.people.Clinics
-	s.Webhooks, s.Tokens = Webhooks{s}, Tokens{s}
+	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.pages = &pages.Pages{
 		Store: s.store, People: s.people, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}

@@ -210,16 +210,16 @@ func (s *Server) Reset() {
 	s.putBehaviors(s.set.behaviors)
 	s.store.World = newWorld(s.set)
 	s.store.World.AddIntegrations(s.set.integrations)
-	tokens, webhooks := tokens.State{Scopes: s.set.scopes}, webhooks.State{}
+	consents, endpoint := tokens.State{Scopes: s.set.scopes}, webhooks.State{}
 	if s.set.snapshot != nil {
-		tokens, webhooks = s.set.snapshot.state.Tokens, s.set.snapshot.state.Webhooks
+		consents, endpoint = s.set.snapshot.state.Tokens, s.set.snapshot.state.Webhooks
 	}
 	if s.set.webhook != nil {
-		webhooks.Endpoint = newEndpoint(s.set.webhook.URL, s.set.webhook.Types)
+		endpoint.Endpoint = webhooks.NewEndpoint(s.set.webhook.URL, s.set.webhook.Types)
 	}
-	s.tokens.Restore(tokens)
+	s.tokens.Restore(consents)
 	s.tokens.EndSessions()
-	s.sender.Restore(webhooks)
+	s.sender.Restore(endpoint)
 	s.journal.Reset()
 }
 

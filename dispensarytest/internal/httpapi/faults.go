@@ -81,7 +81,7 @@ func (c *call) loseToken(token *tokens.AccessToken) {
 	switch {
 	case !fires:
 	case f.Effect == model.TokenExpired:
-		c.api.Tokens.Expire(token.Value, c.now)
+		c.api.Tokens.ExpireAt(token, c.now)
 	default:
 		c.api.Tokens.EndConsent(token)
 	}

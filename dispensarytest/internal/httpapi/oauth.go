@@ -74,7 +74,7 @@ func revokeToken(c *call, _ *store.World) (reply, error) {
 	if err := c.client("token"); err != nil {
 		return reply{}, err
 	}
-	if !c.api.Tokens.Revoke(token, c.behaviors) && c.behaviors.RefuseUnknownToken {
+	if !c.api.Tokens.RevokeToken(token, c.behaviors) && c.behaviors.RefuseUnknownToken {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_request", "The token is not known.")
 	}
 	return bare(struct{}{}), nil

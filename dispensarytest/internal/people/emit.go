@@ -79,8 +79,6 @@ func (a *actions) forgetEvents() {
 	a.Store.Lock()
 	defer a.Store.Unlock()
 	gone := a.Store.World.ForgetEvents(a.Clock.Now(), a.EventLimit)
-	a.Sender.Mu.Lock()
-	defer a.Sender.Mu.Unlock()
 	a.Sender.Forget(a.Clock.Now(), gone)
 }
 

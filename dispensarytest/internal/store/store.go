@@ -17,6 +17,7 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -46,6 +47,17 @@ func (s *Store) Users() []model.User {
 		users = append(users, *u)
 	}
 	return users
+}
+
+// User returns the platform's record of a user, by id or e-mail address. The zero User is
+// the first practitioner. User panics if there is no such user.
+func (s *Store) User(like model.User) model.User {
+	for _, known := range s.Users() {
+		if like == (model.User{}) || like.ID == known.ID || like.ID == "" && like.Email == known.Email {
+			return known
+		}
+	}
+	panic(fmt.Sprintf("dispensarytest: there is no user %q; see Server.Users", like.Email))
 }
 
 // ClinicName is the name of a clinic that is there.

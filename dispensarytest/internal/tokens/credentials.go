@@ -21,9 +21,9 @@ func (g *grant) refusal(now, expires time.Time) string {
 	return ""
 }
 
-// Credentials lists every token and open code: access tokens by their numbers, then refresh
-// tokens and codes by the address of their user.
-func (s *Store) Credentials(now time.Time) []model.Credential {
+// Credentials implements dispensarytest.Tokens.
+func (s *Store) Credentials() []model.Credential {
+	now := s.Clock.Now()
 	s.Mu.RLock()
 	defer s.Mu.RUnlock()
 	all := make([]model.Credential, 0, len(s.Access)+len(s.Refresh)+len(s.Codes))

@@ -14,7 +14,7 @@ const MaxFlows = 1000
 func (s *Store) OpenFlow(f Flow) string {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	now := s.clock.Now()
+	now := s.Clock.Now()
 	makeRoom(s.Flows, func(f Flow) bool { return !now.Before(f.expires) })
 	f.expires = now.Add(CodeLifetime)
 	f.token = cmp.Or(f.token, rand.Text())
@@ -41,7 +41,7 @@ func (s *Store) TakeFlow(token string) (Flow, bool) {
 	defer s.Mu.Unlock()
 	f, ok := s.Flows[token]
 	delete(s.Flows, token)
-	return f, ok && s.clock.Now().Before(f.expires)
+	return f, ok && s.Clock.Now().Before(f.expires)
 }
 
 // SessionLifetime is how long a browser stays signed in: an assumption.
@@ -51,7 +51,7 @@ const SessionLifetime = 12 * time.Hour
 func (s *Store) OpenSession(userID string) string {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	now := s.clock.Now()
+	now := s.Clock.Now()
 	makeRoom(s.Sessions, func(one session) bool { return !now.Before(one.expires) })
 	token := rand.Text()
 	s.Sessions[token] = session{userID: userID, expires: now.Add(SessionLifetime)}
@@ -62,7 +62,7 @@ func (s *Store) OpenSession(userID string) string {
 func (s *Store) SessionUser(token string) string {
 	s.Mu.RLock()
 	defer s.Mu.RUnlock()
-	if one, ok := s.Sessions[token]; ok && s.clock.Now().Before(one.expires) {
+	if one, ok := s.Sessions[token]; ok && s.Clock.Now().Before(one.expires) {
 		return one.userID
 	}
 	return ""

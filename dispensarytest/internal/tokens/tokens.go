@@ -4,6 +4,7 @@ package tokens
 
 import (
 	"crypto/rand"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -64,8 +66,8 @@ type AuthCode struct {
 
 // Store holds codes, tokens, and the authorize page's open forms and sessions.
 type Store struct {
+	Config
 	Mu       sync.RWMutex
-	clock    *clock.Clock
 	rotation behavior.RefreshRotation
 	Scopes   []string // the application's
 	Issued   int
@@ -76,9 +78,17 @@ type Store struct {
 	Sessions map[string]session
 }
 
-func New(clock *clock.Clock, rotation behavior.RefreshRotation, scopes []string) *Store {
+// Config is the platform that a store works for.
+type Config struct {
+	Clock   *clock.Clock
+	Changes *clock.Notifier
+	Users   *store.Store
+}
+
+// New returns an empty store of an application with scopes.
+func New(config Config, rotation behavior.RefreshRotation, scopes []string) *Store {
 	return &Store{
-		clock: clock, rotation: rotation, Scopes: scopes,
+		Config: config, rotation: rotation, Scopes: scopes,
 		Access:   make(map[string]*AccessToken),
 		Refresh:  make(map[string]*grant),
 		Codes:    make(map[string]AuthCode),
@@ -90,7 +100,7 @@ func New(clock *clock.Clock, rotation behavior.RefreshRotation, scopes []string)
 // pair issues an access token and its refresh token. The caller holds mu.
 func (s *Store) pair(g *grant, refresh, supersedes string) (*AccessToken, string) {
 	s.Issued++
-	now := s.clock.Now()
+	now := s.Clock.Now()
 	t := &AccessToken{
 		ID: "token-" + strconv.Itoa(s.Issued), Value: rand.Text(), Grant: g,
 		allowed: operations.Granted(g.Scopes), ClinicID: g.User.ClinicID,
@@ -110,7 +120,7 @@ func (s *Store) NewCode(user model.User) string {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	code := rand.Text()
-	s.Codes[code] = AuthCode{User: user, Scopes: s.Scopes, Expires: s.clock.Now().Add(CodeLifetime)}
+	s.Codes[code] = AuthCode{User: user, Scopes: s.Scopes, Expires: s.Clock.Now().Add(CodeLifetime)}
 	return code
 }
 
@@ -120,7 +130,7 @@ func (s *Store) Redeem(code string) (*AccessToken, string, bool) {
 	defer s.Mu.Unlock()
 	c, ok := s.Codes[code]
 	delete(s.Codes, code)
-	if !ok || !s.clock.Now().Before(c.Expires) {
+	if !ok || !s.Clock.Now().Before(c.Expires) {
 		return nil, "", false
 	}
 	t, refresh := s.pair(&grant{User: c.User, Scopes: c.Scopes}, "", "")
@@ -137,7 +147,7 @@ func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) 
 		return nil, "", false
 	}
 	for _, old := range s.Access {
-		if now := s.clock.Now(); endOld && old.Grant == g && now.Before(old.Expires) {
+		if now := s.Clock.Now(); endOld && old.Grant == g && now.Before(old.Expires) {
 			old.Expires = now
 		}
 	}
@@ -155,9 +165,9 @@ func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) 
 	return t, next, true
 }
 
-// Revoke ends the consent behind an access or refresh token, or in a reading only
+// RevokeToken ends the consent behind an access or refresh token, or in a reading only
 // the two; an expired token will do. It reports whether the token is known.
-func (s *Store) Revoke(token string, reads *behavior.Set) bool {
+func (s *Store) RevokeToken(token string, reads *behavior.Set) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	refresh := token
@@ -234,15 +244,22 @@ func (s *Store) Find(value string) *AccessToken {
 	return s.Access[value]
 }
 
-// Expire lets an access token expire, and reports whether it is known.
-func (s *Store) Expire(value string, at time.Time) bool {
+// Expire implements dispensarytest.Tokens.
+func (s *Store) Expire(value string) error {
+	defer s.lock()()
+	t, known := s.Access[value]
+	if !known {
+		return errors.New("dispensarytest: Tokens.Expire: no such access token")
+	}
+	t.Expires = s.Clock.Now()
+	return nil
+}
+
+// ExpireAt lets a token expire at a time.
+func (s *Store) ExpireAt(t *AccessToken, at time.Time) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	t, known := s.Access[value]
-	if known {
-		t.Expires = at
-	}
-	return known
+	t.Expires = at
 }
 
 // EndConsent ends the whole consent behind a token.
@@ -259,11 +276,22 @@ func (s *Store) SetRotation(r behavior.RefreshRotation) {
 	s.rotation = r
 }
 
-// Issue makes a pair of tokens for a user, with the application's scopes where none are
-// named.
-func (s *Store) Issue(user model.User, scopes []string) model.Token {
+// lock locks the store for an action. unlock unlocks it and announces the change.
+func (s *Store) lock() (unlock func()) {
 	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	return func() {
+		s.Mu.Unlock()
+		s.Changes.Notify()
+	}
+}
+
+// Issue implements dispensarytest.Tokens.
+func (s *Store) Issue(user model.User, scopes ...string) model.Token {
+	if err := operations.CheckScopes(scopes); err != nil {
+		panic(err)
+	}
+	user = s.Users.User(user)
+	defer s.lock()()
 	if len(scopes) == 0 {
 		scopes = s.Scopes
 	}
@@ -274,17 +302,16 @@ func (s *Store) Issue(user model.User, scopes []string) model.Token {
 	}
 }
 
-// InvalidateAll ends every consent.
+// InvalidateAll implements dispensarytest.Tokens.
 func (s *Store) InvalidateAll() {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	defer s.lock()()
 	s.invalidate()
 }
 
-// RevokeUser ends every consent of a user.
-func (s *Store) RevokeUser(id string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+// Revoke implements dispensarytest.Tokens.
+func (s *Store) Revoke(user model.User) {
+	id := s.Users.User(user).ID
+	defer s.lock()()
 	for _, t := range s.Access {
 		if t.Grant.User.ID == id {
 			t.Grant.Revoked = true
@@ -298,15 +325,18 @@ func (s *Store) RevokeUser(id string) {
 	maps.DeleteFunc(s.Codes, func(_ string, c AuthCode) bool { return c.User.ID == id })
 }
 
-// Extend adds scopes to the application, which ends every consent.
-func (s *Store) Extend(scopes []string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+// ExtendScopes implements dispensarytest.Tokens.
+func (s *Store) ExtendScopes(scopes ...string) error {
+	if err := operations.CheckScopes(scopes); err != nil {
+		return err
+	}
+	defer s.lock()()
 	merged := operations.MergeScopes(s.Scopes, scopes)
 	if len(merged) > len(s.Scopes) {
 		s.Scopes = merged
 		s.invalidate()
 	}
+	return nil
 }
 
 // Values lists every token and code, with what it is.

@@ -20,9 +20,9 @@ import (
 // maxAnswer is how much of an endpoint's answer is read.
 const maxAnswer = 64 << 10
 
-// Post makes one request to an endpoint; an empty body is a probe. Err says
+// post makes one request to an endpoint; an empty body is a probe. Err says
 // whether it counts as delivered.
-func (s *Sender) Post(url string, body []byte, how Signature) (a model.Attempt) {
+func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) {
 	a = model.Attempt{At: s.Clock.Now(), Probe: body == nil, RequestBody: body}
 	defer func() {
 		if a.Probe && a.Err != "" {
@@ -103,4 +103,4 @@ func (s *Sender) Sign(body []byte, how Signature) string {
 	return signature.Header(cmp.Or(how.with, s.App.WebhookSecret), s.Clock.Now().Add(how.shift), body)
 }
 
-func (s *Sender) ProbeSignature() Signature { return Signature{none: s.Behaviors.Get().UnsignedProbe} }
+func (s *Sender) probeSignature() Signature { return Signature{none: s.Behaviors.Get().UnsignedProbe} }

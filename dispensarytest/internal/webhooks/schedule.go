@@ -18,29 +18,25 @@ const (
 	overtaken    = time.Minute
 )
 
-// failingLimit is how long attempts may keep failing before the endpoint is
-// disabled. API section: "Webhooks" 8.
-const failingLimit = 24 * time.Hour
-
 // Accept plans the delivery of an event, or notes why there is none. What the platform
 // does not keep any more is forgotten.
 func (s *Sender) Accept(e model.Event, now time.Time, enabled []*model.Integration, refusal string, gone []string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	defer s.announce()
-	s.Forget(now, gone)
+	s.forget(now, gone)
 	switch {
 	case s.closed:
 		refusal = "the platform was closed"
-	case s.Endpoint == nil:
+	case s.endpoint == nil:
 		refusal = "no webhook endpoint is registered"
-	case s.Endpoint.Disabled:
-		refusal = "the webhook endpoint is disabled: " + s.Endpoint.Reason
-	case !slices.Contains(s.Endpoint.Types, e.Type):
+	case s.endpoint.Disabled:
+		refusal = "the webhook endpoint is disabled: " + s.endpoint.Reason
+	case !slices.Contains(s.endpoint.Types, e.Type):
 		refusal = "the webhook endpoint is not subscribed to " + e.Type
 	}
 	if refusal != "" {
-		table.Put(&s.Skips, e.ID, &model.Skip{EventID: e.ID, Reason: refusal})
+		table.Put(&s.skips, e.ID, &model.Skip{EventID: e.ID, Reason: refusal})
 		return
 	}
 	for _, i := range enabled {
@@ -112,10 +108,10 @@ func (s *Sender) attempt(id string, t *clock.Task) {
 // send makes one attempt, after the probe where there is one.
 func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) {
 	if s.Behaviors.Get().Probe == behavior.ProbeBeforeEach {
-		a = s.Post(target, nil, s.ProbeSignature())
+		a = s.post(target, nil, s.probeSignature())
 	}
 	if a.Err == "" {
-		a = s.Post(target, s.envelope(d), s.signatureOf(f))
+		a = s.post(target, s.envelope(d), s.signatureOf(f))
 		a.Fault = f.Effect
 	}
 	return a
@@ -124,26 +120,26 @@ func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) 
 // target returns where an attempt goes and its delivery, or "" if the delivery was taken
 // out of the schedule since.
 func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	d, known := s.Deliveries.Rows[id]
-	if !known || s.tasks[id] != t || !d.isDue() || s.closed || s.Endpoint == nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, known := s.deliveries.Rows[id]
+	if !known || s.tasks[id] != t || !d.isDue() || s.closed || s.endpoint == nil {
 		return "", nil
 	}
-	return s.Endpoint.URL, d
+	return s.endpoint.URL, d
 }
 
 // settle records an attempt and decides what follows from it.
 func (s *Sender) settle(id string, a model.Attempt) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	defer s.announce()
 	now := s.Clock.Now()
 	switch {
 	case a.Err != "":
 		s.blame(a, now)
-	case s.Endpoint != nil:
-		s.Endpoint.FailingSince = time.Time{}
+	case s.endpoint != nil:
+		s.endpoint.FailingSince = time.Time{}
 	}
 	delete(s.tasks, id)
 	d := s.change(id, func(d *Entry) {
@@ -153,7 +149,7 @@ func (s *Sender) settle(id string, a model.Attempt) {
 		case a.Err == "":
 			d.Delivered, d.Stopped, d.Revoked = true, false, false
 		case s.closed || d.Revoked || made > len(s.Behaviors.Get().RetrySchedule):
-		case s.Endpoint == nil || s.Endpoint.Disabled:
+		case s.endpoint == nil || s.endpoint.Disabled:
 			d.Stopped = true
 		default:
 			d.NextAttemptAt = now.Add(s.Behaviors.Get().RetrySchedule[made-1])
@@ -206,10 +202,10 @@ func (s *Sender) repeat(target string, d *Entry) {
 	if !fires {
 		return
 	}
-	a := s.Post(target, s.envelope(d), Signature{})
+	a := s.post(target, s.envelope(d), Signature{})
 	a.Fault = f.Effect
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.change(d.ID, func(d *Entry) { d.Attempts = append(d.Attempts, a) })
 	s.announce()
 }
@@ -230,9 +226,9 @@ func (s *Sender) hold(d *Entry, f model.Fault) {
 
 // release frees every delivery that was held back: one has overtaken them.
 func (s *Sender) release() {
-	s.Mu.Lock()
+	s.mu.Lock()
 	waiting := slices.Clone(s.held)
-	s.Mu.Unlock()
+	s.mu.Unlock()
 	for _, id := range waiting {
 		s.free(id)
 	}
@@ -240,9 +236,9 @@ func (s *Sender) release() {
 
 // free has a delivery that was held back made now, unless it was freed already.
 func (s *Sender) free(id string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if d, known := s.Deliveries.Rows[id]; !known || !d.held || s.closed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d, known := s.deliveries.Rows[id]; !known || !d.held || s.closed {
 		return
 	}
 	s.held = slices.DeleteFunc(s.held, func(other string) bool { return other == id })
@@ -255,7 +251,7 @@ func (s *Sender) free(id string) {
 // that no other one follows. The caller holds mu.
 func (s *Sender) halt(which func(*Entry) bool, why func(*Entry)) {
 	dropped := make(map[*clock.Task]bool)
-	for _, d := range table.Where(s.Deliveries, (*Entry).isDue) {
+	for _, d := range table.Where(s.deliveries, (*Entry).isDue) {
 		if !which(d) {
 			continue
 		}
@@ -278,30 +274,22 @@ func (s *Sender) stopAll() {
 // was revoked: that this one has all its attempts is an assumption. API section:
 // "Webhooks" 6.
 func (s *Sender) Revoke(integrationID string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	defer s.announce()
 	s.halt(func(d *Entry) bool {
 		return d.IntegrationID == integrationID && d.EventType != model.ClinicKeyRevoked
 	}, func(d *Entry) { d.Revoked = true })
 }
 
-// Resume attempts again what stopped with the endpoint and has attempts left. The
-// caller holds mu.
-func (s *Sender) Resume() {
-	stopped := table.Where(s.Deliveries, func(d *Entry) bool {
-		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.Behaviors.Get().RetrySchedule)
-	})
-	for _, d := range stopped {
-		s.schedule(s.change(d.ID, func(d *Entry) { d.Stopped, d.NextAttemptAt = false, s.Clock.Now() }))
-	}
-	s.announce()
-}
+// failingLimit is how long attempts may keep failing before the endpoint is
+// disabled. API section: "Webhooks" 8.
+const failingLimit = 24 * time.Hour
 
 // blame disables the endpoint on 410 and after 24 hours of failure. The caller
 // holds mu.
 func (s *Sender) blame(a model.Attempt, now time.Time) {
-	ep := s.Endpoint
+	ep := s.endpoint
 	switch {
 	case ep == nil || ep.Disabled:
 	case a.Status == http.StatusGone:

@@ -4,17 +4,33 @@ package webhooks
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
+
+// Config is what a sender works with.
+type Config struct {
+	Store      *store.Store
+	Clock      *clock.Clock
+	Behaviors  *behavior.Current
+	Faults     *faults.Set
+	Changes    *clock.Notifier
+	Network    *memhttp.Network
+	App        model.Application
+	Given      *http.Client // nil for one of the sender's
+	InMemory   bool
+	Parallel   int // attempts at a time; 0 is 1
+	EventLimit int
+}
 
 // Sender delivers events to the one webhook endpoint. Deliveries run on the
 // clock, never on the caller of a platform action, and one after the other: an
@@ -26,15 +42,15 @@ type Sender struct {
 	stop   context.CancelFunc
 	busy   chan struct{} // held during an attempt; its capacity is how many are made at a time
 
-	Mu         sync.Mutex
+	mu         sync.Mutex
 	closed     bool
-	Endpoint   *model.Endpoint
-	Deliveries table.Table[*Entry]
+	endpoint   *model.Endpoint
+	deliveries table.Table[*Entry]
 	due        int // how many deliveries wait for an attempt
 	planned    int // how many there ever were
 	held       []string
 	tasks      map[string]*clock.Task // what the clock holds for a delivery, by its id
-	Skips      table.Table[*model.Skip]
+	skips      table.Table[*model.Skip]
 	changed    chan struct{} // closed and replaced with every change
 }
 
@@ -54,12 +70,26 @@ func New(config Config) *Sender {
 	}
 }
 
+// outside is how webhooks leave the process: through the transport of a client
+// that was given, else not at all in memory, else through a new pool.
+func (c Config) outside(given http.RoundTripper) http.RoundTripper {
+	switch {
+	case given != nil:
+		return given
+	case c.Given != nil:
+		return http.DefaultTransport
+	case c.InMemory:
+		return nil
+	}
+	return &http.Transport{MaxIdleConnsPerHost: max(c.Parallel, 4)}
+}
+
 // Close ends the attempt under way and everything that is still due.
 func (s *Sender) Close() {
-	s.Mu.Lock()
+	s.mu.Lock()
 	s.closed = true
 	s.announce()
-	s.Mu.Unlock()
+	s.mu.Unlock()
 	s.stop()
 	s.Clock.Drop(s)
 	for range cap(s.busy) {
@@ -83,7 +113,7 @@ func (s *Sender) announce() {
 // change replaces a delivery by what it becomes, and returns that; nil if it is not
 // kept any more. The caller holds mu.
 func (s *Sender) change(id string, become func(d *Entry)) *Entry {
-	old, known := s.Deliveries.Rows[id]
+	old, known := s.deliveries.Rows[id]
 	if !known {
 		return nil
 	}
@@ -97,69 +127,15 @@ func (s *Sender) change(id string, become func(d *Entry)) *Entry {
 // put stores a delivery. The caller holds mu.
 func (s *Sender) put(d *Entry) {
 	s.countDue(d.ID, -1)
-	table.Put(&s.Deliveries, d.ID, d)
+	table.Put(&s.deliveries, d.ID, d)
 	s.countDue(d.ID, 1)
 }
 
 // countDue adds by to due if the delivery waits for an attempt. The caller holds mu.
 func (s *Sender) countDue(id string, by int) {
-	if d, known := s.Deliveries.Rows[id]; known && d.isDue() {
+	if d, known := s.deliveries.Rows[id]; known && d.isDue() {
 		s.due += by
 	}
-}
-
-// Wait waits until an event was delivered for every integration it concerns; the error
-// says what happened instead.
-func (s *Sender) Wait(ctx context.Context, eventID string) error {
-	for {
-		s.Mu.Lock()
-		state, final := s.state(eventID)
-		changed := s.changed
-		s.Mu.Unlock()
-		switch {
-		case final && state == "":
-			return nil
-		case final:
-			return fmt.Errorf("dispensarytest: event %s was not delivered: %s", eventID, state)
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("dispensarytest: event %s is not delivered yet: %s: %w", eventID, state, context.Cause(ctx))
-		}
-	}
-}
-
-// state says where an event stands; "" and final is delivered. The caller holds
-// mu.
-func (s *Sender) state(eventID string) (text string, final bool) {
-	if skip, skipped := s.Skips.Rows[eventID]; skipped {
-		return skip.Reason, true
-	}
-	deliveries := table.Where(s.Deliveries, func(d *Entry) bool { return d.EventID == eventID })
-	if len(deliveries) == 0 {
-		return "there is no such event", true
-	}
-	final = true
-	var parts []string
-	for _, d := range deliveries {
-		switch {
-		case d.Delivered:
-			continue
-		case d.Lost:
-			parts = append(parts, "it was lost on the way, see DeliveryLost")
-		case s.closed:
-			parts = append(parts, d.String()+"; the platform was closed")
-		case d.NextAttemptAt.IsZero():
-			parts = append(parts, d.String())
-		case s.Clock.Frozen() && d.NextAttemptAt.After(s.Clock.Now()):
-			parts = append(parts, d.String()+"; the clock is frozen, see Clock.Advance")
-		default:
-			final = false
-			parts = append(parts, d.String())
-		}
-	}
-	return strings.Join(parts, "; "), final
 }
 
 // Stopped reports that the sender stopped for good.

@@ -22,11 +22,11 @@ func (s State) Check() error {
 
 // State copies the sender's data.
 func (s *Sender) State() State {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	out := State{Planned: s.planned, Deliveries: table.Clone(s.Deliveries), Skips: table.Clone(s.Skips)}
-	if s.Endpoint != nil {
-		out.Endpoint = new(*s.Endpoint)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := State{Planned: s.planned, Deliveries: table.Clone(s.deliveries), Skips: table.Clone(s.skips)}
+	if s.endpoint != nil {
+		out.Endpoint = new(*s.endpoint)
 	}
 	return out
 }
@@ -34,15 +34,15 @@ func (s *Sender) State() State {
 // Restore puts a state in place, and schedules what is still due. Its deliveries are
 // not on the clock any more.
 func (s *Sender) Restore(from State) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Endpoint, s.held, s.planned = nil, nil, from.Planned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endpoint, s.held, s.planned = nil, nil, from.Planned
 	clear(s.tasks)
-	s.Deliveries, s.Skips = table.Clone(from.Deliveries), table.Clone(from.Skips)
+	s.deliveries, s.skips = table.Clone(from.Deliveries), table.Clone(from.Skips)
 	if from.Endpoint != nil {
-		s.Endpoint = new(*from.Endpoint)
+		s.endpoint = new(*from.Endpoint)
 	}
-	waiting := table.Where(s.Deliveries, (*Entry).isDue)
+	waiting := table.Where(s.deliveries, (*Entry).isDue)
 	s.due = len(waiting)
 	for _, d := range waiting {
 		// No other delivery is going to overtake it any more.

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,21 +12,62 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Forget drops deliveries that are not kept any more: with their event after 30 days,
+// Entry is one event on its way to one integration. As any row, it is replaced and
+// never changed; see [Sender.change].
+type Entry struct {
+	model.Delivery
+	Event    model.Event
+	ClinicID string // of the integration: whose log has it
+	held     bool   // until another delivery has overtaken it
+}
+
+func (d *Entry) snapshot() model.Delivery {
+	copied := d.Delivery
+	copied.Attempts = slices.Clone(d.Attempts)
+	return copied
+}
+
+// byAttempt is the delivery as each of its attempts left it.
+func (d *Entry) byAttempt() (rows []*Entry) {
+	for i, a := range d.Attempts {
+		row := &Entry{Delivery: d.snapshot(), Event: d.Event}
+		row.ID = fmt.Sprintf("%s-%d", d.ID, i+1)
+		row.Attempts, row.Delivered = row.Attempts[:i+1], a.Err == ""
+		if i+1 < len(d.Attempts) {
+			row.NextAttemptAt = d.Attempts[i+1].At
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// isDue reports whether the delivery waits for an attempt.
+func (d *Entry) isDue() bool { return !d.NextAttemptAt.IsZero() }
+
+func (d *Entry) Latest() model.Attempt { return d.Attempts[len(d.Attempts)-1] }
+
+// Forget drops what is not kept any more: events and their deliveries.
+func (s *Sender) Forget(now time.Time, events []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(now, events)
+}
+
+// forget drops deliveries that are not kept any more: with their event after 30 days,
 // and the oldest beyond the limit. What is still due is kept beyond that. Why events
 // were not sent is forgotten with the events. The caller holds mu.
-func (s *Sender) Forget(now time.Time, events []string) {
+func (s *Sender) forget(now time.Time, events []string) {
 	for _, id := range events {
-		table.Remove(&s.Skips, id)
+		table.Remove(&s.skips, id)
 	}
-	for d := range table.All(s.Deliveries) {
+	for d := range table.All(s.deliveries) {
 		old := now.Sub(d.Event.CreatedAt) > store.Retention
-		if !old && len(s.Deliveries.Rows)-s.due <= s.EventLimit {
+		if !old && len(s.deliveries.Rows)-s.due <= s.EventLimit {
 			return
 		}
 		if old || !d.isDue() {
 			s.countDue(d.ID, -1)
-			table.Remove(&s.Deliveries, d.ID)
+			table.Remove(&s.deliveries, d.ID)
 		}
 	}
 }
@@ -40,10 +82,10 @@ type DeliveryQuery struct {
 
 // List returns the deliveries that a query finds, or one row for each of their attempts.
 func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool) (found []*Entry) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Forget(now, nil)
-	for d := range table.All(s.Deliveries) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(now, nil)
+	for d := range table.All(s.deliveries) {
 		if d.ClinicID != asked.Clinic || len(d.Attempts) == 0 {
 			continue
 		}
@@ -80,24 +122,24 @@ func (q DeliveryQuery) compare(a, b *Entry) int {
 	return 0
 }
 
-// All returns the deliveries that are kept, in the order of their events.
-func (s *Sender) All() []model.Delivery {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Forget(s.Clock.Now(), nil)
-	all := make([]model.Delivery, 0, len(s.Deliveries.Rows))
-	for d := range table.All(s.Deliveries) {
+// Deliveries implements dispensarytest.Webhooks.
+func (s *Sender) Deliveries() []model.Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(s.Clock.Now(), nil)
+	all := make([]model.Delivery, 0, len(s.deliveries.Rows))
+	for d := range table.All(s.deliveries) {
 		all = append(all, d.snapshot())
 	}
 	return all
 }
 
-// Skipped returns the events that were not sent, sorted by event id.
+// Skipped implements dispensarytest.Webhooks.
 func (s *Sender) Skipped() []model.Skip {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var skips []model.Skip
-	for skip := range table.All(s.Skips) {
+	for skip := range table.All(s.skips) {
 		skips = append(skips, *skip)
 	}
 	slices.SortFunc(skips, func(a, b model.Skip) int { return strings.Compare(a.EventID, b.EventID) })

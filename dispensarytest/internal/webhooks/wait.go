@@ -1,0 +1,92 @@
+package webhooks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// WaitDelivered implements dispensarytest.Webhooks.
+func (s *Sender) WaitDelivered(ctx context.Context, eventID string) error {
+	for {
+		s.mu.Lock()
+		state, final := s.state(eventID)
+		changed := s.changed
+		s.mu.Unlock()
+		switch {
+		case final && state == "":
+			return nil
+		case final:
+			return fmt.Errorf("dispensarytest: event %s was not delivered: %s", eventID, state)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("dispensarytest: event %s is not delivered yet: %s: %w", eventID, state, context.Cause(ctx))
+		}
+	}
+}
+
+// state says where an event stands; "" and final is delivered. The caller holds
+// mu.
+func (s *Sender) state(eventID string) (text string, final bool) {
+	if skip, skipped := s.skips.Rows[eventID]; skipped {
+		return skip.Reason, true
+	}
+	deliveries := table.Where(s.deliveries, func(d *Entry) bool { return d.EventID == eventID })
+	if len(deliveries) == 0 {
+		return "there is no such event", true
+	}
+	final = true
+	var parts []string
+	for _, d := range deliveries {
+		switch {
+		case d.Delivered:
+			continue
+		case d.Lost:
+			parts = append(parts, "it was lost on the way, see DeliveryLost")
+		case s.closed:
+			parts = append(parts, d.String()+"; the platform was closed")
+		case d.NextAttemptAt.IsZero():
+			parts = append(parts, d.String())
+		case s.Clock.Frozen() && d.NextAttemptAt.After(s.Clock.Now()):
+			parts = append(parts, d.String()+"; the clock is frozen, see Clock.Advance")
+		default:
+			final = false
+			parts = append(parts, d.String())
+		}
+	}
+	return strings.Join(parts, "; "), final
+}
+
+// CheckDelivered implements dispensarytest.Webhooks.
+func (s *Sender) CheckDelivered(t testing.TB, events ...model.Event) {
+	t.Helper()
+	for _, e := range events {
+		if err := s.WaitDelivered(t.Context(), e.ID); err != nil {
+			t.Errorf("%v%s", err, s.otherDeliveries(e))
+		}
+	}
+}
+
+// otherDeliveries describes the latest deliveries of other events.
+func (s *Sender) otherDeliveries(e model.Event) string {
+	var lines []string
+	for _, d := range slices.Backward(s.Deliveries()) {
+		if d.EventID != e.ID && len(lines) < 3 {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", d.EventType, d.EventID, d))
+		}
+	}
+	text := fmt.Sprintf("\n  it is %s of %s", cmp.Or(e.Type, "an event without type, which an action that makes none returns,"), e.CreatedAt.Format(time.RFC3339))
+	if len(lines) > 0 {
+		text += "\n  the latest other deliveries:\n    " + strings.Join(lines, "\n    ")
+	}
+	return text
+}
