@@ -47,7 +47,7 @@ func (j *Journal) CheckBackoffHonored(t testing.TB) {
 		return
 	}
 	hint := ""
-	if j.srv.clock.Frozen() {
+	if j.clock.Frozen() {
 		hint = "\n  (the platform's clock is frozen: only Clock.Advance lets time pass)"
 	}
 	t.Errorf("dispensarytest: expected callers to honor Retry-After; they came back early:\n  %s%s", strings.Join(findings, "\n  "), hint)

@@ -94,7 +94,7 @@ func (j *Journal) CheckPlan(t testing.TB, want PlanMatch) model.Plan {
 	var nearestPlan model.Plan
 	var fewest []string
 	nearestWrong := false
-	plans := j.srv.Plans.All()
+	plans := j.plans.All()
 	for _, p := range slices.Backward(plans) {
 		differences := want.compare(p)
 		if len(differences) == 0 {

@@ -4,13 +4,16 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Journal remembers the latest requests; see [WithJournalLimit].
 type Journal struct {
-	srv   *Server
-	limit int
+	changes *clock.Notifier
+	clock   *clock.Clock
+	plans   Plans
+	limit   int
 
 	mu   sync.Mutex
 	seq  int
@@ -18,7 +21,7 @@ type Journal struct {
 }
 
 func (j *Journal) add(r *model.Request) {
-	defer j.srv.changes.Notify()
+	defer j.changes.Notify()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.seq++
@@ -64,7 +67,7 @@ func (j *Journal) Last() (model.Request, bool) {
 
 // Reset forgets all requests, so that a test can look at its next step alone.
 func (j *Journal) Reset() {
-	defer j.srv.changes.Notify()
+	defer j.changes.Notify()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.ring, j.seq = nil, 0

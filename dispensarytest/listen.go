@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/httplimit"
 	"github.com/dispensary-go/dispensary/openapi"
@@ -48,7 +49,7 @@ func (s *Server) listen() (err error) {
 
 // serve answers requests to the platform's origin until [Server.Close].
 func (s *Server) serve() {
-	handler := s.Handler()
+	handler := s.handler
 	if s.listener == nil {
 		s.net.SetHome(s.origin, handler)
 		return
@@ -58,6 +59,23 @@ func (s *Server) serve() {
 	}
 	s.http = httplimit.Server(handler)
 	go func() { _ = s.http.Serve(s.listener) }() // ends with Close
+}
+
+// Handler is the platform as a handler, for your own server. The addresses
+// the platform gives out are still those of [Server.BaseURL].
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// handle serves the contract, the pages and the API.
+func (s *Server) handle(pages *pages.Pages, api *httpapi.API) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == contractPath && r.Method == http.MethodGet:
+			s.serveContract(w)
+		case pages.Serve(w, r):
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
 }
 
 // byLoopbackName refuses requests of web pages under another name that resolves to this
@@ -74,6 +92,11 @@ func (s *Server) byLoopbackName(next http.Handler) http.Handler {
 		httpapi.WriteProblem(w, http.StatusForbidden, "Call this by a loopback name, such as localhost")
 	})
 }
+
+// HTTPClient is a client for the platform, and for what [Server.Host] put onto
+// its network. It trusts the platform's certificate, follows redirects, and has
+// no time-out. Its connections end with the server.
+func (s *Server) HTTPClient() *http.Client { return s.client }
 
 // Certificate is the certificate of a platform with [WithTLS], for your own client
 // to trust; nil without. [Server.HTTPClient] trusts it already.

@@ -95,6 +95,14 @@ func configure(opts []Option) (settings, error) {
 	return set, nil
 }
 
+// world returns the world of a new platform.
+func (s *settings) world() *store.World {
+	if s.snapshot != nil {
+		return s.snapshot.state.World.Clone()
+	}
+	return store.NewWorld(s.seed, s.region, s.size)
+}
+
 // WithAddr listens on a given address, such as "127.0.0.1:8080"; the
 // default is a free port of the loopback interface.
 func WithAddr(addr string) Option {
@@ -289,6 +297,22 @@ func WithWorldSize(size model.WorldSize) Option {
 		}
 		s.size = size
 		return nil
+	}
+}
+
+// WithSnapshot starts a platform from a snapshot, in place of a world of seed and
+// size. Tokens of the snapshot are good, and deliveries that are still due are
+// made. Without [WithClock] the clock stands where the snapshot's stood, or is as
+// far ahead.
+func WithSnapshot(snap *Snapshot) Option {
+	return func(s *settings) (err error) {
+		if snap == nil {
+			return errors.New("dispensarytest: WithSnapshot: no snapshot")
+		}
+		from := snap.state
+		s.snapshot, s.seed, s.region, s.scopes = snap, from.Seed, from.Region, from.Tokens.Scopes
+		s.behaviors, err = from.reads()
+		return err
 	}
 }
 

@@ -201,7 +201,7 @@ func TestWrongSnapshots(t *testing.T) {
 		headOf(2):            {ErrSnapshotVersion, "version 2, this program reads version 1"},
 		headOf(1):            {ErrSnapshotDamaged, "it has no world"},
 		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                {ErrSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):                          {ErrSnapshotDamaged, "WithRegion"},
+		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):                          {ErrSnapshotDamaged, "no region"},
 		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                  {ErrSnapshotDamaged, "an access token without consent"},
 		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                      {ErrSnapshotDamaged, "a refresh token without consent"},
 		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1): {ErrSnapshotDamaged, "a row is missing"},

@@ -1,0 +1,98 @@
+package dispensarytest
+
+import (
+	"testing"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// New starts a platform for one test and closes it with the test: on loopback
+// HTTP, unless [WithTLS] or [WithInMemory] says otherwise. A wrong option fails
+// the test at once. A test that fails leaves a page that tells what happened; see
+// [Server.WriteTimeline].
+func New(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	s, err := Start(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.leaveTimeline(t)
+		if err := s.Close(); err != nil {
+			t.Errorf("dispensarytest: close: %v", err)
+		}
+	})
+	return s
+}
+
+// Start starts a platform without a test. The caller closes it.
+func Start(opts ...Option) (*Server, error) {
+	set, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{set: set, clock: set.clock, net: memhttp.New()}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	s.build()
+	s.serve()
+	if set.webhook != nil {
+		if err := s.Webhooks.Register(set.webhook.URL, set.webhook.Types...); err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// build creates all parts of a platform that has an origin.
+func (s *Server) build() {
+	set, seed := s.set, store.RegionSeed(s.set.seed, s.set.region)
+	s.app = model.Application{
+		Name:     "Example EHR",
+		ClientID: ids.Secret(seed, "client id")[:40], ClientSecret: ids.Secret(seed, "client secret"),
+		RedirectURI:   set.redirectURI,
+		WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
+	}
+	s.store = &store.Store{World: set.world()}
+	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.behaviors.Rotation, set.scopes)
+	s.faults.Changes = &s.changes
+	s.clock.Watch(&s.changes)
+	s.putBehaviors(set.behaviors)
+	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
+	s.sender = webhooks.New(webhooks.Config{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
+		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
+		EventLimit: set.eventLimit,
+	})
+	s.people = people.New(people.Config{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
+		Origin: s.origin, EventLimit: set.eventLimit,
+	})
+	s.Patients, s.Plans, s.Protocols, s.Orders = s.people.Patients, s.people.Plans, s.people.Protocols, s.people.Orders
+	s.Products, s.Clinics = s.people.Products, s.people.Clinics
+	s.Webhooks, s.Tokens = s.sender, s.tokens
+	s.journal = &Journal{changes: &s.changes, clock: s.clock, plans: s.Plans, limit: set.journalLimit}
+	s.handler = s.handle(&pages.Pages{
+		Store: s.store, People: s.people, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+	}, &httpapi.API{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.people.Clinics,
+		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
+		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
+	})
+	s.store.World.AddIntegrations(set.integrations)
+	if set.snapshot != nil {
+		from := set.snapshot.state
+		s.tokens.Restore(from.Tokens)
+		s.sender.Restore(from.Webhooks)
+	}
+}
