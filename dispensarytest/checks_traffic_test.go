@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,18 +20,13 @@ import (
 type verdict struct {
 	testing.TB
 	failures []string
-	logs     []string
-	folder   string
 }
 
 func (v *verdict) Helper() {}
 func (v *verdict) Errorf(format string, a ...any) {
 	v.failures = append(v.failures, fmt.Sprintf(format, a...))
 }
-func (v *verdict) Error(a ...any)               { v.failures = append(v.failures, fmt.Sprint(a...)) }
-func (v *verdict) Logf(format string, a ...any) { v.logs = append(v.logs, fmt.Sprintf(format, a...)) }
-func (v *verdict) Failed() bool                 { return len(v.failures) > 0 }
-func (v *verdict) ArtifactDir() string          { return v.folder }
+func (v *verdict) Error(a ...any) { v.failures = append(v.failures, fmt.Sprint(a...)) }
 
 // says demands one failure that holds all texts; without texts, none.
 func (v *verdict) says(t *testing.T, texts ...string) {
@@ -93,50 +86,6 @@ func TestCheckNoLeak(t *testing.T) {
 		everyone = append(everyone, p.Email)
 	}
 	check(everyone...).says(t, "more")
-}
-
-// The journal's lines and the timeline leak nothing themselves.
-func TestOwnTextsDoNotLeak(t *testing.T) {
-	t.Parallel()
-	b, _ := hooked(t, nil)
-	jane := b.fake.Patients.All()[0]
-	b.get("/clinic/search/patients?query=" + url.QueryEscape(jane.Email)).ok(200)
-	b.get("/Jane/" + url.PathEscape(jane.Email))
-	_, _ = b.fake.Orders.Get(b.token)
-	b.oneOfEach()
-	b.fake.Clock().Advance(time.Hour)
-	b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Messages: []string{jane.Email}})
-	b.get("/clinic")
-	var page strings.Builder
-	require.NoError(t, b.fake.WriteTimeline(&page))
-	b.fake.CheckNoLeak(t, page.String())
-	for _, text := range []string{"patients.search → 200", "GET (no operation) → 404", model.OrderPlaced + ", attempt 1: ok", "moved by 1h0m0s", "fault error_status", "error_status of any: fired 1 times", "on a frozen clock"} {
-		assert.Contains(t, page.String(), text)
-	}
-	assert.NotContains(t, page.String(), "src=", "it needs nothing else")
-}
-
-func TestFailedTestsLeaveATimeline(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	b.get("/clinic").ok(200)
-	v := &verdict{TB: t, folder: t.TempDir()}
-	b.fake.leaveTimeline(v)
-	assert.Empty(t, v.logs, "it did not fail")
-	v.failures = []string{"it failed"}
-	b.fake.leaveTimeline(v)
-	b.fake.leaveTimeline(v) // a second platform of the same test
-	require.Len(t, v.logs, 2)
-	assert.Contains(t, v.logs[0], timelineFile)
-	pages, err := filepath.Glob(filepath.Join(v.folder, "*dispensary-timeline.html"))
-	require.NoError(t, err)
-	require.Len(t, pages, 2)
-	text, err := os.ReadFile(pages[1])
-	require.NoError(t, err)
-	assert.Contains(t, string(text), "clinic.get → 200")
-	v.folder, v.logs = filepath.Join(v.folder, "nowhere"), nil
-	b.fake.leaveTimeline(v)
-	assert.Empty(t, v.logs)
 }
 
 func TestCheckBackoffHonored(t *testing.T) {

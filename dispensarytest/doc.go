@@ -91,16 +91,13 @@
 // # Large worlds
 //
 // [WithWorldSize] makes clinics with thousands of patients and orders. [Server.Save]
-// writes a platform as JSON, and [Server.Load] and [WithSnapshot] read it. A
-// [Simulator] lets the platform's people act at a rate, for load tests of a receiver.
+// writes a platform as JSON, and [Server.Load] and [WithSnapshot] read it.
 //
 // # Checks
 //
 // [Webhooks.CheckDelivered], [Server.CheckNoLeak], [Journal.CheckBackoffHonored],
-// [Journal.CheckNoNPlusOne], [Journal.CheckNoUnexpected], [Journal.CheckRequested]
-// and [Journal.CheckPlan] say what was expected, what came, and what came nearest.
-// A test that fails leaves a page with a timeline in its artifact folder; see
-// [Server.WriteTimeline].
+// [Journal.CheckNoNPlusOne], [Journal.CheckNoUnexpected] and [Journal.CheckRequested]
+// report the expectation, the requests, and the nearest one.
 //
 // # Is my receiver right?
 //

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -72,24 +71,4 @@ func ExampleWithBehaviorsFile() {
 	defer func() { _ = fake.Close() }()
 	fmt.Println(slices.Contains(fake.Behaviors(), dispensarytest.RefreshRotationGrace))
 	// Output: true
-}
-
-// A day of a busy platform, in no time: the clock is frozen, and moved.
-func ExampleServer_Simulate() {
-	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = fake.Close() }()
-	people, err := fake.Simulate(dispensarytest.SimulatorOptions{Rate: 0.1, Seed: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	clock.Advance(8 * time.Hour)
-	people.Stop()
-	fmt.Println(people.Report().Total, "events")
-	// Output: 2880 events
 }

@@ -12,7 +12,6 @@ import (
 type Journal struct {
 	changes *clock.Notifier
 	clock   *clock.Clock
-	plans   Plans
 	limit   int
 
 	mu   sync.Mutex

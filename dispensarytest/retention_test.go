@@ -103,10 +103,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 		}
 		acknowledge(w, challenge)
 	}, WithWorldSize(model.WorldSize{Clinics: 2, Patients: 40}), WithIntegrations(2), WithBehavior(DeliveryConditionsOff))
-	sim, err := b.fake.Simulate(SimulatorOptions{Rate: 0.0005, Seed: 3})
-	require.NoError(t, err)
-	b.fake.Clock().Advance(5 * 24 * time.Hour)
-	sim.Stop()
+	b.crowd(200, 5*24*time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations
 	for i := range table.All(b.fake.store.World.Integrations) {

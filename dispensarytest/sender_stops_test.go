@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -151,4 +152,32 @@ func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
 		assert.True(t, d.Stopped)
 		assert.Zero(t, d.NextAttemptAt)
 	}
+}
+
+func TestParallelDelivery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithParallelDelivery(8))
+		challenge := b.fake.Application().ChallengeToken
+		activate(b.t, b.fake)
+		require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Second)
+			acknowledge(w, challenge)
+		})))
+		began := time.Now()
+		var events []model.Event
+		for range 16 {
+			_, e := b.place()
+			events = append(events, e)
+		}
+		for _, e := range events {
+			require.NoError(t, b.wait(e))
+		}
+		assert.Equal(t, 2*time.Second, time.Since(began), "two rounds of eight")
+		for _, d := range b.fake.Webhooks.Deliveries() {
+			assert.True(t, d.Delivered)
+		}
+	})
+	_, err := Start(WithParallelDelivery(0))
+	require.Error(t, err)
 }

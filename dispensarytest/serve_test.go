@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,48 +136,6 @@ func TestRedirectKeepsItsQuery(t *testing.T) {
 	assert.Equal(t, "invalid_request", at.Query().Get("error"))
 	assert.Equal(t, "s", at.Query().Get("state"))
 	b.open(b.fake.AuthURL()+"/oauth/authorize?a=%zz").refused(400, "malformed")
-}
-
-func TestCheckPlanShowsTheNearest(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	jane := b.fake.Patients.All()[0]
-	variants := []string{b.fake.Products.All()[0].VariantIDs[0], b.fake.Products.All()[1].VariantIDs[0]}
-	made, _, err := b.fake.Plans.Create(jane.ID, model.NewPlan{PersonalMessage: "Hello", Recommendations: []model.Recommendation{
-		{VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}, {VariantID: variants[1], UnitsToPurchase: 1, Refill: true},
-	}})
-	require.NoError(t, err)
-	good := PlanMatch{
-		PatientID: jane.ID, PractitionerID: b.fake.Clinics.Practitioners()[0].ID, State: model.StateActive, PersonalMessage: "Hello",
-		Recommendations: []model.Recommendation{{VariantID: variants[1], Refill: true}, {VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}},
-	}
-	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, good).ID, "in any order")
-	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, PlanMatch{PersonalMessage: "Hello"}).ID, "empty fields match anything")
-	for says, change := range map[string]func(*PlanMatch){
-		`practitioner is`:                        func(m *PlanMatch) { m.PractitionerID = "x" },
-		`personal message is "Hello", not "Bye"`: func(m *PlanMatch) { m.PersonalMessage = "Bye" },
-		`metadata id is "", not "visit-9"`:       func(m *PlanMatch) { m.MetadataID = "visit-9" },
-		`recommendations lack variant "x"`: func(m *PlanMatch) {
-			m.Recommendations = []model.Recommendation{{VariantID: "x"}, {VariantID: variants[0]}}
-		},
-		`recommendations are 2, not 1`:   func(m *PlanMatch) { m.Recommendations = m.Recommendations[:1] },
-		`state is "active", not "draft"`: func(m *PlanMatch) { m.State = model.StateDraft },
-		`to be bought 2 times, not 3`:    func(m *PlanMatch) { m.Recommendations[1].UnitsToPurchase = 3 },
-		`has no refill`: func(m *PlanMatch) {
-			m.Recommendations = []model.Recommendation{{VariantID: variants[0], Refill: true}, {VariantID: variants[1]}}
-		},
-		`has the dosage`: func(m *PlanMatch) {
-			m.Recommendations = []model.Recommendation{{VariantID: variants[0], Dosage: &model.Dosage{Amount: "2"}}, {VariantID: variants[1]}}
-		},
-	} {
-		miss, want := &verdict{TB: t}, good
-		want.Recommendations = slices.Clone(good.Recommendations)
-		change(&want)
-		assert.Zero(t, b.fake.Journal().CheckPlan(miss, want))
-		require.Len(t, miss.failures, 1)
-		assert.Contains(t, miss.failures[0], says)
-		assert.Contains(t, miss.failures[0], made.ID, "the nearest is the one that was meant")
-	}
 }
 
 func TestCheckRequestedNamesWhatThereWas(t *testing.T) {

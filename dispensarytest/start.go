@@ -16,8 +16,7 @@ import (
 
 // New starts a platform for one test and closes it with the test: on loopback
 // HTTP, unless [WithTLS] or [WithInMemory] says otherwise. A wrong option fails
-// the test at once. A test that fails leaves a page that tells what happened; see
-// [Server.WriteTimeline].
+// the test at once.
 func New(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := Start(opts...)
@@ -25,7 +24,6 @@ func New(t testing.TB, opts ...Option) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.leaveTimeline(t)
 		if err := s.Close(); err != nil {
 			t.Errorf("dispensarytest: close: %v", err)
 		}
@@ -81,7 +79,7 @@ func (s *Server) build() {
 	s.Patients, s.Plans, s.Protocols, s.Orders = s.people.Patients, s.people.Plans, s.people.Protocols, s.people.Orders
 	s.Products, s.Clinics = s.people.Products, s.people.Clinics
 	s.Webhooks, s.Tokens = s.sender, s.tokens
-	s.journal = &Journal{changes: &s.changes, clock: s.clock, plans: s.Plans, limit: set.journalLimit}
+	s.journal = &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
 	s.handler = s.handle(&pages.Pages{
 		Store: s.store, People: s.people, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}, &httpapi.API{

@@ -22,8 +22,6 @@ type Clock struct {
 	timer    *time.Timer // wakes a live clock for its next task
 	draining bool        // a drain goroutine is on its way or at work
 
-	history []clockMove // the latest moves by Advance
-
 	moved    chan struct{} // closed when the clock is moved; nil while nothing waits
 	watchers []*Notifier   // of the platforms that have this clock
 
@@ -100,40 +98,12 @@ func (c *Clock) Advance(d time.Duration) {
 		c.mu.Lock()
 	}
 	c.moveTo(target)
-	c.remember(target.Add(-d), target)
 	c.arm()
 	c.mu.Unlock()
 }
 
-// clockMove is one call of Advance.
-type clockMove struct{ From, To time.Time }
-
-// maxMoves bounds the memory of moves.
-const maxMoves = 1000
-
-// remember notes a move. The caller holds mu.
-func (c *Clock) remember(from, to time.Time) {
-	if from.Equal(to) {
-		return
-	}
-	if len(c.history) == maxMoves {
-		c.history = slices.Delete(c.history, 0, 1)
-	}
-	c.history = append(c.history, clockMove{from, to})
-}
-
-func (c *Clock) Moves() []clockMove {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.history)
-}
-
-// Schedule runs a function once the clock reaches the given time: on a
-// goroutine of the clock's own, never on the caller's. The owner can drop it.
-func (c *Clock) Schedule(owner any, at time.Time, run func()) {
-	c.Push(&Task{Owner: owner, At: at, Run: run})
-}
-
+// Push schedules a task. It runs once the clock reaches its time, on a goroutine of the
+// clock. The owner can drop it.
 func (c *Clock) Push(t *Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -137,6 +137,3 @@ func (s *Sender) countDue(id string, by int) {
 		s.due += by
 	}
 }
-
-// Stopped reports that the sender stopped for good.
-func (s *Sender) Stopped() bool { return s.ctx.Err() != nil }
