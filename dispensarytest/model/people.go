@@ -1,6 +1,11 @@
+// Package model holds the nouns of the platform: patients, plans, orders, products,
+// events and their deliveries, what is asked for when one is made or changed, and the
+// faults that can be set. Package dispensarytest hands them out as copies.
 package model
 
-import "time"
+import (
+	"time"
+)
 
 // Clinic is the practice that an application works for. API section: "Clinic".
 type Clinic struct {
@@ -91,4 +96,40 @@ type User struct {
 	Type     string // UserPractitioner or UserStaff
 	Name     string
 	ClinicID string
+}
+
+// Token is a live pair of tokens.
+type Token struct {
+	ID           string // names the token in the journal
+	AccessToken  string
+	RefreshToken string
+	Scopes       []string
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	User         User
+}
+
+// Credential is a token or an authorization code as the platform knows it.
+type Credential struct {
+	Kind      string // "access_token", "refresh_token" or "code"
+	Value     string
+	TokenID   string // names an access token in the journal; empty for others
+	User      User
+	Scopes    []string
+	ExpiresAt time.Time // zero for refresh tokens, which do not expire
+
+	// Refusal is why the platform would refuse it now; empty while it is good.
+	Refusal string
+}
+
+// Application is the integrator's registration in the developer dashboard.
+// API section: "Authentication" 2.
+type Application struct {
+	Name           string
+	ClientID       string
+	ClientSecret   string
+	RedirectURI    string
+	Scopes         []string
+	WebhookSecret  string // key of the signatures
+	ChallengeToken string // what a webhook endpoint answers with
 }

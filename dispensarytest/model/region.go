@@ -1,5 +1,11 @@
 package model
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Region is one of the platform's two countries. Accounts, tokens and data of
 // the two are separate, so each Server stands for one region.
 type Region string
@@ -31,4 +37,40 @@ type WorldSize struct {
 // LargeWorld has 10 clinics, 2,000 patients, 2,000 products, 2,000 plans and 10,000 orders.
 func LargeWorld() WorldSize {
 	return WorldSize{Clinics: 10, Patients: 2_000, Products: 2_000, Plans: 2_000, Orders: 10_000}
+}
+
+// Cents is an amount of money in hundredths of the region's currency. The API
+// writes it as a decimal string: Cents(3499) is "34.99".
+type Cents int64
+
+// String writes the amount as the API does, with two decimals.
+func (c Cents) String() string {
+	sign, n := "", int64(c)
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	whole, rest := strconv.FormatInt(n/100, 10), strconv.FormatInt(100+n%100, 10)
+	return sign + whole + "." + rest[1:]
+}
+
+// MarshalText makes the amount a decimal string in JSON.
+func (c Cents) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Less takes a percentage off, rounded to the cent.
+func (c Cents) Less(percent float64) Cents {
+	return c - Cents(float64(c)*percent/100+0.5)
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (c *Cents) UnmarshalText(text []byte) error {
+	digits, negative := strings.CutPrefix(string(text), "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	n, err := strconv.ParseInt(whole+fraction, 10, 64)
+	if err != nil || n < 0 || len(fraction) != 2 {
+		return fmt.Errorf("dispensarytest: %q is not an amount", text)
+	}
+	if *c = Cents(n); negative {
+		*c = -*c
+	}
+	return nil
 }
