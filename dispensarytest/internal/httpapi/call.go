@@ -141,13 +141,18 @@ func one[T, V any](rows table.Table[*T], id string, view func(*T) V) (reply, err
 	return ok(view(row)), nil
 }
 
-// ofClinic answers with a single row of the caller's clinic.
-func ofClinic[T, V any](find func(w *store.World, clinicID, id string) (*T, bool), view func(*T) V) handler {
+// ofClinic answers with the row of the caller's clinic that the path names.
+func ofClinic[T any](find func(w *store.World, clinicID, id string) (*T, bool), do func(*call, *store.World, *T) (reply, error)) handler {
 	return func(c *call, w *store.World) (reply, error) {
 		row, known := find(w, c.clinicID(), c.arg)
 		if !known {
 			return reply{}, notFound()
 		}
-		return ok(view(row)), nil
+		return do(c, w, row)
 	}
+}
+
+// shown answers with a single row.
+func shown[T, V any](view func(*T) V) func(*call, *store.World, *T) (reply, error) {
+	return func(_ *call, _ *store.World, row *T) (reply, error) { return ok(view(row)), nil }
 }

@@ -91,19 +91,12 @@ func listCategories(c *call, w *store.World) (reply, error) {
 	}), nil
 }
 
-func getCategory(c *call, w *store.World) (reply, error) {
-	k, known := w.CategoryOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func getCategory(c *call, w *store.World, k *model.Category) (reply, error) {
 	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(len(w.InCategory(k.ID)))}), nil
 }
 
-func listCategoryProducts(c *call, w *store.World) (reply, error) {
-	if _, known := w.CategoryOf(c.clinicID(), c.arg); !known {
-		return reply{}, notFound()
-	}
-	return listOf(c, w.InCategory(c.arg), view.ProductItems(w, c.behaviors)), nil
+func listCategoryProducts(c *call, w *store.World, k *model.Category) (reply, error) {
+	return listOf(c, w.InCategory(k.ID), view.ProductItems(w, c.behaviors)), nil
 }
 
 // maxSimilar is how many similar products there are at most.

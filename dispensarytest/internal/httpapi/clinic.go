@@ -50,11 +50,7 @@ type addressView struct {
 	Country  string  `json:"country"`
 }
 
-func listAddresses(c *call, w *store.World) (reply, error) {
-	patient, known := w.PatientOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func listAddresses(c *call, w *store.World, patient *model.Patient) (reply, error) {
 	return listOf(c, table.Where(w.Addresses, func(a *model.Address) bool { return a.PatientID == patient.ID }), func(a *model.Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: view.NullText(a.Address2), Zipcode: a.Zipcode,

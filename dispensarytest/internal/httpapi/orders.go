@@ -9,11 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-func listPatientOrders(c *call, w *store.World) (reply, error) {
-	patient, known := w.PatientOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func listPatientOrders(c *call, w *store.World, patient *model.Patient) (reply, error) {
 	return listOf(c, table.Where(w.Orders, func(o *model.Order) bool { return o.PatientID == patient.ID }), view.PatientOrder), nil
 }
 

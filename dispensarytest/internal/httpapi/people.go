@@ -50,11 +50,7 @@ func searchPatients(c *call, w *store.World) (reply, error) {
 	return listOf(c, rows, view.PatientItem), nil
 }
 
-func getPatient(c *call, w *store.World) (reply, error) {
-	p, known := w.PatientOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func getPatient(c *call, w *store.World, p *model.Patient) (reply, error) {
 	return ok(view.Patient(w, p)), nil
 }
 
@@ -70,11 +66,7 @@ func createPatient(c *call, w *store.World) (reply, error) {
 	return created(view.Patient(w, p)), nil
 }
 
-func updatePatient(c *call, w *store.World) (reply, error) {
-	old, known := w.PatientOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func updatePatient(c *call, w *store.World, old *model.Patient) (reply, error) {
 	p := *old
 	readPatient(c.form, &p, false)
 	if err := checkPatient(w, c.form, &p); err != nil {
@@ -137,11 +129,7 @@ func createPractitioner(c *call, w *store.World) (reply, error) {
 	return created(viewPractitioner(p)), nil
 }
 
-func updatePractitioner(c *call, w *store.World) (reply, error) {
-	old, known := w.PractitionerOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply, error) {
 	p := *old
 	// The API lists this argument as required and as the one in the path.
 	c.form.text("practitioner_id")
@@ -194,11 +182,7 @@ func createStaff(c *call, w *store.World) (reply, error) {
 	return created(viewStaff(m)), nil
 }
 
-func updateStaff(c *call, w *store.World) (reply, error) {
-	old, known := w.StaffOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func updateStaff(c *call, w *store.World, old *model.StaffMember) (reply, error) {
 	m := *old
 	if err := readStaff(w, c.form, &m, false); err != nil {
 		return reply{}, err

@@ -30,11 +30,7 @@ func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
 	return p, nil
 }
 
-func listPlans(c *call, w *store.World) (reply, error) {
-	patient, known := w.PatientOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func listPlans(c *call, w *store.World, patient *model.Patient) (reply, error) {
 	field, descending, err := c.params.order("created_at", "updated_at")
 	if err != nil {
 		return reply{}, err

@@ -68,11 +68,7 @@ func viewTemplate(p *model.Protocol) protocolView {
 
 // listProtocols has the API's filters and ownership_type, whose values and
 // default ("owned") are an assumption.
-func listProtocols(c *call, w *store.World) (reply, error) {
-	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func listProtocols(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
 	state, err := c.params.oneOf("current_state", model.StateActive, model.StateDraft, model.StateCancelled)
 	if err != nil {
 		return reply{}, err
@@ -111,10 +107,6 @@ func viewProtocolItem(p *model.Protocol) protocolItem {
 	return protocolItem{ID: p.ID, Name: p.Name, State: p.State}
 }
 
-func listTemplates(c *call, w *store.World) (reply, error) {
-	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg)
-	if !known {
-		return reply{}, notFound()
-	}
+func listTemplates(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
 	return listOf(c, table.Where(w.Protocols, func(p *model.Protocol) bool { return p.PractitionerID == practitioner.ID }), viewProtocolItem), nil
 }
