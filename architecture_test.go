@@ -63,7 +63,7 @@ var arrows = map[string][]string{
 
 	// The fake platform: the package over httpapi and pages over webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
-	"dispensarytest":                     {".", "dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
+	"dispensarytest":                     {".", "dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
 	"dispensarytest/internal/behavior":   {"internal/closestmatch", "dispensarytest/internal/operations", "dispensarytest/model"},
 	"dispensarytest/internal/clock":      {},
 	"dispensarytest/internal/faults":     {"dispensarytest/internal/clock", "dispensarytest/internal/ids", "dispensarytest/model"},
@@ -79,7 +79,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/table":      {},
 	"dispensarytest/internal/tokens":     {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
 	"dispensarytest/internal/view":       {"dispensarytest/internal/behavior", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
-	"dispensarytest/internal/webhooks":   {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/memhttp", "dispensarytest/internal/signature", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
+	"dispensarytest/internal/webhooks":   {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/memhttp", "dispensarytest/internal/signature", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
 	"dispensarytest/model":               {"internal/closestmatch", "dispensarytest/internal/operations"},
 	"dispensarytest/receivercheck":       {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/model"},
 
