@@ -55,12 +55,7 @@ func Start(opts ...Option) (*Server, error) {
 // build creates all parts of a platform that has an origin.
 func (s *Server) build() {
 	set, seed := s.set, store.RegionSeed(s.set.seed, s.set.region)
-	s.app = model.Application{
-		Name:     "Example EHR",
-		ClientID: ids.Secret(seed, "client id")[:40], ClientSecret: ids.Secret(seed, "client secret"),
-		RedirectURI:   set.redirectURI,
-		WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
-	}
+	s.app = registration(seed, set.redirectURI)
 	s.store = &store.Store{World: set.world()}
 	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.behaviors.Rotation, set.scopes)
 	s.faults.Changes = &s.changes
@@ -92,5 +87,15 @@ func (s *Server) build() {
 		from := set.snapshot.state
 		s.tokens.Restore(from.Tokens)
 		s.sender.Restore(from.Webhooks)
+	}
+}
+
+// registration returns the application of the integrator, without scopes.
+func registration(seed uint64, redirectURI string) model.Application {
+	return model.Application{
+		Name:     "Example EHR",
+		ClientID: ids.Secret(seed, "client id")[:40], ClientSecret: ids.Secret(seed, "client secret"),
+		RedirectURI:   redirectURI,
+		WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
 	}
 }
