@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -181,4 +182,10 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 		assert.False(t, o.CompletedAt.Before(before), "orders come as time goes by")
 		before = o.CompletedAt
 	}
+}
+
+// A package that imports the fake compiles the methods of each table type again.
+func TestTablesHaveNoMethods(t *testing.T) {
+	t.Parallel()
+	assert.Zero(t, reflect.TypeFor[*table.Table[*model.Patient]]().NumMethod())
 }
