@@ -13,8 +13,9 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// Version is the version of this module. The User-Agent header contains it.
-const Version = transport.Version
+// Version returns the version of this module in the running program, such as "0.1.0", or
+// "devel" if the build recorded none. The User-Agent header contains it.
+func Version() string { return transport.Version() }
 
 // Client talks to one site of the platform. Make one with [New], share it, and
 // derive a view for each user with [Client.WithTokenSource]. It is safe for concurrent use.

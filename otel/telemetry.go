@@ -58,9 +58,9 @@ func New(c Config) (*Telemetry, error) {
 	if c.MeterProvider == nil {
 		c.MeterProvider = otel.GetMeterProvider()
 	}
-	m := signal.NewMeter(c.MeterProvider, scope, dispensary.Version)
+	m := signal.NewMeter(c.MeterProvider, scope, dispensary.Version())
 	t := &Telemetry{
-		tracer: signal.NewTracer(c.TracerProvider, scope, dispensary.Version),
+		tracer: signal.NewTracer(c.TracerProvider, scope, dispensary.Version()),
 		meter:  m,
 
 		callDuration:    m.Histogram("dispensary.client.call.duration", "Duration of calls of the platform, with retries and all waits.", signal.Requests),

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http/httptrace"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
@@ -70,7 +69,7 @@ The configuration comes from the library's environment variables, or with --conf
 --profile from a file. Secrets are read from there or from a prompt, never from flags.`,
 		Example: `  dispensary fake
   dispensary help fake`,
-		Version:       version() + ", " + runtime.Version(),
+		Version:       dispensary.Version() + ", " + runtime.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -314,20 +313,4 @@ func helpCommand() *cobra.Command {
 			return topic.Help()
 		},
 	}
-}
-
-// version returns the version that the build recorded, such as that of a commit after a release.
-// A build without one has the version of the module.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return versionOf(info.Main.Version)
-	}
-	return dispensary.Version
-}
-
-func versionOf(recorded string) string {
-	if number, ok := strings.CutPrefix(recorded, "v"); ok {
-		return number
-	}
-	return dispensary.Version // empty or "(devel)"
 }

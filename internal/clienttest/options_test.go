@@ -66,6 +66,6 @@ func TestUserAgentOptionServesSeveralClients(t *testing.T) {
 		require.NoError(t, err)
 		_, err = client.Clinic.Get(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, "Outer/1 Inner/2 dispensary-go/"+dispensary.Version, agent)
+		assert.Equal(t, "Outer/1 Inner/2 dispensary-go/"+dispensary.Version(), agent)
 	}
 }

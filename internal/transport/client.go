@@ -109,15 +109,6 @@ func New(config Config) (*Client, error) {
 	return client, nil
 }
 
-// Version is the version of this module.
-const Version = "0.1.0"
-
-// userAgent returns the User-Agent header of every request, those to the token endpoint
-// included. Firewalls block requests without one.
-func userAgent(product string) string {
-	return strings.TrimSpace(product + " dispensary-go/" + Version)
-}
-
 // checkHeaders reports a field of the configuration that is sent as a header and
 // cannot be.
 func (c *Config) checkHeaders() error {

@@ -118,7 +118,7 @@ func TestHeaders(t *testing.T) {
 	r, _, err := sent(t, Call{Operation: operation.ClinicGet}, key)
 	require.NoError(t, err)
 	assert.Equal(t, http.Header{
-		"Accept": {"application/json"}, "User-Agent": {"test dispensary-go/" + Version}, "X-Svc-Clinic-Key": {"clinic-key"},
+		"Accept": {"application/json"}, "User-Agent": {"test dispensary-go/" + Version()}, "X-Svc-Clinic-Key": {"clinic-key"},
 	}, r.Header)
 }
 
