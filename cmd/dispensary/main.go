@@ -2,9 +2,10 @@
 // dispensary as a separate program, for integrations in any language and for people who
 // want to see it work:
 //
-//	go run ./cmd/dispensary fake
-//	go run ./cmd/dispensary fake --json --webhook http://127.0.0.1:9000/webhooks
-//	go run ./cmd/dispensary help fake
+//	go install github.com/dispensary-go/dispensary/cmd/dispensary@latest
+//	dispensary fake
+//	dispensary fake --json --webhook http://127.0.0.1:9000/webhooks
+//	dispensary help fake
 //
 // It prints where the platform, its console and its control API stand once they answer.
 // It ends with Ctrl-C.

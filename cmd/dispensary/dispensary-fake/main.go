@@ -2,7 +2,8 @@
 // what the other commands need. It is what the container image runs, and it has the same
 // flags:
 //
-//	go run ./cmd/dispensary/dispensary-fake --addr 127.0.0.1:8080
+//	go install github.com/dispensary-go/dispensary/cmd/dispensary/dispensary-fake@latest
+//	dispensary-fake --addr 127.0.0.1:8080
 package main
 
 import (
