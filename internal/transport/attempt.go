@@ -7,16 +7,6 @@ import (
 	"time"
 )
 
-// attemptTimeout returns the timeout of each attempt through an HTTP client of the
-// caller: its Timeout, DefaultAttemptTimeout if that is 0, and 0 for no timeout if it is
-// negative.
-func attemptTimeout(given *http.Client) time.Duration {
-	if given == nil || given.Timeout == 0 {
-		return DefaultAttemptTimeout
-	}
-	return max(given.Timeout, 0)
-}
-
 // startAttempt begins one attempt, and returns the request to send. The deadline of its
 // context covers the response body. It replaces http.Client.Timeout, which starts a
 // goroutine for each attempt through a wrapped transport.

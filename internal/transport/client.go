@@ -13,11 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// Limits that apply where Config leaves them zero.
-const (
-	DefaultAttemptTimeout   = 30 * time.Second
-	DefaultMaxResponseBytes = 32 << 20
-)
+// DefaultMaxResponseBytes is the size limit of a response if Config has none.
+const DefaultMaxResponseBytes = 32 << 20
 
 // Config is what a Client is made of. Only Site is required.
 type Config struct {

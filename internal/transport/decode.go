@@ -175,3 +175,29 @@ func describeDecode(err error) string {
 	}
 	return "is not a JSON object"
 }
+
+// checkSuccess returns the error of a write whose success is not provably the platform's.
+func checkSuccess(s *callState) error {
+	if op := s.call.Operation; op.Read() || s.answer.fromPlatform(op.Key) {
+		return nil
+	}
+	return undecodable(s, &decodeError{"no JSON object with an X-Request-Id"})
+}
+
+// checkEmptySuccess returns the error of a write whose success must be an empty JSON
+// object, as the API states for a revocation. A member named error contradicts the status.
+func checkEmptySuccess(s *callState) error {
+	if err := checkSuccess(s); err != nil || s.call.Operation.Read() {
+		return err
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(s.answer.body.Bytes(), &object) != nil || object == nil {
+		return undecodable(s, &decodeError{"is not a JSON object"})
+	}
+	for _, name := range []string{"error", "errors"} {
+		if _, failed := object[name]; failed {
+			return undecodable(s, &decodeError{"reports an error"})
+		}
+	}
+	return nil
+}

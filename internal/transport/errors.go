@@ -3,8 +3,12 @@ package transport
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
@@ -86,4 +90,29 @@ func outcome(s *callState, err error) api.Outcome {
 		return api.OutcomeRefused
 	}
 	return api.OutcomeMaybeApplied
+}
+
+// fieldsOfRequest returns the fields of a call: those of the types that its body and
+// query are made of, and those that were sent, which for a raw call are all that is
+// known.
+func (s *callState) fieldsOfRequest() requestFields {
+	names := typeFields(nil, "", reflect.TypeOf(s.call.Body), 0)
+	var sent any
+	if json.Unmarshal(s.body, &sent) == nil {
+		names = valueFields(names, "", sent)
+	}
+	if query := reflect.TypeOf(s.call.Query); query != nil && query.Kind() == reflect.Struct {
+		for _, field := range reflect.VisibleFields(query) {
+			if name, _, _ := strings.Cut(field.Tag.Get("url"), ","); name != "" && name != "-" {
+				names = append(names, name)
+			}
+		}
+	}
+	if s.request != nil {
+		for name := range s.request.URL.Query() {
+			names = append(names, strings.TrimSuffix(name, "[]"))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -81,3 +81,16 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	}
 	return nil
 }
+
+// DefaultAttemptTimeout is the timeout of an attempt if the caller's HTTP client has none.
+const DefaultAttemptTimeout = 30 * time.Second
+
+// attemptTimeout returns the timeout of each attempt through an HTTP client of the
+// caller: its Timeout, DefaultAttemptTimeout if that is 0, and 0 for no timeout if it is
+// negative.
+func attemptTimeout(given *http.Client) time.Duration {
+	if given == nil || given.Timeout == 0 {
+		return DefaultAttemptTimeout
+	}
+	return max(given.Timeout, 0)
+}

@@ -1,12 +1,14 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -244,4 +246,21 @@ func (c *Call) encodeQuery() (string, api.ArgumentErrors) {
 		emptyQueries.Store(given.Type(), encoded)
 	}
 	return encoded, wrong
+}
+
+// encodeValues encodes a query, and reports the parameters whose text is not valid
+// UTF-8. A name that is not valid counts as "query".
+func (c *Call) encodeValues(values url.Values) (string, api.ArgumentErrors) {
+	var wrong api.ArgumentErrors
+	for name, texts := range values {
+		field := strings.TrimSuffix(name, "[]")
+		if !utf8.ValidString(name) {
+			field, texts = "query", []string{name}
+		}
+		if slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
+			wrong = append(wrong, c.invalid(field, notUTF8))
+		}
+	}
+	slices.SortFunc(wrong, func(a, b *api.ArgumentError) int { return cmp.Compare(a.Field, b.Field) })
+	return values.Encode(), wrong
 }

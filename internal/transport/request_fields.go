@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,31 +14,6 @@ import (
 // requestFields are the names of what a request can have in its body and its query,
 // with [] for a position in a list: "recommendations[].variant_id".
 type requestFields []string
-
-// fieldsOfRequest returns the fields of a call: those of the types that its body and
-// query are made of, and those that were sent, which for a raw call are all that is
-// known.
-func (s *callState) fieldsOfRequest() requestFields {
-	names := typeFields(nil, "", reflect.TypeOf(s.call.Body), 0)
-	var sent any
-	if json.Unmarshal(s.body, &sent) == nil {
-		names = valueFields(names, "", sent)
-	}
-	if query := reflect.TypeOf(s.call.Query); query != nil && query.Kind() == reflect.Struct {
-		for _, field := range reflect.VisibleFields(query) {
-			if name, _, _ := strings.Cut(field.Tag.Get("url"), ","); name != "" && name != "-" {
-				names = append(names, name)
-			}
-		}
-	}
-	if s.request != nil {
-		for name := range s.request.URL.Query() {
-			names = append(names, strings.TrimSuffix(name, "[]"))
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
 
 // maxFieldDepth bounds how deep types are followed: no request is nested deeper.
 const maxFieldDepth = 4

@@ -6,7 +6,6 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -130,20 +129,3 @@ func (w *textWalk) entries(path string, v reflect.Value) {
 }
 
 func below(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
-
-// encodeValues encodes a query, and reports the parameters whose text is not valid
-// UTF-8. A name that is not valid counts as "query".
-func (c *Call) encodeValues(values url.Values) (string, api.ArgumentErrors) {
-	var wrong api.ArgumentErrors
-	for name, texts := range values {
-		field := strings.TrimSuffix(name, "[]")
-		if !utf8.ValidString(name) {
-			field, texts = "query", []string{name}
-		}
-		if slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) }) {
-			wrong = append(wrong, c.invalid(field, notUTF8))
-		}
-	}
-	slices.SortFunc(wrong, func(a, b *api.ArgumentError) int { return cmp.Compare(a.Field, b.Field) })
-	return values.Encode(), wrong
-}
