@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -26,49 +24,6 @@ const (
 	clockWarn = 30 * time.Second
 	clockFail = 5 * time.Minute
 )
-
-// answer is what a server answered, or why it did not.
-type answer struct {
-	err    error
-	status int
-	header http.Header
-	body   []byte
-	tls    *tls.ConnectionState
-	took   time.Duration
-	at     time.Time
-}
-
-// do sends a request, without following redirects.
-func (r *run) do(client *http.Client, request *http.Request) *answer {
-	direct := *client
-	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	start := r.config.Now()
-	response, err := direct.Do(request)
-	if err != nil {
-		return &answer{err: err, at: r.config.Now(), took: r.config.Now().Sub(start)}
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-	_ = response.Body.Close()
-	now := r.config.Now()
-	return &answer{err: err, status: response.StatusCode, header: response.Header, body: body, tls: response.TLS, took: now.Sub(start), at: now}
-}
-
-func (r *run) get(ctx context.Context, address string) *answer {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return &answer{err: errors.New("doctor: not an address")} // the error repeats the address
-	}
-	return r.do(r.config.OAuth.HTTPClient, request)
-}
-
-// hostOf returns the host of an address that was checked.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
 
 func (r *run) site(ctx context.Context) Row {
 	const consequence = "no call reaches the platform"

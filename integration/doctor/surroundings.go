@@ -10,16 +10,6 @@ import (
 	"strings"
 )
 
-// Database is the connection of a setting to a database.
-type Database struct {
-	// Setting is the name of the setting with the address, such as DISPENSARY_STORE.
-	Setting string
-
-	// Private reports whether the network cannot read the connection: the database is on
-	// this machine, or connections without TLS fail.
-	Private bool
-}
-
 // secretFiles warns of files with secrets that other users of this machine can read or change.
 func (r *run) secretFiles(context.Context) Row {
 	if len(r.config.SecretFiles) == 0 {
