@@ -67,20 +67,21 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	if a.Site.Environment.Stage != dispensary.Sandbox { // before a token is refreshed
 		return fmt.Errorf("%s is no sandbox, and is not probed", a.Site.Environment)
 	}
+	if c.spare == c.user {
+		return errors.New("--spare: must be another user than --user")
+	}
 	if !c.yes && !p.terminal {
 		return errors.New("there is no terminal to ask on: add --yes to create records and to end an authorization")
 	}
 	config := probe.Config{
 		Application: oauth.Config{Site: a.Site, ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURL},
 		ClinicKey:   a.ClinicKey,
-		Confirm:     func(_ context.Context, plan probe.Plan) bool { return c.yes || p.agree(plan) },
+		Confirm:     func(plan probe.Plan) bool { return c.yes || p.agree(plan) },
 	}
 	if c.narrow != "" {
-		token, err := secretFile("--narrow-file", c.narrow)
-		if err != nil {
+		if config.Narrow, err = secretFile("--narrow-file", c.narrow); err != nil {
 			return err
 		}
-		config.Narrow = dispensary.AccessToken{Secret: token, Environment: a.Site.Environment}
 	}
 	conns, err := app.Accounts.Connections(a.Site.Environment)
 	if err != nil {
@@ -167,13 +168,10 @@ func writeBehaviors(name string, report probe.Report) error {
 	return nil
 }
 
-// probeFlags replaces the names of fields by those of flags.
-var probeFlags = strings.NewReplacer("Config.Narrow has none", "--narrow-file names none", "Config.Spare has none", "--spare names none")
-
 func (p *program) printProbe(report probe.Report) error {
 	var rows [][]string
 	for _, f := range report.Findings {
-		rows = append(rows, []string{f.Point, string(f.Verdict), f.Variant, probeFlags.Replace(f.Why), strings.Join(f.RequestIDs, " ")})
+		rows = append(rows, []string{f.Point, string(f.Verdict), f.Variant, f.Why, strings.Join(f.RequestIDs, " ")})
 	}
 	if err := p.print(report, []string{"POINT", "VERDICT", "VARIANT", "WHY", "REQUESTS"}, rows); err != nil || p.json {
 		return err

@@ -77,6 +77,7 @@ func TestProbeRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.refused("us/sandbox/me must authorize again: not_connected: connect with ", "probe", "--yes")
+	f.refused("--spare: must be another user", "probe", "--yes", "--spare", "me")
 	f.refused("--narrow-file: ", "probe", "--yes", "--narrow-file", filepath.Join(t.TempDir(), "absent"))
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]

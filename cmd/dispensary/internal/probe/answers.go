@@ -3,7 +3,6 @@ package probe
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -11,7 +10,7 @@ import (
 // recordPoints show in answers to a user's token, on the records of the run and on the
 // catalog. The first one finds out whether the clinic key is needed.
 func recordPoints() []point {
-	all := []point{
+	return []point{
 		{"clinic-key-header", []string{"optional", "clinic-endpoint", "always"}, (*session).clinicKeyHeader},
 		{"integration-activation", []string{"first-key", "from-the-start"}, (*session).integrationActivation},
 		{"success-status", []string{"201-for-created", "always-200"}, (*session).successStatus},
@@ -29,16 +28,6 @@ func recordPoints() []point {
 		}},
 		notObservable("rate-limit", "it takes more than 5,000 requests in 5 minutes", "off", "5000-in-5m"),
 	}
-	return append(append(all, listPoints()...), planPoints()...)
-}
-
-// statusOf is a point whose variants are statuses of a refusal.
-func statusOf(a answer) Finding {
-	switch {
-	case a.status < 400, a.status >= 500, a.status == http.StatusUnauthorized, a.status == http.StatusTooManyRequests:
-		return unexpected(a)
-	}
-	return seen(strconv.Itoa(a.status), a)
 }
 
 // clinicKeyHeader has to be looked at first: from then on, the key is sent.
@@ -147,10 +136,10 @@ func shapeOf(a answer) string {
 }
 
 func (s *session) missingScope() Finding {
-	if s.config.Narrow.Secret.IsZero() {
-		return hidden("it takes a token without the scope patients:read, and Config.Narrow has none")
+	if s.config.Narrow.IsZero() {
+		return hidden("it takes a token without the scope patients:read, and --narrow-file names none")
 	}
-	return statusOf(s.getWith(s.config.Narrow.Secret.Reveal(), "/clinic/patients"))
+	return statusOf(s.getWith(s.config.Narrow.Reveal(), "/clinic/patients"))
 }
 
 // plainHTTP sends no token: it would be readable on its way.

@@ -154,7 +154,7 @@ func (s *session) newLink(plan object) answer {
 func (s *session) linkPractitioner() Finding {
 	a := s.newLink(object{})
 	if owner := s.config.Token.ResourceOwner.Type; a.refused() && owner != "Practitioner" {
-		return ambiguous("it was refused, and Config.Token is not known to be a practitioner's", a)
+		return ambiguous("it was refused, and the token is not known to be a practitioner's", a)
 	}
 	return decide(a, "token", "required")
 }

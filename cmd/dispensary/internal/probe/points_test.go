@@ -14,7 +14,7 @@ import (
 func TestPointsAreThoseOfTheFakePlatform(t *testing.T) {
 	t.Parallel()
 	var known, theirs []string
-	for _, p := range slices.Concat(recordPoints(), logPoints(), tokenPoints()) {
+	for _, p := range slices.Concat(recordPoints(), listPoints(), planPoints(), logPoints(), tokenPoints()) {
 		for _, variant := range p.variants {
 			known = append(known, p.name+"="+variant)
 		}
@@ -33,7 +33,7 @@ func TestSessionStopsAtTheLimit(t *testing.T) {
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
 	s := newSession(t.Context(), Config{Application: oauth.Config{Site: fake.Site(), HTTPClient: fake.HTTPClient()}})
 	s.sent = MaxRequests - 2
-	findings := s.look(recordPoints())
+	findings := s.look(listPoints())
 	assert.Len(t, fake.Journal().Requests(), 2)
 	assert.Equal(t, MaxRequests, s.sent)
 	last := findings[len(findings)-1]

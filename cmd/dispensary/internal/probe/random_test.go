@@ -1,7 +1,6 @@
 package probe_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -43,7 +42,7 @@ func config(fake *dispensarytest.Server) probe.Config {
 			RedirectURL: app.RedirectURI, HTTPClient: fake.HTTPClient(),
 		},
 		Token: authorization(fake), ClinicKey: dispensary.NewSecret(fake.ClinicKey()),
-		Confirm: func(context.Context, probe.Plan) bool { return true },
+		Confirm: func(probe.Plan) bool { return true },
 	}
 }
 
@@ -66,10 +65,7 @@ func (b sandbox) run(t *testing.T, fake *dispensarytest.Server) probe.Report {
 		c.Spare = authorization(fake)
 	}
 	if b.narrow {
-		c.Narrow = dispensary.AccessToken{
-			Secret:      dispensary.NewSecret(fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken),
-			Environment: fake.Site().Environment,
-		}
+		c.Narrow = dispensary.NewSecret(fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken)
 	}
 	report, err := probe.Run(t.Context(), c)
 	require.NoError(t, err)

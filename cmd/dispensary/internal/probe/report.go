@@ -2,7 +2,6 @@ package probe
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"time"
 )
@@ -90,34 +89,4 @@ func (r Report) WriteBehaviors(w io.Writer) error {
 		_, err = w.Write(append(content, '\n'))
 	}
 	return err
-}
-
-// seen is a variant that answers show.
-func seen(variant string, by ...answer) Finding {
-	return Finding{Verdict: Seen, Variant: variant, RequestIDs: idsOf(by)}
-}
-
-// ambiguous is a point that answers do not decide.
-func ambiguous(why string, by ...answer) Finding {
-	return Finding{Verdict: Ambiguous, Why: why, RequestIDs: idsOf(by)}
-}
-
-// hidden is a point that does not show, or not here.
-func hidden(why string, by ...answer) Finding {
-	return Finding{Verdict: NotObservable, Why: why, RequestIDs: idsOf(by)}
-}
-
-// unexpected is a point whose request met a status that says nothing about it.
-func unexpected(a answer) Finding {
-	return ambiguous(fmt.Sprintf("a request was answered with status %d", a.status), a)
-}
-
-func idsOf(answers []answer) []string {
-	var ids []string
-	for _, a := range answers {
-		if a.requestID != "" {
-			ids = append(ids, a.requestID)
-		}
-	}
-	return ids
 }

@@ -11,15 +11,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/internal/transport"
+	"github.com/dispensary-go/dispensary/oauth"
 )
-
-// surname is that of all patients that are created.
-const surname = "Dispensary-Probe"
 
 // errLimit ends a run that has sent [MaxRequests].
 var errLimit = fmt.Errorf("the run had sent %d requests before", MaxRequests)
@@ -216,29 +213,20 @@ func read(response *http.Response) (answer, error) {
 	return a, nil
 }
 
-// decide reads a point where one variant accepts a request and the other refuses it.
-func decide(a answer, accepted, refused string) Finding {
-	switch {
-	case a.ok():
-		return seen(accepted, a)
-	case a.refused():
-		return seen(refused, a)
-	}
-	return unexpected(a)
-}
-
-// lacking says why something is missing that a point needs, if it is.
-func lacking(a answer, id, why string) (string, *Finding) {
-	if a.ok() && id != "" {
-		return id, nil
-	}
-	f := ambiguous(why+": status "+strconv.Itoa(a.status), a)
-	return "", &f
-}
-
 // noteCreated remembers a record that an answer shows, if it does.
 func (s *session) noteCreated(kind, id string) {
 	if id != "" {
 		s.created = append(s.created, Record{Kind: kind, ID: id})
 	}
+}
+
+// consent is one authorization, with the tokens that came from it.
+type consent struct {
+	original, access, refresh string // original is the access token of before the first refresh
+	renewed                   *answer
+	ended                     bool
+}
+
+func newConsent(t oauth.Token) consent {
+	return consent{original: t.AccessToken.Reveal(), access: t.AccessToken.Reveal(), refresh: t.RefreshToken.Reveal()}
 }

@@ -2,8 +2,6 @@ package probe
 
 import (
 	"net/http"
-
-	"github.com/dispensary-go/dispensary/oauth"
 )
 
 // tokenPoints are about the token endpoint. They use up the authorizations of the run,
@@ -21,18 +19,7 @@ func tokenPoints() []point {
 	}
 }
 
-const noRefreshToken = "it takes a refresh token, and Config.Token has none"
-
-// consent is one authorization, with the tokens that came from it.
-type consent struct {
-	original, access, refresh string // original is the access token of before the first refresh
-	renewed                   *answer
-	ended                     bool
-}
-
-func newConsent(t oauth.Token) consent {
-	return consent{original: t.AccessToken.Reveal(), access: t.AccessToken.Reveal(), refresh: t.RefreshToken.Reveal()}
-}
+const noRefreshToken = "it takes a refresh token: call as a user who was connected with dispensary login"
 
 // asClient adds what the token endpoint asks of every request.
 func (s *session) asClient(body object) object {
@@ -174,7 +161,7 @@ func (s *session) revocationReach() Finding {
 			return hidden(noRefreshToken)
 		}
 		if c.ended {
-			return hidden("it takes a second authorization, and Config.Spare has none")
+			return hidden("it takes a second authorization, and --spare names none")
 		}
 	}
 	renewed := s.firstRenewal(c)
