@@ -2,93 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
-	"github.com/dispensary-go/dispensary/oauth/connect"
 )
-
-// accountKeys are the settings of an integration that its accounts need.
-var accountKeys = []string{"base_url", "auth_url", "client_id", "client_secret", "redirect_url"}
-
-// loadApplication reads the configuration, and finds the application that a command works
-// with. Its client secret is asked for where it is missing and there is a person to ask.
-func (p *program) loadApplication(ctx context.Context, t target) (c integration.Config, a integration.Application, err error) {
-	keys := accountKeys
-	if p.asks {
-		keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "client_secret" })
-	}
-	if c, err = p.loadConfig(keys...); err != nil {
-		return c, a, err
-	}
-	if a, err = p.application(c, t); err != nil || !a.ClientSecret.IsZero() || !p.asks {
-		return c, a, err
-	}
-	_, _ = fmt.Fprintf(p.errOut, "Client secret of %s: ", a.Site.Environment)
-	text, err := p.readSecret(ctx)
-	a.ClientSecret = dispensary.NewSecret(text)
-	c.Applications = []integration.Application{a} // the one that is worked with
-	return c, a, err
-}
-
-// openAccounts opens the accounts of one application, and their browser flow if there is one.
-// Without a configured store it uses the store of login.
-func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Config) (_ *integration.Integration, a integration.Application, err error) {
-	c, a, err := p.loadApplication(ctx, t)
-	if err != nil {
-		return nil, a, err
-	}
-	a.WebhookSecrets, a.WebhookChallenge = nil, dispensary.Secret{}
-	c.Applications, c.Inbox = []integration.Application{a}, dispensary.Secret{}
-	if c.Store.IsZero() {
-		if err := p.useLoginStore(ctx, &c, a); err != nil {
-			return nil, a, err
-		}
-	}
-	setup := integration.Setup{}
-	if flow != nil {
-		setup.Connect = *flow
-		if len(c.StateKeys) == 0 { // the flow ends in the process in which it begins
-			c.StateKeys = []dispensary.Secret{dispensary.NewSecret(rand.Text() + rand.Text())}
-		}
-	}
-	app, err := integration.Open(ctx, c, setup)
-	return app, a, err
-}
-
-// loginStore returns the path of the store that login keeps for an application in the
-// configuration folder. A stored token does not know the address that issued it, so each site
-// and client has its own store.
-func loginStore(folder string, a integration.Application) string {
-	return filepath.Join(folder, siteFile("tokens", ".db", a.Site, a.Site.AuthURL, a.ClientID))
-}
-
-// useLoginStore completes c with the store of login and its encryption keys.
-func (p *program) useLoginStore(ctx context.Context, c *integration.Config, a integration.Application) error {
-	folder, err := p.configFolder()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	c.Store = dispensary.NewSecret("sqlite:" + loginStore(folder, a))
-	if c.SealKeys.IsZero() {
-		c.SealKeys, err = p.sealKeys(ctx, folder)
-	}
-	return err
-}
 
 func (p *program) accountsCommand() *cobra.Command {
 	command := &cobra.Command{
@@ -213,12 +135,4 @@ func (p *program) printAccounts(all ...accounts.Account) error {
 		return nil
 	}
 	return p.print(nil, []string{"USER", "ENVIRONMENT", "STATUS", "REASON", "OWNER", "CONNECTED", "USED"}, rows)
-}
-
-// timeText is a time for people and scripts; a dash if it is not known.
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339)
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,14 +198,6 @@ func parseField(field string) (name string, value any, err error) {
 		return name, json.RawMessage(text), nil
 	}
 	return name, text, nil
-}
-
-// readFile reads a file, or stdin for "-".
-func (p *program) readFile(name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(p.in)
-	}
-	return os.ReadFile(name)
 }
 
 // pages calls, once or for all pages of a list.

@@ -2,24 +2,15 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
-	"github.com/jackc/pgx/v5"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver of postgres:
 	"github.com/spf13/cobra"
-	flag "github.com/spf13/pflag"
-	_ "modernc.org/sqlite" // the driver of files
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 )
 
 func (p *program) catalogCommand() *cobra.Command {
@@ -39,154 +30,159 @@ each environment and base URL, unless --store names another one.`,
 	return command
 }
 
-// catalogStore says where the copy of the catalog is.
-type catalogStore struct {
-	target
-	address string
+// walkDocument is a walk as status prints it.
+type walkDocument struct {
+	Generation  int64     `json:"generation"`
+	StartedAt   time.Time `json:"started_at"`
+	CompletedAt time.Time `json:"completed_at,omitzero"`
+	Page        int       `json:"page"`
+	Pages       int       `json:"pages"`
+	Requests    int       `json:"requests"`
+	Skipped     int       `json:"skipped"`
+	Missing     int       `json:"missing"`
+	Gone        int       `json:"gone"`
 }
 
-func (s *catalogStore) define(flags *flag.FlagSet) {
-	s.target.define(flags)
-	flags.StringVar(&s.address, "store", "", "keep the copy in `PATH`, a SQLite file, or at a postgres:// address; a file of the cache folder unless set")
+func newWalkDocument(w catalogsync.Walk) *walkDocument {
+	if w.Generation == 0 {
+		return nil
+	}
+	return &walkDocument{w.Generation, w.StartedAt, w.CompletedAt, w.Page, pagesOf(w), w.Requests, w.Skipped, w.Missing, w.Gone}
 }
 
-// catalogCopy is a copy of the catalog that is open.
-type catalogCopy struct {
-	*sqlstore.Store
-	db      *sql.DB
-	address string
+// statusDocument is what status prints with --json.
+type statusDocument struct {
+	Complete   *walkDocument `json:"complete"`
+	Unfinished *walkDocument `json:"unfinished"`
+	AgeSeconds *int64        `json:"age_seconds"`
+	Present    int           `json:"present"`
+	Missing    int           `json:"missing"`
+	Gone       int           `json:"gone"`
+	Detailed   int           `json:"detailed"`
+	Requested  int           `json:"requested"`
+	Revision   int64         `json:"revision"`
 }
 
-// open opens the copy. To write, tables are made where there are none; to read, they have to
-// be there.
-func (s catalogStore) open(ctx context.Context, p *program, write bool) (*catalogCopy, error) {
-	address, err := s.resolve(p)
+func (p *program) catalogStatusCommand() *cobra.Command {
+	var store catalogStore
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Say how old and how whole the copy of the catalog is",
+		Long: `Status says when the list of products was last read as a whole, whether a later reading is
+unfinished, because it is under way or was interrupted, and how many products there are: missing
+are those that the last reading did not see, gone those that the platform does not have any more.`,
+		Example: `  dispensary catalog status
+  dispensary catalog status --json --profile staging
+  dispensary catalog status --store /var/lib/ehr/catalog.db`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error { return p.catalogStatus(command.Context(), store) },
+	}
+	store.define(command.Flags())
+	return command
+}
+
+func (p *program) catalogStatus(ctx context.Context, s catalogStore) error {
+	store, err := s.open(ctx, p, false)
 	if err != nil {
-		return nil, err
-	}
-	if !write && !isPostgres(address) { // to open a file makes it
-		if about, err := os.Stat(address); errors.Is(err, fs.ErrNotExist) || err == nil && about.Size() == 0 {
-			return nil, fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", address)
-		}
-	}
-	c := &catalogCopy{address: address}
-	dialect := sqlstore.SQLite
-	if isPostgres(address) {
-		dialect = sqlstore.PostgreSQL
-		c.db, err = sql.Open("pgx", address)
-	} else {
-		c.db, err = sqlstore.OpenSQLite(ctx, "sqlite", address)
-	}
-	if err != nil {
-		return nil, c.problem(err)
-	}
-	prepare := sqlstore.CheckSchema
-	if write {
-		prepare = sqlstore.Migrate
-	}
-	err = prepare(ctx, c.db, dialect)
-	if err == nil {
-		c.Store, err = sqlstore.New(c.db, dialect)
-	}
-	if err != nil {
-		_ = c.db.Close()
-		return nil, c.problem(err)
-	}
-	return c, nil
-}
-
-// resolve returns the path or the address of the copy.
-func (s catalogStore) resolve(p *program) (string, error) {
-	scheme, rest, is := strings.Cut(s.address, ":")
-	switch {
-	case s.address == "":
-		return s.defaultFile(p)
-	case isPostgres(s.address):
-		return s.address, checkPostgres(s.address)
-	case scheme == "sqlite" && strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///"):
-		return "", errors.New("--store: sqlite:// begins with a host: write sqlite: and the path of the file")
-	case scheme == "sqlite" && rest != "":
-		return strings.TrimPrefix(rest, "//"), nil
-	case is && strings.HasPrefix(rest, "//"):
-		return "", fmt.Errorf("--store: %s is neither the path of a file nor an address of postgres://", scheme+"://…")
-	}
-	return s.address, nil
-}
-
-// defaultFile is the file of the site in the user's cache folder.
-func (s catalogStore) defaultFile(p *program) (string, error) {
-	c, err := p.loadConfig()
-	if err != nil {
-		return "", err
-	}
-	a, err := p.application(c, s.target)
-	if err != nil {
-		return "", err
-	}
-	folder, err := p.cacheDir()
-	if err != nil {
-		return "", fmt.Errorf("--store is needed: %w", err)
-	}
-	folder = filepath.Join(folder, "dispensary")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", err
-	}
-	return filepath.Join(folder, siteFile("catalog", ".db", a.Site)), nil
-}
-
-func isPostgres(address string) bool {
-	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
-}
-
-// checkPostgres refuses what is no address, and a password, which others on the machine could
-// read as part of the command line. What it says has nothing of the address.
-func checkPostgres(address string) error {
-	u, err := url.Parse(address)
-	if err == nil {
-		_, err = pgx.ParseConfig(address)
-	}
-	if err != nil {
-		return errors.New("--store: not an address as PostgreSQL's driver reads it")
-	}
-	if _, has := u.User.Password(); has || u.Query().Has("password") {
-		return errors.New("--store: leave the password out, and set PGPASSWORD or PGPASSFILE")
-	}
-	return nil
-}
-
-// problem says what is wrong with a copy, in the words of the command line.
-func (c *catalogCopy) problem(err error) error {
-	name := c.address
-	if isPostgres(name) {
-		name = "postgres://…"
-	}
-	var schema *sqlstore.SchemaError
-	switch {
-	case errors.As(err, &schema) && schema.Column == "":
-		return fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", name)
-	case errors.As(err, &schema):
-		return fmt.Errorf("--store %s: %w", name, schema)
-	case errors.Is(err, sqlstore.ErrNotCatalog):
-		return fmt.Errorf("--store %s: not a catalog; it is left as it is", name)
-	case errors.Is(err, catalogsync.ErrNotLoaded):
-		return fmt.Errorf("--store %s: nothing was read yet, dispensary catalog sync does it", name)
-	case errors.Is(err, catalogsync.ErrSyncing):
-		return fmt.Errorf("--store %s: another sync of it is under way", name)
-	}
-	return fmt.Errorf("--store %s: %w", name, err)
-}
-
-// catalogFlags replaces the names of what is searched by, and of settings, by those of flags.
-var catalogFlags = strings.NewReplacer(
-	"dispensary: limit", "--limit:", "dispensary: query", "the query", "dispensary: filters", "--ingredient and --allergen:",
-	"dispensary: catalogsync.SyncerConfig.Prefetch", "--prefetch:", "dispensary: catalogsync.SyncerConfig.MaxMissing", "--max-missing:",
-)
-
-// inCatalogFlags words what package catalogsync refuses.
-func inCatalogFlags(err error) error {
-	var argument *dispensary.ArgumentError
-	if !errors.As(err, &argument) {
 		return err
 	}
-	return errors.New(catalogFlags.Replace(err.Error()))
+	defer func() { _ = store.db.Close() }() // it is only read
+	state, err := store.State(ctx)
+	if err != nil {
+		return store.problem(err)
+	}
+	d := statusDocument{
+		Complete: newWalkDocument(state.Complete),
+		Present:  state.Records[catalogsync.Present], Missing: state.Records[catalogsync.Missing], Gone: state.Records[catalogsync.Gone],
+		Detailed: state.Detailed, Requested: state.Requested, Revision: state.Revision,
+	}
+	complete, old, unfinished := "never", "", ""
+	if d.Complete != nil {
+		since := time.Since(state.Complete.StartedAt)
+		d.AgeSeconds = new(int64(since.Seconds()))
+		complete, old = timeText(state.Complete.CompletedAt), age(since)
+	}
+	if state.Newest.Generation != state.Complete.Generation {
+		d.Unfinished = newWalkDocument(state.Newest)
+		unfinished = fmt.Sprintf("page %d of %d, begun %s", d.Unfinished.Page, d.Unfinished.Pages, timeText(d.Unfinished.StartedAt))
+	}
+	row := []string{complete, old}
+	for _, n := range []int{d.Present, d.Missing, d.Gone, d.Detailed, d.Requested} {
+		row = append(row, strconv.Itoa(n))
+	}
+	return failed(p.print(d, []string{"COMPLETE", "AGE", "PRESENT", "MISSING", "GONE", "DETAILED", "REQUESTED", "UNFINISHED"}, [][]string{append(row, unfinished)}))
+}
+
+// foundDocument is what search prints with --json.
+type foundDocument struct {
+	Hits       []catalogsync.Hit `json:"hits"`
+	AsOf       time.Time         `json:"as_of"`
+	AgeSeconds int64             `json:"age_seconds"`
+}
+
+func (p *program) catalogSearchCommand() *cobra.Command {
+	var store catalogStore
+	var o catalogsync.SearchOptions
+	command := &cobra.Command{
+		Use:   "search [QUERY...]",
+		Short: "Search the copy of the catalog, without a network",
+		Long: `Search finds products by words of their name and brand, or the beginnings of these, in any
+order; by a SKU or UPC, or a beginning of it; and with one typing error in a word of four letters
+or more. The best are first. It calls nothing, and says how old the copy is: what is to be
+prescribed has to be read from the platform again.
+
+Without a query it lists what the filters keep. Ingredients and allergens are those that
+dispensary catalog sync --filters read.`,
+		Example: `  dispensary catalog search magn glyc
+  dispensary catalog search 012345678905 --json
+  dispensary catalog search zinc --brand 9a1c3e8e-0c6f-4d9b-8a34-5d3c0e6a1b2f --limit 20`,
+		RunE: func(command *cobra.Command, words []string) error {
+			o.Query = strings.Join(words, " ")
+			if o.Query == "" && o.BrandID == "" && len(o.IngredientIDs)+len(o.AllergenIDs) == 0 {
+				return errors.New("search wants a query, --brand, --ingredient or --allergen")
+			}
+			if o.Limit < 1 {
+				return fmt.Errorf("--limit: must be from 1 to %d", catalogsync.MaxLimit)
+			}
+			return p.catalogSearch(command.Context(), store, o)
+		},
+	}
+	flags := command.Flags()
+	store.define(flags)
+	flags.IntVar(&o.Limit, "limit", catalogsync.DefaultLimit, "`NUMBER` of products at most")
+	flags.StringVar(&o.BrandID, "brand", "", "products of the brand `ID` only")
+	flags.StringArrayVar(&o.IngredientIDs, "ingredient", nil, "products with the ingredient `ID` only; may be repeated")
+	flags.StringArrayVar(&o.AllergenIDs, "allergen", nil, "products with the allergen attribute `ID` only; may be repeated")
+	return command
+}
+
+// catalogSearch searches an index that it makes of the copy.
+func (p *program) catalogSearch(ctx context.Context, s catalogStore, o catalogsync.SearchOptions) error {
+	store, err := s.open(ctx, p, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.db.Close() }() // it is only read
+	index, err := catalogsync.ReadIndex(ctx, store)
+	if err != nil {
+		return store.problem(err)
+	}
+	result, err := index.Search(o)
+	if err != nil {
+		return inCatalogFlags(err)
+	}
+	if p.json {
+		return failed(p.printJSON(foundDocument{result.Hits, index.AsOf(), int64(result.Age.Seconds())}))
+	}
+	var rows [][]string
+	for _, h := range result.Hits {
+		rows = append(rows, []string{h.Name, h.Brand, h.SKU, h.UPC, string(h.VariantStatus), h.VariantID})
+	}
+	if len(rows) > 0 {
+		if err := p.print(nil, []string{"NAME", "BRAND", "SKU", "UPC", "STATUS", "VARIANT"}, rows); err != nil {
+			return failed(err)
+		}
+	}
+	fmt.Fprintf(p.errOut, "%d found, as of %s ago\n", len(rows), age(result.Age))
+	return nil
 }

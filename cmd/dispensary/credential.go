@@ -1,19 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
-)
-
-// Variables of the library and of its command.
-const (
-	environmentVariable = "DISPENSARY_ENVIRONMENT"
-	tokenVariable       = "DISPENSARY_ACCESS_TOKEN"
-	clinicKeyVariable   = "DISPENSARY_CLINIC_KEY"
 )
 
 // hasCredential reports whether a command calls with the access token of the variables. An
@@ -62,4 +57,39 @@ func (p *program) isHome(site dispensary.Site) (bool, error) {
 // sameSite reports whether two sites are one environment at one address.
 func sameSite(a, b dispensary.Site) bool {
 	return a.Environment == b.Environment && strings.TrimSuffix(a.BaseURL, "/") == strings.TrimSuffix(b.BaseURL, "/")
+}
+
+// client returns a client that calls with the credential of the variables, or else as the
+// connected user. It has to be closed, which waits until a refreshed token is stored.
+func (p *program) client(ctx context.Context, t target) (_ *dispensary.Client, closed func() error, err error) {
+	if !p.hasCredential(t) {
+		app, _, err := p.openAccounts(ctx, t, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		client, err := app.Accounts.Client(ctx, t.user)
+		closed := func() error { return app.Shutdown(context.WithoutCancel(ctx)) }
+		if err != nil {
+			return nil, nil, errors.Join(err, closed())
+		}
+		return client, closed, nil
+	}
+	c, err := p.loadConfig("base_url", "auth_url")
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := p.application(c, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	token, key, err := p.credential(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := []dispensary.Option{dispensary.WithTokenSource(oauth.Static(token))}
+	if !key.IsZero() {
+		options = append(options, dispensary.WithClinicKey(key))
+	}
+	client, err := dispensary.New(a.Site, options...)
+	return client, func() error { return nil }, err
 }

@@ -27,12 +27,12 @@ const keyringName = "dispensary"
 
 // sealKeys returns the encryption keys of this user's token stores. It creates them on first
 // use in the system's keyring, or without a keyring in a file that only the user can read.
-func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secret, error) {
+func sealKeys(ctx context.Context, ring keyringStore, folder string) (dispensary.Secret, error) {
 	name := filepath.Join(folder, sealKeyName)
 	if kept, err := readKeys(name); !kept.IsZero() || err != nil {
 		return kept, err
 	}
-	keys, err := p.fromKeyring(ctx, func() (string, error) { return p.keyring.Get(keyringName, folder) })
+	keys, err := fromKeyring(ctx, func() (string, error) { return ring.Get(keyringName, folder) })
 	if err == nil {
 		return keys, nil
 	}
@@ -43,7 +43,7 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 	if err != nil {
 		return dispensary.Secret{}, err
 	}
-	_, err = p.fromKeyring(ctx, func() (string, error) { return "", p.keyring.Set(keyringName, folder, key.Text().Reveal()) })
+	_, err = fromKeyring(ctx, func() (string, error) { return "", ring.Set(keyringName, folder, key.Text().Reveal()) })
 	if err == nil {
 		return key.Text(), nil
 	}
@@ -94,7 +94,7 @@ func (systemKeyring) Set(service, user, password string) error {
 }
 
 // fromKeyring asks the keyring, for as long as it may take.
-func (p *program) fromKeyring(ctx context.Context, ask func() (string, error)) (dispensary.Secret, error) {
+func fromKeyring(ctx context.Context, ask func() (string, error)) (dispensary.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
 	type answer struct {

@@ -38,15 +38,15 @@ func (k lockedKeyring) Set(string, string, string) error   { <-k.over; return er
 func TestTheKeyIsKeptInTheKeyring(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	p := &program{keyring: mapKeyring{}}
-	made, err := p.sealKeys(t.Context(), folder)
+	ring := mapKeyring{}
+	made, err := sealKeys(t.Context(), ring, folder)
 	require.NoError(t, err)
 	_, err = seal.ParseKeyRing(made)
 	require.NoError(t, err)
-	again, err := p.sealKeys(t.Context(), folder)
+	again, err := sealKeys(t.Context(), ring, folder)
 	require.NoError(t, err)
 	assert.Equal(t, made.Reveal(), again.Reveal())
-	other, err := p.sealKeys(t.Context(), t.TempDir())
+	other, err := sealKeys(t.Context(), ring, t.TempDir())
 	require.NoError(t, err)
 	assert.NotEqual(t, made.Reveal(), other.Reveal())
 	files, err := os.ReadDir(folder)
@@ -55,7 +55,7 @@ func TestTheKeyIsKeptInTheKeyring(t *testing.T) {
 
 	// What it sealed is not opened with a new key when the keyring is gone.
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokens-us-sandbox-1.db"), nil, 0o600))
-	_, err = (&program{keyring: noKeyring{}}).sealKeys(t.Context(), folder)
+	_, err = sealKeys(t.Context(), noKeyring{}, folder)
 	require.ErrorContains(t, err, "does not return it: there is no keyring")
 }
 
@@ -65,16 +65,15 @@ func TestAKeyringThatDoesNotAnswerIsReplacedByAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locked := lockedKeyring{make(chan struct{})}
 		defer close(locked.over)
-		p := &program{keyring: locked}
 		begin := time.Now()
-		made, err := p.sealKeys(t.Context(), folder)
+		made, err := sealKeys(t.Context(), locked, folder)
 		require.NoError(t, err)
 		assert.Equal(t, 2*keyringTime, time.Since(begin), "it is asked for the key, and to take a new one")
 		info, err := os.Stat(filepath.Join(folder, "seal.key"))
 		require.NoError(t, err)
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 		begin = time.Now()
-		again, err := p.sealKeys(t.Context(), folder)
+		again, err := sealKeys(t.Context(), locked, folder)
 		require.NoError(t, err)
 		assert.Equal(t, made.Reveal(), again.Reveal())
 		assert.Zero(t, time.Since(begin), "the file comes first")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -11,13 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
@@ -218,44 +215,4 @@ func (p *program) pasteCode(ctx context.Context, app *integration.Integration, a
 		}
 	}
 	return failed(app.Accounts.Connect(ctx, user, code))
-}
-
-// readSecret reads a line of stdin, which a terminal does not show.
-func (p *program) readSecret(ctx context.Context) (string, error) {
-	type line struct {
-		text string
-		err  error
-	}
-	read, shown := make(chan line, 1), func() {}
-	terminal := -1
-	if file, is := p.in.(*os.File); is && term.IsTerminal(int(file.Fd())) {
-		terminal = int(file.Fd())
-		if before, err := term.GetState(terminal); err == nil {
-			shown = func() { _ = term.Restore(terminal, before) }
-		}
-	}
-	go func() {
-		if terminal >= 0 {
-			text, err := term.ReadPassword(terminal)
-			_, _ = fmt.Fprintln(p.errOut)
-			read <- line{string(text), err}
-			return
-		}
-		text, err := bufio.NewReader(p.in).ReadString('\n')
-		if err == io.EOF && text != "" {
-			err = nil
-		}
-		read <- line{text, err}
-	}()
-	select {
-	case l := <-read:
-		text := strings.TrimSpace(l.text)
-		if l.err != nil || text == "" {
-			return "", errors.New("nothing was entered")
-		}
-		return text, nil
-	case <-ctx.Done():
-		shown() // ReadPassword goes on waiting, and the shell would hide what is typed after us
-		return "", ctx.Err()
-	}
 }

@@ -32,11 +32,17 @@ package main
 
 import (
 	"context"
+	"net/http/httptrace"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/dispensary-go/dispensary"
 )
 
 func main() {
@@ -49,4 +55,106 @@ func main() {
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), asks: term.IsTerminal(int(os.Stdin.Fd())), keyring: systemKeyring{},
 	}
 	os.Exit(p.run(ctx, os.Args[1:]))
+}
+
+// run runs the command and returns its exit code.
+func (p *program) run(ctx context.Context, args []string) int {
+	// All requests of all commands carry this context, so no command has to report them.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { p.sent.Store(true) }})
+	p.guard()
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.errOut)
+	ran, err := root.ExecuteContextC(ctx)
+	return p.exitCode(ran, err)
+}
+
+// root makes the tree of all commands.
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dispensary",
+		Short: "What an integrator of the dispensary platform needs at hand",
+		Long: `Dispensary is the command beside the library: a test platform, and tools for those who
+run an integration.
+
+Exit codes: 0 if all went well. 1 if the command failed after it had begun, or found a
+problem. 2 if the command sent no request and changed nothing, because of the command line,
+a file, an address or the network.
+
+The configuration comes from the library's environment variables, or with --config and
+--profile from a file. Secrets are read from there or from a prompt, never from flags.`,
+		Example: `  dispensary fake
+  dispensary help fake`,
+		Version:       dispensary.Version() + ", " + runtime.Version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetUsageTemplate(strings.NewReplacer(
+		".LocalFlags.FlagUsages", ".LocalFlags.FlagUsagesWrapped 100", ".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped 100",
+	).Replace(root.UsageTemplate()))
+	root.SetFlagErrorFunc(flagError)
+	flags := root.PersistentFlags()
+	flags.BoolVar(&p.json, "json", false, "print JSON: one document, or one a line")
+	flags.BoolVar(&p.noColor, "no-color", false, "print without colors, as NO_COLOR does")
+	flags.StringVar(&p.config, "config", "", "read the configuration from `FILE`, and not from the environment")
+	flags.StringVar(&p.profile, "profile", "", "take the configuration `NAME` of the file's profiles")
+	flags.BoolVar(&p.production, "production", false, "allow what changes something in a production environment")
+	root.SetHelpCommand(helpCommand())
+	group(root, p.commands()...)
+	return root
+}
+
+// commands are all commands below the root.
+func (p *program) commands() []*cobra.Command {
+	return []*cobra.Command{
+		p.fakeCommand(),
+		p.apiCommand(),
+		p.loginCommand(),
+		p.accountsCommand(),
+		p.doctorCommand(),
+		p.listenCommand(),
+		p.verifyCommand(),
+		p.catalogCommand(),
+		p.triggerCommand(),
+		p.devCommand(),
+		p.probeCommand(),
+	}
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show what a command does, and its flags",
+		Long:  "Help shows what a command does, with examples and all of its flags.",
+		Example: `  dispensary help
+  dispensary help fake
+  dispensary help catalog sync`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			at, _, err := c.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, child := range at.Commands() {
+				if child.IsAvailableCommand() {
+					names = append(names, child.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			topic, rest, err := c.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return unknownCommand(topic, rest[0])
+			}
+			topic.InitDefaultHelpFlag()
+			return topic.Help()
+		},
+	}
 }

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 )
@@ -62,4 +65,57 @@ func fields(row []string) []string {
 		made[i] = breaks.Replace(text)
 	}
 	return made
+}
+
+// guard keeps texts from steering a terminal. A stdout that is no terminal gets exact bytes.
+// Stderr is for people, who may read it later from a log, so its texts are always escaped.
+func (p *program) guard() {
+	p.errOut = terminal.NewWriter(p.errOut)
+	if p.terminal {
+		p.out = terminal.NewWriter(p.out)
+	}
+}
+
+// style is a way to print on a terminal.
+type style string
+
+const (
+	bold   style = "1"
+	faint  style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+)
+
+// styled prints a text in a style, if stdout has styles: see no-color.org.
+func (p *program) styled(as style, text string) error {
+	unwanted, _ := p.lookup("NO_COLOR")
+	kind, _ := p.lookup("TERM")
+	t, is := p.out.(*terminal.Writer)
+	if !is || p.noColor || unwanted != "" || kind == "dumb" {
+		_, err := io.WriteString(p.out, text)
+		return err
+	}
+	return t.Sequence("\x1b["+string(as)+"m", text, "\x1b[0m")
+}
+
+// timeText is a time for people and scripts; a dash if it is not known.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// age is a duration as a person says it.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + " d"
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,22 +117,6 @@ func (p *program) diagnoseConfig(c verifyConfig) (made diagnose.Config, err erro
 		made.Challenge, err = secretFile("--challenge-file", c.challenge)
 	}
 	return made, err
-}
-
-// secretFile reads a secret without the line break and the byte order mark that editors add.
-func secretFile(flag, name string) (dispensary.Secret, error) {
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return dispensary.Secret{}, fmt.Errorf("%s: %w", flag, err)
-	}
-	if content, err = textfile.Decode(content); err != nil {
-		return dispensary.Secret{}, fmt.Errorf("%s: the file %w", flag, err)
-	}
-	secret := strings.TrimSpace(string(content))
-	if secret == "" {
-		return dispensary.Secret{}, fmt.Errorf("%s %s: the file is empty", flag, name)
-	}
-	return dispensary.NewSecret(secret), nil
 }
 
 // savedDelivery reads the delivery.

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// group makes a command that only has others below it.
+func group(parent *cobra.Command, children ...*cobra.Command) {
+	parent.AddCommand(children...)
+	parent.Args = cobra.ArbitraryArgs // so that it is us who refuse them
+	parent.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(c, args[0])
+		}
+		c.SetOut(c.ErrOrStderr())
+		return errors.Join(c.Help(), errHelp)
+	}
+}
+
+// errHelp says that a command was missing, and that help was shown.
+var errHelp = errors.New("a command is missing")
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	err := fmt.Errorf("there is no command %q", name)
+	parent.SuggestionsMinimumDistance = 2
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return err
+}
+
+// noArguments refuses arguments.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s takes no arguments, but there is %q", c.Name(), args[0])
+}
+
+// flagError words what is wrong with a flag, for those who wrote a long one with one dash, too.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		written := unknown.GetSpecifiedShortnames()
+		name, _, _ := strings.Cut(written, "=")
+		if c.Flags().Lookup(name) != nil {
+			return fmt.Errorf("-%s: long flags have two dashes, --%s", name, name)
+		}
+	}
+	return err
+}
