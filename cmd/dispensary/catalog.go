@@ -142,7 +142,7 @@ dispensary catalog sync --filters read.`,
 				return errors.New("search wants a query, --brand, --ingredient or --allergen")
 			}
 			if o.Limit < 1 {
-				return fmt.Errorf("--limit: must be from 1 to %d", catalogsync.MaxLimit)
+				return fmt.Errorf("--limit must be from 1 to %d", catalogsync.MaxLimit)
 			}
 			return p.catalogSearch(command.Context(), store, o)
 		},
@@ -169,7 +169,7 @@ func (p *program) catalogSearch(ctx context.Context, s catalogStore, o catalogsy
 	}
 	result, err := index.Search(o)
 	if err != nil {
-		return inCatalogFlags(err)
+		return asFlags(err, map[string]string{"limit": "--limit", "query": "the query", "filters": "--ingredient and --allergen"})
 	}
 	if p.json {
 		return failed(p.printJSON(foundDocument{result.Hits, index.AsOf(), int64(result.Age.Seconds())}))

@@ -16,7 +16,6 @@ import (
 	flag "github.com/spf13/pflag"
 	_ "modernc.org/sqlite" // the driver of files
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 )
@@ -156,21 +155,6 @@ func (c *catalogCopy) problem(err error) error {
 		return fmt.Errorf("--store %s: another sync of it is under way", name)
 	}
 	return fmt.Errorf("--store %s: %w", name, err)
-}
-
-// catalogFlags replaces the names of what is searched by, and of settings, by those of flags.
-var catalogFlags = strings.NewReplacer(
-	"dispensary: limit", "--limit:", "dispensary: query", "the query", "dispensary: filters", "--ingredient and --allergen:",
-	"dispensary: catalogsync.SyncerConfig.Prefetch", "--prefetch:", "dispensary: catalogsync.SyncerConfig.MaxMissing", "--max-missing:",
-)
-
-// inCatalogFlags words what package catalogsync refuses.
-func inCatalogFlags(err error) error {
-	var argument *dispensary.ArgumentError
-	if !errors.As(err, &argument) {
-		return err
-	}
-	return errors.New(catalogFlags.Replace(err.Error()))
 }
 
 // pagesOf is how many pages the list had, as it said last.

@@ -79,7 +79,7 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,
 	})
 	if err != nil {
-		return inCatalogFlags(err)
+		return asFlags(err, map[string]string{"catalogsync.SyncerConfig.Prefetch": "--prefetch", "catalogsync.SyncerConfig.MaxMissing": "--max-missing"})
 	}
 	walk, err := syncer.Sync(ctx)
 	if err == nil && c.details {

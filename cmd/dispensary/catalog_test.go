@@ -71,8 +71,8 @@ func TestCatalog(t *testing.T) {
 	assert.Equal(t, requests, f.platform.Journal().Len())
 
 	f.refused("search wants a query", "catalog", "search")
-	f.refused("--limit: must be from", "catalog", "search", "x", "--limit", "1000")
-	f.refused("--limit: must be from", "catalog", "search", "x", "--limit", "0")
+	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "1000")
+	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "0")
 	f.refused("the query is longer", "catalog", "search", strings.Repeat("x", 300))
 	f.refused("--budget: at least 1", "catalog", "sync", "--budget", "0")
 }
@@ -295,7 +295,7 @@ func TestCatalogSyncAcceptsShorterCatalog(t *testing.T) {
 
 	out, _ = f.ran("catalog", "sync", "--store", other, "--max-missing", n)
 	assert.Contains(t, out, "\t0\t0\t"+n+"\t0\t")
-	f.refused("--max-missing: must not be negative", "catalog", "sync", "--max-missing", "-1")
+	f.refused("--max-missing must not be negative", "catalog", "sync", "--max-missing", "-1")
 }
 
 func TestCatalogSyncReportsSkippedProducts(t *testing.T) {

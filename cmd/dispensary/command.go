@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
 // group makes a command that only has others below it.
@@ -40,6 +44,27 @@ func noArguments(c *cobra.Command, args []string) error {
 		return nil
 	}
 	return fmt.Errorf("%s takes no arguments, but there is %q", c.Name(), args[0])
+}
+
+// asFlags returns the error of rejected arguments with the names that the command line has
+// for their fields. It returns any other error as it is.
+func asFlags(err error, names map[string]string) error {
+	var texts []string
+	for _, part := range joined.Errors(err) {
+		var argument *dispensary.ArgumentError
+		if !errors.As(part, &argument) {
+			return err
+		}
+		field, index, _ := strings.Cut(argument.Field, "[")
+		if index != "" {
+			index = "[" + index
+		}
+		texts = append(texts, cmp.Or(names[field], field)+index+" "+argument.Reason)
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(texts, ", "))
 }
 
 // flagError words what is wrong with a flag, for those who wrote a long one with one dash, too.

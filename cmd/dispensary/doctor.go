@@ -12,13 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/integration/doctor"
 )
 
-// doctorFlags are what the flags of doctor say.
-type doctorFlags struct {
+// doctorConfig contains the flags of doctor.
+type doctorConfig struct {
 	target
 	webhook    string
 	operations []string
@@ -26,16 +25,15 @@ type doctorFlags struct {
 	commands   bool
 }
 
-// doctorFlagNames replaces the names of fields by those of flags and variables.
-var doctorFlagNames = strings.NewReplacer(
-	"doctor.Config.Operations", "--operation",
-	"doctor.Config.User is set, and Store is nil", "--user: there is no store of tokens: set DISPENSARY_STORE, or connect with dispensary login",
-	"doctor.Config.Webhook.Secrets is empty", "--webhook: DISPENSARY_…_WEBHOOK_SECRETS is empty",
-	"doctor.Config.Webhook.Challenge is empty", "--webhook: DISPENSARY_…_WEBHOOK_CHALLENGE is empty",
-)
+// doctorFlags are the flags and variables that set fields of [doctor.Config].
+var doctorFlags = map[string]string{
+	"doctor.Config.Operations":        "--operation",
+	"doctor.Config.Webhook.Secrets":   "--webhook: DISPENSARY_…_WEBHOOK_SECRETS",
+	"doctor.Config.Webhook.Challenge": "--webhook: DISPENSARY_…_WEBHOOK_CHALLENGE",
+}
 
 func (p *program) doctorCommand() *cobra.Command {
-	var f doctorFlags
+	var f doctorConfig
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at a whole integration, and say what is wrong and how to fix it",
@@ -64,7 +62,7 @@ and runs none of them. The exit code is 1 if a check fails.`,
 	return command
 }
 
-func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
+func (p *program) doctor(ctx context.Context, f doctorConfig) (err error) {
 	c, a, err := p.loadApplication(ctx, f.target)
 	if err == nil {
 		err = p.storeOfLogin(ctx, &c, a)
@@ -81,12 +79,12 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 	config.User = f.user
 	config.Webhook.URL, config.Operations, config.AnyOrder = f.webhook, f.operations, f.anyOrder
 	config.NoRefresh = p.allowWriting(a.Site.Environment) != nil
-	report, err := doctor.Run(ctx, config)
-	if argument := (*dispensary.ArgumentError)(nil); errors.As(err, &argument) {
-		return errors.New(doctorFlagNames.Replace(err.Error()))
+	if f.user != "" && config.Store == nil && config.StoreErr == nil {
+		return errors.New("--user: there is no store of tokens: set DISPENSARY_STORE, or connect with dispensary login")
 	}
+	report, err := doctor.Run(ctx, config)
 	if err != nil {
-		return err
+		return asFlags(err, doctorFlags)
 	}
 	if err := p.printReport(report, f.commands); err != nil {
 		return err

@@ -29,21 +29,6 @@ func (c *forwardConfig) define(flags *flag.FlagSet) {
 	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, and not with those of this machine")
 }
 
-// listenFlags replaces the names of fields by those of flags.
-var listenFlags = strings.NewReplacer(
-	"listen.ForwarderConfig.URL", "--forward-to",
-	"listen.Config.Types", "--type", "listen.Config.Since", "--since", "listen.Config.Interval", "--interval",
-)
-
-// flagged words what package listen refuses.
-func flagged(err error) error {
-	var argument *dispensary.ArgumentError
-	if !errors.As(err, &argument) {
-		return err
-	}
-	return errors.New(listenFlags.Replace(err.Error()))
-}
-
 // receiverSecrets are what a receiver has to be configured with.
 type receiverSecrets struct {
 	Secret    string `json:"secret"`
@@ -67,7 +52,7 @@ func (p *program) forwarder(c forwardConfig, t target) (_ *listen.Forwarder, wit
 	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
 		URL: c.url, Secret: dispensary.NewSecret(with.Secret), Challenge: dispensary.NewSecret(with.Challenge),
 	})
-	return forwarder, with, flagged(err)
+	return forwarder, with, err
 }
 
 // configuredReceiver returns the secrets that the platform's own webhooks are sent with.

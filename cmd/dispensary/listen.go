@@ -66,20 +66,17 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 	out, begun := &answers{p: p}, false
 	polled := p.pollPrinter()
 	config := listen.Config{Forwarder: forwarder, Cursor: c.cursor, Since: c.since, Types: typesOf(c.types), Interval: c.interval}
-	config.Observer = listen.Observer{
-		PollEnd: func(_ context.Context, poll listen.Poll) {
-			if !begun {
-				begun = true
-				p.announce(c, config.Sources, with)
-			}
-			polled(poll)
-		},
-		ForwardEnd: func(_ context.Context, a listen.Answer) { out.add(a) },
+	config.ForwardEnd = out.add
+	config.PollEnd = func(poll listen.Poll) {
+		if !begun {
+			begun = true
+			p.announce(c, config.Sources, with)
+		}
+		polled(poll)
 	}
 	create := func(sources ...listen.Source) (*listen.Listener, error) {
 		config.Sources = sources
-		listener, err := listen.New(config)
-		return listener, flagged(err)
+		return listen.New(config)
 	}
 	sources, closed, err := p.sources(ctx, c.target, c.users, func(site dispensary.Site, s listen.Source) (err error) {
 		if config.Cursor == "" {

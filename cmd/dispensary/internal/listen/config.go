@@ -49,11 +49,30 @@ type Config struct {
 	// Interval is the time between the beginnings of two polls; 0 means [DefaultInterval].
 	Interval time.Duration
 
-	// Observer watches polls and answers.
-	Observer Observer
+	// PollEnd is called after each poll of a source, and ForwardEnd after each attempt to
+	// forward an event. The listener waits for them, and calls one at a time.
+	PollEnd    func(Poll)
+	ForwardEnd func(Answer)
 
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
+}
+
+// Poll is the result of asking for the new events of one source.
+type Poll struct {
+	// Source is [Source].Name.
+	Source string
+
+	// Pages is how many pages of lists were read.
+	Pages int
+
+	// Gap reports, once, that the list was last read longer ago than the platform keeps
+	// events: what happened since, and is older than 30 days, is lost.
+	Gap bool
+
+	// Err is why a list could not be read. The next poll tries again, and other lists are
+	// read all the same.
+	Err error
 }
 
 // Source is where the events of one clinic come from.
@@ -95,11 +114,11 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) validate() error {
 	switch {
 	case c.Since < 0:
-		return problem("Config.Since", "is negative")
+		return rejected("--since", "is negative")
 	case c.Interval < 0:
-		return problem("Config.Interval", "is negative")
+		return rejected("--interval", "is negative")
 	}
-	if err := checkTypes("Config.Types", c.Types); err != nil {
+	if err := checkTypes(c.Types); err != nil {
 		return err
 	}
 	for _, s := range c.Sources {

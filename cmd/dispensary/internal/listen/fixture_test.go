@@ -150,17 +150,15 @@ func (f *fixture) config(t *testing.T) listen.Config {
 		}},
 		Forwarder: f.forwarder(t),
 		Cursor:    f.cursor,
-		Observer: listen.Observer{
-			PollEnd: func(_ context.Context, p listen.Poll) {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.polls = append(f.polls, p)
-			},
-			ForwardEnd: func(_ context.Context, a listen.Answer) {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.answers = append(f.answers, a)
-			},
+		PollEnd: func(p listen.Poll) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.polls = append(f.polls, p)
+		},
+		ForwardEnd: func(a listen.Answer) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.answers = append(f.answers, a)
 		},
 	}
 }

@@ -58,15 +58,15 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	address, err := url.Parse(c.URL)
 	switch {
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return nil, problem("ForwarderConfig.URL", "is no address that begins with http:// or https://")
+		return nil, rejected("--forward-to", "is no address that begins with http:// or https://")
 	case address.User != nil:
-		return nil, problem("ForwarderConfig.URL", "has a user name or password")
+		return nil, rejected("--forward-to", "has a user name or password")
 	case strings.TrimSpace(c.Secret.Reveal()) != c.Secret.Reveal() || c.Secret.IsZero():
-		return nil, problem("ForwarderConfig.Secret", "is empty, or begins or ends with white space")
+		return nil, rejected("webhook secret", "is empty, or begins or ends with white space")
 	case strings.TrimSpace(c.Challenge.Reveal()) != c.Challenge.Reveal() || c.Challenge.IsZero():
-		return nil, problem("ForwarderConfig.Challenge", "is empty, or begins or ends with white space")
+		return nil, rejected("challenge token", "is empty, or begins or ends with white space")
 	case c.Challenge == c.Secret:
-		return nil, problem("ForwarderConfig.Challenge", "is the secret")
+		return nil, rejected("challenge token", "is the secret")
 	}
 	var client http.Client
 	if c.HTTPClient != nil {
@@ -83,23 +83,20 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	return &Forwarder{config: c, client: &client, private: private}, nil
 }
 
-func problem(field, reason string) error {
-	return &api.ArgumentError{Field: "listen." + field, Reason: reason}
+// rejected returns the error of a setting of the command line.
+func rejected(setting, reason string) error {
+	return &api.ArgumentError{Field: setting, Reason: reason}
 }
-
-// Format prints the type only: the forwarder holds secrets.
-func (f *Forwarder) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "listen.Forwarder") }
 
 // mayHave refuses to send patients of production in plain text.
 func (f *Forwarder) mayHave(e api.Environment) error {
 	if e.Stage == api.Production && !f.private {
-		return problem("ForwarderConfig.URL", "is neither https nor reached directly on this machine: events of production hold patient data")
+		return rejected("--forward-to", "is neither https nor reached directly on this machine: events of production hold patient data")
 	}
 	return nil
 }
 
-// Answer is the result of one attempt to forward an event. It prints as type, key, status and
-// reason.
+// Answer is the result of one attempt to forward an event.
 type Answer struct {
 	Key       webhook.Key
 	Type      events.Type
@@ -131,17 +128,6 @@ type Answer struct {
 
 // ErrNotAcknowledged is matched by what the platform would count as a failed delivery.
 var ErrNotAcknowledged = errors.New("listen: not acknowledged")
-
-// String returns type, key and what became of it.
-func (a Answer) String() string {
-	if a.Err != nil {
-		return fmt.Sprintf("%s %s: %v", a.Type, a.Key, a.Err)
-	}
-	return fmt.Sprintf("%s %s: status %d", a.Type, a.Key, a.Status)
-}
-
-// Format prints [Answer.String] for every verb.
-func (a Answer) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, a.String()) }
 
 // Forward posts an event with its data once, for the integration of key, and returns the
 // answer, which says whether it is done. It fails, in Answer.Err, with an

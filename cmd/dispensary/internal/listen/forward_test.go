@@ -93,7 +93,7 @@ func TestAnswers(t *testing.T) {
 				} else {
 					require.ErrorIs(t, a.Err, listen.ErrNotAcknowledged)
 					require.ErrorContains(t, a.Err, c.want)
-					assert.NotContains(t, a.String(), "Zaphod")
+					assert.NotContains(t, a.Err.Error(), "Zaphod")
 				}
 				assert.Equal(t, "https://ehr.example.com/webhooks?code=Zaphod", c.answer.got.URL.String())
 				assert.Equal(t, `{"event":{"id":"evt_1","type":"order.placed","created_at":null,"clinic_id":"cl_1","integration_id":"in_1","data":{"order":{"id":"or_1"}}}}`, c.answer.sent)
@@ -124,7 +124,7 @@ func TestProductionIsSentPrivately(t *testing.T) {
 		err = forwarder.Forward(t.Context(), production, event).Err
 		assert.Equal(t, private, network.got != nil, address)
 		if !private {
-			require.ErrorContains(t, err, "ForwarderConfig.URL")
+			require.ErrorContains(t, err, "--forward-to")
 		}
 	}
 }
@@ -158,45 +158,29 @@ func TestLocalReceiverIsReachedWithoutProxy(t *testing.T) {
 	assert.ErrorContains(t, forwarder.Forward(t.Context(), key, event).Err, "asked for a proxy", "other receivers are reached as the client does")
 }
 
-func TestWrongForwarders(t *testing.T) {
+func TestWrongSettings(t *testing.T) {
 	t.Parallel()
 	right := listen.ForwarderConfig{URL: "http://localhost:3000", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge)}
-	for field, change := range map[string]func(*listen.ForwarderConfig){
-		"URL is no address":                    func(c *listen.ForwarderConfig) { c.URL = "localhost:3000" },
-		"URL is no address ":                   func(c *listen.ForwarderConfig) { c.URL = "" },
-		"URL has a user name":                  func(c *listen.ForwarderConfig) { c.URL = "http://a:b@localhost" },
-		"Secret is empty":                      func(c *listen.ForwarderConfig) { c.Secret = api.Secret{} },
-		"Secret is empty, or begins or ends":   func(c *listen.ForwarderConfig) { c.Secret = api.NewSecret("x\n") },
-		"Challenge is empty":                   func(c *listen.ForwarderConfig) { c.Challenge = api.Secret{} },
-		"Challenge is the secret":              func(c *listen.ForwarderConfig) { c.Challenge = c.Secret },
-		"Challenge is empty, or begins or end": func(c *listen.ForwarderConfig) { c.Challenge = api.NewSecret(" x") },
+	for want, change := range map[string]func(*listen.ForwarderConfig){
+		"--forward-to is no address":                  func(c *listen.ForwarderConfig) { c.URL = "localhost:3000" },
+		"--forward-to has a user name":                func(c *listen.ForwarderConfig) { c.URL = "http://a:b@localhost" },
+		"webhook secret is empty":                     func(c *listen.ForwarderConfig) { c.Secret = api.Secret{} },
+		"webhook secret is empty, or begins or ends":  func(c *listen.ForwarderConfig) { c.Secret = api.NewSecret("x\n") },
+		"challenge token is empty":                    func(c *listen.ForwarderConfig) { c.Challenge = api.Secret{} },
+		"challenge token is empty, or begins or ends": func(c *listen.ForwarderConfig) { c.Challenge = api.NewSecret(" x") },
+		"challenge token is the secret":               func(c *listen.ForwarderConfig) { c.Challenge = c.Secret },
 	} {
 		c := right
 		change(&c)
 		_, err := listen.NewForwarder(c)
-		wrong(t, err, "listen.ForwarderConfig."+strings.TrimSpace(field))
+		require.ErrorContains(t, err, want)
 	}
-}
-
-func wrong(t *testing.T, err error, text string) {
-	t.Helper()
-	var argument *api.ArgumentError
-	require.ErrorAs(t, err, &argument)
-	require.ErrorContains(t, err, text)
-}
-
-func TestWrongConfigurations(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fixture) {
-		for field, change := range map[string]func(*listen.Config){
-			"Since is negative":     func(c *listen.Config) { c.Since = -1 },
-			"Interval is negative":  func(c *listen.Config) { c.Interval = -1 },
-			`Types holds "patient"`: func(c *listen.Config) { c.Types = []events.Type{"patient"} },
-		} {
-			c := f.config(t)
-			change(&c)
-			_, err := listen.New(c)
-			wrong(t, err, "listen.Config."+field)
-		}
-	})
+	for want, c := range map[string]listen.Config{
+		"--since is negative":    {Since: -1},
+		"--interval is negative": {Interval: -1},
+		`--type holds "patient"`: {Types: []events.Type{"patient"}},
+	} {
+		_, err := listen.New(c)
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -39,10 +39,10 @@ func rank(t events.Type) int {
 	return -1
 }
 
-func checkTypes(field string, types []events.Type) error {
+func checkTypes(types []events.Type) error {
 	for _, t := range types {
 		if _, verb, _ := strings.Cut(string(t), "."); rank(t) < 0 || verb == "" {
-			return problem(field, fmt.Sprintf("holds %q, which is no type of event: want one like patient.updated", string(t)))
+			return rejected("--type", fmt.Sprintf("holds %q, which is no type of event: want one like patient.updated", string(t)))
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -53,9 +52,6 @@ func New(c Config) (*Listener, error) {
 	}
 	return &Listener{config: c, since: c.Now().Add(-c.Since)}, nil
 }
-
-// Format prints the type only.
-func (l *Listener) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "listen.Listener") }
 
 // Run forwards events until ctx ends, writes the cursor file, and returns the cause. It ends
 // before that with [ErrInUse], with an error of the cursor file, and, matching
@@ -145,7 +141,7 @@ func (l *Listener) poll(ctx context.Context) error {
 	slices.SortStableFunc(l.waiting, func(a, b *item) int { return compare(a.event, b.event) })
 	var failed []error
 	for _, p := range polls {
-		l.reportPoll(ctx, p)
+		l.config.PollEnd(p)
 		if refused(p.Err) {
 			failed = append(failed, fmt.Errorf("listen: %s: %w", p.Source, p.Err))
 		}
@@ -221,7 +217,7 @@ func (l *Listener) try(ctx context.Context, it *item, held map[webhook.OrderingK
 		it.attempts++
 		answer.Attempt, answer.Err = it.attempts, err
 		l.unread(it, &answer)
-		l.reportAnswer(ctx, answer)
+		l.config.ForwardEnd(answer)
 		return false, l.saveIfDue(saveEvery)
 	}
 	it.order = webhook.ByObject(webhook.Delivery{Key: it.key, Type: e.Type, ClinicID: e.ClinicID}, e)
@@ -246,7 +242,7 @@ func (l *Listener) try(ctx context.Context, it *item, held map[webhook.OrderingK
 		it.failing.fail(&l.config)
 		held[it.order] = true
 	}
-	l.reportAnswer(ctx, answer)
+	l.config.ForwardEnd(answer)
 	return answer.Err != nil, l.saveIfDue(saveEvery)
 }
 
