@@ -12,7 +12,13 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 )
 
-func (p *program) accountsCommand() *cobra.Command {
+// accountsCommand is a command below accounts with its flags.
+type accountsCommand struct {
+	*program
+	target
+}
+
+func newAccountsCommand(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "accounts",
 		Short: "See, restore and end the connections of users",
@@ -21,7 +27,7 @@ func (p *program) accountsCommand() *cobra.Command {
   dispensary accounts list --json --profile staging
   dispensary accounts disconnect --user dr-house`,
 	}
-	var listed target
+	listed := accountsCommand{program: p}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the users who were connected, and how they stand",
@@ -32,14 +38,14 @@ tokens. It asks the store, and not the platform.`,
   dispensary accounts list --environment ca/sandbox
   dispensary accounts list --json | jq -r 'select(.status == "must_reauthorize") | .user'`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.listAccounts(command.Context(), listed) },
+		RunE: func(command *cobra.Command, _ []string) error { return listed.list(command.Context()) },
 	}
 	listed.define(list.Flags())
 	group(command, list,
-		p.accountChangeCommand("disconnect", "Revoke the tokens of a user, and delete them",
+		newAccountChangeCommand(p, "disconnect", "Revoke the tokens of a user, and delete them",
 			`Disconnect revokes the tokens of a user at the platform and deletes them from the store. A
 user who is not connected is no error.`, (*accounts.Accounts).Disconnect),
-		p.accountChangeCommand("restore", "Use the tokens of a user again who was marked wrongly",
+		newAccountChangeCommand(p, "restore", "Use the tokens of a user again who was marked wrongly",
 			`Restore removes the mark of a user who has to authorize again: the tokens are still in the
 store, and calls use them again. It is for marks that were a mistake, such as those of an outage
 of the platform. The platform is not asked; a call that it refuses sets the mark again.`, (*accounts.Accounts).Restore))
@@ -48,8 +54,8 @@ of the platform. The platform is not asked; a call that it refuses sets the mark
 
 // accountChangeCommand makes a command that does something with the account of a user, and
 // shows how it stands then.
-func (p *program) accountChangeCommand(name, short, long string, do func(*accounts.Accounts, context.Context, string) error) *cobra.Command {
-	var t target
+func newAccountChangeCommand(p *program, name, short, long string, do func(*accounts.Accounts, context.Context, string) error) *cobra.Command {
+	c := accountsCommand{program: p}
 	command := &cobra.Command{
 		Use:   name,
 		Short: short,
@@ -58,15 +64,15 @@ func (p *program) accountChangeCommand(name, short, long string, do func(*accoun
   dispensary accounts %[1]s --user dr-house
   dispensary accounts %[1]s --user dr-house --environment us/production --production`, name),
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.changeAccount(command.Context(), t, do) },
+		RunE: func(command *cobra.Command, _ []string) error { return c.change(command.Context(), do) },
 	}
-	t.define(command.Flags())
-	t.defineUser(command.Flags())
+	c.define(command.Flags())
+	c.defineUser(command.Flags())
 	return command
 }
 
-func (p *program) listAccounts(ctx context.Context, t target) (err error) {
-	app, a, err := p.openAccounts(ctx, t, nil)
+func (c *accountsCommand) list(ctx context.Context) (err error) {
+	app, a, err := c.openAccounts(ctx, c.target, nil)
 	if err != nil {
 		return err
 	}
@@ -78,26 +84,26 @@ func (p *program) listAccounts(ctx context.Context, t target) (err error) {
 		}
 		all = append(all, account)
 	}
-	return p.printAccounts(all...)
+	return c.printAccounts(all...)
 }
 
-func (p *program) changeAccount(ctx context.Context, t target, do func(*accounts.Accounts, context.Context, string) error) (err error) {
-	app, a, err := p.openAccounts(ctx, t, nil)
+func (c *accountsCommand) change(ctx context.Context, do func(*accounts.Accounts, context.Context, string) error) (err error) {
+	app, a, err := c.openAccounts(ctx, c.target, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
-	if err := p.allowWriting(a.Site.Environment); err != nil {
+	if err := c.allowWriting(a.Site.Environment); err != nil {
 		return err
 	}
-	if err := do(app.Accounts, ctx, t.user); err != nil {
+	if err := do(app.Accounts, ctx, c.user); err != nil {
 		return failed(err)
 	}
-	account, err := app.Accounts.Status(context.WithoutCancel(ctx), t.user) // the change is done
+	account, err := app.Accounts.Status(context.WithoutCancel(ctx), c.user) // the change is done
 	if err != nil {
 		return failed(err)
 	}
-	return failed(p.printAccounts(account))
+	return failed(c.printAccounts(account))
 }
 
 // accountView is an account as it is printed.

@@ -23,17 +23,19 @@ import (
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
-// apiConfig is what the flags of api say.
-type apiConfig struct {
+// apiCommand is the command with its flags.
+type apiCommand struct {
+	*program
 	target
 	fields   []string
 	input    string
 	paginate bool
 	jq       string
+	query    *gojq.Code // of jq, nil if there is none
 }
 
-func (p *program) apiCommand() *cobra.Command {
-	c := apiConfig{}
+func newAPICommand(p *program) *cobra.Command {
+	c := apiCommand{program: p}
 	command := &cobra.Command{
 		Use:   "api METHOD PATH",
 		Short: "Call the platform's API, with token, retries and limiter",
@@ -63,7 +65,7 @@ send data of patients with --input - or a file.`,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			return p.api(command.Context(), c, args[0], args[1])
+			return c.run(command.Context(), args[0], args[1])
 		},
 	}
 	flags := command.Flags()
@@ -78,33 +80,32 @@ send data of patients with --input - or a file.`,
 
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 
-// api makes the call.
-func (p *program) api(ctx context.Context, c apiConfig, method, path string) error {
-	request, err := p.request(c, strings.ToUpper(method), path)
+// run makes the call.
+func (c *apiCommand) run(ctx context.Context, method, path string) error {
+	request, err := c.request(strings.ToUpper(method), path)
 	if err != nil {
 		return err
 	}
-	query, err := compile(c.jq)
-	if err != nil {
+	if c.query, err = compile(c.jq); err != nil {
 		return err
 	}
-	client, closed, err := p.client(ctx, c.target)
+	client, closed, err := c.client(ctx, c.target)
 	if err != nil {
 		return err
 	}
 	if request.Method != http.MethodGet {
-		err = p.allowWriting(client.Site().Environment)
+		err = c.allowWriting(client.Site().Environment)
 	}
 	if err == nil {
-		err = p.pages(ctx, client, request, c.paginate, func(body []byte) error {
-			err := p.printBody(ctx, body, query)
+		err = c.pages(ctx, client, request, func(body []byte) error {
+			err := c.printBody(ctx, body)
 			if errors.Is(err, errNotJSON) && request.Method != http.MethodGet {
 				err = maybeApplied{err} // a proxy may have responded
 			}
 			return err
 		})
 	}
-	return errors.Join(err, failed(p.printRejection(err, query != nil)), failed(closed()))
+	return errors.Join(err, failed(c.printRejection(err)), failed(closed()))
 }
 
 // compile compiles the expression of --jq, or returns nil if there is no expression.
@@ -124,19 +125,19 @@ func compile(expression string) (*gojq.Code, error) {
 }
 
 // printRejection prints the body of the response that the error of a call contains.
-func (p *program) printRejection(err error, queried bool) error {
+func (c *apiCommand) printRejection(err error) error {
 	var call *dispensary.Error
 	if !errors.As(err, &call) || len(call.Body()) == 0 {
 		return nil
 	}
 	if body := call.Body(); !json.Valid(body) {
-		return p.printText(body, queried)
+		return c.printText(body)
 	}
-	return p.printRaw(call.Body())
+	return c.printRaw(call.Body())
 }
 
 // request makes a request of the arguments.
-func (p *program) request(c apiConfig, method, path string) (dispensary.RawRequest, error) {
+func (c *apiCommand) request(method, path string) (dispensary.RawRequest, error) {
 	r := dispensary.RawRequest{Method: method, Query: url.Values{}}
 	if !slices.Contains(methods, method) {
 		return r, fmt.Errorf("there is no method %q, only %s", method, strings.Join(methods, ", "))
@@ -167,7 +168,7 @@ func (p *program) request(c apiConfig, method, path string) (dispensary.RawReque
 	case c.input != "" && (len(c.fields) > 0 || method == http.MethodGet):
 		return r, errors.New("--input: it is the whole body, of anything but a GET; leave the fields out")
 	case c.input != "":
-		content, err := p.readFile(c.input)
+		content, err := c.readFile(c.input)
 		if err != nil {
 			return r, fmt.Errorf("--input: %w", err)
 		}
@@ -201,13 +202,13 @@ func parseField(field string) (name string, value any, err error) {
 }
 
 // pages calls, once or for all pages of a list.
-func (p *program) pages(ctx context.Context, client *dispensary.Client, r dispensary.RawRequest, all bool, print func([]byte) error) error {
+func (c *apiCommand) pages(ctx context.Context, client *dispensary.Client, r dispensary.RawRequest, print func([]byte) error) error {
 	for {
 		body, err := client.Do(ctx, r)
 		if err != nil {
 			return err
 		}
-		if err := print(body); err != nil || !all {
+		if err := print(body); err != nil || !c.paginate {
 			return failed(err)
 		}
 		var list struct {
@@ -228,10 +229,10 @@ var errNotJSON = errors.New("the response is not JSON")
 
 // printText prints a body that is not JSON. If the reader of stdout expects JSON or the results
 // of a query, it goes to stderr.
-func (p *program) printText(body []byte, queried bool) error {
-	to, text := p.out, string(body)
-	if p.json || queried {
-		to = p.errOut
+func (c *apiCommand) printText(body []byte) error {
+	to, text := c.out, string(body)
+	if c.json || c.query != nil {
+		to = c.errOut
 	}
 	if _, is := to.(*terminal.Writer); is {
 		text = strings.TrimRight(text, "\r\n") + "\n"
@@ -241,15 +242,15 @@ func (p *program) printText(body []byte, queried bool) error {
 }
 
 // printBody prints the body of an answer: indented for people, on a line with --json.
-func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) error {
+func (c *apiCommand) printBody(ctx context.Context, body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
 	if !json.Valid(body) {
-		return errors.Join(p.printText(body, query != nil), errNotJSON)
+		return errors.Join(c.printText(body), errNotJSON)
 	}
-	if query == nil {
-		return p.printRaw(body)
+	if c.query == nil {
+		return c.printRaw(body)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber() // a float64 has no integers above 2^53
@@ -257,7 +258,7 @@ func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) 
 	if err := decoder.Decode(&document); err != nil {
 		return errNotJSON
 	}
-	results := query.RunWithContext(ctx, document)
+	results := c.query.RunWithContext(ctx, document)
 	for {
 		result, ok := results.Next()
 		if !ok {
@@ -266,15 +267,15 @@ func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) 
 		if err, is := result.(error); is {
 			return fmt.Errorf("--jq: %w", err)
 		}
-		if text, is := result.(string); is && !p.json {
-			if _, err := fmt.Fprintln(p.out, text); err != nil {
+		if text, is := result.(string); is && !c.json {
+			if _, err := fmt.Fprintln(c.out, text); err != nil {
 				return err
 			}
 			continue
 		}
 		encoded, err := gojq.Marshal(result)
 		if err == nil {
-			err = p.printRaw(encoded)
+			err = c.printRaw(encoded)
 		}
 		if err != nil {
 			return err
@@ -283,10 +284,10 @@ func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) 
 }
 
 // printRaw prints JSON that is there already.
-func (p *program) printRaw(document []byte) error {
+func (c *apiCommand) printRaw(document []byte) error {
 	var made bytes.Buffer
 	var err error
-	if p.json || !p.terminal {
+	if c.json || !c.terminal {
 		err = json.Compact(&made, document)
 	} else {
 		err = json.Indent(&made, document, "", "  ")
@@ -294,6 +295,6 @@ func (p *program) printRaw(document []byte) error {
 	if err != nil {
 		return errNotJSON
 	}
-	_, err = fmt.Fprintf(p.out, "%s\n", made.Bytes())
+	_, err = fmt.Fprintf(c.out, "%s\n", made.Bytes())
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
-func (p *program) catalogCommand() *cobra.Command {
+func newCatalogCommand(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "catalog",
 		Short: "Keep a copy of the catalog, search it offline, and export it",
@@ -26,7 +26,7 @@ each environment and base URL, unless --store names another one.`,
   dispensary catalog search magnesium glyc
   dispensary catalog export --output products.csv`,
 	}
-	group(command, p.catalogSyncCommand(), p.catalogStatusCommand(), p.catalogSearchCommand(), p.catalogExportCommand())
+	group(command, newSyncCommand(p), newStatusCommand(p), newSearchCommand(p), newExportCommand(p))
 	return command
 }
 
@@ -63,8 +63,8 @@ type statusDocument struct {
 	Revision   int64         `json:"revision"`
 }
 
-func (p *program) catalogStatusCommand() *cobra.Command {
-	var store catalogStore
+func newStatusCommand(p *program) *cobra.Command {
+	store := catalogStore{program: p}
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Say how old and how whole the copy of the catalog is",
@@ -75,14 +75,14 @@ are those that the last reading did not see, gone those that the platform does n
   dispensary catalog status --json --profile staging
   dispensary catalog status --store /var/lib/ehr/catalog.db`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.catalogStatus(command.Context(), store) },
+		RunE: func(command *cobra.Command, _ []string) error { return store.printStatus(command.Context()) },
 	}
 	store.define(command.Flags())
 	return command
 }
 
-func (p *program) catalogStatus(ctx context.Context, s catalogStore) error {
-	store, err := s.open(ctx, p, false)
+func (s *catalogStore) printStatus(ctx context.Context) error {
+	store, err := s.open(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (p *program) catalogStatus(ctx context.Context, s catalogStore) error {
 	for _, n := range []int{d.Present, d.Missing, d.Gone, d.Detailed, d.Requested} {
 		row = append(row, strconv.Itoa(n))
 	}
-	return failed(p.print(d, []string{"COMPLETE", "AGE", "PRESENT", "MISSING", "GONE", "DETAILED", "REQUESTED", "UNFINISHED"}, [][]string{append(row, unfinished)}))
+	return failed(s.print(d, []string{"COMPLETE", "AGE", "PRESENT", "MISSING", "GONE", "DETAILED", "REQUESTED", "UNFINISHED"}, [][]string{append(row, unfinished)}))
 }
 
 // foundDocument is what search prints with --json.
@@ -120,8 +120,8 @@ type foundDocument struct {
 	AgeSeconds int64             `json:"age_seconds"`
 }
 
-func (p *program) catalogSearchCommand() *cobra.Command {
-	var store catalogStore
+func newSearchCommand(p *program) *cobra.Command {
+	store := catalogStore{program: p}
 	var o catalogsync.SearchOptions
 	command := &cobra.Command{
 		Use:   "search [QUERY...]",
@@ -144,7 +144,7 @@ dispensary catalog sync --filters read.`,
 			if o.Limit < 1 {
 				return fmt.Errorf("--limit must be from 1 to %d", catalogsync.MaxLimit)
 			}
-			return p.catalogSearch(command.Context(), store, o)
+			return store.search(command.Context(), o)
 		},
 	}
 	flags := command.Flags()
@@ -156,9 +156,9 @@ dispensary catalog sync --filters read.`,
 	return command
 }
 
-// catalogSearch searches an index that it makes of the copy.
-func (p *program) catalogSearch(ctx context.Context, s catalogStore, o catalogsync.SearchOptions) error {
-	store, err := s.open(ctx, p, false)
+// search searches an index that it makes of the copy.
+func (s *catalogStore) search(ctx context.Context, o catalogsync.SearchOptions) error {
+	store, err := s.open(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -171,18 +171,18 @@ func (p *program) catalogSearch(ctx context.Context, s catalogStore, o catalogsy
 	if err != nil {
 		return asFlags(err, map[string]string{"limit": "--limit", "query": "the query", "filters": "--ingredient and --allergen"})
 	}
-	if p.json {
-		return failed(p.printJSON(foundDocument{result.Hits, index.AsOf(), int64(result.Age.Seconds())}))
+	if s.json {
+		return failed(s.printJSON(foundDocument{result.Hits, index.AsOf(), int64(result.Age.Seconds())}))
 	}
 	var rows [][]string
 	for _, h := range result.Hits {
 		rows = append(rows, []string{h.Name, h.Brand, h.SKU, h.UPC, string(h.VariantStatus), h.VariantID})
 	}
 	if len(rows) > 0 {
-		if err := p.print(nil, []string{"NAME", "BRAND", "SKU", "UPC", "STATUS", "VARIANT"}, rows); err != nil {
+		if err := s.print(nil, []string{"NAME", "BRAND", "SKU", "UPC", "STATUS", "VARIANT"}, rows); err != nil {
 			return failed(err)
 		}
 	}
-	fmt.Fprintf(p.errOut, "%d found, as of %s ago\n", len(rows), age(result.Age))
+	fmt.Fprintf(s.errOut, "%d found, as of %s ago\n", len(rows), age(result.Age))
 	return nil
 }

@@ -23,16 +23,16 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
-// exportConfig is what the flags of catalog export say.
-type exportConfig struct {
+// exportCommand is the command with its flags.
+type exportCommand struct {
 	catalogStore
 	format, output string
 	since          int64
 	changes        bool
 }
 
-func (p *program) catalogExportCommand() *cobra.Command {
-	c := exportConfig{}
+func newExportCommand(p *program) *cobra.Command {
+	c := exportCommand{catalogStore: catalogStore{program: p}}
 	command := &cobra.Command{
 		Use:   "export",
 		Short: "Write the copy of the catalog as CSV or JSON lines",
@@ -51,7 +51,7 @@ or not at all.`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			c.changes = command.Flags().Changed("changes-since")
-			return p.catalogExport(command.Context(), c)
+			return c.run(command.Context())
 		},
 	}
 	flags := command.Flags()
@@ -62,18 +62,18 @@ or not at all.`,
 	return command
 }
 
-// catalogExport writes the copy.
-func (p *program) catalogExport(ctx context.Context, c exportConfig) error {
-	c.format = cmp.Or(c.format, map[bool]string{true: "jsonl", false: "csv"}[p.json])
+// run writes the copy.
+func (c *exportCommand) run(ctx context.Context) error {
+	c.format = cmp.Or(c.format, map[bool]string{true: "jsonl", false: "csv"}[c.json])
 	switch {
 	case c.format != "csv" && c.format != "jsonl":
 		return errors.New("--format: csv or jsonl")
-	case p.json && c.format == "csv":
+	case c.json && c.format == "csv":
 		return errors.New("--format csv: leave --json out")
 	case c.since < 0:
 		return errors.New("--changes-since: not a revision")
 	}
-	store, err := c.open(ctx, p, false)
+	store, err := c.open(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (p *program) catalogExport(ctx context.Context, c exportConfig) error {
 	if c.since > state.Revision {
 		return fmt.Errorf("--changes-since: the newest revision is %d", state.Revision)
 	}
-	to, err := p.exportFile(c.output)
+	to, err := newExportFile(c.output, c.out)
 	if err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
@@ -104,12 +104,12 @@ func (p *program) catalogExport(ctx context.Context, c exportConfig) error {
 	if c.output != "" {
 		next += ", into another file: it writes the changes alone"
 	}
-	fmt.Fprintf(p.errOut, "%d products; %s\n", products, next)
+	fmt.Fprintf(c.errOut, "%d products; %s\n", products, next)
 	return nil
 }
 
 // write writes records in the order of their changes, and returns the last revision.
-func (c exportConfig) write(ctx context.Context, store catalogsync.Store, to io.Writer) (products int, revision int64, err error) {
+func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to io.Writer) (products int, revision int64, err error) {
 	var out exporter = &csvExporter{Writer: csv.NewWriter(to)}
 	if c.format == "jsonl" {
 		out = &jsonExporter{json.NewEncoder(to)}
@@ -222,9 +222,10 @@ type exportFile struct {
 	target string
 }
 
-func (p *program) exportFile(name string) (*exportFile, error) {
+// newExportFile opens the file of a name, or stdout for "" and "-".
+func newExportFile(name string, stdout io.Writer) (*exportFile, error) {
 	if name == "" || name == "-" {
-		return &exportFile{Writer: bufio.NewWriter(p.out)}, nil
+		return &exportFile{Writer: bufio.NewWriter(stdout)}, nil
 	}
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // the link stays one

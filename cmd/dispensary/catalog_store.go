@@ -22,6 +22,7 @@ import (
 
 // catalogStore says where the copy of the catalog is.
 type catalogStore struct {
+	*program
 	target
 	address string
 }
@@ -40,8 +41,8 @@ type catalogCopy struct {
 
 // open opens the copy. To write, tables are made where there are none; to read, they have to
 // be there.
-func (s catalogStore) open(ctx context.Context, p *program, write bool) (*catalogCopy, error) {
-	address, err := s.resolve(p)
+func (s *catalogStore) open(ctx context.Context, write bool) (*catalogCopy, error) {
+	address, err := s.resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +78,11 @@ func (s catalogStore) open(ctx context.Context, p *program, write bool) (*catalo
 }
 
 // resolve returns the path or the address of the copy.
-func (s catalogStore) resolve(p *program) (string, error) {
+func (s *catalogStore) resolve() (string, error) {
 	scheme, rest, is := strings.Cut(s.address, ":")
 	switch {
 	case s.address == "":
-		return s.defaultFile(p)
+		return s.defaultFile()
 	case isPostgres(s.address):
 		return s.address, checkPostgres(s.address)
 	case scheme == "sqlite" && strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///"):
@@ -95,16 +96,16 @@ func (s catalogStore) resolve(p *program) (string, error) {
 }
 
 // defaultFile is the file of the site in the user's cache folder.
-func (s catalogStore) defaultFile(p *program) (string, error) {
-	c, err := p.loadConfig()
+func (s *catalogStore) defaultFile() (string, error) {
+	c, err := s.loadConfig()
 	if err != nil {
 		return "", err
 	}
-	a, err := p.application(c, s.target)
+	a, err := s.application(c, s.target)
 	if err != nil {
 		return "", err
 	}
-	folder, err := p.cacheDir()
+	folder, err := s.cacheDir()
 	if err != nil {
 		return "", fmt.Errorf("--store is needed: %w", err)
 	}

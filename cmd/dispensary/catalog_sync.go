@@ -17,16 +17,16 @@ import (
 // those who work meanwhile.
 const defaultBudget = 500
 
-// syncConfig is what the flags of catalog sync say.
-type syncConfig struct {
+// syncCommand is the command with its flags.
+type syncCommand struct {
 	catalogStore
 	budget, prefetch int
 	maxMissing       int
 	details, filters bool
 }
 
-func (p *program) catalogSyncCommand() *cobra.Command {
-	c := syncConfig{}
+func newSyncCommand(p *program) *cobra.Command {
+	c := syncCommand{catalogStore: catalogStore{program: p}}
 	command := &cobra.Command{
 		Use:   "sync",
 		Short: "Read the catalog into the copy, or go on where that was interrupted",
@@ -44,7 +44,7 @@ It prints a line for each tenth of the list.`,
   dispensary catalog sync --store /var/lib/ehr/catalog.db --budget 60
   dispensary catalog sync --details --filters --prefetch 8 --user dr-house`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.catalogSync(command.Context(), c) },
+		RunE: func(command *cobra.Command, _ []string) error { return c.run(command.Context()) },
 	}
 	flags := command.Flags()
 	c.catalogStore.define(flags)
@@ -57,23 +57,23 @@ It prints a line for each tenth of the list.`,
 	return command
 }
 
-// catalogSync reads the catalog.
-func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
+// run reads the catalog.
+func (c *syncCommand) run(ctx context.Context) (err error) {
 	budget, err := dispensary.NewRateLimiter(c.budget, time.Minute)
 	if err != nil {
 		return errors.New("--budget: at least 1")
 	}
-	client, closed, err := p.client(ctx, c.target)
+	client, closed, err := c.client(ctx, c.target)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(closed())) }()
-	store, err := c.open(ctx, p, true)
+	store, err := c.open(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(store.db.Close())) }()
-	shown := &syncProgress{p: p}
+	shown := &syncProgress{p: c.program}
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
 		Catalog: client.Catalog, Store: store, Limiter: budget, Prefetch: c.prefetch, MaxMissing: c.maxMissing,
 		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,

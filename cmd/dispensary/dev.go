@@ -29,8 +29,15 @@ const controlVariable = "DISPENSARY_CONTROL_URL"
 // childGrace is how long the program may take to end when it is asked to.
 const childGrace = 10 * time.Second
 
-func (p *program) devCommand() *cobra.Command {
-	c := platform.Config{}
+// devCommand is the command with the flags of fake.
+type devCommand struct {
+	*program
+	fake platform.Config
+	args []string // the program and its arguments
+}
+
+func newDevCommand(p *program) *cobra.Command {
+	c := devCommand{program: p}
 	command := &cobra.Command{
 		Use:   "dev -- COMMAND [ARGUMENT...]",
 		Short: "Run a test platform and your program together",
@@ -57,19 +64,20 @@ The flags are those of fake. The program finds the control API in DISPENSARY_CON
 			if _, err := exec.LookPath(args[0]); err != nil && !errors.Is(err, exec.ErrDot) {
 				return fmt.Errorf("there is no program %q", args[0])
 			}
-			if err := c.Complete(command.Flags()); err != nil {
+			if err := c.fake.Complete(command.Flags()); err != nil {
 				return err
 			}
-			return p.dev(command.Context(), c, args)
+			c.args = args
+			return c.run(command.Context())
 		},
 	}
-	c.Define(command.Flags())
+	c.fake.Define(command.Flags())
 	return command
 }
 
-// dev runs platform and program. The platform outlives the program, which may still call
+// run runs platform and program. The platform outlives the program, which may still call
 // it while it ends.
-func (p *program) dev(ctx context.Context, c platform.Config, args []string) error {
+func (c *devCommand) run(ctx context.Context) error {
 	platformContext, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ctx, end := context.WithCancel(ctx)
@@ -81,7 +89,7 @@ func (p *program) dev(ctx context.Context, c platform.Config, args []string) err
 	ready, ended := make(chan started, 1), make(chan error, 1)
 	go func() {
 		defer end() // the program ends with the platform
-		ended <- fake(platformContext, c, func(platform *dispensarytest.Server, settings control.Settings) error {
+		ended <- fake(platformContext, c.fake, func(platform *dispensarytest.Server, settings control.Settings) error {
 			ready <- started{platform, settings}
 			return nil
 		}, func(string) {})
@@ -90,31 +98,31 @@ func (p *program) dev(ctx context.Context, c platform.Config, args []string) err
 	case err := <-ended:
 		return err
 	case s := <-ready:
-		err := p.runBeside(ctx, s.platform, s.settings, c.StateFile(), args)
+		err := c.runBeside(ctx, s.platform, s.settings)
 		stop()
 		return errors.Join(err, <-ended)
 	}
 }
 
 // runBeside runs the program until it or ctx ends.
-func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server, settings control.Settings, state string, args []string) error {
-	variables, err := p.devVariables(platform, settings, state)
+func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Server, settings control.Settings) error {
+	variables, err := c.variables(platform, settings, c.fake.StateFile())
 	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, args[0], args[1:]...)
+	command := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	command.Env = append(os.Environ(), variables...)
-	command.Stdin, command.Stdout, command.Stderr = p.in, terminal.Unguarded(p.out), terminal.Unguarded(p.errOut)
+	command.Stdin, command.Stdout, command.Stderr = c.in, terminal.Unguarded(c.out), terminal.Unguarded(c.errOut)
 	command.Cancel = func() error {
-		_, _ = fmt.Fprintf(p.errOut, "Waiting up to %d s for %s to end.\n", int(childGrace.Seconds()), args[0])
+		_, _ = fmt.Fprintf(c.errOut, "Waiting up to %d s for %s to end.\n", int(childGrace.Seconds()), c.args[0])
 		return command.Process.Signal(os.Interrupt)
 	}
 	command.WaitDelay = childGrace
-	if p.json {
+	if c.json {
 		command.Stdout = command.Stderr
-		err = p.printJSON(settings)
+		err = c.printJSON(settings)
 	} else {
-		_, err = fmt.Fprintf(p.errOut, "A test platform is at %s, its console at %s\nIts control API, for dispensary trigger --control, is at %s\n",
+		_, err = fmt.Fprintf(c.errOut, "A test platform is at %s, its console at %s\nIts control API, for dispensary trigger --control, is at %s\n",
 			settings.BaseURL, settings.ConsoleURL, settings.ControlURL)
 	}
 	if err != nil {
@@ -126,16 +134,16 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 	case err == nil, ctx.Err() != nil: // it was asked to end
 		return nil
 	case errors.As(err, &exit):
-		return failed(fmt.Errorf("%s ended with %s", args[0], exit.ProcessState))
+		return failed(fmt.Errorf("%s ended with %s", c.args[0], exit.ProcessState))
 	case command.Process != nil: // it ran
 		return failed(err)
 	}
 	return err
 }
 
-// devVariables returns the variables of a program beside a platform. state is the platform's
+// variables returns the variables of a program beside a platform. state is the platform's
 // state file, or "". Storage and keys that the environment sets stay as they are.
-func (p *program) devVariables(platform *dispensarytest.Server, settings control.Settings, state string) ([]string, error) {
+func (c *devCommand) variables(platform *dispensarytest.Server, settings control.Settings, state string) ([]string, error) {
 	environment := platform.Site().Environment
 	baseURL, _ := environment.Variables()
 	values := map[string]string{
@@ -147,8 +155,8 @@ func (p *program) devVariables(platform *dispensarytest.Server, settings control
 		tokenVariable: platform.Tokens.Issue(model.User{}).AccessToken, controlVariable: settings.ControlURL,
 	}
 	maps.Copy(values, platform.Variables())
-	if !p.isSet(sealKeysVariable) {
-		keys, err := p.devKeys(state)
+	if !c.isSet(sealKeysVariable) {
+		keys, err := c.keys(state)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +165,7 @@ func (p *program) devVariables(platform *dispensarytest.Server, settings control
 	for name, value := range map[string]string{
 		storeVariable: "memory:", inboxVariable: "memory:", "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
 	} {
-		if !p.isSet(name) {
+		if !c.isSet(name) {
 			values[name] = value
 		}
 	}
@@ -176,15 +184,15 @@ const (
 )
 
 // isSet reports whether a variable has a value, or names a file that contains it.
-func (p *program) isSet(name string) bool {
-	value, _ := p.lookup(name)
-	file, _ := p.lookup(name + "_FILE")
+func (c *devCommand) isSet(name string) bool {
+	value, _ := c.lookup(name)
+	file, _ := c.lookup(name + "_FILE")
 	return value != "" || file != ""
 }
 
-// devKeys returns the encryption keys for the program's storage: those beside the state file,
+// keys returns the encryption keys for the program's storage: those beside the state file,
 // or without one a key for this run. It rejects storage that outlives the key.
-func (p *program) devKeys(state string) (dispensary.Secret, error) {
+func (c *devCommand) keys(state string) (dispensary.Secret, error) {
 	name := state + ".seal.key"
 	if state != "" {
 		if kept, err := readKeys(name); !kept.IsZero() || err != nil {
@@ -192,7 +200,7 @@ func (p *program) devKeys(state string) (dispensary.Secret, error) {
 		}
 	}
 	for _, storage := range []string{storeVariable, inboxVariable} {
-		if at, _ := p.lookup(storage); state == "" && p.isSet(storage) && at != "memory:" {
+		if at, _ := c.lookup(storage); state == "" && c.isSet(storage) && at != "memory:" {
 			return dispensary.Secret{}, fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
 		}
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/dispensary-go/dispensary/integration/doctor"
 )
 
-// doctorConfig contains the flags of doctor.
-type doctorConfig struct {
+// doctorCommand is the command with its flags.
+type doctorCommand struct {
+	*program
 	target
 	webhook    string
 	operations []string
@@ -32,8 +33,8 @@ var doctorFlags = map[string]string{
 	"doctor.Config.Webhook.Challenge": "--webhook: DISPENSARY_…_WEBHOOK_CHALLENGE",
 }
 
-func (p *program) doctorCommand() *cobra.Command {
-	var f doctorConfig
+func newDoctorCommand(p *program) *cobra.Command {
+	c := doctorCommand{program: p}
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at a whole integration, and say what is wrong and how to fix it",
@@ -50,43 +51,43 @@ and runs none of them. The exit code is 1 if a check fails.`,
   dispensary doctor --profile staging --json
   dispensary doctor --fix`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.doctor(command.Context(), f) },
+		RunE: func(command *cobra.Command, _ []string) error { return c.run(command.Context()) },
 	}
 	flags := command.Flags()
-	f.define(flags)
-	flags.StringVar(&f.user, "user", "", "whose token is looked at, by the `ID` of the user; the first unless set")
-	flags.StringVar(&f.webhook, "webhook", "", "the registered `URL` of your endpoint for webhooks")
-	flags.StringArrayVar(&f.operations, "operation", nil, "`NAME` of an operation that you call, such as patients.create; repeat it")
-	flags.BoolVar(&f.anyOrder, "any-order", false, "your handlers allow for events that come out of order")
-	flags.BoolVar(&f.commands, "fix", false, "print the commands that help, and run none")
+	c.define(flags)
+	flags.StringVar(&c.user, "user", "", "whose token is looked at, by the `ID` of the user; the first unless set")
+	flags.StringVar(&c.webhook, "webhook", "", "the registered `URL` of your endpoint for webhooks")
+	flags.StringArrayVar(&c.operations, "operation", nil, "`NAME` of an operation that you call, such as patients.create; repeat it")
+	flags.BoolVar(&c.anyOrder, "any-order", false, "your handlers allow for events that come out of order")
+	flags.BoolVar(&c.commands, "fix", false, "print the commands that help, and run none")
 	return command
 }
 
-func (p *program) doctor(ctx context.Context, f doctorConfig) (err error) {
-	c, a, err := p.loadApplication(ctx, f.target)
+func (c *doctorCommand) run(ctx context.Context) (err error) {
+	settings, a, err := c.loadApplication(ctx, c.target)
 	if err == nil {
-		err = p.storeOfLogin(ctx, &c, a)
+		err = c.storeOfLogin(ctx, &settings, a)
 	}
 	if err != nil {
 		return err
 	}
-	config, closed, err := integration.OpenDoctor(ctx, c, a.Site.Environment)
+	config, closed, err := integration.OpenDoctor(ctx, settings, a.Site.Environment)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(closed(context.WithoutCancel(ctx)))) }()
-	config.SecretFiles = slices.Concat(config.SecretFiles, p.keyFiles())
-	config.User = f.user
-	config.Webhook.URL, config.Operations, config.AnyOrder = f.webhook, f.operations, f.anyOrder
-	config.NoRefresh = p.allowWriting(a.Site.Environment) != nil
-	if f.user != "" && config.Store == nil && config.StoreErr == nil {
+	config.SecretFiles = slices.Concat(config.SecretFiles, c.keyFiles())
+	config.User = c.user
+	config.Webhook.URL, config.Operations, config.AnyOrder = c.webhook, c.operations, c.anyOrder
+	config.NoRefresh = c.allowWriting(a.Site.Environment) != nil
+	if c.user != "" && config.Store == nil && config.StoreErr == nil {
 		return errors.New("--user: there is no store of tokens: set DISPENSARY_STORE, or connect with dispensary login")
 	}
 	report, err := doctor.Run(ctx, config)
 	if err != nil {
 		return asFlags(err, doctorFlags)
 	}
-	if err := p.printReport(report, f.commands); err != nil {
+	if err := c.printReport(report); err != nil {
 		return err
 	}
 	switch n := report.Count(doctor.Fail); n {
@@ -101,20 +102,20 @@ func (p *program) doctor(ctx context.Context, f doctorConfig) (err error) {
 
 // storeOfLogin completes a configuration that has no store with the store of login, if login
 // has created it.
-func (p *program) storeOfLogin(ctx context.Context, c *integration.Config, a integration.Application) error {
-	folder, err := p.configFolder()
-	if err != nil || !c.Store.IsZero() {
+func (c *doctorCommand) storeOfLogin(ctx context.Context, settings *integration.Config, a integration.Application) error {
+	folder, err := c.configFolder()
+	if err != nil || !settings.Store.IsZero() {
 		return nil
 	}
 	if _, err := os.Stat(loginStore(folder, a)); err != nil {
 		return nil
 	}
-	return p.useLoginStore(ctx, c, a)
+	return c.useLoginStore(ctx, settings, a)
 }
 
 // keyFiles returns the path of the encryption keys of login, if they are in a file.
-func (p *program) keyFiles() []string {
-	folder, err := p.configFolder()
+func (c *doctorCommand) keyFiles() []string {
+	folder, err := c.configFolder()
 	name := filepath.Join(folder, sealKeyName)
 	if _, absent := os.Stat(name); err != nil || absent != nil {
 		return nil
@@ -123,30 +124,30 @@ func (p *program) keyFiles() []string {
 }
 
 // printReport prints a table, commands, plain lines, or a document.
-func (p *program) printReport(report doctor.Report, commands bool) error {
+func (c *doctorCommand) printReport(report doctor.Report) error {
 	switch {
-	case p.json:
-		return p.printJSON(report)
-	case commands:
+	case c.json:
+		return c.printJSON(report)
+	case c.commands:
 		if !slices.ContainsFunc(report.Rows, func(row doctor.Row) bool { return len(row.Commands) > 0 }) {
-			_, _ = fmt.Fprintln(p.errOut, "There is no command that helps: without --fix each row says what does.")
+			_, _ = fmt.Fprintln(c.errOut, "There is no command that helps: without --fix each row says what does.")
 		}
-		return report.WriteCommands(p.out)
-	case p.terminal:
-		return p.printTable(report)
+		return report.WriteCommands(c.out)
+	case c.terminal:
+		return c.printTable(report)
 	}
 	var rows [][]string
 	for _, row := range report.Rows {
 		rows = append(rows, []string{string(row.Status), row.Check, row.Seen, row.Consequence, row.Fix})
 	}
-	return p.print(report, nil, rows)
+	return c.print(report, nil, rows)
 }
 
 // statusStyles are those of the words that begin the lines of a table.
 var statusStyles = map[doctor.Status]style{doctor.Pass: green, doctor.Warn: yellow, doctor.Fail: red, doctor.Skip: faint}
 
 // printTable prints a report on a terminal.
-func (p *program) printTable(report doctor.Report) error {
+func (c *doctorCommand) printTable(report doctor.Report) error {
 	var table strings.Builder
 	if err := report.Write(&table); err != nil {
 		return err
@@ -154,12 +155,12 @@ func (p *program) printTable(report doctor.Report) error {
 	for line := range strings.Lines(table.String()) {
 		status, _, _ := strings.Cut(line, " ")
 		if as, known := statusStyles[doctor.Status(status)]; known {
-			if err := p.styled(as, status); err != nil {
+			if err := c.styled(as, status); err != nil {
 				return err
 			}
 			line = line[len(status):]
 		}
-		if _, err := io.WriteString(p.out, line); err != nil {
+		if _, err := io.WriteString(c.out, line); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-func (p *program) fakeCommand() *cobra.Command {
+func newFakeCommand(p *program) *cobra.Command {
 	c := platform.Config{}
 	command := &cobra.Command{
 		Use:   "fake",
@@ -31,7 +31,11 @@ func (p *program) fakeCommand() *cobra.Command {
 					return p.printJSON(settings)
 				}
 				return platform.Announce(p.out, c, settings)
-			}, p.sayWhereKept)
+			}, func(state string) {
+				if !p.json {
+					_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", state) // a reader may be gone
+				}
+			})
 		},
 	}
 	c.Define(command.Flags())
@@ -45,11 +49,4 @@ func fake(ctx context.Context, c platform.Config, ready func(*dispensarytest.Ser
 		return failed(err)
 	}
 	return err
-}
-
-// sayWhereKept says at the end where the state is.
-func (p *program) sayWhereKept(name string) {
-	if !p.json {
-		_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", name) // a reader may be gone
-	}
 }

@@ -16,17 +16,19 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// listenConfig is what the flags of listen say.
-type listenConfig struct {
+// listenCommand is the command with its flags.
+type listenCommand struct {
+	*program
 	target
-	forwardConfig
+	url             string // of the receiver
+	configured      bool   // the receiver has the secrets of the configuration
 	users, types    []string
 	since, interval time.Duration
 	cursor          string
 }
 
-func (p *program) listenCommand() *cobra.Command {
-	c := listenConfig{}
+func newListenCommand(p *program) *cobra.Command {
+	c := listenCommand{program: p}
 	command := &cobra.Command{
 		Use:   "listen",
 		Short: "Forward what happens on the platform to a receiver on this machine",
@@ -44,11 +46,12 @@ token to configure the receiver with; a receiver that has those of the platform 
   dispensary listen --forward-to http://localhost:3000/webhooks --configured --profile sandbox
   dispensary listen --forward-to http://localhost:3000/webhooks --user dr-house --user dr-wilson --json`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.listen(command.Context(), c) },
+		RunE: func(command *cobra.Command, _ []string) error { return c.run(command.Context()) },
 	}
 	flags := command.Flags()
-	c.target.define(flags)
-	c.forwardConfig.define(flags)
+	c.define(flags)
+	flags.StringVar(&c.url, "forward-to", "", "post events to the receiver at `URL`, such as http://localhost:3000/webhooks")
+	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, and not with those of this machine")
 	flags.StringArrayVar(&c.users, "user", []string{"me"}, "listen at the clinic of the connected user `ID`, and not at that of DISPENSARY_ACCESS_TOKEN; may be repeated")
 	flags.StringArrayVar(&c.types, "type", nil, "forward events of `TYPE` only, such as order.placed; may be repeated")
 	flags.DurationVar(&c.since, "since", 0, "begin so long ago, at the first start: `TIME` such as 2h")
@@ -57,20 +60,20 @@ token to configure the receiver with; a receiver that has those of the platform 
 	return command
 }
 
-// listen forwards events until ctx ends.
-func (p *program) listen(ctx context.Context, c listenConfig) error {
-	forwarder, with, err := p.forwarder(c.forwardConfig, c.target)
+// run forwards events until ctx ends.
+func (c *listenCommand) run(ctx context.Context) error {
+	forwarder, with, err := c.forwarder()
 	if err != nil {
 		return err
 	}
-	out, begun := &answers{p: p}, false
-	polled := p.pollPrinter()
+	out, begun := &answers{p: c.program}, false
+	polled := c.pollPrinter()
 	config := listen.Config{Forwarder: forwarder, Cursor: c.cursor, Since: c.since, Types: typesOf(c.types), Interval: c.interval}
 	config.ForwardEnd = out.add
 	config.PollEnd = func(poll listen.Poll) {
 		if !begun {
 			begun = true
-			p.announce(c, config.Sources, with)
+			c.announce(config.Sources, with)
 		}
 		polled(poll)
 	}
@@ -78,9 +81,9 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 		config.Sources = sources
 		return listen.New(config)
 	}
-	sources, closed, err := p.sources(ctx, c.target, c.users, func(site dispensary.Site, s listen.Source) (err error) {
+	sources, closed, err := c.sources(ctx, func(site dispensary.Site, s listen.Source) (err error) {
 		if config.Cursor == "" {
-			config.Cursor, err = p.cursorFile(site, c.url)
+			config.Cursor, err = c.cursorFile(site, c.url)
 		}
 		if err == nil {
 			_, err = create(s)
@@ -108,18 +111,18 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 }
 
 // announce prints how to configure the receiver.
-func (p *program) announce(c listenConfig, sources []listen.Source, with receiverSecrets) {
-	fmt.Fprintf(p.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(sources), sources[0].Environment)
+func (c *listenCommand) announce(sources []listen.Source, with receiverSecrets) {
+	fmt.Fprintf(c.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(sources), sources[0].Environment)
 	if c.configured {
 		with = receiverSecrets{"that of the configuration", "that of the configuration"}
 	}
-	fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", with.Secret, with.Challenge)
+	fmt.Fprintf(c.errOut, "  webhook secret   %s\n  challenge token  %s\n", with.Secret, with.Challenge)
 }
 
 // pollPrinter prints each problem of a poll once.
-func (p *program) pollPrinter() func(listen.Poll) {
+func (c *listenCommand) pollPrinter() func(listen.Poll) {
 	last := map[string]string{}
-	report := func(source, text string) { fmt.Fprintf(p.errOut, "dispensary: %s: %s\n", source, oneLine(text)) }
+	report := func(source, text string) { fmt.Fprintf(c.errOut, "dispensary: %s: %s\n", source, oneLine(text)) }
 	return func(poll listen.Poll) {
 		text := ""
 		if poll.Err != nil {
@@ -137,7 +140,7 @@ func (p *program) pollPrinter() func(listen.Poll) {
 
 // sources returns the clinics of users, each once. check rejects wrong flags before the first
 // request of a source.
-func (p *program) sources(ctx context.Context, t target, users []string, check func(dispensary.Site, listen.Source) error) (sources []listen.Source, closed func() error, err error) {
+func (c *listenCommand) sources(ctx context.Context, check func(dispensary.Site, listen.Source) error) (sources []listen.Source, closed func() error, err error) {
 	var opened []func() error
 	closed = func() error {
 		var failures []error
@@ -146,9 +149,9 @@ func (p *program) sources(ctx context.Context, t target, users []string, check f
 		}
 		return errors.Join(failures...)
 	}
-	for _, user := range users {
-		t.user = user
-		client, one, err := p.client(ctx, t)
+	t := c.target
+	for _, t.user = range c.users {
+		client, one, err := c.client(ctx, t)
 		if err != nil {
 			return nil, closed, err
 		}
@@ -190,4 +193,40 @@ func typesOf(names []string) (types []events.Type) {
 		types = append(types, events.Type(name))
 	}
 	return types
+}
+
+// forwarder creates the forwarder to the receiver. Its secrets are those of the configuration,
+// or those of this machine.
+func (c *listenCommand) forwarder() (_ *listen.Forwarder, with receiverSecrets, err error) {
+	if c.url == "" {
+		return nil, with, errors.New("--forward-to is needed: the address of a receiver, such as http://localhost:3000/webhooks")
+	}
+	if c.configured {
+		with, err = c.configuredReceiver()
+	} else {
+		with, err = c.localReceiver()
+	}
+	if err != nil {
+		return nil, with, err
+	}
+	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+		URL: c.url, Secret: dispensary.NewSecret(with.Secret), Challenge: dispensary.NewSecret(with.Challenge),
+	})
+	return forwarder, with, err
+}
+
+// configuredReceiver returns the secrets that the platform's own webhooks are sent with.
+func (c *listenCommand) configuredReceiver() (r receiverSecrets, err error) {
+	settings, err := c.loadConfig("webhook_secrets", "webhook_challenge")
+	if err != nil {
+		return r, err
+	}
+	a, err := c.application(settings, c.target)
+	if err != nil {
+		return r, err
+	}
+	if len(a.WebhookSecrets) == 0 || a.WebhookChallenge.IsZero() {
+		return r, fmt.Errorf("--configured: no webhook secret and challenge token of %s are configured", a.Site.Environment)
+	}
+	return receiverSecrets{a.WebhookSecrets[0].Reveal(), a.WebhookChallenge.Reveal()}, nil
 }

@@ -25,9 +25,15 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-func (p *program) loginCommand() *cobra.Command {
-	var t target
-	var paste bool
+// loginCommand is the command with its flags.
+type loginCommand struct {
+	*program
+	target
+	paste bool
+}
+
+func newLoginCommand(p *program) *cobra.Command {
+	c := loginCommand{program: p}
 	command := &cobra.Command{
 		Use:   "login",
 		Short: "Connect a user in the browser",
@@ -46,20 +52,20 @@ serves it if it is a loopback address, such as http://127.0.0.1:8765/callback. O
   dispensary login --user dr-house --environment ca/sandbox
   dispensary login --paste --profile staging`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.login(command.Context(), t, paste) },
+		RunE: func(command *cobra.Command, _ []string) error { return c.run(command.Context()) },
 	}
 	flags := command.Flags()
-	t.define(flags)
-	t.defineUser(flags)
-	flags.BoolVar(&paste, "paste", false, "paste the address that the browser ends up at, instead of serving it")
+	c.define(flags)
+	c.defineUser(flags)
+	flags.BoolVar(&c.paste, "paste", false, "paste the address that the browser ends up at, instead of serving it")
 	return command
 }
 
-// login connects a user, and prints the account.
-func (p *program) login(ctx context.Context, t target, paste bool) (err error) {
+// run connects a user, and prints the account.
+func (c *loginCommand) run(ctx context.Context) (err error) {
 	ended := make(chan *connect.Result, 1)
-	app, a, err := p.openAccounts(ctx, t, &connect.Config{
-		User: func(*http.Request) (string, error) { return t.user, nil },
+	app, a, err := c.openAccounts(ctx, c.target, &connect.Config{
+		User: func(*http.Request) (string, error) { return c.user, nil },
 		Done: func(w http.ResponseWriter, _ *http.Request, result *connect.Result) {
 			loginPage(w, result)
 			if !endsLogin(result) {
@@ -75,25 +81,25 @@ func (p *program) login(ctx context.Context, t target, paste bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
-	if err := p.allowWriting(a.Site.Environment); err != nil {
+	if err := c.allowWriting(a.Site.Environment); err != nil {
 		return err
 	}
-	if err := (tokens.Key{Environment: a.Site.Environment, User: t.user}).Validate(); err != nil {
+	if err := (tokens.Key{Environment: a.Site.Environment, User: c.user}).Validate(); err != nil {
 		return fmt.Errorf("--user: %w", err)
 	}
-	if paste {
-		err = p.pasteCode(ctx, app, a, t.user)
+	if c.paste {
+		err = c.pasteCode(ctx, app, a)
 	} else {
-		err = p.serveFlow(ctx, app, a, ended)
+		err = c.serveFlow(ctx, app, a, ended)
 	}
 	if err != nil {
 		return err
 	}
-	account, err := app.Accounts.Status(context.WithoutCancel(ctx), t.user) // the tokens are stored
+	account, err := app.Accounts.Status(context.WithoutCancel(ctx), c.user) // the tokens are stored
 	if err != nil {
 		return failed(err)
 	}
-	return p.printAccounts(account)
+	return c.printAccounts(account)
 }
 
 // endsLogin reports whether a visit to the redirect address ends the command. Only a visit
@@ -147,7 +153,7 @@ func startOnce(next http.Handler, secret string) http.Handler {
 const startParameter = "once"
 
 // serveFlow serves the redirect address until the browser has come back to it.
-func (p *program) serveFlow(ctx context.Context, app *integration.Integration, a integration.Application, ended <-chan *connect.Result) error {
+func (c *loginCommand) serveFlow(ctx context.Context, app *integration.Integration, a integration.Application, ended <-chan *connect.Result) error {
 	redirect, err := url.Parse(a.RedirectURL)
 	if err != nil || redirect.Scheme != "http" || redirect.Port() == "" || !httpserve.Loopback(redirect.Hostname()) {
 		return errors.New("the redirect address is not one of this machine, such as http://127.0.0.1:8765/callback: take --paste")
@@ -166,7 +172,7 @@ func (p *program) serveFlow(ctx context.Context, app *integration.Integration, a
 	served := make(chan error, 1)
 	go func() {
 		served <- httpserve.Serve(serving, listener, control.Local(mux), func() error {
-			_, err := fmt.Fprintf(p.errOut, "Open this URL in a browser: %s\n", &start)
+			_, err := fmt.Fprintf(c.errOut, "Open this URL in a browser: %s\n", &start)
 			return err
 		})
 	}()
@@ -193,7 +199,7 @@ func notConnected(result *connect.Result) error {
 }
 
 // pasteCode has the user bring the code from the browser.
-func (p *program) pasteCode(ctx context.Context, app *integration.Integration, a integration.Application, user string) error {
+func (c *loginCommand) pasteCode(ctx context.Context, app *integration.Integration, a integration.Application) error {
 	conns, err := app.Accounts.Connections(a.Site.Environment)
 	if err != nil {
 		return err
@@ -203,8 +209,8 @@ func (p *program) pasteCode(ctx context.Context, app *integration.Integration, a
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(p.errOut, "Open this URL in a browser: %s\nPaste the URL that it ends up at, or the code in it: ", address)
-	text, err := p.readSecret(ctx)
+	_, _ = fmt.Fprintf(c.errOut, "Open this URL in a browser: %s\nPaste the URL that it ends up at, or the code in it: ", address)
+	text, err := c.readSecret(ctx)
 	if err != nil {
 		return err
 	}
@@ -214,5 +220,5 @@ func (p *program) pasteCode(ctx context.Context, app *integration.Integration, a
 			return failed(err)
 		}
 	}
-	return failed(app.Accounts.Connect(ctx, user, code))
+	return failed(app.Accounts.Connect(ctx, c.user, code))
 }

@@ -110,17 +110,17 @@ The configuration comes from the library's environment variables, or with --conf
 // commands are all commands below the root.
 func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{
-		p.fakeCommand(),
-		p.apiCommand(),
-		p.loginCommand(),
-		p.accountsCommand(),
-		p.doctorCommand(),
-		p.listenCommand(),
-		p.verifyCommand(),
-		p.catalogCommand(),
-		p.triggerCommand(),
-		p.devCommand(),
-		p.probeCommand(),
+		newFakeCommand(p),
+		newAPICommand(p),
+		newLoginCommand(p),
+		newAccountsCommand(p),
+		newDoctorCommand(p),
+		newListenCommand(p),
+		newVerifyCommand(p),
+		newCatalogCommand(p),
+		newTriggerCommand(p),
+		newDevCommand(p),
+		newProbeCommand(p),
 	}
 }
 

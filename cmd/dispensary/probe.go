@@ -18,15 +18,16 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// probeConfig is what the flags of probe say.
-type probeConfig struct {
+// probeCommand is the command with its flags.
+type probeCommand struct {
+	*program
 	target
 	spare, narrow, output string
 	yes                   bool
 }
 
-func (p *program) probeCommand() *cobra.Command {
-	var c probeConfig
+func newProbeCommand(p *program) *cobra.Command {
+	c := probeCommand{program: p}
 	command := &cobra.Command{
 		Use:   "probe",
 		Short: "Learn on a sandbox how the platform behaves where the API leaves it open",
@@ -45,7 +46,7 @@ lacks patients:read, such as that of another application. It is used once, and n
   dispensary probe --user dr-house --narrow-file /run/secrets/catalog_token
   dispensary fake --behaviors behaviors.json`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.probe(command.Context(), c) },
+		RunE: func(command *cobra.Command, _ []string) error { return c.run(command.Context()) },
 	}
 	flags := command.Flags()
 	c.define(flags)
@@ -57,9 +58,9 @@ lacks patients:read, such as that of another application. It is used once, and n
 	return command
 }
 
-// probe probes a sandbox, writes the file and prints the report.
-func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
-	app, a, err := p.openAccounts(ctx, c.target, nil)
+// run probes a sandbox, writes the file and prints the report.
+func (c *probeCommand) run(ctx context.Context) (err error) {
+	app, a, err := c.openAccounts(ctx, c.target, nil)
 	if err != nil {
 		return err
 	}
@@ -70,13 +71,13 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	if c.spare == c.user {
 		return errors.New("--spare: must be another user than --user")
 	}
-	if !c.yes && !p.terminal {
+	if !c.yes && !c.terminal {
 		return errors.New("there is no terminal to ask on: add --yes to create records and to end an authorization")
 	}
 	config := probe.Config{
 		Application: oauth.Config{Site: a.Site, ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURL},
 		ClinicKey:   a.ClinicKey,
-		Confirm:     func(plan probe.Plan) bool { return c.yes || p.agree(plan) },
+		Confirm:     func(plan probe.Plan) bool { return c.yes || c.agree(plan) },
 	}
 	if c.narrow != "" {
 		if config.Narrow, err = secretFile("--narrow-file", c.narrow); err != nil {
@@ -87,7 +88,7 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	ended, err := p.probeTokens(ctx, conns, a, c, &config)
+	ended, err := c.tokens(ctx, conns, a, &config)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 	case len(report.Findings) == 0:
 		return err // an earlier file stays as it is
 	case err != nil:
-		if p.sent.Load() { // the last request may have created a record that is not in the report
+		if c.sent.Load() { // the last request may have created a record that is not in the report
 			err = maybeApplied{err}
 		}
 		if len(report.Created)+len(report.Behaviors()) == 0 {
@@ -109,17 +110,17 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 			_ = conns.Disconnect(ctx, user) // most of it was revoked before, and may be unknown
 		}
 	}
-	return failed(errors.Join(err, writeBehaviors(c.output, report), p.printProbe(report)))
+	return failed(errors.Join(err, writeBehaviors(c.output, report), c.printReport(report)))
 }
 
-// probeTokens fills in the tokens that the run calls with. It returns the users whose
+// tokens fills in the tokens that the run calls with. It returns the users whose
 // authorization the run ends.
-func (p *program) probeTokens(ctx context.Context, conns *tokens.Connections, a integration.Application, c probeConfig, config *probe.Config) (ended []string, err error) {
-	if p.hasCredential(c.target) {
+func (c *probeCommand) tokens(ctx context.Context, conns *tokens.Connections, a integration.Application, config *probe.Config) (ended []string, err error) {
+	if c.hasCredential(c.target) {
 		if c.spare != "" {
 			return nil, fmt.Errorf("--spare: %s has no refresh token: unset it, or add --user", tokenVariable)
 		}
-		config.Token, config.ClinicKey, err = p.credential(a)
+		config.Token, config.ClinicKey, err = c.credential(a)
 		return nil, err
 	}
 	for _, one := range []struct {
@@ -143,16 +144,16 @@ func (p *program) probeTokens(ctx context.Context, conns *tokens.Connections, a 
 }
 
 // agree shows what a run is about to do, and asks.
-func (p *program) agree(plan probe.Plan) bool {
-	fmt.Fprintf(p.errOut, "At most %d requests are sent to %s.\nThese records are created, and stay:\n", plan.MaxRequests, plan.Environment)
+func (c *probeCommand) agree(plan probe.Plan) bool {
+	fmt.Fprintf(c.errOut, "At most %d requests are sent to %s.\nThese records are created, and stay:\n", plan.MaxRequests, plan.Environment)
 	for _, records := range plan.Creates {
-		fmt.Fprintf(p.errOut, "  %s\n", records)
+		fmt.Fprintf(c.errOut, "  %s\n", records)
 	}
 	for _, authorization := range plan.Ends {
-		fmt.Fprintf(p.errOut, "This ends: %s\n", authorization)
+		fmt.Fprintf(c.errOut, "This ends: %s\n", authorization)
 	}
-	fmt.Fprint(p.errOut, "Go on? [y/N] ")
-	answer, _ := bufio.NewReader(p.in).ReadString('\n') // without one it is no
+	fmt.Fprint(c.errOut, "Go on? [y/N] ")
+	answer, _ := bufio.NewReader(c.in).ReadString('\n') // without one it is no
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }
@@ -168,17 +169,17 @@ func writeBehaviors(name string, report probe.Report) error {
 	return nil
 }
 
-func (p *program) printProbe(report probe.Report) error {
+func (c *probeCommand) printReport(report probe.Report) error {
 	var rows [][]string
 	for _, f := range report.Findings {
 		rows = append(rows, []string{f.Point, string(f.Verdict), f.Variant, f.Why, strings.Join(f.RequestIDs, " ")})
 	}
-	if err := p.print(report, []string{"POINT", "VERDICT", "VARIANT", "WHY", "REQUESTS"}, rows); err != nil || p.json {
+	if err := c.print(report, []string{"POINT", "VERDICT", "VARIANT", "WHY", "REQUESTS"}, rows); err != nil || c.json {
 		return err
 	}
-	fmt.Fprintf(p.errOut, "%d requests were sent. %d records marked %s stay, because the API deletes nothing:\n", report.Requests, len(report.Created), report.Marker)
+	fmt.Fprintf(c.errOut, "%d requests were sent. %d records marked %s stay, because the API deletes nothing:\n", report.Requests, len(report.Created), report.Marker)
 	for _, record := range report.Created {
-		fmt.Fprintf(p.errOut, "  %s %s\n", record.Kind, record.ID)
+		fmt.Fprintf(c.errOut, "  %s %s\n", record.Kind, record.ID)
 	}
 	return nil
 }

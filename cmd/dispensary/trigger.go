@@ -21,8 +21,9 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// triggerConfig is what the flags of trigger say.
-type triggerConfig struct {
+// triggerCommand is the command with its flags.
+type triggerCommand struct {
+	*program
 	control, patient, plan, product string
 	fields                          []string
 }
@@ -68,8 +69,8 @@ func changedAt() string {
 	return "Changed at " + time.Now().UTC().Format(time.RFC3339Nano)
 }
 
-func (p *program) triggerCommand() *cobra.Command {
-	c := triggerConfig{}
+func newTriggerCommand(p *program) *cobra.Command {
+	c := triggerCommand{program: p}
 	types := slices.Sorted(maps.Keys(actions))
 	var names []string
 	for _, t := range types {
@@ -100,7 +101,7 @@ Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", "
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			return p.trigger(command.Context(), c, events.Type(args[0]))
+			return c.run(command.Context(), events.Type(args[0]))
 		},
 	}
 	flags := command.Flags()
@@ -120,8 +121,8 @@ type triggered struct {
 	ObjectID string      `json:"object_id,omitempty"`
 }
 
-// trigger makes the event.
-func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type) error {
+// run makes the event.
+func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 	body := jsonObject{}
 	for _, field := range c.fields {
 		name, value, err := parseField(field)
@@ -131,16 +132,11 @@ func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type
 		body[name] = value
 	}
 	if c.control == "" {
-		c.control, _ = p.lookup(controlVariable)
+		c.control, _ = c.lookup(controlVariable)
 	}
 	if c.control == "" {
 		return fmt.Errorf("--control is needed, or %s: trigger works with a test platform only", controlVariable)
 	}
-	return p.triggerThroughControl(ctx, c, kind, body)
-}
-
-// triggerThroughControl makes the event through the control API of a test platform.
-func (p *program) triggerThroughControl(ctx context.Context, c triggerConfig, kind events.Type, body jsonObject) error {
 	address, err := url.Parse(c.control)
 	if err != nil || address.Scheme != "http" || address.Host == "" {
 		return errors.New("--control: not an address such as http://127.0.0.1:9001/control")
@@ -153,26 +149,22 @@ func (p *program) triggerThroughControl(ctx context.Context, c triggerConfig, ki
 	if made.Type != kind {
 		return fmt.Errorf("it was done and made no event %s: see the console's page of events", kind)
 	}
-	if err := p.printTriggered(made); err != nil {
+	err = c.print(made, []string{"TYPE", "EVENT", "CLINIC", "OBJECT"}, [][]string{{string(made.Type), made.EventID, made.ClinicID, made.ObjectID}})
+	if err != nil {
 		return err
 	}
 	why, err := control.skipped(ctx, made.EventID)
 	if why != "" {
-		_, _ = fmt.Fprintf(p.errOut, "No webhook of it is sent: %s\n", why)
+		_, _ = fmt.Fprintf(c.errOut, "No webhook of it is sent: %s\n", why)
 	}
 	return err
-}
-
-func (p *program) printTriggered(made triggered) error {
-	return p.print(made, []string{"TYPE", "EVENT", "CLINIC", "OBJECT"},
-		[][]string{{string(made.Type), made.EventID, made.ClinicID, made.ObjectID}})
 }
 
 // controlAPI is the address of a control API.
 type controlAPI string
 
 // act does what makes an event, and returns the event.
-func (a controlAPI) act(ctx context.Context, c triggerConfig, does action, given jsonObject) (triggered, error) {
+func (a controlAPI) act(ctx context.Context, c *triggerCommand, does action, given jsonObject) (triggered, error) {
 	path, plan, err := a.resolve(ctx, c, does.path)
 	if err != nil {
 		return triggered{}, err
@@ -213,7 +205,7 @@ func (a controlAPI) skipped(ctx context.Context, event string) (why string, err 
 }
 
 // resolve puts ids into a path, and returns the plan if it is about one.
-func (a controlAPI) resolve(ctx context.Context, c triggerConfig, path string) (_ string, plan jsonObject, err error) {
+func (a controlAPI) resolve(ctx context.Context, c *triggerCommand, path string) (_ string, plan jsonObject, err error) {
 	for _, of := range []struct{ name, id, list, query string }{
 		{"patient", c.patient, "patients", ""}, {"plan", c.plan, "plans", "state=active&"}, {"product", c.product, "products", ""},
 	} {

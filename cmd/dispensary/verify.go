@@ -13,14 +13,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
-// verifyConfig is what the flags of verify say.
-type verifyConfig struct {
+// verifyCommand is the command with its flags.
+type verifyCommand struct {
+	*program
 	target
 	headers, secret, challenge, received string
 }
 
-func (p *program) verifyCommand() *cobra.Command {
-	c := verifyConfig{}
+func newVerifyCommand(p *program) *cobra.Command {
+	c := verifyCommand{program: p}
 	command := &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Check the signature of a saved delivery, and say what is wrong with it",
@@ -39,7 +40,7 @@ those of the configuration, or that in --secret-file. Exit code 1 says that it i
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return p.verify(c, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return c.run(args[0]) },
 	}
 	flags := command.Flags()
 	c.define(flags)
@@ -50,13 +51,13 @@ those of the configuration, or that in --secret-file. Exit code 1 says that it i
 	return command
 }
 
-// verify prints what was found.
-func (p *program) verify(c verifyConfig, name string) error {
-	config, err := p.diagnoseConfig(c)
+// run prints what was found.
+func (c *verifyCommand) run(name string) error {
+	config, err := c.diagnoseConfig()
 	if err != nil {
 		return err
 	}
-	delivery, err := p.savedDelivery(c, name)
+	delivery, err := c.savedDelivery(name)
 	if err != nil {
 		return err
 	}
@@ -75,10 +76,10 @@ func (p *program) verify(c verifyConfig, name string) error {
 	if !document.Valid {
 		verdict = red
 	}
-	if p.json {
-		err = p.printJSON(document)
-	} else if err = p.styled(verdict, string(r.Reason)); err == nil {
-		_, err = fmt.Fprintf(p.out, ": %s\n", r.Detail)
+	if c.json {
+		err = c.printJSON(document)
+	} else if err = c.styled(verdict, string(r.Reason)); err == nil {
+		_, err = fmt.Fprintf(c.out, ": %s\n", r.Detail)
 	}
 	if err == nil && !document.Valid {
 		err = failed(errors.New("the delivery is refused"))
@@ -87,7 +88,7 @@ func (p *program) verify(c verifyConfig, name string) error {
 }
 
 // diagnoseConfig gathers the secrets.
-func (p *program) diagnoseConfig(c verifyConfig) (made diagnose.Config, err error) {
+func (c *verifyCommand) diagnoseConfig() (made diagnose.Config, err error) {
 	if c.received != "" {
 		if made.ReceivedAt, err = time.Parse(time.RFC3339, c.received); err != nil {
 			return made, errors.New("--received: not a time such as 2026-03-02T09:00:00Z")
@@ -100,11 +101,11 @@ func (p *program) diagnoseConfig(c verifyConfig) (made diagnose.Config, err erro
 		}
 		made.Secrets = []dispensary.Secret{secret}
 	} else {
-		integration, err := p.loadConfig("webhook_secrets")
+		integration, err := c.loadConfig("webhook_secrets")
 		if err != nil {
 			return made, err
 		}
-		a, err := p.application(integration, c.target)
+		a, err := c.application(integration, c.target)
 		if err != nil {
 			return made, fmt.Errorf("%w; or name a file with --secret-file", err)
 		}
@@ -120,8 +121,8 @@ func (p *program) diagnoseConfig(c verifyConfig) (made diagnose.Config, err erro
 }
 
 // savedDelivery reads the delivery.
-func (p *program) savedDelivery(c verifyConfig, name string) (diagnose.Delivery, error) {
-	content, err := p.readFile(name)
+func (c *verifyCommand) savedDelivery(name string) (diagnose.Delivery, error) {
+	content, err := c.readFile(name)
 	if err != nil {
 		return diagnose.Delivery{}, err
 	}

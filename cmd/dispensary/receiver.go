@@ -12,63 +12,13 @@ import (
 	"strings"
 	"time"
 
-	flag "github.com/spf13/pflag"
-
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 )
-
-// forwardConfig contains the flags about the receiver.
-type forwardConfig struct {
-	url        string
-	configured bool
-}
-
-func (c *forwardConfig) define(flags *flag.FlagSet) {
-	flags.StringVar(&c.url, "forward-to", "", "post events to the receiver at `URL`, such as http://localhost:3000/webhooks")
-	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, and not with those of this machine")
-}
 
 // receiverSecrets are what a receiver has to be configured with.
 type receiverSecrets struct {
 	Secret    string `json:"secret"`
 	Challenge string `json:"challenge"`
-}
-
-// forwarder creates the forwarder to the receiver. Its secrets are those of the configuration,
-// or those of this machine.
-func (p *program) forwarder(c forwardConfig, t target) (_ *listen.Forwarder, with receiverSecrets, err error) {
-	if c.url == "" {
-		return nil, with, errors.New("--forward-to is needed: the address of a receiver, such as http://localhost:3000/webhooks")
-	}
-	if c.configured {
-		with, err = p.configuredReceiver(t)
-	} else {
-		with, err = p.localReceiver()
-	}
-	if err != nil {
-		return nil, with, err
-	}
-	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
-		URL: c.url, Secret: dispensary.NewSecret(with.Secret), Challenge: dispensary.NewSecret(with.Challenge),
-	})
-	return forwarder, with, err
-}
-
-// configuredReceiver returns the secrets that the platform's own webhooks are sent with.
-func (p *program) configuredReceiver(t target) (r receiverSecrets, err error) {
-	c, err := p.loadConfig("webhook_secrets", "webhook_challenge")
-	if err != nil {
-		return r, err
-	}
-	a, err := p.application(c, t)
-	if err != nil {
-		return r, err
-	}
-	if len(a.WebhookSecrets) == 0 || a.WebhookChallenge.IsZero() {
-		return r, fmt.Errorf("--configured: no webhook secret and challenge token of %s are configured", a.Site.Environment)
-	}
-	return receiverSecrets{a.WebhookSecrets[0].Reveal(), a.WebhookChallenge.Reveal()}, nil
 }
 
 // localReceiver returns the secrets of this machine. They protect nothing but a program that
