@@ -26,9 +26,9 @@ import (
 // exportCommand is the command with its flags.
 type exportCommand struct {
 	catalogStore
-	format, output string
-	since          int64
-	changes        bool
+	output  string
+	since   int64
+	changes bool // only those after since
 }
 
 func newExportCommand(p *program) *cobra.Command {
@@ -43,10 +43,10 @@ meanwhile may be there twice: the later one counts.
 
 CSV has a row for each variant that is known: the primary one, or all of those products whose
 details were read. A cell that a spreadsheet would take for a formula begins with an apostrophe.
-JSON lines have a product each, with what was read of it, as it is. A file is written as a whole
+With --json each line is a product with everything that was read of it. A file is written as a whole
 or not at all.`,
 		Example: `  dispensary catalog export --output products.csv
-  dispensary catalog export --format jsonl | jq -r .product.name
+  dispensary catalog export --json | jq -r .product.name
   dispensary catalog export --changes-since 20150 --json`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -56,7 +56,6 @@ or not at all.`,
 	}
 	flags := command.Flags()
 	c.catalogStore.define(flags)
-	flags.StringVar(&c.format, "format", "", "`FORMAT`, csv or jsonl; csv unless set, jsonl with --json")
 	flags.StringVar(&c.output, "output", "", "write to `FILE`, which is replaced; to stdout unless set")
 	flags.Int64Var(&c.since, "changes-since", 0, "what changed after `REVISION`, as the last export said it")
 	return command
@@ -64,13 +63,7 @@ or not at all.`,
 
 // run writes the copy.
 func (c *exportCommand) run(ctx context.Context) error {
-	c.format = cmp.Or(c.format, map[bool]string{true: "jsonl", false: "csv"}[c.json])
-	switch {
-	case c.format != "csv" && c.format != "jsonl":
-		return errors.New("--format: csv or jsonl")
-	case c.json && c.format == "csv":
-		return errors.New("--format csv: leave --json out")
-	case c.since < 0:
+	if c.since < 0 {
 		return errors.New("--changes-since: not a revision")
 	}
 	store, err := c.open(ctx, false)
@@ -110,12 +103,14 @@ func (c *exportCommand) run(ctx context.Context) error {
 
 // write writes records in the order of their changes, and returns the last revision.
 func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to io.Writer) (products int, revision int64, err error) {
-	var out exporter = &csvExporter{Writer: csv.NewWriter(to)}
-	if c.format == "jsonl" {
-		out = &jsonExporter{json.NewEncoder(to)}
-	}
-	if err := out.begin(); err != nil {
-		return 0, 0, err
+	add := writeJSON(to)
+	if !c.json {
+		table := csv.NewWriter(to)
+		defer func() { table.Flush(); err = cmp.Or(err, table.Error()) }()
+		if err := table.Write(csvColumns); err != nil {
+			return 0, 0, err
+		}
+		add = func(r catalogsync.Record) error { return table.WriteAll(csvRows(r)) }
 	}
 	const page = 500
 	for revision = c.since; ; {
@@ -129,21 +124,14 @@ func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to i
 				continue
 			}
 			products++
-			if err := out.add(r); err != nil {
+			if err := add(r); err != nil {
 				return products, revision, err
 			}
 		}
 		if len(records) < page {
-			return products, revision, out.end()
+			return products, revision, nil
 		}
 	}
-}
-
-// exporter writes records in a format.
-type exporter interface {
-	begin() error
-	add(catalogsync.Record) error
-	end() error
 }
 
 // exportDocument is a line of JSON.
@@ -158,15 +146,15 @@ type exportDocument struct {
 	DetailsAt     time.Time            `json:"details_at,omitzero"`
 }
 
-type jsonExporter struct{ *json.Encoder }
-
-func (e *jsonExporter) begin() error { e.SetEscapeHTML(false); return nil }
-func (e *jsonExporter) end() error   { return nil }
-
-func (e *jsonExporter) add(r catalogsync.Record) error {
-	return e.Encode(exportDocument{
-		r.Product, append([]string{}, r.IngredientIDs...), append([]string{}, r.AllergenIDs...), r.Presence, r.Revision, r.Hash, r.ReadAt.UTC(), r.DetailsAt.UTC(),
-	})
+// writeJSON returns a function that writes a record as a line of JSON.
+func writeJSON(to io.Writer) func(catalogsync.Record) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	return func(r catalogsync.Record) error {
+		return encoder.Encode(exportDocument{
+			r.Product, append([]string{}, r.IngredientIDs...), append([]string{}, r.AllergenIDs...), r.Presence, r.Revision, r.Hash, r.ReadAt.UTC(), r.DetailsAt.UTC(),
+		})
+	}
 }
 
 // csvColumns are the names of what csvExporter writes.
@@ -175,13 +163,8 @@ var csvColumns = []string{
 	"variant_status", "availability", "presence", "revision", "read_at",
 }
 
-type csvExporter struct{ *csv.Writer }
-
-func (e *csvExporter) begin() error { return e.Write(csvColumns) }
-
-func (e *csvExporter) end() error { e.Flush(); return e.Error() }
-
-func (e *csvExporter) add(r catalogsync.Record) error {
+// csvRows returns a row for each variant of a product that is known.
+func csvRows(r catalogsync.Record) (rows [][]string) {
 	variants := slices.Clone(r.Product.Variants)
 	if primary := r.Product.PrimaryVariant; primary != nil && !slices.ContainsFunc(variants, func(v catalog.Variant) bool { return v.ID == primary.ID }) {
 		variants = slices.Insert(variants, 0, *primary)
@@ -199,11 +182,9 @@ func (e *csvExporter) add(r catalogsync.Record) error {
 		for i := range row {
 			row[i] = noFormula(row[i])
 		}
-		if err := e.Write(row); err != nil {
-			return err
-		}
+		rows = append(rows, row)
 	}
-	return nil
+	return rows
 }
 
 // noFormula is a text that no spreadsheet takes for a formula: names come from other machines.

@@ -91,7 +91,7 @@ func TestExportIsPrintableOnTerminalOnly(t *testing.T) {
 	}
 	assert.Contains(t, names, name)
 	f.terminal = true
-	for _, args := range [][]string{{"export"}, {"export", "--format", "jsonl"}, {"search", "zinc"}, {"search", "zinc", "--json"}} {
+	for _, args := range [][]string{{"export"}, {"export", "--json"}, {"search", "zinc"}, {"search", "zinc", "--json"}} {
 		_, out, stderr := f.run(append([]string{"catalog"}, args...)...)
 		assertSteersNothing(t, out+stderr, args)
 		assert.Contains(t, out, `\u001b]0;owned\u0007`, args)
