@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 )
 
 // Local lets callers on this machine through to a handler, and no web page of
@@ -22,11 +24,11 @@ func Local(next http.Handler) http.Handler {
 // local refuses callers that are not on this machine, and web pages, whose requests
 // come from this machine. Each check closes one way in.
 func local(r *http.Request) error {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !loopback(host) {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !httpserve.Loopback(host) {
 		return forbidden("only callers on the same machine are answered here")
 	}
 	// A name of the page's own that resolves to this machine.
-	if !loopback(hostOf(r.Host)) {
+	if !httpserve.Loopback(hostOf(r.Host)) {
 		return forbidden("call this by a loopback name, such as localhost")
 	}
 	// A page that changes something.
@@ -69,12 +71,4 @@ func hostOf(host string) string {
 		return name
 	}
 	return strings.Trim(host, "[]")
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,8 +52,8 @@ func ListenError(name, addr string, err error) error {
 	return fmt.Errorf("%s %s: %w", name, addr, err)
 }
 
-// Loopback says whether a host is this machine.
+// Loopback reports whether a host is this machine.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

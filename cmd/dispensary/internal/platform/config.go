@@ -79,7 +79,7 @@ func (c *Config) openState(flags *flag.FlagSet) (err error) {
 		}
 	})
 	if err != nil {
-		c.kept.lock.release()
+		_ = c.kept.lock.Close()
 	}
 	return err
 }

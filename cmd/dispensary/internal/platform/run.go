@@ -23,7 +23,7 @@ import (
 // [StateError] is that of a state file that could not be written.
 func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, control.Settings) error, kept func(name string)) (err error) {
 	if c.kept != nil {
-		defer c.kept.lock.release()
+		defer func() { _ = c.kept.lock.Close() }()
 	}
 	platform, err := dispensarytest.Start(c.options...)
 	if err != nil {

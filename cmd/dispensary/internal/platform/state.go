@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
 // stateInterval is the least time from one writing of the state file to the next. It
@@ -25,7 +26,7 @@ const stateInterval = time.Second / 2
 type stateFile struct {
 	name     string
 	loaded   *dispensarytest.Snapshot // nil where there was no file
-	lock     *lockFile
+	lock     *filelock.Lock
 	platform *dispensarytest.Server
 	written  []byte // the content of the file
 }
@@ -47,7 +48,11 @@ func openState(name string) (s *stateFile, err error) {
 		return nil, fmt.Errorf("--state %s: there is no folder %s", name, folder)
 	}
 	s = &stateFile{name: name}
-	if s.lock, err = takeLock(name); err != nil {
+	s.lock, err = filelock.Acquire(name + ".lock")
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, fmt.Errorf("--state %s: another process keeps its platform in it", name)
+	case err != nil:
 		return nil, fmt.Errorf("--state %s: %w", name, err)
 	}
 	if content == nil {
@@ -60,7 +65,7 @@ func openState(name string) (s *stateFile, err error) {
 		s.loaded, err = dispensarytest.LoadSnapshot(now)
 	}
 	if err != nil {
-		s.lock.release()
+		_ = s.lock.Close()
 		return nil, fmt.Errorf("--state %s: %s; the file is left as it is", name, stateProblem(err))
 	}
 	return s, nil
