@@ -27,6 +27,9 @@ func (a *answer) reset() {
 	a.status, a.header, a.complete, a.tried, a.readErr = 0, nil, false, false, nil
 }
 
+// maxBody is the size limit of a successful response in bytes, after decompression.
+const maxBody = 32 << 20
+
 // maxSmallBody bounds the bodies of errors and of token responses, which are short. Only
 // a list may be larger.
 const maxSmallBody = 1 << 20
@@ -75,7 +78,7 @@ func (a *answer) readBody(response *http.Response, limit int64) error {
 // ignore it.
 const ByteOrderMark = "\ufeff"
 
-// errTooLarge is an answer beyond the configured limit.
+// errTooLarge is an answer beyond its limit.
 var errTooLarge = errors.New("response is larger than the limit")
 
 func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }

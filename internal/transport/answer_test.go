@@ -30,11 +30,13 @@ func (*endless) Close() error { return nil }
 // endlessly responds to every request with a status and an endless body.
 func endlessly(status int) (*answers, *endless) {
 	body := new(endless)
-	return &answers{answer: func(int, *http.Request) (*http.Response, error) {
-		response := reply(status, "")
-		response.Body, response.ContentLength = body, 1<<40
-		return response, nil
-	}}, body
+	return &answers{answer: func(int, *http.Request) (*http.Response, error) { return body.reply(status) }}, body
+}
+
+func (e *endless) reply(status int) (*http.Response, error) {
+	response := reply(status, "")
+	response.Body, response.ContentLength = e, 1<<40
+	return response, nil
 }
 
 func TestErrorBodyIsCutAtItsLimit(t *testing.T) {
@@ -74,8 +76,8 @@ func TestTokenResponseHasSmallLimit(t *testing.T) {
 func TestAnnouncedLengthReservesLittle(t *testing.T) {
 	t.Parallel()
 	var a answer
-	response := &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: DefaultMaxResponseBytes}
-	require.NoError(t, a.read(response, DefaultMaxResponseBytes))
+	response := &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: maxBody}
+	require.NoError(t, a.read(response, maxBody))
 	assert.Equal(t, "{}", a.body.String())
 	assert.Less(t, a.body.Cap(), 2*maxPooledBuffer)
 }

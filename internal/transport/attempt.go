@@ -30,9 +30,9 @@ func readAnswer(s *callState, response *http.Response) error {
 	if s.answer.tried {
 		return s.answer.readErr
 	}
-	limit := s.client.config.MaxResponseBytes
+	limit := int64(maxBody)
 	if !s.call.Operation.NeedsToken() {
-		limit = min(limit, maxSmallBody)
+		limit = maxSmallBody
 	}
 	err := s.answer.read(response, limit)
 	noteThrottle(s)

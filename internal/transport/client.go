@@ -13,9 +13,6 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// DefaultMaxResponseBytes is the size limit of a response if Config has none.
-const DefaultMaxResponseBytes = 32 << 20
-
 // Config is what a Client is made of. Only Site is required.
 type Config struct {
 	Site api.Site
@@ -46,10 +43,6 @@ type Config struct {
 	// UserAgent is the product that stands before the name of this module in the
 	// User-Agent header. Empty sends the name of this module only.
 	UserAgent string
-
-	// MaxResponseBytes is the size limit of a successful response in bytes, after
-	// decompression. Errors and token responses have the limit maxSmallBody.
-	MaxResponseBytes int64
 }
 
 // Client sends calls. It is safe for concurrent use; views made by [Client.WithTokenSource]
@@ -86,14 +79,8 @@ func New(config Config) (*Client, error) {
 	if config.Retry, err = withDefaults(config.Retry); err != nil {
 		return nil, err
 	}
-	if config.MaxResponseBytes < 0 {
-		return nil, &api.ArgumentError{Field: "MaxResponseBytes", Reason: "must not be negative"}
-	}
 	if err := config.checkHeaders(); err != nil {
 		return nil, err
-	}
-	if config.MaxResponseBytes == 0 {
-		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
 	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(config.UserAgent)}}
 	client := &Client{&core{

@@ -109,6 +109,7 @@ func TestObserverFollowsACall(t *testing.T) {
 func TestObserverReceivesWhyACallFailed(t *testing.T) {
 	t.Parallel()
 	tokens := func(err error) func(*Config) { return withTokens(failing{err}) }
+	tooLarge, _ := endlessly(200)
 	unsent := func(why observe.Failure) observe.CallResult {
 		return observe.CallResult{Failure: why, Outcome: api.OutcomeNotSent}
 	}
@@ -121,7 +122,7 @@ func TestObserverReceivesWhyACallFailed(t *testing.T) {
 		"status":       {says(404, ""), nil, get, observe.CallResult{Attempts: 1, StatusCode: 404, Failure: observe.FailureStatus}},
 		"refused":      {says(422, "{}"), nil, createOnce, observe.CallResult{Attempts: 1, StatusCode: 422, Failure: observe.FailureStatus, Outcome: api.OutcomeRefused}},
 		"undecodable":  {says(201, "<html>"), nil, createOnce, observe.CallResult{Attempts: 1, StatusCode: 201, Failure: observe.FailureBadResponse, Outcome: api.OutcomeMaybeApplied}},
-		"too large":    {says(200, "1234567890"), func(c *Config) { c.MaxResponseBytes = 3 }, get, observe.CallResult{Attempts: 1, StatusCode: 200, Failure: observe.FailureTooLarge}},
+		"too large":    {tooLarge, nil, get, observe.CallResult{Attempts: 1, StatusCode: 200, Failure: observe.FailureTooLarge}},
 		"argument":     {nil, nil, getOf(".."), unsent(observe.FailureArgument)},
 		"no tokens":    {nil, withTokens(nil), get, unsent(observe.FailureNoAccessToken)},
 		"reauthorize":  {nil, tokens(fmt.Errorf("x: %w", api.ErrReauthorize)), get, unsent(observe.FailureReauthorize)},

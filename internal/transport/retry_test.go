@@ -104,7 +104,7 @@ func TestRetryRules(t *testing.T) {
 		"write, redirected":               {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrRefused}},
 		"write, answer breaks off":        {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
 		"read, answer breaks off":         {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
-		"read, answer too large":          {get, answering(200, strings.Repeat("x", 2000)), 1, []error{errTooLarge}},
+		"read, answer too large":          {get, func() (*http.Response, error) { return new(endless).reply(200) }, 1, []error{errTooLarge}},
 		"write, answer is not JSON":       {createOnce, answering(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
 		"write, answer lacks the object":  {createOnce, answering(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
 		"read, caller's own error passes": {get, fail(errOwn), 4, []error{errOwn}},
@@ -114,7 +114,7 @@ func TestRetryRules(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return test.meets() }}
-				client := newTestClient(t, transport, func(c *Config) { c.MaxResponseBytes = 1000 })
+				client := newTestClient(t, transport)
 				err := test.call(t.Context(), client)
 				assert.EqualValues(t, test.attempts, transport.calls.Load())
 				var failure *api.Error
