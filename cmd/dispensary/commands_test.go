@@ -27,7 +27,7 @@ func everyCommand(t *testing.T) map[string]*cobra.Command {
 			walk(child)
 		}
 	}
-	root := programFor(t, nil, nil).root()
+	root := bare(t).program(nil, nil, nil).root()
 	root.InitDefaultHelpCmd()
 	walk(root)
 	require.Contains(t, all, "fake")
@@ -44,7 +44,7 @@ func TestEveryCommandIsDocumentedAndRefusesNonsense(t *testing.T) {
 			assert.NotEmpty(t, c.Short)
 			assert.NotEmpty(t, c.Long)
 			assert.GreaterOrEqual(t, strings.Count(c.Example, "dispensary "), 3, "three examples")
-			code, help, stderr := runned(t, append(strings.Fields(name), "--help")...)
+			code, help, stderr := bare(t).run(append(strings.Fields(name), "--help")...)
 			assert.Equal(t, exitDone, code)
 			assert.Empty(t, stderr)
 			for _, part := range []string{c.Long, c.Example, "--json ", "--profile NAME", "--config FILE", "--production ", "--no-color "} {
@@ -55,7 +55,7 @@ func TestEveryCommandIsDocumentedAndRefusesNonsense(t *testing.T) {
 			}
 
 			for _, nonsense := range []string{"--no-such-flag", "--jsn=1", "-Q"} {
-				code, stdout, stderr := runned(t, append(strings.Fields(name), nonsense)...)
+				code, stdout, stderr := bare(t).run(append(strings.Fields(name), nonsense)...)
 				assert.Equal(t, exitRefuse, code, nonsense)
 				assert.Empty(t, stdout)
 				assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
@@ -73,12 +73,12 @@ func TestCompletion(t *testing.T) {
 	for shell, part := range map[string]string{
 		"bash": "complete -o default", "zsh": "#compdef dispensary", "fish": "complete -c dispensary", "powershell": "Register-ArgumentCompleter",
 	} {
-		code, script, stderr := runned(t, "completion", shell)
+		code, script, stderr := bare(t).run("completion", shell)
 		assert.Equal(t, exitDone, code, stderr)
 		assert.Contains(t, script, part)
 	}
 	completed := func(args ...string) string {
-		code, out, _ := runned(t, append([]string{cobra.ShellCompRequestCmd}, args...)...)
+		code, out, _ := bare(t).run(append([]string{cobra.ShellCompRequestCmd}, args...)...)
 		assert.Equal(t, exitDone, code)
 		return out
 	}
@@ -123,19 +123,11 @@ func (f *fixture) document(name string, into any, args ...string) {
 	require.NoError(f.t, json.Unmarshal([]byte(out), into))
 }
 
-func TestDocumentOfFake(t *testing.T) {
-	t.Parallel()
-	var stderr bytes.Buffer
-	ends := &writtenUntil{suffix: "}\n"}
-	assert.Equal(t, exitDone, ends.run(t, programFor(t, ends, &stderr), "fake", "--json"), "%s", &stderr)
-	assert.Equal(t, 1, assertDocuments(t, "fake", ends.String()))
-}
-
 func TestTablesAndLines(t *testing.T) {
 	t.Parallel()
 	printed := func(terminal bool, variables map[string]string) string {
 		var out bytes.Buffer
-		p := programFor(t, &out, nil)
+		p := bare(t).program(nil, &out, nil)
 		p.terminal = terminal
 		p.guard()
 		p.lookup = func(name string) (string, bool) { value, ok := variables[name]; return value, ok }

@@ -94,15 +94,11 @@ func TestDevEndsInOrder(t *testing.T) {
 	t.Setenv(asProgram, "waits")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	out, stderr, code := newOutput(), newOutput(), make(chan int, 1)
-	f := newFixture(t)
-	go func() { code <- f.program(strings.NewReader(""), out, stderr).run(ctx, []string{"dev", "--", self}) }()
-	out.after(t, "calls us-sandbox\n")
-	stop()
-	assert.Equal(t, exitDone, <-code, stderr.String())
-	assert.Contains(t, out.String(), "ended <nil>\n")
-	assert.Contains(t, stderr.String(), "Waiting up to 10 s for "+self+" to end.\n")
+	r := newFixture(t).start(nil, "dev", "--", self)
+	r.out.after(t, "calls us-sandbox\n")
+	r.end(exitDone)
+	assert.Contains(t, r.out.String(), "ended <nil>\n")
+	assert.Contains(t, r.errOut.String(), "Waiting up to 10 s for "+self+" to end.\n")
 }
 
 // devSettings returns what dev tells a program about the platform of the fixture.

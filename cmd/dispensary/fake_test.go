@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -22,37 +19,23 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 )
 
-// running is a command under way in this process.
-type running struct {
-	t        *testing.T
+// fakePlatform is a fake under way, with the settings that it printed.
+type fakePlatform struct {
+	*running
 	settings control.Settings
-	line     map[string]any // the settings as they were printed
-	stop     context.CancelFunc
-	code     chan int
+	line     string
 }
 
-// launch runs the fake with --json, until the end of the test or stop.
-func launch(t *testing.T, flags ...string) *running {
+// launch runs the fake with --json.
+func launch(t *testing.T, flags ...string) *fakePlatform {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	out, in := io.Pipe()
-	r := &running{t: t, stop: stop, code: make(chan int, 1)}
-	var stderr bytes.Buffer
-	go func() {
-		r.code <- programFor(t, in, &stderr).run(ctx, append([]string{"fake", "--json"}, flags...))
-		_ = in.CloseWithError(io.EOF)
-	}()
-	lines := bufio.NewReader(out)
-	line, err := lines.ReadString('\n')
-	require.NoError(t, err, "%s", &stderr)
-	require.NoError(t, json.Unmarshal([]byte(line), &r.settings))
-	require.NoError(t, json.Unmarshal([]byte(line), &r.line))
-	go func() { _, _ = io.Copy(io.Discard, lines) }() // what it says at its end
-	t.Cleanup(stop)
-	return r
+	p := &fakePlatform{running: bare(t).start(nil, append([]string{"fake", "--json"}, flags...)...)}
+	p.line = "{" + p.out.after(t, "{")
+	require.NoError(t, json.Unmarshal([]byte(p.line), &p.settings))
+	return p
 }
 
-func (r *running) get(address string) (int, string) {
+func (r *fakePlatform) get(address string) (int, string) {
 	r.t.Helper()
 	answer, err := http.Get(address)
 	require.NoError(r.t, err)
@@ -65,24 +48,13 @@ func (r *running) get(address string) (int, string) {
 func TestTheFirstLineHoldsTheSettings(t *testing.T) {
 	t.Parallel()
 	r := launch(t, "--seed", "7", "--region", "CA", "--redirect-uri", "https://ehr.example.com/callback")
-	for _, name := range []string{
-		"base_url", "auth_url", "console_url", "control_url", "client_id", "client_secret",
-		"redirect_uri", "webhook_secret", "challenge_token", "clinic_key",
-	} {
-		assert.NotEmpty(t, r.line[name], name)
-	}
+	assert.Equal(t, 1, assertDocuments(t, "fake", r.line))
 	assert.Equal(t, "https://ehr.example.com/callback", r.settings.RedirectURI)
-	for _, user := range r.line["users"].([]any) {
-		assert.Len(t, user, 4)
-	}
 	status, _ := r.get(r.settings.BaseURL + "/clinic")
 	assert.Equal(t, http.StatusUnauthorized, status, "the API answers")
 	_, same := r.get(r.settings.ControlURL + "/settings")
-	want, err := json.Marshal(r.line)
-	require.NoError(t, err)
-	assert.JSONEq(t, string(want), same, "the control API says the same")
-	r.stop()
-	assert.Equal(t, exitDone, <-r.code)
+	assert.JSONEq(t, r.line, same, "the control API says the same")
+	r.end(exitDone)
 }
 
 // Without a seed, the secrets cannot be derived from the source, and the run can be
@@ -139,25 +111,6 @@ func TestAFrozenClock(t *testing.T) {
 	assert.Contains(t, clock, `"frozen":true`)
 }
 
-// A request that waits for a delivery that never comes does not keep the command from
-// ending.
-func TestItEndsDuringALongPoll(t *testing.T) {
-	t.Parallel()
-	r := launch(t, "--behavior", "delivery-conditions=off", "--webhook", "http://127.0.0.1:1/")
-	made := ask[registered](t, r.settings, "/patients")
-	waiting := make(chan struct{})
-	go func() {
-		defer close(waiting)
-		// It gets an answer, or comes too late; either is an end.
-		if answer, err := http.Get(r.settings.ControlURL + "/events/" + made.Event.ID + "/delivery?timeout=1m"); err == nil {
-			_ = answer.Body.Close()
-		}
-	}()
-	r.stop()
-	assert.Equal(t, exitDone, <-r.code)
-	<-waiting
-}
-
 // A page of the console that is left open does not keep the command from
 // ending.
 func TestItEndsWhileAPageIsOpen(t *testing.T) {
@@ -166,42 +119,17 @@ func TestItEndsWhileAPageIsOpen(t *testing.T) {
 	page, err := http.Get(r.settings.ConsoleURL + "live")
 	require.NoError(t, err)
 	assert.Equal(t, "text/event-stream", page.Header.Get("Content-Type"))
-	r.stop()
-	assert.Equal(t, exitDone, <-r.code)
+	r.end(exitDone)
 	require.NoError(t, page.Body.Close())
 }
 
-// announced is what a person sees: the settings, and what is said at the end.
+// announced returns what a person sees: the settings, and the text at the end.
 func announced(t *testing.T, flags ...string) string {
 	t.Helper()
-	out := &writtenUntil{suffix: "Ready.\n"}
-	var stderr bytes.Buffer
-	require.Equal(t, exitDone, out.run(t, programFor(t, out, &stderr), append([]string{"fake"}, flags...)...), "%s", &stderr)
-	return out.String()
-}
-
-// writtenUntil ends the command, as Ctrl-C does, once it has written something.
-type writtenUntil struct {
-	bytes.Buffer
-	suffix string
-	stop   context.CancelFunc
-}
-
-func (w *writtenUntil) run(t *testing.T, p *program, args ...string) int {
-	t.Helper()
-	var ctx context.Context
-	ctx, w.stop = context.WithCancel(t.Context())
-	defer w.stop()
-	return p.run(ctx, args)
-}
-
-// Write implements [io.Writer].
-func (w *writtenUntil) Write(p []byte) (int, error) {
-	n, err := w.Buffer.Write(p)
-	if strings.HasSuffix(w.String(), w.suffix) {
-		w.stop()
-	}
-	return n, err
+	r := bare(t).start(nil, append([]string{"fake"}, flags...)...)
+	r.out.after(t, "Ready.\n")
+	r.end(exitDone)
+	return r.out.String()
 }
 
 func TestAnnouncement(t *testing.T) {

@@ -46,6 +46,12 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	}}
 }
 
+// bare is a machine without an application: no variables, no input, an empty folder.
+func bare(t *testing.T) *fixture {
+	t.Helper()
+	return &fixture{t: t, folder: t.TempDir()}
+}
+
 // takeAddress listens on an address.
 func takeAddress(t *testing.T, address string) string {
 	t.Helper()
@@ -111,6 +117,30 @@ func (f *fixture) runWith(ctx context.Context, stdin string, args ...string) (co
 	return code, out.String(), err.String()
 }
 
+// running is a command that is under way.
+type running struct {
+	t           *testing.T
+	out, errOut *output
+	stop        context.CancelFunc
+	code        chan int
+}
+
+// start starts a command, which runs until the end of the test or of the command.
+func (f *fixture) start(stdin io.Reader, args ...string) *running {
+	f.t.Helper()
+	ctx, stop := context.WithCancel(f.t.Context())
+	r := &running{f.t, newOutput(), newOutput(), stop, make(chan int, 1)}
+	go func() { r.code <- f.program(stdin, r.out, r.errOut).run(ctx, args) }()
+	return r
+}
+
+// end ends the command as Ctrl-C does.
+func (r *running) end(code int) {
+	r.t.Helper()
+	r.stop()
+	require.Equal(r.t, code, <-r.code, "%s", r.errOut)
+}
+
 // refused runs a command that is refused: one line, exit code 2, and nothing on stdout.
 func (f *fixture) refused(want string, args ...string) {
 	f.t.Helper()
@@ -152,7 +182,7 @@ func (o *output) String() string {
 func (o *output) after(t *testing.T, text string) string {
 	t.Helper()
 	for {
-		if _, rest, found := strings.Cut(o.String(), text); found && strings.Contains(rest+"\n", "\n") {
+		if _, rest, found := strings.Cut(o.String(), text); found {
 			line, _, _ := strings.Cut(rest, "\n")
 			return strings.TrimSpace(line)
 		}

@@ -63,26 +63,10 @@ func (d *destination) configure(t *testing.T, with receiverSecrets) {
 	d.handler.Store(handler)
 }
 
-// listening is a listen command that is under way.
-type listening struct {
-	out, errOut *output
-	stop        context.CancelFunc
-	ended       chan int
-}
-
-func (f *fixture) listen(args ...string) *listening {
-	ctx, stop := context.WithCancel(f.t.Context())
-	l := &listening{newOutput(), newOutput(), stop, make(chan int, 1)}
-	go func() {
-		l.ended <- f.program(strings.NewReader(""), l.out, l.errOut).run(ctx, append([]string{"listen", "--interval", "20ms"}, args...))
-	}()
-	return l
-}
-
-func (l *listening) end(t *testing.T) {
-	t.Helper()
-	l.stop()
-	require.Equal(t, exitDone, <-l.ended, "%s", l.errOut)
+// listen starts a listener.
+func (f *fixture) listen(args ...string) *running {
+	f.t.Helper()
+	return f.start(nil, append([]string{"listen", "--interval", "20ms"}, args...)...)
 }
 
 func (f *fixture) order() string {
@@ -107,7 +91,7 @@ func TestListen(t *testing.T) {
 	code, _, stderr := f.run("listen", "--forward-to", to.url)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "another listener uses it")
-	l.end(t)
+	l.end(exitDone)
 	assert.Equal(t, 1, strings.Count(l.out.String(), `"done":true`))
 	assert.Positive(t, assertDocuments(t, "listen", l.out.String()))
 	var got answerDocument
@@ -121,7 +105,7 @@ func TestListen(t *testing.T) {
 	l = f.listen("--forward-to", to.url)
 	assert.Equal(t, second, <-to.handled)
 	l.out.after(t, second)
-	l.end(t)
+	l.end(exitDone)
 	assert.NotContains(t, l.out.String(), first)
 	assert.Contains(t, l.out.String(), "\t"+second+"\torder.placed\t", "plain lines")
 	assert.Regexp(t, `(?m)^\d\d:\d\d:\d\d\t1\t200\tyes\t[\d.]+m?s\t`, l.out.String())
@@ -148,7 +132,7 @@ func TestListenOnATerminal(t *testing.T) {
 	to.configure(t, with)
 	assert.Equal(t, id, <-to.handled)
 	l.out.after(t, "  200     yes ")
-	l.end(t)
+	l.end(exitDone)
 	assert.Contains(t, l.out.String(), "\x1b[1mTIME      ATTEMPT")
 	assert.Contains(t, l.out.String(), "\x1b[31m")
 
@@ -158,7 +142,7 @@ func TestListenOnATerminal(t *testing.T) {
 	id = f.order()
 	assert.Equal(t, id, <-to.handled)
 	l.out.after(t, "  200     yes ")
-	l.end(t)
+	l.end(exitDone)
 	assert.NotContains(t, l.out.String(), "\x1b")
 }
 
@@ -181,7 +165,7 @@ func TestListenWithTheConfiguredSecrets(t *testing.T) {
 	id := f.order()
 	assert.Equal(t, id, <-to.handled)
 	l.out.after(t, "\t200\tyes\t")
-	l.end(t)
+	l.end(exitDone)
 	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
 	assert.NoFileExists(t, filepath.Join(f.folder, "dispensary", "receiver.json"))
 

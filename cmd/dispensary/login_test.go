@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -21,12 +20,9 @@ import (
 // login starts the command, and returns where it is served and how it ended.
 func (f *fixture) login(args ...string) (start string, ended func() (code int, stdout, stderr string)) {
 	f.t.Helper()
-	out, stderr, code := newOutput(), newOutput(), make(chan int, 1)
-	go func() {
-		code <- f.program(strings.NewReader(""), out, stderr).run(f.t.Context(), append([]string{"login"}, args...))
-	}()
-	start = stderr.after(f.t, "Open this URL in a browser: ")
-	return start, func() (int, string, string) { return <-code, out.String(), stderr.String() }
+	r := f.start(nil, append([]string{"login"}, args...)...)
+	start = r.errOut.after(f.t, "Open this URL in a browser: ")
+	return start, func() (int, string, string) { return <-r.code, r.out.String(), r.errOut.String() }
 }
 
 // browse goes through the flow as a browser does, up to the platform and back.
@@ -203,14 +199,11 @@ func TestLoginThatIsInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{{"login"}, {"login", "--paste"}} {
 		f := newFixture(t)
-		ctx, stop := context.WithCancel(t.Context())
 		in, keys := io.Pipe()
-		stderr, code := newOutput(), make(chan int, 1)
-		go func() { code <- f.program(in, io.Discard, stderr).run(ctx, flags) }()
-		stderr.after(t, "Open this URL in a browser: ")
-		stop()
-		assert.Equal(t, exitFailed, <-code)
-		assert.True(t, strings.HasSuffix(stderr.String(), "dispensary: interrupted\n"), stderr.String())
+		r := f.start(in, flags...)
+		r.errOut.after(t, "Open this URL in a browser: ")
+		r.end(exitFailed)
+		assert.True(t, strings.HasSuffix(r.errOut.String(), "dispensary: interrupted\n"), r.errOut.String())
 		require.NoError(t, keys.Close())
 		_, out, _ := f.run("accounts", "list")
 		assert.Empty(t, out)
@@ -227,17 +220,14 @@ func TestLoginByPasting(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			in, keys := io.Pipe()
-			out, stderr, code := newOutput(), newOutput(), make(chan int, 1)
-			go func() {
-				code <- f.program(in, out, stderr).run(t.Context(), []string{"login", "--paste", "--user", "dr-1"})
-			}()
-			back, err := f.platform.Approve(stderr.after(t, "Open this URL in a browser: "), f.platform.Users()[0])
+			r := f.start(in, "login", "--paste", "--user", "dr-1")
+			back, err := f.platform.Approve(r.errOut.after(t, "Open this URL in a browser: "), f.platform.Users()[0])
 			require.NoError(t, err)
 			_, err = io.WriteString(keys, pasted(back)+"\n")
 			require.NoError(t, err)
-			require.Equal(t, exitDone, <-code, stderr.String())
-			assert.Regexp(t, `^dr-1\tus/sandbox\tconnected`, out.String())
-			assert.NotContains(t, out.String()+stderr.String(), back.Query().Get("code"))
+			require.Equal(t, exitDone, <-r.code, r.errOut.String())
+			assert.Regexp(t, `^dr-1\tus/sandbox\tconnected`, r.out.String())
+			assert.NotContains(t, r.out.String()+r.errOut.String(), back.Query().Get("code"))
 		})
 	}
 	f := newFixture(t)

@@ -52,7 +52,7 @@ func TestProbeAsks(t *testing.T) {
 	f := newFixture(t).withToken()
 	name := filepath.Join(t.TempDir(), "behaviors.json")
 	f.refused("add --yes", "probe", "--output", name)
-	(&fixture{t: t, folder: t.TempDir()}).refused("no environment is configured", "probe")
+	bare(t).refused("no environment is configured", "probe")
 	f.terminal = true
 	code, _, stderr := f.runWith(t.Context(), "n\n", "probe", "--output", name)
 	assert.Equal(t, exitRefuse, code)

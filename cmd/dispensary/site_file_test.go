@@ -13,7 +13,7 @@ import (
 // Two sites can be one environment, such as a platform and a test platform.
 func TestSitesOfOneEnvironmentShareNoFiles(t *testing.T) {
 	t.Parallel()
-	p := programFor(t, nil, nil)
+	p := bare(t).program(nil, nil, nil)
 	one := dispensary.Site{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, BaseURL: "https://one.example/api", AuthURL: "https://one.example"}
 	slash, other := one, one
 	slash.BaseURL += "/"

@@ -54,8 +54,7 @@ func TestTheStateOutlivesARestart(t *testing.T) {
 	r := launch(t, "--state", file, "--freeze", "2026-03-02T09:00:00Z")
 	patient := register(t, r.settings)
 	token := issue(t, r.settings)
-	r.stop()
-	require.Equal(t, exitDone, <-r.code)
+	r.end(exitDone)
 
 	again := launch(t, "--state", file)
 	assert.Equal(t, r.settings.ClientSecret, again.settings.ClientSecret)
@@ -68,8 +67,7 @@ func TestTheStateOutlivesARestart(t *testing.T) {
 	assert.Equal(t, http.StatusOK, answer.StatusCode, "the patient is there, and the token is good")
 	_, clock := again.get(again.settings.ControlURL + "/clock")
 	assert.Contains(t, clock, `"now":"2026-03-02T09:00:00Z"`)
-	again.stop()
-	require.Equal(t, exitDone, <-again.code)
+	again.end(exitDone)
 
 	assert.NoFileExists(t, file+".tmp")
 }
@@ -113,8 +111,7 @@ func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	first := launch(t, "--state", file)
 	before := register(t, first.settings)
-	first.stop()
-	require.Equal(t, exitDone, <-first.code)
+	first.end(exitDone)
 
 	second := launch(t, "--state", file)
 	after := register(t, second.settings)
@@ -122,8 +119,7 @@ func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
 	there := patients(t, second.settings, 100)
 	assert.True(t, there[before])
 	assert.False(t, there[after])
-	second.stop()
-	require.Equal(t, exitDone, <-second.code)
+	second.end(exitDone)
 
 	third := launch(t, "--state", file)
 	assert.Equal(t, there, patients(t, third.settings, 100))
@@ -141,7 +137,7 @@ func TestForeignStateFilesAreRefused(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "state.json")
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		code, out, stderr := runned(t, "fake", "--state", file)
+		code, out, stderr := bare(t).run("fake", "--state", file)
 		assert.Equal(t, exitRefuse, code)
 		assert.Empty(t, out)
 		assert.Contains(t, stderr, "--state "+file)
@@ -159,12 +155,11 @@ func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	first := launch(t, "--state", file, "--seed", "7", "--size", "small")
-	first.stop()
-	require.Equal(t, exitDone, <-first.code)
+	first.end(exitDone)
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for _, flags := range [][]string{{"--seed", "7"}, {"--region", "CA"}, {"--size", "large"}, {"--scopes", "clinic:read"}, {"--integrations", "2"}} {
-		code, _, stderr := runned(t, append([]string{"fake", "--state", file}, flags...)...)
+		code, _, stderr := bare(t).run(append([]string{"fake", "--state", file}, flags...)...)
 		assert.Equal(t, exitRefuse, code)
 		assert.Contains(t, stderr, flags[0]+": there is a platform in "+file+" already")
 	}
@@ -179,15 +174,14 @@ func TestOneProcessKeepsAStateFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	command, settings, _ := start(t, "--state", file)
-	code, _, stderr := runned(t, "fake", "--state", file)
+	code, _, stderr := bare(t).run("fake", "--state", file)
 	assert.Equal(t, exitRefuse, code)
 	assert.Equal(t, "dispensary: --state "+file+": another process keeps its platform in it (see dispensary help fake)\n", stderr)
 	register(t, settings)
 	require.NoError(t, command.Process.Kill())
 	require.Error(t, command.Wait())
 	again := launch(t, "--state", file)
-	again.stop()
-	require.Equal(t, exitDone, <-again.code)
+	again.end(exitDone)
 }
 
 func TestTheEndWritesTheLatestState(t *testing.T) {

@@ -100,7 +100,7 @@ func TestExportIsPrintableOnTerminalOnly(t *testing.T) {
 
 func TestStderrIsAlwaysPrintable(t *testing.T) {
 	t.Parallel()
-	_, _, stderr := runned(t, "no"+steering)
+	_, _, stderr := bare(t).run("no" + steering)
 	assertSteersNothing(t, stderr)
 	f := newFixture(t)
 	control := f.behind(serves(http.StatusBadRequest, `{"error":"`+steering+`"}`))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"path/filepath"
@@ -17,44 +16,25 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// programFor is the command in surroundings of its own: no input, no variables and an
-// empty folder for its configuration.
-func programFor(t *testing.T, stdout, stderr io.Writer) *program {
-	t.Helper()
-	folder := t.TempDir()
-	return &program{
-		in: strings.NewReader(""), out: stdout, errOut: stderr,
-		lookup:    func(string) (string, bool) { return "", false },
-		configDir: func() (string, error) { return folder, nil }, cacheDir: func() (string, error) { return folder, nil }, keyring: noKeyring{},
-	}
-}
-
-func runned(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, err bytes.Buffer
-	code = programFor(t, &out, &err).run(t.Context(), args)
-	return code, out.String(), err.String()
-}
-
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
-		code, out, _ := runned(t, args...)
+		code, out, _ := bare(t).run(args...)
 		assert.Equal(t, exitDone, code)
 		assert.Contains(t, out, "Run a test platform until Ctrl-C")
 		assert.Contains(t, out, "Exit codes: 0 ")
 	}
 	for _, args := range [][]string{{}, {"--json"}} {
-		code, out, stderr := runned(t, args...)
+		code, out, stderr := bare(t).run(args...)
 		assert.Equal(t, exitRefuse, code)
 		assert.Empty(t, out)
 		assert.Contains(t, stderr, "Usage:")
 	}
 
-	code, out, stderr := runned(t, "fake", "-h")
+	code, out, stderr := bare(t).run("fake", "-h")
 	assert.Equal(t, exitDone, code)
 	assert.Empty(t, stderr)
-	_, same, _ := runned(t, "help", "fake")
+	_, same, _ := bare(t).run("help", "fake")
 	assert.Equal(t, out, same)
 	for _, s := range dispensarytest.BehaviorChoices() {
 		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Variants[1].Behavior.Variant(), out)
@@ -69,7 +49,7 @@ func TestHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	code, out, _ := runned(t, "--version")
+	code, out, _ := bare(t).run("--version")
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, "dispensary "+dispensary.Version()+", "+runtime.Version()+"\n", out)
 }
@@ -126,7 +106,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake --control-addr 0.0.0.0:0":     "stay on loopback",
 		"fake --control-addr ehr.example:0": "stay on loopback",
 	} {
-		code, out, stderr := runned(t, strings.Fields(args)...)
+		code, out, stderr := bare(t).run(strings.Fields(args)...)
 		assert.Equal(t, exitRefuse, code, args)
 		assert.Empty(t, out, args)
 		assert.Contains(t, stderr, want, args)
@@ -150,7 +130,7 @@ func TestFailures(t *testing.T) {
 		"fake --state .":                                                      "--state ",
 		"fake --tls --cert /none/platform.pem":                                "--cert: ",
 	} {
-		code, out, stderr := runned(t, strings.Fields(args)...)
+		code, out, stderr := bare(t).run(strings.Fields(args)...)
 		assert.Equal(t, exitRefuse, code, args)
 		assert.Empty(t, out, args)
 		assert.Contains(t, stderr, want, args)
@@ -158,16 +138,11 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// brokenPipe is the output of a command whose reader went away.
-type brokenPipe struct{}
-
-func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
-
 func TestOutputThatCannotBeWrittenEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"fake"}, {"fake", "--json"}} {
 		var stderr bytes.Buffer
-		assert.Equal(t, exitRefuse, programFor(t, brokenPipe{}, &stderr).run(t.Context(), args))
-		assert.Contains(t, stderr.String(), "broken pipe")
+		assert.Equal(t, exitRefuse, bare(t).program(nil, unwritable{}, &stderr).run(t.Context(), args))
+		assert.Contains(t, stderr.String(), io.ErrClosedPipe.Error())
 	}
 }
