@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,11 +46,6 @@ type Report struct {
 
 	// Rows are the checks, in the order of the package comment.
 	Rows []Row `json:"rows"`
-}
-
-// Failed reports that a check failed.
-func (r Report) Failed() bool {
-	return slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Status == Fail })
 }
 
 // Count returns how many rows have a status.
