@@ -92,7 +92,7 @@ func (c *devCommand) run(ctx context.Context) error {
 		ended <- fake(platformContext, c.fake, func(platform *dispensarytest.Server, settings control.Settings) error {
 			ready <- started{platform, settings}
 			return nil
-		}, func(string) {})
+		})
 	}()
 	select {
 	case err := <-ended:

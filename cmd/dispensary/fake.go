@@ -26,25 +26,25 @@ func newFakeCommand(p *program) *cobra.Command {
 			if err := c.Complete(command.Flags()); err != nil {
 				return err
 			}
-			return fake(command.Context(), c, func(_ *dispensarytest.Server, settings control.Settings) error {
+			err := fake(command.Context(), c, func(_ *dispensarytest.Server, settings control.Settings) error {
 				if p.json {
 					return p.printJSON(settings)
 				}
 				return platform.Announce(p.out, c, settings)
-			}, func(state string) {
-				if !p.json {
-					_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", state) // a reader may be gone
-				}
 			})
+			if state := c.StateFile(); err == nil && state != "" && !p.json {
+				_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", state) // a reader may be gone
+			}
+			return err
 		},
 	}
 	c.Define(command.Flags())
 	return command
 }
 
-// fake is platform.Run. A state file that cannot be written ends a command that had begun.
-func fake(ctx context.Context, c platform.Config, ready func(*dispensarytest.Server, control.Settings) error, kept func(name string)) error {
-	err := platform.Run(ctx, c, ready, kept)
+// fake runs a platform. A state file that cannot be written ends a command that had begun.
+func fake(ctx context.Context, c platform.Config, ready func(*dispensarytest.Server, control.Settings) error) error {
+	err := platform.Run(ctx, c, ready)
 	if errors.As(err, new(platform.StateError)) {
 		return failed(err)
 	}

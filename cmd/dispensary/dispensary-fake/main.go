@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 				return json.NewEncoder(out).Encode(settings)
 			}
 			return platform.Announce(out, c, settings)
-		}, func(string) {})
+		})
 	}
 	if err == nil {
 		return 0

@@ -18,10 +18,10 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// Run runs the platform until ctx ends. It calls ready once everything answers, and kept
-// with the name of the state file once that has been written for the last time. A
-// [StateError] is that of a state file that could not be written.
-func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, control.Settings) error, kept func(name string)) (err error) {
+// Run runs the platform until ctx ends, and writes the state file for the last time. It calls
+// ready once everything answers. A [StateError] is that of a state file that could not be
+// written.
+func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, control.Settings) error) (err error) {
 	if c.kept != nil {
 		defer func() { _ = c.kept.lock.Close() }()
 	}
@@ -46,11 +46,7 @@ func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, contr
 		return httpserve.Serve(ctx, listener, besidePlatform(platform, api), answers)
 	}
 	c.kept.platform = platform
-	if err := keep(ctx, c.kept, listener, besidePlatform(platform, api), answers); err != nil {
-		return err
-	}
-	kept(c.kept.name)
-	return nil
+	return keep(ctx, c.kept, listener, besidePlatform(platform, api), answers)
 }
 
 // StateError is the error of a platform that ran and could not be kept.
