@@ -54,15 +54,6 @@ func TestErrorBodyIsCutAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestReadIsRetriedAfterLargeErrorBody(t *testing.T) {
-	t.Parallel()
-	transport, body := endlessly(503)
-	err := get(t.Context(), newTestClient(t, transport, func(c *Config) { c.Retry = api.RetryPolicy{MaxAttempts: 3, MinWait: 1, MaxWait: 1} }))
-	require.ErrorIs(t, err, api.ErrServer)
-	assert.EqualValues(t, 3, transport.calls.Load())
-	assert.Less(t, body.read.Load(), int64(3*2*maxSmallBody))
-}
-
 func TestTokenResponseHasSmallLimit(t *testing.T) {
 	t.Parallel()
 	for status, text := range map[int]string{200: "response is larger than the limit", 400: "400 Bad Request"} {

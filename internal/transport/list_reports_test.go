@@ -49,10 +49,13 @@ func TestPrefetchCapturesFailure(t *testing.T) {
 	}
 	var captured api.Response
 	call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
-	var failed error
-	for _, err := range All[thing](t.Context(), newTestClient(t, transport), call, api.Paging{Prefetch: 4}) {
-		failed = err
+	read, failed := 0, error(nil)
+	for _, failed = range All[thing](t.Context(), newTestClient(t, transport), call, api.Paging{Prefetch: 4}) {
+		if failed == nil {
+			read++
+		}
 	}
 	require.ErrorIs(t, failed, api.ErrNotFound)
+	assert.Equal(t, 2, read)
 	assert.Equal(t, "lost", captured.RequestID)
 }

@@ -115,25 +115,6 @@ func TestListSendsTheSizeAndKeepsTheQuery(t *testing.T) {
 	}, queries)
 }
 
-func TestListEndsWhereItsConsumerDoes(t *testing.T) {
-	t.Parallel()
-	transport := listing(100, 2)
-	for range All[thing](t.Context(), newTestClient(t, transport), Call{Operation: operation.ProductList}, api.Paging{}) {
-		break
-	}
-	assert.EqualValues(t, 1, transport.calls.Load())
-}
-
-// A platform that ignores the page number must not be read without end.
-func TestListNoticesAPageThatDoesNotAdvance(t *testing.T) {
-	t.Parallel()
-	transport := says(200, `{"products":[{"id":"0"}],"meta":{"current_page":1,"next_page":2,"total_pages":9,"total_count":9}}`)
-	got, err := collect(t, newTestClient(t, transport), api.Paging{})
-	assert.ErrorIs(t, err, api.ErrBadResponse)
-	assert.Equal(t, []string{"0"}, got)
-	assert.EqualValues(t, 2, transport.calls.Load())
-}
-
 // metas answers each page with one thing and the meta that is given for it; the last
 // one stays.
 func metas(list ...string) *answers {
@@ -153,6 +134,7 @@ func TestListDoesNotTrustMeta(t *testing.T) {
 		fails bool
 		calls int32
 	}{
+		"current page stays":                {[]string{`{"current_page":1,"next_page":2,"total_pages":9,"total_count":9}`}, []string{"0"}, true, 2},
 		"no current page, next stays":       {[]string{`{"next_page":2}`}, []string{"0"}, true, 2},
 		"no current page, next goes back":   {[]string{`{"next_page":2}`, `{"next_page":1}`}, []string{"0"}, true, 2},
 		"no current page":                   {[]string{`{"next_page":2}`, `{"next_page":3}`, `{"next_page":null}`}, numbers(3), false, 3},
@@ -333,20 +315,6 @@ func TestPrefetchLeavesNothingBehind(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestPrefetchPassesErrorsOnInOrder(t *testing.T) {
-	t.Parallel()
-	pages := listing(10, 1)
-	transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
-		if r.URL.Query().Get("page[number]") == "4" {
-			return reply(404, `{"error":"Not Found"}`), nil
-		}
-		return pages.answer(call, r)
-	}}
-	got, err := collect(t, newTestClient(t, transport), api.Paging{Prefetch: 8})
-	assert.ErrorIs(t, err, api.ErrNotFound)
-	assert.Equal(t, numbers(3), got)
 }
 
 // A list may grow and shrink while it is read; the sequence ends with the list, and

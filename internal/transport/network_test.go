@@ -60,15 +60,6 @@ func TestRefusedConnectionLeaksNeitherNameNorQuery(t *testing.T) {
 	assert.Contains(t, logged.String(), "patients.search")
 }
 
-func TestRefusedConnectionMakesAWriteUnsent(t *testing.T) {
-	t.Parallel()
-	err := create(t.Context(), newTestClient(t, nil, at(refusingAddress(t))))
-	assert.ErrorIs(t, err, api.ErrNotSent)
-	var failure *api.Error
-	require.ErrorAs(t, err, &failure)
-	assert.Equal(t, 4, failure.Attempts, "what was not sent may be sent again")
-}
-
 // A caller who leaves while the connection is being made knows that nothing was
 // sent; one who leaves while the answer is due does not.
 func TestCancelledWriteKnowsWhetherItWasSent(t *testing.T) {

@@ -335,32 +335,6 @@ type limiterFunc func(context.Context) error
 
 func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
 
-func TestLimiterIsAskedBeforeEveryAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var asked int
-		transport := says(500, "")
-		client := newTestClient(t, transport, func(c *Config) {
-			c.Limiter = limiterFunc(func(context.Context) error { asked++; return nil })
-		})
-		assert.Error(t, get(t.Context(), client))
-		assert.Equal(t, 4, asked)
-	})
-}
-
-func TestLimiterThatRefusesMakesAWriteUnsent(t *testing.T) {
-	t.Parallel()
-	errLimit := errors.New("no leave")
-	transport := &answers{}
-	client := newTestClient(t, transport, func(c *Config) {
-		c.Limiter = limiterFunc(func(context.Context) error { return errLimit })
-	})
-	err := create(t.Context(), client)
-	assert.ErrorIs(t, err, errLimit)
-	assert.ErrorIs(t, err, api.ErrNotSent)
-	assert.Zero(t, transport.calls.Load())
-}
-
 // The cookies of a jar are sent once, in every attempt.
 func TestCookiesAreNotDoubledByRetries(t *testing.T) {
 	t.Parallel()

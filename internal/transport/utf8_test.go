@@ -95,16 +95,6 @@ func TestReplacementCharacterPasses(t *testing.T) {
 	}
 }
 
-func TestInvalidUTF8InListSendsNothing(t *testing.T) {
-	t.Parallel()
-	transport := &answers{}
-	client := newTestClient(t, transport)
-	for _, err := range All[thing](t.Context(), client, Call{Operation: operation.AddressList, Path: []string{"p"}, Query: search{Query: latin1}}, api.Paging{}) {
-		assert.EqualError(t, err, "dispensary: addresses.list: query must be valid UTF-8")
-	}
-	assert.Zero(t, transport.calls.Load())
-}
-
 func TestInvalidUTF8InRawCallNamesField(t *testing.T) {
 	t.Parallel()
 	transport := &answers{}
