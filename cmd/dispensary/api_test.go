@@ -18,13 +18,11 @@ import (
 func TestAPIReads(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
-	code, out, stderr := f.run("api", "GET", "/clinic", "--json")
-	require.Equal(t, exitDone, code, stderr)
+	out, _ := f.ran("api", "GET", "/clinic", "--json")
 	assert.Equal(t, 1, assertDocuments(t, "api", out))
 	assert.Contains(t, out, `{"clinic":{`)
 
-	code, out, stderr = f.run("api", "get", "/clinic", "--jq", ".clinic.name, (.clinic | type)")
-	require.Equal(t, exitDone, code, stderr)
+	out, _ = f.ran("api", "get", "/clinic", "--jq", ".clinic.name, (.clinic | type)")
 	require.Len(t, strings.Split(out, "\n"), 3, "a text a line, without quotes: %s", out)
 	assert.True(t, strings.HasSuffix(out, "\nobject\n"))
 
@@ -37,8 +35,7 @@ func TestAPIReadsAllPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	want := f.platform.Overview(0).Totals.Patients
-	code, out, stderr := f.run("api", "GET", "/clinic/patients?page[size]=2", "-f", "order_by=ASC", "--paginate", "--jq", ".patients[].id", "--json")
-	require.Equal(t, exitDone, code, stderr)
+	out, _ := f.ran("api", "GET", "/clinic/patients?page[size]=2", "-f", "order_by=ASC", "--paginate", "--jq", ".patients[].id", "--json")
 	ids := map[string]bool{}
 	for line := range strings.Lines(out) {
 		var id string
@@ -63,8 +60,7 @@ func TestAPIWrites(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "patient.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"last_name": "Byron"}`), 0o600))
-	code, _, stderr = f.run("api", "PATCH", "/clinic/patients/"+made.ID, "--input", file)
-	require.Equal(t, exitDone, code, stderr)
+	f.ran("api", "PATCH", "/clinic/patients/"+made.ID, "--input", file)
 	code, _, stderr = f.runWith(t.Context(), `{"first_name": "A."}`, "api", "PATCH", "/clinic/patients/"+made.ID, "--input", "-")
 	require.Equal(t, exitDone, code, stderr)
 	made, _ = f.platform.Patients.Get(made.ID)
@@ -105,9 +101,7 @@ func TestAPIRefuses(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, out, "Email can't be blank")
 	assert.NotContains(t, stderr, "Email", "what may hold data of patients is in the answer alone")
-	code, _, stderr = f.run("api", "GET", "/clinic", "--jq", ".clinic | keys[0] + 1")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "--jq: ")
+	f.fails("--jq: ", "api", "GET", "/clinic", "--jq", ".clinic | keys[0] + 1")
 
 	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = "http://" + freeAddress(t) + "/api"
 	f.refused("connection refused", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
@@ -171,8 +165,7 @@ func TestAPIInputWithByteOrderMark(t *testing.T) {
 	f := newFixture(t).withToken()
 	path := filepath.Join(f.folder, "patient.json")
 	require.NoError(t, os.WriteFile(path, []byte("\ufeff"+`{"first_name":"Ada","last_name":"L","email":"ada@example.com"}`+"\r\n"), 0o600))
-	code, out, stderr := f.run("api", "POST", "/clinic/patients", "--input", path)
-	assert.Equal(t, exitDone, code, stderr)
+	out, _ := f.ran("api", "POST", "/clinic/patients", "--input", path)
 	assert.Contains(t, out, "ada@example.com")
 	require.NoError(t, os.WriteFile(path, []byte("\xff\xfe{\x00}\x00"), 0o600))
 	f.refused("the file is encoded in UTF-16: save it as UTF-8", "api", "POST", "/clinic/patients", "--input", path)
@@ -186,8 +179,7 @@ func TestAPISendsEscapedPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"/clinic/patients/a%2Fb": "/api/clinic/patients/a%2Fb", "/clinic/patients/a%252Fb?x=%2F": "/api/clinic/patients/a%252Fb?x=%2F",
 	} {
-		code, _, stderr := f.run("api", "GET", path)
-		require.Equal(t, exitDone, code, stderr)
+		f.ran("api", "GET", path)
 		assert.Equal(t, want, sent)
 	}
 	f.refused("Path", "api", "GET", "/clinic/%2e%2e/x")
@@ -201,12 +193,10 @@ func TestProductionIsOnlyReadUnlessAllowed(t *testing.T) {
 		"DISPENSARY_US_PRODUCTION_BASE_URL": f.platform.BaseURL(), "DISPENSARY_US_PRODUCTION_AUTH_URL": f.platform.AuthURL(),
 		"DISPENSARY_ACCESS_TOKEN": f.platform.Tokens.Issue(model.User{}).AccessToken, "DISPENSARY_CLINIC_KEY": f.platform.ClinicKey(),
 	}
-	code, _, stderr := f.run("api", "GET", "/clinic")
-	require.Equal(t, exitDone, code, stderr)
+	f.ran("api", "GET", "/clinic")
 	f.refused("us/production has live data: add --production", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
 	assert.Len(t, f.platform.Journal().Requests(), 1)
-	code, _, stderr = f.run("api", "POST", "/clinic/patients", "--production", "-f", "first_name=Ada", "-f", "last_name=L", "-f", "email=ada@example.com")
-	assert.Equal(t, exitDone, code, stderr)
+	f.ran("api", "POST", "/clinic/patients", "--production", "-f", "first_name=Ada", "-f", "last_name=L", "-f", "email=ada@example.com")
 }
 
 // The same settings come from a file, from a profile of it, and from the one in the
@@ -226,8 +216,7 @@ func TestConfigurationsAndProfiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(one, file, 0o600))
 	f.variables = map[string]string{"DISPENSARY_ACCESS_TOKEN": f.variables["DISPENSARY_ACCESS_TOKEN"]}
 	for _, flags := range [][]string{{}, {"--profile", "default"}, {"--config", own, "--profile", "default"}, {"--config", one}} {
-		code, _, stderr := f.run(append([]string{"api", "GET", "/clinic"}, flags...)...)
-		assert.Equal(t, exitDone, code, stderr)
+		f.ran(append([]string{"api", "GET", "/clinic"}, flags...)...)
 	}
 	f.refused("did you mean default?", "api", "GET", "/clinic", "--profile", "defualt")
 	f.refused("base_ulr does not exist: did you mean base_url?", "api", "GET", "/clinic", "--profile", "broken")

@@ -23,14 +23,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 )
 
-// ran runs a command that succeeds.
-func (f *fixture) ran(args ...string) (stdout, stderr string) {
-	f.t.Helper()
-	code, stdout, stderr := f.run(args...)
-	require.Equal(f.t, exitDone, code, "%s: %s", args, stderr)
-	return stdout, stderr
-}
-
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()

@@ -55,11 +55,7 @@ func TestEveryCommandIsDocumentedAndRefusesNonsense(t *testing.T) {
 			}
 
 			for _, nonsense := range []string{"--no-such-flag", "--jsn=1", "-Q"} {
-				code, stdout, stderr := bare(t).run(append(strings.Fields(name), nonsense)...)
-				assert.Equal(t, exitRefuse, code, nonsense)
-				assert.Empty(t, stdout)
-				assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
-				assert.Contains(t, stderr, "(see dispensary help")
+				bare(t).refused("(see dispensary help", append(strings.Fields(name), nonsense)...)
 			}
 			if name != "help" && !c.HasSubCommands() {
 				assert.NotNil(t, schemaOf(t, name))

@@ -141,14 +141,31 @@ func (r *running) end(code int) {
 	require.Equal(r.t, code, <-r.code, "%s", r.errOut)
 }
 
+// ran runs a command that succeeds.
+func (f *fixture) ran(args ...string) (stdout, stderr string) {
+	f.t.Helper()
+	code, stdout, stderr := f.run(args...)
+	require.Equal(f.t, exitDone, code, "%s: %s", args, stderr)
+	return stdout, stderr
+}
+
+// fails runs a command that fails after it had begun.
+func (f *fixture) fails(want string, args ...string) {
+	f.t.Helper()
+	code, _, stderr := f.run(args...)
+	require.Equal(f.t, exitFailed, code, "%s: %s", args, stderr)
+	require.Contains(f.t, stderr, want)
+}
+
 // refused runs a command that is refused: one line, exit code 2, and nothing on stdout.
-func (f *fixture) refused(want string, args ...string) {
+func (f *fixture) refused(want string, args ...string) (stderr string) {
 	f.t.Helper()
 	code, out, stderr := f.run(args...)
 	require.Equal(f.t, exitRefuse, code, "%s: %s", args, stderr)
 	require.Empty(f.t, out)
 	require.Contains(f.t, stderr, want)
 	require.Equal(f.t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+	return stderr
 }
 
 // output is what a command that is under way has written.

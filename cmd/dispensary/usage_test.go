@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"io"
-	"net"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -64,9 +62,7 @@ func TestErrorsOfSurroundingsNameNoHelp(t *testing.T) {
 		{"api", "POST", "/clinic/patients", "--input", filepath.Join(t.TempDir(), "absent")},
 		{"trigger", "patient.created", "--control", "http://" + freeAddress(t)},
 	} {
-		code, _, stderr := f.run(args...)
-		assert.Equal(t, exitRefuse, code, stderr)
-		assert.NotContains(t, stderr, "dispensary help", args)
+		assert.NotContains(t, f.refused("", args...), "dispensary help", args)
 	}
 }
 
@@ -106,21 +102,13 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake --control-addr 0.0.0.0:0":     "stay on loopback",
 		"fake --control-addr ehr.example:0": "stay on loopback",
 	} {
-		code, out, stderr := bare(t).run(strings.Fields(args)...)
-		assert.Equal(t, exitRefuse, code, args)
-		assert.Empty(t, out, args)
-		assert.Contains(t, stderr, want, args)
-		assert.Contains(t, stderr, " (see dispensary help", args)
-		assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+		assert.Contains(t, bare(t).refused(want, strings.Fields(args)...), " (see dispensary help", args)
 	}
 }
 
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = taken.Close() })
-	at := taken.Addr().String()
+	at := takeAddress(t, "127.0.0.1:0")
 	for args, want := range map[string]string{
 		"fake --addr " + at:                "--addr " + at + ": the address is in use already",
 		"fake --control-addr " + at:        "--control-addr " + at + ": the address is in use already",
@@ -130,11 +118,7 @@ func TestFailures(t *testing.T) {
 		"fake --state .":                                                      "--state ",
 		"fake --tls --cert /none/platform.pem":                                "--cert: ",
 	} {
-		code, out, stderr := bare(t).run(strings.Fields(args)...)
-		assert.Equal(t, exitRefuse, code, args)
-		assert.Empty(t, out, args)
-		assert.Contains(t, stderr, want, args)
-		assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+		bare(t).refused(want, strings.Fields(args)...)
 	}
 }
 
