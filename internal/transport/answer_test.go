@@ -44,8 +44,7 @@ func TestErrorBodyIsCutAtItsLimit(t *testing.T) {
 	for _, status := range []int{404, 422, 429, 503} {
 		transport, body := endlessly(status)
 		err := create(t.Context(), newTestClient(t, transport))
-		var failure *api.Error
-		require.ErrorAs(t, err, &failure)
+		failure := failureOf(t, err)
 		assert.Equal(t, status, failure.StatusCode)
 		assert.Equal(t, api.OutcomeMaybeApplied, failure.Outcome)
 		assert.True(t, failure.Untrusted)
@@ -81,8 +80,7 @@ func TestByteOrderMarkIsDroppedOnce(t *testing.T) {
 	require.ErrorIs(t, get(t.Context(), newTestClient(t, says(200, mark+mark+`{"patient":{"id":"p1"}}`))), api.ErrBadResponse)
 
 	client := newTestClient(t, says(422, mark+`{"error":["Email has already been taken"]}`))
-	var failure *api.Error
-	require.ErrorAs(t, create(t.Context(), client), &failure)
+	failure := failureOf(t, create(t.Context(), client))
 	assert.Equal(t, api.OutcomeRefused, failure.Outcome)
 	assert.Equal(t, []string{"Email has already been taken"}, failure.Messages())
 	assert.Equal(t, `{"error":["Email has already been taken"]}`, string(failure.Body()))

@@ -53,8 +53,7 @@ func TestEveryAttemptTimesOut(t *testing.T) {
 					began := time.Now()
 					err := get(t.Context(), client)
 					assert.Equal(t, 3*each, time.Since(began).Truncate(time.Second))
-					var failure *api.Error
-					require.ErrorAs(t, err, &failure)
+					failure := failureOf(t, err)
 					assert.Equal(t, 3, failure.Attempts)
 					assert.True(t, failure.Timeout())
 					assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -91,8 +90,7 @@ func TestCallerLeavesDuringAttempt(t *testing.T) {
 					err := get(ctx, client)
 					assert.Equal(t, time.Second, time.Since(began))
 					require.ErrorIs(t, err, want)
-					var failure *api.Error
-					require.ErrorAs(t, err, &failure)
+					failure := failureOf(t, err)
 					assert.Equal(t, 1, failure.Attempts)
 					assert.Equal(t, want == context.DeadlineExceeded, failure.Timeout())
 				})

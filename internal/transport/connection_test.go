@@ -102,8 +102,7 @@ func TestFailedRepetitionIsNotUnsent(t *testing.T) {
 	require.NoError(t, get(t.Context(), client))
 	err := create(t.Context(), client)
 	require.ErrorIs(t, err, api.ErrMaybeApplied)
-	var failure *api.Error
-	require.ErrorAs(t, err, &failure)
+	failure := failureOf(t, err)
 	assert.Equal(t, 1, failure.Attempts)
 }
 

@@ -37,8 +37,7 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 			assert.NotContains(t, text, "canary")
 			assert.NotContains(t, text, "5551234")
 		}
-		var failure *api.Error
-		require.ErrorAs(t, err, &failure)
+		failure := failureOf(t, err)
 		assert.Equal(t, body, string(failure.Body()), "the body is kept for those who ask")
 	}
 }

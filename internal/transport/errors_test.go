@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -22,8 +21,7 @@ func TestBuildErrorKeepsWhatTheAnswerSays(t *testing.T) {
 	body := `{"error":"invalid_request","error_description":"` + strings.Repeat("x", maxErrorBody) + `"}`
 	client := newTestClient(t, says(503, body, "Retry-After", "7200"))
 	_, err := One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"p"}})
-	var failure *api.Error
-	require.ErrorAs(t, err, &failure)
+	failure := failureOf(t, err)
 	assert.Equal(t, 503, failure.StatusCode)
 	assert.Equal(t, "req-1", failure.RequestID)
 	assert.Equal(t, 2*time.Hour, failure.RetryAfter)

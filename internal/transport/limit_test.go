@@ -106,8 +106,7 @@ func TestRetryAfterBeyondTheCapFailsAllCallsAtOnce(t *testing.T) {
 			assert.Zero(t, time.Since(start))
 			require.ErrorIs(t, err, api.ErrRateLimited)
 			require.ErrorIs(t, err, api.ErrNotSent)
-			var failure *api.Error
-			require.ErrorAs(t, err, &failure)
+			failure := failureOf(t, err)
 			assert.Equal(t, 80*time.Second, failure.RetryAfter)
 			assert.Zero(t, failure.Attempts)
 			assert.Zero(t, failure.StatusCode)
@@ -232,8 +231,7 @@ func TestUnprovenPauseFailsNoOtherCall(t *testing.T) {
 					response.Header.Del("X-Request-Id")
 					return response, nil
 				}})
-				var failure *api.Error
-				require.ErrorAs(t, get(t.Context(), client), &failure)
+				failure := failureOf(t, get(t.Context(), client))
 				assert.Equal(t, time.Hour, failure.RetryAfter)
 				took, err := held(t.Context(), client)
 				require.NoError(t, err)

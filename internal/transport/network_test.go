@@ -142,8 +142,7 @@ func TestRedirectsStayAtTheOrigin(t *testing.T) {
 	assert.Equal(t, "moved", found.ID)
 
 	_, err = One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"there"}})
-	var failure *api.Error
-	require.ErrorAs(t, err, &failure)
+	failure := failureOf(t, err)
 	assert.Equal(t, http.StatusFound, failure.StatusCode)
 	assert.Zero(t, elsewhere.Load())
 
@@ -161,8 +160,7 @@ func TestUntrustedCertificateIsNotRetried(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	err := create(t.Context(), newTestClient(t, nil, at(server.URL)))
-	var failure *api.Error
-	require.ErrorAs(t, err, &failure)
+	failure := failureOf(t, err)
 	assert.Equal(t, 1, failure.Attempts)
 	assert.ErrorIs(t, err, api.ErrNotSent)
 	assert.Contains(t, err.Error(), "certificate not trusted")

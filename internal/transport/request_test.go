@@ -232,8 +232,7 @@ func TestTokensThatCannotBeSentAreRefused(t *testing.T) {
 		client := newTestClient(t, transport, withTokens(static{token}))
 		for _, err := range []error{create(t.Context(), client), get(t.Context(), client)} {
 			assertRefused(t, err, "AccessToken.Secret")
-			var failure *api.Error
-			require.ErrorAs(t, err, &failure)
+			failure := failureOf(t, err)
 			assert.Zero(t, failure.Attempts)
 		}
 	}

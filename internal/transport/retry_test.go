@@ -117,8 +117,7 @@ func TestRetryRules(t *testing.T) {
 				client := newTestClient(t, transport)
 				err := test.call(t.Context(), client)
 				assert.EqualValues(t, test.attempts, transport.calls.Load())
-				var failure *api.Error
-				require.ErrorAs(t, err, &failure)
+				failure := failureOf(t, err)
 				assert.Equal(t, test.attempts, failure.Attempts)
 				for _, want := range test.is {
 					assert.ErrorIs(t, err, want)
@@ -208,8 +207,7 @@ func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
 				assert.LessOrEqual(t, took, test.atMost)
 				if test.calls == 1 {
 					assert.ErrorIs(t, err, api.ErrRateLimited)
-					var failure *api.Error
-					require.ErrorAs(t, err, &failure)
+					failure := failureOf(t, err)
 					assert.Greater(t, failure.RetryAfter, time.Minute)
 				} else {
 					assert.NoError(t, err)
@@ -281,8 +279,7 @@ func TestContextThatEndsDuringAWaitKeepsTheLastAnswer(t *testing.T) {
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.ErrorIs(t, err, api.ErrRateLimited)
 		assert.ErrorIs(t, err, api.ErrRefused)
-		var failure *api.Error
-		require.ErrorAs(t, err, &failure)
+		failure := failureOf(t, err)
 		assert.Equal(t, []string{"busy"}, failure.Messages())
 		assert.Equal(t, "req-1", failure.RequestID)
 	})

@@ -88,6 +88,14 @@ type thing struct {
 	Size int    `json:"size"`
 }
 
+// failureOf returns err as the error of a call.
+func failureOf(t *testing.T, err error) *api.Error {
+	t.Helper()
+	var failure *api.Error
+	require.ErrorAs(t, err, &failure)
+	return failure
+}
+
 // texts returns every form in which an error may be printed.
 func texts(err error) []string {
 	forms := []string{err.Error()}
