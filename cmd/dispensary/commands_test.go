@@ -84,7 +84,6 @@ func TestCompletion(t *testing.T) {
 		assert.Contains(t, completed(begun...), words[len(words)-1]+"\t"+c.Short, "the name is completed")
 		assert.Contains(t, completed(append(words, "--pro")...), "--profile", "flags are")
 	}
-	assert.Contains(t, completed("help", ""), "fake")
 }
 
 // schemaOf reads the schema of a command's documents.

@@ -132,19 +132,6 @@ func helpCommand() *cobra.Command {
 		Example: `  dispensary help
   dispensary help fake
   dispensary help catalog sync`,
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			at, _, err := c.Root().Find(args)
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var names []string
-			for _, child := range at.Commands() {
-				if child.IsAvailableCommand() {
-					names = append(names, child.Name())
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
 		RunE: func(c *cobra.Command, args []string) error {
 			topic, rest, err := c.Root().Find(args)
 			if err != nil {

@@ -14,14 +14,15 @@ var callers = [][]string{
 	{"api", "GET", "/clinic"}, {"listen", "--forward-to", "http://127.0.0.1:9/x"},
 }
 
-// Without a network no command begins, and each says so in one line.
+// Without a network or a file no command begins. Its help does not explain them.
 func TestNoNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = "http://" + freeAddress(t) + "/api"
-	for _, args := range callers {
-		f.refused("connection refused", args...)
+	for _, args := range append(callers, []string{"api", "POST", "/clinic/patients", "-f", "first_name=Ada"}, []string{"trigger", "patient.created", "--control", "http://" + freeAddress(t)}) {
+		assert.NotContains(t, f.refused("connection refused", args...), "dispensary help", args)
 	}
+	assert.NotContains(t, f.refused("no such file", "api", "POST", "/clinic/patients", "--input", f.folder+"/absent"), "dispensary help")
 	output := filepath.Join(t.TempDir(), "behaviors.json")
 	f.refused("connection refused", "probe", "--yes", "--output", output)
 	assert.NoFileExists(t, output)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"io"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -50,20 +49,6 @@ func TestVersion(t *testing.T) {
 	code, out, _ := bare(t).run("--version")
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, "dispensary "+dispensary.Version()+", "+runtime.Version()+"\n", out)
-}
-
-// The help of a command explains its flags, and not the network or a file.
-func TestErrorsOfSurroundingsNameNoHelp(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t).withToken()
-	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = "http://" + freeAddress(t) + "/api"
-	for _, args := range [][]string{
-		{"api", "GET", "/clinic"},
-		{"api", "POST", "/clinic/patients", "--input", filepath.Join(t.TempDir(), "absent")},
-		{"trigger", "patient.created", "--control", "http://" + freeAddress(t)},
-	} {
-		assert.NotContains(t, f.refused("", args...), "dispensary help", args)
-	}
 }
 
 func TestMistakesOnTheCommandLine(t *testing.T) {
