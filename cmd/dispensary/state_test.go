@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
-	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platformtest"
 )
 
 // ask posts to the control API, and decodes the answer.
@@ -174,17 +173,6 @@ func TestOneProcessKeepsAStateFile(t *testing.T) {
 	require.Error(t, command.Wait())
 	again := launch(t, "--state", file)
 	again.end(exitDone)
-}
-
-func TestTheEndWritesTheLatestState(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "state.json")
-	command, settings, lines := start(t, "--state", file)
-	patient := register(t, settings)
-	require.NoError(t, command.Process.Signal(os.Interrupt))
-	assert.False(t, lines.Scan(), "with -json there is nothing for a person")
-	require.NoError(t, command.Wait())
-	assert.True(t, platformtest.PatientIDs(t, file)[patient])
 }
 
 func TestAStateFileThatCannotBeWritten(t *testing.T) {

@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 		require.NoError(t, os.WriteFile("openapi.yaml", []byte(want), 0o644))
 		return
 	}
-	require.Equal(t, want, string(Contract()), "run this test with -update and read what changed")
+	require.Equal(t, want, string(contract), "run this test with -update and read what changed")
 	assert.NotContains(t, want, "\t", "YAML knows no tabs")
 }
 
@@ -32,7 +32,7 @@ func documented(t *testing.T) map[string]string {
 	t.Helper()
 	operations := map[string]string{}
 	var path, method string
-	for line := range strings.SplitSeq(string(Contract()), "\n") {
+	for line := range strings.SplitSeq(string(contract), "\n") {
 		switch {
 		case regexp.MustCompile(`^  /\S*:$`).MatchString(line):
 			path = strings.TrimSuffix(strings.TrimSpace(line), ":")
@@ -67,7 +67,7 @@ func TestContractAndHandlerAgree(t *testing.T) {
 // Linters and readers of the document ask for these.
 func TestTheContractIsComplete(t *testing.T) {
 	t.Parallel()
-	text := string(Contract())
+	text := string(contract)
 	assert.Contains(t, text, "\nsecurity: []\n", "it says that no credentials are needed")
 	assert.Contains(t, text, "\n  contact:\n")
 	assert.Contains(t, text, "\n  license:\n")

@@ -7,11 +7,10 @@ import (
 	"strconv"
 )
 
+// contract is the API's OpenAPI 3.1 document.
+//
 //go:embed openapi.yaml
 var contract []byte
-
-// Contract returns the API's OpenAPI 3.1 document.
-func Contract() []byte { return slices.Clone(contract) }
 
 func serveContract(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platformtest"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -34,7 +33,7 @@ func TestTheFileFollowsWithinASecond(t *testing.T) {
 			registered[patient.ID] = time.Now()
 			time.Sleep(time.Second / 20)
 			synctest.Wait()
-			there := platformtest.PatientIDs(t, s.name)
+			there := patientIDs(t, s.name)
 			for id, at := range registered {
 				assert.True(t, there[id] || time.Since(at) < time.Second, "registered %s ago", time.Since(at))
 			}
@@ -69,4 +68,19 @@ func TestFileIsWholeAtEveryMoment(t *testing.T) {
 	}
 	stop()
 	require.NoError(t, <-ended)
+}
+
+// patientIDs returns the ids of the patients in a state file.
+func patientIDs(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	file, err := os.Open(name)
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	snapshot, err := dispensarytest.LoadSnapshot(file)
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	for _, p := range dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot)).Patients.All() {
+		ids[p.ID] = true
+	}
+	return ids
 }
