@@ -36,11 +36,6 @@ const (
 // lower priority, the one that has waited the longest: so no work is kept waiting without
 // end.
 type Limiter struct {
-	blocked func()        // called with the lock held when a person, or all, have to wait
-	closed  chan struct{} // nil for one that is never closed
-	elastic bool          // the quota may grow at any time
-	burst   int
-
 	mu      sync.Mutex
 	begin   time.Time // of the clock that starts are on
 	starts  window
@@ -80,14 +75,11 @@ func New(requests int, per time.Duration) (*Limiter, error) {
 }
 
 func newLimiter(per time.Duration) *Limiter {
-	return &Limiter{starts: window{per: per}, burst: burst}
+	return &Limiter{starts: window{per: per}}
 }
 
 // ErrDeadline is returned where the wait would outlast the deadline.
 var ErrDeadline = errors.New("dispensary: the rate limit allows no request before the deadline")
-
-// ErrClosed is returned by Wait after [Fleet.Close].
-var ErrClosed = errors.New("ratelimit: the limiter is closed")
 
 // Wait returns when the caller may send one request, whose priority is that of ctx; see
 // [api.ContextWithPriority]. It fails with [ErrDeadline] at once where ctx would end first.
@@ -106,9 +98,6 @@ func (l *Limiter) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		l.leave(w)
 		return ctx.Err()
-	case <-l.closed:
-		l.leave(w)
-		return ErrClosed
 	}
 }
 
@@ -123,16 +112,13 @@ func (l *Limiter) enter(ctx context.Context) (*waiter, error) {
 		l.start(p, now)
 		return nil, nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && !l.elastic && l.next(p, l.ahead(p), now) > deadline.Sub(l.begin) {
+	if deadline, ok := ctx.Deadline(); ok && l.next(p, l.ahead(p), now) > deadline.Sub(l.begin) {
 		return nil, ErrDeadline
 	}
 	w := &waiter{ready: make(chan struct{}), priority: p, since: now}
 	w.element = l.waiting[p].PushBack(w)
 	l.waiters++
 	l.dispatch(now)
-	if l.blocked != nil && w.element != nil && (p == api.PriorityInteractive || l.quota == 0) {
-		l.blocked()
-	}
 	return w, nil
 }
 
@@ -180,7 +166,7 @@ func (l *Limiter) next(p api.Priority, ahead int, now time.Duration) time.Durati
 // pace returns when the background may start its next request, so that it is spread over the
 // period.
 func (l *Limiter) pace() time.Duration {
-	return l.paced - time.Duration(max(0, l.rate/l.burst-1))*l.spacing()
+	return l.paced - time.Duration(max(0, l.rate/burst-1))*l.spacing()
 }
 
 // spacing is the least time from one request of the background to the next, but for bursts.
@@ -251,7 +237,7 @@ func (l *Limiter) choose(now time.Duration) (w *waiter, at time.Duration, turn b
 // background leaves people what they need until there is more.
 func (l *Limiter) due(p api.Priority, now time.Duration) time.Duration {
 	at := l.next(p, 0, now)
-	if p != api.PriorityInteractive && l.starts.n >= l.rate/l.burst {
+	if p != api.PriorityInteractive && l.starts.n >= l.rate/burst {
 		at = max(at, l.last+l.starts.spread(l.rate, now))
 	}
 	return at
@@ -298,78 +284,4 @@ func (l *Limiter) Left() int {
 	defer l.mu.Unlock()
 	l.starts.forget(l.now())
 	return l.quota - l.starts.n
-}
-
-const (
-	// parts is how many parts of a period are looked at.
-	parts = 60
-
-	// recently is the part of a period that shows what people need now: one in so many.
-	recently = 2
-)
-
-// demand is what a limiter has been asked for.
-type demand struct {
-	used    [api.Priorities]int // starts in the last period
-	waiting [api.Priorities]int
-	ages    []int         // how many starts are in which part of the last period, the latest first
-	age     time.Duration // of the oldest start
-	recent  int           // interactive starts in the last recently-th of the period
-	most    int           // the most interactive starts in one part of it
-}
-
-// people is how many interactive starts there are in a period, if they go on like those of a
-// process that has not run for so long.
-func (d demand) people(per time.Duration) int {
-	return int(int64(d.used[api.PriorityInteractive]) * int64(per) / int64(max(d.age, per/recently/2)))
-}
-
-// demand returns what the limiter has been asked for.
-func (l *Limiter) demand() (d demand) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	l.starts.forget(now)
-	d.used = l.starts.count()
-	d.ages, d.recent, d.most = l.starts.ages(now, parts)
-	if l.starts.n > 0 {
-		d.age = now - l.starts.at(0).at
-	}
-	for p := range l.waiting {
-		d.waiting[p] = l.waiting[p].Len()
-	}
-	return d
-}
-
-// idle says that nothing has started in the last period, and nothing waits.
-func (l *Limiter) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.starts.forget(l.now())
-	return l.starts.n == 0 && l.waiters == 0
-}
-
-// set changes the quota, of which reserve is left to people. The background goes at the pace of
-// the quota aim, until it has taken up what there is.
-func (l *Limiter) set(quota, reserve, aim int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.change(quota, quota-reserve, aim-reserve, l.now())
-}
-
-// shrink lowers the quota to what is wanted. As long as more than that has started, people
-// have what has, and the reserve. It returns the quota.
-func (l *Limiter) shrink(wanted, reserve, aim int) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	l.starts.forget(now)
-	l.change(min(l.quota, max(wanted, l.starts.n+reserve)), min(l.quota, wanted)-reserve, aim-reserve, now)
-	return l.quota
-}
-
-func (l *Limiter) change(quota, lower, rate int, now time.Duration) {
-	l.quota, l.lower, l.rate = max(0, quota), max(0, lower), max(1, rate)
-	l.paced = min(l.paced, now+time.Duration(max(1, l.rate/l.burst))*l.spacing()) // it was for another quota
-	l.dispatch(now)
 }

@@ -87,31 +87,3 @@ func (w *window) spread(quota int, now time.Duration) time.Duration {
 	people := int(int64(w.interactive)*int64(until)/int64(age))*3/2 + min(2, w.interactive)
 	return until / time.Duration(max(1, quota-w.n+1-people))
 }
-
-// count returns how many starts of each priority the period holds.
-func (w *window) count() (used [api.Priorities]int) {
-	for i := range w.n {
-		used[w.at(i).priority]++
-	}
-	return used
-}
-
-// ages returns how many starts are in which of equal parts of the period, the latest first. Of
-// the interactive ones it returns how many are recent, and the most that are in one part.
-func (w *window) ages(now time.Duration, parts int) (ages []int, recent, most int) {
-	ages = make([]int, parts)
-	interactive := make([]int, parts)
-	for i := range w.n {
-		s := w.at(i)
-		part := min(parts-1, int((now-s.at)*time.Duration(parts)/w.per))
-		ages[part]++
-		if s.priority == api.PriorityInteractive {
-			interactive[part]++
-			most = max(most, interactive[part])
-		}
-	}
-	for _, n := range interactive[:parts/recently] {
-		recent += n
-	}
-	return ages, recent, most
-}
