@@ -144,8 +144,8 @@ func WithLimiter(limiter Limiter) Option {
 // Its methods are Wait, Left, Pause and Paused; see [ratelimit.Limiter].
 type RateLimiter = ratelimit.Limiter
 
-// NewRateLimiter returns a limiter of requests in any period of per. It keeps 16
-// bytes a request.
+// NewRateLimiter returns a limiter of requests in any period of per. It keeps 8
+// bytes for each request.
 func NewRateLimiter(requests int, per time.Duration) (*RateLimiter, error) {
 	return ratelimit.New(requests, per)
 }
