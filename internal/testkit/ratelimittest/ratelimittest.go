@@ -1,0 +1,194 @@
+// Package ratelimittest tests the contract of a [ratelimit.Store], and a fleet whose store is
+// killed.
+package ratelimittest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/ratelimit"
+)
+
+// Run tests a store. Open returns an empty store, which is closed with its test.
+func Run(t *testing.T, open func(*testing.T) ratelimit.Store) {
+	for name, test := range map[string]func(*testing.T, ratelimit.Store){
+		"Limit":        testLimit,
+		"Windows":      testWindows,
+		"Past":         testPast,
+		"Names":        testNames,
+		"Pause":        testPause,
+		"Canceled":     testCanceled,
+		"Concurrently": testConcurrently,
+		"Fleet":        testFleet,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+// hourly returns a window that lasts longer than a test.
+func hourly(starts int) ratelimit.Window { return ratelimit.Window{Starts: starts, Per: time.Hour} }
+
+func take(t *testing.T, s ratelimit.Store, name string, past, want int, windows ...ratelimit.Window) ratelimit.Taken {
+	t.Helper()
+	taken, err := s.Take(t.Context(), name, past, want, windows...)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, taken.Starts, want)
+	assert.Equal(t, taken.Starts < want, taken.Wait > 0, "it waits if it has not recorded all: %+v", taken)
+	assert.LessOrEqual(t, taken.Wait, windows[0].Per)
+	return taken
+}
+
+func testLimit(t *testing.T, s ratelimit.Store) {
+	assert.Equal(t, 2, take(t, s, "limit", 0, 2, hourly(3)).Starts)
+	assert.Zero(t, take(t, s, "limit", 0, 0, hourly(3)))
+	assert.Zero(t, take(t, s, "limit", 0, 1, hourly(3), hourly(2)).Starts, "the second window is full")
+	partly := take(t, s, "limit", 0, 2, hourly(3))
+	assert.Equal(t, 1, partly.Starts)
+	assert.Greater(t, partly.Wait, time.Hour-time.Minute)
+}
+
+// Each window permits one more start when its oldest start is as old as the window.
+func testWindows(t *testing.T, s ratelimit.Store) {
+	short := ratelimit.Window{Starts: 2, Per: 200 * time.Millisecond}
+	began := time.Now()
+	assert.Equal(t, 2, take(t, s, "limit", 0, 3, hourly(5), hourly(4), short).Starts)
+	assert.LessOrEqual(t, take(t, s, "limit", 0, 1, hourly(5), short).Wait, short.Per)
+	for range 2 {
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.Equal(c, 1, take(t, s, "limit", 0, 1, hourly(5), hourly(4), short).Starts)
+		}, time.Minute, 5*time.Millisecond)
+	}
+	assert.GreaterOrEqual(t, time.Since(began), short.Per-time.Millisecond)
+	assert.Greater(t, take(t, s, "limit", 0, 1, hourly(5), hourly(4), short).Wait, short.Per, "the longest wait counts")
+	assert.Equal(t, 1, take(t, s, "limit", 0, 1, hourly(5)).Starts)
+}
+
+// What a process has sent without the store counts, however much that is.
+func testPast(t *testing.T, s ratelimit.Store) {
+	assert.Equal(t, 1, take(t, s, "limit", 2, 1, hourly(4)).Starts)
+	assert.Equal(t, 1, take(t, s, "limit", 0, 2, hourly(4)).Starts)
+	take(t, s, "limit", 30, 0, hourly(4))
+	assert.Zero(t, take(t, s, "limit", 0, 1, hourly(4)).Starts)
+}
+
+func testNames(t *testing.T, s ratelimit.Store) {
+	for _, name := range []string{"", "limit", "LIMIT", "limit:a", "limit a", "{limit}", "}", "ü'\"\\%_"} {
+		assert.Equal(t, 1, take(t, s, name, 0, 2, hourly(1)).Starts, "names are separate")
+		assert.Zero(t, take(t, s, name, 0, 1, hourly(1)).Pause)
+		require.NoError(t, s.Pause(t.Context(), name, time.Hour))
+	}
+}
+
+func testPause(t *testing.T, s ratelimit.Store) {
+	require.NoError(t, s.Pause(t.Context(), "limit", time.Hour))
+	require.NoError(t, s.Pause(t.Context(), "limit", time.Minute))
+	taken := take(t, s, "limit", 0, 1, hourly(1))
+	assert.Equal(t, 1, taken.Starts, "a pause prevents no start")
+	assert.InDelta(t, time.Hour, taken.Pause, float64(time.Minute))
+	assert.Positive(t, take(t, s, "limit", 0, 1, hourly(1)).Pause)
+
+	require.NoError(t, s.Pause(t.Context(), "short", 50*time.Millisecond))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Zero(c, take(t, s, "short", 0, 0, hourly(1)).Pause)
+	}, time.Minute, 5*time.Millisecond)
+}
+
+func testCanceled(t *testing.T, s ratelimit.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Take(ctx, "limit", 0, 1, hourly(1))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, s.Pause(ctx, "limit", time.Minute), context.Canceled)
+	assert.Equal(t, ratelimit.Taken{Starts: 1}, take(t, s, "limit", 0, 1, hourly(1)))
+}
+
+func testConcurrently(t *testing.T, s ratelimit.Store) {
+	var starts atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 10 {
+				starts.Add(int32(take(t, s, "limit", 0, 2, hourly(100), hourly(90)).Starts))
+			}
+		})
+	}
+	wg.Wait()
+	assert.EqualValues(t, 90, starts.Load())
+}
+
+// join returns the limiter of a process. The limit has room for ten requests an hour.
+func join(t *testing.T, s ratelimit.Store) *ratelimit.Fleet {
+	t.Helper()
+	member, err := ratelimit.NewFleet(ratelimit.FleetConfig{
+		Store: s, Name: "fleet", Requests: 10, Per: time.Hour, Processes: 2, Timeout: 500 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	return member
+}
+
+// send returns how many of n requests start.
+func send(t *testing.T, member *ratelimit.Fleet, n int) (starts int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	for range n {
+		if err := member.Wait(ctx); err != nil {
+			assert.ErrorIs(t, err, ratelimit.ErrDeadline)
+			return starts
+		}
+		starts++
+	}
+	return starts
+}
+
+func testFleet(t *testing.T, s ratelimit.Store) {
+	assert.Equal(t, 6, send(t, join(t, s), 6))
+	assert.Equal(t, 4, send(t, join(t, s), 5))
+}
+
+// Server stores the records of a store, and can be killed.
+type Server struct {
+	Store ratelimit.Store
+
+	// Kill ends the server as a crash does, with its records, or not. Start starts it again.
+	Kill, Start func()
+}
+
+// RunKilled tests a fleet while the server of its store is killed and started again. A killed
+// server must fail calls, and not ignore them.
+func RunKilled(t *testing.T, server Server) {
+	member := join(t, server.Store)
+	require.Equal(t, 3, send(t, member, 3))
+	server.Kill()
+	assert.Equal(t, 2, send(t, member, 3), "its share is five")
+	server.Start()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Equal(c, 1, send(t, member, 1), "the store is back")
+	}, time.Minute, 50*time.Millisecond)
+	assert.LessOrEqual(t, send(t, join(t, server.Store), 10), 7, "the store knows two starts of the outage")
+}
+
+// Within returns a view of a store that has its own names, for a server that several tests use.
+func Within(s ratelimit.Store, prefix string) ratelimit.Store { return within{s, prefix} }
+
+type within struct {
+	ratelimit.Store
+	prefix string
+}
+
+func (w within) Take(ctx context.Context, name string, past, want int, windows ...ratelimit.Window) (ratelimit.Taken, error) {
+	return w.Store.Take(ctx, w.prefix+name, past, want, windows...)
+}
+
+func (w within) Pause(ctx context.Context, name string, d time.Duration) error {
+	return w.Store.Pause(ctx, w.prefix+name, d)
+}
