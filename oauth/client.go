@@ -38,9 +38,14 @@ func New(config Config) (*Client, error) {
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}
+	var limiter api.Limiter
+	if config.Limiter != nil {
+		limiter = admittingLimiter{config.Limiter}
+	}
 	var err error
 	c.transport, err = transport.New(transport.Config{
-		Site: config.Site, HTTPClient: config.HTTPClient, Logger: config.Logger, Observers: config.Observers, UserAgent: config.UserAgent,
+		Limiter: limiter,
+		Site:    config.Site, HTTPClient: config.HTTPClient, Logger: config.Logger, Observers: config.Observers, UserAgent: config.UserAgent,
 	})
 	if err != nil {
 		return nil, err
