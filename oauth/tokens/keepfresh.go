@@ -13,9 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
-// Defaults of [KeepFreshPolicy], and bounds. They are choices of this library: the API states
-// no rate limit. What is assumed, 5,000 requests in five minutes, leaves room for three replicas
-// at this rate.
+// Defaults of [KeepFreshPolicy], and bounds.
 const (
 	defaultUsedWithin = 7 * 24 * time.Hour
 	defaultInterval   = 30 * time.Second
@@ -32,12 +30,6 @@ type KeepFreshPolicy struct {
 	// end, and their next call refreshes and waits for that once.
 	UsedWithin time.Duration
 
-	// Limiter delays each refresh, and each look for what is due;
-	// nil spaces the refreshes of this process by 200 ms and some jitter. *rate.Limiter of
-	// golang.org/x/time/rate is one, and so is the module's RateLimiter. Use
-	// the one that the calls use where the platform counts all together.
-	Limiter api.Limiter
-
 	// Interval is how long to wait, with jitter, when nothing is due; 0 means 30 seconds.
 	Interval time.Duration
 }
@@ -48,9 +40,6 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 	}
 	p.UsedWithin = cmp.Or(p.UsedWithin, defaultUsedWithin)
 	p.Interval = cmp.Or(p.Interval, defaultInterval)
-	if p.Limiter == nil {
-		p.Limiter = &spacing{every: refreshSpacing}
-	}
 	return p, nil
 }
 
@@ -59,7 +48,9 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 // them), of users with calls, and takes them from the store a few at a time under
 // leases: any number of replicas share the work, and none is in charge. It rests
 // while [Connections.Paused], and longer and longer while nothing but failures
-// comes back.
+// comes back. Each process starts at most one refresh in 200 ms, with some jitter. Its
+// refreshes wait for [oauth.Config].Limiter with [api.PriorityRefresh], and for no more than 2
+// seconds while they have leases.
 //
 // When ctx ends it waits for the refreshes under way, which
 // takes no longer than [Config.LeaseTTL] or so, and returns nil. Call
@@ -75,7 +66,7 @@ func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) err
 	if err != nil {
 		return err
 	}
-	r := &refresher{Connections: c, policy: policy}
+	r := &refresher{Connections: c, policy: policy, pace: spacing{every: refreshSpacing}}
 	var failures int // rounds in a row in which nothing worked
 	for {
 		result, err := r.round(ctx)
@@ -99,8 +90,10 @@ func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) err
 type refresher struct {
 	*Connections
 	policy KeepFreshPolicy
+	pace   spacing
 
-	unreadable int // how many records that cannot be read the next claim may postpone
+	limited    bool // the limiter was too slow for the last claim
+	unreadable int  // how many records that cannot be read the next claim may postpone
 }
 
 // round is what came of one claim.
@@ -152,20 +145,21 @@ func (r *refresher) rest(result *round, failures int) time.Duration {
 
 // round claims some tokens that are due and refreshes them. Calls of a user
 // whose token is claimed wait, perhaps on another replica: there are no more claims
-// than workers, and than the limiter is likely to let pass soon.
+// than workers, and a claim waits for the limiter for a short time only.
 func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	result = &round{}
 	defer recoverAsError(&err)
-	if _, paused := r.Paused(); paused || r.circuit.closed() != nil {
-		return result, nil
-	}
-	pace, ok := r.wait(ctx)
-	if !ok {
+	if _, paused := r.Paused(); paused || r.circuit.closed() != nil || r.pace.Wait(ctx) != nil {
 		return result, nil
 	}
 	batch := refreshWorkers
-	if pace > 0 {
-		batch = min(batch, 1+int(claimTime/pace))
+	var admitted context.Context // of the next refresh
+	if r.limited {
+		began := time.Now()
+		if admitted = r.admit(ctx); admitted == nil {
+			return result, nil
+		}
+		batch, r.limited = 1, time.Since(began) > claimTime
 	}
 	due := r.due(batch)
 	asking, cancel := withStoreTimeout(ctx)
@@ -192,9 +186,18 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 			r.release(context.WithoutCancel(ctx), claim)
 			continue
 		}
+		if admitted == nil {
+			admitted = r.admitSoon(ctx, began)
+		}
+		if admitted == nil {
+			r.release(context.WithoutCancel(ctx), claim)
+			continue
+		}
+		work := admitted
+		admitted = nil
 		begun++
 		result.more = true // the claim may have left out records that cannot be read
-		wg.Go(func() { result.count(r.refresh(ctx, record, claim)) })
+		wg.Go(func() { result.count(r.refresh(work, record, claim)) })
 	}
 	return result, nil
 }
@@ -213,12 +216,27 @@ func (r *refresher) passUnreadable(ctx context.Context, batch int, err error) {
 // claimTime is how long a claim may wait for its turn.
 const claimTime = 2 * time.Second
 
-// wait waits for the limiter and returns how long that took, and whether the next
-// refresh may begin.
-func (r *refresher) wait(ctx context.Context) (pace time.Duration, ok bool) {
-	began := time.Now()
-	r.hooks.guard(ctx, r.Key(""), "KeepFreshPolicy.Limiter", func() { ok = r.policy.Limiter.Wait(ctx) == nil })
-	return time.Since(began), ok
+// admit waits for the limiter. It returns the context of a refresh that may begin, or nil.
+func (r *refresher) admit(ctx context.Context) (admitted context.Context) {
+	r.hooks.guard(ctx, r.Key(""), "oauth.Config.Limiter", func() {
+		if work, err := r.client.Admit(ctx); err == nil {
+			admitted = context.WithoutCancel(work)
+		}
+	})
+	return admitted
+}
+
+// admitSoon does the same while r has claims. If it fails, the next round waits before its claim,
+// and all other claims of this round go back.
+func (r *refresher) admitSoon(ctx context.Context, began time.Time) context.Context {
+	if r.limited {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, began.Add(claimTime))
+	defer cancel()
+	admitted := r.admit(ctx)
+	r.limited = admitted == nil
+	return admitted
 }
 
 // mayContinue waits for the turn of the next claim. It is false where the claim must not
@@ -228,8 +246,7 @@ func (r *refresher) mayContinue(ctx context.Context, began time.Time) bool {
 	if paused || time.Since(began) > claimTime {
 		return false
 	}
-	_, ok := r.wait(ctx)
-	return ok && time.Since(began) < r.config.LeaseTTL/2
+	return r.pace.Wait(ctx) == nil && time.Since(began) < r.config.LeaseTTL/2
 }
 
 // due asks for more than a batch by as many as are known to fail for now, so

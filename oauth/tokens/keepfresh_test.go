@@ -135,10 +135,10 @@ func TestKeepFreshAsksTheLimiter(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 30, time.Minute)
 		limiter := &ticker{every: time.Second}
-		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Limiter: limiter})
+		stop := runs(t, w.replica(t, limited(limiter)), tokens.KeepFreshPolicy{})
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		assert.InDelta(t, 10, len(w.platform.Sent()), 1)
+		assert.InDelta(t, 10, len(w.platform.Sent()), 2)
 		stop()
 		assert.Equal(t, api.PriorityRefresh, limiter.priority)
 		sent := len(w.platform.Sent())
@@ -150,6 +150,11 @@ func TestKeepFreshAsksTheLimiter(t *testing.T) {
 	})
 }
 
+func limited(limiter api.Limiter) func(*settings) {
+	return func(c *settings) { c.Limiter = limiter }
+}
+
+// ticker is a limiter with an interval.
 type ticker struct {
 	every    time.Duration
 	mu       sync.Mutex
@@ -299,7 +304,7 @@ func TestKeepFreshChecksPolicy(t *testing.T) {
 func TestClaimsDoNotWaitForTheLimiter(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 12, -time.Minute)
-		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Limiter: &ticker{every: 4 * time.Second}})
+		stop := runs(t, w.replica(t, limited(&ticker{every: 4 * time.Second})), tokens.KeepFreshPolicy{})
 		defer stop()
 		peer := w.replica(t)
 		time.Sleep(5 * time.Second) // one is refreshed
@@ -334,7 +339,7 @@ func TestClaimsThatCannotBeReleasedEndByThemselves(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 2, time.Minute)
 		w.store.Break("Release", errors.New("away"))
-		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Limiter: &closed{open: 1, waits: 1}})
+		stop := runs(t, w.replica(t, limited(&closed{open: 1, waits: 1})), tokens.KeepFreshPolicy{})
 		defer stop()
 		time.Sleep(10 * time.Second)
 		assert.Len(t, w.platform.Sent(), 1)
@@ -375,5 +380,18 @@ func TestKeepFreshMakesRoomForAPairThatIsNotStored(t *testing.T) {
 		stop()
 		require.NoError(t, w.conns.Close(t.Context()))
 		w.requireToken(t, "access-1")
+	})
+}
+
+// A refresh has the priority of the call that waits for it.
+func TestRefreshHasPriorityOfCall(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
+		limiter := &ticker{}
+		for _, p := range []api.Priority{api.PriorityInteractive, api.PriorityEvent} {
+			w.save(t, oauthtest.FirstToken(-time.Minute))
+			_, err := w.replica(t, limited(limiter)).TokenSource(user).Token(api.ContextWithPriority(t.Context(), p))
+			require.NoError(t, err)
+			assert.Equal(t, p, limiter.priority)
+		}
 	})
 }

@@ -197,8 +197,8 @@ func TestKeepFreshOutlivesPanics(t *testing.T) {
 		token := oauthtest.FirstToken(-time.Minute)
 		token.UsedAt, token.ConfiguredScope = time.Now(), "catalog:read"
 		w.save(t, token)
-		conns := newConns(t, w.platform, oauthtest.Around(w.store, test.store), func(c *settings) { c.Scopes = test.scopes })
-		stop := runs(t, conns, tokens.KeepFreshPolicy{Limiter: test.limiter})
+		conns := newConns(t, w.platform, oauthtest.Around(w.store, test.store), func(c *settings) { c.Scopes, c.Limiter = test.scopes, test.limiter })
+		stop := runs(t, conns, tokens.KeepFreshPolicy{})
 		time.Sleep(10 * time.Minute)
 		stop()
 		record := w.record(t)
