@@ -167,6 +167,11 @@ func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record
 			return record, true, nil
 		}
 	}
+	if r.claim == nil { // a wait for the limit may outlast a lease
+		if ctx, err = r.conns.client.Admit(ctx); err != nil {
+			return Record{}, true, err
+		}
+	}
 	leased, err := r.conns.acquireLease(ctx, record, r.claim)
 	if err != nil {
 		return Record{}, false, err
