@@ -30,7 +30,8 @@ import (
 // Config sets up [Accounts]. Applications and Tokens.Store are required.
 type Config struct {
 	// Applications are those of the developer dashboards, one for each
-	// environment that users belong to.
+	// environment that users belong to. The Limiter of an application is also the limiter of
+	// its users' clients, because the platform counts both.
 	Applications []oauth.Config
 
 	// Tokens sets up the tokens of all users of all environments: the store, observers and
@@ -44,8 +45,8 @@ type Config struct {
 	// it should know the answer, not look for it.
 	Locate func(ctx context.Context, user string) (dispensary.Environment, error)
 
-	// Options configure the client of an environment: its limiter, logger, HTTP
-	// client and so on. A token source is put in its place by Accounts. Nil
+	// Options configure the client of an environment: its logger, HTTP client
+	// and so on. A token source is put in its place by Accounts. Nil
 	// means none.
 	Options func(dispensary.Environment) []dispensary.Option
 
@@ -125,8 +126,11 @@ func (a *Accounts) add(config oauth.Config) error {
 		return err
 	}
 	var options []dispensary.Option
+	if config.Limiter != nil {
+		options = append(options, dispensary.WithLimiter(config.Limiter))
+	}
 	if a.config.Options != nil {
-		options = a.config.Options(environment)
+		options = append(options, a.config.Options(environment)...)
 	}
 	if app.client, err = dispensary.New(config.Site, options...); err != nil {
 		return err
