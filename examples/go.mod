@@ -26,6 +26,7 @@ require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0 // indirect
+	github.com/dispensary-go/dispensary/ratelimit/pgstore v0.0.0 // indirect
 	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
@@ -107,6 +108,7 @@ replace (
 	github.com/dispensary-go/dispensary/integration => ../integration
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
 	github.com/dispensary-go/dispensary/otel => ../otel
+	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../ratelimit/pgstore
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../webhook/sqlinbox
 )

@@ -70,6 +70,13 @@ type Application struct {
 	// keys of their own, see [accounts.Config].
 	// API section: "Authentication" 9.
 	ClinicKey dispensary.Secret
+
+	// RateLimit is the number of requests that the platform allows the application in any
+	// period, in the form 5000/5m. It covers all calls of the users' clients, token requests
+	// and background work. Processes share the limit if Store is postgres, or with
+	// [Setup].RateLimitStore. Otherwise each process has the whole limit. Empty means
+	// [ratelimit.DefaultRequests] in [ratelimit.DefaultPer].
+	RateLimit string
 }
 
 // Name is the name of the application in paths and logs: region and stage, as in
@@ -127,6 +134,9 @@ func (c Config) checkApplication(a Application) []error {
 	problems := joined.Errors(err)
 	for i, problem := range problems {
 		problems[i] = c.renamed(a.Site.Environment, problem)
+	}
+	if _, _, problem := parseRateLimit(a.RateLimit); problem != "" {
+		problems = append(problems, c.problem(c.names.of(a.Site.Environment, "rate_limit"), problem))
 	}
 	return problems
 }

@@ -31,11 +31,16 @@
 // environment. Two applications in one environment are two integrations, with a store and
 // an inbox each.
 //
+// # The rate limit
+//
+// Each application has one limiter, for all calls of its users' clients, token requests,
+// reconcilers and refreshes in the background. See [Application].RateLimit and package ratelimit.
+//
 // # The tables
 //
 // [Open] makes the tables that are missing, and only looks at those that are there:
-// see [sqlstore.Schema], [sqlinbox.Schema] and [riverinbox.Schema] for programs that may
-// not. With sqlite: the program can have tables in the same file, [Integration.DB], and a
+// see [sqlstore.Schema], [pgstore.Schema], [sqlinbox.Schema] and [riverinbox.Schema] for programs
+// that may not. With sqlite: the program can have tables in the same file, [Integration.DB], and a
 // handler writes them in the transaction that stores the event as handled: see
 // [sqlinbox.InTransaction], and [riverinbox.InTransaction] for postgres:. In that database the
 // inbox has the first schema of the search path, where no other client of River may work: a

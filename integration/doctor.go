@@ -119,17 +119,17 @@ func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokens.
 	if err := exists(at); err != nil {
 		return nil, closed, err
 	}
-	db, dialect, closed, err := openDatabase(ctx, at)
-	if err != nil {
-		return nil, func(context.Context) error { return nil }, err
-	}
-	if err := sqlstore.CheckSchema(ctx, db, dialect); err != nil {
-		return nil, closed, schemaError(err)
-	}
-	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})
+	d, err := openDatabase(ctx, at, 0)
 	if err != nil {
 		return nil, closed, err
 	}
+	if err := sqlstore.CheckSchema(ctx, d.db, d.dialect); err != nil {
+		return nil, d.close, schemaError(err)
+	}
+	inner, err := sqlstore.New(d.db, d.dialect, sqlstore.Config{})
+	if err != nil {
+		return nil, d.close, err
+	}
 	store, err := tokens.Sealed(inner, keys)
-	return store, closed, err
+	return store, d.close, err
 }

@@ -24,7 +24,7 @@ import (
 //	      "base_url": "https://platform.example/api", "auth_url": "https://platform.example",
 //	      "client_id": "…", "client_secret_file": "/run/secrets/client_secret",
 //	      "redirect_url": "https://ehr.example/dispensary/callback",
-//	      "webhook_secrets": ["…"], "webhook_challenge": "…"
+//	      "webhook_secrets": ["…"], "webhook_challenge": "…", "rate_limit": "5000/5m"
 //	    }
 //	  },
 //	  "store": "sqlite:/var/lib/ehr/dispensary.db",

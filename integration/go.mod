@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/dispensary-go/dispensary v0.0.0
 	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0
+	github.com/dispensary-go/dispensary/ratelimit/pgstore v0.0.0
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0
 	github.com/dispensary-go/dispensary/webhook/sqlinbox v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
@@ -48,6 +49,7 @@ require (
 replace (
 	github.com/dispensary-go/dispensary => ../
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
+	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../ratelimit/pgstore
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../webhook/sqlinbox
 )

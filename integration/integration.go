@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/admin"
@@ -71,7 +72,8 @@ type Integration struct {
 	alarms   map[string]*webhook.Alarm // by their environments
 	events   reconcile.Inbox           // Inbox, for reconcilers
 
-	store, inbox closer // of their databases
+	store, inbox closer          // of their databases
+	limits       ratelimit.Store // nil if each process has its own
 
 	running  run
 	stopping atomic.Bool
@@ -153,6 +155,11 @@ func (i *Integration) makeAccounts(store tokens.Store) error {
 	clinicKeys := map[dispensary.Environment]dispensary.Secret{}
 	loopback := true
 	for _, application := range i.config.Applications {
+		limiter, err := i.limiter(application)
+		if err != nil {
+			return err
+		}
+		shared.Limiter = limiter
 		c.Applications = append(c.Applications, application.oauth(shared))
 		clinicKeys[application.Site.Environment] = application.ClinicKey
 		loopback = loopback && strings.HasPrefix(application.RedirectURL, "http:")

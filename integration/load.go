@@ -22,7 +22,7 @@ import (
 // and for each environment, for example with DISPENSARY_US_SANDBOX_ in front,
 //
 //	BASE_URL, AUTH_URL, CLIENT_ID, CLIENT_SECRET, REDIRECT_URL, SCOPES,
-//	WEBHOOK_SECRETS, WEBHOOK_CHALLENGE, CLINIC_KEY    see [Application]
+//	WEBHOOK_SECRETS, WEBHOOK_CHALLENGE, CLINIC_KEY, RATE_LIMIT    see [Application]
 //
 // Lists are separated by white space. Each variable can be replaced by one whose name
 // ends in _FILE and which names a file that holds the value, as secrets of containers
@@ -70,6 +70,7 @@ var ofApplication = []setting[Application]{
 	{"webhook_secrets", "WebhookSecrets", true, func(a *Application, v []string) { a.WebhookSecrets = secrets(v) }},
 	{"webhook_challenge", "WebhookChallenge", false, func(a *Application, v []string) { a.WebhookChallenge = dispensary.NewSecret(v[0]) }},
 	{"clinic_key", "ClinicKey", false, func(a *Application, v []string) { a.ClinicKey = dispensary.NewSecret(v[0]) }},
+	{"rate_limit", "RateLimit", false, func(a *Application, v []string) { a.RateLimit = v[0] }},
 }
 
 func secrets(values []string) []dispensary.Secret {

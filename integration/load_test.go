@@ -27,7 +27,7 @@ func variables() map[string]string {
 		"DISPENSARY_US_SANDBOX_CLIENT_ID": "id-us", "DISPENSARY_US_SANDBOX_CLIENT_SECRET": "canary-us",
 		"DISPENSARY_US_SANDBOX_REDIRECT_URL": "https://ehr.example/dispensary/callback", "DISPENSARY_US_SANDBOX_SCOPES": "clinic:read patients:read",
 		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS": "canary-new\ncanary-old", "DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE": "canary-challenge",
-		"DISPENSARY_US_SANDBOX_CLINIC_KEY":  "canary-key",
+		"DISPENSARY_US_SANDBOX_CLINIC_KEY": "canary-key", "DISPENSARY_US_SANDBOX_RATE_LIMIT": "300/1m30s",
 		"DISPENSARY_CA_PRODUCTION_BASE_URL": "https://ca.platform.example/api", "DISPENSARY_CA_PRODUCTION_AUTH_URL": "https://ca.platform.example",
 		"DISPENSARY_CA_PRODUCTION_CLIENT_ID": "id-ca", "DISPENSARY_CA_PRODUCTION_CLIENT_SECRET": "canary-ca",
 		"DISPENSARY_CA_PRODUCTION_REDIRECT_URL": "https://ehr.example/dispensary/callback",
@@ -44,7 +44,7 @@ const theFile = `{
 			"client_id": "id-us", "client_secret": "canary-us",
 			"redirect_url": "https://ehr.example/dispensary/callback", "scopes": ["clinic:read", "patients:read"],
 			"webhook_secrets": ["canary-new", "canary-old"], "webhook_challenge": "canary-challenge",
-			"clinic_key": "canary-key"
+			"clinic_key": "canary-key", "rate_limit": "300/1m30s"
 		},
 		"ca/production": {
 			"base_url": "https://ca.platform.example/api", "auth_url": "https://ca.platform.example",
@@ -70,7 +70,7 @@ func byHand() integration.Config {
 			ClientID: "id-us", ClientSecret: dispensary.NewSecret("canary-us"), RedirectURL: "https://ehr.example/dispensary/callback",
 			Scopes:         []string{api.ScopeClinicRead, api.ScopePatientsRead},
 			WebhookSecrets: []dispensary.Secret{dispensary.NewSecret("canary-new"), dispensary.NewSecret("canary-old")}, WebhookChallenge: dispensary.NewSecret("canary-challenge"),
-			ClinicKey: dispensary.NewSecret("canary-key"),
+			ClinicKey: dispensary.NewSecret("canary-key"), RateLimit: "300/1m30s",
 		}},
 	}
 }
@@ -238,6 +238,7 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 		"DISPENSARY_STORE": "canary:", "DISPENSARY_SEAL_KEYS": "2026:canary", "DISPENSARY_STATE_KEYS": "canary",
 		"DISPENSARY_US_SANDBOX_CLIENT_ID": "id", "DISPENSARY_US_SANDBOX_BASE_URL": "http://canary.example",
 		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS": "canary", "DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE": "canary",
+		"DISPENSARY_US_SANDBOX_RATE_LIMIT": "5m",
 		"DISPENSARY_CA_SANDBOX_CLINIC_KEY": "canary", "DISPENSARY_CA_SANDBOX_SCOPES": "clinic:reed",
 		"DISPENSARY_CA_SANDBOX_WEBHOOK_CHALLENGE": "canary", "DISPENSARY_CA_SANDBOX_CLIENT_SECRET": "canary with space",
 	}
@@ -247,6 +248,7 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 		"DISPENSARY_US_SANDBOX_BASE_URL plain http", "DISPENSARY_US_SANDBOX_AUTH_URL is empty",
 		"DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty", "DISPENSARY_US_SANDBOX_REDIRECT_URL is empty",
 		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS[0] equals Challenge",
+		"DISPENSARY_US_SANDBOX_RATE_LIMIT must be a number of requests and a period",
 		"DISPENSARY_CA_SANDBOX_BASE_URL is empty", "DISPENSARY_CA_SANDBOX_AUTH_URL is empty",
 		"DISPENSARY_CA_SANDBOX_CLIENT_ID is empty", "DISPENSARY_CA_SANDBOX_CLIENT_SECRET contains space", "DISPENSARY_CA_SANDBOX_REDIRECT_URL is empty",
 		"DISPENSARY_CA_SANDBOX_SCOPES seems to hold a misspelt", "DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS is empty",
@@ -290,6 +292,22 @@ func TestNamesOfSettings(t *testing.T) {
 		"integration.Config.Store is empty: it has to begin with one of postgres:, mysql:, sqlite:, memory:",
 	} {
 		assert.Contains(t, said, want)
+	}
+}
+
+func TestRateLimits(t *testing.T) {
+	t.Parallel()
+	config := byHand()
+	for text, valid := range map[string]bool{
+		"": true, "5000/5m": true, "1/1s": true, "5000": false, "/5m": false, "5000/": false, "5000/5": false,
+		"0/5m": false, "-1/5m": false, "5000/0s": false, "5000/-5m": false, "5000/500ms": false, "5000/5m/x": false, "5 000/5m": false,
+	} {
+		config.Applications[0].RateLimit = text
+		if err := config.Check(); valid {
+			assert.NoError(t, err, text)
+		} else {
+			assert.ErrorContains(t, err, "integration.Config.Applications[ca/production].RateLimit must be", text)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/admin"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -69,6 +70,15 @@ type Setup struct {
 	// lost then after 30 days, unless the program finds them itself with package reconcile.
 	DisableReconcile bool
 
+	// RateLimitStore shares the rate limits of the applications among all processes, for
+	// example a store of package ratelimit/redisstore. Nil means a table in the database of
+	// Config.Store if that is postgres, and otherwise limits of this process only.
+	RateLimitStore ratelimit.Store
+
+	// Processes is the largest number of processes that share the rate limits: see
+	// [ratelimit.FleetConfig]. 0 means [ratelimit.DefaultProcesses].
+	Processes int
+
 	// KeepFresh says whose tokens are refreshed before they end.
 	KeepFresh tokens.KeepFreshPolicy
 
@@ -124,6 +134,9 @@ func (s Setup) check(c Config) error {
 	if s.OldestWaiting < 0 {
 		problem("OldestWaiting", "is negative")
 	}
+	if s.Processes < 0 {
+		problem("Processes", "is negative")
+	}
 	for _, part := range []struct {
 		field string
 		given bool
@@ -132,6 +145,7 @@ func (s Setup) check(c Config) error {
 		{"Accounts.Applications", s.Accounts.Applications != nil}, {"Accounts.Tokens.Store", s.Accounts.Tokens.Store != nil},
 		{"OAuth.Site", s.OAuth.Site != dispensary.Site{}}, {"OAuth.ClientID", s.OAuth.ClientID != ""},
 		{"OAuth.ClientSecret", !s.OAuth.ClientSecret.IsZero()}, {"OAuth.RedirectURL", s.OAuth.RedirectURL != ""}, {"OAuth.Scopes", s.OAuth.Scopes != nil},
+		{"OAuth.Limiter", s.OAuth.Limiter != nil},
 		{"Webhooks.Environment", s.Webhooks.Environment != dispensary.Environment{}}, {"Webhooks.Secrets", s.Webhooks.Secrets != nil},
 		{"Webhooks.Challenge", !s.Webhooks.Challenge.IsZero()}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
 		{"Operations.Engine", s.Operations.Engine != nil}, {"Operations.Alarms", s.Operations.Alarms != nil}, {"Operations.Accounts", s.Operations.Accounts != nil},

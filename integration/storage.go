@@ -15,6 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/ratelimit"
+	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -25,51 +27,79 @@ import (
 
 // openStore opens what Config.Store names, and makes its tables.
 func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens.Store, error) {
+	i.limits = i.setup.RateLimitStore
 	at, _ := parseAddress(i.config.Store, []kind{postgres, mysql, sqlite, memory}) // it has been checked
 	if at.kind == memory {
 		return tokens.NewMemoryStore(), nil
 	}
-	db, dialect, closed, err := openDatabase(ctx, at)
+	d, err := openDatabase(ctx, at, len(i.config.Applications))
 	if err != nil {
 		return nil, err
 	}
-	i.store = closed
-	if err := sqlstore.Migrate(ctx, db, dialect); err != nil {
+	i.store = d.close
+	if err := sqlstore.Migrate(ctx, d.db, d.dialect); err != nil {
 		return nil, err
 	}
-	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})
+	if i.limits == nil && d.pool != nil {
+		if i.limits, err = openLimits(ctx, d.pool); err != nil {
+			return nil, err
+		}
+	}
+	inner, err := sqlstore.New(d.db, d.dialect, sqlstore.Config{})
 	if err != nil {
 		return nil, err
 	}
 	return tokens.Sealed(inner, keys)
 }
 
-// openDatabase opens the database of a store.
-func openDatabase(ctx context.Context, at address) (db *sql.DB, dialect sqlstore.Dialect, closed closer, err error) {
+// openLimits makes the table of the rate limits.
+func openLimits(ctx context.Context, pool *pgxpool.Pool) (ratelimit.Store, error) {
+	limits, err := pgstore.New(pool)
+	if err != nil {
+		return nil, err
+	}
+	return limits, limits.Migrate(ctx)
+}
+
+// database is the database of a store.
+type database struct {
+	db      *sql.DB
+	dialect sqlstore.Dialect
+	pool    *pgxpool.Pool // of db, if it is PostgreSQL
+	close   closer
+}
+
+// openDatabase opens the database of a store. Each limiter may use a connection.
+func openDatabase(ctx context.Context, at address, limiters int) (d database, err error) {
 	switch at.kind {
 	case sqlite:
-		if db, err = sqlstore.OpenSQLite("sqlite", at.name); err != nil {
-			return nil, "", nil, err
+		d.dialect = sqlstore.SQLite
+		if d.db, err = sqlstore.OpenSQLite("sqlite", at.name); err != nil {
+			return database{}, err
 		}
-		dialect = sqlstore.SQLite
 	case mysql:
-		if db, err = sql.Open("mysql", at.name); err != nil {
-			return nil, "", nil, err
+		d.dialect = sqlstore.MySQL
+		if d.db, err = sql.Open("mysql", at.name); err != nil {
+			return database{}, err
 		}
-		dialect = sqlstore.MySQL
-		db.SetMaxOpenConns(mysqlConns)
-		db.SetMaxIdleConns(mysqlConns)
-		db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
+		d.db.SetMaxOpenConns(mysqlConns)
+		d.db.SetMaxIdleConns(mysqlConns)
+		d.db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
 	default:
-		pool, err := newPool(ctx, at.name, 0)
-		if err != nil {
-			return nil, "", nil, err
+		d.dialect = sqlstore.PostgreSQL
+		if d.pool, err = newPool(ctx, at.name, storeConns+int32(limiters)); err != nil {
+			return database{}, err
 		}
-		db := stdlib.OpenDBFromPool(pool)
-		return db, sqlstore.PostgreSQL, func(ctx context.Context) error { return errors.Join(db.Close(), closePool(pool)(ctx)) }, nil
+		d.db = stdlib.OpenDBFromPool(d.pool)
+		d.close = func(ctx context.Context) error { return errors.Join(d.db.Close(), closePool(d.pool)(ctx)) }
+		return d, nil
 	}
-	return db, dialect, func(context.Context) error { return db.Close() }, nil
+	d.close = func(context.Context) error { return d.db.Close() }
+	return d, nil
 }
+
+// storeConns is the number of connections of a PostgreSQL store, as in pgx.
+const storeConns = 4
 
 // mysqlConns is how many connections a MySQL store has. Each method is a statement or
 // two, so that few serve many users.

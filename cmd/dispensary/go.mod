@@ -23,6 +23,7 @@ require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/danieljoos/wincred v1.2.3 // indirect
 	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0 // indirect
+	github.com/dispensary-go/dispensary/ratelimit/pgstore v0.0.0 // indirect
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0 // indirect
 	github.com/dispensary-go/dispensary/webhook/sqlinbox v0.0.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
@@ -65,6 +66,7 @@ replace (
 	github.com/dispensary-go/dispensary/catalogsync/sqlstore => ../../catalogsync/sqlstore
 	github.com/dispensary-go/dispensary/integration => ../../integration
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../../oauth/sqlstore
+	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../../ratelimit/pgstore
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../../webhook/sqlinbox
 )

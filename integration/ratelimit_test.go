@@ -1,0 +1,73 @@
+package integration_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
+	"github.com/dispensary-go/dispensary/ratelimit"
+)
+
+// Calls of users and clinics and token requests of all processes share the limit.
+func TestRateLimitCoversEverything(t *testing.T) {
+	t.Parallel()
+	const limit = 20
+	for name, c := range map[string]struct {
+		store     func(*testing.T) string
+		limits    ratelimit.Store
+		processes int
+	}{
+		"one process":      {store: func(t *testing.T) string { return "sqlite:" + file(t) }, processes: 1},
+		"PostgreSQL":       {store: func(t *testing.T) string { return postgrestest.Schema(t) }, processes: 2},
+		"store of its own": {store: func(t *testing.T) string { return "sqlite:" + file(t) }, limits: ratelimit.NewMemoryStore(), processes: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t).kept(c.store(t), "memory:")
+			f.variables["DISPENSARY_US_SANDBOX_RATE_LIMIT"] = "20/1h"
+			setup := f.setup(succeed)
+			setup.RateLimitStore, setup.DisableReconcile = c.limits, true
+			platform := f.platforms[us]
+			var all []*integration.Integration
+			for range c.processes {
+				all = append(all, f.open(t, setup))
+			}
+			f.connect(t, us, "us:dr-1")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			calls := 0
+			for failed := 0; failed < len(all); calls++ {
+				i := all[calls%len(all)]
+				client, err := i.Accounts.Client(ctx, "us:dr-1")
+				require.NoError(t, err)
+				if _, err := client.Clinic.Get(ctx); err != nil {
+					require.ErrorIs(t, err, ratelimit.ErrDeadline)
+					failed++
+				}
+			}
+			for _, i := range all {
+				conns, err := i.Accounts.Connections(us)
+				require.NoError(t, err)
+				_, err = conns.Client().Admit(ctx)
+				require.ErrorIs(t, err, ratelimit.ErrDeadline)
+				clinic, err := i.Accounts.ForClinic(ctx, us, platform.Clinics.All()[0].ID, accounts.ClinicOptions{})
+				require.NoError(t, err)
+				_, err = clinic.Client.Clinic.Get(ctx)
+				require.ErrorIs(t, err, dispensary.ErrNotSent)
+			}
+			sent := slices.DeleteFunc(platform.Journal().Requests(), func(r model.Request) bool {
+				return r.Operation == "" || r.Operation == "oauth.authorize" // of the browser
+			})
+			assert.Len(t, sent, limit)
+		})
+	}
+}
