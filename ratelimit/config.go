@@ -33,7 +33,7 @@ type FleetConfig struct {
 	Per      time.Duration
 
 	// Processes is the largest number of processes. While the store is away, each process keeps
-	// to one Processes-th of the limit. 0 means [DefaultProcesses].
+	// to Requests / Processes, but at least 1. 0 means [DefaultProcesses].
 	Processes int
 
 	// Timeout is the longest time that the store may take to respond, after which it counts as

@@ -124,8 +124,11 @@ func (f *Fleet) earliest(p api.Priority, now time.Duration) time.Duration {
 func (f *Fleet) leave(w *waiter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if w.element != nil {
-		f.queue.remove(w)
+	if w.element == nil {
+		return
+	}
+	f.queue.remove(w)
+	if next, _, _ := f.queue.next(f.now()); next == nil {
 		f.nudge()
 	}
 }
@@ -202,11 +205,14 @@ func (f *Fleet) withoutStore(as api.Priority) time.Duration {
 		return 0
 	}
 	f.refuse(as, now, free)
+	if f.probeAt > now {
+		free = min(free, f.probeAt)
+	}
 	return min(free-now, f.longest())
 }
 
-// start lets the next request start. If the request that the store was
-// asked for is canceled by now, another one starts.
+// start lets the next request start. If the request for which the store was called is canceled
+// by now, another one starts.
 func (f *Fleet) start(now time.Duration) {
 	f.starts.add(now)
 	if w, _, _ := f.queue.next(now); w != nil {

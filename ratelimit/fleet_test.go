@@ -21,13 +21,15 @@ import (
 const (
 	fleetRequests = 300
 	fleetPer      = 5 * time.Minute
+	travel        = 990 * time.Millisecond
 	turns         = 40 // requests of a process to one turn of a background priority
 )
 
 var errDown = errors.New("connection refused")
 
-// faultyStore is a store that can fail.
+// faultyStore is a store that can fail, or be slow to respond.
 type faultyStore struct {
+	slow  time.Duration // response time
 	mu    sync.Mutex
 	store ratelimit.Store
 	fault func(context.Context) error // of a call, nil if there is none
@@ -68,7 +70,9 @@ func (s *faultyStore) Take(ctx context.Context, name string, past, want int, win
 	if err != nil {
 		return ratelimit.Taken{}, err
 	}
-	return store.Take(ctx, name, past, want, windows...)
+	taken, err := store.Take(ctx, name, past, want, windows...)
+	time.Sleep(s.slow)
+	return taken, err
 }
 
 func (s *faultyStore) Pause(ctx context.Context, name string, d time.Duration) error {
@@ -125,7 +129,7 @@ func (f *fleet) send(ctx context.Context, member *ratelimit.Fleet, p api.Priorit
 	defer f.mu.Unlock()
 	if err == nil {
 		f.of[p]++
-		f.door = append(f.door, time.Now().Add(rand.N(time.Second)))
+		f.door = append(f.door, time.Now().Add(time.Duration(rand.N(2))*travel))
 		if p == api.PriorityInteractive {
 			f.waits = append(f.waits, time.Since(asked))
 		}
@@ -297,6 +301,39 @@ func TestFleetFailsAtOnceBehindManyOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request may start when its record is almost a timeout old, and take a second to arrive.
+func TestFleetAllowsForSlowStore(t *testing.T) {
+	inFleet(t, ratelimit.FleetConfig{Processes: 1}, func(ctx context.Context, f *fleet) {
+		member := f.join()
+		f.store.slow = ratelimit.DefaultTimeout - time.Millisecond
+		require.NoError(f, f.send(ctx, member, api.PriorityInteractive))
+		started := time.Now()
+		f.store.slow = 0
+		for range fleetRequests {
+			require.NoError(f, f.send(ctx, member, api.PriorityInteractive))
+		}
+		assert.GreaterOrEqual(f, time.Since(started), fleetPer+time.Second)
+	})
+}
+
+// 1,000 waits that are canceled cause no calls of the store.
+func TestFleetCallsNoStoreForCanceledWaits(t *testing.T) {
+	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
+		member := f.join()
+		f.saturate(ctx, api.PriorityCatalog, member)
+		time.Sleep(time.Second)
+		before := f.store.called()
+		for range 1000 {
+			leaving, leave := context.WithCancel(ctx)
+			go func() { _ = f.send(leaving, member, api.PriorityCatalog) }()
+			synctest.Wait()
+			leave()
+			synctest.Wait()
+		}
+		assert.Equal(f, before, f.store.called())
+	})
 }
 
 // The limit is used up by another process: the store says so with its first response.

@@ -128,7 +128,7 @@ func TestFleetReturnsToStore(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(ctx, 3*time.Minute)
 		defer cancel()
-		assert.ErrorIs(f, f.send(short, member, api.PriorityInteractive), ratelimit.ErrDeadline, "the store knows all starts")
+		assert.ErrorIs(f, f.send(short, f.join(), api.PriorityInteractive), ratelimit.ErrDeadline, "the store knows all starts")
 	})
 }
 

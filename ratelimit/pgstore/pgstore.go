@@ -7,7 +7,7 @@
 //	fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store, Name: "us"})
 //
 // Each process uses one connection at a time. The store keeps no state in the session: behind
-// PgBouncer in transaction mode (1.24 is tested) set pgx.QueryExecModeExec on the pool.
+// PgBouncer in transaction mode (1.18 is tested) set pgx.QueryExecModeExec on the pool.
 package pgstore
 
 import (
