@@ -46,9 +46,9 @@ type Config struct {
 	// its own connection pool.
 	HTTPClient *http.Client
 
-	// Limiter is asked before each request that exchanges a code or refreshes or revokes a token.
-	// The platform counts all requests of the application, so use the limiter of its calls. A request has the
-	// priority of its context: see [api.ContextWithPriority]. Nil means no limit.
+	// Limiter delays each request that exchanges a code or refreshes or revokes a token. The
+	// platform counts all requests of the application, so use the limiter of its calls. A
+	// request has the priority of its context: see [api.ContextWithPriority]. Nil means no limit.
 	Limiter api.Limiter
 
 	// Logger receives what happens to the requests of this client, and what

@@ -32,8 +32,8 @@
 //
 // The store counts as away if it fails, or does not respond within FleetConfig.Timeout. Each
 // process then keeps to its share, the limit divided by FleetConfig.Processes, in which its
-// own requests of the last period count. Only the requests that wait at the time of the failure pay the
-// timeout. After about five timeouts, and again after each failure, the process asks the store
+// own requests of the last period count. Only the requests that wait at the time of the failure
+// pay the timeout. After about five timeouts, and again after each failure, the process asks the store
 // in the background, if there are requests. When the store is back, the process records its
 // requests without the store, so they count for all.
 //

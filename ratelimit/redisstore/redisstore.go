@@ -43,8 +43,8 @@ func keys(name string) []string {
 	return []string{key + ":starts", key + ":pause"}
 }
 
-// take has the arguments past, want, and the starts and microseconds of each window. A start in the future
-// by more than a window is from a clock that was wrong, and does not count.
+// take has the arguments past and want, and the starts and microseconds of each window. A start
+// in the future by more than a window is from a clock that was wrong, and does not count.
 var take = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
