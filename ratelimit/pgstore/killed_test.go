@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/postgrestest"
-	"github.com/dispensary-go/dispensary/internal/sqltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
+	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
 )
