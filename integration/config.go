@@ -74,8 +74,8 @@ type Application struct {
 	// RateLimit is the number of requests that the platform allows the application in any
 	// period, in the form 5000/5m. It covers all calls of the users' clients, token requests
 	// and background work. Processes share the limit if Store is postgres, or with
-	// [Setup].RateLimitStore. Otherwise each process has the whole limit. Empty means
-	// [ratelimit.DefaultRequests] in [ratelimit.DefaultPer].
+	// [Setup].RateLimitStore. Otherwise each process has the whole limit. Empty limits each
+	// process to [ratelimit.DefaultRequests] in [ratelimit.DefaultPer].
 	RateLimit string
 }
 

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,10 +26,15 @@ func parseRateLimit(text string) (requests int, per time.Duration, problem strin
 	return requests, per, ""
 }
 
+// sharesLimits reports whether an application has a limit to share.
+func (c Config) sharesLimits() bool {
+	return slices.ContainsFunc(c.Applications, func(a Application) bool { return a.RateLimit != "" })
+}
+
 // limiter returns the limiter of an application.
 func (i *Integration) limiter(a Application) (dispensary.Limiter, error) {
 	requests, per, _ := parseRateLimit(a.RateLimit) // it has been checked
-	if i.limits == nil {
+	if i.limits == nil || a.RateLimit == "" {
 		return ratelimit.New(requests, per)
 	}
 	return ratelimit.NewFleet(ratelimit.FleetConfig{

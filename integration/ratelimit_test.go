@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"testing"
 	"time"
@@ -70,4 +71,18 @@ func TestRateLimitCoversEverything(t *testing.T) {
 			assert.Len(t, sent, limit)
 		})
 	}
+}
+
+// Without a limit each process has the default, and the database gets no table for it.
+func TestDefaultLimitStaysInProcess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	schema := postgrestest.Schema(t)
+	f.kept(schema, "memory:")
+	f.open(t, f.setup(succeed))
+	db, err := sql.Open("pgx", schema)
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), "SELECT 1 FROM dispensary_ratelimit")
+	assert.ErrorContains(t, err, "does not exist")
 }

@@ -70,9 +70,9 @@ type Setup struct {
 	// lost then after 30 days, unless the program finds them itself with package reconcile.
 	DisableReconcile bool
 
-	// RateLimitStore shares the rate limits of the applications among all processes, for
-	// example a store of package ratelimit/redisstore. Nil means a table in the database of
-	// Config.Store if that is postgres, and otherwise limits of this process only.
+	// RateLimitStore shares the rate limits of all applications that have one, for example a
+	// store of package ratelimit/redisstore. Nil means a table in the database of Config.Store
+	// if that is postgres, and otherwise limits of this process only.
 	RateLimitStore ratelimit.Store
 
 	// Processes is the largest number of processes that share the rate limits: see

@@ -40,7 +40,7 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 	if err := sqlstore.Migrate(ctx, d.db, d.dialect); err != nil {
 		return nil, err
 	}
-	if i.limits == nil && d.pool != nil {
+	if i.limits == nil && d.pool != nil && i.config.sharesLimits() {
 		if i.limits, err = openLimits(ctx, d.pool); err != nil {
 			return nil, err
 		}
