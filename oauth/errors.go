@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -53,8 +52,7 @@ type ConfigError struct {
 	// environment are the most frequent reason.
 	Environment api.Environment
 
-	// Code is the platform's error code, for example "invalid_client"; empty
-	// if the answer was a bare 401.
+	// Code is the platform's error code, for example "invalid_client".
 	Code string
 
 	err error
@@ -62,22 +60,16 @@ type ConfigError struct {
 
 // Error names the environment, the code and the fields to look at.
 func (e *ConfigError) Error() string {
-	code := e.Code
-	if code == "" {
-		code = "unauthorized"
-	}
-	return "oauth: the platform refuses the application (" + code + "): check ClientID, ClientSecret and RedirectURL for " + e.Environment.String()
+	return "oauth: the platform refuses the application (" + e.Code + "): check ClientID, ClientSecret and RedirectURL for " + e.Environment.String()
 }
 
 // Unwrap returns the platform's answer, an [*api.Error].
 func (e *ConfigError) Unwrap() error { return e.err }
 
-// configCodes are the answers that blame the application. The last two are an
-// assumption: the API lists no codes, and RFC 6749 none for a redirect address.
-var configCodes = []string{
-	"invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_request", "invalid_scope",
-	"invalid_redirect_uri", "redirect_uri_mismatch",
-}
+// configCodes are the codes that blame the application. The last two are an
+// assumption: the API lists no codes, and RFC 6749 none for a redirect address. Other codes of
+// RFC 6749, such as invalid_request, may be about a user's refresh token.
+var configCodes = []string{"invalid_client", "unauthorized_client", "invalid_redirect_uri", "redirect_uri_mismatch"}
 
 // classify turns an answer that blames the application into a [ConfigError].
 // Every other response stays what it is. One that is not understood, or not provably the
@@ -93,7 +85,7 @@ func classify(environment api.Environment, err error) error {
 			code = messages[0] // a code that RFC 6749 does not list arrives as a message
 		}
 	}
-	if slices.Contains(configCodes, code) || (code == "" && e.StatusCode == http.StatusUnauthorized) {
+	if slices.Contains(configCodes, code) {
 		return &ConfigError{Environment: environment, Code: code, err: err}
 	}
 	return err

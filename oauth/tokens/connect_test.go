@@ -188,7 +188,7 @@ func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
 // Credentials that the platform refuses are no word on the token.
 func TestDisconnectWithWrongCredentials(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, `{}`))...)
+		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, `{"error":"invalid_client"}`))...)
 		var refusal *oauth.ConfigError
 		require.ErrorAs(t, w.conns.Disconnect(t.Context(), user), &refusal)
 		assert.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
