@@ -118,6 +118,10 @@ type Token struct {
 	// are kept fresh in the background. Zero if it is not known.
 	UsedAt time.Time `json:"used_at,omitzero"`
 
+	// RejectedAt is when the platform first rejected RefreshToken, by the clock of the machine
+	// that sent it. Zero if it was not rejected. Package oauth/tokens sets it.
+	RejectedAt time.Time `json:"rejected_at,omitzero"`
+
 	// ResourceOwner is who the token acts for.
 	ResourceOwner ResourceOwner `json:"resource_owner"`
 

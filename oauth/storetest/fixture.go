@@ -51,7 +51,7 @@ func sample(key tokens.Key, n int) oauth.Token {
 	return oauth.Token{
 		AccessToken: api.NewSecret(fmt.Sprintf("SECRET-access-%d", n)), RefreshToken: api.NewSecret(fmt.Sprintf("SECRET-refresh-%d", n)),
 		TokenType: "Bearer", CreatedAt: made, ExpiresAt: made.Add(2 * time.Hour), Lifetime: 2*time.Hour + time.Microsecond,
-		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second),
+		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second), RejectedAt: made.Add(time.Minute),
 		Scope: "catalog:read clinic:read", ConfiguredScope: "catalog:read clinic:read patients:read",
 		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner},
 		Clinic:        oauth.Clinic{ID: fmt.Sprintf("cl-%d", n), IntegrationID: fmt.Sprintf("int-%d", n), Name: fmt.Sprintf("Clinic %d", n)}, Environment: key.Environment,

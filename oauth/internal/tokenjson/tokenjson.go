@@ -18,6 +18,7 @@ type fields struct {
 	ExpiresAt       *int64              `json:"expires_at,omitempty"`
 	ConnectedAt     *int64              `json:"connected_at,omitempty"`
 	UsedAt          *int64              `json:"used_at,omitempty"`
+	RejectedAt      *int64              `json:"rejected_at,omitempty"`
 	Lifetime        time.Duration       `json:"lifetime_ns,omitempty"`
 	Scope           string              `json:"scope,omitempty"`
 	ConfiguredScope string              `json:"configured_scope,omitempty"`
@@ -52,7 +53,7 @@ func Marshal(t oauth.Token) ([]byte, error) {
 	}
 	return json.Marshal(fields{
 		TokenType: t.TokenType, CreatedAt: Micros(t.CreatedAt), ExpiresAt: Micros(t.ExpiresAt), ConnectedAt: Micros(t.ConnectedAt), UsedAt: Micros(t.UsedAt),
-		Lifetime: t.Lifetime, Scope: t.Scope, ConfiguredScope: t.ConfiguredScope, ResourceOwner: t.ResourceOwner,
+		RejectedAt: Micros(t.RejectedAt), Lifetime: t.Lifetime, Scope: t.Scope, ConfiguredScope: t.ConfiguredScope, ResourceOwner: t.ResourceOwner,
 		Clinic: t.Clinic, Environment: t.Environment, Replaced: replaced, Refreshable: !t.RefreshToken.IsZero(),
 	})
 }
@@ -71,7 +72,7 @@ func Unmarshal(data []byte) (t oauth.Token, refreshable bool, err error) {
 	}
 	return oauth.Token{
 		TokenType: f.TokenType, CreatedAt: timeOf(f.CreatedAt), ExpiresAt: timeOf(f.ExpiresAt), ConnectedAt: timeOf(f.ConnectedAt), UsedAt: timeOf(f.UsedAt),
-		Lifetime: f.Lifetime, Scope: f.Scope, ConfiguredScope: f.ConfiguredScope, ResourceOwner: f.ResourceOwner,
+		RejectedAt: timeOf(f.RejectedAt), Lifetime: f.Lifetime, Scope: f.Scope, ConfiguredScope: f.ConfiguredScope, ResourceOwner: f.ResourceOwner,
 		Clinic: f.Clinic, Environment: f.Environment, Replaced: replaced,
 	}, f.Refreshable, err
 }
