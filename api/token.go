@@ -65,11 +65,6 @@ type TokenRefresher interface {
 	// token is returned and nothing is sent. It returns rejected itself where
 	// a refresh is not expected to help now: the 401 is final.
 	Refresh(ctx context.Context, rejected AccessToken) (AccessToken, error)
-
-	// Refused reports that a token which Refresh returned was answered with 401
-	// too. That says nothing about the user, only that refreshing does not help
-	// for now.
-	Refused(ctx context.Context, token AccessToken)
 }
 
 // TokenReloader is a [TokenSource] that can look whether there is a newer token

@@ -111,15 +111,19 @@ func TestRefusedTokenIsReplacedWithinTheCall(t *testing.T) {
 func TestUserWhoMustReauthorize(t *testing.T) {
 	t.Parallel()
 	c := connect(t, -time.Minute)
-	c.platform.Tokens.InvalidateAll()
-	_, err := c.client.Clinic.Get(t.Context())
+	record, err := c.conns.Record(t.Context(), user)
+	require.NoError(t, err)
+	record.Token.RefreshToken = dispensary.Secret{}
+	_, err = c.store.Save(t.Context(), record.Key, record.Token)
+	require.NoError(t, err)
+	_, err = c.client.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrReauthorize)
 	assert.Equal(t, "reauthorize", set(c.one(t, "clinic.get"))["error.type"])
 	refresh := c.one(t, "oauth.refresh")
 	assert.Equal(t, codes.Error, refresh.Status.Code)
 	assert.Equal(t, "reauthorize", set(refresh)["error.type"])
 	assert.Equal(t, []point{{map[string]string{
-		"dispensary.oauth.event": "must_reauthorize", "dispensary.oauth.reason": "invalid_grant", "dispensary.region": "us", "dispensary.stage": "sandbox",
+		"dispensary.oauth.event": "must_reauthorize", "dispensary.oauth.reason": "no_refresh_token", "dispensary.region": "us", "dispensary.stage": "sandbox",
 	}, 1}}, c.points(t, "dispensary.oauth.events"))
 	assert.NotContains(t, c.dump(t), user)
 }

@@ -10,11 +10,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // login starts the command, and returns where it is served and how it ended.
@@ -153,12 +156,30 @@ func TestLoginChecksUserFirst(t *testing.T) {
 	newFixture(t).refused("--user: ", "login", "--user", " me")
 }
 
+// rejected stores that the user's refresh token was rejected an hour ago.
+func (f *fixture) rejected(user string) {
+	f.t.Helper()
+	p := f.program(nil, io.Discard, io.Discard)
+	c, a, err := p.loadApplication(f.t.Context(), target{})
+	require.NoError(f.t, err)
+	require.NoError(f.t, p.storeOfLogin(f.t.Context(), &c, a))
+	config, closed, err := integration.OpenDoctor(f.t.Context(), c, a.Site.Environment)
+	require.NoError(f.t, err)
+	record, err := config.Store.Load(f.t.Context(), tokens.Key{Environment: a.Site.Environment, User: user})
+	require.NoError(f.t, err)
+	record.Token.RejectedAt = time.Now().Add(-time.Hour)
+	_, err = config.Store.Save(f.t.Context(), record.Key, record.Token)
+	require.NoError(f.t, err)
+	require.NoError(f.t, closed(f.t.Context()))
+}
+
 // A mark that was a mistake is removed; one that was none comes back with the next call.
 func TestAccountsRestore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.connected("dr-house")
 	f.platform.Tokens.InvalidateAll()
+	f.rejected("dr-house")
 	code, _, stderr := f.run("api", "GET", "/clinic", "--user", "dr-house")
 	require.NotEqual(t, exitDone, code, stderr)
 	marked := "dr-house\tus/sandbox\tmust_reauthorize\tinvalid_grant\t"

@@ -58,14 +58,15 @@ func Example_connectThroughTheBrowser() {
 	// dr-17 works at Maple Hollow Integrative Clinic
 }
 
-// The user took the access away on the platform: every call fails in one way.
+// The user revoked access on the platform: every call fails in one way. The error of the first
+// minute is temporary, because the platform may reject a refresh token by mistake.
 func Example_userRevokedUs() {
-	platform := start()
+	platform, store := start(), tokens.NewMemoryStore()
 	defer platform.Close()
-	ctx, users := context.Background(), newAccounts(platform)
+	ctx, users := context.Background(), newAccountsOn(platform, store)
 	approve(ctx, users, platform, "dr-17")
 
-	platform.Tokens.InvalidateAll() // on the platform's side
+	revoke(ctx, platform, store, "dr-17")
 
 	client, err := users.Client(ctx, "dr-17")
 	must(err)
@@ -88,11 +89,11 @@ func Example_userRevokedUs() {
 
 // A page for administrators: who has to connect again, and a button to disconnect.
 func Example_whoHasToConnectAgain() {
-	platform := start()
+	platform, store := start(), tokens.NewMemoryStore()
 	defer platform.Close()
-	ctx, users := context.Background(), newAccounts(platform)
+	ctx, users := context.Background(), newAccountsOn(platform, store)
 	approve(ctx, users, platform, "dr-17")
-	platform.Tokens.InvalidateAll()
+	revoke(ctx, platform, store, "dr-17")
 	approve(ctx, users, platform, "dr-18")
 	for _, user := range []string{"dr-17", "dr-18"} {
 		client, err := users.Client(ctx, user)
@@ -117,11 +118,11 @@ func Example_whoHasToConnectAgain() {
 // A nightly job works for every connected user. A user who must connect again does not stop
 // the work for the others.
 func Example_workForEveryUser() {
-	platform := start()
+	platform, store := start(), tokens.NewMemoryStore()
 	defer platform.Close()
-	ctx, users := context.Background(), newAccounts(platform)
+	ctx, users := context.Background(), newAccountsOn(platform, store)
 	approve(ctx, users, platform, "dr-17")
-	platform.Tokens.InvalidateAll()
+	revoke(ctx, platform, store, "dr-17")
 	approve(ctx, users, platform, "dr-18")
 
 	countPatients := func(user string) (n int, err error) {

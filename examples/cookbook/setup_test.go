@@ -5,6 +5,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -38,12 +39,27 @@ func application(platform *dispensarytest.Server) oauth.Config {
 
 // newAccounts are the accounts of the users of an application.
 func newAccounts(platform *dispensarytest.Server) *accounts.Accounts {
+	return newAccountsOn(platform, tokens.NewMemoryStore()) // in production a database
+}
+
+func newAccountsOn(platform *dispensarytest.Server, store tokens.Store) *accounts.Accounts {
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{application(platform)},
-		Tokens:       tokens.Config{Store: tokens.NewMemoryStore()}, // in production a database
+		Tokens:       tokens.Config{Store: store},
 	})
 	must(err)
 	return users
+}
+
+// revoke stands for a user who has revoked access on the platform. A call some minutes ago
+// failed for the first time.
+func revoke(ctx context.Context, platform *dispensarytest.Server, store tokens.Store, user string) {
+	platform.Tokens.InvalidateAll()
+	record, err := store.Load(ctx, tokens.Key{Environment: platform.Site().Environment, User: user})
+	must(err)
+	record.Token.RejectedAt = time.Now().Add(-5 * time.Minute)
+	_, err = store.Save(ctx, record.Key, record.Token)
+	must(err)
 }
 
 // approve stands for a user who presses "Authorize" on the platform's page, and for the

@@ -165,10 +165,10 @@ func (r *run) refresh(ctx context.Context) Row {
 	switch {
 	case errors.Is(err, errPending):
 		return fail("the store does not take the new pair", "the user is lost: the platform may have forgotten the old pair", "fix the store, and "+again)
-	case errors.Is(err, oauth.ErrReauthorize) && accepted:
+	case isRejected(err) && accepted:
 		return fail("the refresh token is refused, and the access token is good: the pair was replaced", consequence,
 			"look for a second program, an old replica or a restored backup that refreshes beside this store; then "+again)
-	case errors.Is(err, oauth.ErrReauthorize):
+	case isRejected(err):
 		return fail("the platform refuses both tokens: the user or the application revoked them, or scopes were added to the application",
 			"calls for this user fail", again)
 	case err != nil:
@@ -179,6 +179,13 @@ func (r *run) refresh(ctx context.Context) Row {
 		return fail("the token endpoint gives a new token, and the API refuses it", "calls for this user fail", "look at the platform's status page; compare the two addresses of the site")
 	}
 	return pass("a new pair is stored, and the API takes it")
+}
+
+// isRejected reports whether the platform does not accept the refresh token. A first rejection
+// does not mark the user.
+func isRejected(err error) bool {
+	var answer *api.Error
+	return errors.Is(err, oauth.ErrReauthorize) || errors.As(err, &answer) && answer.Code == "invalid_grant"
 }
 
 // errPending says that a new pair could not be stored.

@@ -59,11 +59,7 @@ func authorizeAgain(ctx context.Context, s *callState, refresher api.TokenRefres
 	if err := setBearer(s, fresh); err != nil {
 		return err
 	}
-	err = next(ctx, s)
-	if err == nil && s.answer.status == http.StatusUnauthorized {
-		refresher.Refused(ctx, fresh)
-	}
-	return err
+	return next(ctx, s)
 }
 
 // setBearer sets the Authorization header, if the token belongs to the client's

@@ -17,8 +17,8 @@ import (
 
 // rotating is a token source whose tokens count up.
 type rotating struct {
-	generation, refreshes, refusals atomic.Int32
-	refuse                          error
+	generation, refreshes atomic.Int32
+	refuse                error
 }
 
 func (r *rotating) token() api.AccessToken {
@@ -37,8 +37,6 @@ func (r *rotating) Refresh(_ context.Context, rejected api.AccessToken) (api.Acc
 	}
 	return r.token(), nil
 }
-
-func (r *rotating) Refused(context.Context, api.AccessToken) { r.refusals.Add(1) }
 
 // accept answers 401 to every token but the given one.
 func accept(token string) *answers {
@@ -61,7 +59,6 @@ func TestUnauthorizedIsMetWithOneRefreshAndOneRetry(t *testing.T) {
 			require.NoError(t, call(t.Context(), newTestClient(t, transport, withTokens(source))))
 			assert.EqualValues(t, 2, transport.calls.Load())
 			assert.EqualValues(t, 1, source.refreshes.Load())
-			assert.Zero(t, source.refusals.Load())
 		})
 	}
 }
@@ -75,7 +72,6 @@ func TestUnauthorizedAfterTheRefreshIsTheAnswer(t *testing.T) {
 	assert.ErrorIs(t, err, api.ErrUnauthorized)
 	assert.EqualValues(t, 2, transport.calls.Load())
 	assert.EqualValues(t, 1, source.refreshes.Load())
-	assert.EqualValues(t, 1, source.refusals.Load())
 }
 
 func TestUnauthorizedWithoutARefreshIsFinal(t *testing.T) {
@@ -157,6 +153,5 @@ func TestUntrustedUnauthorizedRepeatsNoWrite(t *testing.T) {
 		require.ErrorIs(t, err, api.ErrUntrusted)
 		assert.EqualValues(t, 3, transport.calls.Load(), "a read is repeated with a fresh token")
 		assert.EqualValues(t, 1, source.refreshes.Load())
-		assert.EqualValues(t, 1, source.refusals.Load())
 	}
 }

@@ -64,36 +64,36 @@ func (s *clinicSource) Token(ctx context.Context) (dispensary.AccessToken, error
 	return s.next(ctx, func(one *clinicUser) (dispensary.AccessToken, error) { return s.of(one).Token(ctx) })
 }
 
-// Refresh implements the api package's TokenRefresher: where the user of the rejected
-// token has to authorize again, the token is another user's.
+// Refresh implements the api package's TokenRefresher. If the user of the rejected token has to
+// authorize again, or gets no other token now, the token is another user's.
 func (s *clinicSource) Refresh(ctx context.Context, rejected dispensary.AccessToken) (dispensary.AccessToken, error) {
 	owner := s.owner(rejected)
-	return s.next(ctx, func(one *clinicUser) (dispensary.AccessToken, error) {
+	token, err := s.next(ctx, func(one *clinicUser) (dispensary.AccessToken, error) {
 		if one == owner {
 			return s.of(one).Refresh(ctx, rejected)
 		}
 		return s.of(one).Token(ctx)
 	})
+	if err != nil || token.Secret != rejected.Secret {
+		return token, err
+	}
+	s.putOff(owner)
+	return s.Token(ctx)
 }
 
-// Refused implements the api package's TokenRefresher. Later calls are those of the next
-// user, if there is one.
-func (s *clinicSource) Refused(ctx context.Context, token dispensary.AccessToken) {
-	one := s.owner(token)
-	if one == nil {
-		return
-	}
-	s.of(one).Refused(ctx, token)
+// putOff lets other users call first, if there are any: the rejection may pass.
+func (s *clinicSource) putOff(one *clinicUser) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.users, one); i >= 0 {
-		s.users, s.later = slices.Delete(s.users, i, i+1), append(s.later, one) // the refusal may pass
+		s.users, s.later = slices.Delete(s.users, i, i+1), append(s.later, one)
 	}
 }
 
 // next returns the token that fetch returns for the first user who need not authorize
 // again.
 func (s *clinicSource) next(ctx context.Context, fetch func(*clinicUser) (dispensary.AccessToken, error)) (dispensary.AccessToken, error) {
+	rejected := map[*clinicUser]bool{}
 	for {
 		one, _, err := s.current(ctx)
 		if err != nil {
@@ -103,8 +103,13 @@ func (s *clinicSource) next(ctx context.Context, fetch func(*clinicUser) (dispen
 		if err == nil {
 			token, err = s.bind(ctx, one, token)
 		}
-		if needsOtherUser(err) && ctx.Err() == nil {
+		switch {
+		case needsOtherUser(err) && ctx.Err() == nil:
 			s.drop(one)
+			continue
+		case isRejected(err) && !rejected[one]:
+			rejected[one] = true
+			s.putOff(one)
 			continue
 		}
 		s.mu.Lock()
@@ -121,6 +126,13 @@ var errOtherClinic = errors.New("accounts: the user's record does not permit cal
 // needsOtherUser reports whether err is about one user only.
 func needsOtherUser(err error) bool {
 	return errors.Is(err, dispensary.ErrReauthorize) || errors.Is(err, errOtherClinic)
+}
+
+// isRejected reports whether the platform rejected a user's refresh token. The user is not marked
+// for it before the second time, but others may call meanwhile.
+func isRejected(err error) bool {
+	var answer *dispensary.Error
+	return errors.As(err, &answer) && answer.Code == "invalid_grant"
 }
 
 // current returns the first user whose decrypted record names the clinic, and the record.

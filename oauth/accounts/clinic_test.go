@@ -168,12 +168,16 @@ func TestForClinicFallsToTheNextUser(t *testing.T) {
 			f.revoke(t, held.User())
 			if len(called) < 3 {
 				f.reaches(t, held) // in the middle of a call
+				time.Sleep(time.Minute)
 				assert.Equal(t, held.User(), f.forClinic(t, f.clinics[0]).User())
 			}
 		}
 		slices.Sort(called)
 		assert.Equal(t, []string{"a-0", "a-1", "a-2"}, called)
 		_, err := held.Client.Clinic.Get(t.Context())
+		require.ErrorContains(t, err, "invalid_grant")
+		time.Sleep(time.Minute)
+		_, err = held.Client.Clinic.Get(t.Context())
 		f.isNone(t, err, f.clinics[0], 3)
 		assert.Empty(t, held.User())
 		f.none(t, f.clinics[0], 3)
@@ -191,7 +195,7 @@ func TestForClinicLeavesAUserWhoIsRefused(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		held := f.forClinic(t, f.clinics[0])
 		refused := held.User()
-		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 401, Operation: "clinic.get", Times: 2})
+		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 401, Operation: "clinic.get", Times: 3})
 		_, err := held.Client.Clinic.Get(t.Context())
 		require.ErrorIs(t, err, dispensary.ErrUnauthorized)
 		f.reaches(t, held)

@@ -110,8 +110,7 @@ func (c *Connections) verify(ctx context.Context, grant Authorization) error {
 func (a *authorizing) connected(ctx context.Context, record Record) Record {
 	c, token := a.conns, record.Token
 	c.forget(a.key)
-	c.circuit.clearAll(a.key)
-	c.forced.clear(a.key)
+	c.circuit.forget(a.key)
 	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // the user waits for the page
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)

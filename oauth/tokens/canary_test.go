@@ -109,7 +109,6 @@ func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
 		store.Break("Commit", errors.New("away"))
 		try(func() error { _, err := source.Refresh(t.Context(), canaryToken(0).Access()); return err })
 		store.Break("Commit", nil)
-		source.Refused(t.Context(), canaryToken(0).Access())
 		_, err = conns.TokenSource("other").Token(t.Context())
 		keep(err)
 		require.NoError(t, conns.Close(t.Context()))

@@ -12,63 +12,117 @@ import (
 
 // Waits of a [circuit]. The API states none.
 const (
-	// A refresh of one user that failed for the moment is tried again after a wait
-	// that doubles from the first to the last; a Retry-After goes before it, up to
-	// its cap. A failure still counts for backoffMemory after its wait.
+	// A refresh that failed for now is retried after a wait that doubles from firstBackoff to
+	// lastBackoff, or after a longer Retry-After of up to maxRetryAfter. The failures count for
+	// backoffMemory after the wait.
 	firstBackoff  = time.Second
 	lastBackoff   = 30 * time.Second
 	backoffMemory = time.Minute
 	maxRetryAfter = 5 * time.Minute
 
-	// The refresh token of a marked user is tried again after firstRetry, by
-	// any replica, and then after waits that double.
-	firstRetry = time.Minute
-	lastRetry  = time.Hour
+	// A rejected refresh token is retried after firstRetry, and the second rejection marks the
+	// user. The refresh token of a marked user is retried after waits that double up to
+	// lastRetry, and by any replica no sooner than firstRetry after the last attempt. The
+	// rejections count for refusalMemory.
+	firstRetry    = time.Minute
+	lastRetry     = 10 * time.Minute
+	refusalMemory = time.Hour
 
-	// configPause is how long the token endpoint is not asked after it refused the
-	// application.
+	// forcedPause is the time between two refreshes of one user that a 401 forces.
+	forcedPause = 2 * time.Minute
+
+	// The token endpoint counts as failing if the refreshes of failingUsers different users
+	// failed in a row: the failures of one user delay no other user. A process then sends one
+	// request every trialPause, or after a longer Retry-After.
+	failingUsers = 5
+	trialPause   = time.Second
+
+	// configPause is the pause after the platform has rejected the application.
 	configPause = time.Minute
 
-	// suspectWindow is how soon a second user has to meet a refusal that one user's refresh
-	// token may have caused, until it counts as the application's.
-	suspectWindow = 5 * time.Minute
-
-	// failingUsers is how many different users' refreshes have to fail in a row until the
-	// token endpoint counts as failing: one user's failures hold no other user back. A
-	// process then asks it once every trialEvery, or when it asked to come back.
-	failingUsers = 5
-	trialEvery   = time.Second
+	// The alarm goes off if the platform rejects the refresh tokens of refusedUsers different
+	// users in a row within refusalWindow. A user who revokes the application is one, but many
+	// are not their own doing. KeepFresh then rests for refusalPause. Within alarmMemory of the
+	// last alarm it is the same trouble.
+	refusedUsers  = 10
+	refusalWindow = 5 * time.Minute
+	refusalPause  = 15 * time.Minute
+	alarmMemory   = 2 * refusalPause
 )
 
-// circuit holds refreshes back after failures: of one user, of a user who was marked, and of
-// the token endpoint, which may fail for all users or refuse the application. Its breaker
-// notices that so many refresh tokens are refused that it may be the platform's mistake. It is
-// safe for concurrent use.
+// circuit delays refreshes after failures: of one user, or of all users if the token endpoint
+// fails or rejects the application. It is safe for concurrent use.
 type circuit struct {
-	mu sync.Mutex
+	mu    sync.Mutex
+	users map[Key]*backoff
 
-	users  map[Key]*backoff // whose last refresh failed for the moment
-	marked map[Key]*backoff // marked users whose refresh token was refused again
-
-	failing   map[Key]struct{}   // users whose refreshes failed in a row at the endpoint
-	refusal   *oauth.ConfigError // nil while the application is accepted
-	err       error              // the last failure or refusal
-	nextTrial time.Time          // until then an endpoint that fails or refuses is not asked
-
-	suspect     Key // who last met what may be the fault of one user
-	suspectedAt time.Time
-
-	breaker breaker
+	endpoint, application trouble // delay all refreshes
+	grants                trouble // delays KeepFresh
+	alarmed               time.Time
 }
 
-// backoff is a user's failures in a row.
+func newCircuit() circuit {
+	return circuit{
+		users: map[Key]*backoff{}, endpoint: trouble{limit: failingUsers}, application: trouble{limit: 1}, grants: trouble{limit: refusedUsers, window: refusalWindow},
+	}
+}
+
+// backoff is the failures of one user in a row.
 type backoff struct {
 	err      error
-	failures int
+	failures int // that say nothing about the user
+	refusals int // of the refresh token
 	until    time.Time
+	forced   time.Time // the last successful refresh that a 401 forced
 }
 
-// blocked returns why a refresh of the user is not to be tried now, or nil.
+// trouble is the failures of different users in a row.
+type trouble struct {
+	limit  int           // number of users who count as trouble
+	window time.Duration // in which so many fail; 0 means any time
+
+	err   error
+	users map[Key]bool
+	began time.Time
+	until time.Time // the next trial
+}
+
+// add counts a failure and reports whether it is the one that reaches the limit. From then on
+// each failure postpones the next trial.
+func (t *trouble) add(key Key, err error, pause time.Duration) (isNew bool) {
+	now := time.Now()
+	before := t.open()
+	last := t.began
+	if before {
+		last = t.until
+	}
+	if t.window > 0 && now.Sub(last) > t.window {
+		t.users, before = nil, false
+	}
+	if len(t.users) == 0 {
+		t.users, t.began = map[Key]bool{}, now
+	}
+	if !before {
+		t.users[key] = true
+	}
+	if t.open() {
+		t.err, t.until = err, now.Add(pause)
+	}
+	return t.open() && !before
+}
+
+func (t *trouble) open() bool { return len(t.users) >= t.limit }
+func (t *trouble) clear()     { t.users = nil }
+
+// pausedUntil returns the time of the next trial, or zero if there is no trouble.
+func (t *trouble) pausedUntil() time.Time {
+	if t.open() {
+		return t.until
+	}
+	return time.Time{}
+}
+
+// blocked returns the reason for not refreshing the user's token now, or nil.
 func (c *circuit) blocked(key Key) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +132,7 @@ func (c *circuit) blocked(key Key) error {
 	return c.closedLocked()
 }
 
-// closed returns why the token endpoint is not to be asked now, or nil.
+// closed returns the reason for sending no request to the token endpoint now, or nil.
 func (c *circuit) closed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,169 +140,157 @@ func (c *circuit) closed() error {
 }
 
 func (c *circuit) closedLocked() error {
-	if c.troubled() && time.Now().Before(c.nextTrial) {
-		return &endpointError{c.err}
+	for _, t := range []*trouble{&c.application, &c.endpoint} {
+		if time.Now().Before(t.pausedUntil()) {
+			return &endpointError{t.err}
+		}
 	}
 	return nil
 }
 
-func (c *circuit) troubled() bool { return c.refusal != nil || len(c.failing) >= failingUsers }
-
-// admit returns why the token endpoint must not be asked, or nil: then the caller
-// asks it, and while it fails or refuses others wait for the next trial.
+// admit returns nil if the caller may send a request to the token endpoint. If the endpoint is
+// in trouble, the request is the trial, and the others wait for the next one.
 func (c *circuit) admit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.closedLocked(); err != nil {
 		return err
 	}
-	if c.troubled() {
-		c.nextTrial = time.Now().Add(trialEvery)
+	for _, t := range []*trouble{&c.application, &c.endpoint} {
+		t.until = time.Now().Add(trialPause)
 	}
 	return nil
 }
 
-// answered records how a request of the user to the token endpoint ended. It
-// returns the error that pauses refreshing for all users, if this one does, and
-// whether that is new.
+// answered records the result of a user's request to the token endpoint. It returns the error
+// that pauses refreshes for all users, if err is one, and whether that is new.
 func (c *circuit) answered(key Key, err error) (paused *oauth.ConfigError, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var refusal *oauth.ConfigError
 	switch {
 	case err == nil, isInvalidGrant(err): // a response about the refresh token
-		c.accept()
-		c.failing = nil
-		return nil, false
+		c.endpoint.clear()
+		c.application.clear()
+		if err == nil {
+			c.grants.clear()
+		}
 	case errors.As(err, &refusal):
-		c.failing = nil
-		return c.recordConfigError(key, refusal)
+		c.endpoint.clear()
+		return refusal, c.application.add(key, refusal, configPause)
+	default:
+		c.endpoint.add(key, err, max(trialPause, retryAfter(err)))
 	}
-	if c.failing == nil {
-		c.failing = map[Key]struct{}{}
-	}
-	if len(c.failing) < failingUsers {
-		c.failing[key] = struct{}{}
-	}
-	c.err, c.nextTrial = err, time.Now().Add(max(trialEvery, retryAfter(err)))
 	return nil, false
 }
 
-// accept forgets that the application was refused.
-func (c *circuit) accept() { c.refusal, c.suspect = nil, Key{} }
-
-// recordConfigError pauses refreshing for all users, unless a single user's refresh
-// token may have caused the refusal: RFC 6749 has the same codes for a malformed
-// one, and a bare 401 may mean anything.
-func (c *circuit) recordConfigError(key Key, refusal *oauth.ConfigError) (paused *oauth.ConfigError, isNew bool) {
-	now := time.Now()
-	switch refusal.Code {
-	case "", "invalid_request", "invalid_scope":
-		confirmed := c.suspect != (Key{}) && c.suspect != key && now.Sub(c.suspectedAt) < suspectWindow
-		c.suspect, c.suspectedAt = key, now
-		if !confirmed {
-			return nil, false
-		}
+// refused counts a user whose refresh token was rejected. alarm reports whether so many were
+// rejected that it is to be raised, and until is the end of the pause.
+func (c *circuit) refused(key Key, err error) (alarm bool, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.grants.add(key, err, refusalPause) {
+		alarm = time.Since(c.alarmed) > alarmMemory
+		c.alarmed = time.Now()
 	}
-	isNew = c.refusal == nil
-	c.refusal, c.err, c.nextTrial = refusal, refusal, now.Add(configPause)
-	return refusal, isNew
+	return alarm, c.grants.until
 }
 
-// failed records a refresh of the user that failed for the moment and returns for
-// how long it blocks.
+// failed records a failed refresh of the user and returns for how long the next one is delayed.
 func (c *circuit) failed(key Key, err error) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.extend(&c.users, key, err, firstBackoff, lastBackoff, backoffMemory)
-}
-
-// markedFailed records that the refresh token of a marked user was refused again.
-func (c *circuit) markedFailed(key Key, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.extend(&c.marked, key, err, firstRetry, lastRetry, lastRetry)
-}
-
-// extend adds a failure to those of a user. Entries remove themselves.
-func (c *circuit) extend(users *map[Key]*backoff, key Key, err error, first, last, memory time.Duration) time.Duration {
-	if *users == nil {
-		*users = map[Key]*backoff{}
-	}
-	b := &backoff{err: err, failures: 1}
-	if before, ok := (*users)[key]; ok {
-		b.failures += before.failures
-	}
-	wait := max(jitteredBackoff(b.failures, first, last), retryAfter(err))
-	var unmarked *unmarkedError
-	if errors.As(err, &unmarked) {
-		wait = max(wait, min(time.Until(unmarked.until), maxRetryAfter))
+	b := c.of(key)
+	b.err = err
+	var wait, memory time.Duration
+	if needsUser(err) || isInvalidGrant(err) {
+		b.refusals++
+		wait, memory = max(firstRetry, jitteredBackoff(b.refusals, firstRetry, lastRetry)), refusalMemory
+	} else {
+		b.failures++
+		wait, memory = max(jitteredBackoff(b.failures, firstBackoff, lastBackoff), retryAfter(err)), backoffMemory
 	}
 	b.until = time.Now().Add(wait)
-	(*users)[key] = b
-	time.AfterFunc(wait+memory, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if (*users)[key] == b { // no later failure has replaced it
-			delete(*users, key)
-		}
-	})
+	c.keep(key, b, wait+memory)
 	return wait
 }
 
-// clear forgets the failures of a user for the moment.
-func (c *circuit) clear(key Key) {
+// of returns a copy of the user's failures.
+func (c *circuit) of(key Key) *backoff {
+	if b, ok := c.users[key]; ok {
+		next := *b
+		return &next
+	}
+	return &backoff{}
+}
+
+// keep stores the failures of a user. Entries remove themselves. The caller has locked mu.
+func (c *circuit) keep(key Key, b *backoff, memory time.Duration) {
+	if b.refusals > 0 {
+		memory = max(memory, refusalMemory)
+	}
+	c.users[key] = b
+	time.AfterFunc(memory, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.users[key] == b { // no later failure has replaced it
+			delete(c.users, key)
+		}
+	})
+}
+
+// mayForce reports whether a 401 may force a refresh of the user's token now.
+func (c *circuit) mayForce(key Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b, ok := c.users[key]
+	return !ok || time.Since(b.forced) >= forcedPause
+}
+
+// succeeded forgets the failures of a user whose token is good. forced reports whether a 401
+// forced the refresh.
+func (c *circuit) succeeded(key Key, forced bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := &backoff{forced: c.of(key).forced}
+	if forced {
+		b.forced = time.Now()
+	}
+	if time.Since(b.forced) < forcedPause {
+		c.keep(key, b, forcedPause)
+	} else {
+		delete(c.users, key)
+	}
+}
+
+// forget forgets a user who has connected again or was restored.
+func (c *circuit) forget(key Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.users, key)
 }
 
-// clearAll forgets all failures of a user, whose token is good.
-func (c *circuit) clearAll(key Key) {
+// failingNow counts the users whose refreshes are delayed.
+func (c *circuit) failingNow() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.users, key)
-	delete(c.marked, key)
-}
-
-// mayRetryMarked reports whether the refresh token of a marked user may be tried
-// again.
-func (c *circuit) mayRetryMarked(key Key) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b, ok := c.marked[key]
-	return !ok || !time.Now().Before(b.until)
-}
-
-// failingNow counts the users whose refresh failed lately.
-func (c *circuit) failingNow() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.users)
-}
-
-// recordInvalidGrant counts a user whose refresh token was refused.
-func (c *circuit) recordInvalidGrant(key Key) (trip trip, until time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.breaker.recordRefusal(key), c.breaker.until
-}
-
-// recordRefreshed counts a refresh that worked.
-func (c *circuit) recordRefreshed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.breaker.recordSuccess()
+	now := time.Now()
+	for _, b := range c.users {
+		if now.Before(b.until) {
+			n++
+		}
+	}
+	return n
 }
 
 // pausedUntil returns until when refreshing in the background pauses.
 func (c *circuit) pausedUntil() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refusal != nil && c.nextTrial.After(c.breaker.until) {
-		return c.nextTrial
+	if until := c.application.pausedUntil(); until.After(c.grants.pausedUntil()) {
+		return until
 	}
-	return c.breaker.until
+	return c.grants.pausedUntil()
 }
 
 // jitteredBackoff returns a wait that doubles from first to last with the number of
@@ -287,16 +329,3 @@ func (e *endpointError) Error() string {
 }
 
 func (e *endpointError) Unwrap() error { return e.err }
-
-// unmarkedError is a refused refresh token that may not be the user's doing.
-type unmarkedError struct {
-	key   Key
-	until time.Time // when the breaker closes
-	err   error
-}
-
-func (e *unmarkedError) Error() string {
-	return "tokens: the refresh token of " + e.key.String() + " was refused, and those of many others: no user is marked for now: " + e.err.Error()
-}
-
-func (e *unmarkedError) Unwrap() error { return e.err }

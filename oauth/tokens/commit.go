@@ -95,7 +95,7 @@ func (p *pendingCommit) writeUntilStored(ctx context.Context, err error) (record
 		record, err = p.write(ctx, storeTimeout)
 	}
 	p.conns.hooks.log(ctx, slog.LevelInfo, "a kept token pair is stored, or not needed any more", p.lease.Key)
-	p.conns.circuit.clear(p.lease.Key)
+	p.conns.circuit.succeeded(p.lease.Key, false)
 	return record, err
 }
 
@@ -159,7 +159,6 @@ func (p *pendingCommit) stored(ctx context.Context, record Record) (Record, erro
 func (p *pendingCommit) report(ctx context.Context, record Record) {
 	hooks := &p.conns.hooks
 	hooks.log(ctx, slog.LevelDebug, "token refreshed", p.lease.Key, slog.Int64("version", record.Version))
-	p.conns.circuit.recordRefreshed()
 	hooks.raise(ctx, Refreshed{Key: p.lease.Key, ExpiresAt: record.Token.ExpiresAt, Background: p.background})
 }
 

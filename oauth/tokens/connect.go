@@ -230,7 +230,7 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	case written.Version == 0:
 		return c.validate(before)
 	}
-	c.circuit.clearAll(key)
+	c.circuit.forget(key)
 	c.hooks.log(ctx, slog.LevelInfo, "user restored", key, slog.String("reason", string(before.Reason)))
 	c.hooks.raise(ctx, Restored{Key: key})
 	return nil

@@ -25,7 +25,6 @@ type Connections struct {
 	calls   callGroup
 	cache   tokenCache
 	circuit circuit
-	forced  forcedRefreshes
 }
 
 // NewConnections checks config and returns the connections. It sends and reads
@@ -37,10 +36,9 @@ func NewConnections(config Config) (*Connections, error) {
 	config = config.withDefaults()
 	c := &Connections{
 		config: config, client: config.Client, store: config.Store,
-		hooks:  hooks{observers: config.Observers, logger: config.Client.Logger()},
-		forced: newForcedRefreshes(),
+		hooks:   hooks{observers: config.Observers, logger: config.Client.Logger()},
+		circuit: newCircuit(),
 	}
-	c.circuit.breaker = breaker{users: breakerUsers, window: breakerWindow, pause: breakerPause}
 	c.cache.limit = cachedUsers
 	return c, nil
 }

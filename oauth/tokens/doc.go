@@ -60,31 +60,30 @@
 //
 //   - [*ReauthorizeError], which matches [oauth.ErrReauthorize]: only the user can
 //     help. It says who and why, builds the address to send them to, and is
-//     remembered in the store. The token stays there: a refresh token that was
-//     refused is tried again by a later call, less and less often, and
-//     [Connections.Restore] brings back a user who was marked wrongly.
-//   - [*oauth.ConfigError]: the platform refuses the application. No user is marked,
-//     and no refresh is tried for a minute; tokens that are still valid are used on.
-//     What one user's refresh token may have caused (invalid_request, invalid_scope,
-//     and 401 without a code) pauses the others only when a second user meets it
-//     within five minutes. Exchanging a code pauses no refresh.
+//     remembered in the store. The token stays there: later calls retry a rejected
+//     refresh token, at least every 10 minutes, and [Connections.Restore] brings
+//     back a user who was marked wrongly.
+//   - [*oauth.ConfigError]: the platform rejects the application. No user is marked,
+//     and no refresh is tried for a minute. Tokens that are still valid are used.
+//     Exchanging a code pauses no refresh.
 //   - [*StoreError]: the store failed. Nothing is refreshed without it.
 //   - [*api.Error]: the platform or the network failed. Tokens that are still
-//     valid are used on; the next try waits a second at first, and up to half
-//     a minute when failures repeat. While the token endpoint fails for several
-//     users in a row, a process asks it once a second, for any of them.
-//   - [*api.Error] that matches [api.ErrUnauthorized]: the API answered a call
+//     valid are used. The next try waits a second at first, and up to half
+//     a minute if failures repeat. While the token endpoint fails for several
+//     users in a row, a process sends one request a second, for any of them.
+//   - [*api.Error] with the code invalid_grant: the platform rejected the refresh token
+//     for the first time. It is retried a minute later, and the second rejection marks the
+//     user. So a mistake of the platform that lasts for seconds marks no user.
+//   - [*api.Error] that matches [api.ErrUnauthorized]: the API responded to a call
 //     with 401, also with the new token that was fetched for it. Try again
-//     later, with growing waits. It says nothing about the user, whom only the
-//     token endpoint knows, so no user is marked. Where it happens to several
-//     users the API is taken to be at fault, and a 401 forces no refresh for a
-//     minute.
+//     later, with growing waits. It marks no user, because only the
+//     token endpoint knows whether the user has revoked the application. A 401 forces one
+//     refresh of a user in 2 minutes.
 //
 // [Config.Observers] receive what happens to users and to the application, see
-// [Event], and how refreshes go. When the refresh tokens of one user after another
-// are refused, because scopes were added to the application or the platform is
-// unwell, a breaker pauses KeepFresh, raises one alarm, and keeps all other users
-// from being marked: see [BreakerTripped].
+// [Event], and how refreshes go. If the refresh tokens of one user after another
+// are rejected, because scopes were added to the application or the platform is
+// unwell, KeepFresh pauses and one alarm is raised: see [BreakerTripped].
 //
 // # Clocks
 //

@@ -87,9 +87,9 @@ func isContention(err error) bool {
 // ReauthorizeError says that a user has to go through the authorization page
 // again, and why. It matches [oauth.ErrReauthorize], and [ErrNoRecord] where nothing
 // is stored. It is remembered in the [Store], with the token, and returned without
-// asking the platform. Only for [ReasonInvalidGrant] and [ReasonOwnerChanged] does a
-// call try the refresh token again, a minute later at first and then once an hour: should it
-// be taken after all, the call succeeds and [Restored] is raised.
+// asking the platform. Only for [ReasonInvalidGrant] and [ReasonOwnerChanged] do calls
+// retry the refresh token, a minute later at first and then every 10 minutes: if the platform
+// accepts it after all, the call succeeds and [Restored] is raised.
 type ReauthorizeError struct {
 	// Key names the user.
 	Key Key

@@ -74,20 +74,18 @@ type CommitDelayed struct {
 	Err error
 }
 
-// BreakerTripped is an alarm: within 5 minutes the platform refused the refresh tokens of 10 or
-// more users, and of no fewer than it refreshed. Most likely scopes were added to the
-// application, which ends all earlier tokens: check the dashboard, and put the scopes into the
-// Scopes of [oauth.Config], so that users who must authorize again are known without a request.
+// BreakerTripped is an alarm: the platform rejected the refresh tokens of 10 users in a row
+// within 5 minutes. Most likely scopes were added to the application, which ends all earlier
+// tokens: check the dashboard, and put the scopes into the Scopes of [oauth.Config], so that
+// users who must authorize again are known without a request.
 //
-// Refreshing in the background pauses for 15 minutes. Meanwhile no other user is marked: a call
-// whose refresh token is refused fails with the platform's [*api.Error] and is tried again
-// minutes later, because the platform itself may be unwell. If the breaker trips again within
-// 15 minutes after the pause, there is another pause and no other alarm. Each process has its
-// own breaker.
+// Refreshing in the background pauses for 15 minutes after the last rejection. Calls are not
+// held back: a user is marked by the second rejection. The alarm is not repeated within 30
+// minutes. Each process raises its own.
 type BreakerTripped struct {
 	Environment api.Environment
 
-	// Users were refused within Window.
+	// Users were rejected within Window.
 	Users  int
 	Window time.Duration
 

@@ -32,7 +32,7 @@ func ExampleReauthorizeError() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	token.ExpiresAt = time.Now().Add(-time.Minute) // two hours later
+	token.ConfiguredScope = "clinic:read" // the application had fewer scopes then
 	if _, err := store.Save(ctx, conns.Key("dr-17"), token); err != nil {
 		log.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func ExampleReauthorizeError() {
 	record, _ := store.Load(ctx, conns.Key("dr-17"))
 	fmt.Println(record.State, record.Reason)
 	// Output:
-	// dr-17 invalid_grant prac-1 <nil>
-	// reauthorize invalid_grant
+	// dr-17 scopes_extended prac-1 <nil>
+	// reauthorize scopes_extended
 }
 
 // Someone who never connected needs the same link.
@@ -114,14 +114,14 @@ func ExampleEvent() {
 		log.Fatal(err)
 	}
 	token := record.Token
-	token.ExpiresAt = time.Now().Add(-time.Minute) // two hours later
+	token.ConfiguredScope = "clinic:read" // the application had fewer scopes then
 	if _, err := store.Save(ctx, record.Key, token); err != nil {
 		log.Fatal(err)
 	}
-	_, _ = conns.TokenSource("dr-17").Token(ctx) // the platform has forgotten the refresh token
+	_, _ = conns.TokenSource("dr-17").Token(ctx)
 	// Output:
 	// dr-17 is connected as Practitioner prac-1
-	// dr-17 must connect again: invalid_grant
+	// dr-17 must connect again: scopes_extended
 }
 
 // KeepFresh runs beside the server, on every replica. Before a program ends it waits for

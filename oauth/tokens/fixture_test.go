@@ -181,6 +181,26 @@ func requireReauthorize(t *testing.T, err error, reason tokens.Reason) *tokens.R
 	return e
 }
 
+// requireRejected asserts that a refresh token was rejected and that the user is not marked for it.
+func requireRejected(t *testing.T, err error) {
+	t.Helper()
+	require.NotErrorIs(t, err, oauth.ErrReauthorize)
+	var answer *api.Error
+	require.ErrorAs(t, err, &answer)
+	require.Equal(t, "invalid_grant", answer.Code)
+}
+
+// requireMark asserts that the first rejection of a refresh token is a temporary error and that
+// the second, a minute later, marks the user.
+func requireMark(t *testing.T, source tokens.TokenSource) *tokens.ReauthorizeError {
+	t.Helper()
+	_, err := source.Token(t.Context())
+	requireRejected(t, err)
+	time.Sleep(time.Minute)
+	_, err = source.Token(t.Context())
+	return requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+}
+
 // requireFailure asserts that the source gives no token, and why.
 func (w *fixture) requireFailure(t *testing.T, want error) {
 	t.Helper()

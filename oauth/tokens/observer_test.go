@@ -68,7 +68,7 @@ func TestObserverSeesRefreshes(t *testing.T) {
 	}
 	oauthtest.Each(t, map[string]test{
 		"done":          {nil, nil, tokens.OutcomeRefreshed},
-		"reauthorize":   {oauthtest.Answers(401, `{"error":"invalid_grant"}`), nil, tokens.OutcomeReauthorize},
+		"rejected":      {oauthtest.Answers(401, `{"error":"invalid_grant"}`), nil, tokens.OutcomeFailed},
 		"misconfigured": {oauthtest.Answers(401, `{"error":"invalid_client"}`), nil, tokens.OutcomeMisconfigured},
 		"failed":        {oauthtest.Answers(422, `{}`), nil, tokens.OutcomeFailed},
 		"store failed":  {nil, errors.New("away"), tokens.OutcomeStoreFailed},

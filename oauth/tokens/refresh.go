@@ -44,15 +44,14 @@ func (r *refreshTask) run(ctx context.Context) (Record, error) {
 	switch {
 	case errors.As(err, &notTried): // the failure of others
 	case err == nil:
-		r.conns.circuit.clearAll(r.key)
+		r.conns.circuit.succeeded(r.key, r.asked && !r.stale.IsZero())
 		if r.asked {
 			r.conns.learnClinic(ctx, record)
 			r.conns.revokeReplacedLater(ctx, record)
 		}
 	case needsUser(err):
-		r.conns.circuit.clear(r.key)
 		if r.asked {
-			r.conns.circuit.markedFailed(r.key, err)
+			r.conns.circuit.failed(r.key, err)
 		}
 	default:
 		wait := r.conns.circuit.failed(r.key, err)
@@ -153,19 +152,11 @@ func (r *refreshTask) satisfiedBy(record Record) bool {
 }
 
 // attempt takes the lease on the record and refreshes its token. done is false if it
-// cannot get the lease, or lost it to a peer. If a 401 forced the refresh and new tokens
-// are rejected too, it returns record unchanged.
+// cannot get the lease, or lost it to a peer. If a 401 has forced a refresh just now, it returns
+// record unchanged.
 func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
-	if !r.stale.IsZero() {
-		select {
-		case r.conns.forced.slots <- struct{}{}:
-		case <-ctx.Done():
-			return Record{}, true, ctx.Err()
-		}
-		defer func() { <-r.conns.forced.slots }()
-		if r.conns.forced.paused(r.key) {
-			return record, true, nil
-		}
+	if !r.stale.IsZero() && !r.conns.circuit.mayForce(r.key) {
+		return record, true, nil
 	}
 	if r.claim == nil { // a wait for the limit may outlast a lease
 		if ctx, err = r.conns.client.Admit(ctx); err != nil {
@@ -200,11 +191,7 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record,
 	token, err := r.conns.exchange(ctx, leased)
 	switch {
 	case err == nil:
-		record, err := r.conns.commit(ctx, leased, token, r.claim != nil)
-		if err == nil && !r.stale.IsZero() {
-			r.conns.forced.recordIssued(r.key, record.Token.AccessToken)
-		}
-		return record, err
+		return r.conns.commit(ctx, leased, token, r.claim != nil)
 	case isInvalidGrant(err):
 		return r.conns.refused(ctx, leased, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
@@ -255,9 +242,8 @@ func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.
 	return token, err
 }
 
-// refused marks a user whose refresh token the platform does not know any more,
-// unless a peer has spent it and stored the next one, or so many are refused that
-// it may be the platform.
+// refused handles a rejected refresh token. A peer may have spent it and stored the next one.
+// Otherwise the second rejection marks the user: the first may be a mistake of the platform.
 func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause error) (Record, error) {
 	reading, cancel := withStoreTimeout(ctx)
 	defer cancel()
@@ -265,30 +251,36 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 	if err == nil && current.Token.AccessToken != leased.Token.AccessToken {
 		return current, c.validate(current)
 	}
+	if time.Since(leased.since) > c.config.LeaseTTL {
+		return Record{}, errLeaseLost // a peer may be at work, which has spent the refresh token
+	}
 	if leased.State == StateActive {
-		if mark, until := c.recordInvalidGrant(ctx, leased.Key); !mark {
-			c.release(ctx, leased.lease)
-			return Record{}, &unmarkedError{key: leased.Key, until: until, err: cause}
+		if alarm, until := c.circuit.refused(leased.Key, cause); alarm {
+			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshing in the background pauses",
+				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
+			c.hooks.raise(ctx, BreakerTripped{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
+		}
+		if age := time.Since(leased.Token.RejectedAt); age < firstRetry || leased.Token.RejectedAt.IsZero() {
+			c.recordRejection(ctx, leased, age)
+			return Record{}, fmt.Errorf("tokens: the refresh token of %s was rejected and is retried before the user is marked: %w", leased.Key, cause)
 		}
 	}
 	return c.markReauthorize(ctx, leased.lease, leased.Record, ReasonInvalidGrant, cause)
 }
 
-// recordInvalidGrant counts a user whose refresh token was refused, and reports
-// whether the user is to be marked for it, and until when else.
-func (c *Connections) recordInvalidGrant(ctx context.Context, key Key) (mark bool, until time.Time) {
-	trip, until := c.circuit.recordInvalidGrant(key)
-	if !trip.tripped {
-		return !trip.open, until
+// recordRejection stores the time of the first rejection, for all replicas, and ends the lease. A
+// time in the future shows that the clocks differ, and is replaced.
+func (c *Connections) recordRejection(ctx context.Context, leased leasedRecord, age time.Duration) {
+	if age >= 0 && age < firstRetry {
+		c.release(ctx, leased.lease)
+		return
 	}
-	level := slog.LevelError
-	if !trip.alarm {
-		level = slog.LevelInfo
+	writing, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	token := leased.Token
+	token.RejectedAt = time.Now().Round(0)
+	if _, err := c.store.Commit(writing, leased.lease, token); err != nil && !isContention(err) {
+		c.hooks.log(ctx, slog.LevelWarn, "could not store that a refresh token was rejected", leased.Key, slog.Any("error", storeError("Commit", leased.Key, err)))
+		c.release(ctx, leased.lease)
 	}
-	c.hooks.logger.LogAttrs(ctx, level, "tokens: the platform refuses one user after another (were scopes added to the application?); refreshing in the background pauses, and no other user is marked",
-		slog.String("environment", c.Environment().String()), slog.Int("users", trip.users), slog.Time("until", until))
-	if trip.alarm {
-		c.hooks.raise(ctx, BreakerTripped{Environment: c.Environment(), Users: trip.users, Window: breakerWindow, Until: until})
-	}
-	return true, until
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -59,10 +58,10 @@ func (s TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 	return s.fetch(ctx)
 }
 
-// Refresh implements [api.TokenRefresher]. It returns rejected itself, and sends
-// nothing, where new tokens are refused as well: for a while after
-// [TokenSource.Refused], for this user or, where it happened to several, for
-// all of them. Errors are those of Token.
+// Refresh implements [api.TokenRefresher]. A 401 forces one refresh of a user in 2 minutes. In
+// between Refresh returns the token that the store has, and rejected itself if the store has no
+// other: new tokens are rejected as well. That marks no user, because only the token endpoint
+// can say whether a user has revoked the application. Errors are those of Token.
 func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	if rejected.Environment != s.key.Environment {
 		return api.AccessToken{}, wrongEnvironment(rejected.Environment, s.key.Environment)
@@ -70,7 +69,7 @@ func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api
 	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.token.Secret != rejected.Secret && cached.alive(time.Now()) {
 		return cached.token, nil
 	}
-	if !s.conns.forced.paused(s.key) {
+	if s.conns.circuit.mayForce(s.key) || s.conns.calls.underWay(callKey{key: s.key, kind: refreshCall}) != nil {
 		return s.refresh(ctx, &refreshTask{stale: rejected.Secret})
 	}
 	cached, _, err := s.load(ctx) // another process may have had more luck
@@ -78,19 +77,6 @@ func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api
 		return rejected, err
 	}
 	return cached.token, nil
-}
-
-// Refused implements [api.TokenRefresher]. The user is not marked: that the API does
-// not accept a token which the platform has just issued is not the user's doing,
-// and the next refresh shows whether the user has revoked it meanwhile.
-func (s TokenSource) Refused(ctx context.Context, token api.AccessToken) {
-	if token.Environment != s.key.Environment {
-		return
-	}
-	if trip := s.conns.forced.recordRefused(s.key, token.Secret); trip.alarm {
-		s.conns.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: the API answers 401 to tokens that were just issued; a 401 forces no refresh for now",
-			slog.String("environment", s.key.Environment.String()), slog.Int("users", trip.users), slog.Duration("pause", forcedBreaker.pause))
-	}
 }
 
 // Reload returns a token as Token does, after it has looked into the store: it
@@ -177,7 +163,7 @@ func (s TokenSource) keepUnchecked(ctx context.Context, cached *cachedToken) {
 func (s TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessToken, error) {
 	var marked *ReauthorizeError
 	if !errors.As(mark, &marked) || marked.retryFrom.IsZero() || time.Now().Before(marked.retryFrom) ||
-		!s.conns.circuit.mayRetryMarked(s.key) {
+		s.conns.circuit.blocked(s.key) != nil {
 		return api.AccessToken{}, mark
 	}
 	token, err := s.refresh(ctx, &refreshTask{retryMarked: true})

@@ -124,15 +124,11 @@ func ReadBody(t testing.TB, response *http.Response) string {
 	return string(body)
 }
 
-// ExampleClient is a client of a platform that issues tokens and then says that it does
-// not know their refresh tokens.
+// ExampleClient is a client of a platform that issues tokens.
 func ExampleClient() *oauth.Client {
-	platform := NewPlatform(RotateAtOnce)
-	platform.Around = func(string, func() *http.Response) (*http.Response, error) {
-		return Respond(http.StatusUnauthorized, `{"error":"invalid_grant"}`), nil
-	}
-	config := Config(platform)
+	config := Config(NewPlatform(RotateAtOnce))
 	config.RedirectURL = "https://ehr.example/dispensary/callback"
+	config.Scopes = []string{"clinic:read", "catalog:read"}
 	client, err := oauth.New(config)
 	if err != nil {
 		panic(err)
