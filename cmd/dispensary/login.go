@@ -106,11 +106,7 @@ func (c *loginCommand) run(ctx context.Context) (err error) {
 // with the state of a flow that the command began does. Any web page, or a scanner that opens
 // links, can send the others.
 func endsLogin(result *connect.Result) bool {
-	switch result.Outcome {
-	case connect.OutcomeWrongState, connect.OutcomeUsedState:
-		return false
-	}
-	return result.Key.User != "" // empty for a visit without a state
+	return !errors.Is(result.Err, oauth.ErrState) && result.Key.User != "" // empty for a visit without a state
 }
 
 // loginPage writes the page that the browser shows at the end of a visit.
@@ -118,7 +114,7 @@ func loginPage(w http.ResponseWriter, result *connect.Result) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	text, status := "You are connected, and can close this page.\n", http.StatusOK
 	switch {
-	case result.Connected():
+	case result.Outcome == connect.OutcomeConnected:
 	case endsLogin(result):
 		text, status = "You are not connected: "+outcomeText(result)+". Run dispensary login again.\n", http.StatusBadRequest
 	default:
@@ -192,7 +188,7 @@ func (c *loginCommand) serveFlow(ctx context.Context, app *integration.Integrati
 
 // notConnected returns the error of a flow that did not connect its user.
 func notConnected(result *connect.Result) error {
-	if result.Connected() {
+	if result.Outcome == connect.OutcomeConnected {
 		return nil
 	}
 	return failed(fmt.Errorf("not connected: %s", outcomeText(result)))

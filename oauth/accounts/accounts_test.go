@@ -135,7 +135,7 @@ func TestAccountsHandlerWithoutAUser(t *testing.T) {
 			require.NoError(t, answer.Body.Close())
 		}
 		assert.Equal(t, 2, strings.Count(logs.String(), `"level":"ERROR"`))
-		assert.Contains(t, logs.String(), "user_lookup_failed")
+		assert.Contains(t, logs.String(), "unavailable")
 	})
 }
 

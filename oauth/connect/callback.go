@@ -48,10 +48,10 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 	age := time.Since(f.issued)
 	switch {
 	case !ok || age < -maxAhead:
-		result.fail(OutcomeWrongState, oauth.ErrState)
+		result.fail(OutcomeBadLink, oauth.ErrState)
 		return
 	case age > StateLifetime:
-		result.fail(OutcomeExpiredState, fmt.Errorf("%w: it has expired", oauth.ErrState))
+		result.fail(OutcomeBadLink, fmt.Errorf("%w: it has expired", oauth.ErrState))
 		return
 	}
 	if !h.checkCookie(w, r, f, result) {
@@ -67,7 +67,7 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 	defer cancel()
 	e := h.connectOnce(ctx, f, result.Key.User, code)
 	result.Outcome, result.Record, result.Err = e.outcome, e.record, e.err
-	if result.Outcome == OutcomeInterrupted {
+	if result.Outcome == OutcomeUnavailable {
 		h.recognizeConnected(r.Context(), f, result)
 	}
 }
@@ -80,13 +80,13 @@ const connectTimeout = 90 * time.Second
 func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api.Secret) (e ending) {
 	defer func() {
 		if v := recover(); v != nil { // of a store
-			e = ending{outcome: OutcomeInterrupted, err: panicked(v)}
+			e = ending{outcome: OutcomeUnavailable, err: panicked(v)}
 		}
 	}()
 	first, ran, err := h.config.Connections.RunFlow(ctx, user, f.id(), func(ctx context.Context) string {
 		e.record, e.err = h.exchange(ctx, user, code)
 		e.outcome = outcomeOf(e.err)
-		if e.outcome == OutcomeExchangeFailed && errors.Is(e.err, api.ErrNotSent) && !errors.Is(e.err, tokens.ErrUndecided) {
+		if e.outcome == OutcomePlatformFailed && errors.Is(e.err, api.ErrNotSent) && !errors.Is(e.err, tokens.ErrUndecided) {
 			return "" // the code is not used, so another request may try it
 		}
 		return string(e.outcome)
@@ -96,7 +96,7 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 	case ran:
 		return e
 	case errors.Is(err, tokens.ErrNoResult), err != nil && ctx.Err() != nil:
-		return ending{outcome: OutcomeInterrupted, err: err}
+		return ending{outcome: OutcomeUnavailable, err: err}
 	case err != nil:
 		return ending{outcome: outcomeOf(err), err: err}
 	case Outcome(first) == OutcomeConnected:
@@ -104,7 +104,7 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 	case failed:
 		return ending{outcome: Outcome(first), err: fmt.Errorf("%w: %s", ErrDuplicate, first)}
 	}
-	return ending{outcome: OutcomeInterrupted, err: ErrDuplicate} // a result of another release
+	return ending{outcome: OutcomeUnavailable, err: ErrDuplicate} // a result of another release
 }
 
 // exchange connects the user. It turns a panic, such as one of Verify, into an error, so
@@ -127,11 +127,11 @@ func (h *Handler) alreadyConnected(ctx context.Context, user string) ending {
 	}
 	switch {
 	case err == nil:
-		return ending{outcome: OutcomeAlreadyConnected}
+		return ending{outcome: OutcomeConnected}
 	case errors.Is(err, tokens.ErrNoRecord), errors.Is(err, oauth.ErrReauthorize):
-		return ending{outcome: OutcomeUsedState, err: fmt.Errorf("%w: it has been used, and the user is not connected any more", oauth.ErrState)}
+		return ending{outcome: OutcomeBadLink, err: fmt.Errorf("%w: it has been used, and the user is not connected any more", oauth.ErrState)}
 	}
-	return ending{outcome: OutcomeInterrupted, err: err}
+	return ending{outcome: OutcomeUnavailable, err: err}
 }
 
 func (r *Result) fail(outcome Outcome, err error) { r.Outcome, r.Err = outcome, err }
@@ -141,7 +141,7 @@ func (r *Result) fail(outcome Outcome, err error) { r.Outcome, r.Err = outcome, 
 func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, result *Result) bool {
 	cookie, err := r.Cookie(h.cookieName(f))
 	if err != nil {
-		result.fail(OutcomeUsedState, fmt.Errorf("%w: this browser has no cookie for it", oauth.ErrState))
+		result.fail(OutcomeBadLink, fmt.Errorf("%w: this browser has no cookie for it", oauth.ErrState))
 		h.recognizeConnected(r.Context(), f, result)
 		return false
 	}
@@ -149,10 +149,10 @@ func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, re
 	returnTo, ours, same := h.keys.openCookie(f, cookie.Value, result.Key.User)
 	switch {
 	case !ours:
-		result.fail(OutcomeWrongState, oauth.ErrState)
+		result.fail(OutcomeBadLink, oauth.ErrState)
 		return false
 	case !same:
-		result.fail(OutcomeOtherUser, fmt.Errorf("%w: it was made for another user", oauth.ErrState))
+		result.fail(OutcomeBadLink, fmt.Errorf("%w: it was made for another user", oauth.ErrState))
 		return false
 	}
 	result.ReturnTo = returnTo
@@ -164,7 +164,7 @@ func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, re
 func (h *Handler) recognizeConnected(ctx context.Context, f flow, result *Result) {
 	record, err := h.config.Connections.Record(ctx, result.Key.User)
 	if err == nil && record.State == tokens.StateActive && !record.Token.ConnectedAt.Before(f.issued) {
-		result.Outcome, result.Err = OutcomeAlreadyConnected, nil
+		result.Outcome, result.Err = OutcomeConnected, nil
 	}
 }
 
@@ -219,14 +219,14 @@ func (h *Handler) log(ctx context.Context, result *Result) {
 		attrs = append(attrs, slog.Any("error", result.Err))
 	}
 	switch result.Outcome {
-	case OutcomeConnected, OutcomeAlreadyConnected, OutcomeCancelled:
+	case OutcomeConnected, OutcomeCancelled:
 		level = slog.LevelInfo
-	case OutcomeExchangeFailed, OutcomeInterrupted, OutcomeCodeRefused, OutcomePageError, OutcomeOwnerRefused:
+	case OutcomePlatformFailed, OutcomeOwnerRefused:
 		level = slog.LevelWarn
-	case OutcomeNotStored, OutcomeMisconfigured, OutcomeUserLookupFailed:
+	case OutcomeUnavailable, OutcomeMisconfigured:
 		level = slog.LevelError
 	}
-	if ctx.Err() != nil && result.Outcome == OutcomeUserLookupFailed {
+	if ctx.Err() != nil && errors.Is(result.Err, ErrUserLookup) {
 		level = slog.LevelDebug // the browser left
 	}
 	attrs = append(attrs, slog.String("environment", result.Key.Environment.String()), slog.String("user", result.Key.User))

@@ -106,8 +106,8 @@ type Config struct {
 // The response to the callback deletes the cookie, and with it the state. If two requests
 // with the cookie arrive at the same time, such as after a double click, the store decides
 // which one exchanges the code, on one replica or on two. The other one waits for the result
-// and reports [OutcomeAlreadyConnected], or the same failure. If the replica with the code
-// crashes, the other request reports [OutcomeInterrupted] after LeaseTTL of [tokens.Config].
+// and reports [OutcomeConnected], or the same failure. If the replica with the code
+// crashes, the other request reports [OutcomeUnavailable] after LeaseTTL of [tokens.Config].
 //
 // An exchange that has begun goes on when the browser leaves: the code cannot be
 // used again.
@@ -223,7 +223,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 	}
 	if asked := r.URL.Query()["return_to"]; len(asked) > 0 {
 		if len(asked) > 1 || checkReturn(asked[0]) != nil {
-			result.fail(OutcomeBadReturn, ErrReturn)
+			result.fail(OutcomeBadLink, ErrReturn)
 			h.finish(w, r, result)
 			return
 		}
@@ -285,7 +285,7 @@ func (h *Handler) identify(r *http.Request, result *Result) bool {
 	}
 	switch {
 	case errors.Is(err, ErrUserLookup):
-		result.fail(OutcomeUserLookupFailed, err)
+		result.fail(OutcomeUnavailable, err)
 		return false
 	case err != nil:
 		result.fail(OutcomeNotSignedIn, err)

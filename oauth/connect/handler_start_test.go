@@ -112,6 +112,6 @@ func TestStartOnOtherHostChecksReturn(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
 		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=//evil.example", "same-origin")
 		assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
-		assert.Equal(t, connect.OutcomeBadReturn, s.result(t).Outcome)
+		assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
 	})
 }

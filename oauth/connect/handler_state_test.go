@@ -24,7 +24,7 @@ func TestStateIsUsedOnce(t *testing.T) {
 		b.back(s, url.Values{"error": {"access_denied"}, "state": {state}})
 		answer := b.back(s, code(state))
 		assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
-		assert.Equal(t, connect.OutcomeUsedState, s.result(t).Outcome)
+		assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
 		assert.Empty(t, s.platform.Sent())
 	})
 }
@@ -35,7 +35,7 @@ func TestBackButtonAfterConnecting(t *testing.T) {
 		b.back(s, code(state))
 		answer := b.back(s, code(state))
 		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
-		assert.Equal(t, connect.OutcomeAlreadyConnected, s.result(t).Outcome)
+		assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
 		assert.Len(t, s.platform.Sent(), 1, "the code is not sent again")
 	})
 }
@@ -53,7 +53,7 @@ func TestDoubleClickOnOneReplica(t *testing.T) {
 		wg.Wait()
 		assert.Len(t, s.platform.Sent(), 1)
 		assert.Len(t, s.events, 1)
-		assert.ElementsMatch(t, []connect.Outcome{connect.OutcomeConnected, connect.OutcomeAlreadyConnected},
+		assert.ElementsMatch(t, []connect.Outcome{connect.OutcomeConnected, connect.OutcomeConnected},
 			[]connect.Outcome{s.results[0].Outcome, s.results[1].Outcome})
 	})
 }
@@ -67,9 +67,9 @@ func TestARefreshDoesNotPassForConnecting(t *testing.T) {
 	}
 	oauthtest.Each(t, map[string]test{
 		"the code is refused": {
-			func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeCodeRefused,
+			func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeBadLink,
 		},
-		"the cookie is gone": {func(_ *fixture, b *browser) { clear(b.cookies) }, connect.OutcomeUsedState},
+		"the cookie is gone": {func(_ *fixture, b *browser) { clear(b.cookies) }, connect.OutcomeBadLink},
 	}, func(t *testing.T, test test) {
 		s, b := newFixture(t), newBrowser()
 		s.platform.Rotation = oauthtest.RotateOnFirstUse
@@ -133,7 +133,7 @@ func TestStateKeysRotate(t *testing.T) {
 		assert.Equal(t, http.StatusSeeOther, b.back(later, code(state)).StatusCode)
 		state = b.begin(t, later, "")
 		assert.Equal(t, http.StatusBadRequest, b.back(s, code(state)).StatusCode)
-		assert.Equal(t, connect.OutcomeWrongState, s.result(t).Outcome)
+		assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
 	})
 }
 
@@ -146,7 +146,7 @@ func TestStatesOfOthersAreRefused(t *testing.T) {
 		} {
 			s, other, b := newFixture(t), newFixture(t, change), newBrowser()
 			assert.Equal(t, http.StatusBadRequest, b.back(other, code(b.begin(t, s, ""))).StatusCode)
-			assert.Equal(t, connect.OutcomeWrongState, other.result(t).Outcome)
+			assert.Equal(t, connect.OutcomeBadLink, other.result(t).Outcome)
 		}
 	})
 }

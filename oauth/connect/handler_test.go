@@ -172,7 +172,6 @@ func TestHandlerConnects(t *testing.T) {
 
 		result := s.result(t)
 		assert.Equal(t, connect.OutcomeConnected, result.Outcome)
-		assert.True(t, result.Connected())
 		assert.Equal(t, s.conns.Key(user), result.Key)
 		require.NoError(t, result.Err)
 		record, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
@@ -227,35 +226,35 @@ func TestHandlerOutcomes(t *testing.T) {
 		},
 		"error of the page": {
 			query:   func(state string) url.Values { return url.Values{"error": {"server_error"}, "state": {state}} },
-			outcome: connect.OutcomePageError, status: 502, err: oauth.ErrCallback,
+			outcome: connect.OutcomePlatformFailed, status: 502, err: oauth.ErrCallback,
 		},
 		"no code": {
 			query:   func(state string) url.Values { return url.Values{"state": {state}} },
-			outcome: connect.OutcomeNoCode, status: 400, err: oauth.ErrNoCode,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrNoCode,
 		},
 		"no state": {
 			query:   func(string) url.Values { return url.Values{"code": {"code-1"}} },
-			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"state cut off": {
 			query:   func(state string) url.Values { return code(state[:60]) },
-			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"state changed": {
 			query:   func(state string) url.Values { return code(state[:40] + flip(state[40]) + state[41:]) },
-			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"two states": {
 			query:   func(state string) url.Values { return url.Values{"code": {"c"}, "state": {state, state}} },
-			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"expired state": {
 			query: code, prepare: func(*fixture, *browser) { time.Sleep(connect.StateLifetime + 2*time.Second) },
-			outcome: connect.OutcomeExpiredState, status: 400, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"other browser": {
 			query: code, prepare: func(_ *fixture, b *browser) { clear(b.cookies) },
-			outcome: connect.OutcomeUsedState, status: 400, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"forged cookie": {
 			query: code, prepare: func(_ *fixture, b *browser) {
@@ -263,11 +262,11 @@ func TestHandlerOutcomes(t *testing.T) {
 					c.Value = flip(c.Value[0]) + c.Value[1:]
 				}
 			},
-			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"other user": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.user = "user-18" },
-			outcome: connect.OutcomeOtherUser, status: 403, err: oauth.ErrState,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"signed out": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.user = "" },
@@ -275,7 +274,7 @@ func TestHandlerOutcomes(t *testing.T) {
 		},
 		"sessions away": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.lookup = errors.New("connection refused") },
-			outcome: connect.OutcomeUserLookupFailed, status: 503, err: connect.ErrUserLookup,
+			outcome: connect.OutcomeUnavailable, status: 503, err: connect.ErrUserLookup,
 		},
 		"unusable user": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.user = " x" },
@@ -283,15 +282,15 @@ func TestHandlerOutcomes(t *testing.T) {
 		},
 		"expired code": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) },
-			outcome: connect.OutcomeCodeRefused, status: 400, err: oauth.ErrCodeRefused, asked: 1,
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrCodeRefused, asked: 1,
 		},
 		"exchange failed": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(502, html)) },
-			outcome: connect.OutcomeExchangeFailed, status: 502, err: api.ErrServer, asked: 1,
+			outcome: connect.OutcomePlatformFailed, status: 502, err: api.ErrServer, asked: 1,
 		},
 		"answer of the exchange lost": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Loses) },
-			outcome: connect.OutcomeExchangeFailed, status: 502, err: api.ErrMaybeApplied, asked: 1,
+			outcome: connect.OutcomePlatformFailed, status: 502, err: api.ErrMaybeApplied, asked: 1,
 		},
 		"application refused": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`)) },
@@ -299,7 +298,7 @@ func TestHandlerOutcomes(t *testing.T) {
 		},
 		"store away": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.store.Break("Save", errors.New("away")) },
-			outcome: connect.OutcomeNotStored, status: 503, asked: 2, // and revoked
+			outcome: connect.OutcomeUnavailable, status: 503, asked: 2, // and revoked
 		},
 	}, func(t *testing.T, test test) {
 		s, b := newFixture(t), newBrowser()
@@ -312,7 +311,7 @@ func TestHandlerOutcomes(t *testing.T) {
 		assert.Equal(t, test.outcome, result.Outcome)
 		assert.Equal(t, test.status, answer.StatusCode)
 		assert.Equal(t, "text/html; charset=utf-8", answer.Header.Get("Content-Type"))
-		assert.False(t, result.Connected())
+		assert.NotEqual(t, connect.OutcomeConnected, result.Outcome)
 		require.Error(t, result.Err)
 		if test.err != nil {
 			require.ErrorIs(t, result.Err, test.err)

@@ -15,28 +15,17 @@ type Outcome string
 // start again. If another request of the same flow has failed, a request reports the same
 // outcome, and Err matches [ErrDuplicate] instead.
 const (
-	// OutcomeConnected: the token is stored, see [Result.Record].
+	// OutcomeConnected: the token is stored, by this request, see [Result.Record], or by
+	// another one of the same flow, on any replica: the user clicked twice or went back.
 	OutcomeConnected Outcome = "connected"
 
-	// OutcomeAlreadyConnected: another request of the same flow has connected the
-	// user, on this replica or on another one: the user clicked twice or went back.
-	OutcomeAlreadyConnected Outcome = "already_connected"
-
-	// OutcomeCancelled: the user did not authorize. It is an answer, no
-	// failure. Err matches [oauth.ErrCancelled].
+	// OutcomeCancelled: the user did not authorize. It is no failure. Err matches
+	// [oauth.ErrCancelled].
 	OutcomeCancelled Outcome = "cancelled"
 
 	// OutcomeNotSignedIn: [Config.User] knows no user of the request.
 	// Err is what it returned.
 	OutcomeNotSignedIn Outcome = "not_signed_in"
-
-	// OutcomeUserLookupFailed: [Config.User], or Locate of package accounts, could not find
-	// out who the user is. The user may be signed in. Err matches [ErrUserLookup].
-	OutcomeUserLookupFailed Outcome = "user_lookup_failed"
-
-	// OutcomeBadReturn: the flow was to start with a return address that is
-	// not allowed. Err matches [ErrReturn].
-	OutcomeBadReturn Outcome = "bad_return"
 
 	// OutcomeOtherSite: a link or a redirect of another site was to start the flow. It may
 	// want to connect the user to an account that the browser is signed in to on the
@@ -44,55 +33,32 @@ const (
 	// Err matches [ErrOtherSite].
 	OutcomeOtherSite Outcome = "other_site"
 
-	// OutcomeWrongState: the state, or the cookie that belongs to it, is
-	// missing, or not from here: an address that was cut off, a forged one, or
-	// one signed by a key that is not in the ring any more. Err matches
-	// [oauth.ErrState].
-	OutcomeWrongState Outcome = "wrong_state"
-
-	// OutcomeExpiredState: the state is ours and older than
-	// [StateLifetime]. Err matches [oauth.ErrState].
-	OutcomeExpiredState Outcome = "expired_state"
-
-	// OutcomeUsedState: the state is ours, and this browser has no cookie for
-	// it: it has been used, the flow began in another browser, or the browser
-	// keeps no cookies. Err matches [oauth.ErrState].
-	OutcomeUsedState Outcome = "used_state"
-
-	// OutcomeOtherUser: another user is signed in than when the flow began.
-	// Err matches [oauth.ErrState].
-	OutcomeOtherUser Outcome = "other_user"
-
-	// OutcomeNoCode: the state is right and there is no code. Err matches
-	// [oauth.ErrNoCode].
-	OutcomeNoCode Outcome = "no_code"
-
-	// OutcomePageError: the authorization page reported an error. Err is a
-	// [*oauth.CallbackError] and matches [oauth.ErrCallback].
-	OutcomePageError Outcome = "page_error"
-
-	// OutcomeCodeRefused: the code is older than 10 minutes, or was used. Err
-	// matches [oauth.ErrCodeRefused].
-	OutcomeCodeRefused Outcome = "code_refused"
+	// OutcomeBadLink: the URL cannot start or finish a flow. Err matches one of these:
+	//   - [ErrReturn]: the return address is not allowed.
+	//   - [oauth.ErrState]: the state is not from here, is older than [StateLifetime], was
+	//     made for another user, or this browser has no cookie for it: it was used, the
+	//     flow began in another browser, or the browser keeps no cookies.
+	//   - [oauth.ErrNoCode]: the state is right and there is no code.
+	//   - [oauth.ErrCodeRefused]: the code is older than 10 minutes, or was used.
+	OutcomeBadLink Outcome = "bad_link"
 
 	// OutcomeOwnerRefused: Verify of [tokens.Config] did not accept the account. The token
 	// has been revoked. Err matches [tokens.ErrOwnerRefused].
 	OutcomeOwnerRefused Outcome = "owner_refused"
 
-	// OutcomeExchangeFailed: the platform could not be asked, or answered with
-	// its own error. Err is an [*api.Error], or matches [tokens.ErrUndecided].
-	OutcomeExchangeFailed Outcome = "exchange_failed"
+	// OutcomePlatformFailed: the authorization page reported an error (Err matches
+	// [oauth.ErrCallback]), or the platform could not be reached or responded with an error
+	// (an [*api.Error], or Err matches [tokens.ErrUndecided]).
+	OutcomePlatformFailed Outcome = "platform_failed"
 
-	// OutcomeInterrupted: another request began to connect the user and did not
-	// finish, for example because it crashed. It may have stored a token. Err matches
-	// [tokens.ErrNoResult], or is the error that prevented a result.
-	OutcomeInterrupted Outcome = "interrupted"
+	// OutcomeUnavailable: something failed on the own side. Err is one of these:
+	//   - [ErrUserLookup]: the user may be signed in.
+	//   - [*tokens.StoreError]: a token that was not stored has been revoked.
+	//   - [tokens.ErrNoResult], or the error that prevented a result: another request began
+	//     to connect the user and did not finish. It may have stored a token.
+	OutcomeUnavailable Outcome = "unavailable"
 
-	// OutcomeNotStored: the store failed. If it failed after the exchange, the token
-	// has been revoked. Err is a [*tokens.StoreError].
-	OutcomeNotStored Outcome = "not_stored"
-
-	// OutcomeMisconfigured: the platform refuses the application, and only its
+	// OutcomeMisconfigured: the platform rejects the application, and only its
 	// operator can help. Err is a [*oauth.ConfigError].
 	OutcomeMisconfigured Outcome = "misconfigured"
 )
@@ -117,7 +83,8 @@ type Result struct {
 	// Key names the user; User is empty where no user is signed in.
 	Key tokens.Key
 
-	// Record is what is stored after [OutcomeConnected].
+	// Record is what this request has stored. It is zero if another request of the flow
+	// has connected the user.
 	Record tokens.Record
 
 	// ReturnTo is where the user wanted to go: checked, and never empty.
@@ -129,12 +96,6 @@ type Result struct {
 	startName string // relative address that starts the flow again
 }
 
-// Connected reports that the user is connected, by this request or by the one
-// before it.
-func (r *Result) Connected() bool {
-	return r.Outcome == OutcomeConnected || r.Outcome == OutcomeAlreadyConnected
-}
-
 // outcomeOf distinguishes the errors of [oauth.ParseCallback] and [tokens.Connections.Connect].
 func outcomeOf(err error) Outcome {
 	var store *tokens.StoreError
@@ -144,22 +105,16 @@ func outcomeOf(err error) Outcome {
 		return OutcomeConnected
 	case errors.Is(err, oauth.ErrCancelled):
 		return OutcomeCancelled
-	case errors.Is(err, oauth.ErrState):
-		return OutcomeWrongState
-	case errors.Is(err, oauth.ErrNoCode):
-		return OutcomeNoCode
-	case errors.Is(err, oauth.ErrCallback):
-		return OutcomePageError
-	case errors.Is(err, oauth.ErrCodeRefused):
-		return OutcomeCodeRefused
+	case errors.Is(err, oauth.ErrState), errors.Is(err, oauth.ErrNoCode), errors.Is(err, oauth.ErrCodeRefused):
+		return OutcomeBadLink
 	case errors.Is(err, tokens.ErrOwnerRefused):
 		return OutcomeOwnerRefused
 	case errors.As(err, &store):
-		return OutcomeNotStored
+		return OutcomeUnavailable
 	case errors.As(err, &refusal):
 		return OutcomeMisconfigured
 	}
-	return OutcomeExchangeFailed
+	return OutcomePlatformFailed
 }
 
 // requestID returns what the platform's support asks for.

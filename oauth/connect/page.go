@@ -18,23 +18,14 @@ type pageText struct {
 
 // pages has a text for each outcome that is not a success.
 var pages = map[Outcome]pageText{
-	OutcomeCancelled:        {http.StatusOK, "Not connected", "You did not authorize the connection, so nothing has changed.", true},
-	OutcomeNotSignedIn:      {http.StatusUnauthorized, "Please sign in", "You are not signed in. Sign in, then connect again.", false},
-	OutcomeUserLookupFailed: {http.StatusServiceUnavailable, "Not connected", "We could not look up your user account at the moment. Please try again.", true},
-	OutcomeBadReturn:        {http.StatusBadRequest, "This link does not work", "This link leads to an address that is not allowed.", false},
-	OutcomeOtherSite:        {http.StatusForbidden, "Connect your dispensary account?", "Another website opened this page. Continue only if you want to connect your dispensary account.", true},
-	OutcomeWrongState:       {http.StatusBadRequest, "This link does not work", "The link is incomplete or was not made for this browser. Nothing was connected.", true},
-	OutcomeExpiredState:     {http.StatusBadRequest, "That took too long", "The time to connect has run out. Nothing was connected.", true},
-	OutcomeUsedState:        {http.StatusBadRequest, "This link was already used", "The link was already used or was opened in another browser, or your browser blocks cookies.", true},
-	OutcomeOtherUser:        {http.StatusForbidden, "Signed in as another user", "You began to connect as another user. Nothing was connected.", true},
-	OutcomeNoCode:           {http.StatusBadRequest, "Not connected", "The dispensary sent an incomplete response. Nothing was connected.", true},
-	OutcomePageError:        {http.StatusBadGateway, "Not connected", "The dispensary reported an error. Nothing was connected.", true},
-	OutcomeCodeRefused:      {http.StatusBadRequest, "Not connected", "The dispensary did not accept the authorization, most likely because it has expired.", true},
-	OutcomeOwnerRefused:     {http.StatusForbidden, "Wrong account", "The dispensary account that you chose cannot be connected here. Please use another one.", true},
-	OutcomeExchangeFailed:   {http.StatusBadGateway, "Not connected", "The dispensary cannot be reached at the moment.", true},
-	OutcomeInterrupted:      {http.StatusServiceUnavailable, "Not confirmed", "Connecting was interrupted, so we do not know whether it worked. Please try again.", true},
-	OutcomeNotStored:        {http.StatusServiceUnavailable, "Not connected", "The connection could not be saved.", true},
-	OutcomeMisconfigured:    {http.StatusInternalServerError, "Not connected", "The connection to the dispensary is not set up correctly. Please contact support.", false},
+	OutcomeCancelled:      {http.StatusOK, "Not connected", "You did not authorize the connection, so nothing has changed.", true},
+	OutcomeNotSignedIn:    {http.StatusUnauthorized, "Please sign in", "You are not signed in. Sign in, then connect again.", false},
+	OutcomeOtherSite:      {http.StatusForbidden, "Connect your dispensary account?", "Another website opened this page. Continue only if you want to connect your dispensary account.", true},
+	OutcomeBadLink:        {http.StatusBadRequest, "This link does not work", "The link is incomplete, has expired, was already used or was made for another user or browser, or your browser blocks cookies. Nothing was connected.", true},
+	OutcomeOwnerRefused:   {http.StatusForbidden, "Wrong account", "The dispensary account that you chose cannot be connected here. Please use another one.", true},
+	OutcomePlatformFailed: {http.StatusBadGateway, "Not connected", "The dispensary cannot be reached or reported an error.", true},
+	OutcomeUnavailable:    {http.StatusServiceUnavailable, "Not confirmed", "Something went wrong on our side, so we do not know whether connecting worked. Please try again.", true},
+	OutcomeMisconfigured:  {http.StatusInternalServerError, "Not connected", "The connection to the dispensary is not set up correctly. Please contact support.", false},
 }
 
 // pageTemplate has no style and no script: nothing can be injected, and every
@@ -64,7 +55,7 @@ var pageTemplate = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 // sent to ReturnTo with status 303, all others get a page in English that says what
 // happened and what can be done.
 func DefaultPage(w http.ResponseWriter, result *Result) {
-	if result.Connected() {
+	if result.Outcome == OutcomeConnected {
 		w.Header().Set("Location", result.ReturnTo)
 		w.WriteHeader(http.StatusSeeOther)
 		return

@@ -71,7 +71,7 @@ func TestDoubleClickOnTwoReplicas(t *testing.T) {
 		assert.Equal(t, "/a", first.Header.Get("Location"))
 		assert.Equal(t, "/a", second.Header.Get("Location"))
 		assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
-		assert.Equal(t, connect.OutcomeAlreadyConnected, other.result(t).Outcome)
+		assert.Equal(t, connect.OutcomeConnected, other.result(t).Outcome)
 		assert.Equal(t, 1, exchanges(s))
 		assert.Empty(t, other.events)
 	})
@@ -82,7 +82,7 @@ func TestLateDoubleClickOnTwoReplicas(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		other := s.replica(t)
 		state := b.begin(t, s, "?return_to=/a")
-		for i, outcome := range []connect.Outcome{connect.OutcomeAlreadyConnected, connect.OutcomeUsedState} {
+		for i, outcome := range []connect.Outcome{connect.OutcomeConnected, connect.OutcomeBadLink} {
 			twin := &browser{cookies: maps.Clone(b.cookies)}
 			if i == 0 {
 				b.back(s, code(state))
@@ -104,11 +104,11 @@ func TestDoubleClickOnTwoReplicasShowsTheFailure(t *testing.T) {
 		outcome connect.Outcome
 	}
 	oauthtest.Each(t, map[string]test{
-		"code refused":        {fault: oauthtest.Answers(400, `{"error":"invalid_grant"}`), outcome: connect.OutcomeCodeRefused},
+		"code refused":        {fault: oauthtest.Answers(400, `{"error":"invalid_grant"}`), outcome: connect.OutcomeBadLink},
 		"application refused": {fault: oauthtest.Answers(401, `{"error":"invalid_client"}`), outcome: connect.OutcomeMisconfigured},
-		"exchange failed":     {fault: oauthtest.Loses, outcome: connect.OutcomeExchangeFailed},
+		"exchange failed":     {fault: oauthtest.Loses, outcome: connect.OutcomePlatformFailed},
 		"account refused":     {verify: errors.New("another clinic"), outcome: connect.OutcomeOwnerRefused},
-		"account unchecked":   {verify: fmt.Errorf("%w: %w", tokens.ErrUndecided, api.ErrNotSent), outcome: connect.OutcomeExchangeFailed},
+		"account unchecked":   {verify: fmt.Errorf("%w: %w", tokens.ErrUndecided, api.ErrNotSent), outcome: connect.OutcomePlatformFailed},
 		"Verify was not sent": {verify: api.ErrNotSent, outcome: connect.OutcomeOwnerRefused},
 	}, func(t *testing.T, test test) {
 		verify := func(c *settings) {
@@ -140,7 +140,7 @@ func TestSecondReplicaUsesUnsentCode(t *testing.T) {
 			return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 		})...)
 		_, second := b.doubleClick(s, other, code(b.begin(t, s, "?return_to=/a")))
-		assert.Equal(t, connect.OutcomeExchangeFailed, s.result(t).Outcome)
+		assert.Equal(t, connect.OutcomePlatformFailed, s.result(t).Outcome)
 		assert.Equal(t, connect.OutcomeConnected, other.result(t).Outcome)
 		assert.Equal(t, "/a", second.Header.Get("Location"))
 	})
@@ -164,8 +164,8 @@ func TestReplicaDiesDuringTheExchange(t *testing.T) {
 		began := time.Now()
 		_, second := b.doubleClick(s, other, code(b.begin(t, s, "")))
 		assert.Equal(t, http.StatusServiceUnavailable, second.StatusCode)
-		assert.Contains(t, oauthtest.ReadBody(t, second), "we do not know whether it worked")
-		assert.Equal(t, connect.OutcomeInterrupted, other.result(t).Outcome)
+		assert.Contains(t, oauthtest.ReadBody(t, second), "we do not know whether")
+		assert.Equal(t, connect.OutcomeUnavailable, other.result(t).Outcome)
 		assert.InDelta(t, test.wait, time.Since(began), float64(3*time.Second))
 		assert.Equal(t, 1, exchanges(s))
 	})
@@ -179,7 +179,7 @@ func TestReplicaDiesAfterTheTokenIsStored(t *testing.T) {
 		s.store.Break("EndFlow", errors.New("away"))
 		_, second := b.doubleClick(s, other, code(b.begin(t, s, "?return_to=/a")))
 		assert.Equal(t, "/a", second.Header.Get("Location"))
-		assert.Equal(t, connect.OutcomeAlreadyConnected, other.result(t).Outcome)
+		assert.Equal(t, connect.OutcomeConnected, other.result(t).Outcome)
 		assert.Equal(t, 1, exchanges(s))
 	})
 }
@@ -189,7 +189,7 @@ func TestNoExchangeWithoutStore(t *testing.T) {
 		s.store.Break("ClaimFlow", errors.New("away"))
 		answer := b.back(s, code(b.begin(t, s, "")))
 		assert.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
-		assert.Equal(t, connect.OutcomeNotStored, s.result(t).Outcome)
+		assert.Equal(t, connect.OutcomeUnavailable, s.result(t).Outcome)
 		assert.Zero(t, exchanges(s))
 	})
 }

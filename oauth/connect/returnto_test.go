@@ -42,7 +42,7 @@ func TestReturnAddresses(t *testing.T) {
 			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%q", address)
 			assert.Empty(t, b.cookies)
 			require.ErrorIs(t, s.result(t).Err, connect.ErrReturn)
-			assert.Equal(t, connect.OutcomeBadReturn, s.result(t).Outcome)
+			assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
 			assert.NotContains(t, oauthtest.ReadBody(t, answer), "evil.example")
 		}
 		for _, address := range acceptedReturns {
