@@ -98,32 +98,15 @@ func TestNewStateCannotBeGuessed(t *testing.T) {
 	assert.Len(t, seen, 1000)
 }
 
-func TestNewRefusesMisspeltScopes(t *testing.T) {
+func TestNewRejectsScopesWithSpace(t *testing.T) {
 	t.Parallel()
 	config := func(scopes ...string) oauth.Config {
 		c := oauthtest.Config(nil)
 		c.Scopes = scopes
 		return c
 	}
-	for misspelt, meant := range map[string]string{
-		"catalog:reed": "catalog:read", "Clinic:Write": "clinic:write", "patient:read": "patients:read", "patients.read": "patients:read",
-		"patients:order-history": "patients:order_history", "patients:treatment_plans_history": "patients:treatment_plan_history",
-		"clinics": "clinic", "catalog:raed": "catalog:read",
-	} {
-		_, err := oauth.New(config(api.ScopeCatalogRead, misspelt))
-		var argument *api.ArgumentError
-		require.ErrorAs(t, err, &argument, misspelt)
-		assert.Equal(t, "oauth.Config.Scopes", argument.Field)
-		assert.Equal(t, `seems to hold a misspelt "`+meant+`" at index 1`, argument.Reason)
-	}
-	_, err := oauth.New(config(api.Scopes()...))
-	require.NoError(t, err)
-	for _, unknown := range []string{"labs:read", "catalog:write", "clinic:delete", "patients:allergies", "subscriptions", "x"} {
-		_, err := oauth.New(config(unknown))
-		require.NoError(t, err, "the platform may have added %s", unknown)
-	}
-	_, err = oauth.New(config("0123456789secret"))
-	require.NoError(t, err)
+	_, err := oauth.New(config(append(api.Scopes(), "labs:read")...))
+	require.NoError(t, err, "the platform may have added a scope")
 	_, err = oauth.New(config("with space"))
 	assert.ErrorContains(t, err, "without space")
 	assert.NotContains(t, err.Error(), "with space")

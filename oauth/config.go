@@ -36,8 +36,7 @@ type Config struct {
 	// is not to be checked. The platform ignores scopes in requests, so these
 	// are never sent: they are remembered with each new token, and a token
 	// that was obtained with fewer is known to be invalid without asking. Use
-	// the constants of package api. What is nearly one of them is refused as
-	// misspelt; anything else is taken for a scope that the platform has added.
+	// the constants of package api.
 	// API section: "Authentication" 5.
 	Scopes []string
 
@@ -81,6 +80,16 @@ func (c *Config) validate() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// scopesProblem finds items that cannot be a scope.
+func scopesProblem(scopes []string) string {
+	for _, scope := range scopes {
+		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' }) {
+			return "must hold one scope an item, without space"
+		}
+	}
+	return ""
 }
 
 // credentialProblem finds what copying from a web page does to a credential.

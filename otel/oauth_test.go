@@ -123,7 +123,7 @@ func TestUserWhoMustReauthorize(t *testing.T) {
 	assert.Equal(t, codes.Error, refresh.Status.Code)
 	assert.Equal(t, "reauthorize", set(refresh)["error.type"])
 	assert.Equal(t, []point{{map[string]string{
-		"dispensary.oauth.event": "must_reauthorize", "dispensary.oauth.reason": "no_refresh_token", "dispensary.region": "us", "dispensary.stage": "sandbox",
+		"dispensary.oauth.event": "must_reauthorize", "dispensary.oauth.reason": "invalid_grant", "dispensary.region": "us", "dispensary.stage": "sandbox",
 	}, 1}}, c.points(t, "dispensary.oauth.events"))
 	assert.NotContains(t, c.dump(t), user)
 }

@@ -15,8 +15,8 @@ type AEAD interface {
 }
 
 // Rotator is an optional interface of an [AEAD]: it reports ciphertexts that it would
-// seal with another key today. [KeyRing] implements it. Stores use it to seal the
-// values again that they read.
+// seal with another key today. [KeyRing] implements it. Inboxes use it to seal
+// these again.
 type Rotator interface {
 	// Stale reports a ciphertext that was sealed with a key which another one
 	// has replaced since. It does not open it.

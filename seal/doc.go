@@ -25,7 +25,7 @@
 //	2027:…,2026:…    2027 seals; what 2026 sealed opens, and counts as stale
 //	2027:…           when nothing is left that 2026 sealed
 //
-// Stores seal anew what they read while it is stale, see [Rotator].
+// Inboxes seal stale values again, see [Rotator]. Tokens are sealed again with each refresh.
 //
 // A key may seal 2³² times (its nonces are random): a new one a year is plenty
 // for 100,000 users whose tokens are replaced every two hours. A key that is

@@ -70,7 +70,6 @@ func (r *run) markedAs() string {
 	}
 	if text, known := map[tokens.Reason]string{
 		tokens.ReasonInvalidGrant:   "the platform has refused the refresh token: the user or the application revoked it, or scopes were added to the application",
-		tokens.ReasonNoRefreshToken: "the token ended, and there was none to refresh it with",
 		tokens.ReasonScopesExtended: "scopes were added to the application since the user connected, which ends the token",
 		tokens.ReasonOwnerChanged:   "a refresh returned a token of another account of the platform",
 		tokens.ReasonDisconnecting:  "the user is being disconnected",

@@ -84,24 +84,6 @@ func (s *Store) Release(ctx context.Context, lease tokens.Lease) error {
 	return err
 }
 
-// Reseal implements [tokens.Store].
-func (s *Store) Reseal(ctx context.Context, key tokens.Key, version int64, access, refresh api.Secret) error {
-	if !s.config.InsecurePlaintext && !tokens.IsSealed(oauth.Token{AccessToken: access, RefreshToken: refresh}) {
-		return ErrPlaintext
-	}
-	v := keyValues(key)
-	v["version"], v["access"], v["refresh"] = version, []byte(access.Reveal()), []byte(refresh.Reveal())
-	changed, err := s.change(ctx, "reseal", key, s.sql.reseal, v)
-	if err != nil || changed > 0 {
-		return err
-	}
-	current, err := s.probe(ctx, "reseal", key)
-	if err == nil && current != version {
-		return tokens.ErrConflict
-	}
-	return err // none where the row held just that before
-}
-
 // errNotMatched: no row is as a compare-and-set wants it.
 var errNotMatched = errors.New("sqlstore: no row matched")
 

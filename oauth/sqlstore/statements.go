@@ -4,7 +4,7 @@ import "strings"
 
 // statements is the SQL of a store, compiled for its dialect.
 type statements struct {
-	claim, claimPick, claimTake, clinics, commit, fail, forgetVersion, lease, load, postpone, probe, release, reseal, save, saveNew, saveVersion statement
+	claim, claimPick, claimTake, clinics, commit, fail, forgetVersion, lease, load, postpone, probe, release, save, saveNew, saveVersion statement
 
 	list map[listed]statement
 }
@@ -100,7 +100,6 @@ func newStatements(d Dialect) statements {
 		postpone:    sql(update, `due_at = :due, lease_owner = '', lease_until = 0`, mine),
 		probe:       sql(`SELECT version FROM dispensary_oauth_tokens`, row),
 		release:     sql(update, `lease_owner = '', lease_until = 0`, mine),
-		reseal:      sql(update, `access_token = :access, refresh_token = :refresh`, row, ` AND version = :version`),
 		save:        sql(`INSERT`, insert, conflict, content, `, `, written, returning(`version`)),
 		saveNew:     sql(insertNew, insert, unless, returning(`version`)),
 		saveVersion: sql(update, content, `, `, written, row, ` AND version = :version`, returning(`version`)),

@@ -102,7 +102,6 @@ func TestPlaintextIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
 	_, err = store.Commit(t.Context(), tokens.Lease{Key: user17, Version: 1, Owner: "a"}, token(api.NewSecret("access")))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	require.ErrorIs(t, store.Reseal(t.Context(), user17, 1, api.NewSecret("access"), api.NewSecret("refresh")), sqlstore.ErrPlaintext)
 	_, err = store.Load(t.Context(), user17)
 	require.ErrorIs(t, err, tokens.ErrNoRecord)
 }
@@ -327,10 +326,6 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 		}
 		_, err := store.Lease(ctx, tokens.Lease{Key: user17, Version: again.Version, Owner: "b"}, time.Minute)
 		require.ErrorIs(t, err, tokens.ErrLeased)
-		for range 3 {
-			require.NoError(t, store.Reseal(ctx, user17, again.Version, api.NewSecret("access"), api.NewSecret("refresh")))
-		}
-		require.ErrorIs(t, store.Reseal(ctx, user17, record.Version, api.NewSecret("access"), api.NewSecret("refresh")), tokens.ErrConflict)
 		failed, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
 		require.NoError(t, err)
 		assert.Equal(t, again.Version+1, failed.Version)

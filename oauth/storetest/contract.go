@@ -27,7 +27,6 @@ var contract = map[string]func(*testing.T, opener){
 	"CommitAndFail":     writesNeedLease,
 	"FailAndComeBack":   failAndComeBack,
 	"Release":           release,
-	"Reseal":            reseal,
 	"CheckWrite":        checkWrite,
 	"EndedContext":      endedContext,
 	"ReplicasShareData": replicasShareData,
@@ -234,7 +233,7 @@ func failAndComeBack(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
 	for _, reason := range []tokens.Reason{
-		tokens.ReasonInvalidGrant, tokens.ReasonNoRefreshToken, tokens.ReasonScopesExtended, "one_of_tomorrow",
+		tokens.ReasonInvalidGrant, tokens.ReasonScopesExtended, "one_of_tomorrow",
 	} {
 		failed := written(t)(store.Fail(ctx, lease, reason))
 		assert.Equal(t, tokens.StateReauthorize, failed.State)
@@ -269,22 +268,6 @@ func release(t *testing.T, open opener) {
 	written(t)(store.Commit(ctx, second, sample(user17, 2))) // the later lease stays
 }
 
-func reseal(t *testing.T, open opener) {
-	store, ctx := open(), t.Context()
-	record := save(t, store, user17, 1)
-	lease := take(t, store, record, "a", long)
-	same := unchanged(t, store, user17)
-	requireError(t, store.Reseal(ctx, user17, record.Version-1, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrConflict)
-	same()
-	access, refresh := api.NewSecret("SECRET-other-access"), api.NewSecret("SECRET-other-refresh")
-	for range 2 { // a second call is no error
-		require.NoError(t, store.Reseal(ctx, user17, record.Version, access, refresh))
-	}
-	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
-	requireSame(t, record, load(t, store, user17))
-	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
-}
-
 // checkWrite requires that a write check succeeds beside other replicas and changes no record
 // and no lease.
 func checkWrite(t *testing.T, open opener) {
@@ -309,7 +292,7 @@ func checkWrite(t *testing.T, open opener) {
 func endedContext(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)
-	lease, secret := leaseOf(record, "a"), api.NewSecret("x")
+	lease := leaseOf(record, "a")
 	same := unchanged(t, store, user17)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -325,7 +308,6 @@ func endedContext(t *testing.T, open opener) {
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
 			"Fail":          func() error { _, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant); return err },
 			"Release":       func() error { return store.Release(ctx, lease) },
-			"Reseal":        func() error { return store.Reseal(ctx, user17, record.Version, secret, secret) },
 			"CheckWrite":    func() error { return store.CheckWrite(ctx) },
 		} {
 			requireError(t, call(), want, name)

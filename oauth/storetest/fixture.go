@@ -160,7 +160,6 @@ func requireAbsent(t testing.TB, store tokens.Store, key tokens.Key, version int
 	refused(t, tokens.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, tokens.ReasonInvalidGrant))
 	if key.Validate() == nil {
 		refused(t, tokens.ErrNoRecord, "Commit of %.20q", key.User)(store.Commit(ctx, lease, sample(key, 1)))
-		requireError(t, store.Reseal(ctx, key, version, api.NewSecret("x"), api.NewSecret("y")), tokens.ErrNoRecord)
 	}
 	require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
 	require.NoError(t, store.Postpone(ctx, lease, time.Now()), "Postpone of %.20q", key.User)

@@ -257,18 +257,6 @@ func (s *MemoryStore) Postpone(ctx context.Context, lease Lease, until time.Time
 	return err
 }
 
-// Reseal implements [Store].
-func (s *MemoryStore) Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error {
-	_, err := s.with(ctx, key, func(row *memoryRow) error {
-		if row.record.Version != version {
-			return ErrConflict
-		}
-		row.record.Token.AccessToken, row.record.Token.RefreshToken = access, refresh
-		return nil
-	})
-	return err
-}
-
 // String says what the store is and nothing of what it holds.
 func (s *MemoryStore) String() string { return "tokens.MemoryStore" }
 

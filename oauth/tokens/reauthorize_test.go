@@ -34,7 +34,7 @@ func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 		require.NoError(t, w.conns.Close(t.Context()))
 		assert.Equal(t, tokens.StateActive, w.record(t).State)
 		time.Sleep(time.Minute)
-		w.requireReauthorize(t, tokens.ReasonNoRefreshToken)
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
 		assert.Empty(t, w.platform.Sent())
 	})
@@ -47,7 +47,7 @@ func TestTokenWithoutExpiryAndRefreshTokenEndsWithA401(t *testing.T) {
 		token.RefreshToken, token.ExpiresAt = api.Secret{}, time.Time{}
 		w.save(t, token)
 		_, err := w.source.Refresh(t.Context(), token.Access())
-		requireReauthorize(t, err, tokens.ReasonNoRefreshToken)
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
 	})
 }
 

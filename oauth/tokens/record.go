@@ -103,14 +103,10 @@ const (
 	// ReasonNotConnected: nothing is stored for the user.
 	ReasonNotConnected Reason = "not_connected"
 
-	// ReasonInvalidGrant: the platform does not know the refresh token any
+	// ReasonInvalidGrant: the platform does not accept the refresh token any
 	// more: the user or the application revoked it, or scopes were added to
-	// the application.
+	// the application. Also if the token has none, which the API does not provide for.
 	ReasonInvalidGrant Reason = "invalid_grant"
-
-	// ReasonNoRefreshToken: the access token expired, or was rejected if its expiry is not
-	// known, and there is no refresh token.
-	ReasonNoRefreshToken Reason = "no_refresh_token"
 
 	// ReasonScopesExtended: the application has scopes it did not have when
 	// the user authorized. See [oauth.Config].

@@ -185,7 +185,7 @@ func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record
 // replace does what the lease was taken for.
 func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record, error) {
 	if leased.Token.RefreshToken.IsZero() {
-		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonNoRefreshToken, nil)
+		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonInvalidGrant, nil)
 	}
 	r.asked = true
 	token, err := r.conns.exchange(ctx, leased)

@@ -242,7 +242,7 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 }
 
 func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
-	oauthtest.Each(t, oauthtest.ByName[tokens.Reason](tokens.ReasonDisconnecting, tokens.ReasonNoRefreshToken, "one_of_tomorrow"), func(t *testing.T, reason tokens.Reason) {
+	oauthtest.Each(t, oauthtest.ByName[tokens.Reason](tokens.ReasonDisconnecting, "one_of_tomorrow"), func(t *testing.T, reason tokens.Reason) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.fail(t, reason)
 		time.Sleep(24 * time.Hour)

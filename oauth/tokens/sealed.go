@@ -35,11 +35,10 @@ import (
 //
 // # Rotation
 //
-// If aead is a [seal.Rotator], Load encrypts the record again ([Store].Reseal of inner) if
-// the key is not the current one. That costs a write, changes neither
-// version nor lease, gives way to every other writer, and its failure is no
-// error. All other stores hold the current key after the next refresh. To retire
-// a key, load every user once: see [Store].List.
+// Every write uses the current key of aead, so a record is encrypted again when its token is
+// refreshed. To retire a key, first load every record of [Store].List and write it with
+// [Store].SaveVersion. That removes the marks of users who must authorize again, until their
+// next call.
 func Sealed(inner Store, aead seal.AEAD) (Store, error) {
 	switch {
 	case inner == nil:
@@ -62,11 +61,7 @@ func (s *sealedStore) Load(ctx context.Context, key Key) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	record, err := s.open(key, stored)
-	if err == nil {
-		s.reseal(ctx, stored, record)
-	}
-	return record, err
+	return s.open(key, stored)
 }
 
 // Save implements [Store].
@@ -181,50 +176,6 @@ func (s *sealedStore) write(key Key, token oauth.Token, write func(oauth.Token) 
 	}
 	record.Token = token
 	return record, nil
-}
-
-// Reseal implements [Store].
-func (s *sealedStore) Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error {
-	stored, err := s.inner.Load(ctx, key)
-	switch {
-	case err != nil:
-		return err
-	case stored.Version != version:
-		return ErrConflict
-	}
-	record, err := s.open(key, stored)
-	if err != nil {
-		return err
-	}
-	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
-	return s.encrypt(ctx, record)
-}
-
-// reseal replaces ciphertexts of an old key by ciphertexts of the current one.
-func (s *sealedStore) reseal(ctx context.Context, stored, opened Record) {
-	if rotator, ok := s.aead.(seal.Rotator); !ok || !sealedWithOldKey(rotator, stored.Token) {
-		return
-	}
-	_ = s.encrypt(ctx, opened)
-}
-
-// encrypt replaces both ciphertexts of a record.
-func (s *sealedStore) encrypt(ctx context.Context, record Record) error {
-	sealed, err := s.sealToken(record.Key, record.Token)
-	if err != nil {
-		return err
-	}
-	return s.inner.Reseal(ctx, record.Key, record.Version, sealed.AccessToken, sealed.RefreshToken)
-}
-
-// sealedWithOldKey reports secrets that the current key has not sealed.
-func sealedWithOldKey(rotator seal.Rotator, token oauth.Token) bool {
-	for _, secret := range []api.Secret{token.AccessToken, token.RefreshToken} {
-		if ciphertext, err := unpack(secret); err == nil && rotator.Stale(ciphertext) {
-			return true
-		}
-	}
-	return false
 }
 
 // sealToken returns token with two ciphertexts for secrets and without its replaced grants.

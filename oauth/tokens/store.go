@@ -116,12 +116,6 @@ type Store interface {
 	// which is no error.
 	Release(ctx context.Context, lease Lease) error
 
-	// Reseal replaces both secrets of a record by other encrypted forms of the same secrets,
-	// for a [Sealed] store around this one. It changes neither version nor lease.
-	//
-	// Errors: [ErrNoRecord]; [ErrConflict] if the record has another version.
-	Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error
-
 	// CheckWrite reports whether the store accepts writes. It commits a real write in
 	// the way that Save does, over the same connections and locks, but changes no
 	// record, no version and no lease. It fails if a write fails, such as on a

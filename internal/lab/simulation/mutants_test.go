@@ -39,8 +39,6 @@ var mutants = []mutant{
 		"row.owner, row.until = lease.Owner, now.Add(ttl)", "row.owner, row.until = lease.Owner, now.Add(10000*ttl)", "TestTokens"},
 	{"writes keep the version", "oauth/tokens/memory.go",
 		"\ts.last++\n\trow.owner, ", "\ts.last = max(s.last, 1)\n\trow.owner, ", "TestTokens"},
-	{"Reseal looks at no version", "oauth/tokens/memory.go",
-		"if row.record.Version != version {\n\t\t\treturn ErrConflict\n\t\t}\n\t\trow.record.Token.AccessToken", "row.record.Token.AccessToken", "TestTokens"},
 	{"a pair is used before it is stored", "oauth/tokens/commit.go",
 		"return c.awaitCommit(pending)\n}\n\n// awaitPendingCommit", "_ = pending\n\tused := leased.Record\n\tused.Token = p.token\n\treturn used, nil\n}\n\n// awaitPendingCommit", "TestTokens"},
 	{"a pair that is not stored is given up", "oauth/tokens/commit.go",

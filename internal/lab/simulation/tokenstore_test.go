@@ -115,10 +115,3 @@ func (s tokenStore) Postpone(ctx context.Context, lease tokens.Lease, until time
 	_, err := ask(ctx, s, "Postpone", lease.Key, func() (nothing, error) { return nothing{}, s.db.Postpone(ctx, lease, until) })
 	return err
 }
-
-func (s tokenStore) Reseal(ctx context.Context, key tokens.Key, version int64, access, refresh api.Secret) error {
-	_, err := ask(ctx, s, "Reseal", key, func() (nothing, error) {
-		return nothing{}, s.db.Reseal(ctx, key, version, access, refresh)
-	})
-	return err
-}
