@@ -180,11 +180,7 @@ func TestBreaker(t *testing.T) {
 func TestTokensThatAreNotStored(t *testing.T) {
 	t.Parallel()
 	delayed := make(chan struct{}, 1)
-	_, s, conns, source := connected(t, tokens.Observer{Event: func(_ context.Context, event tokens.Event) {
-		if _, ok := event.(tokens.CommitDelayed); ok {
-			delayed <- struct{}{}
-		}
-	}})
+	_, s, conns, source := connected(t, tokens.Observer{CommitDelayed: func(context.Context, tokens.CommitDelayed) { delayed <- struct{}{} }})
 	token, err := source.Token(t.Context())
 	require.NoError(t, err)
 	s.unwritable.Store(true)

@@ -251,7 +251,7 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 		"DISPENSARY_US_SANDBOX_RATE_LIMIT must be a number of requests and a period",
 		"DISPENSARY_CA_SANDBOX_BASE_URL is empty", "DISPENSARY_CA_SANDBOX_AUTH_URL is empty",
 		"DISPENSARY_CA_SANDBOX_CLIENT_ID is empty", "DISPENSARY_CA_SANDBOX_CLIENT_SECRET contains space", "DISPENSARY_CA_SANDBOX_REDIRECT_URL is empty",
-		"DISPENSARY_CA_SANDBOX_SCOPES seems to hold a misspelt", "DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS is empty",
+		"DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS is empty",
 		"DISPENSARY_STORE does not begin with one of postgres:, mysql:, sqlite:, memory:",
 		"DISPENSARY_INBOX is empty: it has to begin with one of postgres:, sqlite:, memory:",
 		"DISPENSARY_SEAL_KEYS cannot be used", "DISPENSARY_STATE_KEYS[0] is shorter than 32 bytes",

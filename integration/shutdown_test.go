@@ -160,11 +160,7 @@ func TestShutdownKeepsTheStoreOfPendingTokens(t *testing.T) {
 	db := own(t, path)
 	delayed := make(chan struct{}, 1)
 	setup := f.setup(succeed)
-	setup.Accounts.Tokens.Observers = []tokens.Observer{{Event: func(_ context.Context, event tokens.Event) {
-		if _, ok := event.(tokens.CommitDelayed); ok {
-			delayed <- struct{}{}
-		}
-	}}}
+	setup.Accounts.Tokens.Observers = []tokens.Observer{{CommitDelayed: func(context.Context, tokens.CommitDelayed) { delayed <- struct{}{} }}}
 	i := f.open(t, setup)
 	const refused = 10 // until the breaker trips
 	for n := range refused {

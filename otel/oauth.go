@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
@@ -22,12 +23,33 @@ func (t *Telemetry) OAuth(c oauth.Config) oauth.Config {
 //
 // A refresh is a span "oauth.refresh", below the call that needed it, with the
 // calls of the token endpoint in it. What happens to users and to the application
-// is counted, see [tokens.Event]; whose token it is, no signal says.
+// is counted, see [tokens.Observer]. No signal names the user.
 func (t *Telemetry) Tokens(c tokens.Config) tokens.Config {
 	c.Observers = append(slices.Clip(c.Observers), tokens.Observer{
-		Event: t.tokenEvent, RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,
+		RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,
+		Connected: func(ctx context.Context, e tokens.Connected) { t.countTokenEvent(ctx, e.Key.Environment, "connected") },
+		Disconnected: func(ctx context.Context, key tokens.Key) {
+			t.countTokenEvent(ctx, key.Environment, "disconnected")
+		},
+		MustReauthorize: func(ctx context.Context, e tokens.MustReauthorize) {
+			t.countTokenEvent(ctx, e.Key.Environment, "must_reauthorize", signal.ReauthorizeReason.Of(string(e.Reason)))
+		},
+		Restored: func(ctx context.Context, key tokens.Key) { t.countTokenEvent(ctx, key.Environment, "restored") },
+		CommitDelayed: func(ctx context.Context, e tokens.CommitDelayed) {
+			t.countTokenEvent(ctx, e.Key.Environment, "commit_delayed")
+		},
+		BreakerTripped: func(ctx context.Context, e tokens.BreakerTripped) {
+			t.countTokenEvent(ctx, e.Environment, "breaker_tripped")
+		},
+		ConfigErrorDetected: func(ctx context.Context, e tokens.ConfigErrorDetected) {
+			t.countTokenEvent(ctx, e.Err.Environment, "config_error_detected")
+		},
 	})
 	return c
+}
+
+func (t *Telemetry) countTokenEvent(ctx context.Context, of api.Environment, name string, more ...signal.Attribute) {
+	t.tokenEvents.Count(ctx, append(append(environment(of), signal.TokenEvent.Of(name)), more...)...)
 }
 
 func (t *Telemetry) refreshStart(ctx context.Context, r tokens.Refresh) context.Context {
@@ -47,35 +69,4 @@ func (t *Telemetry) refreshEnd(ctx context.Context, r tokens.RefreshResult) {
 		attributes = append(attributes, signal.Error.Of(outcome))
 	}
 	t.refreshDuration.Record(ctx, r.Duration, attributes...)
-}
-
-// tokenEvent counts what happened.
-func (t *Telemetry) tokenEvent(ctx context.Context, event tokens.Event) {
-	attributes := append(environment(event.Subject().Environment), signal.TokenEvent.Of(nameOf(event)))
-	if e, ok := event.(tokens.MustReauthorize); ok {
-		attributes = append(attributes, signal.ReauthorizeReason.Of(string(e.Reason)))
-	}
-	t.tokenEvents.Count(ctx, attributes...)
-}
-
-func nameOf(event tokens.Event) string {
-	switch event.(type) {
-	case tokens.Connected:
-		return "connected"
-	case tokens.Disconnected:
-		return "disconnected"
-	case tokens.Refreshed:
-		return "refreshed"
-	case tokens.MustReauthorize:
-		return "must_reauthorize"
-	case tokens.Restored:
-		return "restored"
-	case tokens.CommitDelayed:
-		return "commit_delayed"
-	case tokens.BreakerTripped:
-		return "breaker_tripped"
-	case tokens.ConfigErrorDetected:
-		return "config_error_detected"
-	}
-	return other
 }

@@ -52,7 +52,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 				}
 				return errors.New("the account belongs to another clinic")
 			},
-			Observers: []tokens.Observer{{Event: onEvent}},
+			Observers: []tokens.Observer{observer},
 		},
 	})
 	if err != nil {
@@ -68,20 +68,27 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 	return &app{users: users, connect: pages}, err
 }
 
-// onEvent is where a real application updates its pages and alerts its operators.
-func onEvent(ctx context.Context, event tokens.Event) {
-	switch e := event.(type) {
-	case tokens.Connected:
+// observer is where a real application updates its pages and alerts its operators.
+var observer = tokens.Observer{
+	Connected: func(ctx context.Context, e tokens.Connected) {
 		slog.InfoContext(ctx, "connected", "user", e.Key.User, "account", e.Owner.ID)
-	case tokens.Disconnected:
-		slog.InfoContext(ctx, "disconnected", "user", e.Key.User)
-	case tokens.MustReauthorize:
+	},
+	Disconnected: func(ctx context.Context, key tokens.Key) { slog.InfoContext(ctx, "disconnected", "user", key.User) },
+	MustReauthorize: func(ctx context.Context, e tokens.MustReauthorize) {
 		slog.InfoContext(ctx, "must connect again", "user", e.Key.User, "reason", e.Reason)
-	case tokens.Restored:
-		slog.InfoContext(ctx, "need not connect again after all", "user", e.Key.User)
-	case tokens.BreakerTripped, tokens.ConfigErrorDetected, tokens.CommitDelayed:
-		slog.ErrorContext(ctx, "the connection to the dispensary needs an operator", "event", e)
-	}
+	},
+	Restored: func(ctx context.Context, key tokens.Key) {
+		slog.InfoContext(ctx, "need not connect again after all", "user", key.User)
+	},
+	CommitDelayed: func(ctx context.Context, e tokens.CommitDelayed) {
+		slog.ErrorContext(ctx, "a token is not stored", "user", e.Key.User, "error", e.Err)
+	},
+	BreakerTripped: func(ctx context.Context, e tokens.BreakerTripped) {
+		slog.ErrorContext(ctx, "the platform rejects the tokens of many users", "users", e.Users)
+	},
+	ConfigErrorDetected: func(ctx context.Context, e tokens.ConfigErrorDetected) {
+		slog.ErrorContext(ctx, "the platform rejects the application", "error", e.Err)
+	},
 }
 
 func (a *app) routes() http.Handler {

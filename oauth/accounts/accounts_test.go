@@ -70,7 +70,7 @@ func TestAccountsLife(t *testing.T) {
 		require.NoError(t, p.accounts.Close(ctx))
 		assert.Zero(t, p.accounts.PendingCommits())
 		assert.Equal(t, []string{
-			"Connected dr-17", "Refreshed dr-17", "MustReauthorize dr-17", "Restored dr-17", "Connected dr-17", "Disconnected dr-17",
+			"Connected dr-17", "MustReauthorize dr-17", "Restored dr-17", "Connected dr-17", "Disconnected dr-17",
 		}, p.events)
 		p.platforms[0].Journal().CheckNoUnexpected(t)
 	})

@@ -59,7 +59,7 @@ func newPlatform(t testing.TB, country int, options ...dispensarytest.Option) *d
 func newFixtureOn(t testing.TB, platforms []*dispensarytest.Server, changes ...func(*accounts.Config)) *fixture {
 	t.Helper()
 	p := &fixture{platforms: platforms, store: tokens.NewMemoryStore(), user: "us:dr-17"}
-	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{{Event: p.note}}}}
+	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{p.observer()}}}
 	clients := map[dispensary.Environment]*http.Client{}
 	for _, platform := range platforms {
 		app := platform.Application()
@@ -120,10 +120,19 @@ func (p *fixture) mount(t testing.TB) {
 	}
 }
 
-func (p *fixture) note(_ context.Context, e tokens.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.events = append(p.events, strings.TrimPrefix(fmt.Sprintf("%T ", e), "tokens.")+e.Subject().User)
+// observer notes what happens to users.
+func (p *fixture) observer() tokens.Observer {
+	note := func(event string, key tokens.Key) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.events = append(p.events, event+" "+key.User)
+	}
+	return tokens.Observer{
+		Connected:       func(_ context.Context, e tokens.Connected) { note("Connected", e.Key) },
+		Disconnected:    func(_ context.Context, key tokens.Key) { note("Disconnected", key) },
+		MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) { note("MustReauthorize", e.Key) },
+		Restored:        func(_ context.Context, key tokens.Key) { note("Restored", key) },
+	}
 }
 
 // connect lets a user walk through the pages.

@@ -268,12 +268,10 @@ func (f *fleet) replica(client *http.Client) *accounts.Accounts {
 			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: client,
 		}},
-		Tokens: tokens.Config{Store: outageStore{f.store, f.outage}, Observers: []tokens.Observer{{Event: func(_ context.Context, e tokens.Event) {
-			if e, ok := e.(tokens.MustReauthorize); ok {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				f.marked[e.Key.User] = true
-			}
+		Tokens: tokens.Config{Store: outageStore{f.store, f.outage}, Observers: []tokens.Observer{{MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.marked[e.Key.User] = true
 		}}}},
 		Options: func(dispensary.Environment) []dispensary.Option {
 			return []dispensary.Option{dispensary.WithHTTPClient(client)}

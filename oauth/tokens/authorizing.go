@@ -115,7 +115,11 @@ func (a *authorizing) connected(ctx context.Context, record Record) Record {
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))
-	c.hooks.raise(ctx, Connected{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes()})
+	c.hooks.notify(ctx, a.key, func(o *Observer) {
+		if o.Connected != nil {
+			o.Connected(ctx, Connected{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes()})
+		}
+	})
 	return record
 }
 

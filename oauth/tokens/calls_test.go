@@ -110,7 +110,7 @@ func TestSecondPendingCommitIsNotLost(t *testing.T) {
 			return Record{}, nil
 		})
 		token.AccessToken = api.NewSecret("new")
-		_, err = conns.commit(t.Context(), leased, token, false)
+		_, err = conns.commit(t.Context(), leased, token)
 		require.True(t, isStoreError(err))
 		<-first.done
 		synctest.Wait()

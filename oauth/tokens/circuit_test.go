@@ -21,16 +21,36 @@ import (
 // alarms collects events.
 type alarms struct {
 	mu  sync.Mutex
-	all []tokens.Event
+	all []any
 }
 
-func (a *alarms) note(_ context.Context, e tokens.Event) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.all = append(a.all, e)
+// disconnected and restored are the users of these events.
+type (
+	disconnected tokens.Key
+	restored     tokens.Key
+)
+
+func note[E any](a *alarms) func(context.Context, E) {
+	return func(_ context.Context, e E) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.all = append(a.all, e)
+	}
 }
 
-func eventsOf[E tokens.Event](a *alarms) []E {
+func (a *alarms) observer() tokens.Observer {
+	return tokens.Observer{
+		RefreshEnd:      note[tokens.RefreshResult](a),
+		Connected:       note[tokens.Connected](a),
+		Disconnected:    func(ctx context.Context, key tokens.Key) { note[disconnected](a)(ctx, disconnected(key)) },
+		MustReauthorize: note[tokens.MustReauthorize](a),
+		Restored:        func(ctx context.Context, key tokens.Key) { note[restored](a)(ctx, restored(key)) },
+		CommitDelayed:   note[tokens.CommitDelayed](a), BreakerTripped: note[tokens.BreakerTripped](a),
+		ConfigErrorDetected: note[tokens.ConfigErrorDetected](a),
+	}
+}
+
+func eventsOf[E any](a *alarms) []E {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var found []E
@@ -46,7 +66,7 @@ func eventsOf[E tokens.Event](a *alarms) []E {
 func (w *fixture) watched(t *testing.T) *alarms {
 	t.Helper()
 	a := &alarms{}
-	w.conns = w.replica(t, func(c *settings) { c.Tokens.Observers = []tokens.Observer{{Event: a.note}} })
+	w.conns = w.replica(t, func(c *settings) { c.Tokens.Observers = []tokens.Observer{a.observer()} })
 	w.source = w.conns.TokenSource(user)
 	return a
 }
@@ -63,7 +83,7 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		require.Len(t, tripped, 1)
 		assert.Equal(t, 10, tripped[0].Users)
 		assert.Equal(t, 5*time.Minute, tripped[0].Window)
-		assert.Equal(t, oauthtest.USSandbox, tripped[0].Subject().Environment)
+		assert.Equal(t, oauthtest.USSandbox, tripped[0].Environment)
 		until, paused := w.conns.Paused()
 		assert.True(t, paused)
 		assert.WithinDuration(t, tripped[0].Until, until, 5*time.Second, "refreshes that have begun may finish")
@@ -275,19 +295,16 @@ func TestEventsOfAUsersLife(t *testing.T) {
 
 		var types []string
 		for _, e := range a.all {
-			types = append(types, strings.TrimPrefix(fmt.Sprintf("%T", e), "tokens."))
-			want := key
-			if _, ok := e.(tokens.ConfigErrorDetected); ok {
-				want.User = ""
+			name := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", e), "tokens."), "tokens_test.")
+			if r, ok := e.(tokens.RefreshResult); ok {
+				name = fmt.Sprint(r.Outcome, " ", r.Background)
 			}
-			assert.Equal(t, want, e.Subject())
+			types = append(types, name)
 		}
 		assert.Equal(t, []string{
-			"Connected", "Refreshed", "Refreshed", "CommitDelayed", "Refreshed", "ConfigErrorDetected", "MustReauthorize", "Disconnected",
+			"Connected", "refreshed true", "refreshed false", "CommitDelayed", "store_failed false",
+			"ConfigErrorDetected", "misconfigured false", "failed false", "MustReauthorize", "reauthorize false", "disconnected",
 		}, types)
-		refreshed := eventsOf[tokens.Refreshed](a)
-		assert.True(t, refreshed[0].Background)
-		assert.False(t, refreshed[1].Background)
 		assert.Equal(t, tokens.ReasonInvalidGrant, eventsOf[tokens.MustReauthorize](a)[0].Reason)
 	})
 }

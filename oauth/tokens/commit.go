@@ -16,8 +16,6 @@ type pendingCommit struct {
 	lease Lease
 	old   Record // before the refresh
 	token oauth.Token
-
-	background bool // no call asked for it
 }
 
 // Waits between tries to write a pair.
@@ -29,11 +27,8 @@ const (
 // commit writes a new pair and returns its record. A pair that cannot be
 // written is kept and tried again until it is; it is not handed out before,
 // because its first use may kill the pair that the store still has.
-func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oauth.Token, background bool) (Record, error) {
-	p := &pendingCommit{conns: c, lease: leased.lease, old: leased.Record, token: token, background: background}
-	if background {
-		p.token.UsedAt = leased.Token.UsedAt
-	}
+func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oauth.Token) (Record, error) {
+	p := &pendingCommit{conns: c, lease: leased.lease, old: leased.Record, token: token}
 	// A connection that is dead must not take the whole lease.
 	record, err := p.write(ctx, c.config.answerTime())
 	if !isStoreError(err) {
@@ -42,7 +37,11 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 	failure := err
 	start := func() (*call, bool) {
 		return c.calls.join(ctx, callKey{key: leased.Key, kind: commitCall}, failure, func(ctx context.Context) (Record, error) {
-			c.hooks.raise(ctx, CommitDelayed{Key: leased.Key, Err: failure})
+			c.hooks.notify(ctx, leased.Key, func(o *Observer) {
+				if o.CommitDelayed != nil {
+					o.CommitDelayed(ctx, CommitDelayed{Key: leased.Key, Err: failure})
+				}
+			})
 			return p.writeUntilStored(ctx, failure)
 		})
 	}
@@ -150,16 +149,14 @@ func (p *pendingCommit) stored(ctx context.Context, record Record) (Record, erro
 		return p.markDisconnecting(ctx, record)
 	}
 	if p.old.State != StateActive {
-		p.conns.hooks.raise(ctx, Restored{Key: p.lease.Key})
+		p.conns.hooks.notify(ctx, p.lease.Key, func(o *Observer) {
+			if o.Restored != nil {
+				o.Restored(ctx, p.lease.Key)
+			}
+		})
 	}
-	p.report(ctx, record)
+	p.conns.hooks.log(ctx, slog.LevelDebug, "token refreshed", p.lease.Key, slog.Int64("version", record.Version))
 	return record, nil
-}
-
-func (p *pendingCommit) report(ctx context.Context, record Record) {
-	hooks := &p.conns.hooks
-	hooks.log(ctx, slog.LevelDebug, "token refreshed", p.lease.Key, slog.Int64("version", record.Version))
-	hooks.raise(ctx, Refreshed{Key: p.lease.Key, ExpiresAt: record.Token.ExpiresAt, Background: p.background})
 }
 
 // markDisconnecting marks a user again who was disconnected while the pair was kept: it is
@@ -173,7 +170,6 @@ func (p *pendingCommit) markDisconnecting(ctx context.Context, record Record) (R
 	if err != nil && !errors.Is(err, ErrNoRecord) {
 		return Record{}, storeError("Fail", p.lease.Key, err) // write comes back to it
 	}
-	p.report(ctx, record)
 	return Record{}, p.conns.reauthorize(p.lease.Key, ReasonDisconnecting, record.Token.ResourceOwner, nil)
 }
 

@@ -35,7 +35,7 @@ type Authorization struct {
 // Connect turns the code of a callback into a stored token of user: it exchanges
 // the code, asks for the clinic, checks that the account is the right one
 // ([Config.Verify]), and saves. A token that is not accepted is revoked and not
-// stored. A [Connected] event reports success. Connect exchanges the code each time: see
+// stored. [Observer].Connected reports success. Connect exchanges the code each time: see
 // [Connections.RunFlow] for callbacks that arrive twice.
 //
 // A code works once, so Connect retries a failing store for a third of [Config.LeaseTTL]. If
@@ -81,7 +81,8 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 
 // Disconnect revokes the token of user at the platform, and the tokens that it has
 // replaced, and then deletes the record. A user who is not connected is no error, so
-// that it can be repeated. A [Disconnected] event reports success.
+// that it can be repeated. [Observer].Disconnected
+// reports success.
 //
 // It takes the lease on the record first: a refresh under way is waited for, and
 // none begins, so that no pair is left behind unknown. If the platform
@@ -159,7 +160,7 @@ func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) er
 // keepLeased commits a token to a leased record and takes the lease again.
 func (c *Connections) keepLeased(ctx context.Context, leased *leasedRecord, token oauth.Token) {
 	ctx = context.WithoutCancel(ctx)
-	if _, err := c.commit(ctx, *leased, token, false); err != nil {
+	if _, err := c.commit(ctx, *leased, token); err != nil {
 		return
 	}
 	if again, err := c.waitForLease(ctx, leased.lease.Key); err == nil {
@@ -200,14 +201,19 @@ func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) err
 		version = current.Version // the token that was revoked has been marked
 	}
 	c.hooks.log(ctx, slog.LevelInfo, "user disconnected", key)
-	c.hooks.raise(ctx, Disconnected{Key: key})
+	c.hooks.notify(ctx, key, func(o *Observer) {
+		if o.Disconnected != nil {
+			o.Disconnected(ctx, key)
+		}
+	})
 	return nil
 }
 
 // Restore removes the mark of a user who was marked wrongly: the token is still in
 // the store and is used again, beginning with the next call. The platform is not
 // asked; should the refresh token be dead after all, that call marks the user
-// anew. A user who is not marked is no error. A [Restored] event reports success.
+// anew. A user who is not marked is no error. [Observer].Restored
+// reports success.
 //
 // A refresh token that was refused wrongly is tried again by calls anyway. Restore
 // is for operators who do not want to wait, and for marks of other reasons.
@@ -232,7 +238,11 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	}
 	c.circuit.forget(key)
 	c.hooks.log(ctx, slog.LevelInfo, "user restored", key, slog.String("reason", string(before.Reason)))
-	c.hooks.raise(ctx, Restored{Key: key})
+	c.hooks.notify(ctx, key, func(o *Observer) {
+		if o.Restored != nil {
+			o.Restored(ctx, key)
+		}
+	})
 	return nil
 }
 

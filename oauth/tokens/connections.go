@@ -244,7 +244,11 @@ func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Reco
 	case err == nil:
 		c.forget(lease.Key)
 		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
-		c.hooks.raise(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
+		c.hooks.notify(ctx, lease.Key, func(o *Observer) {
+			if o.MustReauthorize != nil {
+				o.MustReauthorize(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
+			}
+		})
 		return Record{}, verdict
 	case !isContention(err):
 		// The verdict stands; without the mark the platform is asked again.

@@ -80,8 +80,8 @@
 //     token endpoint knows whether the user has revoked the application. A 401 forces one
 //     refresh of a user in 2 minutes.
 //
-// [Config.Observers] receive what happens to users and to the application, see
-// [Event], and how refreshes go. If the refresh tokens of one user after another
+// [Config.Observers] receive what happens to users and to the application, and how
+// refreshes go, see [Observer]. If the refresh tokens of one user after another
 // are rejected, because scopes were added to the application or the platform is
 // unwell, KeepFresh pauses and one alarm is raised: see [BreakerTripped].
 //

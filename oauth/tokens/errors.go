@@ -89,7 +89,7 @@ func isContention(err error) bool {
 // is stored. It is remembered in the [Store], with the token, and returned without
 // asking the platform. Only for [ReasonInvalidGrant] and [ReasonOwnerChanged] do calls
 // retry the refresh token, a minute later at first and then every 10 minutes: if the platform
-// accepts it after all, the call succeeds and [Restored] is raised.
+// accepts it after all, the call succeeds and [Observer].Restored is called.
 type ReauthorizeError struct {
 	// Key names the user.
 	Key Key

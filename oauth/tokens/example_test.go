@@ -89,22 +89,21 @@ func ExampleStore() {
 	// tokens: the stored token was changed by another writer
 }
 
-// Events reach the user interface and the alarms of the integrator.
-func ExampleEvent() {
+// Observers serve the user interface and the alarms of the integrator.
+func ExampleObserver() {
 	store, ctx := tokens.NewMemoryStore(), context.Background()
 	conns, err := tokens.NewConnections(tokens.Config{
 		Client: oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
 		Store:  store,
-		Observers: []tokens.Observer{{Event: func(_ context.Context, event tokens.Event) {
-			switch e := event.(type) {
-			case tokens.Connected:
+		Observers: []tokens.Observer{{
+			Connected: func(_ context.Context, e tokens.Connected) {
 				fmt.Println(e.Key.User, "is connected as", e.Owner.Type, e.Owner.ID)
-			case tokens.MustReauthorize:
+			},
+			MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) {
 				fmt.Println(e.Key.User, "must connect again:", e.Reason)
-			case tokens.BreakerTripped, tokens.ConfigErrorDetected, tokens.CommitDelayed:
-				fmt.Println("wake the operator:", e)
-			}
-		}}},
+			},
+			BreakerTripped: func(_ context.Context, e tokens.BreakerTripped) { fmt.Println("wake the operator:", e.Users) },
+		}},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -5,25 +5,48 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// Observer observes refreshes of tokens, for traces and metrics, and what happens
-// to users and to the application, for user interfaces and alarms. Any function
-// may be nil. They are called by the goroutine that refreshes, calls or connects:
-// they must return at once and be safe for concurrent use. The calls of the token
-// endpoint have observers in [oauth.Config].
+// Observer observes refreshes, for traces and metrics, and what happens to users and to the
+// application, for user interfaces and alarms. Any function may be nil. The goroutine that
+// refreshes, calls or connects calls them: they must return at once and be safe for concurrent
+// use. They receive no secret. The calls of the token endpoint have observers in
+// [oauth.Config].
 type Observer struct {
-	// Event is called with what happened.
-	Event func(ctx context.Context, event Event)
-
 	// RefreshStart is called when a token is about to be replaced, for a call or by
-	// [Connections.KeepFresh]. The context that it returns, which has
-	// to be made from the one given, is that of the refresh, with its calls of
-	// the platform and of the store; nil means the one given.
+	// [Connections.KeepFresh]. It returns the context of the refresh, with its calls of the
+	// platform and of the store, which must be derived from its argument. Nil means the
+	// argument itself.
 	RefreshStart func(ctx context.Context, refresh Refresh) context.Context
 
 	// RefreshEnd is called with that context when the refresh has ended.
 	RefreshEnd func(ctx context.Context, result RefreshResult)
+
+	// Connected is called when a user has authorized the application and the token is stored.
+	Connected func(ctx context.Context, connected Connected)
+
+	// Disconnected is called when [Connections.Disconnect] has revoked and deleted the token.
+	Disconnected func(ctx context.Context, key Key)
+
+	// MustReauthorize is called when a user is marked, once, by the replica that marks, and
+	// not by every call that meets the mark.
+	MustReauthorize func(ctx context.Context, mark MustReauthorize)
+
+	// Restored is called when a mark does not hold any more, although the user did nothing:
+	// the platform accepted the refresh token after all, or [Connections.Restore] was called.
+	Restored func(ctx context.Context, key Key)
+
+	// CommitDelayed is called once for a pair that the store does not accept. The pair lives
+	// in this process only until it does: do not end the process. See
+	// [Connections.PendingCommits].
+	CommitDelayed func(ctx context.Context, delayed CommitDelayed)
+
+	// BreakerTripped and ConfigErrorDetected are alarms.
+	BreakerTripped      func(ctx context.Context, alarm BreakerTripped)
+	ConfigErrorDetected func(ctx context.Context, alarm ConfigErrorDetected)
 }
 
 // Refresh says whose token is about to be replaced.
@@ -38,7 +61,7 @@ type Refresh struct {
 type RefreshResult struct {
 	Refresh
 
-	// Outcome says how.
+	// Outcome is the result.
 	Outcome Outcome
 
 	// Duration is how long it took, the wait for other replicas and the work of
@@ -71,12 +94,10 @@ func (h *hooks) log(ctx context.Context, level slog.Level, message string, key K
 		append(attrs, slog.String("environment", key.Environment.String()), slog.String("user", key.User))...)
 }
 
-// raise hands an event to the observers.
-func (h *hooks) raise(ctx context.Context, event Event) {
-	for _, o := range h.observers {
-		if o.Event != nil {
-			h.guard(ctx, event.Subject(), "an observer", func() { o.Event(ctx, event) })
-		}
+// notify calls notify with each observer.
+func (h *hooks) notify(ctx context.Context, key Key, notify func(o *Observer)) {
+	for i := range h.observers {
+		h.guard(ctx, key, "an observer", func() { notify(&h.observers[i]) })
 	}
 }
 
@@ -115,4 +136,61 @@ func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.C
 	record, outcome, err := run(ctx)
 	result.Outcome = outcome
 	return record, err
+}
+
+// Connected describes a token that a user has granted.
+type Connected struct {
+	Key Key
+
+	// Owner is whom the token acts for, Previous the owner of the token that
+	// was stored before, zero if there was none. Where they differ the user has
+	// taken another account of the platform.
+	Owner, Previous oauth.ResourceOwner
+
+	// Scopes are the granted scopes.
+	Scopes []string
+}
+
+// MustReauthorize describes a user who was found to have to authorize again.
+type MustReauthorize struct {
+	Key    Key
+	Reason Reason
+
+	// Owner is whom the last token acted for.
+	Owner oauth.ResourceOwner
+}
+
+// CommitDelayed describes a token pair that the store does not accept.
+type CommitDelayed struct {
+	Key Key
+
+	// Err is the [*StoreError] of the first try.
+	Err error
+}
+
+// BreakerTripped is an alarm: the platform rejected the refresh tokens of 10 users in a row
+// within 5 minutes. Most likely scopes were added to the application, which ends all earlier
+// tokens: check the dashboard, and put the scopes into the Scopes of [oauth.Config], so that
+// users who must authorize again are known without a request.
+//
+// Refreshing in the background pauses for 15 minutes after the last rejection. Calls are not
+// held back: a user is marked by the second rejection. The alarm is not repeated within 30
+// minutes. Each process raises its own.
+type BreakerTripped struct {
+	Environment api.Environment
+
+	// Users were rejected within Window.
+	Users  int
+	Window time.Duration
+
+	// Until is when the pause ends.
+	Until time.Time
+}
+
+// ConfigErrorDetected is an alarm: the platform refuses the application itself. No user
+// is marked, and no refresh is tried until Until. Then one is, and every other user waits for
+// its result. The alarm is raised once, until a refresh works again.
+type ConfigErrorDetected struct {
+	Err   *oauth.ConfigError
+	Until time.Time
 }

@@ -137,7 +137,7 @@ func TestObserversThatPanicDoNoHarm(t *testing.T) {
 	oauthtest.Each(t, map[string]tokens.Observer{
 		"start": {RefreshStart: func(context.Context, tokens.Refresh) context.Context { panic(canary) }},
 		"end":   {RefreshEnd: func(context.Context, tokens.RefreshResult) { panic(canary) }},
-		"event": {Event: func(context.Context, tokens.Event) { panic(canary) }},
+		"event": {Connected: func(context.Context, tokens.Connected) { panic(canary) }},
 	}, func(t *testing.T, o tokens.Observer) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.connect(t, 1, -time.Minute)
@@ -151,6 +151,8 @@ func TestObserversThatPanicDoNoHarm(t *testing.T) {
 		stop()
 		assert.Len(t, w.platform.Sent(), 2)
 		assert.Equal(t, 2, ends)
+		_, err := conns.Connect(t.Context(), "new", api.NewSecret("code-1"))
+		require.NoError(t, err)
 		assert.Contains(t, w.logs.String(), "an observer panicked")
 		assert.NotContains(t, w.logs.String(), canary)
 	})

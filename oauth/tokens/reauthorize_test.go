@@ -104,6 +104,6 @@ func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
 
 		time.Sleep(2 * time.Minute) // two responses were mixed up
 		w.requireToken(t, "access-2")
-		assert.Len(t, eventsOf[tokens.Restored](a), 1)
+		assert.Len(t, eventsOf[restored](a), 1)
 	})
 }

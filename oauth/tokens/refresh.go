@@ -191,7 +191,10 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record,
 	token, err := r.conns.exchange(ctx, leased)
 	switch {
 	case err == nil:
-		return r.conns.commit(ctx, leased, token, r.claim != nil)
+		if r.claim != nil { // no call needed the token
+			token.UsedAt = leased.Token.UsedAt
+		}
+		return r.conns.commit(ctx, leased, token)
 	case isInvalidGrant(err):
 		return r.conns.refused(ctx, leased, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
@@ -223,7 +226,11 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform refuses the application; refreshing pauses for all users",
 			slog.String("environment", c.Environment().String()), slog.Any("error", refusal), slog.Duration("pause", configPause))
 		if isNew {
-			c.hooks.raise(ctx, ConfigErrorDetected{Err: refusal, Until: time.Now().Add(configPause)})
+			c.hooks.notify(ctx, leased.Key, func(o *Observer) {
+				if o.ConfigErrorDetected != nil {
+					o.ConfigErrorDetected(ctx, ConfigErrorDetected{Err: refusal, Until: time.Now().Add(configPause)})
+				}
+			})
 		}
 	}
 	return token, err
@@ -258,7 +265,11 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 		if alarm, until := c.circuit.refused(leased.Key, cause); alarm {
 			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshing in the background pauses",
 				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
-			c.hooks.raise(ctx, BreakerTripped{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
+			c.hooks.notify(ctx, leased.Key, func(o *Observer) {
+				if o.BreakerTripped != nil {
+					o.BreakerTripped(ctx, BreakerTripped{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
+				}
+			})
 		}
 		if age := time.Since(leased.Token.RejectedAt); age < firstRetry || leased.Token.RejectedAt.IsZero() {
 			c.recordRejection(ctx, leased, age)

@@ -200,7 +200,7 @@ func TestAMarkedUserIsTriedAgain(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.requireToken(t, "access-1")
 		assert.Equal(t, tokens.StateActive, w.record(t).State)
-		assert.Equal(t, []tokens.Restored{{Key: w.conns.Key(user)}}, eventsOf[tokens.Restored](a))
+		assert.Equal(t, []restored{restored(w.conns.Key(user))}, eventsOf[restored](a))
 	})
 }
 
@@ -279,12 +279,12 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 		assert.Empty(t, record.Reason)
 		assert.Equal(t, "refresh-0", record.Token.RefreshToken.Reveal())
 		assert.Len(t, w.platform.Sent(), 2, "the platform is not asked")
-		assert.Len(t, eventsOf[tokens.Restored](a), 1)
+		assert.Len(t, eventsOf[restored](a), 1)
 		w.requireToken(t, "access-1")
 
 		require.NoError(t, w.conns.Restore(t.Context(), user), "again is no error")
 		assert.Equal(t, "access-1", w.record(t).Token.AccessToken.Reveal())
-		assert.Len(t, eventsOf[tokens.Restored](a), 1)
+		assert.Len(t, eventsOf[restored](a), 1)
 	})
 }
 
