@@ -17,7 +17,7 @@ import (
 // for longer than leases last; the error of ctx.
 func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.Clinic) error {
 	key := c.Key(user)
-	if err := errors.Join(key.Validate(), validateID("oauth.Clinic.ID", clinic.ID)); err != nil {
+	if err := errors.Join(key.Validate(), ValidateClinic(clinic)); err != nil {
 		return err
 	}
 	_, _, err := c.rewrite(ctx, key, func(before Record) (oauth.Token, bool) {
@@ -37,7 +37,7 @@ func (c *Connections) findClinic(ctx context.Context, key Key, token oauth.Token
 	defer cancel()
 	clinic, err := c.config.Clinic(ctx, key, token.Access())
 	if err == nil {
-		err = validateID("oauth.Clinic.ID", clinic.ID)
+		err = ValidateClinic(clinic)
 	}
 	if err != nil {
 		c.hooks.log(ctx, slog.LevelWarn, "the clinic of a user could not be found out", key, slog.Any("error", err))

@@ -78,18 +78,3 @@ func TestRunFlowFailsWithoutStore(t *testing.T) {
 		}
 	})
 }
-
-func TestMemoryStoreForgetsOldFlows(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		run := func() (ran bool) {
-			_, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", returns("connected", 0))
-			require.NoError(t, err)
-			return ran
-		}
-		assert.True(t, run())
-		time.Sleep(tokens.FlowRetention)
-		assert.False(t, run())
-		time.Sleep(time.Hour)
-		assert.True(t, run())
-	})
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
 // connect stores tokens of n users that end after the given time.
@@ -267,9 +268,9 @@ func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
 		const lost, good = 300, 100
 		w.store = oauthtest.Around(tokens.NewMemoryStore(), nil)
 		inner := w.store
-		w.store = oauthtest.Around(sealed(t, inner, sealKey(t, "lost")), nil)
+		w.store = oauthtest.Around(sealedWith(t, inner, "lost"), nil)
 		w.connect(t, lost, time.Minute)
-		w.store = oauthtest.Around(sealed(t, inner, sealKey(t, "new")), nil)
+		w.store = oauthtest.Around(sealedWith(t, inner, "new"), nil)
 		for i := range good {
 			token := oauthtest.FirstToken(10 * time.Minute)
 			token.AccessToken, token.UsedAt = api.NewSecret(fmt.Sprint("access-good-", i)), time.Now()
@@ -394,4 +395,16 @@ func TestRefreshHasPriorityOfCall(t *testing.T) {
 			assert.Equal(t, p, limiter.priority)
 		}
 	})
+}
+
+// sealedWith returns a store that is sealed with a new key.
+func sealedWith(t *testing.T, inner tokens.Store, id string) tokens.Store {
+	t.Helper()
+	key, err := seal.GenerateKey(id)
+	require.NoError(t, err)
+	ring, err := seal.NewKeyRing(key)
+	require.NoError(t, err)
+	store, err := tokens.Sealed(inner, ring)
+	require.NoError(t, err)
+	return store
 }

@@ -257,6 +257,67 @@ func (s *MemoryStore) Postpone(ctx context.Context, lease Lease, until time.Time
 	return err
 }
 
+// memoryFlow is a flow of a [MemoryStore].
+type memoryFlow struct {
+	owner, result string
+	until         time.Time // end of the claim
+}
+
+// flowKey identifies a flow.
+type flowKey struct {
+	environment api.Environment
+	flow        string
+}
+
+// ClaimFlow implements [Store].
+func (s *MemoryStore) ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.Duration) (string, error) {
+	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for key, flow := range s.flows {
+		if now.Sub(flow.until) > FlowRetention {
+			delete(s.flows, key)
+		}
+	}
+	key := flowKey{claim.Environment, claim.Flow}
+	flow, found := s.flows[key]
+	switch {
+	case !found:
+		s.flows[key] = memoryFlow{owner: claim.Owner, until: now.Add(ttl)}
+		return "", nil
+	case flow.result != "":
+		return flow.result, nil
+	case flow.owner == claim.Owner:
+		return "", nil
+	case now.Before(flow.until):
+		return "", ErrLeased
+	}
+	return "", ErrNoResult
+}
+
+// EndFlow implements [Store].
+func (s *MemoryStore) EndFlow(ctx context.Context, claim FlowClaim, result string) error {
+	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := flowKey{claim.Environment, claim.Flow}
+	flow, found := s.flows[key]
+	switch {
+	case !found || flow.owner != claim.Owner || flow.result != "":
+	case result == "":
+		delete(s.flows, key)
+	default:
+		flow.result = result
+		s.flows[key] = flow
+	}
+	return nil
+}
+
 // String says what the store is and nothing of what it holds.
 func (s *MemoryStore) String() string { return "tokens.MemoryStore" }
 

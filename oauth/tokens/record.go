@@ -69,15 +69,13 @@ func (k Key) ValidateToken(token oauth.Token) error {
 	case token.AccessToken.IsZero():
 		return &api.ArgumentError{Field: "oauth.Token.AccessToken", Reason: "is empty"}
 	case token.Environment != k.Environment:
-		return wrongEnvironment(token.Environment, k.Environment)
+		return fmt.Errorf("%w: the token is for %s, not for %s", api.ErrWrongEnvironment, token.Environment, k.Environment)
 	}
-	return validateID("oauth.Token.Clinic.ID", token.Clinic.ID)
+	return ValidateClinic(token.Clinic)
 }
 
-// wrongEnvironment matches [api.ErrWrongEnvironment].
-func wrongEnvironment(token, want api.Environment) error {
-	return fmt.Errorf("%w: the token is for %s, not for %s", api.ErrWrongEnvironment, token, want)
-}
+// ValidateClinic returns an [*api.ArgumentError] if a store cannot keep the id of the clinic.
+func ValidateClinic(clinic oauth.Clinic) error { return validateID("oauth.Clinic.ID", clinic.ID) }
 
 // String returns environment and user, as in "us/sandbox/user-17".
 func (k Key) String() string { return k.Environment.String() + "/" + k.User }

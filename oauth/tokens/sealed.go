@@ -160,6 +160,16 @@ func (s *sealedStore) Postpone(ctx context.Context, lease Lease, until time.Time
 	return s.inner.Postpone(ctx, lease, until)
 }
 
+// ClaimFlow implements [Store]. A flow contains no secret.
+func (s *sealedStore) ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.Duration) (string, error) {
+	return s.inner.ClaimFlow(ctx, claim, ttl)
+}
+
+// EndFlow implements [Store].
+func (s *sealedStore) EndFlow(ctx context.Context, claim FlowClaim, result string) error {
+	return s.inner.EndFlow(ctx, claim, result)
+}
+
 // write hands the sealed form of token to the inner store and returns the record
 // with token itself.
 func (s *sealedStore) write(key Key, token oauth.Token, write func(oauth.Token) (Record, error)) (Record, error) {

@@ -178,6 +178,43 @@ type Store interface {
 	EndFlow(ctx context.Context, claim FlowClaim, result string) error
 }
 
+// FlowRetention is the shortest time for which a [Store] keeps a flow. It exceeds
+// the 10 minutes for which the platform accepts a code.
+const FlowRetention = 24 * time.Hour
+
+// FlowClaim claims an authorization flow for one owner.
+type FlowClaim struct {
+	// Environment is the environment of the flow.
+	Environment api.Environment
+
+	// Flow identifies the flow in its environment: 1 to 255 bytes of printable ASCII.
+	Flow string
+
+	// Owner is a text of 1 to 255 bytes that no other caller uses.
+	Owner string
+}
+
+// Validate returns an [*api.ArgumentError] if a store cannot keep the claim.
+func (c FlowClaim) Validate() error {
+	if err := c.Environment.Validate(); err != nil {
+		return err
+	}
+	for field, id := range map[string]string{"Flow": c.Flow, "Owner": c.Owner} {
+		if id == "" {
+			return &api.ArgumentError{Field: "tokens.FlowClaim." + field, Reason: "is empty"}
+		}
+		for _, b := range []byte(id) {
+			if b <= ' ' || b > '~' {
+				return &api.ArgumentError{Field: "tokens.FlowClaim." + field, Reason: "must be printable ASCII without spaces"}
+			}
+		}
+		if err := validateID("tokens.FlowClaim."+field, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Listing is a page of [Store.List].
 type Listing struct {
 	// Environment is the one whose users are listed.

@@ -1,0 +1,78 @@
+package tokens_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+var storeKey = tokens.Key{Environment: oauthtest.USSandbox, User: user}
+
+// take takes the lease on a record for a minute.
+func take(t *testing.T, store tokens.Store, record tokens.Record, owner string) tokens.Lease {
+	t.Helper()
+	lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: owner}
+	_, err := store.Lease(t.Context(), lease, time.Minute)
+	require.NoError(t, err)
+	return lease
+}
+
+// Two users who could be taken for one, or a user whom a store keeps in another form, have
+// no key.
+func TestKeyValidate(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, tokens.Key{Environment: oauthtest.USSandbox, User: "ünïcode 17"}.Validate())
+	require.NoError(t, tokens.Key{Environment: oauthtest.USSandbox, User: strings.Repeat("x", 255)}.Validate())
+	for name, key := range map[string]tokens.Key{
+		"no environment":     {User: user},
+		"no user":            {Environment: oauthtest.USSandbox},
+		"too long":           {Environment: oauthtest.USSandbox, User: strings.Repeat("x", 256)},
+		"not UTF-8":          {Environment: oauthtest.USSandbox, User: "a\xff"},
+		"control characters": {Environment: oauthtest.USSandbox, User: "a\x00b"},
+		"space before":       {Environment: oauthtest.USSandbox, User: " a"},
+		"space after":        {Environment: oauthtest.USSandbox, User: "a "},
+	} {
+		require.Error(t, key.Validate(), name)
+	}
+}
+
+// KeepFresh would refresh a token without an end, or without a refresh token, again and
+// again.
+func TestSomeTokensAreNeverDue(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		token := oauthtest.FirstToken(time.Hour)
+		token.RefreshToken = api.Secret{}
+		assert.Zero(t, tokens.DueAt(token))
+		token = oauthtest.FirstToken(time.Hour)
+		token.ExpiresAt = time.Time{}
+		assert.Zero(t, tokens.DueAt(token))
+		token = oauthtest.FirstToken(time.Hour)
+		token.Lifetime = 0
+		assert.NotZero(t, tokens.DueAt(token), "a platform that does not say how long a token lives")
+	})
+}
+
+func TestRefreshDueIsSpread(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		now := time.Now()
+		due := map[time.Time]bool{}
+		for i := range 1000 {
+			token := oauthtest.FirstToken(2 * time.Hour)
+			token.AccessToken = api.NewSecret(fmt.Sprint("access-", i))
+			at := tokens.DueAt(token)
+			assert.Equal(t, at, tokens.DueAt(token), "it follows from the token")
+			assert.False(t, at.Before(now.Add(78*time.Minute)))
+			assert.True(t, at.Before(now.Add(102*time.Minute)))
+			due[at.Truncate(time.Minute)] = true
+		}
+		assert.Greater(t, len(due), 20, "spread over 24 minutes")
+	})
+}

@@ -1,0 +1,63 @@
+package tokens_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
+
+// The lease protocol of a store: the caller that takes the lease on the version that it
+// saw may replace it; all others load the record again.
+func ExampleStore() {
+	var store tokens.Store = tokens.NewMemoryStore()
+	ctx, key := context.Background(), tokens.Key{Environment: exampleEnvironment, User: "dr-17"}
+	token := oauth.Token{AccessToken: api.NewSecret("old"), RefreshToken: api.NewSecret("r"), Environment: exampleEnvironment}
+	record, err := store.Save(ctx, key, token)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	mine := tokens.Lease{Key: key, Version: record.Version, Owner: "replica-1"}
+	_, err = store.Lease(ctx, mine, 30*time.Second)
+	fmt.Println(err)
+	_, err = store.Lease(ctx, tokens.Lease{Key: key, Version: record.Version, Owner: "replica-2"}, 30*time.Second)
+	fmt.Println(err)
+
+	token.AccessToken = api.NewSecret("new")
+	_, err = store.Commit(ctx, mine, token)
+	fmt.Println(err)
+	_, err = store.Commit(ctx, mine, token)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// tokens: the stored token is being refreshed by another owner
+	// <nil>
+	// tokens: the stored token was changed by another writer
+}
+
+// A list shows which users have to authorize again, without any secret.
+func ExampleStore_list() {
+	store, ctx := tokens.NewMemoryStore(), context.Background()
+	for _, user := range []string{"dr-18", "dr-17"} {
+		token := oauth.Token{AccessToken: api.NewSecret("b2d8"), RefreshToken: api.NewSecret("91ac"), Environment: exampleEnvironment}
+		if _, err := store.Save(ctx, tokens.Key{Environment: exampleEnvironment, User: user}, token); err != nil {
+			log.Fatal(err)
+		}
+	}
+	records, err := store.List(ctx, tokens.Listing{Environment: exampleEnvironment, Limit: 100})
+	for _, record := range records {
+		fmt.Println(record.Key.User, record.State, record.Token.AccessToken.IsZero())
+	}
+	fmt.Println(err)
+	// Output:
+	// dr-17 active true
+	// dr-18 active true
+	// <nil>
+}
