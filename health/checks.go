@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Store returns a check that is failing if a token store does not accept a write.
-func Store(store tokens.Store) Check {
+func Store(store tokenstore.Store) Check {
 	return func(ctx context.Context) Result {
 		if err := store.CheckWrite(ctx); err != nil {
 			return Result{Status: Failing, Err: err}

@@ -17,13 +17,14 @@ import (
 	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // store is a store that rejects writes while unwritable is true.
 type store struct {
-	tokens.Store
+	tokenstore.Store
 	unwritable atomic.Bool
 }
 
@@ -36,16 +37,16 @@ func (s *store) CheckWrite(ctx context.Context) error {
 	return s.Store.CheckWrite(ctx)
 }
 
-func (s *store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
+func (s *store) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
 	if s.unwritable.Load() {
-		return tokens.Record{}, errDown
+		return tokenstore.Record{}, errDown
 	}
 	return s.Store.Commit(ctx, lease, token)
 }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	s := &store{Store: tokens.NewMemoryStore()}
+	s := &store{Store: tokenstore.NewMemoryStore()}
 	check := health.Store(s)
 	assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()))
 	s.unwritable.Store(true)
@@ -130,7 +131,7 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 		RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
 	})
 	require.NoError(t, err)
-	s := &store{Store: tokens.NewMemoryStore()}
+	s := &store{Store: tokenstore.NewMemoryStore()}
 	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: s, Observers: observers})
 	require.NoError(t, err)
 	return platform, s, conns, connect(t, platform, conns, "dr-17")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/health"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
@@ -22,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	handler, err := health.New(health.Config{Checks: health.Checks{
-		"store": health.Store(tokens.NewMemoryStore()),
+		"store": health.Store(tokenstore.NewMemoryStore()),
 		"inbox": health.Inbox(inbox, 15*time.Minute),
 	}})
 	if err != nil {

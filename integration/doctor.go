@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -114,7 +114,7 @@ func exists(at address) error {
 }
 
 // existingStore opens a store whose tables are there.
-func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokens.Store, closer, error) {
+func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokenstore.Store, closer, error) {
 	closed := func(context.Context) error { return nil }
 	if err := exists(at); err != nil {
 		return nil, closed, err
@@ -130,6 +130,6 @@ func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokens.
 	if err != nil {
 		return nil, d.close, err
 	}
-	store, err := tokens.Sealed(inner, keys)
+	store, err := tokenstore.Sealed(inner, keys)
 	return store, d.close, err
 }

@@ -145,7 +145,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 }
 
 // makeAccounts makes the accounts and the browser flow.
-func (i *Integration) makeAccounts(store tokens.Store) error {
+func (i *Integration) makeAccounts(store tokenstore.Store) error {
 	c := i.setup.Accounts
 	c.Tokens.Store = store
 	shared := i.setup.OAuth
@@ -236,7 +236,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 }
 
 // makeHealth adds the checks of the parts that all applications share.
-func (i *Integration) makeHealth(store tokens.Store, checks health.Checks) (err error) {
+func (i *Integration) makeHealth(store tokenstore.Store, checks health.Checks) (err error) {
 	checks["store"] = health.Store(store)
 	if i.Inbox != nil {
 		checks["inbox"] = health.Inbox(i.Inbox, i.setup.OldestWaiting)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
 	"github.com/dispensary-go/dispensary/seal"
@@ -26,11 +26,11 @@ import (
 )
 
 // openStore opens what Config.Store names, and makes its tables.
-func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens.Store, error) {
+func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokenstore.Store, error) {
 	i.limits = i.setup.RateLimitStore
 	at, _ := parseAddress(i.config.Store, []kind{postgres, mysql, sqlite, memory}) // it has been checked
 	if at.kind == memory {
-		return tokens.NewMemoryStore(), nil
+		return tokenstore.NewMemoryStore(), nil
 	}
 	d, err := openDatabase(ctx, at, len(i.config.Applications))
 	if err != nil {
@@ -49,7 +49,7 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 	if err != nil {
 		return nil, err
 	}
-	return tokens.Sealed(inner, keys)
+	return tokenstore.Sealed(inner, keys)
 }
 
 // openLimits makes the table of the rate limits.

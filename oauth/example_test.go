@@ -14,13 +14,14 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // A user is connected: the callback's code becomes a token, the token is stored
 // under the integrator's own id, and a source authorizes calls with it.
 func Example() {
 	client, ctx := oauthtest.ExampleClient(), context.Background() // in a program: oauth.New(oauth.Config{…})
-	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: tokens.NewMemoryStore()})
+	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: tokenstore.NewMemoryStore()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
 
@@ -28,13 +29,13 @@ func (t *Telemetry) Tokens(c tokens.Config) tokens.Config {
 	c.Observers = append(slices.Clip(c.Observers), tokens.Observer{
 		RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,
 		Connected: func(ctx context.Context, e tokens.Connected) { t.countTokenEvent(ctx, e.Key.Environment, "connected") },
-		Disconnected: func(ctx context.Context, key tokens.Key) {
+		Disconnected: func(ctx context.Context, key tokenstore.Key) {
 			t.countTokenEvent(ctx, key.Environment, "disconnected")
 		},
 		MustReauthorize: func(ctx context.Context, e tokens.MustReauthorize) {
 			t.countTokenEvent(ctx, e.Key.Environment, "must_reauthorize", signal.ReauthorizeReason.Of(string(e.Reason)))
 		},
-		Restored: func(ctx context.Context, key tokens.Key) { t.countTokenEvent(ctx, key.Environment, "restored") },
+		Restored: func(ctx context.Context, key tokenstore.Key) { t.countTokenEvent(ctx, key.Environment, "restored") },
 		CommitDelayed: func(ctx context.Context, e tokens.CommitDelayed) {
 			t.countTokenEvent(ctx, e.Key.Environment, "commit_delayed")
 		},

@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // connected is a user whose client refreshes its tokens, observed.
@@ -22,7 +23,7 @@ type connected struct {
 	*recorded
 	platform  *dispensarytest.Server
 	conns     *tokens.Connections
-	store     tokens.Store
+	store     tokenstore.Store
 	client    *dispensary.Client
 	refreshes int // refreshes that the program's own observer has seen
 }
@@ -37,7 +38,7 @@ func connect(t *testing.T, lifetime time.Duration) *connected {
 
 func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	t.Helper()
-	c := &connected{recorded: r, platform: dispensarytest.New(t), store: tokens.NewMemoryStore()}
+	c := &connected{recorded: r, platform: dispensarytest.New(t), store: tokenstore.NewMemoryStore()}
 	app := c.platform.Application()
 	client, err := oauth.New(c.OAuth(oauth.Config{
 		Site: c.platform.Site(), HTTPClient: c.platform.HTTPClient(), RedirectURL: app.RedirectURI,
@@ -130,9 +131,9 @@ func TestEventsHaveNames(t *testing.T) {
 	r, ctx := record(t), t.Context()
 	observe := r.Tokens(tokens.Config{}).Observers[0]
 	observe.Connected(ctx, tokens.Connected{})
-	observe.Disconnected(ctx, tokens.Key{})
+	observe.Disconnected(ctx, tokenstore.Key{})
 	observe.MustReauthorize(ctx, tokens.MustReauthorize{})
-	observe.Restored(ctx, tokens.Key{})
+	observe.Restored(ctx, tokenstore.Key{})
 	observe.CommitDelayed(ctx, tokens.CommitDelayed{Err: errors.New("away")})
 	observe.BreakerTripped(ctx, tokens.BreakerTripped{})
 	observe.ConfigErrorDetected(ctx, tokens.ConfigErrorDetected{Err: &oauth.ConfigError{}})

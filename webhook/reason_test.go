@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
@@ -93,7 +94,7 @@ func TestReasonNamesErrors(t *testing.T) {
 		"error of type webhook_test.sqlError: SQLSTATE 23505":                {wrap(sqlError("23505"))},
 		"error of type webhook_test.sqlError":                                {sqlError(marked)},
 		"error of type *accounts.ClinicError: user must authorize again":     {&accounts.ClinicError{ClinicID: "cl_1"}, wrap(&accounts.ClinicError{ClinicID: "cl_2"})},
-		"error of type *tokens.StoreError":                                   {&tokens.StoreError{Op: "Load", Key: tokens.Key{User: "a"}}},
+		"error of type *tokens.StoreError":                                   {&tokens.StoreError{Op: "Load", Key: tokenstore.Key{User: "a"}}},
 		"no_chart":                                                           {webhook.WithReason("no_chart", errDown), wrap(webhook.WithReason("no_chart", webhook.WithReason("inner", sql.ErrNoRows)))},
 		"permanent: no_chart": {
 			webhook.Permanent(webhook.WithReason("no_chart", errDown)), webhook.WithReason("no_chart", webhook.Permanent(errDown)),
@@ -123,7 +124,7 @@ func TestReasonOfCallHidesCause(t *testing.T) {
 			&accounts.ClinicError{ClinicID: "cl_1"}, &accounts.ClinicError{ClinicID: "cl_2", Users: 3},
 		},
 		begin + "error of type *tokens.StoreError: request was not sent": {
-			&tokens.StoreError{Op: "Load", Key: tokens.Key{User: "a"}}, &tokens.StoreError{Op: "Commit", Key: tokens.Key{User: "b"}},
+			&tokens.StoreError{Op: "Load", Key: tokenstore.Key{User: "a"}}, &tokens.StoreError{Op: "Commit", Key: tokenstore.Key{User: "b"}},
 		},
 		begin + "context deadline exceeded: request was not sent": {fmt.Errorf("%s: %w", marked, context.DeadlineExceeded)},
 	} {

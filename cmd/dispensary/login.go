@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // loginCommand is the command with its flags.
@@ -84,7 +84,7 @@ func (c *loginCommand) run(ctx context.Context) (err error) {
 	if err := c.allowWriting(a.Site.Environment); err != nil {
 		return err
 	}
-	if err := (tokens.Key{Environment: a.Site.Environment, User: c.user}).Validate(); err != nil {
+	if err := (tokenstore.Key{Environment: a.Site.Environment, User: c.user}).Validate(); err != nil {
 		return fmt.Errorf("--user: %w", err)
 	}
 	if c.paste {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/integration"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // login starts the command, and returns where it is served and how it ended.
@@ -165,7 +165,7 @@ func (f *fixture) rejected(user string) {
 	require.NoError(f.t, p.storeOfLogin(f.t.Context(), &c, a))
 	config, closed, err := integration.OpenDoctor(f.t.Context(), c, a.Site.Environment)
 	require.NoError(f.t, err)
-	record, err := config.Store.Load(f.t.Context(), tokens.Key{Environment: a.Site.Environment, User: user})
+	record, err := config.Store.Load(f.t.Context(), tokenstore.Key{Environment: a.Site.Environment, User: user})
 	require.NoError(f.t, err)
 	record.Token.RejectedAt = time.Now().Add(-time.Hour)
 	_, err = config.Store.Save(f.t.Context(), record.Key, record.Token)

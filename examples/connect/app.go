@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // The paths of the application. The last element of callbackPath is what the
@@ -39,7 +40,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 			Site: site, ClientID: clientID, ClientSecret: clientSecret, RedirectURL: home + callbackPath,
 		}},
 		Tokens: tokens.Config{
-			Store: tokens.NewMemoryStore(), // a real application keeps tokens in its database
+			Store: tokenstore.NewMemoryStore(), // a real application keeps tokens in its database
 			Verify: func(_ context.Context, grant tokens.Authorization) error {
 				if grant.Owner.Type != oauth.OwnerPractitioner {
 					return errors.New("connect the account of a practitioner")
@@ -73,11 +74,11 @@ var observer = tokens.Observer{
 	Connected: func(ctx context.Context, e tokens.Connected) {
 		slog.InfoContext(ctx, "connected", "user", e.Key.User, "account", e.Owner.ID)
 	},
-	Disconnected: func(ctx context.Context, key tokens.Key) { slog.InfoContext(ctx, "disconnected", "user", key.User) },
+	Disconnected: func(ctx context.Context, key tokenstore.Key) { slog.InfoContext(ctx, "disconnected", "user", key.User) },
 	MustReauthorize: func(ctx context.Context, e tokens.MustReauthorize) {
 		slog.InfoContext(ctx, "must connect again", "user", e.Key.User, "reason", e.Reason)
 	},
-	Restored: func(ctx context.Context, key tokens.Key) {
+	Restored: func(ctx context.Context, key tokenstore.Key) {
 		slog.InfoContext(ctx, "need not connect again after all", "user", key.User)
 	},
 	CommitDelayed: func(ctx context.Context, e tokens.CommitDelayed) {

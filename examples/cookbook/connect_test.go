@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -61,7 +62,7 @@ func Example_connectThroughTheBrowser() {
 // The user revoked access on the platform: every call fails in one way. The error of the first
 // minute is temporary, because the platform may reject a refresh token by mistake.
 func Example_userRevokedUs() {
-	platform, store := start(), tokens.NewMemoryStore()
+	platform, store := start(), tokenstore.NewMemoryStore()
 	defer platform.Close()
 	ctx, users := context.Background(), newAccountsOn(platform, store)
 	approve(ctx, users, platform, "dr-17")
@@ -89,7 +90,7 @@ func Example_userRevokedUs() {
 
 // A page for administrators: who has to connect again, and a button to disconnect.
 func Example_whoHasToConnectAgain() {
-	platform, store := start(), tokens.NewMemoryStore()
+	platform, store := start(), tokenstore.NewMemoryStore()
 	defer platform.Close()
 	ctx, users := context.Background(), newAccountsOn(platform, store)
 	approve(ctx, users, platform, "dr-17")
@@ -101,7 +102,7 @@ func Example_whoHasToConnectAgain() {
 		_, _ = client.Clinic.Get(ctx) // shows who is not connected any more
 	}
 
-	for account, err := range users.List(ctx, accounts.ListOptions{State: tokens.StateReauthorize}) {
+	for account, err := range users.List(ctx, accounts.ListOptions{State: tokenstore.StateReauthorize}) {
 		must(err)
 		fmt.Println("write to", account.Key.User)
 	}
@@ -118,7 +119,7 @@ func Example_whoHasToConnectAgain() {
 // A nightly job works for every connected user. A user who must connect again does not stop
 // the work for the others.
 func Example_workForEveryUser() {
-	platform, store := start(), tokens.NewMemoryStore()
+	platform, store := start(), tokenstore.NewMemoryStore()
 	defer platform.Close()
 	ctx, users := context.Background(), newAccountsOn(platform, store)
 	approve(ctx, users, platform, "dr-17")
@@ -160,12 +161,12 @@ func Example_encryptWithTink() {
 	must(err)
 	primitive, err := aead.New(handle)
 	must(err)
-	rows := tokens.NewMemoryStore() // in production a database
-	store, err := tokens.Sealed(rows, primitive)
+	rows := tokenstore.NewMemoryStore() // in production a database
+	store, err := tokenstore.Sealed(rows, primitive)
 	must(err)
 
 	ctx, sandbox := context.Background(), dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
-	key := tokens.Key{Environment: sandbox, User: "dr-17"}
+	key := tokenstore.Key{Environment: sandbox, User: "dr-17"}
 	_, err = store.Save(ctx, key, oauth.Token{
 		AccessToken: dispensary.NewSecret("b2d8"), RefreshToken: dispensary.NewSecret("9f3a"), Environment: sandbox,
 	})
@@ -176,11 +177,11 @@ func Example_encryptWithTink() {
 	row, err := rows.Load(ctx, key)
 	must(err)
 	fmt.Println("read through the store:", record.Token.AccessToken.Reveal())
-	fmt.Println("the row is encrypted:", tokens.IsSealed(row.Token))
-	_, err = rows.Save(ctx, tokens.Key{Environment: sandbox, User: "dr-18"}, row.Token) // by an attacker
+	fmt.Println("the row is encrypted:", tokenstore.IsSealed(row.Token))
+	_, err = rows.Save(ctx, tokenstore.Key{Environment: sandbox, User: "dr-18"}, row.Token) // by an attacker
 	must(err)
-	_, err = store.Load(ctx, tokens.Key{Environment: sandbox, User: "dr-18"})
-	fmt.Println("copied to another user it is unreadable:", errors.Is(err, tokens.ErrUnreadable))
+	_, err = store.Load(ctx, tokenstore.Key{Environment: sandbox, User: "dr-18"})
+	fmt.Println("copied to another user it is unreadable:", errors.Is(err, tokenstore.ErrUnreadable))
 	// Output:
 	// read through the store: b2d8
 	// the row is encrypted: true
@@ -194,7 +195,7 @@ func Example_usersInTwoCountries() {
 	defer canada.Close()
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{application(us), application(canada)},
-		Tokens:       tokens.Config{Store: tokens.NewMemoryStore()},
+		Tokens:       tokens.Config{Store: tokenstore.NewMemoryStore()},
 		Locate: func(_ context.Context, user string) (dispensary.Environment, error) {
 			if strings.HasPrefix(user, "ca-") { // your own record of the user knows
 				return canada.Site().Environment, nil
@@ -246,10 +247,10 @@ func Example_importTokens() {
 	platform := start()
 	defer platform.Close()
 	old := platform.Tokens.Issue(platform.Users()[0]) // a row of your own table
-	store := tokens.NewMemoryStore()                  // in production a database
+	store := tokenstore.NewMemoryStore()              // in production a database
 	ctx, environment := context.Background(), platform.Site().Environment
 
-	_, err := store.Save(ctx, tokens.Key{Environment: environment, User: "dr-17"}, oauth.Token{
+	_, err := store.Save(ctx, tokenstore.Key{Environment: environment, User: "dr-17"}, oauth.Token{
 		AccessToken:  dispensary.NewSecret(old.AccessToken),
 		RefreshToken: dispensary.NewSecret(old.RefreshToken),
 		ExpiresAt:    time.Now().Add(-time.Hour), // or when it expires: this one is refreshed first

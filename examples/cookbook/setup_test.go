@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // must ends the program with an error.
@@ -39,10 +40,10 @@ func application(platform *dispensarytest.Server) oauth.Config {
 
 // newAccounts are the accounts of the users of an application.
 func newAccounts(platform *dispensarytest.Server) *accounts.Accounts {
-	return newAccountsOn(platform, tokens.NewMemoryStore()) // in production a database
+	return newAccountsOn(platform, tokenstore.NewMemoryStore()) // in production a database
 }
 
-func newAccountsOn(platform *dispensarytest.Server, store tokens.Store) *accounts.Accounts {
+func newAccountsOn(platform *dispensarytest.Server, store tokenstore.Store) *accounts.Accounts {
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{application(platform)},
 		Tokens:       tokens.Config{Store: store},
@@ -53,9 +54,9 @@ func newAccountsOn(platform *dispensarytest.Server, store tokens.Store) *account
 
 // revoke stands for a user who has revoked access on the platform. A call some minutes ago
 // failed for the first time.
-func revoke(ctx context.Context, platform *dispensarytest.Server, store tokens.Store, user string) {
+func revoke(ctx context.Context, platform *dispensarytest.Server, store tokenstore.Store, user string) {
 	platform.Tokens.InvalidateAll()
-	record, err := store.Load(ctx, tokens.Key{Environment: platform.Site().Environment, User: user})
+	record, err := store.Load(ctx, tokenstore.Key{Environment: platform.Site().Environment, User: user})
 	must(err)
 	record.Token.RejectedAt = time.Now().Add(-5 * time.Minute)
 	_, err = store.Save(ctx, record.Key, record.Token)

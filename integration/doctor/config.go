@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -28,9 +28,9 @@ type Config struct {
 	// activates the integration.
 	ClinicKey api.Secret
 
-	// Store keeps the tokens, as the program uses it: with [tokens.Sealed] around it.
+	// Store keeps the tokens, as the program uses it: with [tokenstore.Sealed] around it.
 	// StoreErr is why there is none: what opening it has returned.
-	Store    tokens.Store
+	Store    tokenstore.Store
 	StoreErr error
 
 	// User is the user whose token is checked. If it is empty, the first active user of the

@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -86,7 +86,7 @@ var faults = []fault{
 
 	{name: "not connected", plant: func(f *fixture) { f.config.User = "nobody" },
 		row: "token", status: doctor.Fail, fix: "connect again"},
-	{name: "marked", plant: func(f *fixture) { f.mark(user, tokens.ReasonInvalidGrant) },
+	{name: "marked", plant: func(f *fixture) { f.mark(user, tokenstore.ReasonInvalidGrant) },
 		row: "token", status: doctor.Fail, fix: "connect again", also: []string{"store users"}},
 	{name: "scopes added, known", plant: func(f *fixture) {
 		f.save(func(token *oauth.Token) { token.ConfiguredScope = api.ScopeCatalogRead })
@@ -96,7 +96,7 @@ var faults = []fault{
 		row: "token", status: doctor.Fail, fix: "SealKeys"},
 	{name: "token of another environment", plant: func(f *fixture) {
 		inner := f.config.Store
-		f.config.Store = store{Store: inner, load: func(r tokens.Record) tokens.Record {
+		f.config.Store = store{Store: inner, load: func(r tokenstore.Record) tokenstore.Record {
 			r.Token.Environment = api.Environment{Region: api.Canada, Stage: api.Sandbox}
 			return r
 		}}
@@ -292,19 +292,19 @@ var faults = []fault{
 	{name: "unsealed store", plant: func(f *fixture) {
 		f.config.Store = store{Store: f.inner}
 		f.connect(user)
-	}, row: "store sealed", status: doctor.Warn, fix: "tokens.Sealed"},
+	}, row: "store sealed", status: doctor.Warn, fix: "tokenstore.Sealed"},
 	{name: "sealed with nothing", plant: func(f *fixture) {
 		f.config.Store = f.sealed(seal.InsecurePlaintext{})
 		f.connect(user)
-	}, row: "store sealed", status: doctor.Warn, fix: "tokens.Sealed"},
+	}, row: "store sealed", status: doctor.Warn, fix: "tokenstore.Sealed"},
 	{name: "users have to authorize again", plant: func(f *fixture) {
 		f.connect("user-18")
-		f.mark("user-18", tokens.ReasonScopesExtended)
+		f.mark("user-18", tokenstore.ReasonScopesExtended)
 	}, row: "store users", status: doctor.Warn, fix: "scopes were added"},
 	{name: "lease stuck", plant: func(f *fixture) {
 		record, err := f.config.Store.Load(f.t.Context(), f.key())
 		require.NoError(f.t, err)
-		_, err = f.config.Store.Lease(f.t.Context(), tokens.Lease{Key: f.key(), Version: record.Version, Owner: "a replica"}, time.Hour)
+		_, err = f.config.Store.Lease(f.t.Context(), tokenstore.Lease{Key: f.key(), Version: record.Version, Owner: "a replica"}, time.Hour)
 		require.NoError(f.t, err)
 		f.config.LeaseTTL = 20 * time.Millisecond
 	}, row: "store lease", status: doctor.Fail, fix: "replica that hangs"},
@@ -362,10 +362,10 @@ type late struct{}
 func (late) RoundTrip(*http.Request) (*http.Response, error) { return nil, context.DeadlineExceeded }
 
 // broken is a store that does not answer.
-type broken struct{ tokens.Store }
+type broken struct{ tokenstore.Store }
 
-func (broken) Load(context.Context, tokens.Key) (tokens.Record, error) {
-	return tokens.Record{}, errDriver
+func (broken) Load(context.Context, tokenstore.Key) (tokenstore.Record, error) {
+	return tokenstore.Record{}, errDriver
 }
 
 // noCheckpoints is an inbox without checkpoints.
@@ -374,7 +374,7 @@ type noCheckpoints struct{ *memoryinbox.Inbox }
 func (noCheckpoints) ReadCheckpoint(context.Context, string) ([]byte, error) { return nil, nil }
 
 // readOnly is a store that rejects writes.
-type readOnly struct{ tokens.Store }
+type readOnly struct{ tokenstore.Store }
 
 func (readOnly) CheckWrite(context.Context) error { return errDriver }
 

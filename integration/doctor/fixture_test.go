@@ -30,6 +30,7 @@ import (
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -48,7 +49,7 @@ type fixture struct {
 	platform *dispensarytest.Server
 	config   doctor.Config
 	app      model.Application
-	inner    *tokens.MemoryStore
+	inner    *tokenstore.MemoryStore
 	inbox    *memoryinbox.Inbox
 	accepted atomic.Int64 // how often the inbox was given an event
 
@@ -59,7 +60,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
-	f := &fixture{t: t, inner: tokens.NewMemoryStore()}
+	f := &fixture{t: t, inner: tokenstore.NewMemoryStore()}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", f.platform.Clock().Now().Format(http.TimeFormat))
 		(*f.front.Load()).ServeHTTP(w, r)
@@ -141,9 +142,9 @@ func (f *fixture) keys() *seal.KeyRing {
 	return ring
 }
 
-func (f *fixture) sealed(aead seal.AEAD) tokens.Store {
+func (f *fixture) sealed(aead seal.AEAD) tokenstore.Store {
 	f.t.Helper()
-	store, err := tokens.Sealed(f.inner, aead)
+	store, err := tokenstore.Sealed(f.inner, aead)
 	require.NoError(f.t, err)
 	return store
 }
@@ -209,8 +210,8 @@ func (f *fixture) connect(user string) {
 	require.NoError(f.t, err)
 }
 
-func (f *fixture) key() tokens.Key {
-	return tokens.Key{Environment: f.platform.Site().Environment, User: user}
+func (f *fixture) key() tokenstore.Key {
+	return tokenstore.Key{Environment: f.platform.Site().Environment, User: user}
 }
 
 // save changes the token that is stored.
@@ -224,12 +225,12 @@ func (f *fixture) save(change func(*oauth.Token)) {
 }
 
 // mark has a user authorize again.
-func (f *fixture) mark(user string, reason tokens.Reason) {
+func (f *fixture) mark(user string, reason tokenstore.Reason) {
 	f.t.Helper()
-	key := tokens.Key{Environment: f.platform.Site().Environment, User: user}
+	key := tokenstore.Key{Environment: f.platform.Site().Environment, User: user}
 	record, err := f.config.Store.Load(f.t.Context(), key)
 	require.NoError(f.t, err)
-	lease := tokens.Lease{Key: key, Version: record.Version, Owner: "test"}
+	lease := tokenstore.Lease{Key: key, Version: record.Version, Owner: "test"}
 	_, err = f.config.Store.Lease(f.t.Context(), lease, time.Minute)
 	require.NoError(f.t, err)
 	_, err = f.config.Store.Fail(f.t.Context(), lease, reason)
@@ -304,11 +305,11 @@ func (s stats) Stats(context.Context) (engine.Stats, error) { return engine.Stat
 
 // store is a token store of which a test replaces a method.
 type store struct {
-	tokens.Store
-	load func(tokens.Record) tokens.Record
+	tokenstore.Store
+	load func(tokenstore.Record) tokenstore.Record
 }
 
-func (s store) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+func (s store) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	record, err := s.Store.Load(ctx, key)
 	if s.load != nil {
 		record = s.load(record)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/transport"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -34,7 +34,7 @@ var reasons = []struct {
 	{seal.ErrUnknownKey, "it is sealed with a key that is not in the ring"},
 	{seal.ErrTampered, "it was changed, or copied from another place"},
 	{seal.ErrNotSealed, "it is not sealed"},
-	{tokens.ErrUnreadable, "it cannot be opened"},
+	{tokenstore.ErrUnreadable, "it cannot be opened"},
 	{webhook.ErrBodyLost, "it cannot be opened"},
 	{webhook.ErrInboxClosed, "it is closed"},
 	{api.ErrWrongEnvironment, "it is another environment's"},

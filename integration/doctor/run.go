@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -30,7 +30,7 @@ type run struct {
 	err    error         // why
 
 	answer     *answer // of the site
-	record     tokens.Record
+	record     tokenstore.Record
 	access     api.AccessToken // to call with
 	endpointAt *answer         // the answer to a signed probe
 	forged     *answer         // the answer to a body that was signed wrongly

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // hook calls before with every request to the token endpoint.
@@ -106,7 +106,7 @@ func TestUserIsFound(t *testing.T) {
 	f := newFixture(t)
 	f.config.User, f.config.AnyOrder = "", true
 	assert.Contains(t, row(t, f.run(), "token").Seen, user)
-	f.mark(user, tokens.ReasonDisconnecting)
+	f.mark(user, tokenstore.ReasonDisconnecting)
 	assert.Equal(t, doctor.Skip, row(t, f.run(), "token").Status)
 }
 

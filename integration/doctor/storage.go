@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -27,8 +27,8 @@ func (r *run) store(ctx context.Context) Row {
 		return skip("no token store is configured")
 	}
 	if r.config.StoreErr == nil {
-		_, err := r.config.Store.Load(ctx, tokens.Key{Environment: r.environment(), User: madeUp()})
-		if err != nil && !errors.Is(err, tokens.ErrNoRecord) {
+		_, err := r.config.Store.Load(ctx, tokenstore.Key{Environment: r.environment(), User: madeUp()})
+		if err != nil && !errors.Is(err, tokenstore.ErrNoRecord) {
 			return fail(reason(err), consequence, away)
 		}
 		if err := r.config.Store.CheckWrite(ctx); err != nil {
@@ -47,31 +47,31 @@ func (r *run) storeSchema(context.Context) Row {
 }
 
 func (r *run) storeSealed(context.Context) Row {
-	if tokens.StoresSealed(r.config.Store) {
+	if tokenstore.StoresSealed(r.config.Store) {
 		return pass("tokens are kept sealed")
 	}
-	if _, memory := r.config.Store.(*tokens.MemoryStore); memory {
+	if _, memory := r.config.Store.(*tokenstore.MemoryStore); memory {
 		if r.environment().Stage != api.Production {
 			return pass("tokens are in memory only")
 		}
-		return fail("tokens are in memory only", "when the process ends, all users have to authorize again", "use package sqlstore, with tokens.Sealed around it")
+		return fail("tokens are in memory only", "when the process ends, all users have to authorize again", "use package sqlstore, with tokenstore.Sealed around it")
 	}
 	return warn("tokens reach the store in clear", "who reads the database, or a backup, can act for all users",
-		"put tokens.Sealed around the store, and let all users connect again; a store that seals by itself may stay as it is")
+		"put tokenstore.Sealed around the store, and let all users connect again; a store that seals by itself may stay as it is")
 }
 
 // mostUsers bounds how many users are counted.
 const mostUsers = 1000
 
 func (r *run) storeUsers(ctx context.Context) Row {
-	listed, err := r.config.Store.List(ctx, tokens.Listing{Environment: r.environment(), State: tokens.StateReauthorize, Limit: mostUsers})
+	listed, err := r.config.Store.List(ctx, tokenstore.Listing{Environment: r.environment(), State: tokenstore.StateReauthorize, Limit: mostUsers})
 	switch {
 	case err != nil:
 		return fail(reason(err), "users who have to authorize again are not known", away)
 	case len(listed) == 0:
 		return pass("no user has to authorize again")
 	}
-	reasons := map[tokens.Reason]int{}
+	reasons := map[tokenstore.Reason]int{}
 	for _, record := range listed {
 		reasons[record.Reason]++
 	}
@@ -87,7 +87,7 @@ func (r *run) storeLease(ctx context.Context) Row {
 	defer pause.Stop()
 	owner, version := madeUp(), r.record.Version
 	for {
-		lease := tokens.Lease{Key: r.record.Key, Version: version, Owner: owner}
+		lease := tokenstore.Lease{Key: r.record.Key, Version: version, Owner: owner}
 		_, err := r.config.Store.Lease(ctx, lease, time.Second)
 		switch {
 		case err == nil:
@@ -95,9 +95,9 @@ func (r *run) storeLease(ctx context.Context) Row {
 				return fail(reason(err), "the record is leased until its end", away)
 			}
 			return pass("no refresh hangs")
-		case errors.Is(err, tokens.ErrConflict):
+		case errors.Is(err, tokenstore.ErrConflict):
 			return pass("the record was written just now")
-		case !errors.Is(err, tokens.ErrLeased):
+		case !errors.Is(err, tokenstore.ErrLeased):
 			return fail(reason(err), "no token can be refreshed", away)
 		case time.Since(start) > r.config.LeaseTTL:
 			return fail("the lease on the record is held for longer than leases last, and no token was written", "the token of this user is not refreshed",

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // again is the fix of whatever only the user can fix.
@@ -27,12 +28,12 @@ func (r *run) storedToken(ctx context.Context) Row {
 	if user == "" {
 		return skip("no user is connected; or the store cannot list users, and none is named")
 	}
-	key := tokens.Key{Environment: r.environment(), User: user}
+	key := tokenstore.Key{Environment: r.environment(), User: user}
 	r.record, err = r.config.Store.Load(ctx, key)
 	switch {
-	case errors.Is(err, tokens.ErrNoRecord):
+	case errors.Is(err, tokenstore.ErrNoRecord):
 		return fail("nothing is stored for "+key.String(), consequence, again+"; or name another user")
-	case errors.Is(err, tokens.ErrUnreadable):
+	case errors.Is(err, tokenstore.ErrUnreadable):
 		return fail("the token of "+key.String()+" does not open: "+reason(err), consequence,
 			"put the key back into SealKeys, behind the newest; a row that was copied or changed has to be restored, or "+again)
 	case err != nil:
@@ -52,7 +53,7 @@ func (r *run) user(ctx context.Context) (string, error) {
 	if r.config.User != "" {
 		return r.config.User, nil
 	}
-	listed, err := r.config.Store.List(ctx, tokens.Listing{Environment: r.environment(), State: tokens.StateActive, Limit: 1})
+	listed, err := r.config.Store.List(ctx, tokenstore.Listing{Environment: r.environment(), State: tokenstore.StateActive, Limit: 1})
 	if err != nil || len(listed) == 0 {
 		return "", err
 	}
@@ -65,14 +66,14 @@ func (r *run) markedAs() string {
 	if r.client != nil && r.client.ScopesAddedSince(token) {
 		return "scopes were added to the application since the user connected, which ends the token"
 	}
-	if r.record.State != tokens.StateReauthorize {
+	if r.record.State != tokenstore.StateReauthorize {
 		return ""
 	}
-	if text, known := map[tokens.Reason]string{
-		tokens.ReasonInvalidGrant:   "the platform has refused the refresh token: the user or the application revoked it, or scopes were added to the application",
-		tokens.ReasonScopesExtended: "scopes were added to the application since the user connected, which ends the token",
-		tokens.ReasonOwnerChanged:   "a refresh returned a token of another account of the platform",
-		tokens.ReasonDisconnecting:  "the user is being disconnected",
+	if text, known := map[tokenstore.Reason]string{
+		tokenstore.ReasonInvalidGrant:   "the platform has refused the refresh token: the user or the application revoked it, or scopes were added to the application",
+		tokenstore.ReasonScopesExtended: "scopes were added to the application since the user connected, which ends the token",
+		tokenstore.ReasonOwnerChanged:   "a refresh returned a token of another account of the platform",
+		tokenstore.ReasonDisconnecting:  "the user is being disconnected",
 	}[r.record.Reason]; known {
 		return text
 	}
@@ -80,7 +81,7 @@ func (r *run) markedAs() string {
 }
 
 // age says how old the authorization is, and for how long the token is good.
-func (r *run) age(key tokens.Key) string {
+func (r *run) age(key tokenstore.Key) string {
 	text, now := key.String(), r.config.Now()
 	if at := r.record.Token.ConnectedAt; !at.IsZero() {
 		text += ", connected " + days(now.Sub(at)) + " ago"

@@ -65,7 +65,7 @@ type Config struct {
 //	client, err := users.Client(ctx, user)
 //	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
 //
-// A user is named by the integrator's own id; see [tokens.Key]. Make one Accounts
+// A user is named by the integrator's own id; see [tokenstore.Key]. Make one Accounts
 // when the program starts and share it. It is safe for concurrent use.
 type Accounts struct {
 	config       Config
@@ -234,7 +234,7 @@ func (a *Accounts) Disconnect(ctx context.Context, user string) error {
 
 // Restore removes the mark of a user who was marked as having to authorize again and
 // need not: the token is still there. To restore many, range over
-// [Accounts.List] with State [tokens.StateReauthorize]. See
+// [Accounts.List] with State [tokenstore.StateReauthorize]. See
 // [tokens.Connections.Restore].
 func (a *Accounts) Restore(ctx context.Context, user string) error {
 	app, err := a.locate(ctx, user)

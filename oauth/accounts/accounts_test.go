@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestAccountsLife(t *testing.T) {
@@ -187,7 +188,7 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 1)
 		p.connect(t, 0, "dr-17")
-		record, err := p.store.Load(t.Context(), tokens.Key{Environment: p.platforms[0].Site().Environment, User: "dr-17"})
+		record, err := p.store.Load(t.Context(), tokenstore.Key{Environment: p.platforms[0].Site().Environment, User: "dr-17"})
 		require.NoError(t, err)
 		record.Token.ConfiguredScope = "catalog:read"
 		_, err = p.store.Save(t.Context(), record.Key, record.Token)
@@ -198,7 +199,7 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 		account, err := later.accounts.Status(t.Context(), "dr-17")
 		require.NoError(t, err)
 		assert.Equal(t, accounts.MustReauthorize, account.Status)
-		assert.Equal(t, tokens.ReasonScopesExtended, account.Reason)
+		assert.Equal(t, tokenstore.ReasonScopesExtended, account.Reason)
 		assert.Equal(t, "accounts.Account{us/sandbox/dr-17 must_reauthorize scopes_extended}", fmt.Sprint(account))
 	})
 }
@@ -209,7 +210,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		environment := p.platforms[0].Site().Environment
 		for i := range 1203 {
 			token := oauth.Token{AccessToken: dispensary.NewSecret("a"), Environment: environment}
-			_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: fmt.Sprintf("u-%04d", i)}, token)
+			_, err := p.store.Save(t.Context(), tokenstore.Key{Environment: environment, User: fmt.Sprintf("u-%04d", i)}, token)
 			require.NoError(t, err)
 		}
 		n := 0
@@ -240,7 +241,7 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 	other.Site.Environment.Region = dispensary.Canada
 	bad := good
 	bad.ClientID = ""
-	store := tokens.NewMemoryStore()
+	store := tokenstore.NewMemoryStore()
 	for want, config := range map[string]accounts.Config{
 		"accounts.Config.Applications is empty": {Tokens: tokens.Config{Store: store}},
 		"accounts.Config.Tokens.Store is nil":   {Applications: []oauth.Config{good}},
@@ -297,7 +298,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	for _, user := range []string{"first", "second", "none"} {
 		granted := platform.Tokens.Issue(model.User{})
 		environment := platform.Site().Environment
-		_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: user}, oauth.Token{
+		_, err := p.store.Save(t.Context(), tokenstore.Key{Environment: environment, User: user}, oauth.Token{
 			AccessToken: dispensary.NewSecret(granted.AccessToken), Environment: environment,
 		})
 		require.NoError(t, err)

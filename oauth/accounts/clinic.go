@@ -8,7 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // ClinicOptions says which users may call for a clinic. The zero value takes all.
@@ -55,7 +55,7 @@ type Clinic struct {
 // record names another clinic is skipped. It calls the platform only to refresh the
 // user's token.
 //
-// Errors: a [*ClinicError] if no user may call; [tokens.ErrUnreadable] if users cannot call
+// Errors: a [*ClinicError] if no user may call; [tokenstore.ErrUnreadable] if users cannot call
 // only because their records cannot be decrypted; [dispensary.ErrUnknownSite] where there is
 // no application; an [*dispensary.ArgumentError] for an empty id;
 // [*tokens.StoreError]; those of [tokens.TokenSource.Token] and of [Config.ClinicKey].
@@ -151,8 +151,8 @@ func (a *Accounts) Clinics(ctx context.Context, environment dispensary.Environme
 }
 
 // clinicOf returns the function that asks the platform for the clinic of a token.
-func (a *Accounts) clinicOf(app *application) func(context.Context, tokens.Key, dispensary.AccessToken) (oauth.Clinic, error) {
-	return func(ctx context.Context, key tokens.Key, token dispensary.AccessToken) (oauth.Clinic, error) {
+func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.Key, dispensary.AccessToken) (oauth.Clinic, error) {
+	return func(ctx context.Context, key tokenstore.Key, token dispensary.AccessToken) (oauth.Clinic, error) {
 		if token.Scope != "" && !token.HasScope("clinic:read") {
 			return oauth.Clinic{}, nil
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // clinicPage is the number of users that ForClinic lists at a time. Most clinics have
@@ -24,14 +25,14 @@ const clinicPage = 20
 // lists users as it needs them.
 type clinicSource struct {
 	app    *application
-	store  tokens.Store
+	store  tokenstore.Store
 	scopes []string
 
 	// turn is held while users are listed or opened. It guards the following fields.
 	turn       chan struct{}
-	listing    tokens.Listing // of the next page
-	complete   bool           // whether all pages have been listed
-	unreadable error          // of the last record that could not be decrypted
+	listing    tokenstore.Listing // of the next page
+	complete   bool               // whether all pages have been listed
+	unreadable error              // of the last record that could not be decrypted
 
 	mu    sync.Mutex
 	none  ClinicError   // for when no user is left
@@ -41,20 +42,20 @@ type clinicSource struct {
 
 // clinicUser is a user who may call for a clinic.
 type clinicUser struct {
-	key tokens.Key
+	key tokenstore.Key
 
 	// clinicSource.turn guards the following fields.
-	record tokens.Record // as it was decrypted
-	opened bool          // whether record is set
-	bound  bool          // whether the user's token was that of record
+	record tokenstore.Record // as it was decrypted
+	opened bool              // whether record is set
+	bound  bool              // whether the user's token was that of record
 
 	given dispensary.Secret // the last token that was returned; clinicSource.mu guards it
 }
 
-func newClinicSource(app *application, store tokens.Store, environment dispensary.Environment, clinicID string, scopes []string) *clinicSource {
+func newClinicSource(app *application, store tokenstore.Store, environment dispensary.Environment, clinicID string, scopes []string) *clinicSource {
 	return &clinicSource{
 		app: app, store: store, scopes: scopes, turn: make(chan struct{}, 1),
-		listing: tokens.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage},
+		listing: tokenstore.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage},
 		none:    ClinicError{Environment: environment, ClinicID: clinicID},
 	}
 }
@@ -137,9 +138,9 @@ func isRejected(err error) bool {
 
 // current returns the first user whose decrypted record names the clinic, and the record.
 // It lists more users if necessary.
-func (s *clinicSource) current(ctx context.Context) (one *clinicUser, record tokens.Record, err error) {
+func (s *clinicSource) current(ctx context.Context) (one *clinicUser, record tokenstore.Record, err error) {
 	if err := s.begin(ctx); err != nil {
-		return nil, tokens.Record{}, err
+		return nil, tokenstore.Record{}, err
 	}
 	defer func() { <-s.turn }()
 	for err == nil {
@@ -156,7 +157,7 @@ func (s *clinicSource) current(ctx context.Context) (one *clinicUser, record tok
 			}
 		}
 	}
-	return nil, tokens.Record{}, err
+	return nil, tokenstore.Record{}, err
 }
 
 // begin takes the turn.
@@ -222,9 +223,9 @@ func (s *clinicSource) list(ctx context.Context) error {
 func (s *clinicSource) open(ctx context.Context, one *clinicUser) error {
 	record, err := s.app.conns.Record(ctx, one.key.User)
 	switch {
-	case errors.Is(err, tokens.ErrNoRecord):
+	case errors.Is(err, tokenstore.ErrNoRecord):
 		return s.reject(false)
-	case errors.Is(err, tokens.ErrUnreadable):
+	case errors.Is(err, tokenstore.ErrUnreadable):
 		s.unreadable = err
 		return s.reject(false)
 	case err != nil:

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -25,7 +26,7 @@ func sealedClinics(t *testing.T) *clinicsFixture {
 		require.NoError(t, err)
 		ring, err := seal.NewKeyRing(key)
 		require.NoError(t, err)
-		c.Tokens.Store, err = tokens.Sealed(c.Tokens.Store, ring)
+		c.Tokens.Store, err = tokenstore.Sealed(c.Tokens.Store, ring)
 		require.NoError(t, err)
 	})
 }
@@ -91,24 +92,24 @@ func TestForClinicSkipsUnreadableRecords(t *testing.T) {
 		}
 		f.tamper(t, "a-1", damage)
 		_, err := f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{})
-		require.ErrorIs(t, err, tokens.ErrUnreadable)
+		require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	})
 }
 
 // counting counts reads.
 type counting struct {
-	tokens.Store
+	tokenstore.Store
 	lists, rows, loads atomic.Int64
 }
 
-func (s *counting) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
+func (s *counting) List(ctx context.Context, listing tokenstore.Listing) ([]tokenstore.Record, error) {
 	s.lists.Add(1)
 	records, err := s.Store.List(ctx, listing)
 	s.rows.Add(int64(len(records)))
 	return records, err
 }
 
-func (s *counting) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+func (s *counting) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	s.loads.Add(1)
 	return s.Store.Load(ctx, key)
 }
@@ -165,7 +166,7 @@ func TestForClinicUsesTheReplacingAccount(t *testing.T) {
 		require.NoError(t, err)
 		peer, err := tokens.NewConnections(tokens.Config{
 			Client: f.conns(t).Client(), Store: f.store,
-			Clinic: func(context.Context, tokens.Key, dispensary.AccessToken) (oauth.Clinic, error) {
+			Clinic: func(context.Context, tokenstore.Key, dispensary.AccessToken) (oauth.Clinic, error) {
 				return oauth.Clinic{ID: f.clinics[1], IntegrationID: "integration"}, nil
 			},
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // clinicsFixture is a platform with three clinics, of which three users each are
@@ -352,7 +353,7 @@ func TestForClinicFails(t *testing.T) {
 		require.Error(t, err)
 		require.NotErrorIs(t, err, dispensary.ErrReauthorize)
 		assert.LessOrEqual(t, len(f.platform.Journal().Of("oauth.token")), 2)
-		for account, err := range f.accounts.List(t.Context(), accounts.ListOptions{State: tokens.StateReauthorize}) {
+		for account, err := range f.accounts.List(t.Context(), accounts.ListOptions{State: tokenstore.StateReauthorize}) {
 			require.NoError(t, err)
 			require.Fail(t, "a user is marked", account)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -30,7 +31,7 @@ func ExampleAccounts() {
 			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI,
 		}},
-		Tokens: tokens.Config{Store: tokens.NewMemoryStore()}, // in production a database
+		Tokens: tokens.Config{Store: tokenstore.NewMemoryStore()}, // in production a database
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -77,7 +78,7 @@ func ExampleAccounts_ForClinic() {
 			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI,
 		}},
-		Tokens: tokens.Config{Store: tokens.NewMemoryStore()},
+		Tokens: tokens.Config{Store: tokenstore.NewMemoryStore()},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 var stateKey = dispensary.NewSecret("0123456789abcdef0123456789abcdef")
@@ -29,7 +30,7 @@ var stateKey = dispensary.NewSecret("0123456789abcdef0123456789abcdef")
 type fixture struct {
 	platforms []*dispensarytest.Server
 	accounts  *accounts.Accounts
-	store     *tokens.MemoryStore
+	store     *tokenstore.MemoryStore
 
 	mu     sync.Mutex
 	events []string
@@ -58,7 +59,7 @@ func newPlatform(t testing.TB, country int, options ...dispensarytest.Option) *d
 
 func newFixtureOn(t testing.TB, platforms []*dispensarytest.Server, changes ...func(*accounts.Config)) *fixture {
 	t.Helper()
-	p := &fixture{platforms: platforms, store: tokens.NewMemoryStore(), user: "us:dr-17"}
+	p := &fixture{platforms: platforms, store: tokenstore.NewMemoryStore(), user: "us:dr-17"}
 	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{p.observer()}}}
 	clients := map[dispensary.Environment]*http.Client{}
 	for _, platform := range platforms {
@@ -122,16 +123,16 @@ func (p *fixture) mount(t testing.TB) {
 
 // observer notes what happens to users.
 func (p *fixture) observer() tokens.Observer {
-	note := func(event string, key tokens.Key) {
+	note := func(event string, key tokenstore.Key) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.events = append(p.events, event+" "+key.User)
 	}
 	return tokens.Observer{
 		Connected:       func(_ context.Context, e tokens.Connected) { note("Connected", e.Key) },
-		Disconnected:    func(_ context.Context, key tokens.Key) { note("Disconnected", key) },
+		Disconnected:    func(_ context.Context, key tokenstore.Key) { note("Disconnected", key) },
 		MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) { note("MustReauthorize", e.Key) },
-		Restored:        func(_ context.Context, key tokens.Key) { note("Restored", key) },
+		Restored:        func(_ context.Context, key tokenstore.Key) { note("Restored", key) },
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
@@ -76,7 +77,7 @@ func TestKeepFreshKeepsToLimit(t *testing.T) {
 		assert.Zero(t, rejections.Fired())
 		fresh := 0
 		for i := range 400 {
-			record, err := f.store.Load(t.Context(), tokens.Key{Environment: f.platforms[0].Site().Environment, User: fmt.Sprint("us:dr-", i)})
+			record, err := f.store.Load(t.Context(), tokenstore.Key{Environment: f.platforms[0].Site().Environment, User: fmt.Sprint("us:dr-", i)})
 			require.NoError(t, err)
 			if record.Token.ExpiresAt.After(time.Now()) {
 				fresh++

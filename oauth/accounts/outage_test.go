@@ -26,6 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // A row is an outage of one place: what answers there, and how.
@@ -99,7 +100,7 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // outageStore is a store whose database is away in an outage.
 type outageStore struct {
-	tokens.Store
+	tokenstore.Store
 	outage *outage
 }
 
@@ -110,38 +111,38 @@ func (s outageStore) err() error {
 	return nil
 }
 
-func (s outageStore) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+func (s outageStore) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	if s.outage.kind == commitsFail {
 		return s.Store.Load(ctx, key)
 	}
-	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Load(ctx, key) })
+	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Load(ctx, key) })
 }
 
-func (s outageStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
+func (s outageStore) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Duration) (tokenstore.Record, error) {
 	if s.outage.kind == commitsFail {
 		return s.Store.Lease(ctx, lease, ttl)
 	}
-	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
+	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
 }
 
-func (s outageStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
-	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Commit(ctx, lease, token) })
+func (s outageStore) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
+	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Commit(ctx, lease, token) })
 }
 
-func (s outageStore) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
-	return unlessAway(s, func() (tokens.Record, error) { return s.Store.Fail(ctx, lease, reason) })
+func (s outageStore) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
+	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Fail(ctx, lease, reason) })
 }
 
-func (s outageStore) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
-	return unlessAway(s, func() ([]tokens.Record, error) { return s.Store.ClaimDue(ctx, due) })
+func (s outageStore) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {
+	return unlessAway(s, func() ([]tokenstore.Record, error) { return s.Store.ClaimDue(ctx, due) })
 }
 
-func (s outageStore) Release(ctx context.Context, lease tokens.Lease) error {
+func (s outageStore) Release(ctx context.Context, lease tokenstore.Lease) error {
 	_, err := unlessAway(s, func() (struct{}, error) { return struct{}{}, s.Store.Release(ctx, lease) })
 	return err
 }
 
-func (s outageStore) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+func (s outageStore) Postpone(ctx context.Context, lease tokenstore.Lease, until time.Time) error {
 	_, err := unlessAway(s, func() (struct{}, error) { return struct{}{}, s.Store.Postpone(ctx, lease, until) })
 	return err
 }
@@ -237,7 +238,7 @@ type fleet struct {
 	*testing.T
 	outage   *outage
 	platform *dispensarytest.Server
-	store    *tokens.MemoryStore
+	store    *tokenstore.MemoryStore
 	replicas []*accounts.Accounts
 	users    int
 
@@ -249,7 +250,7 @@ type fleet struct {
 
 func newFleet(t *testing.T, o *outage, users int) *fleet {
 	t.Helper()
-	f := &fleet{T: t, outage: o, store: tokens.NewMemoryStore(), users: users, marked: map[string]bool{}}
+	f := &fleet{T: t, outage: o, store: tokenstore.NewMemoryStore(), users: users, marked: map[string]bool{}}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithJournalLimit(100),
 		dispensarytest.WithRedirectURI("https://ehr.example.com/dispensary/callback"),
 		dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate))
@@ -304,7 +305,7 @@ func (f *fleet) connect() {
 	for _, i := range order {
 		time.Sleep(time.Until(start.Add(left[i])))
 		granted := f.platform.Tokens.Issue(model.User{})
-		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: f.name(i)}, oauth.Token{
+		_, err := f.store.Save(f.Context(), tokenstore.Key{Environment: environment, User: f.name(i)}, oauth.Token{
 			AccessToken: dispensary.NewSecret(granted.AccessToken), RefreshToken: dispensary.NewSecret(granted.RefreshToken),
 			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,
 			CreatedAt: granted.CreatedAt, ExpiresAt: granted.ExpiresAt, UsedAt: time.Now(), Environment: environment,
@@ -347,7 +348,7 @@ func (f *fleet) outlive(length time.Duration) outcome {
 	for _, users := range f.replicas {
 		require.NoError(f, users.Close(f.Context()))
 	}
-	for account, err := range f.replicas[0].List(f.Context(), accounts.ListOptions{State: tokens.StateReauthorize}) {
+	for account, err := range f.replicas[0].List(f.Context(), accounts.ListOptions{State: tokenstore.StateReauthorize}) {
 		require.NoError(f, err)
 		f.marked[account.Key.User] = true
 		if revoked[account.Key.User] {
@@ -399,7 +400,7 @@ func (f *fleet) revoke() map[string]bool {
 	require.NoError(f, err)
 	revoked := map[string]bool{}
 	for i := 3; i < f.users && len(revoked) < max(1, f.users/20); i += 20 {
-		record, err := f.store.Load(f.Context(), tokens.Key{Environment: environment, User: f.name(i)})
+		record, err := f.store.Load(f.Context(), tokenstore.Key{Environment: environment, User: f.name(i)})
 		require.NoError(f, err)
 		require.NoError(f, direct.Client().Revoke(f.Context(), record.Token))
 		revoked[f.name(i)] = true

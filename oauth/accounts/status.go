@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Status is how a user stands with the platform.
@@ -39,11 +40,11 @@ const (
 // be shown, and encoded.
 type Account struct {
 	// Key names the user and the environment.
-	Key tokens.Key
+	Key tokenstore.Key
 
 	// Status says whether calls work, and Reason why not.
 	Status Status
-	Reason tokens.Reason
+	Reason tokenstore.Reason
 
 	// Owner is who the token acts for on the platform.
 	Owner oauth.ResourceOwner
@@ -55,7 +56,7 @@ type Account struct {
 	Scopes []string
 
 	// ExpiresAt is the end of the access token; ConnectedAt, UsedAt and UpdatedAt
-	// are those of [oauth.Token] and [tokens.Record].
+	// are those of [oauth.Token] and [tokenstore.Record].
 	ExpiresAt, ConnectedAt, UsedAt, UpdatedAt time.Time
 }
 
@@ -78,8 +79,8 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 	key := app.conns.Key(user)
 	record, err := app.conns.Record(ctx, user)
 	switch {
-	case errors.Is(err, tokens.ErrNoRecord):
-		return Account{Key: key, Status: NotConnected, Reason: tokens.ReasonNotConnected}, nil
+	case errors.Is(err, tokenstore.ErrNoRecord):
+		return Account{Key: key, Status: NotConnected, Reason: tokenstore.ReasonNotConnected}, nil
 	case err != nil:
 		return Account{}, fmt.Errorf("accounts: status of %s: %w", key, err)
 	}
@@ -87,7 +88,7 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 }
 
 // account says what a record means.
-func (app *application) account(record tokens.Record) Account {
+func (app *application) account(record tokenstore.Record) Account {
 	account := Account{
 		Key: record.Key, Status: Connected,
 		Owner: record.Token.ResourceOwner, Clinic: record.Token.Clinic, Scopes: record.Token.Scopes(),
@@ -110,8 +111,8 @@ type ListOptions struct {
 	Environment dispensary.Environment
 
 	// State limits the list to records in it, for example
-	// [tokens.StateReauthorize] for those to send a link to; empty lists all.
-	State tokens.State
+	// [tokenstore.StateReauthorize] for those to send a link to; empty lists all.
+	State tokenstore.State
 
 	// ClinicID limits the list to users of one clinic; empty lists all.
 	ClinicID string
@@ -134,7 +135,7 @@ func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Acco
 			if options.Environment != (dispensary.Environment{}) && options.Environment != environment {
 				continue
 			}
-			if !app.list(ctx, a.config.Tokens.Store, tokens.Listing{Environment: environment, State: options.State, ClinicID: options.ClinicID, Limit: accountPage}, yield) {
+			if !app.list(ctx, a.config.Tokens.Store, tokenstore.Listing{Environment: environment, State: options.State, ClinicID: options.ClinicID, Limit: accountPage}, yield) {
 				return
 			}
 		}
@@ -142,7 +143,7 @@ func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Acco
 }
 
 // list yields the accounts of one environment, and false when it is enough.
-func (app *application) list(ctx context.Context, store tokens.Store, listing tokens.Listing, yield func(Account, error) bool) bool {
+func (app *application) list(ctx context.Context, store tokenstore.Store, listing tokenstore.Listing, yield func(Account, error) bool) bool {
 	for {
 		records, err := store.List(ctx, listing)
 		if err != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // ending is the result of connecting a user.
 type ending struct {
 	outcome Outcome
-	record  tokens.Record
+	record  tokenstore.Record
 	err     error
 }
 
@@ -95,7 +96,7 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 	switch {
 	case ran:
 		return e
-	case errors.Is(err, tokens.ErrNoResult), err != nil && ctx.Err() != nil:
+	case errors.Is(err, tokenstore.ErrNoResult), err != nil && ctx.Err() != nil:
 		return ending{outcome: OutcomeUnavailable, err: err}
 	case err != nil:
 		return ending{outcome: outcomeOf(err), err: err}
@@ -109,7 +110,7 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 
 // exchange connects the user. It turns a panic, such as one of Verify, into an error, so
 // that the flow has a result.
-func (h *Handler) exchange(ctx context.Context, user string, code api.Secret) (record tokens.Record, err error) {
+func (h *Handler) exchange(ctx context.Context, user string, code api.Secret) (record tokenstore.Record, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicked(v)
@@ -128,7 +129,7 @@ func (h *Handler) alreadyConnected(ctx context.Context, user string) ending {
 	switch {
 	case err == nil:
 		return ending{outcome: OutcomeConnected}
-	case errors.Is(err, tokens.ErrNoRecord), errors.Is(err, oauth.ErrReauthorize):
+	case errors.Is(err, tokenstore.ErrNoRecord), errors.Is(err, oauth.ErrReauthorize):
 		return ending{outcome: OutcomeBadLink, err: fmt.Errorf("%w: it has been used, and the user is not connected any more", oauth.ErrState)}
 	}
 	return ending{outcome: OutcomeUnavailable, err: err}
@@ -163,7 +164,7 @@ func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, re
 // as by a request of the same flow whose response this browser did not wait for.
 func (h *Handler) recognizeConnected(ctx context.Context, f flow, result *Result) {
 	record, err := h.config.Connections.Record(ctx, result.Key.User)
-	if err == nil && record.State == tokens.StateActive && !record.Token.ConnectedAt.Before(f.issued) {
+	if err == nil && record.State == tokenstore.StateActive && !record.Token.ConnectedAt.Before(f.issued) {
 		result.Outcome, result.Err = OutcomeConnected, nil
 	}
 }

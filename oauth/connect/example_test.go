@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // The whole browser flow, mounted below a prefix. The browser leaves for the
@@ -17,7 +18,7 @@ import (
 func ExampleHandler() {
 	conns, err := tokens.NewConnections(tokens.Config{
 		Client: oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
-		Store:  tokens.NewMemoryStore(),
+		Store:  tokenstore.NewMemoryStore(),
 	})
 	if err != nil {
 		log.Fatal(err)

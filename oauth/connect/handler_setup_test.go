@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestHandlerRoutes(t *testing.T) {
@@ -111,7 +112,7 @@ func TestNewHandlerNamesTheField(t *testing.T) {
 	_, err = connect.New(connect.Config{Connections: conns, User: good.User})
 	require.ErrorContains(t, err, "StateKeys is empty")
 	client := oauthtest.NewClient(t, nil, func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/" })
-	good.Connections, err = tokens.NewConnections(tokens.Config{Client: client, Store: tokens.NewMemoryStore()})
+	good.Connections, err = tokens.NewConnections(tokens.Config{Client: client, Store: tokenstore.NewMemoryStore()})
 	require.NoError(t, err)
 	_, err = connect.New(good)
 	require.ErrorContains(t, err, "RedirectURL")

@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 const (
@@ -318,7 +319,7 @@ func TestHandlerOutcomes(t *testing.T) {
 		}
 		assert.Len(t, s.platform.Sent(), test.asked)
 		_, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		require.ErrorIs(t, err, tokenstore.ErrNoRecord)
 		for _, hidden := range []string{state, "code-1"} {
 			assert.NotContains(t, s.logs.String(), hidden)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Outcome is how a visit of a browser to a [Handler] ended.
@@ -54,7 +55,7 @@ const (
 	// OutcomeUnavailable: something failed on the own side. Err is one of these:
 	//   - [ErrUserLookup]: the user may be signed in.
 	//   - [*tokens.StoreError]: a token that was not stored has been revoked.
-	//   - [tokens.ErrNoResult], or the error that prevented a result: another request began
+	//   - [tokenstore.ErrNoResult], or the error that prevented a result: another request began
 	//     to connect the user and did not finish. It may have stored a token.
 	OutcomeUnavailable Outcome = "unavailable"
 
@@ -81,11 +82,11 @@ type Result struct {
 	Outcome Outcome
 
 	// Key names the user; User is empty where no user is signed in.
-	Key tokens.Key
+	Key tokenstore.Key
 
 	// Record is what this request has stored. It is zero if another request of the flow
 	// has connected the user.
-	Record tokens.Record
+	Record tokenstore.Record
 
 	// ReturnTo is where the user wanted to go: checked, and never empty.
 	ReturnTo string

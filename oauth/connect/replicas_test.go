@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // replica returns a second replica with the store and the platform of s.
@@ -58,7 +59,7 @@ func exchanges(s *fixture) (n int) {
 
 func TestDoubleClickOnTwoReplicas(t *testing.T) {
 	slow := func(c *settings) {
-		c.Tokens.Clinic = func(context.Context, tokens.Key, api.AccessToken) (oauth.Clinic, error) {
+		c.Tokens.Clinic = func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
 			time.Sleep(5 * time.Second)
 			return oauth.Clinic{ID: "clinic-1"}, nil
 		}

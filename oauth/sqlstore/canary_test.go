@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // mark is in every secret that the test stores. Its length keeps base64 of it the
@@ -40,12 +40,12 @@ func findings(left []byte) []string {
 }
 
 // live plays all that happens to a token, with the mark in each.
-func live(t *testing.T, store tokens.Store) {
+func live(t *testing.T, store tokenstore.Store) {
 	t.Helper()
 	record, err := store.Save(t.Context(), user17, token(api.NewSecret(mark+"1")))
 	require.NoError(t, err)
 	for range 20 {
-		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err = store.Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
 		next := token(api.NewSecret(mark + "2"))
@@ -53,10 +53,10 @@ func live(t *testing.T, store tokens.Store) {
 		record, err = store.Commit(t.Context(), lease, next)
 		require.NoError(t, err)
 	}
-	lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+	lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: "a"}
 	_, err = store.Lease(t.Context(), lease, time.Minute)
 	require.NoError(t, err)
-	_, err = store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
+	_, err = store.Fail(t.Context(), lease, tokenstore.ReasonInvalidGrant)
 	require.NoError(t, err)
 	record, err = store.Save(t.Context(), user18, token(api.NewSecret(mark+"3")))
 	require.NoError(t, err)

@@ -9,16 +9,16 @@ import (
 // Config is the configuration of a [Store].
 type Config struct {
 	// InsecurePlaintext lets the store hold tokens that were not sealed by
-	// [tokens.Sealed]. A reader of the database, of a backup, of a slow query log or
+	// [tokenstore.Sealed]. A reader of the database, of a backup, of a slow query log or
 	// a dump can then act as any of your users. It is for tests, and for
 	// stores that are wrapped by your own sealing.
 	InsecurePlaintext bool
 }
 
 // ErrPlaintext says that the store was handed a token that is not sealed, and did
-// not take it. Wrap the store with [tokens.Sealed], or read about
+// not take it. Wrap the store with [tokenstore.Sealed], or read about
 // [Config.InsecurePlaintext].
-var ErrPlaintext = errors.New("sqlstore: the token is not sealed: wrap the store with tokens.Sealed")
+var ErrPlaintext = errors.New("sqlstore: the token is not sealed: wrap the store with tokenstore.Sealed")
 
 // Errors of a SQLite file.
 var (

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -74,7 +74,7 @@ func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 
 // sealedOn returns a store as programs have it, with a ring of the given keys, on tables
 // that are there.
-func sealedOn(db *sql.DB, dialect sqlstore.Dialect, keys api.Secret) (tokens.Store, error) {
+func sealedOn(db *sql.DB, dialect sqlstore.Dialect, keys api.Secret) (tokenstore.Store, error) {
 	ring, err := seal.ParseKeyRing(keys)
 	if err != nil {
 		return nil, err
@@ -83,11 +83,11 @@ func sealedOn(db *sql.DB, dialect sqlstore.Dialect, keys api.Secret) (tokens.Sto
 	if err != nil {
 		return nil, err
 	}
-	return tokens.Sealed(inner, ring)
+	return tokenstore.Sealed(inner, ring)
 }
 
 // sealed is sealedOn for a test.
-func (d database) sealed(t testing.TB, db *sql.DB, keys api.Secret) tokens.Store {
+func (d database) sealed(t testing.TB, db *sql.DB, keys api.Secret) tokenstore.Store {
 	t.Helper()
 	store, err := sealedOn(db, d.dialect, keys)
 	require.NoError(t, err)

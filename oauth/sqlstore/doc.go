@@ -1,11 +1,11 @@
 // Package sqlstore keeps the tokens of package oauth in a database that the
 // program has anyway: PostgreSQL, MySQL, MariaDB or SQLite, through database/sql.
-// It is a [tokens.Store] for any number of replicas.
+// It is a [tokenstore.Store] for any number of replicas.
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 //	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL)
 //	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Config{})
-//	store, err := tokens.Sealed(inner, ring) // the tables hold ciphertexts only
+//	store, err := tokenstore.Sealed(inner, ring) // the tables hold ciphertexts only
 //
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5,
 // github.com/go-sql-driver/mysql and modernc.org/sqlite.

@@ -13,21 +13,21 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/tokenjson"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// List implements [tokens.Store]. It reads no secrets of sealed tokens.
-func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
+// List implements [tokenstore.Store]. It reads no secrets of sealed tokens.
+func (s *Store) List(ctx context.Context, listing tokenstore.Listing) ([]tokenstore.Record, error) {
 	query := s.sql.list[listed{listing.State != "", listing.ClinicID != ""}]
 	v := values{
 		"environment": listing.Environment.String(), "after": listing.After, "clinic": listing.ClinicID,
 		"state": string(listing.State), "limit": max(listing.Limit, 0),
 	}
-	var records []tokens.Record
+	var records []tokenstore.Record
 	err := s.retry(ctx, "list", query, func(conn *sql.Conn) error {
 		records = nil
 		return s.each(ctx, conn, query, v, func(row scanner) error {
-			record := tokens.Record{Key: tokens.Key{Environment: listing.Environment}}
+			record := tokenstore.Record{Key: tokenstore.Key{Environment: listing.Environment}}
 			var encoded []byte
 			if err := row.Scan(&record.Key.User, &record.Version, &record.State, &record.Reason, &encoded); err != nil {
 				return err
@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Reco
 	return records, err
 }
 
-// ListClinics implements [tokens.Store].
+// ListClinics implements [tokenstore.Store].
 func (s *Store) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
 	v := values{"environment": environment.String(), "after": after, "limit": max(limit, 0)}
 	var ids []string
@@ -57,11 +57,11 @@ func (s *Store) ListClinics(ctx context.Context, environment api.Environment, af
 	return ids, err
 }
 
-// ClaimDue implements [tokens.Store]. Rows that another statement is at work on
+// ClaimDue implements [tokenstore.Store]. Rows that another statement is at work on
 // are passed over, not waited for.
-func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
+func (s *Store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {
 	if !isOwner(due.Owner) {
-		return nil, &api.ArgumentError{Field: "tokens.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
+		return nil, &api.ArgumentError{Field: "tokenstore.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
 	v := values{
 		"environment": due.Environment.String(), "from": since(due.From), "before": due.Before.UnixMicro(),
@@ -85,9 +85,9 @@ func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, 
 }
 
 // readable returns the claimed records that can be read, and postpones the others.
-func (s *Store) readable(ctx context.Context, claims []claimed, due tokens.Due) ([]tokens.Record, error) {
+func (s *Store) readable(ctx context.Context, claims []claimed, due tokenstore.Due) ([]tokenstore.Record, error) {
 	var unreadable, failure error
-	records := make([]tokens.Record, 0, len(claims))
+	records := make([]tokenstore.Record, 0, len(claims))
 	for _, c := range claims {
 		if !c.unreadable {
 			records = append(records, c.record)
@@ -95,7 +95,7 @@ func (s *Store) readable(ctx context.Context, claims []claimed, due tokens.Due) 
 		}
 		unreadable = fmt.Errorf("%w: %s", errDetails, c.record.Key)
 		if !due.Retry.IsZero() {
-			lease := tokens.Lease{Key: c.record.Key, Version: c.record.Version, Owner: due.Owner}
+			lease := tokenstore.Lease{Key: c.record.Key, Version: c.record.Version, Owner: due.Owner}
 			failure = cmp.Or(failure, s.Postpone(ctx, lease, due.Retry))
 		}
 	}
@@ -105,8 +105,8 @@ func (s *Store) readable(ctx context.Context, claims []claimed, due tokens.Due) 
 	return nil, cmp.Or(failure, unreadable)
 }
 
-// Postpone implements [tokens.Store].
-func (s *Store) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+// Postpone implements [tokenstore.Store].
+func (s *Store) Postpone(ctx context.Context, lease tokenstore.Lease, until time.Time) error {
 	if !isOwner(lease.Owner) {
 		return ctx.Err()
 	}
@@ -126,7 +126,7 @@ func since(t time.Time) int64 {
 
 // claimed is a record and when it is due, in microseconds.
 type claimed struct {
-	record     tokens.Record
+	record     tokenstore.Record
 	due        int64
 	unreadable bool
 }
@@ -136,7 +136,7 @@ func (s *Store) claims(ctx context.Context, q rowser, query statement, environme
 	err := s.each(ctx, q, query, v, func(row scanner) (err error) {
 		var c claimed
 		c.record, err = scan(row, environment, &c.due)
-		if errors.Is(err, tokens.ErrUnreadable) {
+		if errors.Is(err, tokenstore.ErrUnreadable) {
 			c.unreadable, err = true, nil
 		}
 		claims = append(claims, c)

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -39,13 +39,13 @@ func Example() {
 	}
 	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(api.NewSecret(os.Getenv(…)))
 	ring, _ := seal.NewKeyRing(key)
-	store, err := tokens.Sealed(inner, ring)
+	store, err := tokenstore.Sealed(inner, ring)
 	if err != nil {
 		log.Fatal(err)
 	}
 
 	us := api.Environment{Region: api.US, Stage: api.Sandbox}
-	user := tokens.Key{Environment: us, User: "user-17"}
+	user := tokenstore.Key{Environment: us, User: "user-17"}
 	if _, err := store.Save(ctx, user, oauth.Token{AccessToken: api.NewSecret("from Client.Exchange"), Environment: us}); err != nil {
 		log.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // poolOf opens the database through a pgxpool, which has connections of its own below those
@@ -54,8 +54,8 @@ func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 			db := of.open(d, t)
 			store, ctx := d.store(t, db), t.Context()
 			record := save(t, store)
-			due := tokens.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "a", TTL: time.Minute}
-			lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+			due := tokenstore.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "a", TTL: time.Minute}
+			lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: "a"}
 			for _, write := range []struct {
 				name string
 				run  func() error

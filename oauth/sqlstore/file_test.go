@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // skipOnWindows skips a test that moves or removes open files.
@@ -59,7 +59,7 @@ func TestReplacedFileStopsStore(t *testing.T) {
 		path := newFile(t)
 		store, _ := openFile(t, path)
 		record := save(t, store)
-		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: "a"}
 
 		moveAside(t, path, ends...)
 		for range 2 {
@@ -154,6 +154,6 @@ func TestBackupAndRestore(t *testing.T) {
 	assert.Equal(t, before.Version, record.Version)
 	assert.Equal(t, before.Token.AccessToken, record.Token.AccessToken)
 	_, err = restored.Load(t.Context(), user18)
-	require.ErrorIs(t, err, tokens.ErrNoRecord)
+	require.ErrorIs(t, err, tokenstore.ErrNoRecord)
 	save(t, restored)
 }

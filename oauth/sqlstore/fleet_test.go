@@ -23,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // fleet is a platform, a database, and the processes that work on them.
@@ -32,7 +33,7 @@ type fleet struct {
 	fake     *dispensarytest.Server
 	platform http.Handler // the fake
 	front    *httptest.Server
-	store    tokens.Store
+	store    tokenstore.Store
 	keys     api.Secret
 	users    int
 	mu       sync.Mutex
@@ -102,7 +103,7 @@ func (f *fleet) expire() {
 	environment := f.fake.Site().Environment
 	for i := range f.users {
 		granted := f.fake.Tokens.Issue(f.fake.Users()[0])
-		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
+		_, err := f.store.Save(f.Context(), tokenstore.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: api.NewSecret(granted.AccessToken), RefreshToken: api.NewSecret(granted.RefreshToken), TokenType: "Bearer",
 			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,
 			ExpiresAt: time.Now().Add(-time.Hour),
@@ -188,9 +189,9 @@ func (f *fleet) refreshes() (all, refused int) {
 }
 
 // requireConnected asserts that no user was logged out.
-func (f *fleet) requireConnected(store tokens.Store) {
+func (f *fleet) requireConnected(store tokenstore.Store) {
 	f.Helper()
-	active, err := store.List(f.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateActive, Limit: f.users + 1})
+	active, err := store.List(f.Context(), tokenstore.Listing{Environment: f.fake.Site().Environment, State: tokenstore.StateActive, Limit: f.users + 1})
 	require.NoError(f, err)
 	assert.Len(f, active, f.users, "users who are connected")
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // flowStatements is the SQL for authorization flows.
@@ -39,13 +39,13 @@ func newFlowStatements(d Dialect) flowStatements {
 // claim.
 const maxClaims = 3
 
-// ClaimFlow implements [tokens.Store]. It also deletes expired flows.
-func (s *Store) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (result string, err error) {
+// ClaimFlow implements [tokenstore.Store]. It also deletes expired flows.
+func (s *Store) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl time.Duration) (result string, err error) {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return "", err
 	}
 	v := flowValues(claim)
-	v["ttl"], v["retention"] = ttl.Microseconds(), tokens.FlowRetention.Microseconds()
+	v["ttl"], v["retention"] = ttl.Microseconds(), tokenstore.FlowRetention.Microseconds()
 	for range maxClaims {
 		if err := s.exec(ctx, "claim a flow", s.flows.claim, v); err != nil {
 			return "", err
@@ -71,15 +71,15 @@ func (s *Store) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.
 			_ = s.exec(ctx, "delete expired flows", s.flows.expire, v)
 			return "", nil
 		case running == 1:
-			return "", tokens.ErrLeased
+			return "", tokenstore.ErrLeased
 		}
-		return "", tokens.ErrNoResult
+		return "", tokenstore.ErrNoResult
 	}
-	return "", tokens.ErrLeased
+	return "", tokenstore.ErrLeased
 }
 
-// EndFlow implements [tokens.Store].
-func (s *Store) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
+// EndFlow implements [tokenstore.Store].
+func (s *Store) EndFlow(ctx context.Context, claim tokenstore.FlowClaim, result string) error {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return err
 	}
@@ -99,6 +99,6 @@ func (s *Store) exec(ctx context.Context, op string, query statement, v values) 
 	})
 }
 
-func flowValues(claim tokens.FlowClaim) values {
+func flowValues(claim tokenstore.FlowClaim) values {
 	return values{"environment": claim.Environment.String(), "flow": claim.Flow, "owner": claim.Owner}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestClaimFlowDeletesOldFlows(t *testing.T) {
@@ -16,7 +16,7 @@ func TestClaimFlowDeletesOldFlows(t *testing.T) {
 		db := d.migrated(t)
 		store := d.store(t, db)
 		claim := func(flow string) string {
-			result, err := store.ClaimFlow(t.Context(), tokens.FlowClaim{
+			result, err := store.ClaimFlow(t.Context(), tokenstore.FlowClaim{
 				Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, Flow: flow, Owner: "a",
 			}, time.Minute)
 			require.NoError(t, err)

@@ -10,17 +10,17 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // maxOwnerBytes is the length of the column.
 const maxOwnerBytes = 255
 
-// Lease implements [tokens.Store]. The owner is 1 to 255 bytes of
+// Lease implements [tokenstore.Store]. The owner is 1 to 255 bytes of
 // UTF-8 without zero bytes.
-func (s *Store) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
+func (s *Store) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Duration) (tokenstore.Record, error) {
 	if !isOwner(lease.Owner) {
-		return tokens.Record{}, &api.ArgumentError{Field: "tokens.Lease.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
+		return tokenstore.Record{}, &api.ArgumentError{Field: "tokenstore.Lease.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
 	v := leaseValues(lease)
 	v["ttl"] = ttl.Microseconds()
@@ -33,22 +33,22 @@ func (s *Store) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration
 
 // leaseError finds out why a lease could not be taken. What happens between the two
 // statements makes the reason a newer one, never a wrong one.
-func (s *Store) leaseError(ctx context.Context, lease tokens.Lease) (tokens.Record, error) {
+func (s *Store) leaseError(ctx context.Context, lease tokenstore.Lease) (tokenstore.Record, error) {
 	version, err := s.probe(ctx, "lease", lease.Key)
 	switch {
 	case err != nil:
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	case version != lease.Version:
-		return tokens.Record{}, tokens.ErrConflict
+		return tokenstore.Record{}, tokenstore.ErrConflict
 	}
-	return tokens.Record{}, tokens.ErrLeased
+	return tokenstore.Record{}, tokenstore.ErrLeased
 }
 
-// Commit implements [tokens.Store].
-func (s *Store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
+// Commit implements [tokenstore.Store].
+func (s *Store) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
 	v, err := s.accept(ctx, lease.Key, token)
 	if err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	version, err := int64(0), error(sql.ErrNoRows)
 	if isOwner(lease.Owner) {
@@ -56,27 +56,27 @@ func (s *Store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Toke
 		version, err = s.write(ctx, "commit", s.sql.commit, v)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return tokens.Record{}, s.conflict(ctx, "commit", lease.Key)
+		return tokenstore.Record{}, s.conflict(ctx, "commit", lease.Key)
 	}
 	if err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	return wrote(lease.Key, token, version), nil
 }
 
-// Fail implements [tokens.Store].
-func (s *Store) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
+// Fail implements [tokenstore.Store].
+func (s *Store) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
 	v := leaseValues(lease)
 	v["reason"] = string(reason)
 	record, err := s.cas(ctx, "fail", lease, s.sql.fail, v)
 	if errors.Is(err, errNotMatched) {
-		return tokens.Record{}, s.conflict(ctx, "fail", lease.Key)
+		return tokenstore.Record{}, s.conflict(ctx, "fail", lease.Key)
 	}
 	return record, err
 }
 
-// Release implements [tokens.Store].
-func (s *Store) Release(ctx context.Context, lease tokens.Lease) error {
+// Release implements [tokenstore.Store].
+func (s *Store) Release(ctx context.Context, lease tokenstore.Lease) error {
 	if !isOwner(lease.Owner) {
 		return ctx.Err()
 	}
@@ -88,47 +88,47 @@ func (s *Store) Release(ctx context.Context, lease tokens.Lease) error {
 var errNotMatched = errors.New("sqlstore: no row matched")
 
 // cas runs a compare-and-set and returns the record that it made.
-func (s *Store) cas(ctx context.Context, op string, lease tokens.Lease, query statement, v values) (tokens.Record, error) {
+func (s *Store) cas(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
 	switch {
 	case ctx.Err() != nil:
-		return tokens.Record{}, ctx.Err()
+		return tokenstore.Record{}, ctx.Err()
 	case !isOwner(lease.Owner): // rows without a lease have an empty owner
-		return tokens.Record{}, errNotMatched
+		return tokenstore.Record{}, errNotMatched
 	case s.dialect == MySQL:
 		return s.casThere(ctx, op, lease, query, v)
 	}
 	record, err := s.row(ctx, op, lease.Key, query, v)
-	if errors.Is(err, tokens.ErrNoRecord) {
-		return tokens.Record{}, errNotMatched
+	if errors.Is(err, tokenstore.ErrNoRecord) {
+		return tokenstore.Record{}, errNotMatched
 	}
 	return record, err
 }
 
 // casThere is cas where an UPDATE returns no row. The row is read before: the
 // token in it cannot change as long as the version does not.
-func (s *Store) casThere(ctx context.Context, op string, lease tokens.Lease, query statement, v values) (tokens.Record, error) {
+func (s *Store) casThere(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
 	record, err := s.Load(ctx, lease.Key)
 	if err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	if record.Version != lease.Version {
-		return tokens.Record{}, errNotMatched
+		return tokenstore.Record{}, errNotMatched
 	}
 	version, err := s.write(ctx, op, query, v)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return tokens.Record{}, errNotMatched
+		return tokenstore.Record{}, errNotMatched
 	case err != nil:
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	case op == "fail":
 		record.Version, record.UpdatedAt = version, time.UnixMicro(version).UTC()
-		record.State, record.Reason = tokens.StateReauthorize, tokens.Reason(v["reason"].(string))
+		record.State, record.Reason = tokenstore.StateReauthorize, tokenstore.Reason(v["reason"].(string))
 	}
 	return record, nil
 }
 
 // leaseValues returns the columns that a lease is known by.
-func leaseValues(lease tokens.Lease) values {
+func leaseValues(lease tokenstore.Lease) values {
 	v := keyValues(lease.Key)
 	v["version"], v["owner"] = lease.Version, lease.Owner
 	return v

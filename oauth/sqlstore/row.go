@@ -7,11 +7,11 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/tokenjson"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // columnsOf returns the columns that hold a token.
-func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
+func columnsOf(key tokenstore.Key, token oauth.Token) (values, error) {
 	encoded, err := tokenjson.Marshal(token)
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: encode: %w", err)
@@ -19,7 +19,7 @@ func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
 	v := keyValues(key)
 	v["access"], v["refresh"], v["details"] = []byte(token.AccessToken.Reveal()), []byte(token.RefreshToken.Reveal()), encoded
 	v["clinic"], v["due"], v["used"] = token.Clinic.ID, nil, int64(0)
-	if due := tokenjson.Micros(tokens.DueAt(token)); due != nil {
+	if due := tokenjson.Micros(tokenstore.DueAt(token)); due != nil {
 		v["due"] = *due
 	}
 	if used := tokenjson.Micros(token.UsedAt); used != nil {
@@ -29,7 +29,7 @@ func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
 }
 
 // keyValues returns the columns that hold a key.
-func keyValues(key tokens.Key) values {
+func keyValues(key tokenstore.Key) values {
 	return values{"environment": key.Environment.String(), "username": key.User}
 }
 
@@ -38,12 +38,12 @@ type scanner interface{ Scan(dest ...any) error }
 
 // scan reads the columns of a record in the given environment, and what follows
 // them.
-func scan(s scanner, environment api.Environment, more ...any) (tokens.Record, error) {
+func scan(s scanner, environment api.Environment, more ...any) (tokenstore.Record, error) {
 	var access, refresh, encoded []byte
-	record := tokens.Record{Key: tokens.Key{Environment: environment}}
+	record := tokenstore.Record{Key: tokenstore.Key{Environment: environment}}
 	dest := []any{&record.Key.User, &record.Version, &record.State, &record.Reason, &access, &refresh, &encoded}
 	if err := s.Scan(append(dest, more...)...); err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	err := fill(&record, encoded)
 	record.Token.AccessToken, record.Token.RefreshToken = api.NewSecret(string(access)), api.NewSecret(string(refresh))
@@ -51,10 +51,10 @@ func scan(s scanner, environment api.Environment, more ...any) (tokens.Record, e
 }
 
 // errDetails does not wrap the decoder's error, which may show what it read.
-var errDetails = fmt.Errorf("%w: the column details was changed by another program", tokens.ErrUnreadable)
+var errDetails = fmt.Errorf("%w: the column details was changed by another program", tokenstore.ErrUnreadable)
 
 // fill decodes what is beside the secrets.
-func fill(record *tokens.Record, encoded []byte) error {
+func fill(record *tokenstore.Record, encoded []byte) error {
 	record.UpdatedAt = time.UnixMicro(record.Version).UTC()
 	record.Token.Environment = record.Key.Environment
 	token, _, err := tokenjson.Unmarshal(encoded)

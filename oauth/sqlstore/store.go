@@ -14,11 +14,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Store is an [tokens.Store] in tables that [Migrate] made. Wrap it with
-// [tokens.Sealed]. It is safe for concurrent use; make one for a database and
+// Store is an [tokenstore.Store] in tables that [Migrate] made. Wrap it with
+// [tokenstore.Sealed]. It is safe for concurrent use; make one for a database and
 // share it.
 type Store struct {
 	pool    pool
@@ -38,7 +38,7 @@ type pool interface {
 	Do(ctx context.Context, run func(*sql.Conn) error) error
 }
 
-var _ tokens.Store = (*Store)(nil)
+var _ tokenstore.Store = (*Store)(nil)
 
 // New returns a store in db, which stays the caller's to close. It asks the
 // database nothing. Errors are [api.ArgumentError].
@@ -56,29 +56,29 @@ func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	return s, nil
 }
 
-// Load implements [tokens.Store].
-func (s *Store) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+// Load implements [tokenstore.Store].
+func (s *Store) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	return s.row(ctx, "load", key, s.sql.load, keyValues(key))
 }
 
-// Save implements [tokens.Store].
-func (s *Store) Save(ctx context.Context, key tokens.Key, token oauth.Token) (tokens.Record, error) {
+// Save implements [tokenstore.Store].
+func (s *Store) Save(ctx context.Context, key tokenstore.Key, token oauth.Token) (tokenstore.Record, error) {
 	v, err := s.accept(ctx, key, token)
 	if err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	version, err := s.write(ctx, "save", s.sql.save, v)
 	if err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	return wrote(key, token, version), nil
 }
 
-// SaveVersion implements [tokens.Store].
-func (s *Store) SaveVersion(ctx context.Context, key tokens.Key, version int64, token oauth.Token) (tokens.Record, error) {
+// SaveVersion implements [tokenstore.Store].
+func (s *Store) SaveVersion(ctx context.Context, key tokenstore.Key, version int64, token oauth.Token) (tokenstore.Record, error) {
 	v, err := s.accept(ctx, key, token)
 	if err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	query := s.sql.saveNew
 	if version != 0 {
@@ -87,34 +87,34 @@ func (s *Store) SaveVersion(ctx context.Context, key tokens.Key, version int64, 
 	written, err := s.write(ctx, "save", query, v)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return tokens.Record{}, tokens.ErrConflict
+		return tokenstore.Record{}, tokenstore.ErrConflict
 	case err != nil:
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	return wrote(key, token, written), nil
 }
 
-// DeleteVersion implements [tokens.Store].
-func (s *Store) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
+// DeleteVersion implements [tokenstore.Store].
+func (s *Store) DeleteVersion(ctx context.Context, key tokenstore.Key, version int64) error {
 	v := keyValues(key)
 	v["version"] = version
 	deleted, err := s.change(ctx, "delete", key, s.sql.forgetVersion, v)
 	if err != nil || deleted > 0 {
 		return err
 	}
-	if err := s.conflict(ctx, "delete", key); !errors.Is(err, tokens.ErrNoRecord) {
+	if err := s.conflict(ctx, "delete", key); !errors.Is(err, tokenstore.ErrNoRecord) {
 		return err
 	}
 	return nil
 }
 
-// CheckWrite implements [tokens.Store]. It writes one row of the table of tokens, which
+// CheckWrite implements [tokenstore.Store]. It writes one row of the table of tokens, which
 // belongs to no environment and contains no token. All processes share that row.
 func (s *Store) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	v, err := columnsOf(tokens.Key{User: "write check"}, oauth.Token{})
+	v, err := columnsOf(tokenstore.Key{User: "write check"}, oauth.Token{})
 	if err != nil {
 		return err
 	}
@@ -124,34 +124,34 @@ func (s *Store) CheckWrite(ctx context.Context) error {
 }
 
 // accept checks a token before it is written and returns its columns.
-func (s *Store) accept(ctx context.Context, key tokens.Key, token oauth.Token) (values, error) {
+func (s *Store) accept(ctx context.Context, key tokenstore.Key, token oauth.Token) (values, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case key.ValidateToken(token) != nil:
 		return nil, key.ValidateToken(token)
-	case !s.config.InsecurePlaintext && !tokens.IsSealed(token):
+	case !s.config.InsecurePlaintext && !tokenstore.IsSealed(token):
 		return nil, ErrPlaintext
 	}
 	return columnsOf(key, token)
 }
 
 // wrote is the record after a write of token.
-func wrote(key tokens.Key, token oauth.Token, version int64) tokens.Record {
-	return tokens.Record{
-		Key: key, Token: token, Version: version, State: tokens.StateActive, UpdatedAt: time.UnixMicro(version).UTC(),
+func wrote(key tokenstore.Key, token oauth.Token, version int64) tokenstore.Record {
+	return tokenstore.Record{
+		Key: key, Token: token, Version: version, State: tokenstore.StateActive, UpdatedAt: time.UnixMicro(version).UTC(),
 	}
 }
 
 // row runs a statement that returns the record of key, or none. A key that no
 // store takes is not asked for: some databases compare it as equal to another,
 // and some stumble over it.
-func (s *Store) row(ctx context.Context, op string, key tokens.Key, query statement, v values) (record tokens.Record, err error) {
+func (s *Store) row(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (record tokenstore.Record, err error) {
 	if err := ctx.Err(); err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	if key.Validate() != nil {
-		return tokens.Record{}, tokens.ErrNoRecord
+		return tokenstore.Record{}, tokenstore.ErrNoRecord
 	}
 	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
 		return s.one(ctx, conn, query, v, func(row scanner) (err error) {
@@ -160,10 +160,10 @@ func (s *Store) row(ctx context.Context, op string, key tokens.Key, query statem
 		})
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return tokens.Record{}, tokens.ErrNoRecord
+		return tokenstore.Record{}, tokenstore.ErrNoRecord
 	}
 	if err != nil {
-		return tokens.Record{}, err
+		return tokenstore.Record{}, err
 	}
 	return record, nil
 }
@@ -199,7 +199,7 @@ func (s *Store) write(ctx context.Context, op string, query statement, v values)
 
 // change runs a statement that returns nothing, and returns how many rows it has
 // changed: of an UPDATE that finds a row as it is to be, one or none.
-func (s *Store) change(ctx context.Context, op string, key tokens.Key, query statement, v values) (changed int64, err error) {
+func (s *Store) change(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (changed int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -277,25 +277,25 @@ func failed(ctx context.Context, op string, err error) error {
 }
 
 // probe returns the version of a row.
-func (s *Store) probe(ctx context.Context, op string, key tokens.Key) (version int64, err error) {
+func (s *Store) probe(ctx context.Context, op string, key tokenstore.Key) (version int64, err error) {
 	if key.Validate() != nil {
-		return 0, tokens.ErrNoRecord
+		return 0, tokenstore.ErrNoRecord
 	}
 	err = s.retry(ctx, op, s.sql.probe, func(conn *sql.Conn) error {
 		return s.one(ctx, conn, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		err = tokens.ErrNoRecord
+		err = tokenstore.ErrNoRecord
 	}
 	return version, err
 }
 
 // conflict is why a row was not there to be written.
-func (s *Store) conflict(ctx context.Context, op string, key tokens.Key) error {
+func (s *Store) conflict(ctx context.Context, op string, key tokenstore.Key) error {
 	if _, err := s.probe(ctx, op, key); err != nil {
 		return err
 	}
-	return tokens.ErrConflict
+	return tokenstore.ErrConflict
 }
 
 // String says what the store is and nothing of what it holds.

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // plainSettings are those that a connection has where nothing is set.
@@ -26,10 +26,10 @@ var plainSettings = map[sqlstore.Dialect]string{sqlstore.MySQL: "?" + countings[
 
 func TestConformance(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
-		storetest.Run(t, func(t *testing.T) func() tokens.Store {
+		storetest.Run(t, func(t *testing.T) func() tokenstore.Store {
 			d := newDatabase(t, d.dialect)
 			d.name += plainSettings[d.dialect]
-			return replicasOf(t, d, func(db *sql.DB) tokens.Store { return d.store(t, db) })
+			return replicasOf(t, d, func(db *sql.DB) tokenstore.Store { return d.store(t, db) })
 		})
 	})
 }
@@ -46,31 +46,31 @@ func TestConformanceSealed(t *testing.T) {
 	old, young := newKeys(t).Reveal(), "2027"+strings.TrimPrefix(newKeys(t).Reveal(), "2026")
 	rings := []api.Secret{api.NewSecret("+" + young + "," + old), api.NewSecret(young + "," + old)}
 	eachDatabase(t, func(t *testing.T, d database) {
-		storetest.Run(t, func(t *testing.T) func() tokens.Store {
+		storetest.Run(t, func(t *testing.T) func() tokenstore.Store {
 			d := newDatabase(t, d.dialect)
 			d.name += oddSettings[d.dialect]
 			var opened atomic.Int64
-			return replicasOf(t, d, func(db *sql.DB) tokens.Store { return d.sealed(t, db, rings[opened.Add(1)%2]) })
+			return replicasOf(t, d, func(db *sql.DB) tokenstore.Store { return d.sealed(t, db, rings[opened.Add(1)%2]) })
 		})
 	})
 }
 
 // replicasOf returns an opener of stores on three pools of connections, in turn:
 // a server does not have connections for as many replicas as the suite opens.
-func replicasOf(t *testing.T, d database, open func(*sql.DB) tokens.Store) func() tokens.Store {
+func replicasOf(t *testing.T, d database, open func(*sql.DB) tokenstore.Store) func() tokenstore.Store {
 	t.Helper()
 	pools := []*sql.DB{d.migrated(t), d.open(t), d.open(t)}
 	for _, pool := range pools {
 		pool.SetMaxOpenConns(3)
 	}
 	var opened atomic.Int64
-	return func() tokens.Store { return open(pools[opened.Add(1)%int64(len(pools))]) }
+	return func() tokenstore.Store { return open(pools[opened.Add(1)%int64(len(pools))]) }
 }
 
 var (
 	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
-	user17    = tokens.Key{Environment: usSandbox, User: "user-17"}
-	user18    = tokens.Key{Environment: usSandbox, User: "user-18"}
+	user17    = tokenstore.Key{Environment: usSandbox, User: "user-17"}
+	user18    = tokenstore.Key{Environment: usSandbox, User: "user-18"}
 )
 
 func token(access api.Secret) oauth.Token {
@@ -81,7 +81,7 @@ func token(access api.Secret) oauth.Token {
 	}
 }
 
-func save(t testing.TB, store tokens.Store) tokens.Record {
+func save(t testing.TB, store tokenstore.Store) tokenstore.Record {
 	t.Helper()
 	record, err := store.Save(t.Context(), user17, token(api.NewSecret("access")))
 	require.NoError(t, err)
@@ -100,10 +100,10 @@ func TestPlaintextIsRefused(t *testing.T) {
 	withReplaced.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access")}}
 	_, err = store.SaveVersion(t.Context(), user17, 0, withReplaced)
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	_, err = store.Commit(t.Context(), tokens.Lease{Key: user17, Version: 1, Owner: "a"}, token(api.NewSecret("access")))
+	_, err = store.Commit(t.Context(), tokenstore.Lease{Key: user17, Version: 1, Owner: "a"}, token(api.NewSecret("access")))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
 	_, err = store.Load(t.Context(), user17)
-	require.ErrorIs(t, err, tokens.ErrNoRecord)
+	require.ErrorIs(t, err, tokenstore.ErrNoRecord)
 }
 
 // With one connection in the pool, whatever held on to it would hold up all the
@@ -114,16 +114,16 @@ func TestNothingIsHeldDuringALease(t *testing.T) {
 		db.SetMaxOpenConns(1)
 		store := d.store(t, db)
 		record := save(t, store)
-		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err := store.Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
 		assert.Zero(t, db.Stats().InUse)
 		d.exec(t, other, "UPDATE dispensary_oauth_tokens SET used_at = used_at + 1")
-		_, err = store.Lease(t.Context(), tokens.Lease{Key: user17, Version: record.Version, Owner: "b"}, time.Minute)
-		require.ErrorIs(t, err, tokens.ErrLeased)
-		_, err = store.ClaimDue(t.Context(), tokens.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "c", TTL: time.Minute})
+		_, err = store.Lease(t.Context(), tokenstore.Lease{Key: user17, Version: record.Version, Owner: "b"}, time.Minute)
+		require.ErrorIs(t, err, tokenstore.ErrLeased)
+		_, err = store.ClaimDue(t.Context(), tokenstore.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "c", TTL: time.Minute})
 		require.NoError(t, err)
-		_, err = store.List(t.Context(), tokens.Listing{Environment: usSandbox, Limit: 5})
+		_, err = store.List(t.Context(), tokenstore.Listing{Environment: usSandbox, Limit: 5})
 		require.NoError(t, err)
 		_, err = store.Commit(t.Context(), lease, token(api.NewSecret("next")))
 		require.NoError(t, err)
@@ -136,16 +136,16 @@ func TestOwnersThatNoLeaseCanHave(t *testing.T) {
 		store := d.store(t, d.migrated(t))
 		record := save(t, store)
 		for _, owner := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
-			lease := tokens.Lease{Key: user17, Version: record.Version, Owner: owner}
+			lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: owner}
 			_, err := store.Lease(t.Context(), lease, time.Minute)
 			require.ErrorIs(t, err, api.ErrInvalidArgument)
-			_, err = store.ClaimDue(t.Context(), tokens.Due{Environment: usSandbox, Limit: 1, Owner: owner})
+			_, err = store.ClaimDue(t.Context(), tokenstore.Due{Environment: usSandbox, Limit: 1, Owner: owner})
 			require.ErrorIs(t, err, api.ErrInvalidArgument)
 			_, err = store.Commit(t.Context(), lease, token(api.NewSecret("next")))
-			require.ErrorIs(t, err, tokens.ErrConflict)
+			require.ErrorIs(t, err, tokenstore.ErrConflict)
 			require.NoError(t, store.Release(t.Context(), lease))
 		}
-		longest := tokens.Lease{Key: user17, Version: record.Version, Owner: strings.Repeat("x", 255)}
+		longest := tokenstore.Lease{Key: user17, Version: record.Version, Owner: strings.Repeat("x", 255)}
 		_, err := store.Lease(t.Context(), longest, time.Minute)
 		require.NoError(t, err)
 	})
@@ -202,7 +202,7 @@ func TestDatabaseThatIsAway(t *testing.T) {
 		db := d.migrated(t)
 		store, ctx := d.store(t, db), t.Context()
 		record := save(t, store)
-		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err := store.Lease(ctx, lease, time.Minute)
 		require.NoError(t, err)
 		d.exec(t, d.open(t), "ALTER TABLE dispensary_oauth_tokens RENAME TO away")
@@ -218,18 +218,21 @@ func TestDatabaseThatIsAway(t *testing.T) {
 				"delete":   func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 				"lease":    func() error { _, err := store.Lease(ctx, lease, time.Minute); return err },
 				"commit":   func() error { _, err := store.Commit(ctx, lease, token(api.NewSecret("next"))); return err },
-				"fail":     func() error { _, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant); return err },
+				"fail":     func() error { _, err := store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant); return err },
 				"release":  func() error { return store.Release(ctx, lease) },
 				"check":    func() error { return store.CheckWrite(ctx) },
-				"list":     func() error { _, err := store.List(ctx, tokens.Listing{Environment: usSandbox, Limit: 1}); return err },
+				"list": func() error {
+					_, err := store.List(ctx, tokenstore.Listing{Environment: usSandbox, Limit: 1})
+					return err
+				},
 				"claim": func() error {
-					_, err := store.ClaimDue(ctx, tokens.Due{Environment: usSandbox, Before: time.Now(), Limit: 1, Owner: "a", TTL: time.Minute})
+					_, err := store.ClaimDue(ctx, tokenstore.Due{Environment: usSandbox, Before: time.Now(), Limit: 1, Owner: "a", TTL: time.Minute})
 					return err
 				},
 			} {
 				err := call()
 				require.Error(t, err, name)
-				for _, answer := range []error{tokens.ErrNoRecord, tokens.ErrConflict, tokens.ErrLeased, tokens.ErrUnreadable} {
+				for _, answer := range []error{tokenstore.ErrNoRecord, tokenstore.ErrConflict, tokenstore.ErrLeased, tokenstore.ErrUnreadable} {
 					require.NotErrorIs(t, err, answer, name)
 				}
 			}
@@ -253,12 +256,12 @@ func TestRowThatCannotBeRead(t *testing.T) {
 			sqlstore.PostgreSQL: `UPDATE dispensary_oauth_tokens SET details = 'x'::bytea`, sqlstore.MySQL: `UPDATE dispensary_oauth_tokens SET details = 'x'`,
 			sqlstore.SQLite: `UPDATE dispensary_oauth_tokens SET details = CAST('x' AS BLOB)`,
 		}[d.dialect]+` WHERE username = 'user-17'`)
-		due := tokens.Due{
+		due := tokenstore.Due{
 			Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 1, Owner: "a", TTL: time.Minute,
 			Retry: time.Now().AddDate(1, 0, 1),
 		}
 		_, err = store.ClaimDue(t.Context(), due)
-		require.ErrorIs(t, err, tokens.ErrUnreadable)
+		require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 		claimed, err := store.ClaimDue(t.Context(), due)
 		require.NoError(t, err)
 		require.Len(t, claimed, 1, "the other one is due later")
@@ -268,11 +271,11 @@ func TestRowThatCannotBeRead(t *testing.T) {
 		assert.Empty(t, claimed, "the unreadable one is postponed")
 		due.From, due.Before = due.Retry, due.Retry.AddDate(0, 0, 1)
 		_, err = store.ClaimDue(t.Context(), due)
-		require.ErrorIs(t, err, tokens.ErrUnreadable, "no lease blocks it")
+		require.ErrorIs(t, err, tokenstore.ErrUnreadable, "no lease blocks it")
 		_, err = store.Load(t.Context(), user17)
-		require.ErrorIs(t, err, tokens.ErrUnreadable)
-		require.NotErrorIs(t, err, tokens.ErrNoRecord)
-		listed, err := store.List(t.Context(), tokens.Listing{Environment: usSandbox, Limit: 9})
+		require.ErrorIs(t, err, tokenstore.ErrUnreadable)
+		require.NotErrorIs(t, err, tokenstore.ErrNoRecord)
+		listed, err := store.List(t.Context(), tokenstore.Listing{Environment: usSandbox, Limit: 9})
 		require.NoError(t, err)
 		require.Len(t, listed, 2)
 		save(t, store)
@@ -317,16 +320,16 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 		record := save(t, store)
 		again := save(t, store)
 		assert.Equal(t, record.Version+1, again.Version)
-		lease := tokens.Lease{Key: user17, Version: again.Version, Owner: "a"}
+		lease := tokenstore.Lease{Key: user17, Version: again.Version, Owner: "a"}
 		for range 3 {
 			leased, err := store.Lease(ctx, lease, time.Minute)
 			require.NoError(t, err, "the owner prolongs its lease")
 			assert.Equal(t, again.Version, leased.Version)
-			assert.Equal(t, tokens.StateActive, leased.State)
+			assert.Equal(t, tokenstore.StateActive, leased.State)
 		}
-		_, err := store.Lease(ctx, tokens.Lease{Key: user17, Version: again.Version, Owner: "b"}, time.Minute)
-		require.ErrorIs(t, err, tokens.ErrLeased)
-		failed, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
+		_, err := store.Lease(ctx, tokenstore.Lease{Key: user17, Version: again.Version, Owner: "b"}, time.Minute)
+		require.ErrorIs(t, err, tokenstore.ErrLeased)
+		failed, err := store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant)
 		require.NoError(t, err)
 		assert.Equal(t, again.Version+1, failed.Version)
 		for range 3 {
@@ -334,8 +337,8 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 		}
 		lease.Version = failed.Version
 		_, err = store.Commit(ctx, lease, token(api.NewSecret("next")))
-		require.ErrorIs(t, err, tokens.ErrConflict)
-		require.ErrorIs(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict)
+		require.ErrorIs(t, err, tokenstore.ErrConflict)
+		require.ErrorIs(t, store.DeleteVersion(ctx, user17, record.Version), tokenstore.ErrConflict)
 		require.NoError(t, store.DeleteVersion(ctx, user17, failed.Version))
 		require.NoError(t, store.DeleteVersion(ctx, user17, failed.Version))
 	})

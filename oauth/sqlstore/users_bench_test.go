@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // BenchmarkUsers reports what a table of many users costs: its size, one user's operations,
@@ -41,7 +41,7 @@ func BenchmarkUsers(b *testing.B) {
 type users struct {
 	d     database
 	db    *sql.DB
-	store tokens.Store
+	store tokenstore.Store
 	n     int
 }
 
@@ -97,8 +97,8 @@ func (u *users) time(b *testing.B, operation func(testing.TB) func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func (u *users) any() tokens.Key {
-	return tokens.Key{Environment: usSandbox, User: fmt.Sprintf("practitioner-%d", 1+rand.IntN(u.n))}
+func (u *users) any() tokenstore.Key {
+	return tokenstore.Key{Environment: usSandbox, User: fmt.Sprintf("practitioner-%d", 1+rand.IntN(u.n))}
 }
 
 func (u *users) load(b testing.TB) func() {
@@ -110,7 +110,7 @@ func (u *users) load(b testing.TB) func() {
 func (u *users) refresh(b testing.TB) func() {
 	record, err := u.store.Load(b.Context(), u.any())
 	require.NoError(b, err)
-	lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "a"}
+	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: "a"}
 	_, err = u.store.Lease(b.Context(), lease, time.Minute)
 	require.NoError(b, err)
 	record.Token.UsedAt = time.Now()
@@ -122,7 +122,7 @@ func (u *users) refresh(b testing.TB) func() {
 // claim looks for what is due before a time, of users with calls in the last week.
 func (u *users) claim(before time.Time, want int) func(testing.TB) func() {
 	return func(b testing.TB) func() {
-		due := tokens.Due{
+		due := tokenstore.Due{
 			Environment: usSandbox, From: time.Now().AddDate(0, 0, -8), Before: before, UsedSince: time.Now().AddDate(0, 0, -7),
 			Limit: 4, Owner: "a", TTL: time.Hour,
 		}
@@ -131,7 +131,7 @@ func (u *users) claim(before time.Time, want int) func(testing.TB) func() {
 		require.Len(b, claimed, want)
 		return func() {
 			for _, record := range claimed {
-				require.NoError(b, u.store.Release(context.Background(), tokens.Lease{Key: record.Key, Version: record.Version, Owner: "a"}))
+				require.NoError(b, u.store.Release(context.Background(), tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: "a"}))
 			}
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// claims tests [tokens.Store].ClaimDue and Postpone.
+// claims tests [tokenstore.Store].ClaimDue and Postpone.
 var claims = map[string]func(*testing.T, opener){
 	"ClaimDue":       claimDue,
 	"ClaimsAreLease": claimsAndLeases,
@@ -28,20 +28,20 @@ func after(n int) time.Time { return epoch.Add(time.Duration(n) * time.Minute) }
 
 // saveDue stores a token that is due n minutes after the epoch. A store that encrypts tokens
 // moves that by up to 24 minutes.
-func saveDue(t *testing.T, store tokens.Store, user string, n int) tokens.Record {
+func saveDue(t *testing.T, store tokenstore.Store, user string, n int) tokenstore.Record {
 	t.Helper()
 	token := sample(keyOf(user), n)
 	token.UsedAt = epoch
-	token.ExpiresAt = after(n).Add(token.ExpiresAt.Sub(tokens.DueAt(token)))
+	token.ExpiresAt = after(n).Add(token.ExpiresAt.Sub(tokenstore.DueAt(token)))
 	record := written(t)(store.Save(t.Context(), keyOf(user), token))
 	return record
 }
 
 // everything claims every due token of a test.
-var everything = tokens.Due{Environment: usSandbox, Before: epoch.AddDate(1, 0, 0), Limit: 1000, Owner: "claimer", TTL: long}
+var everything = tokenstore.Due{Environment: usSandbox, Before: epoch.AddDate(1, 0, 0), Limit: 1000, Owner: "claimer", TTL: long}
 
 // claim claims due records and returns them.
-func claim(t *testing.T, store tokens.Store, due tokens.Due) []tokens.Record {
+func claim(t *testing.T, store tokenstore.Store, due tokenstore.Due) []tokenstore.Record {
 	t.Helper()
 	claimed, err := store.ClaimDue(t.Context(), due)
 	require.NoError(t, err)
@@ -50,13 +50,13 @@ func claim(t *testing.T, store tokens.Store, due tokens.Due) []tokens.Record {
 
 // saveNeverDue stores records that are never due: without a refresh token, without an expiry,
 // marked, and of another environment.
-func saveNeverDue(t *testing.T, store tokens.Store) {
+func saveNeverDue(t *testing.T, store tokenstore.Store) {
 	t.Helper()
 	mark(t, store, saveDue(t, store, "marked", 1))
 	withoutRefresh, withoutExpiry := sample(user17, 1), sample(user18, 1)
 	withoutRefresh.RefreshToken, withoutRefresh.ExpiresAt = api.Secret{}, epoch
 	withoutExpiry.ExpiresAt = time.Time{}
-	abroad := tokens.Key{Environment: caSandbox, User: "abroad"}
+	abroad := tokenstore.Key{Environment: caSandbox, User: "abroad"}
 	elsewhere := sample(abroad, 1)
 	elsewhere.ExpiresAt = epoch
 	written(t)(store.Save(t.Context(), user17, withoutRefresh))
@@ -81,7 +81,7 @@ func claimDue(t *testing.T, open opener) {
 	require.Equal(t, []string{"first", "second"}, users(claimed), "the earliest first")
 	for _, record := range claimed {
 		requireSame(t, load(t, store, record.Key), record)
-		refused(t, tokens.ErrLeased)(store.Lease(ctx, leaseOf(record, "rival"), long))
+		refused(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "rival"), long))
 	}
 	assert.Equal(t, []string{"third"}, users(claim(t, store, due)), "no record is claimed twice, even by one owner")
 	written(t)(store.Commit(ctx, leaseOf(claimed[0], due.Owner), sample(claimed[0].Key, 1)))
@@ -113,8 +113,8 @@ func claimRaces(t *testing.T, open opener) {
 		saveDue(t, store, fmt.Sprint("user-", i), i)
 	}
 	var mu sync.Mutex
-	owners := map[tokens.Key]string{}
-	runConcurrently(open, func(store tokens.Store, owner string) {
+	owners := map[tokenstore.Key]string{}
+	runConcurrently(open, func(store tokenstore.Store, owner string) {
 		due := everything
 		due.Owner, due.Limit = owner, 7
 		for !t.Failed() {
@@ -157,7 +157,7 @@ func postpone(t *testing.T, open opener) {
 	same := unchanged(t, store, record.Key)
 	lease := take(t, store, record, "a", long)
 	require.NoError(t, store.Postpone(ctx, leaseOf(record, "b"), after(3000)))
-	refused(t, tokens.ErrLeased, "another owner's lease stays")(store.Lease(ctx, leaseOf(record, "b"), long))
+	refused(t, tokenstore.ErrLeased, "another owner's lease stays")(store.Lease(ctx, leaseOf(record, "b"), long))
 	require.NoError(t, store.Postpone(ctx, lease, after(3000)))
 	same()
 	assert.Equal(t, []string{"second"}, next(), "the first is due later")

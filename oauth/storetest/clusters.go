@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // clusters tests replicas of [tokens.Connections] that share the store. All callers need the
@@ -59,7 +60,7 @@ func firstRefresh(user string) string { return "SECRET-first-" + user }
 // of the usual length, because the time for a response depends on it.
 const crashedLease = time.Second
 
-func (c *cluster) replica(leaseTTL time.Duration, store tokens.Store) *tokens.Connections {
+func (c *cluster) replica(leaseTTL time.Duration, store tokenstore.Store) *tokens.Connections {
 	c.Helper()
 	client := oauthtest.NewClient(c, c.platform, func(o *oauth.Config) { o.ClientSecret = api.NewSecret("SECRET-client") })
 	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: store, LeaseTTL: leaseTTL})
@@ -70,7 +71,7 @@ func (c *cluster) replica(leaseTTL time.Duration, store tokens.Store) *tokens.Co
 // stress has every caller of every replica use every user's token. Then it requires that the
 // platform was asked to refresh each so many times, that no user was logged out, and that each
 // stored token can be refreshed.
-func (c *cluster) stress(wrap func(tokens.Store) tokens.Store, refreshes int) {
+func (c *cluster) stress(wrap func(tokenstore.Store) tokenstore.Store, refreshes int) {
 	c.Helper()
 	var wg sync.WaitGroup
 	for range replicas {
@@ -89,14 +90,14 @@ func (c *cluster) stress(wrap func(tokens.Store) tokens.Store, refreshes int) {
 	wg.Wait()
 	for _, user := range c.users {
 		record := load(c, c.open(), keyOf(user))
-		assert.Equal(c, tokens.StateActive, record.State, user)
+		assert.Equal(c, tokenstore.StateActive, record.State, user)
 		assert.Equal(c, refreshes, c.platform.Refreshes(firstRefresh(user)), "refreshes of %s", user)
 		assert.True(c, c.platform.Use(record.Token.AccessToken), user)
 		assert.True(c, c.platform.Knows(record.Token.RefreshToken.Reveal()), "the refresh token of %s is dead", user)
 	}
 }
 
-func plain(store tokens.Store) tokens.Store { return store }
+func plain(store tokenstore.Store) tokenstore.Store { return store }
 
 func clusterIsFine(t *testing.T, open opener) {
 	c := newCluster(t, open, oauthtest.RotateAtOnce)
@@ -108,9 +109,9 @@ var errLost = errors.New("storetest: the response of the store was lost")
 
 // lossy returns a wrapper of stores. The wrapped method does its work, but fails the first time
 // for each user: its response is lost.
-func lossy(method string) func(tokens.Store) tokens.Store {
+func lossy(method string) func(tokenstore.Store) tokenstore.Store {
 	var lost sync.Map
-	lose := func(_ context.Context, key tokens.Key, work func() error) error {
+	lose := func(_ context.Context, key tokenstore.Key, work func() error) error {
 		err := work()
 		if err == nil {
 			if _, again := lost.LoadOrStore(key, true); !again {
@@ -119,7 +120,7 @@ func lossy(method string) func(tokens.Store) tokens.Store {
 		}
 		return err
 	}
-	return func(store tokens.Store) tokens.Store {
+	return func(store tokenstore.Store) tokenstore.Store {
 		return oauthtest.Around(store, map[string]oauthtest.Interception{method: lose})
 	}
 }

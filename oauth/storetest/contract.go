@@ -12,7 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // contract tests the methods of a record one by one.
@@ -36,17 +36,17 @@ var contract = map[string]func(*testing.T, opener){
 // saves tests the promises that Save and SaveVersion share.
 func saves(t *testing.T, open opener) {
 	store, ctx, began := open(), t.Context(), time.Now()
-	for name, write := range map[string]func(key tokens.Key, version int64, n int) (tokens.Record, error){
-		"Save": func(key tokens.Key, _ int64, n int) (tokens.Record, error) {
+	for name, write := range map[string]func(key tokenstore.Key, version int64, n int) (tokenstore.Record, error){
+		"Save": func(key tokenstore.Key, _ int64, n int) (tokenstore.Record, error) {
 			return store.Save(ctx, key, sample(key, n))
 		},
-		"SaveVersion": func(key tokens.Key, version int64, n int) (tokens.Record, error) {
+		"SaveVersion": func(key tokenstore.Key, version int64, n int) (tokenstore.Record, error) {
 			return store.SaveVersion(ctx, key, version, sample(key, n))
 		},
 	} {
 		key := keyOf(name)
 		first := written(t)(write(key, 0, 1))
-		assert.Equal(t, tokens.Record{Key: key, State: tokens.StateActive, Version: first.Version, Token: first.Token, UpdatedAt: first.UpdatedAt}, first)
+		assert.Equal(t, tokenstore.Record{Key: key, State: tokenstore.StateActive, Version: first.Version, Token: first.Token, UpdatedAt: first.UpdatedAt}, first)
 		assert.Positive(t, first.Version)
 		assert.WithinRange(t, first.UpdatedAt, began.Add(-time.Hour), time.Now().Add(time.Hour), "the store's clock may be wrong, but not by an hour")
 		requireSameToken(t, sample(key, 1), first.Token)
@@ -57,12 +57,12 @@ func saves(t *testing.T, open opener) {
 		marked := mark(t, store, first)
 		lease := take(t, store, marked, "a", long)
 		second := written(t)(write(key, marked.Version, 2)) // a lease does not prevent it
-		assert.Equal(t, tokens.StateActive, second.State)
+		assert.Equal(t, tokenstore.StateActive, second.State)
 		assert.Empty(t, second.Reason)
 		assert.Greater(t, second.Version, marked.Version)
 		requireSameToken(t, sample(key, 2), second.Token)
-		refused(t, tokens.ErrConflict, "the token of the user is newer")(store.Commit(ctx, lease, sample(key, 3)))
-		refused(t, tokens.ErrConflict, "%s ends the lease", name)(store.Commit(ctx, leaseOf(second, "a"), sample(key, 3)))
+		refused(t, tokenstore.ErrConflict, "the token of the user is newer")(store.Commit(ctx, lease, sample(key, 3)))
+		refused(t, tokenstore.ErrConflict, "%s ends the lease", name)(store.Commit(ctx, leaseOf(second, "a"), sample(key, 3)))
 		take(t, store, second, "b", long)
 		requireSame(t, second, load(t, store, key))
 	}
@@ -70,17 +70,17 @@ func saves(t *testing.T, open opener) {
 
 func saveVersion(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
-	refused(t, tokens.ErrConflict, "there is no record")(store.SaveVersion(ctx, user17, 1, sample(user17, 1)))
+	refused(t, tokenstore.ErrConflict, "there is no record")(store.SaveVersion(ctx, user17, 1, sample(user17, 1)))
 	requireAbsent(t, store, user17, 1)
 	first := save(t, store, user17, 1)
 	record := save(t, store, user17, 2)
 	same := unchanged(t, store, user17)
 	for _, version := range []int64{0, first.Version, record.Version + 1, -1} {
-		refused(t, tokens.ErrConflict, version)(store.SaveVersion(ctx, user17, version, sample(user17, 3)))
+		refused(t, tokenstore.ErrConflict, version)(store.SaveVersion(ctx, user17, version, sample(user17, 3)))
 		same()
 	}
 	require.NoError(t, store.DeleteVersion(ctx, user17, record.Version))
-	refused(t, tokens.ErrConflict, "a deleted record stays deleted")(store.SaveVersion(ctx, user17, record.Version, sample(user17, 4)))
+	refused(t, tokenstore.ErrConflict, "a deleted record stays deleted")(store.SaveVersion(ctx, user17, record.Version, sample(user17, 4)))
 }
 
 func invalidTokens(t *testing.T, open opener) {
@@ -94,7 +94,7 @@ func invalidTokens(t *testing.T, open opener) {
 		token oauth.Token
 		want  error
 	}{
-		"a token of another environment": {sample(tokens.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
+		"a token of another environment": {sample(tokenstore.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
 		"an empty token":                 {oauth.Token{Environment: usSandbox}, api.ErrInvalidArgument},
 		"a clinic of 256 bytes":          {clinic, api.ErrInvalidArgument},
 	} {
@@ -153,19 +153,19 @@ func deleteVersion(t *testing.T, open opener) {
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
 	for _, version := range []int64{first.Version, record.Version + 1, 0, -1} {
-		requireError(t, store.DeleteVersion(ctx, user17, version), tokens.ErrConflict, version)
+		requireError(t, store.DeleteVersion(ctx, user17, version), tokenstore.ErrConflict, version)
 		same()
 	}
 	committed := written(t)(store.Commit(ctx, lease, sample(user17, 4))) // the lease stays
-	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict, "a later write stays")
+	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokenstore.ErrConflict, "a later write stays")
 
 	lease = take(t, store, committed, "a", long) // does not prevent deletion
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version))
 	requireAbsent(t, store, user17, committed.Version)
 	again := save(t, store, user17, 5)
-	refused(t, tokens.ErrConflict, "the lease was on the deleted record")(store.Commit(ctx, lease, sample(user17, 6)))
-	refused(t, tokens.ErrConflict, "the lease was deleted")(store.Commit(ctx, leaseOf(again, "a"), sample(user17, 6)))
-	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokens.ErrConflict, "the version was of the deleted record")
+	refused(t, tokenstore.ErrConflict, "the lease was on the deleted record")(store.Commit(ctx, lease, sample(user17, 6)))
+	refused(t, tokenstore.ErrConflict, "the lease was deleted")(store.Commit(ctx, leaseOf(again, "a"), sample(user17, 6)))
+	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokenstore.ErrConflict, "the version was of the deleted record")
 	requireSame(t, again, load(t, store, user17))
 	requireSame(t, other, load(t, store, user18))
 }
@@ -173,7 +173,7 @@ func deleteVersion(t *testing.T, open opener) {
 func versions(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	var last int64
-	next := func(record tokens.Record) tokens.Record {
+	next := func(record tokenstore.Record) tokenstore.Record {
 		t.Helper()
 		require.Greater(t, record.Version, last)
 		require.Equal(t, record.Version, load(t, store, user17).Version)
@@ -194,34 +194,36 @@ func versions(t *testing.T, open opener) {
 func writesNeedLease(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	other := save(t, store, user18, 9)
-	for name, write := range map[string]func(tokens.Lease) (tokens.Record, error){
-		"Commit": func(lease tokens.Lease) (tokens.Record, error) { return store.Commit(ctx, lease, sample(lease.Key, 2)) },
-		"Fail": func(lease tokens.Lease) (tokens.Record, error) {
-			return store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
+	for name, write := range map[string]func(tokenstore.Lease) (tokenstore.Record, error){
+		"Commit": func(lease tokenstore.Lease) (tokenstore.Record, error) {
+			return store.Commit(ctx, lease, sample(lease.Key, 2))
+		},
+		"Fail": func(lease tokenstore.Lease) (tokenstore.Record, error) {
+			return store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant)
 		},
 	} {
 		key := keyOf(name)
 		record := save(t, store, key, 1)
 		same := unchanged(t, store, key)
 		for _, owner := range []string{"a", ""} {
-			refused(t, tokens.ErrConflict, "%s without a lease, owner %q", name, owner)(write(leaseOf(record, owner)))
+			refused(t, tokenstore.ErrConflict, "%s without a lease, owner %q", name, owner)(write(leaseOf(record, owner)))
 		}
 		lease := take(t, store, record, "a", long)
-		for problem, wrong := range map[string]tokens.Lease{
+		for problem, wrong := range map[string]tokenstore.Lease{
 			"another owner":   {Key: key, Version: lease.Version, Owner: "A"},
 			"no owner":        {Key: key, Version: lease.Version},
 			"a later version": {Key: key, Version: lease.Version + 1, Owner: "a"},
 			"an old version":  {Key: key, Version: lease.Version - 1, Owner: "a"},
 			"another user":    {Key: user18, Version: lease.Version, Owner: "a"},
 		} {
-			refused(t, tokens.ErrConflict, "%s with %s", name, problem)(write(wrong))
+			refused(t, tokenstore.ErrConflict, "%s with %s", name, problem)(write(wrong))
 			same()
 		}
 		next := written(t)(write(lease))
 		assert.Greater(t, next.Version, record.Version)
-		refused(t, tokens.ErrConflict, "the version is old")(write(lease))
-		refused(t, tokens.ErrConflict, "%s ends the lease", name)(write(leaseOf(next, "a")))
-		refused(t, tokens.ErrConflict, "an old version cannot be leased")(store.Lease(ctx, leaseOf(record, "b"), long))
+		refused(t, tokenstore.ErrConflict, "the version is old")(write(lease))
+		refused(t, tokenstore.ErrConflict, "%s ends the lease", name)(write(leaseOf(next, "a")))
+		refused(t, tokenstore.ErrConflict, "an old version cannot be leased")(store.Lease(ctx, leaseOf(record, "b"), long))
 		requireSame(t, next, load(t, store, key))
 		take(t, store, next, "b", long)
 	}
@@ -232,18 +234,18 @@ func failAndComeBack(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
-	for _, reason := range []tokens.Reason{
-		tokens.ReasonInvalidGrant, tokens.ReasonScopesExtended, "one_of_tomorrow",
+	for _, reason := range []tokenstore.Reason{
+		tokenstore.ReasonInvalidGrant, tokenstore.ReasonScopesExtended, "one_of_tomorrow",
 	} {
 		failed := written(t)(store.Fail(ctx, lease, reason))
-		assert.Equal(t, tokens.StateReauthorize, failed.State)
+		assert.Equal(t, tokenstore.StateReauthorize, failed.State)
 		assert.Equal(t, reason, failed.Reason)
 		requireSameToken(t, record.Token, failed.Token)
 		requireSame(t, failed, load(t, store, user17))
 		lease = take(t, store, failed, "a", long)
 	}
 	back := written(t)(store.Commit(ctx, lease, sample(user17, 2)))
-	assert.Equal(t, tokens.StateActive, back.State)
+	assert.Equal(t, tokenstore.StateActive, back.State)
 	assert.Empty(t, back.Reason)
 	requireSameToken(t, sample(user17, 2), back.Token)
 	requireSame(t, back, load(t, store, user17))
@@ -254,15 +256,15 @@ func release(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
-	for _, foreign := range []tokens.Lease{leaseOf(record, "b"), leaseOf(record, ""), {Key: user17, Version: record.Version - 1, Owner: "a"}} {
+	for _, foreign := range []tokenstore.Lease{leaseOf(record, "b"), leaseOf(record, ""), {Key: user17, Version: record.Version - 1, Owner: "a"}} {
 		require.NoError(t, store.Release(ctx, foreign))
-		refused(t, tokens.ErrLeased, "only its owner ends a lease")(store.Lease(ctx, leaseOf(record, "b"), long))
+		refused(t, tokenstore.ErrLeased, "only its owner ends a lease")(store.Lease(ctx, leaseOf(record, "b"), long))
 	}
 	require.NoError(t, store.Release(ctx, lease))
 	require.NoError(t, store.Release(ctx, lease), "a second call is no error")
 	same()
-	refused(t, tokens.ErrConflict, "the lease was released")(store.Commit(ctx, lease, sample(user17, 2)))
-	refused(t, tokens.ErrConflict)(store.Fail(ctx, lease, tokens.ReasonInvalidGrant))
+	refused(t, tokenstore.ErrConflict, "the lease was released")(store.Commit(ctx, lease, sample(user17, 2)))
+	refused(t, tokenstore.ErrConflict)(store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant))
 	second := take(t, store, record, "b", long)
 	require.NoError(t, store.Release(ctx, lease), "late")
 	written(t)(store.Commit(ctx, second, sample(user17, 2))) // the later lease stays
@@ -276,16 +278,16 @@ func checkWrite(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
-	runConcurrently(open, func(store tokens.Store, _ string) {
+	runConcurrently(open, func(store tokenstore.Store, _ string) {
 		for range 5 {
 			assert.NoError(t, store.CheckWrite(ctx))
 		}
 	})
 	same()
 	for environment, want := range map[api.Environment]int{usSandbox: 1, caSandbox: 0, {}: 0} {
-		assert.Len(t, listed(t, store, tokens.Listing{Environment: environment, Limit: 9}), want)
+		assert.Len(t, listed(t, store, tokenstore.Listing{Environment: environment, Limit: 9}), want)
 	}
-	refused(t, tokens.ErrLeased)(store.Lease(ctx, leaseOf(record, "b"), long))
+	refused(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "b"), long))
 	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
 }
 
@@ -306,7 +308,7 @@ func endedContext(t *testing.T, open opener) {
 			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
-			"Fail":          func() error { _, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant); return err },
+			"Fail":          func() error { _, err := store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant); return err },
 			"Release":       func() error { return store.Release(ctx, lease) },
 			"CheckWrite":    func() error { return store.CheckWrite(ctx) },
 		} {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // opener opens a store on the storage of one test, for one replica of the program.
-type opener func() tokens.Store
+type opener func() tokenstore.Store
 
 var (
 	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
@@ -29,7 +29,7 @@ var (
 	user18 = keyOf("user-18")
 )
 
-func keyOf(user string) tokens.Key { return tokens.Key{Environment: usSandbox, User: user} }
+func keyOf(user string) tokenstore.Key { return tokenstore.Key{Environment: usSandbox, User: user} }
 
 const (
 	// long is a time to live that no test waits for.
@@ -46,7 +46,7 @@ const (
 )
 
 // sample returns a token in which every field is filled, and differs by n.
-func sample(key tokens.Key, n int) oauth.Token {
+func sample(key tokenstore.Key, n int) oauth.Token {
 	made := time.Date(2026, 11, 21, 10, 20, 30, 123_456_000+n*1000, time.FixedZone("", -5*3600))
 	return oauth.Token{
 		AccessToken: api.NewSecret(fmt.Sprintf("SECRET-access-%d", n)), RefreshToken: api.NewSecret(fmt.Sprintf("SECRET-refresh-%d", n)),
@@ -63,31 +63,31 @@ func sample(key tokens.Key, n int) oauth.Token {
 }
 
 // save stores sample(key, n).
-func save(t testing.TB, store tokens.Store, key tokens.Key, n int) tokens.Record {
+func save(t testing.TB, store tokenstore.Store, key tokenstore.Key, n int) tokenstore.Record {
 	t.Helper()
 	return written(t)(store.Save(t.Context(), key, sample(key, n)))
 }
 
-func load(t testing.TB, store tokens.Store, key tokens.Key) tokens.Record {
+func load(t testing.TB, store tokenstore.Store, key tokenstore.Key) tokenstore.Record {
 	t.Helper()
 	return written(t)(store.Load(t.Context(), key))
 }
 
 // take takes the lease on a record.
-func take(t testing.TB, store tokens.Store, record tokens.Record, owner string, ttl time.Duration) tokens.Lease {
+func take(t testing.TB, store tokenstore.Store, record tokenstore.Record, owner string, ttl time.Duration) tokenstore.Lease {
 	t.Helper()
 	lease := leaseOf(record, owner)
 	requireSame(t, record, written(t)(store.Lease(t.Context(), lease, ttl)))
 	return lease
 }
 
-func leaseOf(record tokens.Record, owner string) tokens.Lease {
-	return tokens.Lease{Key: record.Key, Version: record.Version, Owner: owner}
+func leaseOf(record tokenstore.Record, owner string) tokenstore.Lease {
+	return tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: owner}
 }
 
 // written returns the record of a call that must succeed.
-func written(t testing.TB) func(tokens.Record, error) tokens.Record {
-	return func(record tokens.Record, err error) tokens.Record {
+func written(t testing.TB) func(tokenstore.Record, error) tokenstore.Record {
+	return func(record tokenstore.Record, err error) tokenstore.Record {
 		t.Helper()
 		require.NoError(t, err)
 		return record
@@ -95,27 +95,27 @@ func written(t testing.TB) func(tokens.Record, error) tokens.Record {
 }
 
 // refused checks a call that must fail with want.
-func refused(t testing.TB, want error, args ...any) func(tokens.Record, error) {
-	return func(_ tokens.Record, err error) {
+func refused(t testing.TB, want error, args ...any) func(tokenstore.Record, error) {
+	return func(_ tokenstore.Record, err error) {
 		t.Helper()
 		requireError(t, err, want, args...)
 	}
 }
 
 // mark marks a record as to be authorized again.
-func mark(t testing.TB, store tokens.Store, record tokens.Record) tokens.Record {
+func mark(t testing.TB, store tokenstore.Store, record tokenstore.Record) tokenstore.Record {
 	t.Helper()
-	return written(t)(store.Fail(t.Context(), take(t, store, record, "marker", long), tokens.ReasonInvalidGrant))
+	return written(t)(store.Fail(t.Context(), take(t, store, record, "marker", long), tokenstore.ReasonInvalidGrant))
 }
 
 // isContention reports an error of a store in which another owner was first.
 func isContention(err error) bool {
-	return errors.Is(err, tokens.ErrConflict) || errors.Is(err, tokens.ErrLeased)
+	return errors.Is(err, tokenstore.ErrConflict) || errors.Is(err, tokenstore.ErrLeased)
 }
 
 // requireSame compares records as the contract does: times to the microsecond and in any
 // location.
-func requireSame(t testing.TB, want, got tokens.Record) {
+func requireSame(t testing.TB, want, got tokenstore.Record) {
 	t.Helper()
 	require.Equal(t, want.Key, got.Key)
 	require.Equal(t, want.Version, got.Version)
@@ -153,22 +153,22 @@ func requireError(t testing.TB, err, want error, args ...any) {
 }
 
 // requireAbsent requires that no method finds a record under key, or creates one.
-func requireAbsent(t testing.TB, store tokens.Store, key tokens.Key, version int64) {
+func requireAbsent(t testing.TB, store tokenstore.Store, key tokenstore.Key, version int64) {
 	t.Helper()
-	ctx, lease := t.Context(), tokens.Lease{Key: key, Version: version, Owner: "a"}
-	refused(t, tokens.ErrNoRecord, "Lease of %.20q", key.User)(store.Lease(ctx, lease, long))
-	refused(t, tokens.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, tokens.ReasonInvalidGrant))
+	ctx, lease := t.Context(), tokenstore.Lease{Key: key, Version: version, Owner: "a"}
+	refused(t, tokenstore.ErrNoRecord, "Lease of %.20q", key.User)(store.Lease(ctx, lease, long))
+	refused(t, tokenstore.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant))
 	if key.Validate() == nil {
-		refused(t, tokens.ErrNoRecord, "Commit of %.20q", key.User)(store.Commit(ctx, lease, sample(key, 1)))
+		refused(t, tokenstore.ErrNoRecord, "Commit of %.20q", key.User)(store.Commit(ctx, lease, sample(key, 1)))
 	}
 	require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
 	require.NoError(t, store.Postpone(ctx, lease, time.Now()), "Postpone of %.20q", key.User)
 	require.NoError(t, store.DeleteVersion(ctx, key, version), "DeleteVersion of %.20q", key.User)
-	refused(t, tokens.ErrNoRecord, "Load of %.20q", key.User)(store.Load(ctx, key))
+	refused(t, tokenstore.ErrNoRecord, "Load of %.20q", key.User)(store.Load(ctx, key))
 }
 
 // unchanged returns a check that the record is as it is now.
-func unchanged(t testing.TB, store tokens.Store, key tokens.Key) func() {
+func unchanged(t testing.TB, store tokenstore.Store, key tokenstore.Key) func() {
 	t.Helper()
 	before := load(t, store, key)
 	return func() {
@@ -194,7 +194,7 @@ const (
 
 // runConcurrently runs act for every caller of every replica at once and waits for them. The
 // owner of the first caller of the first replica is "0-0".
-func runConcurrently(open opener, act func(store tokens.Store, owner string)) {
+func runConcurrently(open opener, act func(store tokenstore.Store, owner string)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for replica := range replicas {

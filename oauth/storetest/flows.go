@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// flows tests [tokens.Store].ClaimFlow and EndFlow.
+// flows tests [tokenstore.Store].ClaimFlow and EndFlow.
 var flows = map[string]func(*testing.T, opener){
 	"Flow":             flow,
 	"FlowClaimExpires": flowClaimExpires,
@@ -21,12 +21,12 @@ var flows = map[string]func(*testing.T, opener){
 	"FlowArguments":    flowArguments,
 }
 
-func claimOf(flow, owner string) tokens.FlowClaim {
-	return tokens.FlowClaim{Environment: usSandbox, Flow: flow, Owner: owner}
+func claimOf(flow, owner string) tokenstore.FlowClaim {
+	return tokenstore.FlowClaim{Environment: usSandbox, Flow: flow, Owner: owner}
 }
 
 // requireResult claims a flow and compares the result.
-func requireResult(t *testing.T, store tokens.Store, claim tokens.FlowClaim, want string) {
+func requireResult(t *testing.T, store tokenstore.Store, claim tokenstore.FlowClaim, want string) {
 	t.Helper()
 	result, err := store.ClaimFlow(t.Context(), claim, long)
 	require.NoError(t, err)
@@ -34,10 +34,10 @@ func requireResult(t *testing.T, store tokens.Store, claim tokens.FlowClaim, wan
 }
 
 // requireClaimed requires that another owner has the claim.
-func requireClaimed(t *testing.T, store tokens.Store, claim tokens.FlowClaim) {
+func requireClaimed(t *testing.T, store tokenstore.Store, claim tokenstore.FlowClaim) {
 	t.Helper()
 	_, err := store.ClaimFlow(t.Context(), claim, long)
-	requireError(t, err, tokens.ErrLeased)
+	requireError(t, err, tokenstore.ErrLeased)
 }
 
 func flow(t *testing.T, open opener) {
@@ -69,7 +69,7 @@ func flow(t *testing.T, open opener) {
 	requireResult(t, one, a, "connected")
 	require.NoError(t, one.EndFlow(ctx, claimOf("unknown", "a"), "connected"))
 	requireResult(t, one, claimOf("unknown", "b"), "")
-	assert.Empty(t, listed(t, one, tokens.Listing{Environment: usSandbox, Limit: 10}), "a flow is not a record")
+	assert.Empty(t, listed(t, one, tokenstore.Listing{Environment: usSandbox, Limit: 10}), "a flow is not a record")
 }
 
 // flowClaimExpires requires that a flow whose owner crashed is never claimed again. A late
@@ -84,7 +84,7 @@ func flowClaimExpires(t *testing.T, open opener) {
 		_, err = two.ClaimFlow(ctx, b, long)
 		return err == nil || !isContention(err)
 	})
-	requireError(t, err, tokens.ErrNoResult)
+	requireError(t, err, tokenstore.ErrNoResult)
 	assert.GreaterOrEqual(t, time.Since(began), short-clockSlack, "the claim expired early")
 	require.NoError(t, two.EndFlow(ctx, b, "stolen"))
 	requireResult(t, one, a, "")
@@ -95,14 +95,14 @@ func flowClaimExpires(t *testing.T, open opener) {
 func flowClaimRaces(t *testing.T, open opener) {
 	for _, id := range []string{"f-1", "f-2", "f-3"} {
 		var claimed atomic.Int64
-		runConcurrently(open, func(store tokens.Store, owner string) {
+		runConcurrently(open, func(store tokenstore.Store, owner string) {
 			result, err := store.ClaimFlow(t.Context(), claimOf(id, owner), long)
 			if err == nil {
 				claimed.Add(1)
 				assert.Empty(t, result)
 				return
 			}
-			assert.ErrorIs(t, err, tokens.ErrLeased)
+			assert.ErrorIs(t, err, tokenstore.ErrLeased)
 		})
 		require.EqualValues(t, 1, claimed.Load())
 	}
@@ -110,7 +110,7 @@ func flowClaimRaces(t *testing.T, open opener) {
 
 func flowArguments(t *testing.T, open opener) {
 	store := open()
-	for _, claim := range []tokens.FlowClaim{
+	for _, claim := range []tokenstore.FlowClaim{
 		{Flow: "f", Owner: "a"}, claimOf("", "a"), claimOf("f", ""), claimOf("f f", "a"), claimOf("f\x00", "a"), claimOf("é", "a"), claimOf(strings.Repeat("f", 256), "a"),
 	} {
 		_, err := store.ClaimFlow(t.Context(), claim, long)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // keys tests that environments and users are compared byte by byte.
@@ -30,9 +30,9 @@ var alike = []string{
 
 func usersAreBytes(t *testing.T, open opener) {
 	store := open()
-	records := map[string]tokens.Record{}
+	records := map[string]tokenstore.Record{}
 	for i, user := range alike {
-		refused(t, tokens.ErrNoRecord, "%q was taken for an earlier user", user)(store.Load(t.Context(), keyOf(user)))
+		refused(t, tokenstore.ErrNoRecord, "%q was taken for an earlier user", user)(store.Load(t.Context(), keyOf(user)))
 		records[user] = save(t, store, keyOf(user), i)
 	}
 	for i, user := range alike {
@@ -43,7 +43,7 @@ func usersAreBytes(t *testing.T, open opener) {
 	for _, user := range alike {
 		requireSame(t, records[user], load(t, store, keyOf(user)))
 		require.NoError(t, store.DeleteVersion(t.Context(), keyOf(user), records[user].Version))
-		refused(t, tokens.ErrNoRecord, "%q", user)(store.Load(t.Context(), keyOf(user)))
+		refused(t, tokenstore.ErrNoRecord, "%q", user)(store.Load(t.Context(), keyOf(user)))
 	}
 }
 
@@ -53,7 +53,7 @@ func invalidKeys(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
-	keys := []tokens.Key{{}, {User: "user-17"}, {Environment: api.Environment{Region: "US", Stage: "Sandbox"}, User: "user-17"}}
+	keys := []tokenstore.Key{{}, {User: "user-17"}, {Environment: api.Environment{Region: "US", Stage: "Sandbox"}, User: "user-17"}}
 	for _, user := range []string{
 		"", " ", "user-17 ", "user-17\t", "user-17\n", "user-17\x00", "\x00", " user-17", "a\xff", "\xc3\x28", strings.Repeat("x", 256), strings.Repeat("x", 100_000),
 	} {
@@ -64,15 +64,15 @@ func invalidKeys(t *testing.T, open opener) {
 		requireAbsent(t, store, key, record.Version)
 		same()
 	}
-	refused(t, tokens.ErrLeased, "the lease stays")(store.Lease(t.Context(), leaseOf(record, "b"), long))
+	refused(t, tokenstore.ErrLeased, "the lease stays")(store.Lease(t.Context(), leaseOf(record, "b"), long))
 }
 
 func environments(t *testing.T, open opener) {
 	store := open()
-	var records []tokens.Record
+	var records []tokenstore.Record
 	for i, environment := range []api.Environment{usSandbox, caSandbox, usLive} {
-		key := tokens.Key{Environment: environment, User: "user-17"}
-		refused(t, tokens.ErrNoRecord)(store.Load(t.Context(), key))
+		key := tokenstore.Key{Environment: environment, User: "user-17"}
+		refused(t, tokenstore.ErrNoRecord)(store.Load(t.Context(), key))
 		records = append(records, save(t, store, key, i))
 	}
 	require.NoError(t, store.DeleteVersion(t.Context(), records[0].Key, records[0].Version))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // leases tests leases by the store's own clock.
@@ -23,26 +23,26 @@ func lease(t *testing.T, open opener) {
 	record := save(t, one, user17, 1)
 	same := unchanged(t, one, user17)
 	for _, version := range []int64{record.Version + 1, record.Version - 1} {
-		refused(t, tokens.ErrConflict, version)(one.Lease(ctx, tokens.Lease{Key: user17, Version: version, Owner: "a"}, long))
+		refused(t, tokenstore.ErrConflict, version)(one.Lease(ctx, tokenstore.Lease{Key: user17, Version: version, Owner: "a"}, long))
 	}
 	take(t, one, record, "a", long)
 	same()
 	for _, owner := range []string{"b", "A", "a2", "ä"} {
-		refused(t, tokens.ErrLeased, owner)(two.Lease(ctx, leaseOf(record, owner), long))
+		refused(t, tokenstore.ErrLeased, owner)(two.Lease(ctx, leaseOf(record, owner), long))
 	}
-	refused(t, tokens.ErrConflict, "the version is checked first")(two.Lease(ctx, tokens.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long))
+	refused(t, tokenstore.ErrConflict, "the version is checked first")(two.Lease(ctx, tokenstore.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long))
 	take(t, two, record, "a", long)
 	same()
 	take(t, one, save(t, one, user18, 1), "b", long)
 }
 
 // succeed tries to take the lease until it does, and returns the time.
-func succeed(t *testing.T, store tokens.Store, record tokens.Record, owner string, ttl time.Duration) time.Time {
+func succeed(t *testing.T, store tokenstore.Store, record tokenstore.Record, owner string, ttl time.Duration) time.Time {
 	t.Helper()
 	poll(t, func() bool {
 		_, err := store.Lease(t.Context(), leaseOf(record, owner), ttl)
 		if err != nil {
-			requireError(t, err, tokens.ErrLeased)
+			requireError(t, err, tokenstore.ErrLeased)
 		}
 		return err == nil
 	})
@@ -57,12 +57,12 @@ func leaseExpires(t *testing.T, open opener) {
 	got := succeed(t, two, record, "b", long)
 	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack, "the lease expired early")
 	same := unchanged(t, one, user17)
-	refused(t, tokens.ErrConflict)(one.Commit(ctx, lost, sample(user17, 2)))
-	refused(t, tokens.ErrConflict)(one.Fail(ctx, lost, tokens.ReasonInvalidGrant))
+	refused(t, tokenstore.ErrConflict)(one.Commit(ctx, lost, sample(user17, 2)))
+	refused(t, tokenstore.ErrConflict)(one.Fail(ctx, lost, tokenstore.ReasonInvalidGrant))
 	require.NoError(t, one.Release(ctx, lost))
 	same()
 	for _, owner := range []string{"a", "c"} {
-		refused(t, tokens.ErrLeased, "the late release ended no lease")(one.Lease(ctx, leaseOf(record, owner), long))
+		refused(t, tokenstore.ErrLeased, "the late release ended no lease")(one.Lease(ctx, leaseOf(record, owner), long))
 	}
 	written(t)(two.Commit(ctx, leaseOf(record, "b"), sample(user17, 3)))
 }
@@ -78,7 +78,7 @@ func leaseIsExtended(t *testing.T, open opener) {
 	began = time.Now()
 	take(t, two, record, "b", long)
 	for ; time.Since(began) < 2*short; time.Sleep(short / 10) {
-		refused(t, tokens.ErrLeased, "extended beyond its first end")(one.Lease(t.Context(), leaseOf(record, "a"), long))
+		refused(t, tokenstore.ErrLeased, "extended beyond its first end")(one.Lease(t.Context(), leaseOf(record, "a"), long))
 	}
 }
 
@@ -93,6 +93,6 @@ func lateOwnerMayCommit(t *testing.T, open opener) {
 
 	committed := written(t)(store.Commit(t.Context(), late, sample(user17, 2)))
 	requireSame(t, committed, load(t, store, user17))
-	failed := written(t)(store.Fail(t.Context(), later, tokens.ReasonInvalidGrant))
-	assert.Equal(t, tokens.StateReauthorize, failed.State)
+	failed := written(t)(store.Fail(t.Context(), later, tokenstore.ReasonInvalidGrant))
+	assert.Equal(t, tokenstore.StateReauthorize, failed.State)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // races tests replicas that write at the same time.
@@ -33,7 +33,7 @@ func counted(n int) oauth.Token {
 	return token
 }
 
-func count(t testing.TB, record tokens.Record) int {
+func count(t testing.TB, record tokenstore.Record) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimPrefix(record.Token.AccessToken.Reveal(), "SECRET-"))
 	assert.NoError(t, err)
@@ -42,7 +42,7 @@ func count(t testing.TB, record tokens.Record) int {
 
 // addOne adds one to the number in the record under a lease. It reports false if another
 // caller has the lease, or wrote meanwhile.
-func addOne(t *testing.T, store tokens.Store, owner string) bool {
+func addOne(t *testing.T, store tokenstore.Store, owner string) bool {
 	record, err := store.Load(t.Context(), user17)
 	if !assert.NoError(t, err) {
 		return true
@@ -60,7 +60,7 @@ func addOne(t *testing.T, store tokens.Store, owner string) bool {
 func noUpdateIsLost(t *testing.T, open opener) {
 	store := open()
 	written(t)(store.Save(t.Context(), user17, counted(0)))
-	runConcurrently(open, func(store tokens.Store, owner string) {
+	runConcurrently(open, func(store tokenstore.Store, owner string) {
 		for added := 0; added < 3 && t.Context().Err() == nil && !t.Failed(); {
 			if addOne(t, store, owner) {
 				added++
@@ -77,7 +77,7 @@ func saveAmongCommits(t *testing.T, open opener) {
 	const generation = 1000 // each Save starts one, and a refresh counts in it
 	written(t)(store.Save(t.Context(), user17, counted(0)))
 	var next atomic.Int64
-	runConcurrently(open, func(store tokens.Store, owner string) {
+	runConcurrently(open, func(store tokenstore.Store, owner string) {
 		if !strings.HasSuffix(owner, "-0") {
 			addOne(t, store, owner)
 			return
@@ -92,14 +92,14 @@ func deleteAmongCommits(t *testing.T, open opener) {
 	for range 3 {
 		store := open()
 		record := save(t, store, user17, 0)
-		runConcurrently(open, func(store tokens.Store, owner string) {
+		runConcurrently(open, func(store tokenstore.Store, owner string) {
 			if strings.HasSuffix(owner, "-0") {
-				for err := tokens.ErrConflict; errors.Is(err, tokens.ErrConflict); {
-					var current tokens.Record
+				for err := tokenstore.ErrConflict; errors.Is(err, tokenstore.ErrConflict); {
+					var current tokenstore.Record
 					if current, err = store.Load(t.Context(), user17); err == nil {
 						err = store.DeleteVersion(t.Context(), user17, current.Version)
 					}
-					assert.True(t, err == nil || errors.Is(err, tokens.ErrConflict) || errors.Is(err, tokens.ErrNoRecord), "%v", err)
+					assert.True(t, err == nil || errors.Is(err, tokenstore.ErrConflict) || errors.Is(err, tokenstore.ErrNoRecord), "%v", err)
 				}
 				return
 			}
@@ -107,7 +107,7 @@ func deleteAmongCommits(t *testing.T, open opener) {
 			if err == nil {
 				_, err = store.Commit(t.Context(), leaseOf(record, owner), sample(user17, 1))
 			}
-			assert.True(t, err == nil || isContention(err) || errors.Is(err, tokens.ErrNoRecord), "%v", err)
+			assert.True(t, err == nil || isContention(err) || errors.Is(err, tokenstore.ErrNoRecord), "%v", err)
 		})
 		requireAbsent(t, store, user17, record.Version) // no refresh brought the user back
 	}
@@ -118,9 +118,9 @@ func deleteAmongCommits(t *testing.T, open opener) {
 func deleteAmongSaves(t *testing.T, open opener) {
 	for round := range 5 {
 		record := save(t, open(), user17, round)
-		runConcurrently(open, func(store tokens.Store, owner string) {
+		runConcurrently(open, func(store tokenstore.Store, owner string) {
 			err := store.DeleteVersion(t.Context(), user17, record.Version)
-			assert.True(t, err == nil || errors.Is(err, tokens.ErrConflict), "%v", err)
+			assert.True(t, err == nil || errors.Is(err, tokenstore.ErrConflict), "%v", err)
 			if owner == "0-0" {
 				_, err = store.Save(t.Context(), user17, sample(user17, 77))
 				assert.NoError(t, err)
@@ -132,19 +132,19 @@ func deleteAmongSaves(t *testing.T, open opener) {
 }
 
 // saveVersionRaces has all callers replace one version: one does, and the others get
-// [tokens.ErrConflict]. The first round creates the record.
+// [tokenstore.ErrConflict]. The first round creates the record.
 func saveVersionRaces(t *testing.T, open opener) {
 	var version int64
 	for round := range 5 {
 		var won atomic.Int64
-		runConcurrently(open, func(store tokens.Store, owner string) {
+		runConcurrently(open, func(store tokenstore.Store, owner string) {
 			record, err := store.SaveVersion(t.Context(), user17, version, sample(user17, round))
 			if err == nil {
 				won.Add(1)
 				assert.Greater(t, record.Version, version)
 				return
 			}
-			assert.ErrorIs(t, err, tokens.ErrConflict)
+			assert.ErrorIs(t, err, tokenstore.ErrConflict)
 		})
 		require.EqualValues(t, 1, won.Load())
 		record := load(t, open(), user17)
@@ -157,7 +157,7 @@ func firstSaves(t *testing.T, open opener) {
 	var mu sync.Mutex
 	var last int64
 	seen := map[int64]bool{}
-	runConcurrently(open, func(store tokens.Store, owner string) {
+	runConcurrently(open, func(store tokenstore.Store, owner string) {
 		for n := range 3 {
 			record, err := store.Save(t.Context(), user17, sample(user17, n))
 			if !assert.NoError(t, err) {

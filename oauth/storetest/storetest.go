@@ -1,10 +1,10 @@
-// Package storetest is the conformance suite of [tokens.Store]. A store that passes it can
+// Package storetest is the conformance suite of [tokenstore.Store]. A store that passes it can
 // keep the tokens of all users for all replicas of a program.
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) func() tokens.Store {
+//		storetest.Run(t, func(t *testing.T) func() tokenstore.Store {
 //			database := newDatabase(t) // empty, and removed after the test
-//			return func() tokens.Store { return mystore.New(database.Connect()) }
+//			return func() tokenstore.Store { return mystore.New(database.Connect()) }
 //		})
 //	}
 //
@@ -19,14 +19,14 @@ package storetest
 import (
 	"testing"
 
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Run runs the suite. Each test calls fresh once for its own empty storage, and then calls the
 // function that fresh returned once for each replica. If replicas cannot share storage, as in
 // memory, that function returns the same store each time. Clean up with t.Cleanup. Tests run
 // in parallel.
-func Run(t *testing.T, fresh func(t *testing.T) func() tokens.Store) {
+func Run(t *testing.T, fresh func(t *testing.T) func() tokenstore.Store) {
 	t.Helper()
 	for _, section := range []map[string]func(*testing.T, opener){
 		contract, keys, leases, races, lists, claims, flows, clusters,

@@ -6,15 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/oauth/storetest"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
 func TestMemoryStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) func() tokens.Store {
-		store := tokens.NewMemoryStore()
-		return func() tokens.Store { return store }
+	storetest.Run(t, func(*testing.T) func() tokenstore.Store {
+		store := tokenstore.NewMemoryStore()
+		return func() tokenstore.Store { return store }
 	})
 }
 
@@ -25,14 +25,14 @@ func TestSealedMemoryStore(t *testing.T) {
 	require.NoError(t, err)
 	young, err := seal.GenerateKey("2027")
 	require.NoError(t, err)
-	storetest.Run(t, func(t *testing.T) func() tokens.Store {
-		inner, rings := tokens.NewMemoryStore(), [][]seal.Key{{young.Pending(), old}, {young, old}}
+	storetest.Run(t, func(t *testing.T) func() tokenstore.Store {
+		inner, rings := tokenstore.NewMemoryStore(), [][]seal.Key{{young.Pending(), old}, {young, old}}
 		var opened int
-		return func() tokens.Store {
+		return func() tokenstore.Store {
 			ring, err := seal.NewKeyRing(rings[opened%len(rings)]...)
 			require.NoError(t, err)
 			opened++
-			store, err := tokens.Sealed(inner, ring)
+			store, err := tokenstore.Sealed(inner, ring)
 			require.NoError(t, err)
 			return store
 		}

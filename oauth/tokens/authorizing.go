@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // authorizing is a token that a user has just granted, until it is stored. Neither the code
 // nor the token can be requested again.
 type authorizing struct {
 	conns *Connections
-	key   Key
+	key   tokenstore.Key
 	token oauth.Token
 
 	previous oauth.ResourceOwner // of the record to be replaced
@@ -27,50 +28,50 @@ type authorizing struct {
 
 // save stores the token in place of the record that it has checked the account against. If the
 // store fails or the record changes meanwhile, it starts over for a third of the LeaseTTL.
-func (a *authorizing) save(ctx context.Context) (Record, error) {
+func (a *authorizing) save(ctx context.Context) (tokenstore.Record, error) {
 	c := a.conns
 	end := time.Now().Add(c.config.answerTime())
 	for try := 1; ; try++ {
 		record, err := a.replace(ctx)
-		if err == nil || errors.Is(err, ErrOwnerRefused) || errors.Is(err, ErrUndecided) || errors.Is(err, ErrUnreadable) {
+		if err == nil || errors.Is(err, ErrOwnerRefused) || errors.Is(err, ErrUndecided) || errors.Is(err, tokenstore.ErrUnreadable) {
 			return record, err
 		}
-		if !errors.Is(err, ErrConflict) {
+		if !errors.Is(err, tokenstore.ErrConflict) {
 			c.hooks.log(ctx, slog.LevelWarn, "a new token could not be stored", a.key, slog.Any("error", err), slog.Int("try", try))
 		}
 		if time.Now().After(end) || !pause(ctx, jitteredBackoff(try, firstRewrite, lastPoll)) {
-			return Record{}, err
+			return tokenstore.Record{}, err
 		}
 	}
 }
 
 // replace reads the record, verifies the account and stores the token once.
-func (a *authorizing) replace(ctx context.Context) (Record, error) {
+func (a *authorizing) replace(ctx context.Context) (tokenstore.Record, error) {
 	c := a.conns
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	before, err := c.store.Load(ctx, a.key)
-	unreadable := errors.Is(err, ErrUnreadable) && c.config.Verify == nil
+	unreadable := errors.Is(err, tokenstore.ErrUnreadable) && c.config.Verify == nil
 	switch {
-	case errors.Is(err, ErrNoRecord), unreadable:
-		before = Record{}
+	case errors.Is(err, tokenstore.ErrNoRecord), unreadable:
+		before = tokenstore.Record{}
 	case err != nil:
-		return Record{}, storeError("Load", a.key, err)
+		return tokenstore.Record{}, storeError("Load", a.key, err)
 	case before.Token.AccessToken == a.token.AccessToken:
 		return before, nil // by a Save whose response was lost
 	}
 	if err := a.verify(ctx, before.Token.ResourceOwner); err != nil {
-		return Record{}, err
+		return tokenstore.Record{}, err
 	}
 	token, beyond := replacing(a.token, append(slices.Clone(before.Token.Replaced), grantOf(before.Token))...)
-	save := func() (Record, error) { return c.store.SaveVersion(ctx, a.key, before.Version, token) }
+	save := func() (tokenstore.Record, error) { return c.store.SaveVersion(ctx, a.key, before.Version, token) }
 	if unreadable {
-		save = func() (Record, error) { return c.store.Save(ctx, a.key, token) }
+		save = func() (tokenstore.Record, error) { return c.store.Save(ctx, a.key, token) }
 	}
 	record, err := save()
 	if err != nil {
 		a.unknown = a.unknown || !isContention(err)
-		return Record{}, storeError("SaveVersion", a.key, err)
+		return tokenstore.Record{}, storeError("SaveVersion", a.key, err)
 	}
 	c.revokeBeyond(ctx, a.key, beyond)
 	return record, nil
@@ -107,7 +108,7 @@ func (c *Connections) verify(ctx context.Context, grant Authorization) error {
 
 // connected reports that the token is stored, and revokes replaced grants of other accounts:
 // replicas that have such a token in memory get a 401 for their next call, and read the new one.
-func (a *authorizing) connected(ctx context.Context, record Record) Record {
+func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) tokenstore.Record {
 	c, token := a.conns, record.Token
 	c.forget(a.key)
 	c.circuit.forget(a.key)
@@ -128,7 +129,7 @@ func (a *authorizing) connected(ctx context.Context, record Record) Record {
 func (a *authorizing) discard(ctx context.Context) {
 	d := &disposal{conns: a.conns, key: a.key, token: a.token}
 	if a.unknown {
-		d.stored = func(ctx context.Context, record Record) { a.connected(ctx, record) }
+		d.stored = func(ctx context.Context, record tokenstore.Record) { a.connected(ctx, record) }
 	}
 	d.now(ctx)
 }

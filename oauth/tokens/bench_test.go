@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // The hot path beside the floor, x/oauth2's own source of a valid token: from one
@@ -43,7 +44,7 @@ func BenchmarkToken(b *testing.B) {
 
 // A source made for one request, which reads the store.
 func BenchmarkRebuiltSource(b *testing.B) {
-	store := tokens.NewMemoryStore()
+	store := tokenstore.NewMemoryStore()
 	conns := newConns(b, oauthtest.NewPlatform(oauthtest.RotateNever), store)
 	_, _ = store.Save(b.Context(), conns.Key(user), oauthtest.FirstToken(time.Hour))
 	b.ReportAllocs()
@@ -56,7 +57,7 @@ func BenchmarkRebuiltSource(b *testing.B) {
 
 func validSource(b testing.TB) tokens.TokenSource {
 	b.Helper()
-	store := tokens.NewMemoryStore()
+	store := tokenstore.NewMemoryStore()
 	conns := newConns(b, oauthtest.NewPlatform(oauthtest.RotateNever), store)
 	_, err := store.Save(b.Context(), conns.Key(user), oauthtest.FirstToken(time.Hour))
 	require.NoError(b, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // callKind distinguishes the calls of one user: reading the store is cheap and is
@@ -28,7 +29,7 @@ const (
 
 // callKey is what happens once at a time in a process.
 type callKey struct {
-	key   Key
+	key   tokenstore.Key
 	kind  callKind
 	token api.Secret // of a disposeCall: a user may have several
 }
@@ -47,7 +48,7 @@ type call struct {
 	failure error
 
 	// Valid when done is closed.
-	record Record
+	record tokenstore.Record
 	err    error
 }
 
@@ -63,7 +64,7 @@ var errAbandoned = errors.New("tokens: a token refresh ended without a result")
 
 // join returns the call under way for at, or starts work as one; started says
 // which. The work gets the values of ctx, but neither its end nor its deadline.
-func (g *callGroup) join(ctx context.Context, at callKey, failure error, work func(context.Context) (Record, error)) (c *call, started bool) {
+func (g *callGroup) join(ctx context.Context, at callKey, failure error, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c, ok := g.running[at]; ok {
@@ -79,10 +80,10 @@ func (g *callGroup) join(ctx context.Context, at callKey, failure error, work fu
 	return c, true
 }
 
-func (g *callGroup) run(ctx context.Context, at callKey, c *call, work func(context.Context) (Record, error)) {
+func (g *callGroup) run(ctx context.Context, at callKey, c *call, work func(context.Context) (tokenstore.Record, error)) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.record, c.err = Record{}, fmt.Errorf("tokens: token refresh of %s: %w", at.key, panicked(v))
+			c.record, c.err = tokenstore.Record{}, fmt.Errorf("tokens: token refresh of %s: %w", at.key, panicked(v))
 		}
 		g.mu.Lock()
 		delete(g.running, at)
@@ -94,7 +95,7 @@ func (g *callGroup) run(ctx context.Context, at callKey, c *call, work func(cont
 
 // outdate marks the calls under way that may return a token of the user from before, and
 // returns the number of the last call.
-func (g *callGroup) outdate(key Key) (last uint64) {
+func (g *callGroup) outdate(key tokenstore.Key) (last uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, kind := range []callKind{loadCall, refreshCall} {
@@ -124,12 +125,12 @@ func (g *callGroup) all() map[callKind][]*call {
 }
 
 // wait returns the result of the call, or the end of ctx if that comes first.
-func (c *call) wait(ctx context.Context, key Key) (Record, error) {
+func (c *call) wait(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	select {
 	case <-c.done:
 		return c.record, c.err
 	case <-ctx.Done():
-		return Record{}, fmt.Errorf("tokens: gave up waiting for a token of %s: %w", key, ctx.Err())
+		return tokenstore.Record{}, fmt.Errorf("tokens: gave up waiting for a token of %s: %w", key, ctx.Err())
 	}
 }
 

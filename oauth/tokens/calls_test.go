@@ -14,6 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 type down struct{}
@@ -21,7 +22,7 @@ type down struct{}
 func (down) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("down") }
 
 // onDeadPlatform returns connections that get no answer from the platform.
-func onDeadPlatform(t *testing.T, store Store) *Connections {
+func onDeadPlatform(t *testing.T, store tokenstore.Store) *Connections {
 	t.Helper()
 	client, err := oauth.New(oauth.Config{
 		Site:     api.Site{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
@@ -36,7 +37,7 @@ func onDeadPlatform(t *testing.T, store Store) *Connections {
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := NewMemoryStore()
+		store := tokenstore.NewMemoryStore()
 		conns := onDeadPlatform(t, store)
 		for i := range 100 {
 			user := "user-" + strconv.Itoa(i)
@@ -81,14 +82,14 @@ func TestTokenIsUncheckedAfterSleepAndClockChange(t *testing.T) {
 
 // failingOnce is a store that does not take the first pair.
 type failingOnce struct {
-	*MemoryStore
+	*tokenstore.MemoryStore
 	failed bool
 }
 
-func (s *failingOnce) Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error) {
+func (s *failingOnce) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
 	if !s.failed {
 		s.failed = true
-		return Record{}, errors.New("away")
+		return tokenstore.Record{}, errors.New("away")
 	}
 	return s.MemoryStore.Commit(ctx, lease, token)
 }
@@ -97,7 +98,7 @@ func (s *failingOnce) Commit(ctx context.Context, lease Lease, token oauth.Token
 func TestSecondPendingCommitIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &failingOnce{MemoryStore: NewMemoryStore()}
+		store := &failingOnce{MemoryStore: tokenstore.NewMemoryStore()}
 		conns := onDeadPlatform(t, store)
 		key := conns.Key("u")
 		token := oauth.Token{AccessToken: api.NewSecret("old"), RefreshToken: api.NewSecret("r"), Environment: conns.Environment()}
@@ -105,9 +106,9 @@ func TestSecondPendingCommitIsNotLost(t *testing.T) {
 		require.NoError(t, err)
 		leased, err := conns.acquireLease(t.Context(), record, nil)
 		require.NoError(t, err)
-		first, _ := conns.calls.join(t.Context(), callKey{key: key, kind: commitCall}, nil, func(context.Context) (Record, error) {
+		first, _ := conns.calls.join(t.Context(), callKey{key: key, kind: commitCall}, nil, func(context.Context) (tokenstore.Record, error) {
 			time.Sleep(time.Minute)
-			return Record{}, nil
+			return tokenstore.Record{}, nil
 		})
 		token.AccessToken = api.NewSecret("new")
 		_, err = conns.commit(t.Context(), leased, token)

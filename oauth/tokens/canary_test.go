@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // canary marks every secret of the test: it must show up nowhere.
@@ -36,7 +37,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		c.ClientSecret = api.NewSecret(canary + "-secret")
 		client, err := oauth.New(c)
 		require.NoError(t, err)
-		store := tokens.NewMemoryStore()
+		store := tokenstore.NewMemoryStore()
 		conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: store})
 		require.NoError(t, err)
 		record, err := store.Save(t.Context(), conns.Key(user), canaryToken(time.Hour))
@@ -48,7 +49,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		c.HTTPClient = nil // holds nothing, and prints a map of addresses
 		for name, value := range map[string]any{
 			"Config": c, "*Config": &c, "Client": client, "Connections": conns, "Token": token, "*Token": &token, "AccessToken": access,
-			"Record": record, "*Record": &record, "[]Token": []oauth.Token{token}, "map": map[string]tokens.Record{"a": record},
+			"Record": record, "*Record": &record, "[]Token": []oauth.Token{token}, "map": map[string]tokenstore.Record{"a": record},
 			"Store": store, "Source": source, "Static": oauth.Static(token),
 		} {
 			oauthtest.RequireClean(t, name, value)
@@ -57,11 +58,11 @@ func TestNothingPrintsASecret(t *testing.T) {
 			client *oauth.Client
 			conns  *tokens.Connections
 			source tokens.TokenSource
-			store  tokens.Store
+			store  tokenstore.Store
 			token  oauth.Token
 			config oauth.Config
 			access api.AccessToken
-			record tokens.Record
+			record tokenstore.Record
 		}{client, conns, source, store, token, c, access, record}
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", hidden, hidden, hidden), canary)
 	})
@@ -131,9 +132,9 @@ func TestTextsForPeople(t *testing.T) {
 		assert.Equal(t, `oauth.Token{us/sandbox Practitioner prac-1 expires 2000-01-01T01:00:00Z access [redacted] refresh [redacted]}`,
 			fmt.Sprint(oauthtest.FirstToken(time.Hour)))
 		record := w.record(t)
-		assert.Equal(t, "tokens.Record{us/sandbox/user-17 version 1 active}", fmt.Sprint(record))
-		record.State, record.Reason = tokens.StateReauthorize, tokens.ReasonInvalidGrant
-		assert.Equal(t, "tokens.Record{us/sandbox/user-17 version 1 reauthorize invalid_grant}", fmt.Sprint(record))
+		assert.Equal(t, "tokenstore.Record{us/sandbox/user-17 version 1 active}", fmt.Sprint(record))
+		record.State, record.Reason = tokenstore.StateReauthorize, tokenstore.ReasonInvalidGrant
+		assert.Equal(t, "tokenstore.Record{us/sandbox/user-17 version 1 reauthorize invalid_grant}", fmt.Sprint(record))
 		_, err := w.conns.TokenSource("nobody").Token(t.Context())
 		assert.Equal(t, "tokens: us/sandbox/nobody must authorize again: not_connected", fmt.Sprintf("%+v", err))
 
@@ -173,7 +174,7 @@ func TestTheRefresherShowsNoSecret(t *testing.T) {
 		}
 		assert.NotContains(t, w.logs.String(), canary)
 		assert.Positive(t, strings.Count(w.logs.String(), "\n"))
-		records, err := w.store.List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, Limit: 10})
+		records, err := w.store.List(t.Context(), tokenstore.Listing{Environment: oauthtest.USSandbox, Limit: 10})
 		require.NoError(t, err)
 		oauthtest.RequireClean(t, "List", records)
 	})

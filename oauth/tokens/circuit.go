@@ -8,6 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Waits of a [circuit]. The API states none.
@@ -54,7 +55,7 @@ const (
 // fails or rejects the application. It is safe for concurrent use.
 type circuit struct {
 	mu    sync.Mutex
-	users map[Key]*backoff
+	users map[tokenstore.Key]*backoff
 
 	endpoint, application trouble // delay all refreshes
 	grants                trouble // delays KeepFresh
@@ -63,7 +64,7 @@ type circuit struct {
 
 func newCircuit() circuit {
 	return circuit{
-		users: map[Key]*backoff{}, endpoint: trouble{limit: failingUsers}, application: trouble{limit: 1}, grants: trouble{limit: refusedUsers, window: refusalWindow},
+		users: map[tokenstore.Key]*backoff{}, endpoint: trouble{limit: failingUsers}, application: trouble{limit: 1}, grants: trouble{limit: refusedUsers, window: refusalWindow},
 	}
 }
 
@@ -82,14 +83,14 @@ type trouble struct {
 	window time.Duration // in which so many fail; 0 means any time
 
 	err   error
-	users map[Key]bool
+	users map[tokenstore.Key]bool
 	began time.Time
 	until time.Time // the next trial
 }
 
 // add counts a failure and reports whether it is the one that reaches the limit. From then on
 // each failure postpones the next trial.
-func (t *trouble) add(key Key, err error, pause time.Duration) (isNew bool) {
+func (t *trouble) add(key tokenstore.Key, err error, pause time.Duration) (isNew bool) {
 	now := time.Now()
 	before := t.open()
 	last := t.began
@@ -100,7 +101,7 @@ func (t *trouble) add(key Key, err error, pause time.Duration) (isNew bool) {
 		t.users, before = nil, false
 	}
 	if len(t.users) == 0 {
-		t.users, t.began = map[Key]bool{}, now
+		t.users, t.began = map[tokenstore.Key]bool{}, now
 	}
 	if !before {
 		t.users[key] = true
@@ -123,7 +124,7 @@ func (t *trouble) pausedUntil() time.Time {
 }
 
 // blocked returns the reason for not refreshing the user's token now, or nil.
-func (c *circuit) blocked(key Key) error {
+func (c *circuit) blocked(key tokenstore.Key) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b, ok := c.users[key]; ok && time.Now().Before(b.until) {
@@ -164,7 +165,7 @@ func (c *circuit) admit() error {
 
 // answered records the result of a user's request to the token endpoint. It returns the error
 // that pauses refreshes for all users, if err is one, and whether that is new.
-func (c *circuit) answered(key Key, err error) (paused *oauth.ConfigError, isNew bool) {
+func (c *circuit) answered(key tokenstore.Key, err error) (paused *oauth.ConfigError, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var refusal *oauth.ConfigError
@@ -186,7 +187,7 @@ func (c *circuit) answered(key Key, err error) (paused *oauth.ConfigError, isNew
 
 // refused counts a user whose refresh token was rejected. alarm reports whether so many were
 // rejected that it is to be raised, and until is the end of the pause.
-func (c *circuit) refused(key Key, err error) (alarm bool, until time.Time) {
+func (c *circuit) refused(key tokenstore.Key, err error) (alarm bool, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.grants.add(key, err, refusalPause) {
@@ -197,7 +198,7 @@ func (c *circuit) refused(key Key, err error) (alarm bool, until time.Time) {
 }
 
 // failed records a failed refresh of the user and returns for how long the next one is delayed.
-func (c *circuit) failed(key Key, err error) time.Duration {
+func (c *circuit) failed(key tokenstore.Key, err error) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.of(key)
@@ -216,7 +217,7 @@ func (c *circuit) failed(key Key, err error) time.Duration {
 }
 
 // of returns a copy of the user's failures.
-func (c *circuit) of(key Key) *backoff {
+func (c *circuit) of(key tokenstore.Key) *backoff {
 	if b, ok := c.users[key]; ok {
 		next := *b
 		return &next
@@ -225,7 +226,7 @@ func (c *circuit) of(key Key) *backoff {
 }
 
 // keep stores the failures of a user. Entries remove themselves. The caller has locked mu.
-func (c *circuit) keep(key Key, b *backoff, memory time.Duration) {
+func (c *circuit) keep(key tokenstore.Key, b *backoff, memory time.Duration) {
 	if b.refusals > 0 {
 		memory = max(memory, refusalMemory)
 	}
@@ -240,7 +241,7 @@ func (c *circuit) keep(key Key, b *backoff, memory time.Duration) {
 }
 
 // mayForce reports whether a 401 may force a refresh of the user's token now.
-func (c *circuit) mayForce(key Key) bool {
+func (c *circuit) mayForce(key tokenstore.Key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, ok := c.users[key]
@@ -249,7 +250,7 @@ func (c *circuit) mayForce(key Key) bool {
 
 // succeeded forgets the failures of a user whose token is good. forced reports whether a 401
 // forced the refresh.
-func (c *circuit) succeeded(key Key, forced bool) {
+func (c *circuit) succeeded(key tokenstore.Key, forced bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := &backoff{forced: c.of(key).forced}
@@ -264,7 +265,7 @@ func (c *circuit) succeeded(key Key, forced bool) {
 }
 
 // forget forgets a user who has connected again or was restored.
-func (c *circuit) forget(key Key) {
+func (c *circuit) forget(key tokenstore.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.users, key)

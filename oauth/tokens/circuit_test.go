@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // alarms collects events.
@@ -26,8 +27,8 @@ type alarms struct {
 
 // disconnected and restored are the users of these events.
 type (
-	disconnected tokens.Key
-	restored     tokens.Key
+	disconnected tokenstore.Key
+	restored     tokenstore.Key
 )
 
 func note[E any](a *alarms) func(context.Context, E) {
@@ -42,9 +43,9 @@ func (a *alarms) observer() tokens.Observer {
 	return tokens.Observer{
 		RefreshEnd:      note[tokens.RefreshResult](a),
 		Connected:       note[tokens.Connected](a),
-		Disconnected:    func(ctx context.Context, key tokens.Key) { note[disconnected](a)(ctx, disconnected(key)) },
+		Disconnected:    func(ctx context.Context, key tokenstore.Key) { note[disconnected](a)(ctx, disconnected(key)) },
 		MustReauthorize: note[tokens.MustReauthorize](a),
-		Restored:        func(ctx context.Context, key tokens.Key) { note[restored](a)(ctx, restored(key)) },
+		Restored:        func(ctx context.Context, key tokenstore.Key) { note[restored](a)(ctx, restored(key)) },
 		CommitDelayed:   note[tokens.CommitDelayed](a), BreakerTripped: note[tokens.BreakerTripped](a),
 		ConfigErrorDetected: note[tokens.ConfigErrorDetected](a),
 	}
@@ -132,7 +133,7 @@ func TestAlarmHoldsNoUserBack(t *testing.T) {
 		assert.Len(t, w.platform.Sent(), 50, "no retry within a minute")
 		time.Sleep(time.Minute)
 		for i := range 25 {
-			requireReauthorize(t, w.ask(t, i), tokens.ReasonInvalidGrant)
+			requireReauthorize(t, w.ask(t, i), tokenstore.ReasonInvalidGrant)
 		}
 		undo()
 		for i := 25; i < 50; i++ {
@@ -162,7 +163,7 @@ func TestSomeRejectionsAreUsual(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour)
 			for i := range 20 {
-				requireReauthorize(t, w.ask(t, i), tokens.ReasonInvalidGrant)
+				requireReauthorize(t, w.ask(t, i), tokenstore.ReasonInvalidGrant)
 			}
 		},
 		"among refreshes that work": func(t *testing.T, w *fixture) {
@@ -220,7 +221,7 @@ func TestRareCallsMarkToo(t *testing.T) {
 		_, err := w.source.Token(t.Context())
 		requireRejected(t, err)
 		time.Sleep(5 * time.Minute)
-		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
 	})
 }
 
@@ -254,7 +255,7 @@ func TestWrongRejectionsLoseNoUser(t *testing.T) {
 		time.Sleep(c.spell)
 		undo()
 		wg.Wait()
-		marked, err := w.store.List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, State: tokens.StateReauthorize, Limit: users})
+		marked, err := w.store.List(t.Context(), tokenstore.Listing{Environment: oauthtest.USSandbox, State: tokenstore.StateReauthorize, Limit: users})
 		require.NoError(t, err)
 		assert.Empty(t, marked)
 	})
@@ -305,7 +306,7 @@ func TestEventsOfAUsersLife(t *testing.T) {
 			"Connected", "refreshed true", "refreshed false", "CommitDelayed", "store_failed false",
 			"ConfigErrorDetected", "misconfigured false", "failed false", "MustReauthorize", "reauthorize false", "disconnected",
 		}, types)
-		assert.Equal(t, tokens.ReasonInvalidGrant, eventsOf[tokens.MustReauthorize](a)[0].Reason)
+		assert.Equal(t, tokenstore.ReasonInvalidGrant, eventsOf[tokens.MustReauthorize](a)[0].Reason)
 	})
 }
 
@@ -392,7 +393,7 @@ func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
 		w.platform.Replace()
 		time.Sleep(5 * time.Minute)
 		assert.Less(t, w.store.Count("ClaimDue"), 300)
-		due, err := w.store.ClaimDue(t.Context(), tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 300, Owner: "me", TTL: time.Second})
+		due, err := w.store.ClaimDue(t.Context(), tokenstore.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 300, Owner: "me", TTL: time.Second})
 		require.NoError(t, err)
 		assert.Empty(t, due, "all are made up for")
 	})
@@ -457,7 +458,7 @@ func TestNextProcessMarksTheUser(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		_, err := w.replica(t).TokenSource(user).Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 var clinic = oauth.Clinic{ID: "cl-1", IntegrationID: "int-1"}
@@ -24,7 +25,7 @@ func (w *fixture) asking(t *testing.T, answer *oauth.Clinic, failure *error) (*t
 	t.Helper()
 	asked := &[]string{}
 	return w.replica(t, func(c *settings) {
-		c.Tokens.Clinic = func(_ context.Context, key tokens.Key, token api.AccessToken) (oauth.Clinic, error) {
+		c.Tokens.Clinic = func(_ context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error) {
 			assert.Equal(t, user, key.User)
 			*asked = append(*asked, token.Secret.Reveal())
 			return *answer, *failure
@@ -107,8 +108,8 @@ func TestSetClinic(t *testing.T) {
 		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", clinic), api.ErrReauthorize)
 		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrInvalidArgument)
 
-		w.fail(t, tokens.ReasonInvalidGrant)
+		w.fail(t, tokenstore.ReasonInvalidGrant)
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: "cl-2"}))
-		assert.Equal(t, tokens.StateReauthorize, w.record(t).State, "who must authorize again is not brought back by it")
+		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State, "who must authorize again is not brought back by it")
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Times of [Connections]. They are choices of this library; the API states none.
@@ -32,7 +33,7 @@ type Config struct {
 
 	// Store keeps their tokens. Several Connections, of other environments or
 	// in other processes, may share one.
-	Store Store
+	Store tokenstore.Store
 
 	// Verify reports whether the user may connect the account: nil accepts it, and an error
 	// rejects it. The token is then revoked and not stored. A nil Verify accepts every
@@ -57,7 +58,7 @@ type Config struct {
 	// nothing, and no clinic is kept. It is called once for a user: when the user
 	// connects, and after a refresh as long as the clinic is not known. Its failure
 	// keeps no user from being connected. See [oauth.Token].Clinic.
-	Clinic func(ctx context.Context, key Key, token api.AccessToken) (oauth.Clinic, error)
+	Clinic func(ctx context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error)
 
 	// Observers observe refreshes and what happens to users and to the
 	// application.

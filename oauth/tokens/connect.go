@@ -8,12 +8,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Authorization is what a user has just granted, before it is stored.
 type Authorization struct {
 	// Key names the user to be connected.
-	Key Key
+	Key tokenstore.Key
 
 	// Owner is whom the new token acts for.
 	Owner oauth.ResourceOwner
@@ -40,7 +41,7 @@ type Authorization struct {
 //
 // A code works once, so Connect retries a failing store for a third of [Config.LeaseTTL]. If
 // the store still fails, Connect revokes the token, because it would be lost. With
-// [Config.Verify] it does the same if the stored token cannot be decrypted ([ErrUnreadable]),
+// [Config.Verify] it does the same if the stored token cannot be decrypted ([tokenstore.ErrUnreadable]),
 // because its owner is not known: put the key back, or delete the record.
 //
 // If the record has a token of another account or clinic, Connect revokes that token once
@@ -55,14 +56,14 @@ type Authorization struct {
 // with what Verify returned; [ErrUndecided]; [*StoreError]; otherwise [*api.Error]. The
 // user can always start again.
 // API section: "Authentication" 3.
-func (c *Connections) Connect(ctx context.Context, user string, code api.Secret) (Record, error) {
+func (c *Connections) Connect(ctx context.Context, user string, code api.Secret) (tokenstore.Record, error) {
 	key := c.Key(user)
 	if err := key.Validate(); err != nil {
-		return Record{}, err
+		return tokenstore.Record{}, err
 	}
 	token, err := c.client.Exchange(ctx, code)
 	if err != nil {
-		return Record{}, err // nothing is counted against the application: the code is the browser's
+		return tokenstore.Record{}, err // nothing is counted against the application: the code is the browser's
 	}
 	a := &authorizing{conns: c, key: key, token: token}
 	defer func() {
@@ -73,7 +74,7 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 	a.token.Clinic = c.findClinic(ctx, key, token)
 	record, err := a.save(ctx)
 	if err != nil {
-		return Record{}, err
+		return tokenstore.Record{}, err
 	}
 	a.stored = true
 	return a.connected(ctx, record), nil
@@ -86,7 +87,7 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 //
 // It takes the lease on the record first: a refresh under way is waited for, and
 // none begins, so that no pair is left behind unknown. If the platform
-// cannot be reached, the record stays, marked with [ReasonDisconnecting]: no call
+// cannot be reached, the record stays, marked with [tokenstore.ReasonDisconnecting]: no call
 // uses it any more, and Disconnect can be called again until it succeeds. Should
 // the user connect anew in the meantime, the new token stays. A platform that has
 // forgotten the token, because the user revoked it there, counts as success; where its
@@ -96,7 +97,7 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 // 30 seconds at most if the platform cannot be reached.
 //
 // Errors: the platform's ([*api.Error], [*oauth.ConfigError]), after which the user
-// is marked; [*StoreError]; [ErrLeased] if another owner kept the lease for longer
+// is marked; [*StoreError]; [tokenstore.ErrLeased] if another owner kept the lease for longer
 // than leases last; the error of ctx.
 // API section: "Authentication" 6.
 func (c *Connections) Disconnect(ctx context.Context, user string) error {
@@ -109,7 +110,7 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 	}
 	leased, err := c.waitForLease(ctx, key)
 	switch {
-	case errors.Is(err, ErrNoRecord):
+	case errors.Is(err, tokenstore.ErrNoRecord):
 		return nil
 	case err != nil:
 		return err
@@ -151,7 +152,7 @@ func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) er
 	}
 	marking, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
-	if _, failure := c.store.Fail(marking, leased.lease, ReasonDisconnecting); failure != nil && !isContention(failure) {
+	if _, failure := c.store.Fail(marking, leased.lease, tokenstore.ReasonDisconnecting); failure != nil && !isContention(failure) {
 		problems = append(problems, storeError("Fail", leased.lease.Key, failure))
 	}
 	return joined(problems)
@@ -187,12 +188,12 @@ func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) err
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, ErrConflict) {
+		if !errors.Is(err, tokenstore.ErrConflict) {
 			return storeError("DeleteVersion", key, err)
 		}
 		current, err := c.store.Load(ctx, key)
 		switch {
-		case errors.Is(err, ErrNoRecord): // by another Disconnect
+		case errors.Is(err, tokenstore.ErrNoRecord): // by another Disconnect
 		case err != nil:
 			return storeError("Load", key, err)
 		case current.Token.AccessToken != leased.Token.AccessToken:
@@ -218,17 +219,17 @@ func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) err
 // A refresh token that was refused wrongly is tried again by calls anyway. Restore
 // is for operators who do not want to wait, and for marks of other reasons.
 //
-// Errors: a [*ReauthorizeError] with [ReasonNotConnected], or with
-// [ReasonDisconnecting] for a user who is being disconnected; [*StoreError];
-// [ErrLeased] if another owner kept the lease for longer than leases last; the error
+// Errors: a [*ReauthorizeError] with [tokenstore.ReasonNotConnected], or with
+// [tokenstore.ReasonDisconnecting] for a user who is being disconnected; [*StoreError];
+// [tokenstore.ErrLeased] if another owner kept the lease for longer than leases last; the error
 // of ctx.
 func (c *Connections) Restore(ctx context.Context, user string) error {
 	key := c.Key(user)
 	if err := key.Validate(); err != nil {
 		return err
 	}
-	before, written, err := c.rewrite(ctx, key, func(before Record) (oauth.Token, bool) {
-		return before.Token, before.State != StateActive && before.Reason != ReasonDisconnecting
+	before, written, err := c.rewrite(ctx, key, func(before tokenstore.Record) (oauth.Token, bool) {
+		return before.Token, before.State != tokenstore.StateActive && before.Reason != tokenstore.ReasonDisconnecting
 	})
 	switch {
 	case err != nil:
@@ -248,26 +249,26 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 
 // rewrite leases a record and commits the token that change returns. If change returns false,
 // it leaves the record as it is and written is empty.
-func (c *Connections) rewrite(ctx context.Context, key Key, change func(Record) (oauth.Token, bool)) (before, written Record, err error) {
+func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change func(tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
 	leased, err := c.waitForLease(ctx, key)
 	switch {
-	case errors.Is(err, ErrNoRecord):
-		return Record{}, Record{}, c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
+	case errors.Is(err, tokenstore.ErrNoRecord):
+		return tokenstore.Record{}, tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
 	case err != nil:
-		return Record{}, Record{}, err
+		return tokenstore.Record{}, tokenstore.Record{}, err
 	}
 	before = leased.Record
 	token, changed := change(before)
 	if !changed {
 		c.release(context.WithoutCancel(ctx), leased.lease)
-		return before, Record{}, nil
+		return before, tokenstore.Record{}, nil
 	}
 	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
 	written, err = c.store.Commit(writing, leased.lease, token)
 	if err != nil {
 		c.release(context.WithoutCancel(ctx), leased.lease)
-		return before, Record{}, storeError("Commit", key, err)
+		return before, tokenstore.Record{}, storeError("Commit", key, err)
 	}
 	return before, written, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestConnectReportsThePreviousOwner(t *testing.T) {
@@ -40,7 +41,7 @@ func TestConnectReportsThePreviousOwner(t *testing.T) {
 
 // If the previous owner cannot be read, verify must not be called as if there was none.
 func TestConnectFailsIfThePreviousOwnerCannotBeRead(t *testing.T) {
-	oauthtest.Each(t, map[string]error{"away": errors.New("away"), "unreadable": tokens.ErrUnreadable}, func(t *testing.T, problem error) {
+	oauthtest.Each(t, map[string]error{"away": errors.New("away"), "unreadable": tokenstore.ErrUnreadable}, func(t *testing.T, problem error) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.store.Break("Load", problem)
 		_, err := w.verified(t, func(context.Context, tokens.Authorization) error {
@@ -75,7 +76,7 @@ func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
 // new token replaces it.
 func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		w.store.Break("Load", tokens.ErrUnreadable)
+		w.store.Break("Load", tokenstore.ErrUnreadable)
 		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		w.store.Break("Load", nil)
@@ -114,9 +115,9 @@ func TestDisconnectThatThePlatformDoesNotHear(t *testing.T) {
 		w.platform.Inject(oauthtest.Times(9, f)...)
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		record := w.record(t)
-		assert.Equal(t, tokens.StateReauthorize, record.State)
-		assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
-		w.requireReauthorize(t, tokens.ReasonDisconnecting)
+		assert.Equal(t, tokenstore.StateReauthorize, record.State)
+		assert.Equal(t, tokenstore.ReasonDisconnecting, record.Reason)
+		w.requireReauthorize(t, tokenstore.ReasonDisconnecting)
 		w.platform.Replace()
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		w.requireForgotten(t)
@@ -176,7 +177,7 @@ func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
 		w.platform.Inject(f, nil, f)
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		record := w.record(t)
-		assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
+		assert.Equal(t, tokenstore.ReasonDisconnecting, record.Reason)
 		assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "else it could not be revoked")
 		w.platform.Inject(f)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
@@ -191,7 +192,7 @@ func TestDisconnectWithWrongCredentials(t *testing.T) {
 		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, `{"error":"invalid_client"}`))...)
 		var refusal *oauth.ConfigError
 		require.ErrorAs(t, w.conns.Disconnect(t.Context(), user), &refusal)
-		assert.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
+		assert.Equal(t, tokenstore.ReasonDisconnecting, w.record(t).Reason)
 		assert.Equal(t, "refresh-0", w.record(t).Token.RefreshToken.Reveal())
 	})
 }
@@ -212,7 +213,7 @@ func TestDisconnectWaitsForARefresh(t *testing.T) {
 func TestDisconnectGivesUpOnAStuckLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.lease(t, time.Hour)
-		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), tokens.ErrLeased)
+		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), tokenstore.ErrLeased)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, w.conns.Disconnect(ctx, user), context.DeadlineExceeded)
@@ -232,16 +233,16 @@ func TestDisconnectSparesANewConnection(t *testing.T) {
 			return oauthtest.Respond(200, `{}`), nil
 		})
 		_ = w.conns.Disconnect(t.Context(), user)
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 		w.requireToken(t, "fresh")
 	})
 }
 
 // beforeDeletion returns a store in which something happens just before a record is
 // deleted for the first time.
-func (w *fixture) beforeDeletion(meanwhile func()) tokens.Store {
+func (w *fixture) beforeDeletion(meanwhile func()) tokenstore.Store {
 	return oauthtest.Around(w.store, map[string]oauthtest.Interception{
-		"DeleteVersion": oauthtest.First(1, func(_ context.Context, _ tokens.Key, work func() error) error {
+		"DeleteVersion": oauthtest.First(1, func(_ context.Context, _ tokenstore.Key, work func() error) error {
 			meanwhile()
 			return work()
 		}),
@@ -264,7 +265,7 @@ func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		store := w.beforeDeletion(func() {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
-			w.fail(t, tokens.ReasonInvalidGrant)
+			w.fail(t, tokenstore.ReasonInvalidGrant)
 		})
 		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
 		w.requireForgotten(t)
@@ -331,14 +332,14 @@ func TestUsableSendsNoRequest(t *testing.T) {
 		record := w.record(t)
 		require.NoError(t, w.conns.Usable(record), "it can be refreshed")
 		marked := record
-		marked.State, marked.Reason = tokens.StateReauthorize, tokens.ReasonInvalidGrant
-		requireReauthorize(t, w.conns.Usable(marked), tokens.ReasonInvalidGrant)
+		marked.State, marked.Reason = tokenstore.StateReauthorize, tokenstore.ReasonInvalidGrant
+		requireReauthorize(t, w.conns.Usable(marked), tokenstore.ReasonInvalidGrant)
 		abroad := record
 		abroad.Token.Environment = oauthtest.CASandbox
 		require.ErrorIs(t, w.conns.Usable(abroad), api.ErrWrongEnvironment)
 		record.Token.ConfiguredScope = "catalog:read"
 		grown := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic"} })
-		requireReauthorize(t, grown.Usable(record), tokens.ReasonScopesExtended)
+		requireReauthorize(t, grown.Usable(record), tokenstore.ReasonScopesExtended)
 		assert.Empty(t, w.platform.Sent())
 	})
 }
@@ -358,14 +359,14 @@ func TestReloadFindsWhatAPeerStored(t *testing.T) {
 		_, err = w.conns.TokenSource("").Reload(t.Context())
 		require.ErrorIs(t, err, api.ErrInvalidArgument)
 		_, err = w.conns.TokenSource("nobody").Reload(t.Context())
-		requireReauthorize(t, err, tokens.ReasonNotConnected)
+		requireReauthorize(t, err, tokenstore.ReasonNotConnected)
 	})
 }
 
 // A call of the store that does not come back is given up, whatever the caller's patience.
 func TestDisconnectGivesUpOnAStoreThatHangs(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		hangs := func(ctx context.Context, _ tokens.Key, _ func() error) error {
+		hangs := func(ctx context.Context, _ tokenstore.Key, _ func() error) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Connections are the users of one application in one environment: a client bound
@@ -20,7 +21,7 @@ import (
 type Connections struct {
 	config  Config
 	client  *oauth.Client
-	store   Store
+	store   tokenstore.Store
 	hooks   hooks
 	calls   callGroup
 	cache   tokenCache
@@ -45,7 +46,7 @@ func NewConnections(config Config) (*Connections, error) {
 
 // forget drops the token of a user in memory after it was replaced, revoked or marked:
 // the next call of every source reads the store.
-func (c *Connections) forget(key Key) { c.cache.remove(key.User, c.calls.outdate(key)) }
+func (c *Connections) forget(key tokenstore.Key) { c.cache.remove(key.User, c.calls.outdate(key)) }
 
 // Client returns the client of the application.
 func (c *Connections) Client() *oauth.Client { return c.client }
@@ -53,8 +54,10 @@ func (c *Connections) Client() *oauth.Client { return c.client }
 // Environment returns the environment the users belong to.
 func (c *Connections) Environment() api.Environment { return c.client.Environment() }
 
-// Key returns the key under which the [Store] holds the token of user.
-func (c *Connections) Key(user string) Key { return Key{Environment: c.Environment(), User: user} }
+// Key returns the key under which the [tokenstore.Store] holds the token of user.
+func (c *Connections) Key(user string) tokenstore.Key {
+	return tokenstore.Key{Environment: c.Environment(), User: user}
+}
 
 // String names the environment.
 func (c *Connections) String() string { return "tokens.Connections{" + c.Environment().String() + "}" }
@@ -71,17 +74,17 @@ func (c *Connections) MarshalText() ([]byte, error) { return []byte(c.String()),
 // Record returns what the store holds of user. It asks nothing else and changes
 // nothing; [Connections.Usable] says what the record means.
 //
-// Errors: [ErrNoRecord]; [*StoreError].
-func (c *Connections) Record(ctx context.Context, user string) (Record, error) {
+// Errors: [tokenstore.ErrNoRecord]; [*StoreError].
+func (c *Connections) Record(ctx context.Context, user string) (tokenstore.Record, error) {
 	key := c.Key(user)
 	if err := key.Validate(); err != nil {
-		return Record{}, err
+		return tokenstore.Record{}, err
 	}
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	record, err := c.store.Load(ctx, key)
-	if errors.Is(err, ErrNoRecord) {
-		return Record{}, err
+	if errors.Is(err, tokenstore.ErrNoRecord) {
+		return tokenstore.Record{}, err
 	}
 	return record, storeError("Load", key, err)
 }
@@ -89,12 +92,12 @@ func (c *Connections) Record(ctx context.Context, user string) (Record, error) {
 // Usable reports why the token of a record must not be used, as far as the record
 // shows: a [*ReauthorizeError] for a user who has to authorize again, and
 // [api.ErrWrongEnvironment]. It asks neither store nor platform and changes nothing.
-func (c *Connections) Usable(record Record) error {
+func (c *Connections) Usable(record tokenstore.Record) error {
 	if err := c.validate(record); err != nil {
 		return err
 	}
 	if c.client.ScopesAddedSince(record.Token) {
-		return c.reauthorize(record.Key, ReasonScopesExtended, record.Token.ResourceOwner, nil)
+		return c.reauthorize(record.Key, tokenstore.ReasonScopesExtended, record.Token.ResourceOwner, nil)
 	}
 	return nil
 }
@@ -149,15 +152,15 @@ func (c *Connections) withAnswerTimeout(ctx context.Context) (context.Context, c
 }
 
 // load reads the user's record; an error says that its token must not be used.
-func (c *Connections) load(ctx context.Context, key Key) (Record, error) {
+func (c *Connections) load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	if err := key.Validate(); err != nil {
-		return Record{}, err
+		return tokenstore.Record{}, err
 	}
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	record, err := c.read(ctx, key)
 	if err != nil {
-		return Record{}, err
+		return tokenstore.Record{}, err
 	}
 	if err := c.validate(record); err != nil {
 		return record, err
@@ -169,20 +172,20 @@ func (c *Connections) load(ctx context.Context, key Key) (Record, error) {
 }
 
 // read is the store's Load with this package's errors.
-func (c *Connections) read(ctx context.Context, key Key) (Record, error) {
+func (c *Connections) read(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	record, err := c.store.Load(ctx, key)
-	if errors.Is(err, ErrNoRecord) {
-		return Record{}, c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
+	if errors.Is(err, tokenstore.ErrNoRecord) {
+		return tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
 	}
 	return record, storeError("Load", key, err)
 }
 
 // validate reports why a stored token must not be used.
-func (c *Connections) validate(record Record) error {
+func (c *Connections) validate(record tokenstore.Record) error {
 	switch {
 	case record.Token.Environment != c.Environment():
 		return wrongEnvironment(record.Token.Environment, c.Environment())
-	case record.State != StateActive: // a state that this version does not know permits no refresh
+	case record.State != tokenstore.StateActive: // a state that this version does not know permits no refresh
 		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
 		if c.mayBeMistake(record) {
 			mark.retryFrom = retryFrom(record.UpdatedAt)
@@ -204,15 +207,15 @@ func retryFrom(marked time.Time) time.Time {
 
 // mayBeMistake reports a mark that may be wrong: because of a mistake of the platform,
 // which the API gives no reason to exclude, or of a configuration that has been corrected.
-func (c *Connections) mayBeMistake(record Record) bool {
-	if record.State == StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken.IsZero() {
+func (c *Connections) mayBeMistake(record tokenstore.Record) bool {
+	if record.State == tokenstore.StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken.IsZero() {
 		return false
 	}
-	return record.Reason == ReasonInvalidGrant || record.Reason == ReasonOwnerChanged || (record.Reason == ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
+	return record.Reason == tokenstore.ReasonInvalidGrant || record.Reason == tokenstore.ReasonOwnerChanged || (record.Reason == tokenstore.ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
 }
 
 // reauthorize makes the error; cause may be nil.
-func (c *Connections) reauthorize(key Key, reason Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
+func (c *Connections) reauthorize(key tokenstore.Key, reason tokenstore.Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
 	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: c.client, cause: cause}
 }
 
@@ -221,26 +224,26 @@ func needsUser(err error) bool { return errors.Is(err, api.ErrReauthorize) }
 
 // markScopesExtended marks a user whose token lacks scopes that the application has
 // since been given. Where another owner holds the lease, the next caller will mark.
-func (c *Connections) markScopesExtended(ctx context.Context, record Record) (Record, error) {
-	lease := Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}
+func (c *Connections) markScopesExtended(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
+	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}
 	if _, err := c.store.Lease(ctx, lease, c.config.LeaseTTL); err != nil {
-		return Record{}, c.reauthorize(record.Key, ReasonScopesExtended, record.Token.ResourceOwner, nil)
+		return tokenstore.Record{}, c.reauthorize(record.Key, tokenstore.ReasonScopesExtended, record.Token.ResourceOwner, nil)
 	}
-	return c.markReauthorize(ctx, lease, record, ReasonScopesExtended, nil)
+	return c.markReauthorize(ctx, lease, record, tokenstore.ReasonScopesExtended, nil)
 }
 
 // markReauthorize marks a user who has to authorize again, and raises the event if
 // that is new. If the token was replaced meanwhile, that token is returned and the
 // user is not marked. If a peer is replacing it, the error is errLeaseLost.
-func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Record, reason Reason, cause error) (Record, error) {
+func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Lease, old tokenstore.Record, reason tokenstore.Reason, cause error) (tokenstore.Record, error) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	owner := old.Token.ResourceOwner
 	verdict := c.reauthorize(lease.Key, reason, owner, cause)
 	_, err := c.store.Fail(ctx, lease, reason)
 	switch {
-	case err == nil && old.State != StateActive:
-		return Record{}, verdict
+	case err == nil && old.State != tokenstore.StateActive:
+		return tokenstore.Record{}, verdict
 	case err == nil:
 		c.forget(lease.Key)
 		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
@@ -249,22 +252,22 @@ func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Reco
 				o.MustReauthorize(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
 			}
 		})
-		return Record{}, verdict
+		return tokenstore.Record{}, verdict
 	case !isContention(err):
 		// The verdict stands; without the mark the platform is asked again.
 		c.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
-		return Record{}, verdict
+		return tokenstore.Record{}, verdict
 	}
 	current, err := c.read(ctx, lease.Key)
 	switch {
 	case err == nil && current.Token.AccessToken != old.Token.AccessToken:
 		return current, c.validate(current)
-	case err == nil && current.State == StateActive && (reason == ReasonInvalidGrant || reason == ReasonOwnerChanged):
+	case err == nil && current.State == tokenstore.StateActive && (reason == tokenstore.ReasonInvalidGrant || reason == tokenstore.ReasonOwnerChanged):
 		// A peer has taken the lease and may have spent the refresh token: its result decides.
-		return Record{}, errLeaseLost
+		return tokenstore.Record{}, errLeaseLost
 	}
-	return Record{}, verdict
+	return tokenstore.Record{}, verdict
 }
 
 // errLeaseLost is the result of a refresh whose lease ended before it could mark the user.
-var errLeaseLost = fmt.Errorf("tokens: the lease ended before the refresh: %w", ErrLeased)
+var errLeaseLost = fmt.Errorf("tokens: the lease ended before the refresh: %w", tokenstore.ErrLeased)

@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestNewConnectionsNamesTheFieldAtFault(t *testing.T) {
@@ -22,7 +23,7 @@ func TestNewConnectionsNamesTheFieldAtFault(t *testing.T) {
 		"no store":    {"Store", func(c *tokens.Config) { c.Store = nil }},
 		"short lease": {"LeaseTTL", func(c *tokens.Config) { c.LeaseTTL = time.Millisecond }},
 	}, func(t *testing.T, test test) {
-		config := tokens.Config{Client: oauthtest.NewClient(t, nil), Store: tokens.NewMemoryStore()}
+		config := tokens.Config{Client: oauthtest.NewClient(t, nil), Store: tokenstore.NewMemoryStore()}
 		test.change(&config)
 		_, err := tokens.NewConnections(config)
 		var argument *api.ArgumentError

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Waits between attempts to revoke a token that is in no record.
@@ -21,12 +22,12 @@ const (
 // when the token is stored, kept as a replaced grant, or revoked.
 type disposal struct {
 	conns *Connections
-	key   Key
+	key   tokenstore.Key
 	token oauth.Token
 
 	// stored is called if the record turns out to contain the token. Nil if the token
 	// cannot be stored.
-	stored func(context.Context, Record)
+	stored func(context.Context, tokenstore.Record)
 
 	// keep adds the token to the record of an active user of the same account. It is set
 	// for a pair of a refresh. Without it the token is revoked whatever the record has.
@@ -45,7 +46,7 @@ func (d *disposal) now(ctx context.Context) {
 // later disposes of the token in the background: [Connections.Close] waits for it. cause is
 // the failure of an attempt, or nil if there was none.
 func (d *disposal) later(ctx context.Context, cause error) {
-	d.conns.calls.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, cause, func(ctx context.Context) (Record, error) {
+	d.conns.calls.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, cause, func(ctx context.Context) (tokenstore.Record, error) {
 		err := cause
 		for try := 1; ; try++ {
 			if err != nil {
@@ -55,7 +56,7 @@ func (d *disposal) later(ctx context.Context, cause error) {
 				time.Sleep(wait)
 			}
 			if err = d.attempt(ctx); err == nil {
-				return Record{}, nil
+				return tokenstore.Record{}, nil
 			}
 		}
 	})
@@ -70,7 +71,7 @@ func (d *disposal) attempt(ctx context.Context) (err error) {
 	if d.stored != nil || d.keep {
 		record, err := c.store.Load(ctx, d.key)
 		switch {
-		case errors.Is(err, ErrNoRecord), errors.Is(err, ErrUnreadable):
+		case errors.Is(err, tokenstore.ErrNoRecord), errors.Is(err, tokenstore.ErrUnreadable):
 		case err != nil:
 			return storeError("Load", d.key, err)
 		case record.Token.AccessToken == d.token.AccessToken:
@@ -80,7 +81,7 @@ func (d *disposal) attempt(ctx context.Context) (err error) {
 			return nil
 		case d.keep && !d.token.RefreshToken.IsZero() && record.Token.RefreshToken == d.token.RefreshToken:
 			return nil // the record has the same grant
-		case d.keep && record.State == StateActive && sameAccount(grantOf(record.Token), grantOf(d.token)):
+		case d.keep && record.State == tokenstore.StateActive && sameAccount(grantOf(record.Token), grantOf(d.token)):
 			return d.add(ctx)
 		}
 	}
@@ -92,9 +93,9 @@ func (d *disposal) attempt(ctx context.Context) (err error) {
 // add adds the token to the replaced grants of the record.
 func (d *disposal) add(ctx context.Context) error {
 	var beyond []oauth.ReplacedGrant
-	_, _, err := d.conns.rewrite(ctx, d.key, func(before Record) (token oauth.Token, changed bool) {
+	_, _, err := d.conns.rewrite(ctx, d.key, func(before tokenstore.Record) (token oauth.Token, changed bool) {
 		token, beyond = replacing(before.Token, grantOf(d.token))
-		return token, before.State == StateActive && before.Token.AccessToken != d.token.AccessToken
+		return token, before.State == tokenstore.StateActive && before.Token.AccessToken != d.token.AccessToken
 	})
 	if err == nil {
 		d.conns.revokeBeyond(ctx, d.key, beyond)
@@ -103,7 +104,7 @@ func (d *disposal) add(ctx context.Context) error {
 }
 
 // revokeBeyond revokes the grants for which a record has no room.
-func (c *Connections) revokeBeyond(ctx context.Context, key Key, beyond []oauth.ReplacedGrant) {
+func (c *Connections) revokeBeyond(ctx context.Context, key tokenstore.Key, beyond []oauth.ReplacedGrant) {
 	for _, g := range beyond {
 		(&disposal{conns: c, key: key, token: c.tokenOf(g)}).later(ctx, nil)
 	}

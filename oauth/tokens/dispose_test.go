@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // pending starts a refresh on a replica that cannot write to the store, and returns when its
@@ -90,7 +91,7 @@ func TestSetClinicSurvivesPendingPair(t *testing.T) {
 }
 
 // lost carries a write out and loses the response.
-func lost(_ context.Context, _ tokens.Key, work func() error) error {
+func lost(_ context.Context, _ tokenstore.Key, work func() error) error {
 	return errors.Join(work(), errors.New("connection reset"))
 }
 
@@ -112,7 +113,7 @@ func TestConnectWithUnknownSaveReadsBeforeItRevokes(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		var store *oauthtest.FlakyStore
 		store = oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
-			"Save": func(ctx context.Context, key tokens.Key, work func() error) error {
+			"Save": func(ctx context.Context, key tokenstore.Key, work func() error) error {
 				store.Break("Load", errors.New("connection refused"))
 				if !applied {
 					work = func() error { return nil }

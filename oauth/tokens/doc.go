@@ -21,15 +21,15 @@
 //
 // # Many machines
 //
-// The [Store] is what replicas have in common. A refresh takes a short lease on
+// The [tokenstore.Store] is what replicas have in common. A refresh takes a short lease on
 // the user's record, asks the platform while nothing is locked, and commits the
 // new pair if the record has not moved. A replica that does not get the lease waits
 // for the result of the one that has it; the lease of a machine that died runs out.
 // A source compares its token in memory with the store every 30 seconds, so a user who
 // connects with another account or disconnects on one replica does so on all of them.
-// [MemoryStore] serves one process, package oauth/sqlstore databases; the interface
+// [tokenstore.MemoryStore] serves one process, package oauth/sqlstore databases; the interface
 // is small enough to be put on your own, and package oauth/storetest tests it.
-// [Sealed] encrypts what any of them keeps.
+// [tokenstore.Sealed] encrypts what any of them keeps.
 //
 // # Before a token ends
 //

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // ErrOwnerRefused says that the user authorized with an account of the platform that the
@@ -20,7 +21,7 @@ var ErrOwnerRefused = errors.New("tokens: the platform account is not accepted f
 // [ErrOwnerRefused]. The token has been revoked, and the user can try again.
 var ErrUndecided = errors.New("tokens: the platform account could not be checked")
 
-// StoreError is a failure of the [Store] itself, for example of its database.
+// StoreError is a failure of the [tokenstore.Store] itself, for example of its database.
 // What the platform granted is not lost by it: a token pair that could not be
 // written is kept and tried again, see [Connections.PendingCommits].
 type StoreError struct {
@@ -28,7 +29,7 @@ type StoreError struct {
 	Op string
 
 	// Key is the record that was asked for.
-	Key Key
+	Key tokenstore.Key
 
 	err error
 }
@@ -42,7 +43,7 @@ func (e *StoreError) Error() string {
 func (e *StoreError) Unwrap() error { return e.err }
 
 // storeError wraps what a store returned, unless it is nil.
-func storeError(op string, key Key, err error) error {
+func storeError(op string, key tokenstore.Key, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -57,21 +58,21 @@ func isStoreError(err error) bool {
 
 // isContention reports what a store returns when others are writing the record.
 func isContention(err error) bool {
-	return errors.Is(err, ErrConflict) || errors.Is(err, ErrLeased) || errors.Is(err, ErrNoRecord)
+	return errors.Is(err, tokenstore.ErrConflict) || errors.Is(err, tokenstore.ErrLeased) || errors.Is(err, tokenstore.ErrNoRecord)
 }
 
 // ReauthorizeError says that a user has to go through the authorization page
-// again, and why. It matches [oauth.ErrReauthorize], and [ErrNoRecord] where nothing
-// is stored. It is remembered in the [Store], with the token, and returned without
-// asking the platform. Only for [ReasonInvalidGrant] and [ReasonOwnerChanged] do calls
+// again, and why. It matches [oauth.ErrReauthorize], and [tokenstore.ErrNoRecord] where nothing
+// is stored. It is remembered in the [tokenstore.Store], with the token, and returned without
+// asking the platform. Only for [tokenstore.ReasonInvalidGrant] and [tokenstore.ReasonOwnerChanged] do calls
 // retry the refresh token, a minute later at first and then every 10 minutes: if the platform
 // accepts it after all, the call succeeds and [Observer].Restored is called.
 type ReauthorizeError struct {
 	// Key names the user.
-	Key Key
+	Key tokenstore.Key
 
 	// Reason says why.
-	Reason Reason
+	Reason tokenstore.Reason
 
 	// Owner is whom the last token acted for; zero if that is not known.
 	Owner oauth.ResourceOwner
@@ -95,10 +96,10 @@ func (e *ReauthorizeError) Error() string {
 // Unwrap returns the platform's answer, or nil.
 func (e *ReauthorizeError) Unwrap() error { return e.cause }
 
-// Is matches [oauth.ErrReauthorize], and [ErrNoRecord] for a user who is not
+// Is matches [oauth.ErrReauthorize], and [tokenstore.ErrNoRecord] for a user who is not
 // connected.
 func (e *ReauthorizeError) Is(target error) bool {
-	return target == oauth.ErrReauthorize || (target == ErrNoRecord && e.Reason == ReasonNotConnected)
+	return target == oauth.ErrReauthorize || (target == tokenstore.ErrNoRecord && e.Reason == tokenstore.ReasonNotConnected)
 }
 
 // Format prints [ReauthorizeError.Error] for every verb.

@@ -10,9 +10,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func exampleConnections(store tokens.Store) *tokens.Connections {
+func exampleConnections(store tokenstore.Store) *tokens.Connections {
 	conns, err := tokens.NewConnections(tokens.Config{Client: oauthtest.ExampleClient(), Store: store})
 	if err != nil {
 		log.Fatal(err)
@@ -23,7 +24,7 @@ func exampleConnections(store tokens.Store) *tokens.Connections {
 // A user whose authorization has ended gets an error of a type that no other failure
 // has. It holds the address to send the user to.
 func ExampleReauthorizeError() {
-	store, ctx := tokens.NewMemoryStore(), context.Background()
+	store, ctx := tokenstore.NewMemoryStore(), context.Background()
 	conns := exampleConnections(store)
 	token, err := conns.Client().Exchange(ctx, api.NewSecret("4f7e"))
 	if err != nil {
@@ -48,9 +49,9 @@ func ExampleReauthorizeError() {
 
 // Someone who never connected needs the same link.
 func ExampleConnections_TokenSource() {
-	source := exampleConnections(tokens.NewMemoryStore()).TokenSource("dr-18")
+	source := exampleConnections(tokenstore.NewMemoryStore()).TokenSource("dr-18")
 	_, err := source.Token(context.Background())
-	fmt.Println(errors.Is(err, oauth.ErrReauthorize), errors.Is(err, tokens.ErrNoRecord))
+	fmt.Println(errors.Is(err, oauth.ErrReauthorize), errors.Is(err, tokenstore.ErrNoRecord))
 	fmt.Println(err)
 	// Output:
 	// true true
@@ -59,7 +60,7 @@ func ExampleConnections_TokenSource() {
 
 // Observers serve the user interface and the alarms of the integrator.
 func ExampleObserver() {
-	store, ctx := tokens.NewMemoryStore(), context.Background()
+	store, ctx := tokenstore.NewMemoryStore(), context.Background()
 	conns, err := tokens.NewConnections(tokens.Config{
 		Client: oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
 		Store:  store,
@@ -94,7 +95,7 @@ func ExampleObserver() {
 // KeepFresh runs beside the server, on every replica. Before a program ends it waits for
 // refreshes under way, so that no new token pair is lost.
 func ExampleConnections_KeepFresh() {
-	conns := exampleConnections(tokens.NewMemoryStore())
+	conns := exampleConnections(tokenstore.NewMemoryStore())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- conns.KeepFresh(ctx, tokens.KeepFreshPolicy{}) }()
@@ -106,7 +107,7 @@ func ExampleConnections_KeepFresh() {
 
 // Disconnecting twice is no error.
 func ExampleConnections_Disconnect() {
-	conns := exampleConnections(tokens.NewMemoryStore())
+	conns := exampleConnections(tokenstore.NewMemoryStore())
 	fmt.Println(conns.Disconnect(context.Background(), "dr-17"))
 	// Output: <nil>
 }

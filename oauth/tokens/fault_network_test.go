@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // The platform has refreshed, but its answer does not arrive whole or in time. The
@@ -40,7 +41,7 @@ func TestAnswersThatDoNotArrive(t *testing.T) {
 		w.requireToken(t, "access-2")
 		assert.Less(t, time.Since(began), tokens.DefaultLeaseTTL)
 		assert.Equal(t, "refresh-0", w.platform.Sent()[1]["refresh_token"])
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 	})
 }
 
@@ -114,6 +115,6 @@ func TestReplicaClockTenMinutesOff(t *testing.T) {
 		}
 		assert.LessOrEqual(t, refused, 1)
 		assert.LessOrEqual(t, len(w.platform.Sent()), 2)
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 	})
 }

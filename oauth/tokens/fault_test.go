@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 const html = "<html><body>502 Bad Gateway</body></html>"
@@ -41,7 +42,7 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 		require.NoError(t, w.conns.Close(t.Context()))
 		assert.NotEmpty(t, w.platform.Sent())
 		w.requireToken(t, "access-0") // still valid, so still used
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 
 		time.Sleep(2 * time.Minute) // past its end
 		w.platform.Replace(oauthtest.Times(2, f)...)
@@ -49,7 +50,7 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 		var answer *api.Error
 		require.ErrorAs(t, err, &answer)
 		require.NotErrorIs(t, err, oauth.ErrReauthorize)
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 
 		w.platform.Replace()
 		time.Sleep(time.Minute)
@@ -113,7 +114,7 @@ func TestRefusedApplicationMarksNoUser(t *testing.T) {
 		require.ErrorAs(t, err, &refusal)
 		require.NotErrorIs(t, err, oauth.ErrReauthorize)
 		assert.Equal(t, oauthtest.USSandbox, refusal.Environment)
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 		var answer *api.Error
 		require.ErrorAs(t, err, &answer)
 
@@ -161,7 +162,7 @@ func TestRejectionOfOneUserPausesNoOthers(t *testing.T) {
 		}
 		require.NoError(t, w.ask(t, 0))
 		assert.Empty(t, eventsOf[tokens.ConfigErrorDetected](a))
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 	})
 }
 

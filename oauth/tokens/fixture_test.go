@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 const user = oauthtest.User
@@ -25,7 +26,7 @@ type settings struct {
 }
 
 // newConns returns the connections of one replica.
-func newConns(t testing.TB, transport http.RoundTripper, store tokens.Store, changes ...func(*settings)) *tokens.Connections {
+func newConns(t testing.TB, transport http.RoundTripper, store tokenstore.Store, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()
 	c := settings{Config: oauthtest.Config(transport), Tokens: tokens.Config{Store: store}}
 	for _, change := range changes {
@@ -72,7 +73,7 @@ func (w *fixture) replica(t *testing.T, changes ...func(*settings)) *tokens.Conn
 }
 
 // on returns connections of the same platform that are bound to another store.
-func (w *fixture) on(t *testing.T, store tokens.Store, changes ...func(*settings)) *tokens.Connections {
+func (w *fixture) on(t *testing.T, store tokenstore.Store, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()
 	logged := func(c *settings) { c.Logger = logtest.NewLogger(w.logs) }
 	return newConns(t, w.platform, store, append([]func(*settings){logged}, changes...)...)
@@ -84,14 +85,14 @@ func (w *fixture) verified(t *testing.T, verify func(context.Context, tokens.Aut
 	return w.replica(t, func(c *settings) { c.Tokens.Verify = verify })
 }
 
-func (w *fixture) save(t *testing.T, token oauth.Token) tokens.Record {
+func (w *fixture) save(t *testing.T, token oauth.Token) tokenstore.Record {
 	t.Helper()
 	record, err := w.store.Save(t.Context(), w.conns.Key(user), token)
 	require.NoError(t, err)
 	return record
 }
 
-func (w *fixture) record(t *testing.T) tokens.Record {
+func (w *fixture) record(t *testing.T) tokenstore.Record {
 	t.Helper()
 	record, err := w.store.Store.Load(t.Context(), w.conns.Key(user))
 	require.NoError(t, err)
@@ -99,7 +100,7 @@ func (w *fixture) record(t *testing.T) tokens.Record {
 }
 
 // saveAccess stores a token that ends after the given time, as a peer or the user would.
-func (w *fixture) saveAccess(t *testing.T, access string, left time.Duration) tokens.Record {
+func (w *fixture) saveAccess(t *testing.T, access string, left time.Duration) tokenstore.Record {
 	t.Helper()
 	token := oauthtest.FirstToken(left)
 	token.AccessToken = api.NewSecret(access)
@@ -107,23 +108,23 @@ func (w *fixture) saveAccess(t *testing.T, access string, left time.Duration) to
 }
 
 // lease takes the lease on the user's record for another owner.
-func (w *fixture) lease(t *testing.T, ttl time.Duration) tokens.Lease {
+func (w *fixture) lease(t *testing.T, ttl time.Duration) tokenstore.Lease {
 	t.Helper()
-	lease := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+	lease := tokenstore.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
 	_, err := w.store.Lease(t.Context(), lease, ttl)
 	require.NoError(t, err)
 	return lease
 }
 
 // fail marks the user, as a peer would.
-func (w *fixture) fail(t *testing.T, reason tokens.Reason) {
+func (w *fixture) fail(t *testing.T, reason tokenstore.Reason) {
 	t.Helper()
 	_, err := w.store.Fail(t.Context(), w.lease(t, time.Minute), reason)
 	require.NoError(t, err)
 }
 
 // recordOf returns the record of one of many users.
-func (w *fixture) recordOf(t *testing.T, i int) tokens.Record {
+func (w *fixture) recordOf(t *testing.T, i int) tokenstore.Record {
 	t.Helper()
 	record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
 	require.NoError(t, err)
@@ -153,7 +154,7 @@ func requireTokenFrom(t *testing.T, source tokens.TokenSource, want string) {
 func (w *fixture) requireForgotten(t *testing.T) {
 	t.Helper()
 	_, err := w.store.Load(t.Context(), w.conns.Key(user))
-	require.ErrorIs(t, err, tokens.ErrNoRecord)
+	require.ErrorIs(t, err, tokenstore.ErrNoRecord)
 }
 
 // requireStoreError asserts that a method of the store failed.
@@ -165,14 +166,14 @@ func requireStoreError(t *testing.T, err error, method string) {
 }
 
 // requireReauthorize asserts that the source's user has to help, and why.
-func (w *fixture) requireReauthorize(t *testing.T, reason tokens.Reason) {
+func (w *fixture) requireReauthorize(t *testing.T, reason tokenstore.Reason) {
 	t.Helper()
 	_, err := w.source.Token(t.Context())
 	requireReauthorize(t, err, reason)
 }
 
 // requireReauthorize asserts that only the user can help, and why.
-func requireReauthorize(t *testing.T, err error, reason tokens.Reason) *tokens.ReauthorizeError {
+func requireReauthorize(t *testing.T, err error, reason tokenstore.Reason) *tokens.ReauthorizeError {
 	t.Helper()
 	require.ErrorIs(t, err, oauth.ErrReauthorize)
 	var e *tokens.ReauthorizeError
@@ -198,7 +199,7 @@ func requireMark(t *testing.T, source tokens.TokenSource) *tokens.ReauthorizeErr
 	requireRejected(t, err)
 	time.Sleep(time.Minute)
 	_, err = source.Token(t.Context())
-	return requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+	return requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 }
 
 // requireFailure asserts that the source gives no token, and why.

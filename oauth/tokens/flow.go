@@ -6,10 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // RunFlow runs work for an authorization flow once in all replicas that share the
-// [Store], and returns its result to every caller. ran reports whether this call ran
+// [tokenstore.Store], and returns its result to every caller. ran reports whether this call ran
 // work. Use it if the same callback can arrive twice, as after a double click: a
 // platform may revoke the tokens of a code that is exchanged again.
 //
@@ -21,12 +23,12 @@ import (
 // A caller that does not run work waits for the result, up to the [Config].LeaseTTL of
 // the replica that does.
 //
-// Errors: [ErrNoResult] if that replica stored no result in time, for example because it
+// Errors: [tokenstore.ErrNoResult] if that replica stored no result in time, for example because it
 // crashed; [*StoreError] if the store fails before work runs; an [*api.ArgumentError]
 // for an invalid flow; the error of ctx.
 // API section: "Authentication" 3.
 func (c *Connections) RunFlow(ctx context.Context, user, flow string, work func(context.Context) (result string)) (result string, ran bool, err error) {
-	claim := FlowClaim{Environment: c.Environment(), Flow: flow, Owner: rand.Text()}
+	claim := tokenstore.FlowClaim{Environment: c.Environment(), Flow: flow, Owner: rand.Text()}
 	key := c.Key(user)
 	if err := errors.Join(key.Validate(), claim.Validate()); err != nil {
 		return "", false, err
@@ -43,7 +45,7 @@ func (c *Connections) RunFlow(ctx context.Context, user, flow string, work func(
 }
 
 // claimFlow claims a flow, or waits for the result of its owner.
-func (c *Connections) claimFlow(ctx context.Context, key Key, claim FlowClaim) (result string, err error) {
+func (c *Connections) claimFlow(ctx context.Context, key tokenstore.Key, claim tokenstore.FlowClaim) (result string, err error) {
 	began := time.Now()
 	for try := 1; ; try++ {
 		claiming, cancel := withStoreTimeout(ctx)
@@ -51,10 +53,10 @@ func (c *Connections) claimFlow(ctx context.Context, key Key, claim FlowClaim) (
 		cancel()
 		patience, failure := c.config.answerTime(), storeError("ClaimFlow", key, err)
 		switch {
-		case err == nil, errors.Is(err, ErrNoResult):
+		case err == nil, errors.Is(err, tokenstore.ErrNoResult):
 			return result, err
-		case errors.Is(err, ErrLeased):
-			patience, failure = c.config.LeaseTTL+storeTimeout, ErrNoResult
+		case errors.Is(err, tokenstore.ErrLeased):
+			patience, failure = c.config.LeaseTTL+storeTimeout, tokenstore.ErrNoResult
 		}
 		if time.Since(began) > patience {
 			return "", failure
@@ -67,7 +69,7 @@ func (c *Connections) claimFlow(ctx context.Context, key Key, claim FlowClaim) (
 
 // endFlow stores the result of a flow. It retries a failing store, because the other
 // callers wait for the result.
-func (c *Connections) endFlow(ctx context.Context, key Key, claim FlowClaim, result string) error {
+func (c *Connections) endFlow(ctx context.Context, key tokenstore.Key, claim tokenstore.FlowClaim, result string) error {
 	ctx, cancel := c.withAnswerTimeout(ctx)
 	defer cancel()
 	for try := 1; ; try++ {

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // returns is work that takes a while and returns a result.
@@ -25,12 +26,12 @@ func returns(result string, after time.Duration) func(context.Context) string {
 // A replica that dies with the claim keeps the others waiting for LeaseTTL at most.
 func TestRunFlowStopsWaitingForDeadReplica(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		claim := tokens.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "dead"}
+		claim := tokenstore.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "dead"}
 		_, err := w.store.ClaimFlow(t.Context(), claim, tokens.DefaultLeaseTTL)
 		require.NoError(t, err)
 		began := time.Now()
 		_, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", returns("connected", 0))
-		require.ErrorIs(t, err, tokens.ErrNoResult)
+		require.ErrorIs(t, err, tokenstore.ErrNoResult)
 		assert.False(t, ran)
 		assert.InDelta(t, tokens.DefaultLeaseTTL, time.Since(began), float64(2*time.Second))
 

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // resource is the API beside the token endpoint: it answers 401 to the tokens
@@ -107,7 +107,7 @@ func TestTemporary401ToAllUsersMarksNoUser(t *testing.T) {
 		for _, err := range together(calls) {
 			require.NoError(t, err)
 		}
-		marked, err := w.store.List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, State: tokens.StateReauthorize, Limit: users})
+		marked, err := w.store.List(t.Context(), tokenstore.Listing{Environment: oauthtest.USSandbox, State: tokenstore.StateReauthorize, Limit: users})
 		require.NoError(t, err)
 		assert.Empty(t, marked)
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jitter"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Defaults of [KeepFreshPolicy], and bounds.
@@ -44,7 +45,7 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 }
 
 // KeepFresh replaces tokens before they end, so that no call has to wait for a
-// refresh, until ctx ends. It looks for tokens that are due ([DueAt], which spreads
+// refresh, until ctx ends. It looks for tokens that are due ([tokenstore.DueAt], which spreads
 // them), of users with calls, and takes them from the store a few at a time under
 // leases: any number of replicas share the work, and none is in charge. It rests
 // while [Connections.Paused], and longer and longer while nothing but failures
@@ -166,7 +167,7 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	defer cancel()
 	began := time.Now()
 	records, err := r.store.ClaimDue(asking, due)
-	if errors.Is(err, ErrUnreadable) {
+	if errors.Is(err, tokenstore.ErrUnreadable) {
 		r.passUnreadable(ctx, batch, err)
 		result.more = true
 		return result, nil
@@ -180,7 +181,7 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	defer wg.Wait()
 	for begun := 0; len(records) > 0; records = records[1:] {
 		record := records[0]
-		claim := Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
+		claim := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
 		if r.circuit.blocked(claim.Key) != nil || begun == batch ||
 			result.failedAlone(batch) || (begun > 0 && !r.mayContinue(ctx, began)) {
 			r.release(context.WithoutCancel(ctx), claim)
@@ -251,9 +252,9 @@ func (r *refresher) mayContinue(ctx context.Context, began time.Time) bool {
 
 // due asks for more than a batch by as many as are known to fail for now, so
 // that these do not keep the others from being refreshed.
-func (r *refresher) due(batch int) Due {
+func (r *refresher) due(batch int) tokenstore.Due {
 	now := time.Now()
-	due := Due{
+	due := tokenstore.Due{
 		Environment: r.Environment(), Before: now,
 		Limit: batch + min(r.circuit.failingNow(), maxSkipped) + r.unreadable, Owner: rand.Text(), TTL: r.config.LeaseTTL,
 		Retry: now.Add(unreadableRetry), UsedSince: now.Add(-r.policy.UsedWithin),
@@ -272,10 +273,10 @@ const maxSkipped = 1000
 
 // refresh carries one refresh out, as the one call of the user, which
 // ctx does not end: a call that needs the token joins it.
-func (r *refresher) refresh(ctx context.Context, record Record, claim Lease) (err error) {
+func (r *refresher) refresh(ctx context.Context, record tokenstore.Record, claim tokenstore.Lease) (err error) {
 	defer recoverAsError(&err)
 	if r.client.ScopesAddedSince(record.Token) {
-		_, err = r.markReauthorize(ctx, claim, record, ReasonScopesExtended, nil)
+		_, err = r.markReauthorize(ctx, claim, record, tokenstore.ReasonScopesExtended, nil)
 		return err
 	}
 	work := &refreshTask{conns: r.Connections, key: record.Key, claim: &claim}

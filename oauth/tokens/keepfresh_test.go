@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -127,7 +128,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 		assert.Len(t, w.platform.Sent(), 200, "each once")
 		for i := range 200 {
 			record := w.recordOf(t, i)
-			assert.Equal(t, tokens.StateActive, record.State)
+			assert.Equal(t, tokenstore.StateActive, record.State)
 		}
 	})
 }
@@ -145,7 +146,7 @@ func TestKeepFreshAsksTheLimiter(t *testing.T) {
 		sent := len(w.platform.Sent())
 		time.Sleep(time.Hour)
 		assert.Len(t, w.platform.Sent(), sent, "it has stopped")
-		records, err := w.store.ClaimDue(t.Context(), tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 100, Owner: "me", TTL: time.Second})
+		records, err := w.store.ClaimDue(t.Context(), tokenstore.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 100, Owner: "me", TTL: time.Second})
 		require.NoError(t, err)
 		assert.Len(t, records, 30-sent, "all claims were given back or have run out")
 	})
@@ -257,7 +258,7 @@ func TestKeepFreshMarksTokensWithoutNewScopes(t *testing.T) {
 		stop := runs(t, conns, tokens.KeepFreshPolicy{})
 		time.Sleep(time.Minute)
 		stop()
-		assert.Equal(t, tokens.ReasonScopesExtended, w.record(t).Reason)
+		assert.Equal(t, tokenstore.ReasonScopesExtended, w.record(t).Reason)
 		assert.Empty(t, w.platform.Sent())
 	})
 }
@@ -266,7 +267,7 @@ func TestKeepFreshMarksTokensWithoutNewScopes(t *testing.T) {
 func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		const lost, good = 300, 100
-		w.store = oauthtest.Around(tokens.NewMemoryStore(), nil)
+		w.store = oauthtest.Around(tokenstore.NewMemoryStore(), nil)
 		inner := w.store
 		w.store = oauthtest.Around(sealedWith(t, inner, "lost"), nil)
 		w.connect(t, lost, time.Minute)
@@ -296,7 +297,7 @@ func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
 
 func TestKeepFreshChecksPolicy(t *testing.T) {
 	t.Parallel()
-	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
+	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokenstore.NewMemoryStore())
 	require.ErrorIs(t, conns.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), api.ErrInvalidArgument)
 }
 
@@ -328,7 +329,7 @@ func TestClaimsDoNotWaitForAWorker(t *testing.T) {
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		defer stop()
 		time.Sleep(3 * time.Second)
-		claimed, err := w.store.ClaimDue(t.Context(), tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 100, Owner: "me", TTL: time.Second})
+		claimed, err := w.store.ClaimDue(t.Context(), tokenstore.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 100, Owner: "me", TTL: time.Second})
 		require.NoError(t, err)
 		assert.Len(t, claimed, 8)
 	})
@@ -398,13 +399,13 @@ func TestRefreshHasPriorityOfCall(t *testing.T) {
 }
 
 // sealedWith returns a store that is sealed with a new key.
-func sealedWith(t *testing.T, inner tokens.Store, id string) tokens.Store {
+func sealedWith(t *testing.T, inner tokenstore.Store, id string) tokenstore.Store {
 	t.Helper()
 	key, err := seal.GenerateKey(id)
 	require.NoError(t, err)
 	ring, err := seal.NewKeyRing(key)
 	require.NoError(t, err)
-	store, err := tokens.Sealed(inner, ring)
+	store, err := tokenstore.Sealed(inner, ring)
 	require.NoError(t, err)
 	return store
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Waits between looks at a record that another replica is refreshing.
@@ -17,16 +19,16 @@ const (
 
 // leasedRecord is a record whose lease is held.
 type leasedRecord struct {
-	Record // as it was leased
-	lease  Lease
-	since  time.Time // not later than the lease's beginning
+	tokenstore.Record // as it was leased
+	lease             tokenstore.Lease
+	since             time.Time // not later than the lease's beginning
 }
 
 // acquireLease takes the lease on a record. One that a slow store took so long for that
 // too little of it is left is taken anew, unless another owner has been quicker. It
 // prolongs claim, if there is one.
-func (c *Connections) acquireLease(ctx context.Context, record Record, claim *Lease) (leasedRecord, error) {
-	l := leasedRecord{lease: Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
+func (c *Connections) acquireLease(ctx context.Context, record tokenstore.Record, claim *tokenstore.Lease) (leasedRecord, error) {
+	l := leasedRecord{lease: tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
 	if claim != nil {
 		l.lease.Owner = claim.Owner
 	}
@@ -43,7 +45,7 @@ func (c *Connections) acquireLease(ctx context.Context, record Record, claim *Le
 }
 
 // release gives up a lease. If that fails other replicas wait for the lease's end.
-func (c *Connections) release(ctx context.Context, lease Lease) {
+func (c *Connections) release(ctx context.Context, lease tokenstore.Lease) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	if err := c.store.Release(ctx, lease); err != nil {
@@ -53,14 +55,14 @@ func (c *Connections) release(ctx context.Context, lease Lease) {
 
 // waitForLease takes the lease on a record in whatever state, when it becomes free. A
 // store that fails while it waits is asked again.
-func (c *Connections) waitForLease(ctx context.Context, key Key) (leasedRecord, error) {
+func (c *Connections) waitForLease(ctx context.Context, key tokenstore.Key) (leasedRecord, error) {
 	end := time.Now().Add(c.config.LeaseTTL + storeTimeout)
 	for try := 1; ; try++ {
 		leased, err := c.loadLeased(ctx, key)
 		switch late := time.Now().After(end); {
 		case err == nil:
 			return leased, nil
-		case errors.Is(err, ErrNoRecord), isStoreError(err) && (try == 1 || late || errors.Is(err, ErrUnreadable)):
+		case errors.Is(err, tokenstore.ErrNoRecord), isStoreError(err) && (try == 1 || late || errors.Is(err, tokenstore.ErrUnreadable)):
 			return leasedRecord{}, err
 		case late:
 			return leasedRecord{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", key, err)
@@ -71,12 +73,12 @@ func (c *Connections) waitForLease(ctx context.Context, key Key) (leasedRecord, 
 }
 
 // loadLeased reads a record and takes the lease on it.
-func (c *Connections) loadLeased(ctx context.Context, key Key) (leasedRecord, error) {
+func (c *Connections) loadLeased(ctx context.Context, key tokenstore.Key) (leasedRecord, error) {
 	loading, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	record, err := c.store.Load(loading, key)
 	if err != nil {
-		if errors.Is(err, ErrNoRecord) {
+		if errors.Is(err, tokenstore.ErrNoRecord) {
 			return leasedRecord{}, err
 		}
 		return leasedRecord{}, storeError("Load", key, err)

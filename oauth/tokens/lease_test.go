@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // slowly returns connections to a store that is slow at the given methods, once each:
@@ -22,7 +23,7 @@ import (
 // context ends, as drivers do.
 func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...string) *tokens.Connections {
 	t.Helper()
-	slow := func(ctx context.Context, _ tokens.Key, work func() error) error {
+	slow := func(ctx context.Context, _ tokenstore.Key, work func() error) error {
 		if late {
 			if err := work(); err != nil {
 				return err
@@ -72,10 +73,10 @@ func TestCallsWaitForASlowStore(t *testing.T) {
 func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
-		peer := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+		peer := tokenstore.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
 		w.platform.Inject(takeOver(func() {
 			_, err := w.store.Lease(t.Context(), peer, time.Minute)
-			assert.ErrorIs(t, err, tokens.ErrLeased)
+			assert.ErrorIs(t, err, tokenstore.ErrLeased)
 		}))
 		requireTokenOf(t, conns, "access-1")
 	})
@@ -130,7 +131,7 @@ func TestSlowStoreStillMarksTheUser(t *testing.T) {
 		w.platform.Kill("refresh-0")
 		conns := w.slowly(t, false, 25*time.Second, "Fail")
 		requireMark(t, conns.TokenSource(user))
-		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
+		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State)
 	})
 }
 
@@ -215,7 +216,7 @@ func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
 		}))
 		w.requireToken(t, "access-1")
 		record := w.record(t)
-		assert.Equal(t, tokens.StateActive, record.State)
+		assert.Equal(t, tokenstore.StateActive, record.State)
 		assert.Empty(t, record.Reason)
 		assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal())
 	})
@@ -251,7 +252,7 @@ func TestStalledReplicaWaitsForItsSuccessor(t *testing.T) {
 		})
 		w.requireToken(t, "access-1")
 		waiting.Wait()
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 		assert.Len(t, w.platform.Sent(), 2)
 	})
 }
@@ -262,7 +263,7 @@ func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
 			w.lease(t, time.Minute)
 		}))
-		w.requireFailure(t, tokens.ErrLeased)
+		w.requireFailure(t, tokenstore.ErrLeased)
 		require.NoError(t, w.conns.Close(t.Context())) // the peer died: the pair goes in after all
 		w.requireToken(t, "access-1")
 	})
@@ -293,7 +294,7 @@ func TestStoreThatPanicsWhileWritingIsTriedAgain(t *testing.T) {
 // A pair is reported as stored too where the store had taken it and its answer was lost.
 func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
-		lost := func(_ context.Context, _ tokens.Key, work func() error) error {
+		lost := func(_ context.Context, _ tokenstore.Key, work func() error) error {
 			return errors.Join(work(), errors.New("connection reset"))
 		}
 		w.store = oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{"Commit": oauthtest.First(1, lost)})
@@ -323,7 +324,7 @@ func TestPairOfAUserWhoIsBeingDisconnected(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.store.Break("Fail", nil)
 		require.NoError(t, w.conns.Close(t.Context()))
-		w.requireReauthorize(t, tokens.ReasonDisconnecting)
+		w.requireReauthorize(t, tokenstore.ReasonDisconnecting)
 		assert.Equal(t, "refresh-1", w.record(t).Token.RefreshToken.Reveal())
 		assert.Empty(t, eventsOf[restored](a))
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Observer observes refreshes, for traces and metrics, and what happens to users and to the
@@ -29,7 +30,7 @@ type Observer struct {
 	Connected func(ctx context.Context, connected Connected)
 
 	// Disconnected is called when [Connections.Disconnect] has revoked and deleted the token.
-	Disconnected func(ctx context.Context, key Key)
+	Disconnected func(ctx context.Context, key tokenstore.Key)
 
 	// MustReauthorize is called when a user is marked, once, by the replica that marks, and
 	// not by every call that meets the mark.
@@ -37,7 +38,7 @@ type Observer struct {
 
 	// Restored is called when a mark does not hold any more, although the user did nothing:
 	// the platform accepted the refresh token after all, or [Connections.Restore] was called.
-	Restored func(ctx context.Context, key Key)
+	Restored func(ctx context.Context, key tokenstore.Key)
 
 	// CommitDelayed is called once for a pair that the store does not accept. The pair lives
 	// in this process only until it does: do not end the process. See
@@ -51,7 +52,7 @@ type Observer struct {
 
 // Refresh says whose token is about to be replaced.
 type Refresh struct {
-	Key Key
+	Key tokenstore.Key
 
 	// Background is true where [Connections.KeepFresh] does it.
 	Background bool
@@ -89,20 +90,20 @@ type hooks struct {
 }
 
 // log writes a record that names the user's key.
-func (h *hooks) log(ctx context.Context, level slog.Level, message string, key Key, attrs ...slog.Attr) {
+func (h *hooks) log(ctx context.Context, level slog.Level, message string, key tokenstore.Key, attrs ...slog.Attr) {
 	h.logger.LogAttrs(ctx, level, "tokens: "+message,
 		append(attrs, slog.String("environment", key.Environment.String()), slog.String("user", key.User))...)
 }
 
 // notify calls notify with each observer.
-func (h *hooks) notify(ctx context.Context, key Key, notify func(o *Observer)) {
+func (h *hooks) notify(ctx context.Context, key tokenstore.Key, notify func(o *Observer)) {
 	for i := range h.observers {
 		h.guard(ctx, key, "an observer", func() { notify(&h.observers[i]) })
 	}
 }
 
 // guard calls a function of the integrator's, whose panic must not end a refresh.
-func (h *hooks) guard(ctx context.Context, key Key, name string, call func()) {
+func (h *hooks) guard(ctx context.Context, key tokenstore.Key, name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			h.log(ctx, slog.LevelError, name+" panicked", key, slog.Any("error", panicked(v)))
@@ -112,7 +113,7 @@ func (h *hooks) guard(ctx context.Context, key Key, name string, call func()) {
 }
 
 // observe runs a refresh between RefreshStart and RefreshEnd.
-func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.Context) (Record, Outcome, error)) (Record, error) {
+func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.Context) (tokenstore.Record, Outcome, error)) (tokenstore.Record, error) {
 	result := RefreshResult{Refresh: refresh, Outcome: OutcomeFailed}
 	for _, o := range h.observers {
 		if o.RefreshStart == nil {
@@ -140,7 +141,7 @@ func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.C
 
 // Connected describes a token that a user has granted.
 type Connected struct {
-	Key Key
+	Key tokenstore.Key
 
 	// Owner is whom the token acts for, Previous the owner of the token that
 	// was stored before, zero if there was none. Where they differ the user has
@@ -153,8 +154,8 @@ type Connected struct {
 
 // MustReauthorize describes a user who was found to have to authorize again.
 type MustReauthorize struct {
-	Key    Key
-	Reason Reason
+	Key    tokenstore.Key
+	Reason tokenstore.Reason
 
 	// Owner is whom the last token acted for.
 	Owner oauth.ResourceOwner
@@ -162,7 +163,7 @@ type MustReauthorize struct {
 
 // CommitDelayed describes a token pair that the store does not accept.
 type CommitDelayed struct {
-	Key Key
+	Key tokenstore.Key
 
 	// Err is the [*StoreError] of the first try.
 	Err error

@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // watcher records the calls of an observer.
@@ -102,7 +103,7 @@ func TestObserverSeesRefreshedAndFound(t *testing.T) {
 		var watched watcher
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		p.Delay = time.Second
-		store := tokens.NewMemoryStore()
+		store := tokenstore.NewMemoryStore()
 		one, other := newConns(t, p, store, watched.observe), newConns(t, p, store, watched.observe)
 		_, err := store.Save(t.Context(), one.Key(user), oauthtest.FirstToken(-time.Minute))
 		require.NoError(t, err)
@@ -122,7 +123,7 @@ func TestObserverSeesRefreshedAndFound(t *testing.T) {
 func TestObserverSeesAPanic(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		var watched watcher
-		store := oauthtest.Around(tokens.NewMemoryStore(), map[string]oauthtest.Interception{"Lease": panics})
+		store := oauthtest.Around(tokenstore.NewMemoryStore(), map[string]oauthtest.Interception{"Lease": panics})
 		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), store, watched.observe)
 		_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
 		require.NoError(t, err)
@@ -205,7 +206,7 @@ func TestKeepFreshOutlivesPanics(t *testing.T) {
 		stop()
 		record := w.record(t)
 		if test.scopes != nil {
-			assert.Equal(t, tokens.ReasonScopesExtended, record.Reason)
+			assert.Equal(t, tokenstore.ReasonScopesExtended, record.Reason)
 		} else {
 			assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
 		}
@@ -213,7 +214,7 @@ func TestKeepFreshOutlivesPanics(t *testing.T) {
 }
 
 // panics stands for a method of a store that panics.
-func panics(context.Context, tokens.Key, func() error) error { panic(canary) }
+func panics(context.Context, tokenstore.Key, func() error) error { panic(canary) }
 
 type panickyLimiter struct{ panics int }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // One 401 shows nothing about a token that is valid for another hour, and there is nothing to
@@ -32,10 +33,10 @@ func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 		time.Sleep(59 * time.Minute) // past the time for a refresh in the background
 		w.requireToken(t, "access-0")
 		require.NoError(t, w.conns.Close(t.Context()))
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 		time.Sleep(time.Minute)
-		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
-		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
+		w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
+		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State)
 		assert.Empty(t, w.platform.Sent())
 	})
 }
@@ -47,17 +48,17 @@ func TestTokenWithoutExpiryAndRefreshTokenEndsWithA401(t *testing.T) {
 		token.RefreshToken, token.ExpiresAt = api.Secret{}, time.Time{}
 		w.save(t, token)
 		_, err := w.source.Refresh(t.Context(), token.Access())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 	})
 }
 
 // clockStore is a store whose clock is ahead.
 type clockStore struct {
-	tokens.Store
+	tokenstore.Store
 	ahead time.Duration
 }
 
-func (s clockStore) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+func (s clockStore) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	record, err := s.Store.Load(ctx, key)
 	record.UpdatedAt = record.UpdatedAt.Add(s.ahead)
 	return record, err
@@ -71,7 +72,7 @@ func TestMarkedUserIsRetriedWhateverTheClockOfTheStore(t *testing.T) {
 		requireMark(t, conns.TokenSource(user))
 		undo()
 		_, err := conns.TokenSource(user).Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 		assert.Len(t, w.platform.Sent(), 2, "it is not retried at once")
 		time.Sleep(2 * time.Minute)
 		requireTokenOf(t, conns, "access-1")
@@ -92,7 +93,7 @@ func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
 		a := w.watched(t)
 		w.platform.Inject(asOwner(t, "prac-2"))
 		_, err := w.source.Token(t.Context())
-		mark := requireReauthorize(t, err, tokens.ReasonOwnerChanged)
+		mark := requireReauthorize(t, err, tokenstore.ReasonOwnerChanged)
 		require.ErrorIs(t, mark, oauth.ErrOwnerChanged)
 		record := w.record(t)
 		assert.Equal(t, "prac-1", record.Token.ResourceOwner.ID)
@@ -100,7 +101,7 @@ func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
 		assert.Len(t, eventsOf[tokens.MustReauthorize](a), 1)
 		assert.Contains(t, w.logs.String(), "another account")
 		assert.Empty(t, w.revoked(), "the token may belong to another user")
-		w.requireReauthorize(t, tokens.ReasonOwnerChanged)
+		w.requireReauthorize(t, tokenstore.ReasonOwnerChanged)
 
 		time.Sleep(2 * time.Minute) // two responses were mixed up
 		w.requireToken(t, "access-2")

@@ -9,34 +9,35 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // refreshTask replaces the token of one user, or finds that another replica has.
 type refreshTask struct {
 	conns *Connections
-	key   Key
+	key   tokenstore.Key
 
 	// stale is the access token that must not be the result; empty where any
 	// token will do that is not near its end.
 	stale api.Secret
 
 	// loaded is the record as the caller has just read it; nil where it has not.
-	loaded *Record
+	loaded *tokenstore.Record
 
 	// retryMarked is set where a marked user's refresh token is tried again.
 	retryMarked bool
 
 	// claim is the lease that [Connections.KeepFresh] has taken already, on the
 	// version that it wants replaced although it has not come to its end.
-	claim *Lease
+	claim *tokenstore.Lease
 
 	asked bool // the platform has been asked for a new pair
 }
 
 // run carries the refresh out and records its failure, if it is a temporary one.
-func (r *refreshTask) run(ctx context.Context) (Record, error) {
+func (r *refreshTask) run(ctx context.Context) (tokenstore.Record, error) {
 	info := Refresh{Key: r.key, Background: r.claim != nil}
-	record, err := r.conns.hooks.observe(ctx, info, func(ctx context.Context) (Record, Outcome, error) {
+	record, err := r.conns.hooks.observe(ctx, info, func(ctx context.Context) (tokenstore.Record, Outcome, error) {
 		record, err := r.acquire(ctx)
 		return record, r.outcome(err), err
 	})
@@ -82,7 +83,7 @@ func (r *refreshTask) outcome(err error) Outcome {
 // lease on it is this replica's. A replica that died with the lease keeps it
 // waiting until the lease ends. A store that fails meanwhile is asked again: many
 // callers may be waiting.
-func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
+func (r *refreshTask) acquire(ctx context.Context) (tokenstore.Record, error) {
 	if r.claim != nil && r.conns.calls.underWay(callKey{key: r.key, kind: commitCall}) != nil {
 		r.conns.release(ctx, *r.claim) // it keeps the pair from being written
 	}
@@ -96,10 +97,10 @@ func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
 		switch late := time.Now().After(end); {
 		case done:
 			return record, err
-		case isStoreError(err) && (try == 1 || late || errors.Is(err, ErrUnreadable)):
-			return Record{}, err
+		case isStoreError(err) && (try == 1 || late || errors.Is(err, tokenstore.ErrUnreadable)):
+			return tokenstore.Record{}, err
 		case late:
-			return Record{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", r.key, err)
+			return tokenstore.Record{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", r.key, err)
 		}
 		time.Sleep(jitteredBackoff(try, firstPoll, lastPoll)) // a call belongs to no caller who could leave
 	}
@@ -107,11 +108,11 @@ func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
 
 // tryOnce reads the record and refreshes its token if that is needed. done is false if
 // the store failed or others have the lease.
-func (r *refreshTask) tryOnce(ctx context.Context) (record Record, done bool, err error) {
+func (r *refreshTask) tryOnce(ctx context.Context) (record tokenstore.Record, done bool, err error) {
 	record, err = r.look(ctx)
 	switch {
 	case isStoreError(err):
-		return Record{}, false, err
+		return tokenstore.Record{}, false, err
 	case err != nil && !(r.retryMarked && r.conns.mayBeMistake(record)), r.satisfiedBy(record):
 		return record, true, err
 	}
@@ -124,7 +125,7 @@ func (r *refreshTask) tryOnce(ctx context.Context) (record Record, done bool, er
 
 // look returns the record, at first as the caller has read it: if that is out of
 // date there will be no lease on it.
-func (r *refreshTask) look(ctx context.Context) (Record, error) {
+func (r *refreshTask) look(ctx context.Context) (tokenstore.Record, error) {
 	if loaded := r.loaded; loaded != nil {
 		r.loaded = nil
 		return *loaded, nil
@@ -133,9 +134,9 @@ func (r *refreshTask) look(ctx context.Context) (Record, error) {
 }
 
 // satisfiedBy reports a record that makes the refresh unnecessary.
-func (r *refreshTask) satisfiedBy(record Record) bool {
+func (r *refreshTask) satisfiedBy(record tokenstore.Record) bool {
 	token := record.Token
-	if token.AccessToken.IsZero() || record.State != StateActive {
+	if token.AccessToken.IsZero() || record.State != tokenstore.StateActive {
 		return false
 	}
 	if r.claim != nil {
@@ -154,18 +155,18 @@ func (r *refreshTask) satisfiedBy(record Record) bool {
 // attempt takes the lease on the record and refreshes its token. done is false if it
 // cannot get the lease, or lost it to a peer. If a 401 has forced a refresh just now, it returns
 // record unchanged.
-func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
+func (r *refreshTask) attempt(ctx context.Context, record tokenstore.Record) (result tokenstore.Record, done bool, err error) {
 	if !r.stale.IsZero() && !r.conns.circuit.mayForce(r.key) {
 		return record, true, nil
 	}
 	if r.claim == nil { // a wait for the limit may outlast a lease
 		if ctx, err = r.conns.client.Admit(ctx); err != nil {
-			return Record{}, true, err
+			return tokenstore.Record{}, true, err
 		}
 	}
 	leased, err := r.conns.acquireLease(ctx, record, r.claim)
 	if err != nil {
-		return Record{}, false, err
+		return tokenstore.Record{}, false, err
 	}
 	ended := false
 	defer func() {
@@ -177,15 +178,15 @@ func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record
 	ended = true
 	if errors.Is(err, errLeaseLost) {
 		r.asked = false // the result will be the peer's
-		return Record{}, false, err
+		return tokenstore.Record{}, false, err
 	}
 	return result, true, err
 }
 
 // replace does what the lease was taken for.
-func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record, error) {
+func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenstore.Record, error) {
 	if leased.Token.RefreshToken.IsZero() {
-		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonInvalidGrant, nil)
+		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonInvalidGrant, nil)
 	}
 	r.asked = true
 	token, err := r.conns.exchange(ctx, leased)
@@ -199,10 +200,10 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record,
 		return r.conns.refused(ctx, leased, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
 		r.conns.hooks.log(ctx, slog.LevelError, "a refresh returned a token of another account, which was not stored", r.key)
-		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonOwnerChanged, err)
+		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonOwnerChanged, err)
 	}
 	r.conns.release(ctx, leased.lease)
-	return Record{}, err
+	return tokenstore.Record{}, err
 }
 
 // exchange asks the platform for the next pair. Where the answer is lost it asks
@@ -251,7 +252,7 @@ func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.
 
 // refused handles a rejected refresh token. A peer may have spent it and stored the next one.
 // Otherwise the second rejection marks the user: the first may be a mistake of the platform.
-func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause error) (Record, error) {
+func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause error) (tokenstore.Record, error) {
 	reading, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	current, err := c.read(reading, leased.Key)
@@ -259,9 +260,9 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 		return current, c.validate(current)
 	}
 	if time.Since(leased.since) > c.config.LeaseTTL {
-		return Record{}, errLeaseLost // a peer may be at work, which has spent the refresh token
+		return tokenstore.Record{}, errLeaseLost // a peer may be at work, which has spent the refresh token
 	}
-	if leased.State == StateActive {
+	if leased.State == tokenstore.StateActive {
 		if alarm, until := c.circuit.refused(leased.Key, cause); alarm {
 			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshing in the background pauses",
 				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
@@ -273,10 +274,10 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 		}
 		if age := time.Since(leased.Token.RejectedAt); age < firstRetry || leased.Token.RejectedAt.IsZero() {
 			c.recordRejection(ctx, leased, age)
-			return Record{}, fmt.Errorf("tokens: the refresh token of %s was rejected and is retried before the user is marked: %w", leased.Key, cause)
+			return tokenstore.Record{}, fmt.Errorf("tokens: the refresh token of %s was rejected and is retried before the user is marked: %w", leased.Key, cause)
 		}
 	}
-	return c.markReauthorize(ctx, leased.lease, leased.Record, ReasonInvalidGrant, cause)
+	return c.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonInvalidGrant, cause)
 }
 
 // recordRejection stores the time of the first rejection, for all replicas, and ends the lease. A

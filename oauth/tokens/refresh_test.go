@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
@@ -40,7 +41,7 @@ func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
 func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.lease(t, time.Hour)
-		w.requireFailure(t, tokens.ErrLeased)
+		w.requireFailure(t, tokenstore.ErrLeased)
 		assert.Empty(t, w.platform.Sent())
 	})
 }
@@ -53,7 +54,7 @@ func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		w.requireToken(t, "access-5")
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 	})
 }
 
@@ -83,7 +84,7 @@ func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
 			return oauthtest.Respond(400, `{"error":"invalid_grant"}`), nil
 		})
 		w.requireToken(t, "access-peer")
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 	})
 }
 
@@ -104,9 +105,9 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 			source := conns.TokenSource(user)
 			for range 10 {
 				_, err = source.Token(t.Context())
-				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+				requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 				_, err = source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
-				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+				requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 			}
 		}
 		assert.Len(t, w.platform.Sent(), 2)
@@ -133,7 +134,7 @@ func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
 		w.platform.Kill("refresh-0")
 		w.store.Break("Fail", assert.AnError)
 		requireMark(t, w.source)
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 		assert.Contains(t, w.logs.String(), "could not store that a user must authorize again")
 	})
 }
@@ -152,8 +153,8 @@ func TestScopesAddedToTheApplication(t *testing.T) {
 
 		after := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"clinic:read", "catalog:read", "clinic:write"} })
 		_, err = after.TokenSource(user).Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonScopesExtended)
-		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
+		requireReauthorize(t, err, tokenstore.ReasonScopesExtended)
+		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State)
 		assert.Len(t, w.platform.Sent(), 1, "only the exchange")
 	})
 }
@@ -166,8 +167,8 @@ func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
 		w.lease(t, time.Minute)
 		conns := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:write"} })
 		_, err := conns.TokenSource(user).Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonScopesExtended)
-		assert.Equal(t, tokens.StateActive, w.record(t).State, "left to the next caller")
+		requireReauthorize(t, err, tokenstore.ReasonScopesExtended)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State, "left to the next caller")
 	})
 }
 
@@ -195,11 +196,11 @@ func TestAMarkedUserIsTriedAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.mark(t)
-		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
 		require.Len(t, w.platform.Sent(), 2, "not at once")
 		time.Sleep(2 * time.Minute)
 		w.requireToken(t, "access-1")
-		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 		assert.Equal(t, []restored{restored(w.conns.Key(user))}, eventsOf[restored](a))
 	})
 }
@@ -214,7 +215,7 @@ func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
 		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(10 * time.Second) {
 			for _, source := range []tokens.TokenSource{w.source, peer} {
 				_, err := source.Token(t.Context())
-				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+				requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 			}
 		}
 		sent := len(w.platform.Sent())
@@ -232,7 +233,7 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
 		for range 3 {
-			w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+			w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
 		}
 		assert.Len(t, w.platform.Sent(), 4, "the answer was asked for twice")
 		time.Sleep(2 * time.Minute)
@@ -242,7 +243,7 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 }
 
 func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
-	oauthtest.Each(t, oauthtest.ByName[tokens.Reason](tokens.ReasonDisconnecting, "one_of_tomorrow"), func(t *testing.T, reason tokens.Reason) {
+	oauthtest.Each(t, oauthtest.ByName[tokenstore.Reason](tokenstore.ReasonDisconnecting, "one_of_tomorrow"), func(t *testing.T, reason tokenstore.Reason) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.fail(t, reason)
 		time.Sleep(24 * time.Hour)
@@ -260,10 +261,10 @@ func TestRemovingAddedScopesRestoresTheUser(t *testing.T) {
 		w.save(t, token)
 		mistaken := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:write"} })
 		_, err := mistaken.TokenSource(user).Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		requireReauthorize(t, err, tokenstore.ReasonScopesExtended)
 		time.Sleep(5 * time.Minute)
 		_, err = mistaken.TokenSource(user).Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		requireReauthorize(t, err, tokenstore.ReasonScopesExtended)
 		assert.Empty(t, w.platform.Sent())
 		w.requireToken(t, "access-1")
 	})
@@ -275,7 +276,7 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 		w.mark(t)
 		require.NoError(t, w.conns.Restore(t.Context(), user))
 		record := w.record(t)
-		assert.Equal(t, tokens.StateActive, record.State)
+		assert.Equal(t, tokenstore.StateActive, record.State)
 		assert.Empty(t, record.Reason)
 		assert.Equal(t, "refresh-0", record.Token.RefreshToken.Reveal())
 		assert.Len(t, w.platform.Sent(), 2, "the platform is not asked")
@@ -290,12 +291,12 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 
 func TestWhomRestoreLeavesAlone(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		requireReauthorize(t, w.conns.Restore(t.Context(), "nobody"), tokens.ReasonNotConnected)
+		requireReauthorize(t, w.conns.Restore(t.Context(), "nobody"), tokenstore.ReasonNotConnected)
 		require.ErrorIs(t, w.conns.Restore(t.Context(), ""), api.ErrInvalidArgument)
 		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(500, ""))...)
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
-		requireReauthorize(t, w.conns.Restore(t.Context(), user), tokens.ReasonDisconnecting)
-		assert.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
+		requireReauthorize(t, w.conns.Restore(t.Context(), user), tokenstore.ReasonDisconnecting)
+		assert.Equal(t, tokenstore.ReasonDisconnecting, w.record(t).Reason)
 		w.store.Break("Commit", assert.AnError)
 		w.platform.Replace()
 		require.NoError(t, w.conns.Disconnect(t.Context(), user), "no lease is left behind")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // maxReplaced is the largest number of replaced grants in a record. The oldest is revoked
@@ -65,7 +66,7 @@ func otherAccounts(token oauth.Token) bool {
 
 // revokeReplaced revokes the replaced grants of other accounts, removes them from the record
 // and returns the record. A grant that cannot be revoked stays for the next time.
-func (c *Connections) revokeReplaced(ctx context.Context, record Record) Record {
+func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Record) tokenstore.Record {
 	current := grantOf(record.Token)
 	left := func(g oauth.ReplacedGrant) *oauth.ReplacedGrant {
 		if sameAccount(g, current) {
@@ -88,10 +89,10 @@ func (c *Connections) revokeReplaced(ctx context.Context, record Record) Record 
 	if len(done) == 0 {
 		return record
 	}
-	_, written, err := c.rewrite(ctx, record.Key, func(before Record) (oauth.Token, bool) {
+	_, written, err := c.rewrite(ctx, record.Key, func(before tokenstore.Record) (oauth.Token, bool) {
 		token := before.Token
 		token.Replaced = remaining(token.Replaced, done)
-		return token, before.State == StateActive
+		return token, before.State == tokenstore.StateActive
 	})
 	switch {
 	case err != nil && !needsUser(err):
@@ -117,9 +118,9 @@ func remaining(grants []oauth.ReplacedGrant, done map[api.Secret]*oauth.Replaced
 
 // revokeReplacedLater starts revokeReplaced in the background if the record has grants of
 // other accounts: an earlier attempt has failed.
-func (c *Connections) revokeReplacedLater(ctx context.Context, record Record) {
+func (c *Connections) revokeReplacedLater(ctx context.Context, record tokenstore.Record) {
 	if otherAccounts(record.Token) {
-		c.calls.join(ctx, callKey{key: record.Key, kind: revokeCall}, nil, func(ctx context.Context) (Record, error) {
+		c.calls.join(ctx, callKey{key: record.Key, kind: revokeCall}, nil, func(ctx context.Context) (tokenstore.Record, error) {
 			return c.revokeReplaced(ctx, record), nil
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // revoked returns the access tokens that the platform was asked to revoke.
@@ -39,7 +40,7 @@ func (w *fixture) saveOtherAccount(t *testing.T) oauth.Token {
 
 // inClinic1 is a setting that finds every user in the clinic clinic-1.
 func inClinic1(c *settings) {
-	c.Tokens.Clinic = func(context.Context, tokens.Key, api.AccessToken) (oauth.Clinic, error) {
+	c.Tokens.Clinic = func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
 		return oauth.Clinic{ID: "clinic-1"}, nil
 	}
 }
@@ -137,7 +138,7 @@ func TestReconnectKeepsGrantThatWasBeingDisconnected(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(500, ""))
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
-		require.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
+		require.Equal(t, tokenstore.ReasonDisconnecting, w.record(t).Reason)
 		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		w.requireToken(t, "access-1")
@@ -152,7 +153,7 @@ func TestDisconnectKeepsRecordUntilReplacedTokensAreRevoked(t *testing.T) {
 		require.NoError(t, err)
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
 		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), api.ErrServer)
-		w.requireReauthorize(t, tokens.ReasonDisconnecting)
+		w.requireReauthorize(t, tokenstore.ReasonDisconnecting)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		w.requireForgotten(t)
 		w.requireRevokedLast(t, "access-0")
@@ -178,7 +179,7 @@ func TestConnectKeepsPairOfAPeer(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		var asked []string
 		store := oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
-			"Save": oauthtest.First(1, func(_ context.Context, _ tokens.Key, work func() error) error {
+			"Save": oauthtest.First(1, func(_ context.Context, _ tokenstore.Key, work func() error) error {
 				refreshed := oauthtest.FirstToken(time.Hour)
 				refreshed.AccessToken, refreshed.RefreshToken = api.NewSecret("access-peer"), api.NewSecret("refresh-peer")
 				refreshed.ResourceOwner.ID = "prac-0"

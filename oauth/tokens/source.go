@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // TokenSource authorizes calls as one user. It is an [api.TokenRefresher]:
@@ -18,7 +19,7 @@ import (
 // user compare equal, so a client can tell users apart.
 type TokenSource struct {
 	conns *Connections
-	key   Key
+	key   tokenstore.Key
 }
 
 var (
@@ -38,7 +39,7 @@ func (c *Connections) TokenSource(user string) TokenSource {
 }
 
 // Key returns the key of the user's record.
-func (s TokenSource) Key() Key { return s.key }
+func (s TokenSource) Key() tokenstore.Key { return s.key }
 
 // Token implements [api.TokenSource]. A valid token in memory is returned
 // whatever the state of ctx, of the store and of the platform. Every 30 seconds Token compares
@@ -97,7 +98,7 @@ func (s TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 	cached := s.conns.cache.get(s.key.User)
 	switch {
 	case cached == nil:
-		var record Record
+		var record tokenstore.Record
 		var err error
 		if cached, record, err = s.load(ctx); err != nil {
 			return s.retryMarked(ctx, err)
@@ -141,7 +142,7 @@ func (s TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedTok
 	case err == nil:
 		next, _, err := s.await(context.WithoutCancel(ctx), c)
 		return next, err
-	case errors.As(err, &marked) && (record.Token.AccessToken != cached.token.Secret || marked.Reason == ReasonDisconnecting),
+	case errors.As(err, &marked) && (record.Token.AccessToken != cached.token.Secret || marked.Reason == tokenstore.ReasonDisconnecting),
 		errors.Is(err, api.ErrWrongEnvironment):
 		_, _, err := s.await(context.WithoutCancel(ctx), c)
 		return nil, err
@@ -174,10 +175,10 @@ func (s TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessTok
 }
 
 // load reads the stored token into memory.
-func (s TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
+func (s TokenSource) load(ctx context.Context) (*cachedToken, tokenstore.Record, error) {
 	c, err := s.loading(ctx)
 	if err != nil {
-		return nil, Record{}, err
+		return nil, tokenstore.Record{}, err
 	}
 	return s.await(ctx, c)
 }
@@ -187,7 +188,7 @@ func (s TokenSource) loading(ctx context.Context) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c, _, err := s.join(ctx, loadCall, func(ctx context.Context) (Record, error) {
+	c, _, err := s.join(ctx, loadCall, func(ctx context.Context) (tokenstore.Record, error) {
 		record, err := s.conns.load(ctx, s.key)
 		if err == nil {
 			s.conns.revokeReplacedLater(ctx, record)
@@ -199,7 +200,7 @@ func (s TokenSource) loading(ctx context.Context) (*call, error) {
 
 // join returns a call that is not outdated. It waits for an outdated call, which may
 // return the token from before the user connected again.
-func (s TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (Record, error)) (c *call, started bool, err error) {
+func (s TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool, err error) {
 	for {
 		c, started = s.conns.calls.join(ctx, callKey{key: s.key, kind: kind}, nil, work)
 		if started || !c.outdated.Load() {
@@ -259,13 +260,13 @@ func (s TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 
 // await waits for a call and caches its token. If only the user can bring another token,
 // it drops the cached one.
-func (s TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record, error) {
+func (s TokenSource) await(ctx context.Context, c *call) (*cachedToken, tokenstore.Record, error) {
 	record, err := c.wait(ctx, s.key)
 	if err != nil {
 		if needsUser(err) {
 			s.conns.cache.remove(s.key.User, c.seq)
 		}
-		return nil, Record{}, err
+		return nil, tokenstore.Record{}, err
 	}
 	return s.conns.cache.put(s.key.User, c, newCachedToken(record.Token, c.seq)), record, nil
 }

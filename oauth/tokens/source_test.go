@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestTokenFromMemory(t *testing.T) {
@@ -208,7 +209,7 @@ func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
 		require.NoError(t, conns.Disconnect(t.Context(), user))
 		for _, source := range []tokens.TokenSource{held, second} {
 			_, err := source.Token(t.Context())
-			requireReauthorize(t, err, tokens.ReasonNotConnected)
+			requireReauthorize(t, err, tokenstore.ReasonNotConnected)
 		}
 	})
 }
@@ -232,7 +233,7 @@ func TestPeerNoticesDisconnectWhileThePlatformIsAway(t *testing.T) {
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		time.Sleep(30 * time.Second)
 		_, err := peer.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonDisconnecting)
+		requireReauthorize(t, err, tokenstore.ReasonDisconnecting)
 	})
 }
 
@@ -248,15 +249,15 @@ func TestPeerUsesValidTokenOfAMarkedUser(t *testing.T) {
 		requireRejected(t, err)
 		time.Sleep(time.Minute)
 		_, err = w.source.Refresh(t.Context(), token)
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 		time.Sleep(50 * time.Minute)
 		requireTokenFrom(t, peer, "access-0")
 
 		w.saveAccess(t, "access-other", time.Hour)
-		w.fail(t, tokens.ReasonInvalidGrant)
+		w.fail(t, tokenstore.ReasonInvalidGrant)
 		time.Sleep(30 * time.Second)
 		_, err = peer.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 	})
 }
 
@@ -288,7 +289,7 @@ func TestTokenInMemoryOutlastsAStoreThatFails(t *testing.T) {
 }
 
 func TestSourceRefusesBadArguments(t *testing.T) {
-	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
+	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokenstore.NewMemoryStore())
 	token := api.AccessToken{Secret: api.NewSecret("a"), Environment: oauthtest.USSandbox}
 	oauthtest.Each(t, oauthtest.ByName("", "a\nb", "bob ", "a\xff", strings.Repeat("x", 256)), func(t *testing.T, user string) {
 		source := conns.TokenSource(user)
@@ -307,7 +308,7 @@ func TestTokensOfAnotherEnvironmentAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, api.ErrWrongEnvironment)
 
 		// A store that lets it through is caught as well.
-		lax := &laxStore{tokens.NewMemoryStore(), tokens.Record{Key: canadian, Token: oauthtest.FirstToken(time.Hour), Version: 1, State: tokens.StateActive}}
+		lax := &laxStore{tokenstore.NewMemoryStore(), tokenstore.Record{Key: canadian, Token: oauthtest.FirstToken(time.Hour), Version: 1, State: tokenstore.StateActive}}
 		conns := newConns(t, w.platform, lax, func(c *settings) { c.Site.Environment = oauthtest.CASandbox })
 		source := conns.TokenSource(user)
 		_, err = source.Token(t.Context())
@@ -320,11 +321,13 @@ func TestTokensOfAnotherEnvironmentAreRefused(t *testing.T) {
 
 // laxStore loads what it was given, whatever that is.
 type laxStore struct {
-	tokens.Store
-	record tokens.Record
+	tokenstore.Store
+	record tokenstore.Record
 }
 
-func (s *laxStore) Load(context.Context, tokens.Key) (tokens.Record, error) { return s.record, nil }
+func (s *laxStore) Load(context.Context, tokenstore.Key) (tokenstore.Record, error) {
+	return s.record, nil
+}
 
 func TestStoreFailureIsTyped(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
@@ -349,7 +352,7 @@ func TestStoreFailureIsTyped(t *testing.T) {
 
 func TestPanickingStoreEndsNoProgram(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), struct{ tokens.Store }{})
+		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), struct{ tokenstore.Store }{})
 		_, err := conns.TokenSource(user).Token(t.Context())
 		require.ErrorContains(t, err, "panic with a runtime.")
 		require.NoError(t, conns.Close(t.Context()))
@@ -360,7 +363,7 @@ func TestPanickingStoreEndsNoProgram(t *testing.T) {
 // before: it is not used after Forget.
 func TestForgetHoldsForALookUnderWay(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		late := func(_ context.Context, _ tokens.Key, work func() error) error {
+		late := func(_ context.Context, _ tokenstore.Key, work func() error) error {
 			err := work()
 			time.Sleep(time.Second)
 			return err

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/admin"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -162,9 +162,9 @@ type fakeAccounts struct {
 func (a *fakeAccounts) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Account, error] {
 	return func(yield func(accounts.Account, error) bool) {
 		for n, status := range a.statuses {
-			account := accounts.Account{Key: tokens.Key{Environment: receivertest.Sandbox, User: fmt.Sprint("dr-", n)}, Status: status}
+			account := accounts.Account{Key: tokenstore.Key{Environment: receivertest.Sandbox, User: fmt.Sprint("dr-", n)}, Status: status}
 			if status == accounts.MustReauthorize {
-				account.Reason = tokens.ReasonInvalidGrant
+				account.Reason = tokenstore.ReasonInvalidGrant
 			}
 			if !yield(account, nil) {
 				return

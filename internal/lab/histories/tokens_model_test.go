@@ -8,10 +8,10 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// The calls of a [tokens.Store]. ClaimDue is one for each user that it returned.
+// The calls of a [tokenstore.Store]. ClaimDue is one for each user that it returned.
 const (
 	opLoad          = "Load"
 	opSave          = "Save"
@@ -28,11 +28,11 @@ const (
 type tokenCall struct {
 	ID         string
 	Op, User   string
-	Version    int64         `json:",omitempty"`
-	Owner      string        `json:",omitempty"`
-	TTL        int64         `json:",omitempty"`
-	Token      string        `json:",omitempty"` // its access token, used once
-	Reason     tokens.Reason `json:",omitempty"` // used once
+	Version    int64             `json:",omitempty"`
+	Owner      string            `json:",omitempty"`
+	TTL        int64             `json:",omitempty"`
+	Token      string            `json:",omitempty"` // its access token, used once
+	Reason     tokenstore.Reason `json:",omitempty"` // used once
 	Call       int64
 	Return     int64 // math.MaxInt64 if it has not returned, or with an error that leaves the outcome open
 	newVersion int64 // what was given to the record, where the call did not say and others saw it
@@ -44,10 +44,10 @@ type tokenResult struct {
 	Err     string `json:",omitempty"` // one of those below
 	Version int64  `json:",omitempty"`
 	Token   string `json:",omitempty"`
-	State   tokens.State
-	Reason  tokens.Reason `json:",omitempty"`
-	Users   []string      `json:",omitempty"` // of ClaimDue, with the result for each
-	Results []tokenResult `json:",omitempty"`
+	State   tokenstore.State
+	Reason  tokenstore.Reason `json:",omitempty"`
+	Users   []string          `json:",omitempty"` // of ClaimDue, with the result for each
+	Results []tokenResult     `json:",omitempty"`
 	Return  int64
 }
 
@@ -64,8 +64,8 @@ type recordState struct {
 	exists  bool
 	version int64
 	token   string
-	state   tokens.State
-	reason  tokens.Reason
+	state   tokenstore.State
+	reason  tokenstore.Reason
 
 	owner            string // of the last lease, if it was not released
 	earliest, latest int64  // when the lease ends
@@ -113,12 +113,12 @@ func (s recordState) written(c tokenCall, version int64) (bool, recordState) {
 	if version > 0 && (s.exists && version <= s.version || s.topSince < c.Call && version <= s.top) {
 		return false, s
 	}
-	next := recordState{exists: true, version: version, token: c.Token, state: tokens.StateActive, top: s.top, topSince: s.topSince}
+	next := recordState{exists: true, version: version, token: c.Token, state: tokenstore.StateActive, top: s.top, topSince: s.topSince}
 	if version > s.top {
 		next.top, next.topSince = version, c.Return
 	}
 	if c.Op == opFail {
-		next.token, next.state, next.reason = s.token, tokens.StateReauthorize, c.Reason
+		next.token, next.state, next.reason = s.token, tokenstore.StateReauthorize, c.Reason
 	}
 	return true, next
 }
@@ -152,7 +152,7 @@ func tokenStep(s recordState, c tokenCall, r tokenResult) (bool, recordState) {
 		}
 		return s.is(r) && s.isAt(c) && (s.owner == c.Owner || s.mayBeFree(c)), s.leased(c)
 	case opClaimDue:
-		return s.is(r) && s.state == tokens.StateActive && s.mayBeFree(c), s.leased(c)
+		return s.is(r) && s.state == tokenstore.StateActive && s.mayBeFree(c), s.leased(c)
 	case opSave:
 		possible, next := s.written(c, r.Version)
 		return possible && next.is(r), next
@@ -183,7 +183,7 @@ func (s recordState) tried(c tokenCall) recordState {
 			next = s.leased(c)
 		}
 	case opClaimDue:
-		if s.exists && s.state == tokens.StateActive && s.mayBeFree(c) {
+		if s.exists && s.state == tokenstore.StateActive && s.mayBeFree(c) {
 			next = s.leased(c)
 		}
 	case opSave:
@@ -206,12 +206,12 @@ var tokenModel = porcupine.Model{
 
 // histories returns the history of each user: what was called and what came back.
 func histories(calls []tokenCall, results map[string]tokenResult) map[string][]porcupine.Operation {
-	tokensSeen, reasonsSeen := map[string]int64{}, map[tokens.Reason]int64{} // in which version
+	tokensSeen, reasonsSeen := map[string]int64{}, map[tokenstore.Reason]int64{} // in which version
 	see := func(r tokenResult) {
 		switch r.State {
-		case tokens.StateActive:
+		case tokenstore.StateActive:
 			tokensSeen[r.Token] = r.Version
-		case tokens.StateReauthorize:
+		case tokenstore.StateReauthorize:
 			reasonsSeen[r.Reason] = r.Version
 		}
 	}

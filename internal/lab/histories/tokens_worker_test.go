@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // How much is done in a round: by each process, so many goroutines make so many calls, for
@@ -47,8 +47,8 @@ type tokenClient struct {
 	history *history
 	random  *rand.Rand
 	calls   int
-	leases  map[string]tokens.Lease // that it took last, by user
-	seen    map[string]int64        // versions, by user
+	leases  map[string]tokenstore.Lease // that it took last, by user
+	seen    map[string]int64            // versions, by user
 }
 
 // history is where calls are noted before they are made, and their results afterwards.
@@ -100,7 +100,7 @@ func playTokens(store *sqlstore.Store, h *history, process string, round int, se
 	for g := range goroutines {
 		c := &tokenClient{
 			name: fmt.Sprintf("%s-%d-%d", process, round, g), round: round, store: store, history: h,
-			random: rand.New(rand.NewPCG(seed, uint64(g))), leases: map[string]tokens.Lease{}, seen: map[string]int64{},
+			random: rand.New(rand.NewPCG(seed, uint64(g))), leases: map[string]tokenstore.Lease{}, seen: map[string]int64{},
 		}
 		all.Go(func() {
 			for range calls {
@@ -111,8 +111,8 @@ func playTokens(store *sqlstore.Store, h *history, process string, round int, se
 	all.Wait()
 }
 
-func tokenKey(user string) tokens.Key {
-	return tokens.Key{Environment: receivertest.Sandbox, User: user}
+func tokenKey(user string) tokenstore.Key {
+	return tokenstore.Key{Environment: receivertest.Sandbox, User: user}
 }
 
 // The tokens of a round are due, and were used, at times of its own, so that the calls of
@@ -154,7 +154,7 @@ func (c *tokenClient) act(user string) {
 	case opSave, opCommit:
 		call.Token = call.ID
 	case opFail:
-		call.Reason = tokens.Reason(call.ID)
+		call.Reason = tokenstore.Reason(call.ID)
 	}
 	c.make(call)
 }
@@ -197,7 +197,7 @@ func (c *tokenClient) make(call tokenCall) {
 	c.learn(call, records, err)
 }
 
-func resultOf(r tokens.Record) tokenResult {
+func resultOf(r tokenstore.Record) tokenResult {
 	return tokenResult{Version: r.Version, Token: r.Token.AccessToken.Reveal(), State: r.State, Reason: r.Reason}
 }
 
@@ -205,21 +205,21 @@ func errorName(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, tokens.ErrNoRecord):
+	case errors.Is(err, tokenstore.ErrNoRecord):
 		return errNoRecord
-	case errors.Is(err, tokens.ErrConflict):
+	case errors.Is(err, tokenstore.ErrConflict):
 		return errConflict
-	case errors.Is(err, tokens.ErrLeased):
+	case errors.Is(err, tokenstore.ErrLeased):
 		return errLeased
 	}
 	return errUnknown
 }
 
 // do makes the call to the store.
-func (c *tokenClient) do(ctx context.Context, call tokenCall) ([]tokens.Record, error) {
+func (c *tokenClient) do(ctx context.Context, call tokenCall) ([]tokenstore.Record, error) {
 	key, ttl := tokenKey(call.User), time.Duration(call.TTL)
-	lease := tokens.Lease{Key: key, Version: call.Version, Owner: call.Owner}
-	var r tokens.Record
+	lease := tokenstore.Lease{Key: key, Version: call.Version, Owner: call.Owner}
+	var r tokenstore.Record
 	var err error
 	switch call.Op {
 	case opLoad:
@@ -238,29 +238,29 @@ func (c *tokenClient) do(ctx context.Context, call tokenCall) ([]tokens.Record, 
 		return nil, c.store.Release(ctx, lease)
 	case opClaimDue:
 		of := c.token("")
-		return c.store.ClaimDue(ctx, tokens.Due{
+		return c.store.ClaimDue(ctx, tokenstore.Due{
 			Environment: key.Environment, Before: of.ExpiresAt, UsedSince: of.UsedAt, Limit: 2, Owner: call.Owner, TTL: ttl,
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	return []tokens.Record{r}, nil
+	return []tokenstore.Record{r}, nil
 }
 
 // learn keeps what a program would, of a user, from what a call returned. Now and then it
 // keeps what it knew before, which has ended.
-func (c *tokenClient) learn(call tokenCall, records []tokens.Record, err error) {
+func (c *tokenClient) learn(call tokenCall, records []tokenstore.Record, err error) {
 	for _, r := range records {
 		c.seen[r.Key.User] = r.Version
 		if call.Op == opLease || call.Op == opClaimDue {
-			c.leases[r.Key.User] = tokens.Lease{Key: r.Key, Version: r.Version, Owner: call.Owner}
+			c.leases[r.Key.User] = tokenstore.Lease{Key: r.Key, Version: r.Version, Owner: call.Owner}
 		}
 	}
 	if ended := call.Op == opCommit || call.Op == opFail || call.Op == opRelease; ended && c.random.IntN(5) > 0 {
 		delete(c.leases, call.User)
 	}
-	if errors.Is(err, tokens.ErrConflict) || errors.Is(err, tokens.ErrNoRecord) {
+	if errors.Is(err, tokenstore.ErrConflict) || errors.Is(err, tokenstore.ErrNoRecord) {
 		delete(c.seen, call.User)
 		if c.random.IntN(3) > 0 {
 			delete(c.leases, call.User)

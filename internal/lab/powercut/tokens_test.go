@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // What is recorded of a store of tokens: each user's record is written by one goroutine,
@@ -42,10 +42,10 @@ type written struct {
 	answered bool
 	version  int64 // 0 if there is none, or is not known yet
 	access   api.Secret
-	reason   tokens.Reason
+	reason   tokenstore.Reason
 }
 
-func recorded(user string, r tokens.Record) written {
+func recorded(user string, r tokenstore.Record) written {
 	return written{user, true, r.Version, r.Token.AccessToken, r.Reason}
 }
 
@@ -83,13 +83,13 @@ func (r *tokenRun) record(t *testing.T) {
 
 // write writes the record of a user: n says how, and is in the token.
 func (r *tokenRun) write(ctx context.Context, store *sqlstore.Store, user string, n int) error {
-	key := tokens.Key{Environment: receivertest.Sandbox, User: user}
+	key := tokenstore.Key{Environment: receivertest.Sandbox, User: user}
 	token := oauth.Token{
 		Environment: key.Environment, RefreshToken: api.NewSecret("refresh"), ExpiresAt: time.Now().Add(time.Hour),
 		AccessToken: api.NewSecret(fmt.Sprintf("%s-%d-%0500d", user, n, n)),
 	}
 	current, err := store.Load(ctx, key)
-	if errors.Is(err, tokens.ErrNoRecord) || err == nil && n%7 == 3 {
+	if errors.Is(err, tokenstore.ErrNoRecord) || err == nil && n%7 == 3 {
 		r.log.Promise(written{user: user, access: token.AccessToken})
 		current, err = store.Save(ctx, key, token)
 		return r.answered(user, current, err)
@@ -99,14 +99,14 @@ func (r *tokenRun) write(ctx context.Context, store *sqlstore.Store, user string
 	}
 	if n%7 == 5 {
 		r.log.Promise(written{user: user})
-		return r.answered(user, tokens.Record{}, store.DeleteVersion(ctx, key, current.Version))
+		return r.answered(user, tokenstore.Record{}, store.DeleteVersion(ctx, key, current.Version))
 	}
-	lease := tokens.Lease{Key: key, Version: current.Version, Owner: fmt.Sprint(user, n)}
+	lease := tokenstore.Lease{Key: key, Version: current.Version, Owner: fmt.Sprint(user, n)}
 	if _, err := store.Lease(ctx, lease, time.Minute); err != nil {
 		return err
 	}
 	if n%7 == 1 {
-		reason := tokens.Reason(fmt.Sprint("reason-", n))
+		reason := tokenstore.Reason(fmt.Sprint("reason-", n))
 		r.log.Promise(written{user: user, access: current.Token.AccessToken, reason: reason})
 		current, err = store.Fail(ctx, lease, reason)
 		return r.answered(user, current, err)
@@ -116,7 +116,7 @@ func (r *tokenRun) write(ctx context.Context, store *sqlstore.Store, user string
 	return r.answered(user, current, err)
 }
 
-func (r *tokenRun) answered(user string, now tokens.Record, err error) error {
+func (r *tokenRun) answered(user string, now tokenstore.Record, err error) error {
 	if err == nil {
 		r.log.Promise(recorded(user, now))
 	}
@@ -152,9 +152,9 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 	}
 	for n := range tokenUsers {
 		user := fmt.Sprint("user-", n)
-		key := tokens.Key{Environment: receivertest.Sandbox, User: user}
+		key := tokenstore.Key{Environment: receivertest.Sandbox, User: user}
 		record, err := store.Load(ctx, key)
-		if err != nil && !errors.Is(err, tokens.ErrNoRecord) {
+		if err != nil && !errors.Is(err, tokenstore.ErrNoRecord) {
 			return nil, err
 		}
 		now, was := recorded(user, record), last[user]

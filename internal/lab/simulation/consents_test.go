@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -24,7 +24,7 @@ func newKey(n int) seal.Key {
 }
 
 // open opens the database with every key that there may be.
-func (w *tokenWorld) open(inner tokens.Store) tokens.Store {
+func (w *tokenWorld) open(inner tokenstore.Store) tokenstore.Store {
 	var all []seal.Key
 	for n := range 4 {
 		all = append(all, newKey(n))
@@ -33,7 +33,7 @@ func (w *tokenWorld) open(inner tokens.Store) tokens.Store {
 	if err != nil {
 		panic(err)
 	}
-	store, err := tokens.Sealed(inner, ring)
+	store, err := tokenstore.Sealed(inner, ring)
 	if err != nil {
 		panic(err)
 	}
@@ -57,11 +57,11 @@ func (w *tokenWorld) ring() *seal.KeyRing {
 	return ring
 }
 
-func (w *tokenWorld) key(user string) tokens.Key {
-	return tokens.Key{Environment: w.site.Environment, User: user}
+func (w *tokenWorld) key(user string) tokenstore.Key {
+	return tokenstore.Key{Environment: w.site.Environment, User: user}
 }
 
-func (w *tokenWorld) record(user string) (tokens.Record, error) {
+func (w *tokenWorld) record(user string) (tokenstore.Record, error) {
 	return w.view.Load(context.Background(), w.key(user))
 }
 
@@ -93,8 +93,8 @@ func (w *tokenWorld) authorize(user string) {
 	delete(w.revoked, user)
 }
 
-func (w *tokenWorld) sealedOn(inner tokens.Store) tokens.Store {
-	store, err := tokens.Sealed(inner, w.ring())
+func (w *tokenWorld) sealedOn(inner tokenstore.Store) tokenstore.Store {
+	store, err := tokenstore.Sealed(inner, w.ring())
 	if err != nil {
 		panic(err)
 	}

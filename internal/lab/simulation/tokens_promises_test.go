@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // connectAgain is what the first user does who is told to authorize again, if that is right.
@@ -31,7 +32,7 @@ func (w *tokenWorld) connectAgain(p *schedule.Process, user string) {
 // outcome checks what a call returned.
 func (w *tokenWorld) outcome(user string, err error) {
 	var mark *tokens.ReauthorizeError
-	if errors.As(err, &mark) && mark.Reason != tokens.ReasonInvalidGrant {
+	if errors.As(err, &mark) && mark.Reason != tokenstore.ReasonInvalidGrant {
 		w.s.Failf("%s must authorize again although the platform did not say so: %s", user, mark.Reason)
 	}
 }
@@ -80,7 +81,7 @@ func (w *tokenWorld) used(access string, _ int) {
 }
 
 // write is around every call of the database: it compares the record before and after.
-func (w *tokenWorld) write(op string, key tokens.Key, work func() error) error {
+func (w *tokenWorld) write(op string, key tokenstore.Key, work func() error) error {
 	if key.User == "" || op == "Load" || op == "Lease" || op == "Release" {
 		return work()
 	}
@@ -90,7 +91,7 @@ func (w *tokenWorld) write(op string, key tokens.Key, work func() error) error {
 	}
 	after, err := w.view.Load(context.Background(), key)
 	if err != nil {
-		if errors.Is(err, tokens.ErrNoRecord) {
+		if errors.Is(err, tokenstore.ErrNoRecord) {
 			return nil // no one is disconnected here
 		}
 		w.s.Failf("%s of %s has left a record that cannot be opened: %w", op, key.User, err)
@@ -100,7 +101,7 @@ func (w *tokenWorld) write(op string, key tokens.Key, work func() error) error {
 	return nil
 }
 
-func (w *tokenWorld) compare(op, user string, before tokens.Record, beforeErr error, after tokens.Record) {
+func (w *tokenWorld) compare(op, user string, before tokenstore.Record, beforeErr error, after tokenstore.Record) {
 	access, refresh := after.Token.AccessToken.Reveal(), after.Token.RefreshToken.Reveal()
 	w.stored[access] = w.consent[access]
 	delete(w.onTheWay, refresh)
@@ -113,7 +114,7 @@ func (w *tokenWorld) compare(op, user string, before tokens.Record, beforeErr er
 		w.s.Failf("Commit has put %s of an older consent in the place of %s", short(access), short(before.Token.AccessToken.Reveal()))
 	case op == "Commit" && w.platform.good(before.Token.RefreshToken.Reveal()) && !w.platform.good(refresh):
 		w.s.Failf("Commit has put %s, which is dead, in the place of %s, which is good", short(refresh), short(before.Token.RefreshToken.Reveal()))
-	case op == "Fail" && after.Reason == tokens.ReasonInvalidGrant && !w.refused[refresh]:
+	case op == "Fail" && after.Reason == tokenstore.ReasonInvalidGrant && !w.refused[refresh]:
 		w.s.Failf("%s is marked although the platform has not refused %s", user, short(refresh))
 	}
 }

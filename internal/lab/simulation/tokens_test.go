@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -28,7 +29,7 @@ type tokenWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
 	db       *database
-	view     tokens.Store // the database, opened
+	view     tokenstore.Store // the database, opened
 	rotation dispensarytest.Behavior
 	keys     []seal.Key // of the sealed store, the oldest first; none where it is not sealed
 	users    []string
@@ -77,7 +78,7 @@ func newTokens(s *schedule.Scheduler, p *platform, rotation dispensarytest.Behav
 	}
 	p.onRefresh, p.onUse = w.refreshed, w.used
 	p.onArrival = func(p *schedule.Process, refresh string) { w.onTheWay[refresh] = p }
-	w.db = &database{MemoryStore: tokens.NewMemoryStore(), write: w.write}
+	w.db = &database{MemoryStore: tokenstore.NewMemoryStore(), write: w.write}
 	w.view = w.db.MemoryStore
 	if s.Rand.IntN(4) == 0 {
 		w.keys = append(w.keys, newKey(0))
@@ -133,7 +134,7 @@ func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
 
 // accounts are those of the users, at one replica.
 func (w *tokenWorld) accounts(p *schedule.Process, client *http.Client) *accounts.Accounts {
-	var store tokens.Store = tokenStore{p, w.db}
+	var store tokenstore.Store = tokenStore{p, w.db}
 	if len(w.keys) > 0 {
 		store = w.sealedOn(store)
 	}

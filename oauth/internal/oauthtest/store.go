@@ -7,12 +7,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // FlakyStore is a store around another that can be made to fail, by method.
 type FlakyStore struct {
-	tokens.Store
+	tokenstore.Store
 	Slow time.Duration // before every method
 
 	mu     sync.Mutex
@@ -23,13 +23,13 @@ type FlakyStore struct {
 
 // Interception carries a call of a store out in its own way; work is what the store
 // would do. The key is that of the record, or empty where there are several.
-type Interception func(ctx context.Context, key tokens.Key, work func() error) error
+type Interception func(ctx context.Context, key tokenstore.Key, work func() error) error
 
 // NewFlakyStore returns an empty memory store that works.
-func NewFlakyStore() *FlakyStore { return Around(tokens.NewMemoryStore(), nil) }
+func NewFlakyStore() *FlakyStore { return Around(tokenstore.NewMemoryStore(), nil) }
 
 // Around returns a store whose calls of the given methods are intercepted.
-func Around(store tokens.Store, methods map[string]Interception) *FlakyStore {
+func Around(store tokenstore.Store, methods map[string]Interception) *FlakyStore {
 	return &FlakyStore{Store: store, around: methods, fail: map[string]error{}, hits: map[string]int{}}
 }
 
@@ -47,7 +47,7 @@ func (s *FlakyStore) Count(method string) int {
 	return s.hits[method]
 }
 
-func (s *FlakyStore) do(ctx context.Context, method string, key tokens.Key, work func() error) error {
+func (s *FlakyStore) do(ctx context.Context, method string, key tokenstore.Key, work func() error) error {
 	time.Sleep(s.Slow)
 	s.mu.Lock()
 	s.hits[method]++
@@ -63,7 +63,7 @@ func (s *FlakyStore) do(ctx context.Context, method string, key tokens.Key, work
 }
 
 // returning is do for what returns something, which is lost with an error.
-func returning[T any](ctx context.Context, s *FlakyStore, method string, key tokens.Key, work func() (T, error)) (result T, err error) {
+func returning[T any](ctx context.Context, s *FlakyStore, method string, key tokenstore.Key, work func() (T, error)) (result T, err error) {
 	err = s.do(ctx, method, key, func() (err error) { result, err = work(); return err })
 	if err != nil {
 		result = *new(T)
@@ -71,87 +71,87 @@ func returning[T any](ctx context.Context, s *FlakyStore, method string, key tok
 	return result, err
 }
 
-// Load implements [tokens.Store].
-func (s *FlakyStore) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
-	return returning(ctx, s, "Load", key, func() (tokens.Record, error) { return s.Store.Load(ctx, key) })
+// Load implements [tokenstore.Store].
+func (s *FlakyStore) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
+	return returning(ctx, s, "Load", key, func() (tokenstore.Record, error) { return s.Store.Load(ctx, key) })
 }
 
-// Save implements [tokens.Store].
-func (s *FlakyStore) Save(ctx context.Context, key tokens.Key, token oauth.Token) (tokens.Record, error) {
-	return returning(ctx, s, "Save", key, func() (tokens.Record, error) { return s.Store.Save(ctx, key, token) })
+// Save implements [tokenstore.Store].
+func (s *FlakyStore) Save(ctx context.Context, key tokenstore.Key, token oauth.Token) (tokenstore.Record, error) {
+	return returning(ctx, s, "Save", key, func() (tokenstore.Record, error) { return s.Store.Save(ctx, key, token) })
 }
 
-// SaveVersion implements [tokens.Store]. It is intercepted as Save.
-func (s *FlakyStore) SaveVersion(ctx context.Context, key tokens.Key, version int64, token oauth.Token) (tokens.Record, error) {
-	return returning(ctx, s, "Save", key, func() (tokens.Record, error) { return s.Store.SaveVersion(ctx, key, version, token) })
+// SaveVersion implements [tokenstore.Store]. It is intercepted as Save.
+func (s *FlakyStore) SaveVersion(ctx context.Context, key tokenstore.Key, version int64, token oauth.Token) (tokenstore.Record, error) {
+	return returning(ctx, s, "Save", key, func() (tokenstore.Record, error) { return s.Store.SaveVersion(ctx, key, version, token) })
 }
 
-// DeleteVersion implements [tokens.Store].
-func (s *FlakyStore) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
+// DeleteVersion implements [tokenstore.Store].
+func (s *FlakyStore) DeleteVersion(ctx context.Context, key tokenstore.Key, version int64) error {
 	return s.do(ctx, "DeleteVersion", key, func() error { return s.Store.DeleteVersion(ctx, key, version) })
 }
 
-// ListClinics implements [tokens.Store].
+// ListClinics implements [tokenstore.Store].
 func (s *FlakyStore) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
-	return returning(ctx, s, "ListClinics", tokens.Key{}, func() ([]string, error) {
+	return returning(ctx, s, "ListClinics", tokenstore.Key{}, func() ([]string, error) {
 		return s.Store.ListClinics(ctx, environment, after, limit)
 	})
 }
 
-// List implements [tokens.Store].
-func (s *FlakyStore) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
-	return returning(ctx, s, "List", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.List(ctx, listing) })
+// List implements [tokenstore.Store].
+func (s *FlakyStore) List(ctx context.Context, listing tokenstore.Listing) ([]tokenstore.Record, error) {
+	return returning(ctx, s, "List", tokenstore.Key{}, func() ([]tokenstore.Record, error) { return s.Store.List(ctx, listing) })
 }
 
-// ClaimDue implements [tokens.Store].
-func (s *FlakyStore) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
-	return returning(ctx, s, "ClaimDue", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.ClaimDue(ctx, due) })
+// ClaimDue implements [tokenstore.Store].
+func (s *FlakyStore) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {
+	return returning(ctx, s, "ClaimDue", tokenstore.Key{}, func() ([]tokenstore.Record, error) { return s.Store.ClaimDue(ctx, due) })
 }
 
-// ClaimFlow implements [tokens.Store].
-func (s *FlakyStore) ClaimFlow(ctx context.Context, claim tokens.FlowClaim, ttl time.Duration) (string, error) {
-	return returning(ctx, s, "ClaimFlow", tokens.Key{}, func() (string, error) { return s.Store.ClaimFlow(ctx, claim, ttl) })
+// ClaimFlow implements [tokenstore.Store].
+func (s *FlakyStore) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl time.Duration) (string, error) {
+	return returning(ctx, s, "ClaimFlow", tokenstore.Key{}, func() (string, error) { return s.Store.ClaimFlow(ctx, claim, ttl) })
 }
 
-// EndFlow implements [tokens.Store].
-func (s *FlakyStore) EndFlow(ctx context.Context, claim tokens.FlowClaim, result string) error {
-	return s.do(ctx, "EndFlow", tokens.Key{}, func() error { return s.Store.EndFlow(ctx, claim, result) })
+// EndFlow implements [tokenstore.Store].
+func (s *FlakyStore) EndFlow(ctx context.Context, claim tokenstore.FlowClaim, result string) error {
+	return s.do(ctx, "EndFlow", tokenstore.Key{}, func() error { return s.Store.EndFlow(ctx, claim, result) })
 }
 
-// Postpone implements [tokens.Store].
-func (s *FlakyStore) Postpone(ctx context.Context, lease tokens.Lease, until time.Time) error {
+// Postpone implements [tokenstore.Store].
+func (s *FlakyStore) Postpone(ctx context.Context, lease tokenstore.Lease, until time.Time) error {
 	return s.do(ctx, "Postpone", lease.Key, func() error { return s.Store.Postpone(ctx, lease, until) })
 }
 
-// Lease implements [tokens.Store].
-func (s *FlakyStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
-	return returning(ctx, s, "Lease", lease.Key, func() (tokens.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
+// Lease implements [tokenstore.Store].
+func (s *FlakyStore) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Duration) (tokenstore.Record, error) {
+	return returning(ctx, s, "Lease", lease.Key, func() (tokenstore.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
 }
 
-// Commit implements [tokens.Store].
-func (s *FlakyStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
-	return returning(ctx, s, "Commit", lease.Key, func() (tokens.Record, error) { return s.Store.Commit(ctx, lease, token) })
+// Commit implements [tokenstore.Store].
+func (s *FlakyStore) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
+	return returning(ctx, s, "Commit", lease.Key, func() (tokenstore.Record, error) { return s.Store.Commit(ctx, lease, token) })
 }
 
-// Fail implements [tokens.Store].
-func (s *FlakyStore) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
-	return returning(ctx, s, "Fail", lease.Key, func() (tokens.Record, error) { return s.Store.Fail(ctx, lease, reason) })
+// Fail implements [tokenstore.Store].
+func (s *FlakyStore) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
+	return returning(ctx, s, "Fail", lease.Key, func() (tokenstore.Record, error) { return s.Store.Fail(ctx, lease, reason) })
 }
 
-// Release implements [tokens.Store].
-func (s *FlakyStore) Release(ctx context.Context, lease tokens.Lease) error {
+// Release implements [tokenstore.Store].
+func (s *FlakyStore) Release(ctx context.Context, lease tokenstore.Lease) error {
 	return s.do(ctx, "Release", lease.Key, func() error { return s.Store.Release(ctx, lease) })
 }
 
-// CheckWrite implements [tokens.Store].
+// CheckWrite implements [tokenstore.Store].
 func (s *FlakyStore) CheckWrite(ctx context.Context) error {
-	return s.do(ctx, "CheckWrite", tokens.Key{}, func() error { return s.Store.CheckWrite(ctx) })
+	return s.do(ctx, "CheckWrite", tokenstore.Key{}, func() error { return s.Store.CheckWrite(ctx) })
 }
 
 // First intercepts the first n calls and leaves the later ones alone.
 func First(n int, intercept Interception) Interception {
 	var mu sync.Mutex
-	return func(ctx context.Context, key tokens.Key, work func() error) error {
+	return func(ctx context.Context, key tokenstore.Key, work func() error) error {
 		mu.Lock()
 		n--
 		left := n

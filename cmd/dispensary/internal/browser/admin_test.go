@@ -21,7 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/admin"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -93,9 +93,9 @@ type users struct{}
 func (users) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Account, error] {
 	return func(yield func(accounts.Account, error) bool) {
 		for n := range 40 {
-			account := accounts.Account{Key: tokens.Key{Environment: sandbox, User: fmt.Sprint("dr-", 100+n)}, Status: accounts.Connected}
+			account := accounts.Account{Key: tokenstore.Key{Environment: sandbox, User: fmt.Sprint("dr-", 100+n)}, Status: accounts.Connected}
 			if n%10 == 3 {
-				account.Status, account.Reason = accounts.MustReauthorize, tokens.ReasonInvalidGrant
+				account.Status, account.Reason = accounts.MustReauthorize, tokenstore.ReasonInvalidGrant
 				account.UpdatedAt, account.UsedAt = time.Now().Add(-5*time.Hour), time.Now().Add(-26*time.Hour)
 			}
 			if !yield(account, nil) {

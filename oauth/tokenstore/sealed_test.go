@@ -1,4 +1,4 @@
-package tokens_test
+package tokenstore_test
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-var otherKey = tokens.Key{Environment: oauthtest.USSandbox, User: "user-18"}
+var otherKey = tokenstore.Key{Environment: oauthtest.USSandbox, User: "user-18"}
 
 func sealKey(t testing.TB, id string) seal.Key {
 	t.Helper()
@@ -35,29 +35,29 @@ func keyRing(t testing.TB, keys ...seal.Key) *seal.KeyRing {
 }
 
 // sealed returns a store that is sealed with a ring of the keys.
-func sealed(t testing.TB, inner tokens.Store, keys ...seal.Key) tokens.Store {
+func sealed(t testing.TB, inner tokenstore.Store, keys ...seal.Key) tokenstore.Store {
 	t.Helper()
 	return sealedBy(t, inner, keyRing(t, keys...))
 }
 
-func sealedBy(t testing.TB, inner tokens.Store, aead seal.AEAD) tokens.Store {
+func sealedBy(t testing.TB, inner tokenstore.Store, aead seal.AEAD) tokenstore.Store {
 	t.Helper()
-	store, err := tokens.Sealed(inner, aead)
+	store, err := tokenstore.Sealed(inner, aead)
 	require.NoError(t, err)
 	return store
 }
 
 // vault is a sealed store, what it is made of, and one record in it.
 type vault struct {
-	inner  *tokens.MemoryStore
-	store  tokens.Store
+	inner  *tokenstore.MemoryStore
+	store  tokenstore.Store
 	key    seal.Key
-	record tokens.Record
+	record tokenstore.Record
 }
 
 func newVault(t *testing.T) *vault {
 	t.Helper()
-	v := &vault{inner: tokens.NewMemoryStore(), key: sealKey(t, "2026")}
+	v := &vault{inner: tokenstore.NewMemoryStore(), key: sealKey(t, "2026")}
 	v.store = sealed(t, v.inner, v.key)
 	var err error
 	v.record, err = v.store.Save(t.Context(), storeKey, oauthtest.FirstToken(time.Hour))
@@ -66,7 +66,7 @@ func newVault(t *testing.T) *vault {
 }
 
 // stored returns what the inner store holds.
-func (v *vault) stored(t *testing.T, key tokens.Key) tokens.Record {
+func (v *vault) stored(t *testing.T, key tokenstore.Key) tokenstore.Record {
 	t.Helper()
 	record, err := v.inner.Load(t.Context(), key)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func (v *vault) stored(t *testing.T, key tokens.Key) tokens.Record {
 }
 
 // plant changes the stored form of a token behind the sealed store's back.
-func (v *vault) plant(t *testing.T, key tokens.Key, change func(*oauth.Token)) {
+func (v *vault) plant(t *testing.T, key tokenstore.Key, change func(*oauth.Token)) {
 	t.Helper()
 	token := v.stored(t, key).Token
 	change(&token)
@@ -86,8 +86,8 @@ func TestSealedStoreHoldsCiphertexts(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	inner := v.stored(t, storeKey).Token
-	assert.True(t, tokens.IsSealed(inner))
-	assert.False(t, tokens.IsSealed(v.record.Token))
+	assert.True(t, tokenstore.IsSealed(inner))
+	assert.False(t, tokenstore.IsSealed(v.record.Token))
 	assert.NotContains(t, inner.AccessToken.Reveal()+inner.RefreshToken.Reveal(), "access-0")
 	assert.Equal(t, v.record.Token.ExpiresAt, inner.ExpiresAt, "due times are worked out from it")
 	assert.Equal(t, v.record.Token.ResourceOwner, inner.ResourceOwner, "lists show it")
@@ -108,7 +108,7 @@ func TestSealedStoreHoldsCiphertexts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, token.Replaced, loaded.Token.Replaced)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		assert.Equal(t, "tokens.Sealed store", fmt.Sprintf(verb, v.store))
+		assert.Equal(t, "tokenstore.Sealed store", fmt.Sprintf(verb, v.store))
 	}
 }
 
@@ -153,7 +153,7 @@ func TestSealedRowOfAnotherEnvironment(t *testing.T) {
 	v := newVault(t)
 	canadian := v.stored(t, storeKey).Token
 	canadian.Environment = oauthtest.CASandbox
-	key := tokens.Key{Environment: oauthtest.CASandbox, User: user}
+	key := tokenstore.Key{Environment: oauthtest.CASandbox, User: oauthtest.User}
 	_, err := v.inner.Save(t.Context(), key, canadian)
 	require.NoError(t, err)
 	_, err = v.store.Load(t.Context(), key)
@@ -165,23 +165,19 @@ func TestSealedRowOfAnotherEnvironment(t *testing.T) {
 func (v *vault) requireUnreadable(t *testing.T, want error) {
 	t.Helper()
 	ctx := t.Context()
-	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), v.store)
-	_, err := conns.TokenSource(user).Token(ctx)
-	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	_, err := v.store.Load(ctx, storeKey)
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	require.ErrorIs(t, err, want)
-	require.NotErrorIs(t, err, oauth.ErrReauthorize, "no user has to authorize again")
-	var failure *tokens.StoreError
-	require.ErrorAs(t, err, &failure)
 
 	stored := v.stored(t, storeKey)
-	lease := tokens.Lease{Key: storeKey, Version: stored.Version, Owner: "a"}
+	lease := tokenstore.Lease{Key: storeKey, Version: stored.Version, Owner: "a"}
 	_, err = v.store.Lease(ctx, lease, time.Minute)
-	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	lease.Owner = "b"
 	_, err = v.inner.Lease(ctx, lease, time.Minute)
 	require.NoError(t, err, "the unused lease was released")
-	_, err = v.store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
-	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	_, err = v.store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant)
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 
 	_, err = v.store.Save(ctx, storeKey, oauthtest.FirstToken(time.Hour))
 	require.NoError(t, err)
@@ -189,7 +185,7 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 	require.NoError(t, err)
 	require.NoError(t, v.store.DeleteVersion(ctx, storeKey, record.Version))
 	_, err = v.store.Load(ctx, storeKey)
-	require.ErrorIs(t, err, tokens.ErrNoRecord)
+	require.ErrorIs(t, err, tokenstore.ErrNoRecord)
 }
 
 func TestSealedWithAKeyThatIsMissing(t *testing.T) {
@@ -197,7 +193,7 @@ func TestSealedWithAKeyThatIsMissing(t *testing.T) {
 	v := newVault(t)
 	without := sealed(t, v.inner, sealKey(t, "2027"))
 	_, err := without.Load(t.Context(), storeKey)
-	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
 	_, err = v.store.Load(t.Context(), storeKey)
 	require.NoError(t, err, "the key is back")
@@ -209,7 +205,7 @@ func TestWritesUseTheCurrentKey(t *testing.T) {
 	v := newVault(t)
 	next := sealKey(t, "2027")
 	rotated := sealed(t, v.inner, next, v.key)
-	records, err := rotated.List(t.Context(), tokens.Listing{Environment: storeKey.Environment, Limit: 100})
+	records, err := rotated.List(t.Context(), tokenstore.Listing{Environment: storeKey.Environment, Limit: 100})
 	require.NoError(t, err)
 	require.NotEmpty(t, records)
 	for _, listed := range records {
@@ -252,17 +248,17 @@ func TestSealedByAForeignAEAD(t *testing.T) {
 	require.NoError(t, err)
 	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken = api.NewSecret(token.AccessToken.Reveal() + "A") })
 	_, err = store.Load(t.Context(), storeKey)
-	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	require.ErrorContains(t, err, "decryption failed")
 }
 
 func TestSealedChecksArguments(t *testing.T) {
 	t.Parallel()
-	memory, ring := tokens.NewMemoryStore(), keyRing(t, sealKey(t, "2026"))
-	assert.Equal(t, "tokens.Sealed store", fmt.Sprint(sealedBy(t, memory, ring)))
-	for field, seal := range map[string]func() (tokens.Store, error){
-		"tokens.Sealed inner": func() (tokens.Store, error) { return tokens.Sealed(nil, ring) },
-		"tokens.Sealed aead":  func() (tokens.Store, error) { return tokens.Sealed(memory, nil) },
+	memory, ring := tokenstore.NewMemoryStore(), keyRing(t, sealKey(t, "2026"))
+	assert.Equal(t, "tokenstore.Sealed store", fmt.Sprint(sealedBy(t, memory, ring)))
+	for field, seal := range map[string]func() (tokenstore.Store, error){
+		"tokenstore.Sealed inner": func() (tokenstore.Store, error) { return tokenstore.Sealed(nil, ring) },
+		"tokenstore.Sealed aead":  func() (tokenstore.Store, error) { return tokenstore.Sealed(memory, nil) },
 	} {
 		_, err := seal()
 		var argument *api.ArgumentError
@@ -274,12 +270,12 @@ func TestSealedChecksArguments(t *testing.T) {
 func TestSealedClaims(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
-	for _, key := range []tokens.Key{otherKey, {Environment: oauthtest.USSandbox, User: "user-19"}} {
+	for _, key := range []tokenstore.Key{otherKey, {Environment: oauthtest.USSandbox, User: "user-19"}} {
 		_, err := v.store.Save(t.Context(), key, oauthtest.FirstToken(time.Hour))
 		require.NoError(t, err)
 	}
 	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken = api.NewSecret(token.AccessToken.Reveal() + "A") })
-	due := tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now().Add(time.Hour), Limit: 10, Owner: "r", TTL: time.Minute}
+	due := tokenstore.Due{Environment: oauthtest.USSandbox, Before: time.Now().Add(time.Hour), Limit: 10, Owner: "r", TTL: time.Minute}
 	claimed, err := v.store.ClaimDue(t.Context(), due)
 	require.NoError(t, err)
 	require.Len(t, claimed, 2, "one that cannot be opened does not block the others")
@@ -289,15 +285,15 @@ func TestSealedClaims(t *testing.T) {
 	v.plant(t, storeKey, func(*oauth.Token) {}) // a write ends its lease
 	due.Retry = time.Now().Add(2 * time.Hour)
 	_, err = v.store.ClaimDue(t.Context(), due)
-	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	claimed, err = v.store.ClaimDue(t.Context(), due)
 	require.NoError(t, err, "it is postponed")
 	assert.Empty(t, claimed)
 	due.From, due.Before = due.Retry, due.Retry.Add(time.Second)
 	_, err = v.store.ClaimDue(t.Context(), due)
-	require.ErrorIs(t, err, tokens.ErrUnreadable, "no lease blocks it")
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable, "no lease blocks it")
 
-	listed, err := v.store.List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, Limit: 10})
+	listed, err := v.store.List(t.Context(), tokenstore.Listing{Environment: oauthtest.USSandbox, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, listed, 3, "lists need no key")
 	assert.Equal(t, v.record.Token.ResourceOwner, listed[0].Token.ResourceOwner)
@@ -323,12 +319,12 @@ func TestSealedStoreTakesLongAndBinarySecrets(t *testing.T) {
 func ExampleSealed() {
 	key, _ := seal.GenerateKey("2026") // or seal.ParseKeyRing, from the environment
 	ring, _ := seal.NewKeyRing(key)
-	inner := tokens.NewMemoryStore()
-	store, _ := tokens.Sealed(inner, ring)
+	inner := tokenstore.NewMemoryStore()
+	store, _ := tokenstore.Sealed(inner, ring)
 
 	ctx := context.Background()
 	us := api.Environment{Region: api.US, Stage: api.Sandbox}
-	user := tokens.Key{Environment: us, User: "user-17"}
+	user := tokenstore.Key{Environment: us, User: "user-17"}
 	_, _ = store.Save(ctx, user, oauth.Token{AccessToken: api.NewSecret("a-token"), RefreshToken: api.NewSecret("another"), Environment: us})
 
 	kept, _ := inner.Load(ctx, user)
@@ -342,9 +338,9 @@ func ExampleSealed() {
 
 func TestStoresSealed(t *testing.T) {
 	t.Parallel()
-	inner := tokens.NewMemoryStore()
-	assert.False(t, tokens.StoresSealed(inner))
+	inner := tokenstore.NewMemoryStore()
+	assert.False(t, tokenstore.StoresSealed(inner))
 	for want, aead := range map[bool]seal.AEAD{true: keyRing(t, sealKey(t, "2026")), false: seal.InsecurePlaintext{}} {
-		assert.Equal(t, want, tokens.StoresSealed(sealedBy(t, inner, aead)))
+		assert.Equal(t, want, tokenstore.StoresSealed(sealedBy(t, inner, aead)))
 	}
 }

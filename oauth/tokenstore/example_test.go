@@ -1,4 +1,4 @@
-package tokens_test
+package tokenstore_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
@@ -16,18 +16,18 @@ var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
 // The lease protocol of a store: the caller that takes the lease on the version that it
 // saw may replace it; all others load the record again.
 func ExampleStore() {
-	var store tokens.Store = tokens.NewMemoryStore()
-	ctx, key := context.Background(), tokens.Key{Environment: exampleEnvironment, User: "dr-17"}
+	var store tokenstore.Store = tokenstore.NewMemoryStore()
+	ctx, key := context.Background(), tokenstore.Key{Environment: exampleEnvironment, User: "dr-17"}
 	token := oauth.Token{AccessToken: api.NewSecret("old"), RefreshToken: api.NewSecret("r"), Environment: exampleEnvironment}
 	record, err := store.Save(ctx, key, token)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	mine := tokens.Lease{Key: key, Version: record.Version, Owner: "replica-1"}
+	mine := tokenstore.Lease{Key: key, Version: record.Version, Owner: "replica-1"}
 	_, err = store.Lease(ctx, mine, 30*time.Second)
 	fmt.Println(err)
-	_, err = store.Lease(ctx, tokens.Lease{Key: key, Version: record.Version, Owner: "replica-2"}, 30*time.Second)
+	_, err = store.Lease(ctx, tokenstore.Lease{Key: key, Version: record.Version, Owner: "replica-2"}, 30*time.Second)
 	fmt.Println(err)
 
 	token.AccessToken = api.NewSecret("new")
@@ -37,21 +37,21 @@ func ExampleStore() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// tokens: the stored token is being refreshed by another owner
+	// tokenstore: the stored token is being refreshed by another owner
 	// <nil>
-	// tokens: the stored token was changed by another writer
+	// tokenstore: the stored token was changed by another writer
 }
 
 // A list shows which users have to authorize again, without any secret.
 func ExampleStore_list() {
-	store, ctx := tokens.NewMemoryStore(), context.Background()
+	store, ctx := tokenstore.NewMemoryStore(), context.Background()
 	for _, user := range []string{"dr-18", "dr-17"} {
 		token := oauth.Token{AccessToken: api.NewSecret("b2d8"), RefreshToken: api.NewSecret("91ac"), Environment: exampleEnvironment}
-		if _, err := store.Save(ctx, tokens.Key{Environment: exampleEnvironment, User: user}, token); err != nil {
+		if _, err := store.Save(ctx, tokenstore.Key{Environment: exampleEnvironment, User: user}, token); err != nil {
 			log.Fatal(err)
 		}
 	}
-	records, err := store.List(ctx, tokens.Listing{Environment: exampleEnvironment, Limit: 100})
+	records, err := store.List(ctx, tokenstore.Listing{Environment: exampleEnvironment, Limit: 100})
 	for _, record := range records {
 		fmt.Println(record.Key.User, record.State, record.Token.AccessToken.IsZero())
 	}

@@ -1,4 +1,4 @@
-package tokens_test
+package tokenstore_test
 
 import (
 	"testing"
@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 func TestMemoryStoreForgetsOldFlows(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		store, claim := tokens.NewMemoryStore(), tokens.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "a"}
+		store, claim := tokenstore.NewMemoryStore(), tokenstore.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "a"}
 		result := func() string {
 			result, err := store.ClaimFlow(t.Context(), claim, time.Minute)
 			require.NoError(t, err)
@@ -21,7 +21,7 @@ func TestMemoryStoreForgetsOldFlows(t *testing.T) {
 		}
 		assert.Empty(t, result())
 		require.NoError(t, store.EndFlow(t.Context(), claim, "connected"))
-		time.Sleep(tokens.FlowRetention)
+		time.Sleep(tokenstore.FlowRetention)
 		assert.Equal(t, "connected", result())
 		time.Sleep(time.Hour)
 		assert.Empty(t, result())

@@ -1,4 +1,11 @@
-package tokens
+// Package tokenstore is the contract between package oauth/tokens and the stores that keep the
+// tokens of users: [Store], and all that its methods take and return. Applications choose a
+// store and name little of this package. Implement [Store] to keep tokens elsewhere, and test
+// it with package oauth/storetest.
+//
+// [MemoryStore] serves one process, package oauth/sqlstore databases. [Sealed] encrypts the
+// tokens in any store.
+package tokenstore
 
 import (
 	"context"
@@ -62,7 +69,7 @@ type Lease struct {
 // # Time
 //
 // A method may be slow for a moment: how long to wait is up to the callers of
-// [TokenSource], who leave when their contexts end. Only a call that does not
+// package oauth/tokens, who leave when their contexts end. Only a call that does not
 // come back is given up, after a minute; writing a new pair, which is repeated until
 // it succeeds, is tried anew sooner.
 type Store interface {
@@ -201,14 +208,14 @@ func (c FlowClaim) Validate() error {
 	}
 	for field, id := range map[string]string{"Flow": c.Flow, "Owner": c.Owner} {
 		if id == "" {
-			return &api.ArgumentError{Field: "tokens.FlowClaim." + field, Reason: "is empty"}
+			return &api.ArgumentError{Field: "tokenstore.FlowClaim." + field, Reason: "is empty"}
 		}
 		for _, b := range []byte(id) {
 			if b <= ' ' || b > '~' {
-				return &api.ArgumentError{Field: "tokens.FlowClaim." + field, Reason: "must be printable ASCII without spaces"}
+				return &api.ArgumentError{Field: "tokenstore.FlowClaim." + field, Reason: "must be printable ASCII without spaces"}
 			}
 		}
-		if err := validateID("tokens.FlowClaim."+field, id); err != nil {
+		if err := validateID("tokenstore.FlowClaim."+field, id); err != nil {
 			return err
 		}
 	}
@@ -270,7 +277,7 @@ const (
 	lastDue  = 0.15
 )
 
-// DueAt returns from when on [Connections.KeepFresh] replaces a token: after 65 to
+// DueAt returns from when on KeepFresh of package oauth/tokens replaces a token: after 65 to
 // 85 per cent of its life, at a point that follows from the token and differs
 // from token to token, so that tokens that were made at one time are not all due
 // at one time. It is zero for a token whose end is not known and for one

@@ -1,4 +1,4 @@
-package tokens
+package tokenstore
 
 import (
 	"context"
@@ -319,7 +319,7 @@ func (s *MemoryStore) EndFlow(ctx context.Context, claim FlowClaim, result strin
 }
 
 // String says what the store is and nothing of what it holds.
-func (s *MemoryStore) String() string { return "tokens.MemoryStore" }
+func (s *MemoryStore) String() string { return "tokenstore.MemoryStore" }
 
 // Format prints [MemoryStore.String] for every verb.
 func (s *MemoryStore) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }

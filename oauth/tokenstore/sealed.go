@@ -1,4 +1,4 @@
-package tokens
+package tokenstore
 
 import (
 	"cmp"
@@ -42,9 +42,9 @@ import (
 func Sealed(inner Store, aead seal.AEAD) (Store, error) {
 	switch {
 	case inner == nil:
-		return nil, &api.ArgumentError{Field: "tokens.Sealed inner", Reason: "is nil"}
+		return nil, &api.ArgumentError{Field: "tokenstore.Sealed inner", Reason: "is nil"}
 	case aead == nil:
-		return nil, &api.ArgumentError{Field: "tokens.Sealed aead", Reason: "is nil"}
+		return nil, &api.ArgumentError{Field: "tokenstore.Sealed aead", Reason: "is nil"}
 	}
 	return &sealedStore{inner: inner, aead: aead}, nil
 }
@@ -115,7 +115,7 @@ func (s *sealedStore) Release(ctx context.Context, lease Lease) error {
 func (s *sealedStore) CheckWrite(ctx context.Context) error { return s.inner.CheckWrite(ctx) }
 
 // String says what the store is and nothing of what it holds.
-func (s *sealedStore) String() string { return "tokens.Sealed store" }
+func (s *sealedStore) String() string { return "tokenstore.Sealed store" }
 
 // Format prints its String for every verb.
 func (s *sealedStore) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }

@@ -1,4 +1,4 @@
-package tokens
+package tokenstore
 
 import (
 	"fmt"
@@ -37,9 +37,9 @@ func (k Key) Validate() error {
 		return err
 	}
 	if k.User == "" {
-		return &api.ArgumentError{Field: "tokens.Key.User", Reason: "is empty"}
+		return &api.ArgumentError{Field: "tokenstore.Key.User", Reason: "is empty"}
 	}
-	return validateID("tokens.Key.User", k.User)
+	return validateID("tokenstore.Key.User", k.User)
 }
 
 // validateID reports what no store has to take as an id that it looks for.
@@ -96,7 +96,7 @@ const (
 // Reason is a code for why a user has to authorize again.
 type Reason string
 
-// The reasons of a [ReauthorizeError].
+// The reasons of a [Record], and of a tokens.ReauthorizeError.
 const (
 	// ReasonNotConnected: nothing is stored for the user.
 	ReasonNotConnected Reason = "not_connected"
@@ -116,7 +116,7 @@ const (
 	ReasonOwnerChanged Reason = "owner_changed"
 
 	// ReasonDisconnecting: the user was disconnected here, but the platform
-	// could not be reached yet. Call [Connections.Disconnect] again.
+	// could not be reached yet. Call Disconnect again.
 	ReasonDisconnecting Reason = "disconnecting"
 )
 
@@ -143,7 +143,7 @@ type Record struct {
 
 // String returns key, version and state.
 func (r Record) String() string {
-	text := fmt.Sprintf("tokens.Record{%s version %d %s", r.Key, r.Version, r.State)
+	text := fmt.Sprintf("tokenstore.Record{%s version %d %s", r.Key, r.Version, r.State)
 	if r.Reason != "" {
 		text += " " + string(r.Reason)
 	}

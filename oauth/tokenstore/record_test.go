@@ -1,4 +1,4 @@
-package tokens_test
+package tokenstore_test
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-var storeKey = tokens.Key{Environment: oauthtest.USSandbox, User: user}
+var storeKey = tokenstore.Key{Environment: oauthtest.USSandbox, User: oauthtest.User}
 
 // take takes the lease on a record for a minute.
-func take(t *testing.T, store tokens.Store, record tokens.Record, owner string) tokens.Lease {
+func take(t *testing.T, store tokenstore.Store, record tokenstore.Record, owner string) tokenstore.Lease {
 	t.Helper()
-	lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: owner}
+	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: owner}
 	_, err := store.Lease(t.Context(), lease, time.Minute)
 	require.NoError(t, err)
 	return lease
@@ -29,10 +29,10 @@ func take(t *testing.T, store tokens.Store, record tokens.Record, owner string) 
 // no key.
 func TestKeyValidate(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, tokens.Key{Environment: oauthtest.USSandbox, User: "ünïcode 17"}.Validate())
-	require.NoError(t, tokens.Key{Environment: oauthtest.USSandbox, User: strings.Repeat("x", 255)}.Validate())
-	for name, key := range map[string]tokens.Key{
-		"no environment":     {User: user},
+	require.NoError(t, tokenstore.Key{Environment: oauthtest.USSandbox, User: "ünïcode 17"}.Validate())
+	require.NoError(t, tokenstore.Key{Environment: oauthtest.USSandbox, User: strings.Repeat("x", 255)}.Validate())
+	for name, key := range map[string]tokenstore.Key{
+		"no environment":     {User: oauthtest.User},
 		"no user":            {Environment: oauthtest.USSandbox},
 		"too long":           {Environment: oauthtest.USSandbox, User: strings.Repeat("x", 256)},
 		"not UTF-8":          {Environment: oauthtest.USSandbox, User: "a\xff"},
@@ -50,13 +50,13 @@ func TestSomeTokensAreNeverDue(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.RefreshToken = api.Secret{}
-		assert.Zero(t, tokens.DueAt(token))
+		assert.Zero(t, tokenstore.DueAt(token))
 		token = oauthtest.FirstToken(time.Hour)
 		token.ExpiresAt = time.Time{}
-		assert.Zero(t, tokens.DueAt(token))
+		assert.Zero(t, tokenstore.DueAt(token))
 		token = oauthtest.FirstToken(time.Hour)
 		token.Lifetime = 0
-		assert.NotZero(t, tokens.DueAt(token), "a platform that does not say how long a token lives")
+		assert.NotZero(t, tokenstore.DueAt(token), "a platform that does not say how long a token lives")
 	})
 }
 
@@ -67,8 +67,8 @@ func TestRefreshDueIsSpread(t *testing.T) {
 		for i := range 1000 {
 			token := oauthtest.FirstToken(2 * time.Hour)
 			token.AccessToken = api.NewSecret(fmt.Sprint("access-", i))
-			at := tokens.DueAt(token)
-			assert.Equal(t, at, tokens.DueAt(token), "it follows from the token")
+			at := tokenstore.DueAt(token)
+			assert.Equal(t, at, tokenstore.DueAt(token), "it follows from the token")
 			assert.False(t, at.Before(now.Add(78*time.Minute)))
 			assert.True(t, at.Before(now.Add(102*time.Minute)))
 			due[at.Truncate(time.Minute)] = true
