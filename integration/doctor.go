@@ -123,13 +123,6 @@ func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokenst
 	if err != nil {
 		return nil, closed, err
 	}
-	if err := sqlstore.CheckSchema(ctx, d.db, d.dialect); err != nil {
-		return nil, d.close, schemaError(err)
-	}
-	inner, err := sqlstore.New(d.db, d.dialect, sqlstore.Config{})
-	if err != nil {
-		return nil, d.close, err
-	}
-	store, err := tokenstore.Sealed(inner, keys)
-	return store, d.close, err
+	store, err := sqlstore.OpenExisting(ctx, d.db, keys)
+	return store, d.close, schemaError(err)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"

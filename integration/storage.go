@@ -37,22 +37,15 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 		return nil, err
 	}
 	i.store = d.close
-	if err := sqlstore.Migrate(ctx, d.db, d.dialect); err != nil {
-		return nil, err
-	}
 	if i.limits == nil && d.pool != nil && i.config.sharesLimits() {
 		if i.limits, err = openLimits(ctx, d.pool); err != nil {
 			return nil, err
 		}
 	}
-	inner, err := sqlstore.New(d.db, d.dialect, sqlstore.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return tokenstore.Sealed(inner, keys)
+	return sqlstore.Open(ctx, d.db, keys)
 }
 
-// openLimits makes the table of the rate limits.
+// openLimits creates the table of the rate limits.
 func openLimits(ctx context.Context, pool *pgxpool.Pool) (ratelimit.Store, error) {
 	limits, err := pgstore.New(pool)
 	if err != nil {
@@ -63,22 +56,19 @@ func openLimits(ctx context.Context, pool *pgxpool.Pool) (ratelimit.Store, error
 
 // database is the database of a store.
 type database struct {
-	db      *sql.DB
-	dialect sqlstore.Dialect
-	pool    *pgxpool.Pool // of db, if it is PostgreSQL
-	close   closer
+	db    *sql.DB
+	pool  *pgxpool.Pool // of db, if it is PostgreSQL
+	close closer
 }
 
 // openDatabase opens the database of a store. Each limiter may use a connection.
 func openDatabase(ctx context.Context, at address, limiters int) (d database, err error) {
 	switch at.kind {
 	case sqlite:
-		d.dialect = sqlstore.SQLite
 		if d.db, err = sqlstore.OpenSQLite("sqlite", at.name); err != nil {
 			return database{}, err
 		}
 	case mysql:
-		d.dialect = sqlstore.MySQL
 		if d.db, err = sql.Open("mysql", at.name); err != nil {
 			return database{}, err
 		}
@@ -86,7 +76,6 @@ func openDatabase(ctx context.Context, at address, limiters int) (d database, er
 		d.db.SetMaxIdleConns(mysqlConns)
 		d.db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
 	default:
-		d.dialect = sqlstore.PostgreSQL
 		if d.pool, err = newPool(ctx, at.name, storeConns+int32(limiters)); err != nil {
 			return database{}, err
 		}

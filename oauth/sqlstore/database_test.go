@@ -65,11 +65,9 @@ func (d database) migrated(t testing.TB) *sql.DB {
 	return db
 }
 
-func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
+func (d database) store(t testing.TB, db *sql.DB) tokenstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, d.dialect, sqlstore.Config{InsecurePlaintext: true})
-	require.NoError(t, err)
-	return store
+	return sqlstore.New(db, d.dialect)
 }
 
 // sealedOn returns a store as programs have it, with a ring of the given keys, on tables
@@ -79,11 +77,7 @@ func sealedOn(db *sql.DB, dialect sqlstore.Dialect, keys api.Secret) (tokenstore
 	if err != nil {
 		return nil, err
 	}
-	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return tokenstore.Sealed(inner, ring)
+	return tokenstore.Sealed(sqlstore.New(db, dialect), ring)
 }
 
 // sealed is sealedOn for a test.

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
 	"strconv"
 	"strings"
 	"time"
@@ -8,40 +10,50 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Dialect is the SQL that a database speaks.
-type Dialect string
+// dialect is the SQL that a database speaks.
+type dialect string
 
-// The dialects that the package speaks. See the README for the versions that it
-// is tested with.
+// The dialects. See the README for the versions that they are tested with.
 const (
-	PostgreSQL Dialect = "postgresql" // 12 and later
-	MySQL      Dialect = "mysql"      // MySQL 8.0 and later, MariaDB 10.6 and later
-	SQLite     Dialect = "sqlite"     // 3.37 and later
+	postgreSQL dialect = "postgresql" // 12 and later
+	mySQL      dialect = "mysql"      // MySQL 8.0 and later, MariaDB 10.6 and later
+	sqlite     dialect = "sqlite"     // 3.37 and later
 )
 
-func (d Dialect) validate() error {
-	if d != PostgreSQL && d != MySQL && d != SQLite {
-		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite"}
+// detect asks the database which dialect it speaks.
+func detect(ctx context.Context, db *sql.DB) (dialect, error) {
+	var version string
+	err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version)
+	switch {
+	case err == nil && strings.HasPrefix(version, "PostgreSQL"):
+		return postgreSQL, nil
+	case err == nil && version != "" && version[0] >= '0' && version[0] <= '9':
+		return mySQL, nil
+	case err == nil:
+		return "", &api.ArgumentError{Field: "sqlstore.Open db", Reason: "must be PostgreSQL, MySQL, MariaDB or SQLite"}
 	}
-	return nil
+	if db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil {
+		return sqlite, nil
+	}
+	return "", failed(ctx, "detect the database", err)
 }
 
 // clock returns the SQL for the database's time in microseconds. SQLite has no
 // own clock: it runs in this process, on the clock of this machine, and so does
 // every process that has the file open.
-func (d Dialect) clock() string {
+func (d dialect) clock() string {
 	switch d {
-	case PostgreSQL:
+	case postgreSQL:
 		return `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-	case MySQL:
+	case mySQL:
 		return `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 	}
 	return `:now`
 }
 
 // greatest is the name of the function that returns the greater of two.
-func (d Dialect) greatest() string {
-	if d == SQLite {
+func (d dialect) greatest() string {
+	if d == sqlite {
 		return "max"
 	}
 	return "greatest"
@@ -60,7 +72,7 @@ type statement struct {
 // compile turns :name into the dialect's placeholders. PostgreSQL counts them, the
 // others repeat a value as often as it is named. No SQL of this package holds a
 // colon otherwise, but for PostgreSQL's casts.
-func (d Dialect) compile(query string) statement {
+func (d dialect) compile(query string) statement {
 	var s statement
 	var b strings.Builder
 	for {
@@ -86,8 +98,8 @@ func (d Dialect) compile(query string) statement {
 }
 
 // placeholder records a parameter and returns its placeholder.
-func (s *statement) placeholder(d Dialect, name string) string {
-	if d == PostgreSQL {
+func (s *statement) placeholder(d dialect, name string) string {
+	if d == postgreSQL {
 		for i, known := range s.names {
 			if known == name {
 				return "$" + strconv.Itoa(i+1)
@@ -95,7 +107,7 @@ func (s *statement) placeholder(d Dialect, name string) string {
 		}
 	}
 	s.names = append(s.names, name)
-	if d == PostgreSQL {
+	if d == postgreSQL {
 		return "$" + strconv.Itoa(len(s.names))
 	}
 	return "?"

@@ -3,9 +3,7 @@
 // It is a [tokenstore.Store] for any number of replicas.
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
-//	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL)
-//	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Config{})
-//	store, err := tokenstore.Sealed(inner, ring) // the tables hold ciphertexts only
+//	store, err := sqlstore.Open(ctx, db, ring) // the tables hold ciphertexts only
 //
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5,
 // github.com/go-sql-driver/mysql and modernc.org/sqlite.
@@ -14,8 +12,8 @@
 //
 // dispensary_oauth_tokens has a row for each user of each environment.
 // dispensary_oauth_flows has a row for each authorization flow of the last day.
-// [Migrate] creates the tables. [Schema] returns its
-// SQL, for a program that applies it with another tool.
+// [Open] creates the tables. [Schema] returns its SQL, for a program that applies it with another
+// tool and calls [OpenExisting].
 //
 // # Leases
 //

@@ -17,7 +17,7 @@ import (
 )
 
 // List implements [tokenstore.Store]. It reads no secrets of sealed tokens.
-func (s *Store) List(ctx context.Context, listing tokenstore.Listing) ([]tokenstore.Record, error) {
+func (s *store) List(ctx context.Context, listing tokenstore.Listing) ([]tokenstore.Record, error) {
 	query := s.sql.list[listed{listing.State != "", listing.ClinicID != ""}]
 	v := values{
 		"environment": listing.Environment.String(), "after": listing.After, "clinic": listing.ClinicID,
@@ -42,7 +42,7 @@ func (s *Store) List(ctx context.Context, listing tokenstore.Listing) ([]tokenst
 }
 
 // ListClinics implements [tokenstore.Store].
-func (s *Store) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
+func (s *store) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
 	v := values{"environment": environment.String(), "after": after, "limit": max(limit, 0)}
 	var ids []string
 	err := s.retry(ctx, "list clinics", s.sql.clinics, func(conn *sql.Conn) error {
@@ -59,7 +59,7 @@ func (s *Store) ListClinics(ctx context.Context, environment api.Environment, af
 
 // ClaimDue implements [tokenstore.Store]. Rows that another statement is at work on
 // are passed over, not waited for.
-func (s *Store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {
+func (s *store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {
 	if !isOwner(due.Owner) {
 		return nil, &api.ArgumentError{Field: "tokenstore.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
@@ -70,7 +70,7 @@ func (s *Store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.
 	var claims []claimed
 	query := s.sql.claim
 	err := s.retry(ctx, "claim", query, func(conn *sql.Conn) (err error) {
-		if s.dialect == MySQL {
+		if s.dialect == mySQL {
 			claims, err = s.claimInTurn(ctx, conn, due.Environment, v)
 			return err
 		}
@@ -85,7 +85,7 @@ func (s *Store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.
 }
 
 // readable returns the claimed records that can be read, and postpones the others.
-func (s *Store) readable(ctx context.Context, claims []claimed, due tokenstore.Due) ([]tokenstore.Record, error) {
+func (s *store) readable(ctx context.Context, claims []claimed, due tokenstore.Due) ([]tokenstore.Record, error) {
 	var unreadable, failure error
 	records := make([]tokenstore.Record, 0, len(claims))
 	for _, c := range claims {
@@ -106,7 +106,7 @@ func (s *Store) readable(ctx context.Context, claims []claimed, due tokenstore.D
 }
 
 // Postpone implements [tokenstore.Store].
-func (s *Store) Postpone(ctx context.Context, lease tokenstore.Lease, until time.Time) error {
+func (s *store) Postpone(ctx context.Context, lease tokenstore.Lease, until time.Time) error {
 	if !isOwner(lease.Owner) {
 		return ctx.Err()
 	}
@@ -131,7 +131,7 @@ type claimed struct {
 	unreadable bool
 }
 
-func (s *Store) claims(ctx context.Context, q rowser, query statement, environment api.Environment, v values) ([]claimed, error) {
+func (s *store) claims(ctx context.Context, q rowser, query statement, environment api.Environment, v values) ([]claimed, error) {
 	var claims []claimed
 	err := s.each(ctx, q, query, v, func(row scanner) (err error) {
 		var c claimed
@@ -147,7 +147,7 @@ func (s *Store) claims(ctx context.Context, q rowser, query statement, environme
 
 // claimInTurn is a claim where an UPDATE returns no rows: they are locked while
 // they are read, for as long as it takes to write their leases.
-func (s *Store) claimInTurn(ctx context.Context, conn *sql.Conn, environment api.Environment, v values) (claims []claimed, err error) {
+func (s *store) claimInTurn(ctx context.Context, conn *sql.Conn, environment api.Environment, v values) (claims []claimed, err error) {
 	// At its usual level MySQL would lock the gaps between the rows as well.
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {

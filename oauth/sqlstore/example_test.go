@@ -30,16 +30,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite); err != nil {
-		log.Fatal(err)
-	}
-	inner, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
 	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(api.NewSecret(os.Getenv(…)))
 	ring, _ := seal.NewKeyRing(key)
-	store, err := tokenstore.Sealed(inner, ring)
+	store, err := sqlstore.Open(ctx, db, ring)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -51,8 +44,5 @@ func Example() {
 	}
 	record, err := store.Load(ctx, user)
 	fmt.Println(record.Key, record.State, err)
-	fmt.Println(inner)
-	// Output:
-	// us/sandbox/user-17 active <nil>
-	// sqlstore.Store{sqlite}
+	// Output: us/sandbox/user-17 active <nil>
 }

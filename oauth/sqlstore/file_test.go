@@ -25,14 +25,12 @@ func skipOnWindows(t *testing.T) {
 }
 
 // openFile opens a store in a file. The database is closed with the test, or before.
-func openFile(t *testing.T, path string) (*sqlstore.Store, *sql.DB) {
+func openFile(t *testing.T, path string) (tokenstore.Store, *sql.DB) {
 	t.Helper()
 	db, err := sqlstore.OpenSQLite("sqlite", path)
 	require.NoError(t, err)
-	config := sqlstore.Config{InsecurePlaintext: true}
 	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
-	store, err := sqlstore.New(db, sqlstore.SQLite, config)
-	require.NoError(t, err)
+	store := sqlstore.New(db, sqlstore.SQLite)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
 	return store, db
 }

@@ -17,9 +17,9 @@ type flowStatements struct{ claim, read, end, free, expire statement }
 const ofFlow = ` WHERE environment = :environment AND flow = :flow`
 
 // newFlowStatements compiles the SQL for authorization flows.
-func newFlowStatements(d Dialect) flowStatements {
+func newFlowStatements(d dialect) flowStatements {
 	present := ` ON CONFLICT (environment, flow) DO NOTHING`
-	if d == MySQL {
+	if d == mySQL {
 		present = ` ON DUPLICATE KEY UPDATE flow = flow` // INSERT IGNORE would hide other errors
 	}
 	sql := func(parts ...string) statement {
@@ -40,7 +40,7 @@ func newFlowStatements(d Dialect) flowStatements {
 const maxClaims = 3
 
 // ClaimFlow implements [tokenstore.Store]. It also deletes expired flows.
-func (s *Store) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl time.Duration) (result string, err error) {
+func (s *store) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl time.Duration) (result string, err error) {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return "", err
 	}
@@ -79,7 +79,7 @@ func (s *Store) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl t
 }
 
 // EndFlow implements [tokenstore.Store].
-func (s *Store) EndFlow(ctx context.Context, claim tokenstore.FlowClaim, result string) error {
+func (s *store) EndFlow(ctx context.Context, claim tokenstore.FlowClaim, result string) error {
 	if err := errors.Join(ctx.Err(), claim.Validate()); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Store) EndFlow(ctx context.Context, claim tokenstore.FlowClaim, result 
 }
 
 // exec runs a statement that returns no rows.
-func (s *Store) exec(ctx context.Context, op string, query statement, v values) error {
+func (s *store) exec(ctx context.Context, op string, query statement, v values) error {
 	return s.retry(ctx, op, query, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, query.text, query.args(v)...)
 		return err

@@ -18,7 +18,7 @@ const maxOwnerBytes = 255
 
 // Lease implements [tokenstore.Store]. The owner is 1 to 255 bytes of
 // UTF-8 without zero bytes.
-func (s *Store) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Duration) (tokenstore.Record, error) {
+func (s *store) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Duration) (tokenstore.Record, error) {
 	if !isOwner(lease.Owner) {
 		return tokenstore.Record{}, &api.ArgumentError{Field: "tokenstore.Lease.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
@@ -33,7 +33,7 @@ func (s *Store) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Dura
 
 // leaseError finds out why a lease could not be taken. What happens between the two
 // statements makes the reason a newer one, never a wrong one.
-func (s *Store) leaseError(ctx context.Context, lease tokenstore.Lease) (tokenstore.Record, error) {
+func (s *store) leaseError(ctx context.Context, lease tokenstore.Lease) (tokenstore.Record, error) {
 	version, err := s.probe(ctx, "lease", lease.Key)
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (s *Store) leaseError(ctx context.Context, lease tokenstore.Lease) (tokenst
 }
 
 // Commit implements [tokenstore.Store].
-func (s *Store) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
+func (s *store) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
 	v, err := s.accept(ctx, lease.Key, token)
 	if err != nil {
 		return tokenstore.Record{}, err
@@ -65,7 +65,7 @@ func (s *Store) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.
 }
 
 // Fail implements [tokenstore.Store].
-func (s *Store) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
+func (s *store) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
 	v := leaseValues(lease)
 	v["reason"] = string(reason)
 	record, err := s.cas(ctx, "fail", lease, s.sql.fail, v)
@@ -76,7 +76,7 @@ func (s *Store) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenst
 }
 
 // Release implements [tokenstore.Store].
-func (s *Store) Release(ctx context.Context, lease tokenstore.Lease) error {
+func (s *store) Release(ctx context.Context, lease tokenstore.Lease) error {
 	if !isOwner(lease.Owner) {
 		return ctx.Err()
 	}
@@ -88,13 +88,13 @@ func (s *Store) Release(ctx context.Context, lease tokenstore.Lease) error {
 var errNotMatched = errors.New("sqlstore: no row matched")
 
 // cas runs a compare-and-set and returns the record that it made.
-func (s *Store) cas(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
+func (s *store) cas(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
 	switch {
 	case ctx.Err() != nil:
 		return tokenstore.Record{}, ctx.Err()
 	case !isOwner(lease.Owner): // rows without a lease have an empty owner
 		return tokenstore.Record{}, errNotMatched
-	case s.dialect == MySQL:
+	case s.dialect == mySQL:
 		return s.casThere(ctx, op, lease, query, v)
 	}
 	record, err := s.row(ctx, op, lease.Key, query, v)
@@ -106,7 +106,7 @@ func (s *Store) cas(ctx context.Context, op string, lease tokenstore.Lease, quer
 
 // casThere is cas where an UPDATE returns no row. The row is read before: the
 // token in it cannot change as long as the version does not.
-func (s *Store) casThere(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
+func (s *store) casThere(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
 	record, err := s.Load(ctx, lease.Key)
 	if err != nil {
 		return tokenstore.Record{}, err

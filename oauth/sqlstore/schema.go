@@ -1,15 +1,13 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql"
-
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // scripts create the tables.
-var scripts = map[Dialect]string{
-	PostgreSQL: `
+var scripts = map[dialect]string{
+	postgreSQL: `
 CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   text   COLLATE "C" NOT NULL,
 	username      text   COLLATE "C" NOT NULL,
@@ -37,7 +35,7 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	PRIMARY KEY (environment, flow)
 );
 CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
-	MySQL: `
+	mySQL: `
 CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   varbinary(32)  NOT NULL,
 	username      varbinary(255) NOT NULL,
@@ -65,7 +63,7 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	PRIMARY KEY (environment, flow),
 	KEY dispensary_oauth_flows_end (claimed_until)
 ) ENGINE = InnoDB`,
-	SQLite: `
+	sqlite: `
 CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   TEXT    NOT NULL,
 	username      TEXT    NOT NULL,
@@ -95,44 +93,21 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
 }
 
-// SchemaError reports a difference between a database and the tables of a [Store]. Table is the
+// SchemaError reports a difference between a database and the tables of a store. Table is the
 // first wrong table. Column is its missing column, or empty if the whole table is missing.
 type SchemaError = sqlschema.Error
 
-// Migrate creates the missing tables. If none is missing, it only reads, so a role without the
-// right to create tables can call it at every start. Replicas may call it at the same
-// time. It fails with a [*SchemaError] and changes nothing if a table lacks a column, because
-// another program or release created it.
-func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
-	schema, err := dialect.schema()
-	if err != nil {
-		return err
+// Schema returns the SQL that [Open] runs to create the tables, for a program that applies it
+// with another tool and calls [OpenExisting]. database is "postgresql", "mysql" (also for
+// MariaDB) or "sqlite". It returns an [*api.ArgumentError] for any other.
+func Schema(database string) (string, error) {
+	script, ok := scripts[dialect(database)]
+	if !ok {
+		return "", &api.ArgumentError{Field: "sqlstore.Schema database", Reason: `must be "postgresql", "mysql" or "sqlite"`}
 	}
-	if err := schema.Create(ctx, db); err != nil {
-		return failed(ctx, "migrate", err)
-	}
-	return nil
+	return script, nil
 }
 
-// CheckSchema fails with a [*SchemaError] if a table or a column is missing, or with the error
-// of the database. It changes nothing.
-func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect) error {
-	schema, err := dialect.schema()
-	if err != nil {
-		return err
-	}
-	if err := schema.Check(ctx, db); err != nil {
-		return failed(ctx, "check the schema", err)
-	}
-	return nil
-}
-
-// Schema returns the SQL that [Migrate] runs, for a program that applies it with another tool.
-func Schema(dialect Dialect) (string, error) {
-	schema, err := dialect.schema()
-	return schema.Script, err
-}
-
-func (d Dialect) schema() (sqlschema.Schema, error) {
-	return sqlschema.Schema{Dialect: string(d), Script: scripts[d]}, d.validate()
+func (d dialect) schema() sqlschema.Schema {
+	return sqlschema.Schema{Dialect: string(d), Script: scripts[d]}
 }

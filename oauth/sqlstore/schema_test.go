@@ -3,7 +3,6 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
 func TestMigrate(t *testing.T) {
@@ -18,7 +19,7 @@ func TestMigrate(t *testing.T) {
 	for dialect, driver := range drivers {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
-			script, err := sqlstore.Schema(dialect)
+			script, err := sqlstore.Schema(string(dialect))
 			require.NoError(t, err)
 			sqltest.RunSchema(t, sqltest.Store{
 				Driver: driver, Script: script,
@@ -30,32 +31,37 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-func TestWrongArguments(t *testing.T) {
+func TestOpenChecksArguments(t *testing.T) {
 	t.Parallel()
-	db := newDatabase(t, sqlstore.SQLite).open(t)
-	_, err := sqlstore.New(nil, sqlstore.SQLite, sqlstore.Config{})
+	_, err := sqlstore.Open(t.Context(), nil, seal.InsecurePlaintext{})
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
-	_, err = sqlstore.New(db, "oracle", sqlstore.Config{})
+	_, err = sqlstore.Open(t.Context(), newDatabase(t, sqlstore.SQLite).open(t), nil)
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
-	require.ErrorIs(t, sqlstore.Migrate(t.Context(), db, ""), api.ErrInvalidArgument)
-	require.ErrorIs(t, sqlstore.CheckSchema(t.Context(), db, ""), api.ErrInvalidArgument)
-	_, err = sqlstore.Schema("")
+	_, err = sqlstore.Schema("oracle")
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }
 
-func TestCheckSchema(t *testing.T) {
+func TestOpenCreatesTables(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		db, ring := d.open(t), seal.InsecurePlaintext{}
+		_, err := sqlstore.OpenExisting(t.Context(), db, ring)
+		var missing *sqlstore.SchemaError
+		require.ErrorAs(t, err, &missing)
+		require.Equal(t, sqlstore.SchemaError{Table: "dispensary_oauth_tokens"}, *missing)
+		_, err = sqlstore.OpenExisting(t.Context(), db, ring)
+		require.ErrorAs(t, err, &missing, "it creates nothing")
+		for _, open := range []func(context.Context, *sql.DB, seal.AEAD) (tokenstore.Store, error){sqlstore.Open, sqlstore.Open, sqlstore.OpenExisting} {
+			store, err := open(t.Context(), db, ring)
+			require.NoError(t, err)
+			save(t, store)
+		}
+	})
+}
+
+func TestOpenReportsDatabaseError(t *testing.T) {
 	t.Parallel()
-	db, err := sqlstore.OpenSQLite("sqlite", filepath.Join(t.TempDir(), "tokens.db"))
-	require.NoError(t, err)
-	check := func() error {
-		return sqlstore.CheckSchema(t.Context(), db, sqlstore.SQLite)
-	}
-	var missing *sqlstore.SchemaError
-	require.ErrorAs(t, check(), &missing)
-	require.ErrorAs(t, check(), &missing, "it creates nothing")
-	require.Equal(t, sqlstore.SchemaError{Table: "dispensary_oauth_tokens"}, *missing)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
-	require.NoError(t, check())
+	db := newDatabase(t, sqlstore.SQLite).open(t)
 	require.NoError(t, db.Close())
-	require.ErrorContains(t, check(), "sqlstore: check the schema: sql: database is closed")
+	_, err := sqlstore.Open(t.Context(), db, seal.InsecurePlaintext{})
+	require.ErrorContains(t, err, "sqlstore: detect the database: sql: database is closed")
 }

@@ -52,3 +52,16 @@ func sqliteDSN(path string) string {
 		"_pragma": {"busy_timeout(50)", "journal_mode(wal)", "synchronous(full)"}, "_txlock": {"immediate"},
 	})
 }
+
+// Errors of a SQLite file.
+var (
+	// ErrReplaced: the SQLite database or its log was moved, removed or replaced while it was
+	// open, so that the next start would not find what is written now. Every method of the
+	// store fails with it from then on. Restart the process.
+	ErrReplaced = sqlitefile.ErrReplaced
+
+	// ErrUnsafePath: the SQLite database has several hard links, or is mounted alone, as with
+	// "docker run -v ./tokens.db:/data/tokens.db", so that its log would stay behind. Mount the
+	// folder.
+	ErrUnsafePath = sqlitefile.ErrUnsafePath
+)

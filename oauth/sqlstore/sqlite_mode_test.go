@@ -21,10 +21,8 @@ func withSQLite(t *testing.T, path string) map[string]os.FileMode {
 	t.Helper()
 	db, err := sqlstore.OpenSQLite("sqlite", path)
 	require.NoError(t, err)
-	config := sqlstore.Config{InsecurePlaintext: true}
 	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
-	store, err := sqlstore.New(db, sqlstore.SQLite, config)
-	require.NoError(t, err)
+	store := sqlstore.New(db, sqlstore.SQLite)
 	save(t, store)
 	modes := map[string]os.FileMode{}
 	files, err := os.ReadDir(filepath.Dir(path))

@@ -57,19 +57,19 @@ const (
 // newStatements writes the SQL. Where the dialect can, a write returns what it
 // wrote; MySQL cannot, and returns the new version, or the end of the lease, in place
 // of the last inserted id, which it is made to by LAST_INSERT_ID(expression).
-func newStatements(d Dialect) statements {
+func newStatements(d dialect) statements {
 	first, next, until := d.clock(), d.greatest()+`(dispensary_oauth_tokens.version + 1, `+d.clock()+`)`, d.clock()+` + :ttl`
 	returning := func(columns string) string { return ` RETURNING ` + columns }
 	conflict := ` ON CONFLICT (environment, username) DO UPDATE SET `
 	insertNew, unless, skip := `INSERT`, ` ON CONFLICT (environment, username) DO NOTHING`, ""
 	switch d {
-	case MySQL:
+	case mySQL:
 		first, next, until = `LAST_INSERT_ID(`+first+`)`, `LAST_INSERT_ID(`+next+`)`, `LAST_INSERT_ID(`+until+`)`
 		returning = func(string) string { return "" }
 		conflict = ` ON DUPLICATE KEY UPDATE `
 		insertNew, unless = insertIgnore, ""
 		skip = ` FOR UPDATE SKIP LOCKED`
-	case PostgreSQL:
+	case postgreSQL:
 		skip = ` FOR UPDATE SKIP LOCKED`
 	}
 	sql := func(parts ...string) statement {

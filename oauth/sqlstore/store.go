@@ -13,17 +13,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
-// Store is an [tokenstore.Store] in tables that [Migrate] made. Wrap it with
-// [tokenstore.Sealed]. It is safe for concurrent use; make one for a database and
-// share it.
-type Store struct {
+// store is a [tokenstore.Store] in the tables of [Schema]. It is always wrapped by
+// [tokenstore.Sealed].
+type store struct {
 	pool    pool
-	dialect Dialect
-	config  Config
+	dialect dialect
 	sql     statements
 	flows   flowStatements
 
@@ -38,31 +38,57 @@ type pool interface {
 	Do(ctx context.Context, run func(*sql.Conn) error) error
 }
 
-var _ tokenstore.Store = (*Store)(nil)
+var _ tokenstore.Store = (*store)(nil)
 
-// New returns a store in db, which stays the caller's to close. It asks the
-// database nothing. Errors are [api.ArgumentError].
-func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
-	if db == nil {
-		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is nil"}
+// Open returns a store in db, which stays the caller's to close. It detects the database, creates
+// missing tables, and encrypts tokens with aead, such as a [seal.KeyRing]: see
+// [tokenstore.Sealed]. Use one store for a database, and share it.
+//
+// If no table is missing, Open only reads, so a role without the right to create tables can call
+// it at every start. Replicas may call it at the same time.
+//
+// Errors: an [*api.ArgumentError] if db or aead is nil or the database is none that the package
+// supports; a [*SchemaError] if a table lacks a column, because another program or release
+// created it; those of the database.
+func Open(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
+	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Create(ctx, db) })
+}
+
+// OpenExisting is [Open] for tables that another tool has created: it fails with a
+// [*SchemaError] if a table or a column is missing, and changes nothing.
+func OpenExisting(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
+	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Check(ctx, db) })
+}
+
+func open(ctx context.Context, db *sql.DB, aead seal.AEAD, prepare func(sqlschema.Schema) error) (tokenstore.Store, error) {
+	if db == nil || aead == nil {
+		return nil, &api.ArgumentError{Field: "sqlstore.Open", Reason: "needs a database and an AEAD"}
 	}
-	if err := dialect.validate(); err != nil {
+	d, err := detect(ctx, db)
+	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: failover.SQL(db), dialect: dialect, config: config, sql: newStatements(dialect), flows: newFlowStatements(dialect)}
-	if dialect == SQLite {
+	if err := prepare(d.schema()); err != nil {
+		return nil, failed(ctx, "prepare the tables", err)
+	}
+	return tokenstore.Sealed(newStore(db, d), aead)
+}
+
+func newStore(db *sql.DB, d dialect) *store {
+	s := &store{pool: failover.SQL(db), dialect: d, sql: newStatements(d), flows: newFlowStatements(d)}
+	if d == sqlite {
 		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
 	}
-	return s, nil
+	return s
 }
 
 // Load implements [tokenstore.Store].
-func (s *Store) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
+func (s *store) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	return s.row(ctx, "load", key, s.sql.load, keyValues(key))
 }
 
 // Save implements [tokenstore.Store].
-func (s *Store) Save(ctx context.Context, key tokenstore.Key, token oauth.Token) (tokenstore.Record, error) {
+func (s *store) Save(ctx context.Context, key tokenstore.Key, token oauth.Token) (tokenstore.Record, error) {
 	v, err := s.accept(ctx, key, token)
 	if err != nil {
 		return tokenstore.Record{}, err
@@ -75,7 +101,7 @@ func (s *Store) Save(ctx context.Context, key tokenstore.Key, token oauth.Token)
 }
 
 // SaveVersion implements [tokenstore.Store].
-func (s *Store) SaveVersion(ctx context.Context, key tokenstore.Key, version int64, token oauth.Token) (tokenstore.Record, error) {
+func (s *store) SaveVersion(ctx context.Context, key tokenstore.Key, version int64, token oauth.Token) (tokenstore.Record, error) {
 	v, err := s.accept(ctx, key, token)
 	if err != nil {
 		return tokenstore.Record{}, err
@@ -95,7 +121,7 @@ func (s *Store) SaveVersion(ctx context.Context, key tokenstore.Key, version int
 }
 
 // DeleteVersion implements [tokenstore.Store].
-func (s *Store) DeleteVersion(ctx context.Context, key tokenstore.Key, version int64) error {
+func (s *store) DeleteVersion(ctx context.Context, key tokenstore.Key, version int64) error {
 	v := keyValues(key)
 	v["version"] = version
 	deleted, err := s.change(ctx, "delete", key, s.sql.forgetVersion, v)
@@ -110,7 +136,7 @@ func (s *Store) DeleteVersion(ctx context.Context, key tokenstore.Key, version i
 
 // CheckWrite implements [tokenstore.Store]. It writes one row of the table of tokens, which
 // belongs to no environment and contains no token. All processes share that row.
-func (s *Store) CheckWrite(ctx context.Context) error {
+func (s *store) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -124,14 +150,12 @@ func (s *Store) CheckWrite(ctx context.Context) error {
 }
 
 // accept checks a token before it is written and returns its columns.
-func (s *Store) accept(ctx context.Context, key tokenstore.Key, token oauth.Token) (values, error) {
+func (s *store) accept(ctx context.Context, key tokenstore.Key, token oauth.Token) (values, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case key.ValidateToken(token) != nil:
 		return nil, key.ValidateToken(token)
-	case !s.config.InsecurePlaintext && !tokenstore.IsSealed(token):
-		return nil, ErrPlaintext
 	}
 	return columnsOf(key, token)
 }
@@ -146,7 +170,7 @@ func wrote(key tokenstore.Key, token oauth.Token, version int64) tokenstore.Reco
 // row runs a statement that returns the record of key, or none. A key that no
 // store takes is not asked for: some databases compare it as equal to another,
 // and some stumble over it.
-func (s *Store) row(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (record tokenstore.Record, err error) {
+func (s *store) row(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (record tokenstore.Record, err error) {
 	if err := ctx.Err(); err != nil {
 		return tokenstore.Record{}, err
 	}
@@ -174,9 +198,9 @@ func (s *Store) row(ctx context.Context, op string, key tokenstore.Key, query st
 // row that they find. The count of affected rows would not do. It depends on the connection
 // (clientFoundRows): where only changed rows count, prolonging a lease on a clock that
 // stands still counts none.
-func (s *Store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
+func (s *store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
 	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
-		if s.dialect != MySQL {
+		if s.dialect != mySQL {
 			return s.one(ctx, conn, query, v, func(row scanner) error { return row.Scan(&version) })
 		}
 		result, err := conn.ExecContext(ctx, query.text, query.args(v)...)
@@ -199,7 +223,7 @@ func (s *Store) write(ctx context.Context, op string, query statement, v values)
 
 // change runs a statement that returns nothing, and returns how many rows it has
 // changed: of an UPDATE that finds a row as it is to be, one or none.
-func (s *Store) change(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (changed int64, err error) {
+func (s *store) change(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (changed int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -220,7 +244,7 @@ func (s *Store) change(ctx context.Context, op string, key tokenstore.Key, query
 // one reads the row that a statement returns, or [sql.ErrNoRows]. It reads on to
 // the end: a write is durable when its statement is through, not when it returns
 // its row.
-func (s *Store) one(ctx context.Context, conn *sql.Conn, query statement, v values, read func(scanner) error) error {
+func (s *store) one(ctx context.Context, conn *sql.Conn, query statement, v values, read func(scanner) error) error {
 	none := error(sql.ErrNoRows)
 	err := s.each(ctx, conn, query, v, func(row scanner) error {
 		none = nil
@@ -230,7 +254,7 @@ func (s *Store) one(ctx context.Context, conn *sql.Conn, query statement, v valu
 }
 
 // each reads all rows that a statement returns.
-func (s *Store) each(ctx context.Context, q rowser, query statement, v values, read func(scanner) error) (err error) {
+func (s *store) each(ctx context.Context, q rowser, query statement, v values, read func(scanner) error) (err error) {
 	rows, err := q.QueryContext(ctx, query.text, query.args(v)...)
 	if err != nil {
 		return err
@@ -251,7 +275,7 @@ type rowser interface {
 
 // retry runs one statement on one connection. It runs the statement again if the database
 // aborted it because of others, or if the server of the connection is read-only.
-func (s *Store) retry(ctx context.Context, op string, query statement, run func(*sql.Conn) error) error {
+func (s *store) retry(ctx context.Context, op string, query statement, run func(*sql.Conn) error) error {
 	if s.writing != nil && query.writes() {
 		select {
 		case s.writing <- struct{}{}:
@@ -277,7 +301,7 @@ func failed(ctx context.Context, op string, err error) error {
 }
 
 // probe returns the version of a row.
-func (s *Store) probe(ctx context.Context, op string, key tokenstore.Key) (version int64, err error) {
+func (s *store) probe(ctx context.Context, op string, key tokenstore.Key) (version int64, err error) {
 	if key.Validate() != nil {
 		return 0, tokenstore.ErrNoRecord
 	}
@@ -291,7 +315,7 @@ func (s *Store) probe(ctx context.Context, op string, key tokenstore.Key) (versi
 }
 
 // conflict is why a row was not there to be written.
-func (s *Store) conflict(ctx context.Context, op string, key tokenstore.Key) error {
+func (s *store) conflict(ctx context.Context, op string, key tokenstore.Key) error {
 	if _, err := s.probe(ctx, op, key); err != nil {
 		return err
 	}
@@ -299,9 +323,9 @@ func (s *Store) conflict(ctx context.Context, op string, key tokenstore.Key) err
 }
 
 // String says what the store is and nothing of what it holds.
-func (s *Store) String() string {
+func (s *store) String() string {
 	return "sqlstore.Store{" + string(s.dialect) + "}"
 }
 
 // Format prints [Store.String] for every verb.
-func (s *Store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+func (s *store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }

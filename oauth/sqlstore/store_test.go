@@ -88,24 +88,6 @@ func save(t testing.TB, store tokenstore.Store) tokenstore.Record {
 	return record
 }
 
-func TestPlaintextIsRefused(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t, sqlstore.SQLite)
-	store, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{})
-	require.NoError(t, err)
-	_, err = store.Save(t.Context(), user17, token(api.NewSecret("access")))
-	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	withReplaced := token(api.NewSecret("sealed.1.YQ"))
-	withReplaced.RefreshToken = api.NewSecret("sealed.1.cg")
-	withReplaced.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access")}}
-	_, err = store.SaveVersion(t.Context(), user17, 0, withReplaced)
-	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	_, err = store.Commit(t.Context(), tokenstore.Lease{Key: user17, Version: 1, Owner: "a"}, token(api.NewSecret("access")))
-	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	_, err = store.Load(t.Context(), user17)
-	require.ErrorIs(t, err, tokenstore.ErrNoRecord)
-}
-
 // With one connection in the pool, whatever held on to it would hold up all the
 // rest; and another program's UPDATE of the row would wait for a lock.
 func TestNothingIsHeldDuringALease(t *testing.T) {

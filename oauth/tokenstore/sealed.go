@@ -272,13 +272,6 @@ func unpack(secret api.Secret) ([]byte, error) {
 	return ciphertext, nil
 }
 
-// IsSealed reports whether all secrets of a token are ciphertexts of a [Sealed] store, for
-// a [Store] that must contain no others.
-func IsSealed(token oauth.Token) bool {
-	return len(token.Replaced) == 0 && strings.HasPrefix(token.AccessToken.Reveal(), sealedPrefix) &&
-		(token.RefreshToken.IsZero() || strings.HasPrefix(token.RefreshToken.Reveal(), sealedPrefix))
-}
-
 // StoresSealed reports that [Sealed] has made a store, and not with
 // [seal.InsecurePlaintext]: what is at rest is sealed.
 func StoresSealed(store Store) bool {

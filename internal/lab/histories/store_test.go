@@ -18,27 +18,37 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
 // database is where the tables are that the processes share.
 type database struct {
-	Dialect sqlstore.Dialect
+	Dialect string
 	Source  string
 }
 
+// The dialects.
+const (
+	postgreSQL = "postgresql"
+	mySQL      = "mysql"
+	sqlite     = "sqlite"
+)
+
 // drivers are their names, by what they are for.
-var drivers = map[sqlstore.Dialect]string{sqlstore.PostgreSQL: "pgx", sqlstore.MySQL: "mysql", sqlstore.SQLite: "sqlite"}
+var drivers = map[string]string{postgreSQL: "pgx", mySQL: "mysql", sqlite: "sqlite"}
 
 // newDatabase returns a database that ends with the test.
-func newDatabase(t *testing.T, dialect sqlstore.Dialect) database {
+func newDatabase(t *testing.T, dialect string) database {
 	t.Helper()
 	d := database{Dialect: dialect, Source: filepath.Join(t.TempDir(), "tokens.db")}
-	if dialect != sqlstore.SQLite {
+	if dialect != sqlite {
 		d.Source = sqltest.Database(t, drivers[dialect])
 	}
 	db, err := d.open(&connections{})
 	require.NoError(t, err)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.Dialect))
+	_, err = sqlstore.Open(t.Context(), db, seal.InsecurePlaintext{})
+	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	return d
 }
@@ -46,14 +56,14 @@ func newDatabase(t *testing.T, dialect sqlstore.Dialect) database {
 // open returns a pool of connections that can be cut.
 func (d database) open(c *connections) (*sql.DB, error) {
 	switch d.Dialect {
-	case sqlstore.PostgreSQL:
+	case postgreSQL:
 		config, err := pgx.ParseConfig(d.Source)
 		if err != nil {
 			return nil, err
 		}
 		config.DialFunc = c.dial
 		return stdlib.OpenDB(*config), nil
-	case sqlstore.MySQL:
+	case mySQL:
 		config, err := mysql.ParseDSN(d.Source)
 		if err != nil {
 			return nil, err
@@ -68,8 +78,8 @@ func (d database) open(c *connections) (*sql.DB, error) {
 	return sqlstore.OpenSQLite("sqlite", d.Source)
 }
 
-func (d database) store(db *sql.DB) (*sqlstore.Store, error) {
-	return sqlstore.New(db, d.Dialect, sqlstore.Config{InsecurePlaintext: true}) // what was sealed could not be compared
+func (d database) store(db *sql.DB) (tokenstore.Store, error) {
+	return sqlstore.OpenExisting(context.Background(), db, seal.InsecurePlaintext{})
 }
 
 // connections are those of a process to its database.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/lab/mutant"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
-	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // report is what was seen in histories.
@@ -95,8 +95,8 @@ func describe(history []porcupine.Operation) string {
 // connections are cut and their calls run out of time.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	for _, dialect := range []sqlstore.Dialect{sqlstore.PostgreSQL, sqlstore.MySQL, sqlstore.SQLite} {
-		t.Run(string(dialect), func(t *testing.T) {
+	for _, dialect := range []string{postgreSQL, mySQL, sqlite} {
+		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, processes, worker{Kind: kindTokens, Database: newDatabase(t, dialect)}, 60*time.Millisecond)
 			r := report{outcomes: map[string]int{}}
@@ -149,15 +149,15 @@ func TestTokenMutants(t *testing.T) {
 	for _, m := range tokenMutants() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			playMutant(t, newDatabase(t, sqlstore.SQLite), m)
+			playMutant(t, newDatabase(t, sqlite), m)
 		})
 	}
-	for _, dialect := range []sqlstore.Dialect{sqlstore.PostgreSQL, sqlstore.MySQL} {
+	for _, dialect := range []string{postgreSQL, mySQL} {
 		for _, m := range []*mutant.Mutant{
 			tokenMutants()[0],
 			{Name: "ClaimDue does not lock", Rewrite: in("SELECT", " FOR UPDATE SKIP LOCKED", "")},
 		} {
-			t.Run(string(dialect)+"/"+m.Name, func(t *testing.T) {
+			t.Run(dialect+"/"+m.Name, func(t *testing.T) {
 				t.Parallel()
 				playMutant(t, newDatabase(t, dialect), m)
 			})
@@ -181,10 +181,10 @@ func playMutant(t *testing.T, d database, m *mutant.Mutant) {
 func inProcess(t *testing.T, d database, m *mutant.Mutant) func(round int) []string {
 	t.Helper()
 	source := d.Source
-	if d.Dialect == sqlstore.SQLite {
+	if d.Dialect == sqlite {
 		source = "file:" + source + "?_pragma=busy_timeout(50)&_pragma=journal_mode(wal)&_txlock=immediate"
 	}
-	var stores [processes]*sqlstore.Store
+	var stores [processes]tokenstore.Store
 	for n := range stores {
 		db, err := m.Open(drivers[d.Dialect], source)
 		require.NoError(t, err)

@@ -17,7 +17,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -43,7 +42,7 @@ func now() int64 {
 type tokenClient struct {
 	name    string
 	round   int
-	store   *sqlstore.Store
+	store   tokenstore.Store
 	history *history
 	random  *rand.Rand
 	calls   int
@@ -73,7 +72,7 @@ func (h *history) note(v any) {
 // tokenPlayer is a process that uses a store of tokens.
 type tokenPlayer struct {
 	connections
-	store   *sqlstore.Store
+	store   tokenstore.Store
 	history *history
 }
 
@@ -95,7 +94,7 @@ func (p *tokenPlayer) play(process string, round int, seed uint64) {
 func (*tokenPlayer) drain() {}
 
 // playTokens has the goroutines of a process make their calls of a round.
-func playTokens(store *sqlstore.Store, h *history, process string, round int, seed uint64) {
+func playTokens(store tokenstore.Store, h *history, process string, round int, seed uint64) {
 	var all sync.WaitGroup
 	for g := range goroutines {
 		c := &tokenClient{

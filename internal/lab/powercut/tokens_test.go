@@ -23,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
 // What is recorded of a store of tokens: each user's record is written by one goroutine,
@@ -54,8 +55,6 @@ type tokenRun struct {
 	open func(path string) (*sql.DB, error)
 }
 
-var storeConfig = sqlstore.Config{InsecurePlaintext: true} // what was sealed could not be compared
-
 func (r *tokenRun) record(t *testing.T) {
 	folder := t.TempDir()
 	r.log = powercut.Record(folder)
@@ -63,8 +62,7 @@ func (r *tokenRun) record(t *testing.T) {
 	for life := range tokenLives {
 		db, err := r.open(filepath.Join(folder, "tokens.db"))
 		require.NoError(t, err)
-		require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite))
-		store, err := sqlstore.New(db, sqlstore.SQLite, storeConfig)
+		store, err := sqlstore.Open(t.Context(), db, seal.InsecurePlaintext{})
 		require.NoError(t, err)
 		var writers sync.WaitGroup
 		for user := range tokenUsers {
@@ -82,7 +80,7 @@ func (r *tokenRun) record(t *testing.T) {
 }
 
 // write writes the record of a user: n says how, and is in the token.
-func (r *tokenRun) write(ctx context.Context, store *sqlstore.Store, user string, n int) error {
+func (r *tokenRun) write(ctx context.Context, store tokenstore.Store, user string, n int) error {
 	key := tokenstore.Key{Environment: receivertest.Sandbox, User: user}
 	token := oauth.Token{
 		Environment: key.Environment, RefreshToken: api.NewSecret("refresh"), ExpiresAt: time.Now().Add(time.Hour),
@@ -132,10 +130,7 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite); err != nil {
-		return nil, err
-	}
-	store, err := sqlstore.New(db, sqlstore.SQLite, storeConfig)
+	store, err := sqlstore.Open(ctx, db, seal.InsecurePlaintext{})
 	if err != nil {
 		return nil, err
 	}
