@@ -4,6 +4,10 @@ import (
 	"container/list"
 	"sync"
 	"time"
+	"unique"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
 )
 
 // tokenCache stores the tokens of the most recently used users, one for all sources of
@@ -83,4 +87,69 @@ func (c *tokenCache) remove(user string, upTo uint64) {
 		c.order.Remove(element)
 		delete(c.entries, user)
 	}
+}
+
+// Leeway is how long before its end a token that is in use is replaced in the background,
+// and never more than a quarter of its lifetime. It lets the platform be unwell for some
+// minutes.
+const Leeway = 5 * time.Minute
+
+// cachedToken is a token in memory with the times that matter.
+type cachedToken struct {
+	token  api.AccessToken
+	renew  time.Time // from here on a new one is fetched in the background
+	expire time.Time // from here on callers wait for a new one
+	seq    uint64    // of the call that brought it
+
+	// checked is the last time the token was compared with the store, without a monotonic
+	// reading: that clock stands still while a machine sleeps.
+	checked time.Time
+}
+
+const (
+	// checkEvery is how long a source uses a token without comparing it with the store. A
+	// user who connects again or disconnects on another replica is noticed by then, even if
+	// the old token still works. The platform's limit allows 17 calls per second, so the
+	// store gets no more reads than that.
+	checkEvery = 30 * time.Second
+
+	// checkPatience is how long a caller with a valid token waits for the store.
+	checkPatience = 2 * time.Second
+)
+
+// expiryMargin is how early a token counts as expired, so that it is still
+// valid when it arrives. x/oauth2 uses the same.
+const expiryMargin = 10 * time.Second
+
+// newCachedToken works the times out. Both margins shrink with the token's
+// lifetime, or a token that lives for a minute would be refreshed by every call.
+func newCachedToken(t oauth.Token, seq uint64) *cachedToken {
+	c := &cachedToken{token: t.Access(), seq: seq, checked: time.Now().Round(0)}
+	// Hundreds of thousands of tokens have the same few texts.
+	c.token.Environment = unique.Make(t.Environment).Value()
+	c.token.Scope = unique.Make(t.Scope).Value()
+	if !t.ExpiresAt.IsZero() {
+		leeway := Leeway
+		if t.Lifetime > 0 {
+			leeway = min(leeway, t.Lifetime/4)
+		}
+		c.renew = t.ExpiresAt.Add(-leeway)
+		c.expire = t.ExpiresAt.Add(-min(expiryMargin, leeway/2))
+	}
+	return c
+}
+
+// unchecked reports whether the token must be compared with the store before its next use. A
+// wall clock that was set back counts too.
+func (c *cachedToken) unchecked(now time.Time) bool {
+	age := now.Round(0).Sub(c.checked)
+	return age < 0 || age >= checkEvery
+}
+
+func (c *cachedToken) fresh(now time.Time) bool { return c.renew.IsZero() || now.Before(c.renew) }
+func (c *cachedToken) alive(now time.Time) bool { return c.expire.IsZero() || now.Before(c.expire) }
+
+// valid uses the time up to the last moment: better that than no token.
+func (c *cachedToken) valid(now time.Time) bool {
+	return c.token.ExpiresAt.IsZero() || now.Before(c.token.ExpiresAt)
 }

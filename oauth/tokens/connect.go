@@ -3,35 +3,15 @@ package tokens
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
-
-// Authorization is what a user has just granted, before it is stored.
-type Authorization struct {
-	// Key names the user to be connected.
-	Key tokenstore.Key
-
-	// Owner is whom the new token acts for.
-	Owner oauth.ResourceOwner
-
-	// Previous is the owner of the token that is stored until now, zero if
-	// there is none: where that cannot be found out no user is connected.
-	// Another owner means that the user signed in to another
-	// account of the platform, which may have other patients.
-	Previous oauth.ResourceOwner
-
-	// Scopes are the granted scopes.
-	Scopes []string
-
-	// Clinic is the clinic of the account. It is zero if [Config].Clinic is nil, returned
-	// zero or failed.
-	Clinic oauth.Clinic
-}
 
 // Connect turns the code of a callback into a stored token of user: it exchanges
 // the code, asks for the clinic, checks that the account is the right one
@@ -80,195 +60,124 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 	return a.connected(ctx, record), nil
 }
 
-// Disconnect revokes the token of user at the platform, and the tokens that it has
-// replaced, and then deletes the record. A user who is not connected is no error, so
-// that it can be repeated. [Observer].Disconnected
-// reports success.
-//
-// It takes the lease on the record first: a refresh under way is waited for, and
-// none begins, so that no pair is left behind unknown. If the platform
-// cannot be reached, the record stays, marked with [tokenstore.ReasonDisconnecting]: no call
-// uses it any more, and Disconnect can be called again until it succeeds. Should
-// the user connect anew in the meantime, the new token stays. A platform that has
-// forgotten the token, because the user revoked it there, counts as success; where its
-// answer leaves that open, the refresh token is tried.
-//
-// Another replica may use the token in its memory until the platform has revoked it, and for
-// 30 seconds at most if the platform cannot be reached.
-//
-// Errors: the platform's ([*api.Error], [*oauth.ConfigError]), after which the user
-// is marked; [*StoreError]; [tokenstore.ErrLeased] if another owner kept the lease for longer
-// than leases last; the error of ctx.
-// API section: "Authentication" 6.
-func (c *Connections) Disconnect(ctx context.Context, user string) error {
-	key := c.Key(user)
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	if _, err := c.awaitPendingCommit(key); isStoreError(err) {
-		return err // the pair to revoke is the one that is not stored yet
-	}
-	leased, err := c.waitForLease(ctx, key)
-	switch {
-	case errors.Is(err, tokenstore.ErrNoRecord):
-		return nil
-	case err != nil:
-		return err
-	}
-	defer c.forget(key) // the record is marked if it is not deleted
-	if err := c.revokeLeased(ctx, &leased); err != nil {
-		return err
-	}
-	return c.deleteLeased(ctx, leased)
+// authorizing is a token that a user has just granted, until it is stored. Neither the code
+// nor the token can be requested again.
+type authorizing struct {
+	conns *Connections
+	key   tokenstore.Key
+	token oauth.Token
+
+	previous oauth.ResourceOwner // of the record to be replaced
+	verified bool                // the configuration accepted the account instead of previous
+
+	stored  bool
+	unknown bool // a Save that failed may have stored the token all the same
 }
 
-// revokeLeased revokes the token and the replaced grants of a record whose lease is held,
-// or marks the record.
-func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) error {
-	revoking, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
-	defer cancel()
-	alive, err := c.revokeGrant(revoking, leased.Token)
-	problems := []error{err}
-	next := leased.Token
-	if err != nil {
-		next.AccessToken, next.RefreshToken, next.ExpiresAt = alive.AccessToken, alive.RefreshToken, alive.ExpiresAt
-	}
-	next.Replaced = nil
-	renewed := next.AccessToken != leased.Token.AccessToken
-	for _, g := range leased.Token.Replaced {
-		alive, err := c.revokeGrant(revoking, c.tokenOf(g))
-		if err == nil {
-			continue
-		}
-		problems = append(problems, err)
-		next.Replaced = append(next.Replaced, grantOf(alive))
-		renewed = renewed || alive.AccessToken != g.AccessToken
-	}
-	if err := errors.Join(problems...); err == nil {
-		return nil
-	}
-	if renewed { // the new pairs are the ones to be revoked: they must not be lost
-		c.keepLeased(ctx, leased, next)
-	}
-	marking, cancel := withStoreTimeout(context.WithoutCancel(ctx))
-	defer cancel()
-	if _, failure := c.store.Fail(marking, leased.lease, tokenstore.ReasonDisconnecting); failure != nil && !isContention(failure) {
-		problems = append(problems, storeError("Fail", leased.lease.Key, failure))
-	}
-	return joined(problems)
-}
-
-// keepLeased commits a token to a leased record and takes the lease again.
-func (c *Connections) keepLeased(ctx context.Context, leased *leasedRecord, token oauth.Token) {
-	ctx = context.WithoutCancel(ctx)
-	if _, err := c.commit(ctx, *leased, token); err != nil {
-		return
-	}
-	if again, err := c.waitForLease(ctx, leased.lease.Key); err == nil {
-		*leased = again
-	}
-}
-
-// joined returns the only error as it is.
-func joined(problems []error) error {
-	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
-	if len(problems) == 1 {
-		return problems[0]
-	}
-	return errors.Join(problems...)
-}
-
-// deleteLeased deletes the record, unless the user has connected again meanwhile.
-func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) error {
-	ctx, cancel := withStoreTimeout(context.WithoutCancel(ctx))
-	defer cancel()
-	key, version := leased.lease.Key, leased.lease.Version
-	for {
-		err := c.store.DeleteVersion(ctx, key, version)
-		if err == nil {
-			break
+// save stores the token in place of the record that it has checked the account against. If the
+// store fails or the record changes meanwhile, it starts over for a third of the LeaseTTL.
+func (a *authorizing) save(ctx context.Context) (tokenstore.Record, error) {
+	c := a.conns
+	end := time.Now().Add(c.config.answerTime())
+	for try := 1; ; try++ {
+		record, err := a.replace(ctx)
+		if err == nil || errors.Is(err, ErrOwnerRefused) || errors.Is(err, ErrUndecided) || errors.Is(err, tokenstore.ErrUnreadable) {
+			return record, err
 		}
 		if !errors.Is(err, tokenstore.ErrConflict) {
-			return storeError("DeleteVersion", key, err)
+			c.hooks.log(ctx, slog.LevelWarn, "a new token could not be stored", a.key, slog.Any("error", err), slog.Int("try", try))
 		}
-		current, err := c.store.Load(ctx, key)
-		switch {
-		case errors.Is(err, tokenstore.ErrNoRecord): // by another Disconnect
-		case err != nil:
-			return storeError("Load", key, err)
-		case current.Token.AccessToken != leased.Token.AccessToken:
-			return nil
+		if time.Now().After(end) || !pause(ctx, jitteredBackoff(try, firstRewrite, lastPoll)) {
+			return tokenstore.Record{}, err
 		}
-		version = current.Version // the token that was revoked has been marked
 	}
-	c.hooks.log(ctx, slog.LevelInfo, "user disconnected", key)
-	c.hooks.notify(ctx, key, func(o *Observer) {
-		if o.Disconnected != nil {
-			o.Disconnected(ctx, key)
-		}
-	})
-	return nil
 }
 
-// Restore removes the mark of a user who was marked wrongly: the token is still in
-// the store and is used again, beginning with the next call. The platform is not
-// asked; should the refresh token be dead after all, that call marks the user
-// anew. A user who is not marked is no error. [Observer].Restored
-// reports success.
-//
-// A refresh token that was refused wrongly is tried again by calls anyway. Restore
-// is for operators who do not want to wait, and for marks of other reasons.
-//
-// Errors: a [*ReauthorizeError] with [tokenstore.ReasonNotConnected], or with
-// [tokenstore.ReasonDisconnecting] for a user who is being disconnected; [*StoreError];
-// [tokenstore.ErrLeased] if another owner kept the lease for longer than leases last; the error
-// of ctx.
-func (c *Connections) Restore(ctx context.Context, user string) error {
-	key := c.Key(user)
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	before, written, err := c.rewrite(ctx, key, func(before tokenstore.Record) (oauth.Token, bool) {
-		return before.Token, before.State != tokenstore.StateActive && before.Reason != tokenstore.ReasonDisconnecting
-	})
-	switch {
-	case err != nil:
-		return err
-	case written.Version == 0:
-		return c.validate(before)
-	}
-	c.circuit.forget(key)
-	c.hooks.log(ctx, slog.LevelInfo, "user restored", key, slog.String("reason", string(before.Reason)))
-	c.hooks.notify(ctx, key, func(o *Observer) {
-		if o.Restored != nil {
-			o.Restored(ctx, key)
-		}
-	})
-	return nil
-}
-
-// rewrite leases a record and commits the token that change returns. If change returns false,
-// it leaves the record as it is and written is empty.
-func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change func(tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
-	leased, err := c.waitForLease(ctx, key)
-	switch {
-	case errors.Is(err, tokenstore.ErrNoRecord):
-		return tokenstore.Record{}, tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
-	case err != nil:
-		return tokenstore.Record{}, tokenstore.Record{}, err
-	}
-	before = leased.Record
-	token, changed := change(before)
-	if !changed {
-		c.release(context.WithoutCancel(ctx), leased.lease)
-		return before, tokenstore.Record{}, nil
-	}
-	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
+// replace reads the record, verifies the account and stores the token once.
+func (a *authorizing) replace(ctx context.Context) (tokenstore.Record, error) {
+	c := a.conns
+	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	written, err = c.store.Commit(writing, leased.lease, token)
-	if err != nil {
-		c.release(context.WithoutCancel(ctx), leased.lease)
-		return before, tokenstore.Record{}, storeError("Commit", key, err)
+	before, err := c.store.Load(ctx, a.key)
+	unreadable := errors.Is(err, tokenstore.ErrUnreadable) && c.config.Verify == nil
+	switch {
+	case errors.Is(err, tokenstore.ErrNoRecord), unreadable:
+		before = tokenstore.Record{}
+	case err != nil:
+		return tokenstore.Record{}, storeError("Load", a.key, err)
+	case before.Token.AccessToken == a.token.AccessToken:
+		return before, nil // by a Save whose response was lost
 	}
-	return before, written, nil
+	if err := a.verify(ctx, before.Token.ResourceOwner); err != nil {
+		return tokenstore.Record{}, err
+	}
+	token, beyond := replacing(a.token, append(slices.Clone(before.Token.Replaced), grantOf(before.Token))...)
+	save := func() (tokenstore.Record, error) { return c.store.SaveVersion(ctx, a.key, before.Version, token) }
+	if unreadable {
+		save = func() (tokenstore.Record, error) { return c.store.Save(ctx, a.key, token) }
+	}
+	record, err := save()
+	if err != nil {
+		a.unknown = a.unknown || !isContention(err)
+		return tokenstore.Record{}, storeError("SaveVersion", a.key, err)
+	}
+	c.revokeBeyond(ctx, a.key, beyond)
+	return record, nil
+}
+
+// verify asks the configuration whether it accepts the account, again if the record's
+// owner has changed meanwhile.
+func (a *authorizing) verify(ctx context.Context, previous oauth.ResourceOwner) error {
+	if a.verified && a.previous == previous {
+		return nil
+	}
+	a.previous = previous
+	grant := Authorization{
+		Key: a.key, Owner: a.token.ResourceOwner, Previous: previous, Scopes: a.token.Scopes(), Clinic: a.token.Clinic,
+	}
+	err := a.conns.verify(ctx, grant)
+	switch {
+	case errors.Is(err, ErrUndecided):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrOwnerRefused, err)
+	}
+	a.verified = true
+	return nil
+}
+
+// verify asks the configuration whether the account is accepted.
+func (c *Connections) verify(ctx context.Context, grant Authorization) error {
+	if c.config.Verify == nil {
+		return nil
+	}
+	return c.config.Verify(ctx, grant)
+}
+
+// connected reports that the token is stored, and revokes replaced grants of other accounts:
+// replicas that have such a token in memory get a 401 for their next call, and read the new one.
+func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) tokenstore.Record {
+	c, token := a.conns, record.Token
+	c.forget(a.key)
+	c.circuit.forget(a.key)
+	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // the user waits for the page
+	defer cancel()
+	record = c.revokeReplaced(revoking, record)
+	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))
+	c.hooks.notify(ctx, a.key, func(o *Observer) {
+		if o.Connected != nil {
+			o.Connected(ctx, Connected{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes()})
+		}
+	})
+	return record
+}
+
+// discard revokes a token that was not stored. After a Save with an unknown result it reads the
+// record first, because a token that is stored must not be revoked.
+func (a *authorizing) discard(ctx context.Context) {
+	d := &disposal{conns: a.conns, key: a.key, token: a.token}
+	if a.unknown {
+		d.stored = func(ctx context.Context, record tokenstore.Record) { a.connected(ctx, record) }
+	}
+	d.now(ctx)
 }

@@ -1,18 +1,124 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
+
+// Times of [Connections]. They are choices of this library; the API states none.
+const (
+	// DefaultLeaseTTL leaves the token endpoint ten seconds to answer, twice.
+	DefaultLeaseTTL = 30 * time.Second
+
+	// cachedUsers is the number of users whose tokens stay in memory, about 45 MB. The least
+	// recently used are dropped first, and their next call reads the store.
+	cachedUsers = 100_000
+)
+
+// Config sets up [Connections]. Client and Store are required.
+type Config struct {
+	// Client speaks for the application whose users these are.
+	Client *oauth.Client
+
+	// Store keeps their tokens. Several Connections, of other environments or
+	// in other processes, may share one.
+	Store tokenstore.Store
+
+	// Verify reports whether the user may connect the account: nil accepts it, and an error
+	// rejects it. The token is then revoked and not stored. A nil Verify accepts every
+	// account that the user can sign in to, including one of another clinic, whose
+	// patients then appear as those of your user. So most programs need Verify:
+	//
+	//	Verify: func(_ context.Context, grant tokens.Authorization) error {
+	//		switch want := clinicOf(grant.Key.User); { // the clinic's id, from your own database
+	//		case grant.Clinic.ID == "":
+	//			return tokens.ErrUndecided // the platform could not be asked
+	//		case grant.Clinic.ID != want:
+	//			return errors.New("the account belongs to another clinic")
+	//		}
+	//		return nil
+	//	}
+	//
+	// Compare [Authorization].Previous if a user must not change accounts unnoticed. Return
+	// [ErrUndecided] if the user should try again.
+	Verify func(ctx context.Context, grant Authorization) error
+
+	// Clinic asks the platform which clinic the user of a token belongs to; nil asks
+	// nothing, and no clinic is kept. It is called once for a user: when the user
+	// connects, and after a refresh as long as the clinic is not known. Its failure
+	// keeps no user from being connected. See [oauth.Token].Clinic.
+	Clinic func(ctx context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error)
+
+	// Observers observe refreshes and what happens to users and to the
+	// application.
+	Observers []Observer
+
+	// LeaseTTL is how long one replica may take for a refresh before another
+	// may try, at least a second; 0 means [DefaultLeaseTTL]. The token endpoint
+	// gets a third of it for an answer. A replica that dies during a refresh
+	// keeps its user waiting for this long at most.
+	LeaseTTL time.Duration
+}
+
+// Authorization is what a user has just granted, before it is stored.
+type Authorization struct {
+	// Key names the user to be connected.
+	Key tokenstore.Key
+
+	// Owner is whom the new token acts for.
+	Owner oauth.ResourceOwner
+
+	// Previous is the owner of the token that is stored until now, zero if
+	// there is none: where that cannot be found out no user is connected.
+	// Another owner means that the user signed in to another
+	// account of the platform, which may have other patients.
+	Previous oauth.ResourceOwner
+
+	// Scopes are the granted scopes.
+	Scopes []string
+
+	// Clinic is the clinic of the account. It is zero if [Config].Clinic is nil, returned
+	// zero or failed.
+	Clinic oauth.Clinic
+}
+
+// minLeaseTTL keeps the time for one answer above what a network needs.
+const minLeaseTTL = time.Second
+
+// validate reports the first unusable field by its name.
+func (c *Config) validate() error {
+	for _, f := range []struct {
+		name   string
+		wrong  bool
+		reason string
+	}{
+		{"Client", c.Client == nil, "is nil"},
+		{"Store", c.Store == nil, "is nil"},
+		{"LeaseTTL", c.LeaseTTL != 0 && c.LeaseTTL < minLeaseTTL, "must be at least a second"},
+	} {
+		if f.wrong {
+			return &api.ArgumentError{Field: "tokens.Config." + f.name, Reason: f.reason}
+		}
+	}
+	return nil
+}
+
+// withDefaults returns a copy that shares nothing with the caller's.
+func (c Config) withDefaults() Config {
+	c.Observers = slices.Clone(c.Observers)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, DefaultLeaseTTL)
+	return c
+}
 
 // Connections are the users of one application in one environment: a client bound
 // to the store that holds their tokens. Make one when the program starts and share
@@ -136,138 +242,3 @@ func (c *Connections) Paused() (until time.Time, paused bool) {
 	until = c.circuit.pausedUntil()
 	return until, time.Now().Before(until)
 }
-
-// storeTimeout ends a call of a store that would never come back. A store that is
-// slow for a moment is waited for: for how long is up to the callers, who leave
-// with their contexts.
-const storeTimeout = time.Minute
-
-func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, storeTimeout)
-}
-
-// withAnswerTimeout bounds one call of the platform.
-func (c *Connections) withAnswerTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, c.config.answerTime())
-}
-
-// load reads the user's record; an error says that its token must not be used.
-func (c *Connections) load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
-	if err := key.Validate(); err != nil {
-		return tokenstore.Record{}, err
-	}
-	ctx, cancel := withStoreTimeout(ctx)
-	defer cancel()
-	record, err := c.read(ctx, key)
-	if err != nil {
-		return tokenstore.Record{}, err
-	}
-	if err := c.validate(record); err != nil {
-		return record, err
-	}
-	if c.client.ScopesAddedSince(record.Token) {
-		return c.markScopesExtended(ctx, record)
-	}
-	return record, nil
-}
-
-// read is the store's Load with this package's errors.
-func (c *Connections) read(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
-	record, err := c.store.Load(ctx, key)
-	if errors.Is(err, tokenstore.ErrNoRecord) {
-		return tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
-	}
-	return record, storeError("Load", key, err)
-}
-
-// validate reports why a stored token must not be used.
-func (c *Connections) validate(record tokenstore.Record) error {
-	switch {
-	case record.Token.Environment != c.Environment():
-		return wrongEnvironment(record.Token.Environment, c.Environment())
-	case record.State != tokenstore.StateActive: // a state that this version does not know permits no refresh
-		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
-		if c.mayBeMistake(record) {
-			mark.retryFrom = retryFrom(record.UpdatedAt)
-		}
-		return mark
-	}
-	return nil
-}
-
-// retryFrom returns when the refresh token of a user who was marked at the given time, by the
-// store's clock, may be tried again. A time in the future shows that the clocks differ: then
-// only the waits of this process count.
-func retryFrom(marked time.Time) time.Time {
-	if now := time.Now(); marked.After(now) {
-		return now
-	}
-	return marked.Add(firstRetry)
-}
-
-// mayBeMistake reports a mark that may be wrong: because of a mistake of the platform,
-// which the API gives no reason to exclude, or of a configuration that has been corrected.
-func (c *Connections) mayBeMistake(record tokenstore.Record) bool {
-	if record.State == tokenstore.StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken.IsZero() {
-		return false
-	}
-	return record.Reason == tokenstore.ReasonInvalidGrant || record.Reason == tokenstore.ReasonOwnerChanged || (record.Reason == tokenstore.ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
-}
-
-// reauthorize makes the error; cause may be nil.
-func (c *Connections) reauthorize(key tokenstore.Key, reason tokenstore.Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
-	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: c.client, cause: cause}
-}
-
-// needsUser reports errors that go away only when the user authorizes again.
-func needsUser(err error) bool { return errors.Is(err, api.ErrReauthorize) }
-
-// markScopesExtended marks a user whose token lacks scopes that the application has
-// since been given. Where another owner holds the lease, the next caller will mark.
-func (c *Connections) markScopesExtended(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
-	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}
-	if _, err := c.store.Lease(ctx, lease, c.config.LeaseTTL); err != nil {
-		return tokenstore.Record{}, c.reauthorize(record.Key, tokenstore.ReasonScopesExtended, record.Token.ResourceOwner, nil)
-	}
-	return c.markReauthorize(ctx, lease, record, tokenstore.ReasonScopesExtended, nil)
-}
-
-// markReauthorize marks a user who has to authorize again, and raises the event if
-// that is new. If the token was replaced meanwhile, that token is returned and the
-// user is not marked. If a peer is replacing it, the error is errLeaseLost.
-func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Lease, old tokenstore.Record, reason tokenstore.Reason, cause error) (tokenstore.Record, error) {
-	ctx, cancel := withStoreTimeout(ctx)
-	defer cancel()
-	owner := old.Token.ResourceOwner
-	verdict := c.reauthorize(lease.Key, reason, owner, cause)
-	_, err := c.store.Fail(ctx, lease, reason)
-	switch {
-	case err == nil && old.State != tokenstore.StateActive:
-		return tokenstore.Record{}, verdict
-	case err == nil:
-		c.forget(lease.Key)
-		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
-		c.hooks.notify(ctx, lease.Key, func(o *Observer) {
-			if o.MustReauthorize != nil {
-				o.MustReauthorize(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
-			}
-		})
-		return tokenstore.Record{}, verdict
-	case !isContention(err):
-		// The verdict stands; without the mark the platform is asked again.
-		c.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
-		return tokenstore.Record{}, verdict
-	}
-	current, err := c.read(ctx, lease.Key)
-	switch {
-	case err == nil && current.Token.AccessToken != old.Token.AccessToken:
-		return current, c.validate(current)
-	case err == nil && current.State == tokenstore.StateActive && (reason == tokenstore.ReasonInvalidGrant || reason == tokenstore.ReasonOwnerChanged):
-		// A peer has taken the lease and may have spent the refresh token: its result decides.
-		return tokenstore.Record{}, errLeaseLost
-	}
-	return tokenstore.Record{}, verdict
-}
-
-// errLeaseLost is the result of a refresh whose lease ended before it could mark the user.
-var errLeaseLost = fmt.Errorf("tokens: the lease ended before the refresh: %w", tokenstore.ErrLeased)

@@ -120,3 +120,18 @@ func (e *ReauthorizeError) LogValue() slog.Value {
 func wrongEnvironment(token, want api.Environment) error {
 	return fmt.Errorf("%w: the token is for %s, not for %s", api.ErrWrongEnvironment, token, want)
 }
+
+// needsUser reports errors that go away only when the user authorizes again.
+func needsUser(err error) bool { return errors.Is(err, api.ErrReauthorize) }
+
+// panicked reports a panic of a store or a transport, which must not take the
+// whole program down from a goroutine in which no one can recover it. The value
+// may hold anything, so only its type is shown.
+func panicked(value any) error { return fmt.Errorf("panic with a %T", value) }
+
+// recoverAsError turns a panic into an error; to be deferred.
+func recoverAsError(err *error) {
+	if v := recover(); v != nil {
+		*err = panicked(v)
+	}
+}

@@ -1,0 +1,265 @@
+package tokens
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+)
+
+// storeTimeout ends a call of a store that would never come back. A store that is
+// slow for a moment is waited for: for how long is up to the callers, who leave
+// with their contexts.
+const storeTimeout = time.Minute
+
+func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, storeTimeout)
+}
+
+// answerTime is what one call of the platform may take.
+func (c *Config) answerTime() time.Duration { return c.LeaseTTL / 3 }
+
+// withAnswerTimeout bounds one call of the platform.
+func (c *Connections) withAnswerTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.config.answerTime())
+}
+
+// load reads the user's record; an error says that its token must not be used.
+func (c *Connections) load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
+	if err := key.Validate(); err != nil {
+		return tokenstore.Record{}, err
+	}
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	record, err := c.read(ctx, key)
+	if err != nil {
+		return tokenstore.Record{}, err
+	}
+	if err := c.validate(record); err != nil {
+		return record, err
+	}
+	if c.client.ScopesAddedSince(record.Token) {
+		return c.markScopesExtended(ctx, record)
+	}
+	return record, nil
+}
+
+// read is the store's Load with this package's errors.
+func (c *Connections) read(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
+	record, err := c.store.Load(ctx, key)
+	if errors.Is(err, tokenstore.ErrNoRecord) {
+		return tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
+	}
+	return record, storeError("Load", key, err)
+}
+
+// validate reports why a stored token must not be used.
+func (c *Connections) validate(record tokenstore.Record) error {
+	switch {
+	case record.Token.Environment != c.Environment():
+		return wrongEnvironment(record.Token.Environment, c.Environment())
+	case record.State != tokenstore.StateActive: // a state that this version does not know permits no refresh
+		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
+		if c.mayBeMistake(record) {
+			mark.retryFrom = retryFrom(record.UpdatedAt)
+		}
+		return mark
+	}
+	return nil
+}
+
+// retryFrom returns when the refresh token of a user who was marked at the given time, by the
+// store's clock, may be tried again. A time in the future shows that the clocks differ: then
+// only the waits of this process count.
+func retryFrom(marked time.Time) time.Time {
+	if now := time.Now(); marked.After(now) {
+		return now
+	}
+	return marked.Add(firstRetry)
+}
+
+// mayBeMistake reports a mark that may be wrong: because of a mistake of the platform,
+// which the API gives no reason to exclude, or of a configuration that has been corrected.
+func (c *Connections) mayBeMistake(record tokenstore.Record) bool {
+	if record.State == tokenstore.StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken.IsZero() {
+		return false
+	}
+	return record.Reason == tokenstore.ReasonInvalidGrant || record.Reason == tokenstore.ReasonOwnerChanged || (record.Reason == tokenstore.ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
+}
+
+// reauthorize makes the error; cause may be nil.
+func (c *Connections) reauthorize(key tokenstore.Key, reason tokenstore.Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
+	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: c.client, cause: cause}
+}
+
+// markScopesExtended marks a user whose token lacks scopes that the application has
+// since been given. Where another owner holds the lease, the next caller will mark.
+func (c *Connections) markScopesExtended(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
+	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}
+	if _, err := c.store.Lease(ctx, lease, c.config.LeaseTTL); err != nil {
+		return tokenstore.Record{}, c.reauthorize(record.Key, tokenstore.ReasonScopesExtended, record.Token.ResourceOwner, nil)
+	}
+	return c.markReauthorize(ctx, lease, record, tokenstore.ReasonScopesExtended, nil)
+}
+
+// markReauthorize marks a user who has to authorize again, and raises the event if
+// that is new. If the token was replaced meanwhile, that token is returned and the
+// user is not marked. If a peer is replacing it, the error is errLeaseLost.
+func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Lease, old tokenstore.Record, reason tokenstore.Reason, cause error) (tokenstore.Record, error) {
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	owner := old.Token.ResourceOwner
+	verdict := c.reauthorize(lease.Key, reason, owner, cause)
+	_, err := c.store.Fail(ctx, lease, reason)
+	switch {
+	case err == nil && old.State != tokenstore.StateActive:
+		return tokenstore.Record{}, verdict
+	case err == nil:
+		c.forget(lease.Key)
+		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
+		c.hooks.notify(ctx, lease.Key, func(o *Observer) {
+			if o.MustReauthorize != nil {
+				o.MustReauthorize(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
+			}
+		})
+		return tokenstore.Record{}, verdict
+	case !isContention(err):
+		// The verdict stands; without the mark the platform is asked again.
+		c.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
+		return tokenstore.Record{}, verdict
+	}
+	current, err := c.read(ctx, lease.Key)
+	switch {
+	case err == nil && current.Token.AccessToken != old.Token.AccessToken:
+		return current, c.validate(current)
+	case err == nil && current.State == tokenstore.StateActive && (reason == tokenstore.ReasonInvalidGrant || reason == tokenstore.ReasonOwnerChanged):
+		// A peer has taken the lease and may have spent the refresh token: its result decides.
+		return tokenstore.Record{}, errLeaseLost
+	}
+	return tokenstore.Record{}, verdict
+}
+
+// errLeaseLost is the result of a refresh whose lease ended before it could mark the user.
+var errLeaseLost = fmt.Errorf("tokens: the lease ended before the refresh: %w", tokenstore.ErrLeased)
+
+// Waits between looks at a record that another replica is refreshing.
+const (
+	firstPoll = 50 * time.Millisecond
+	lastPoll  = time.Second
+)
+
+// leasedRecord is a record whose lease is held.
+type leasedRecord struct {
+	tokenstore.Record // as it was leased
+	lease             tokenstore.Lease
+	since             time.Time // not later than the lease's beginning
+}
+
+// acquireLease takes the lease on a record. One that a slow store took so long for that
+// too little of it is left is taken anew, unless another owner has been quicker. It
+// prolongs claim, if there is one.
+func (c *Connections) acquireLease(ctx context.Context, record tokenstore.Record, claim *tokenstore.Lease) (leasedRecord, error) {
+	l := leasedRecord{lease: tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
+	if claim != nil {
+		l.lease.Owner = claim.Owner
+	}
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	for {
+		l.since = time.Now()
+		current, err := c.store.Lease(ctx, l.lease, c.config.LeaseTTL)
+		l.Record = current // what was loaded may be older
+		if err != nil || time.Since(l.since) <= c.config.answerTime() {
+			return l, err
+		}
+	}
+}
+
+// release gives up a lease. If that fails other replicas wait for the lease's end.
+func (c *Connections) release(ctx context.Context, lease tokenstore.Lease) {
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	if err := c.store.Release(ctx, lease); err != nil {
+		c.hooks.log(ctx, slog.LevelWarn, "a lease could not be released", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
+	}
+}
+
+// waitForLease takes the lease on a record in whatever state, when it becomes free. A
+// store that fails while it waits is asked again.
+func (c *Connections) waitForLease(ctx context.Context, key tokenstore.Key) (leasedRecord, error) {
+	end := time.Now().Add(c.config.LeaseTTL + storeTimeout)
+	for try := 1; ; try++ {
+		leased, err := c.loadLeased(ctx, key)
+		switch late := time.Now().After(end); {
+		case err == nil:
+			return leased, nil
+		case errors.Is(err, tokenstore.ErrNoRecord), isStoreError(err) && (try == 1 || late || errors.Is(err, tokenstore.ErrUnreadable)):
+			return leasedRecord{}, err
+		case late:
+			return leasedRecord{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", key, err)
+		case !pause(ctx, jitteredBackoff(try, firstPoll, lastPoll)):
+			return leasedRecord{}, ctx.Err()
+		}
+	}
+}
+
+// loadLeased reads a record and takes the lease on it.
+func (c *Connections) loadLeased(ctx context.Context, key tokenstore.Key) (leasedRecord, error) {
+	loading, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	record, err := c.store.Load(loading, key)
+	if err != nil {
+		if errors.Is(err, tokenstore.ErrNoRecord) {
+			return leasedRecord{}, err
+		}
+		return leasedRecord{}, storeError("Load", key, err)
+	}
+	leased, err := c.acquireLease(ctx, record, nil)
+	if err != nil && !isContention(err) {
+		err = storeError("Lease", key, err)
+	}
+	return leased, err
+}
+
+// pause waits, and returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// rewrite leases a record and commits the token that change returns. If change returns false,
+// it leaves the record as it is and written is empty.
+func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change func(tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
+	leased, err := c.waitForLease(ctx, key)
+	switch {
+	case errors.Is(err, tokenstore.ErrNoRecord):
+		return tokenstore.Record{}, tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
+	case err != nil:
+		return tokenstore.Record{}, tokenstore.Record{}, err
+	}
+	before = leased.Record
+	token, changed := change(before)
+	if !changed {
+		c.release(context.WithoutCancel(ctx), leased.lease)
+		return before, tokenstore.Record{}, nil
+	}
+	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
+	defer cancel()
+	written, err = c.store.Commit(writing, leased.lease, token)
+	if err != nil {
+		c.release(context.WithoutCancel(ctx), leased.lease)
+		return before, tokenstore.Record{}, storeError("Commit", key, err)
+	}
+	return before, written, nil
+}
