@@ -90,6 +90,9 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		assert.WithinDuration(t, tripped[0].Until, until, 5*time.Second, "refreshes that have begun may finish")
 		assert.LessOrEqual(t, len(w.platform.Sent()), 13)
 		assert.Empty(t, eventsOf[tokens.MustReauthorize](a))
+		for _, refresh := range eventsOf[tokens.RefreshResult](a) {
+			assert.True(t, refresh.Background)
+		}
 
 		// Still the same trouble: one trial after each pause, and no other alarm.
 		time.Sleep(60 * time.Minute)
@@ -222,91 +225,6 @@ func TestRareCallsMarkToo(t *testing.T) {
 		requireRejected(t, err)
 		time.Sleep(5 * time.Minute)
 		w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
-	})
-}
-
-// The platform rejects all refresh tokens wrongly for a while.
-func TestWrongRejectionsLoseNoUser(t *testing.T) {
-	type test struct{ spell, back time.Duration }
-	oauthtest.Each(t, map[string]test{"3s": {3 * time.Second, 2 * time.Minute}, "1h": {time.Hour, 11 * time.Minute}}, func(t *testing.T, c test) {
-		const users, replicas = 200, 4
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
-		w.connect(t, users, -time.Minute)
-		conns := make([]*tokens.Connections, replicas)
-		for i := range conns {
-			conns[i] = w.replica(t)
-			defer runs(t, conns[i], tokens.KeepFreshPolicy{})()
-		}
-		undo := w.platform.ForgetAll()
-		over := time.Now().Add(c.spell)
-		var wg sync.WaitGroup
-		for user := range users {
-			wg.Go(func() {
-				time.Sleep(time.Duration(user) * c.spell / users / 2)
-				for n := user; ; n++ { // any replica
-					_, err := conns[n%replicas].TokenSource(fmt.Sprintf("many-%d", user)).Token(t.Context())
-					if err == nil || !assert.Less(t, time.Since(over), c.back, err) {
-						return
-					}
-					time.Sleep(10 * time.Second)
-				}
-			})
-		}
-		time.Sleep(c.spell)
-		undo()
-		wg.Wait()
-		marked, err := w.store.List(t.Context(), tokenstore.Listing{Environment: oauthtest.USSandbox, State: tokenstore.StateReauthorize, Limit: users})
-		require.NoError(t, err)
-		assert.Empty(t, marked)
-	})
-}
-
-func TestEventsOfAUsersLife(t *testing.T) {
-	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
-		a := w.watched(t)
-		ctx, key := t.Context(), w.conns.Key("new")
-		record, err := w.conns.Connect(ctx, "new", api.NewSecret("code-1"))
-		require.NoError(t, err)
-		assert.Equal(t, key, record.Key)
-		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
-		time.Sleep(110 * time.Minute)
-		stop()
-		source := w.conns.TokenSource("new")
-		time.Sleep(3 * time.Hour)
-		_, err = source.Token(ctx)
-		require.NoError(t, err)
-
-		w.store.Break("Commit", assert.AnError)
-		time.Sleep(3 * time.Hour)
-		_, err = source.Token(ctx)
-		require.ErrorIs(t, err, assert.AnError)
-		w.store.Break("Commit", nil)
-		time.Sleep(time.Minute)
-
-		time.Sleep(3 * time.Hour)
-		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`))
-		_, err = source.Token(ctx)
-		require.Error(t, err)
-		time.Sleep(2 * time.Minute)
-		w.platform.ForgetAll()
-		requireMark(t, source)
-		_, err = source.Token(ctx)
-		require.ErrorIs(t, err, oauth.ErrReauthorize)
-		require.NoError(t, w.conns.Disconnect(ctx, "new"))
-
-		var types []string
-		for _, e := range a.all {
-			name := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", e), "tokens."), "tokens_test.")
-			if r, ok := e.(tokens.RefreshResult); ok {
-				name = fmt.Sprint(r.Outcome, " ", r.Background)
-			}
-			types = append(types, name)
-		}
-		assert.Equal(t, []string{
-			"Connected", "refreshed true", "refreshed false", "CommitDelayed", "store_failed false",
-			"ConfigErrorDetected", "misconfigured false", "failed false", "MustReauthorize", "reauthorize false", "disconnected",
-		}, types)
-		assert.Equal(t, tokenstore.ReasonInvalidGrant, eventsOf[tokens.MustReauthorize](a)[0].Reason)
 	})
 }
 

@@ -14,9 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
-	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // resource is the API beside the token endpoint: it answers 401 to the tokens
@@ -82,36 +80,6 @@ func together(calls []func() error) []error {
 
 func everything(string) bool { return true }
 func nothing(string) bool    { return false }
-
-// While the API responds with 401 to every request and the token endpoint works, no user is
-// marked, and a user's token is replaced once in 2 minutes.
-func TestTemporary401ToAllUsersMarksNoUser(t *testing.T) {
-	type test struct {
-		rotation oauthtest.Rotation
-		length   time.Duration
-	}
-	oauthtest.Each(t, map[string]test{"3s": {oauthtest.RotateAtOnce, 3 * time.Second}, "10m": {oauthtest.RotateAtOnce, 10 * time.Minute}}, func(t *testing.T, c test) {
-		const users = 200
-		w := newFixture(t, c.rotation, time.Hour)
-		w.platform.Delay = 50 * time.Millisecond
-		r := &resource{refuses: everything}
-		calls := w.callers(t, r, users)
-		for end := time.Now().Add(c.length); time.Now().Before(end); time.Sleep(max(time.Second, c.length/60)) {
-			for _, err := range together(calls) {
-				require.ErrorIs(t, err, api.ErrUnauthorized)
-				require.NotErrorIs(t, err, oauth.ErrReauthorize)
-			}
-		}
-		assert.LessOrEqual(t, len(w.platform.Sent()), users*(1+int(c.length/(2*time.Minute))))
-		r.setRefuses(nothing)
-		for _, err := range together(calls) {
-			require.NoError(t, err)
-		}
-		marked, err := w.store.List(t.Context(), tokenstore.Listing{Environment: oauthtest.USSandbox, State: tokenstore.StateReauthorize, Limit: users})
-		require.NoError(t, err)
-		assert.Empty(t, marked)
-	})
-}
 
 // A platform may respond to a refresh with the token that it has just rejected.
 func TestSameTokenIsForcedOnceInTwoMinutes(t *testing.T) {
