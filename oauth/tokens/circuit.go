@@ -14,8 +14,8 @@ import (
 // Waits of a [circuit]. The API states none.
 const (
 	// A refresh that failed for now is retried after a wait that doubles from firstBackoff to
-	// lastBackoff, or after a longer Retry-After of up to maxRetryAfter. The failures count for
-	// backoffMemory after the wait.
+	// lastBackoff, or after a longer Retry-After of up to maxRetryAfter. It starts over
+	// backoffMemory after the last wait.
 	firstBackoff  = time.Second
 	lastBackoff   = 30 * time.Second
 	backoffMemory = time.Minute
@@ -23,11 +23,12 @@ const (
 
 	// A rejected refresh token is retried after firstRetry, and the second rejection marks the
 	// user. The refresh token of a marked user is retried after waits that double up to
-	// lastRetry, and by any replica no sooner than firstRetry after the last attempt. The
-	// rejections count for refusalMemory.
-	firstRetry    = time.Minute
-	lastRetry     = 10 * time.Minute
-	refusalMemory = time.Hour
+	// lastRetry, and by any replica no sooner than firstRetry after the last attempt.
+	firstRetry = time.Minute
+	lastRetry  = 10 * time.Minute
+
+	// userMemory is the time for which the failures of a user are kept.
+	userMemory = time.Hour
 
 	// forcedPause is the time between two refreshes of one user that a 401 forces.
 	forcedPause = 2 * time.Minute
@@ -202,17 +203,19 @@ func (c *circuit) failed(key tokenstore.Key, err error) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.of(key)
-	b.err = err
-	var wait, memory time.Duration
+	if time.Since(b.until) > backoffMemory {
+		b.failures = 0
+	}
+	var wait time.Duration
 	if needsUser(err) || isInvalidGrant(err) {
 		b.refusals++
-		wait, memory = max(firstRetry, jitteredBackoff(b.refusals, firstRetry, lastRetry)), refusalMemory
+		wait = max(firstRetry, jitteredBackoff(b.refusals, firstRetry, lastRetry))
 	} else {
 		b.failures++
-		wait, memory = max(jitteredBackoff(b.failures, firstBackoff, lastBackoff), retryAfter(err)), backoffMemory
+		wait = max(jitteredBackoff(b.failures, firstBackoff, lastBackoff), retryAfter(err))
 	}
-	b.until = time.Now().Add(wait)
-	c.keep(key, b, wait+memory)
+	b.err, b.until = err, time.Now().Add(wait)
+	c.keep(key, b)
 	return wait
 }
 
@@ -226,12 +229,9 @@ func (c *circuit) of(key tokenstore.Key) *backoff {
 }
 
 // keep stores the failures of a user. Entries remove themselves. The caller has locked mu.
-func (c *circuit) keep(key tokenstore.Key, b *backoff, memory time.Duration) {
-	if b.refusals > 0 {
-		memory = max(memory, refusalMemory)
-	}
+func (c *circuit) keep(key tokenstore.Key, b *backoff) {
 	c.users[key] = b
-	time.AfterFunc(memory, func() {
+	time.AfterFunc(userMemory, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.users[key] == b { // no later failure has replaced it
@@ -258,7 +258,7 @@ func (c *circuit) succeeded(key tokenstore.Key, forced bool) {
 		b.forced = time.Now()
 	}
 	if time.Since(b.forced) < forcedPause {
-		c.keep(key, b, forcedPause)
+		c.keep(key, b)
 	} else {
 		delete(c.users, key)
 	}

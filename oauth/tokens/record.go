@@ -189,23 +189,30 @@ func (c *Connections) release(ctx context.Context, lease tokenstore.Lease) {
 	}
 }
 
-// waitForLease takes the lease on a record in whatever state, when it becomes free. A
-// store that fails while it waits is asked again.
-func (c *Connections) waitForLease(ctx context.Context, key tokenstore.Key) (leasedRecord, error) {
-	end := time.Now().Add(c.config.LeaseTTL + storeTimeout)
+// contend repeats attempt while other owners have the lease on the record, for limit at most. A
+// store that fails meanwhile is asked again.
+func contend(ctx context.Context, key tokenstore.Key, limit time.Duration, attempt func() (done bool, err error)) error {
+	end := time.Now().Add(limit)
 	for try := 1; ; try++ {
-		leased, err := c.loadLeased(ctx, key)
+		done, err := attempt()
 		switch late := time.Now().After(end); {
-		case err == nil:
-			return leased, nil
-		case errors.Is(err, tokenstore.ErrNoRecord), isStoreError(err) && (try == 1 || late || errors.Is(err, tokenstore.ErrUnreadable)):
-			return leasedRecord{}, err
+		case done, isStoreError(err) && (try == 1 || late || errors.Is(err, tokenstore.ErrUnreadable)):
+			return err
 		case late:
-			return leasedRecord{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", key, err)
+			return fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", key, err)
 		case !pause(ctx, jitteredBackoff(try, firstPoll, lastPoll)):
-			return leasedRecord{}, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// waitForLease takes the lease on a record in whatever state, when it becomes free.
+func (c *Connections) waitForLease(ctx context.Context, key tokenstore.Key) (leased leasedRecord, err error) {
+	err = contend(ctx, key, c.config.LeaseTTL+storeTimeout, func() (done bool, err error) {
+		leased, err = c.loadLeased(ctx, key)
+		return err == nil || errors.Is(err, tokenstore.ErrNoRecord), err
+	})
+	return leased, err
 }
 
 // loadLeased reads a record and takes the lease on it.

@@ -83,27 +83,19 @@ func (r *refreshTask) outcome(err error) Outcome {
 // lease on it is this replica's. A replica that died with the lease keeps it
 // waiting until the lease ends. A store that fails meanwhile is asked again: many
 // callers may be waiting.
-func (r *refreshTask) acquire(ctx context.Context) (tokenstore.Record, error) {
+func (r *refreshTask) acquire(ctx context.Context) (record tokenstore.Record, err error) {
 	if r.claim != nil && r.conns.calls.underWay(callKey{key: r.key, kind: commitCall}) != nil {
 		r.conns.release(ctx, *r.claim) // it keeps the pair from being written
 	}
-	if record, err := r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
+	if record, err = r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
 		return record, err
 	}
 	// One lease for a replica that died, and one for the one that came after it.
-	end := time.Now().Add(2*r.conns.config.LeaseTTL + storeTimeout)
-	for try := 1; ; try++ {
-		record, done, err := r.tryOnce(ctx)
-		switch late := time.Now().After(end); {
-		case done:
-			return record, err
-		case isStoreError(err) && (try == 1 || late || errors.Is(err, tokenstore.ErrUnreadable)):
-			return tokenstore.Record{}, err
-		case late:
-			return tokenstore.Record{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", r.key, err)
-		}
-		time.Sleep(jitteredBackoff(try, firstPoll, lastPoll)) // a call belongs to no caller who could leave
-	}
+	err = contend(ctx, r.key, 2*r.conns.config.LeaseTTL+storeTimeout, func() (done bool, err error) {
+		record, done, err = r.tryOnce(ctx)
+		return done, err
+	})
+	return record, err
 }
 
 // tryOnce reads the record and refreshes its token if that is needed. done is false if
