@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -170,12 +169,6 @@ func (c *Connections) String() string { return "tokens.Connections{" + c.Environ
 
 // Format prints [Connections.String] for every verb.
 func (c *Connections) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
-
-// LogValue is [Connections.String].
-func (c *Connections) LogValue() slog.Value { return slog.StringValue(c.String()) }
-
-// MarshalText is [Connections.String], for encoders that would look inside.
-func (c *Connections) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // Record returns what the store holds of user. It asks nothing else and changes
 // nothing; [Connections.Usable] says what the record means.
