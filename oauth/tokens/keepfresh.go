@@ -119,7 +119,7 @@ func (r *round) count(err error) {
 	switch {
 	case err == nil:
 		r.refreshed++
-	case !needsUser(err): // the platform's word on a user is no failure
+	case !needsUser(err) && !isInvalidGrant(err): // the platform's word on a user is no failure
 		r.failed++
 	}
 }

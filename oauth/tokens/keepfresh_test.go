@@ -409,3 +409,18 @@ func sealedWith(t *testing.T, inner tokenstore.Store, id string) tokenstore.Stor
 	require.NoError(t, err)
 	return store
 }
+
+// Users who have revoked the application do not slow down the refreshes of others. Refreshes
+// start at most 250 ms after each other, and a rest would take half a second and more.
+func TestKeepFreshDoesNotRestAfterRejections(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
+		w.connect(t, 9, time.Minute)
+		for i := range 8 { // two whole claims
+			w.platform.Kill(fmt.Sprintf("refresh-0-%d", i))
+		}
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+		time.Sleep(2500 * time.Millisecond)
+		stop()
+		assert.Len(t, w.platform.Sent(), 9)
+	})
+}
