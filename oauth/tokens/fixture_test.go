@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
 const user = oauthtest.User
@@ -207,4 +208,16 @@ func (w *fixture) requireFailure(t *testing.T, want error) {
 	t.Helper()
 	_, err := w.source.Token(t.Context())
 	require.ErrorIs(t, err, want)
+}
+
+// sealedWith returns a store that is sealed with a new key.
+func sealedWith(t *testing.T, inner tokenstore.Store, id string) tokenstore.Store {
+	t.Helper()
+	key, err := seal.GenerateKey(id)
+	require.NoError(t, err)
+	ring, err := seal.NewKeyRing(key)
+	require.NoError(t, err)
+	store, err := tokenstore.Sealed(inner, ring)
+	require.NoError(t, err)
+	return store
 }

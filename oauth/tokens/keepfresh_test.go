@@ -17,7 +17,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
-	"github.com/dispensary-go/dispensary/seal"
 )
 
 // connect stores tokens of n users that end after the given time.
@@ -396,18 +395,6 @@ func TestRefreshHasPriorityOfCall(t *testing.T) {
 			assert.Equal(t, p, limiter.priority)
 		}
 	})
-}
-
-// sealedWith returns a store that is sealed with a new key.
-func sealedWith(t *testing.T, inner tokenstore.Store, id string) tokenstore.Store {
-	t.Helper()
-	key, err := seal.GenerateKey(id)
-	require.NoError(t, err)
-	ring, err := seal.NewKeyRing(key)
-	require.NoError(t, err)
-	store, err := tokenstore.Sealed(inner, ring)
-	require.NoError(t, err)
-	return store
 }
 
 // Users who have revoked the application do not slow down the refreshes of others. Refreshes
