@@ -108,7 +108,7 @@ func TestWholeIntegration(t *testing.T) {
 	values := map[string]string{
 		"BASE_URL": site.BaseURL, "AUTH_URL": site.AuthURL, "CLIENT_ID": app.ClientID, "CLIENT_SECRET": app.ClientSecret,
 		"REDIRECT_URL": app.RedirectURI, "WEBHOOK_SECRETS": app.WebhookSecret, "WEBHOOK_CHALLENGE": app.ChallengeToken, "CLINIC_KEY": platform.ClinicKey(),
-		"STORE": database, "INBOX": database, "SEAL_KEYS": "2026:" + key, "STATE_KEYS": key,
+		"RATE_LIMIT": "5000/5m", "STORE": database, "INBOX": database, "SEAL_KEYS": "2026:" + key, "STATE_KEYS": key,
 	}
 	program := exec.CommandContext(t.Context(), binary)
 	program.Env = append(os.Environ(), "LISTEN="+address, "CLINIC_ID="+practitioner(t, platform).ClinicID)
