@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,14 +79,14 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 		return err
 	})
 	reconciling := make(chan struct{})
+	first := sync.OnceFunc(func() { close(reconciling) })
 	var reconciled atomic.Bool
 	setup.Reconcile.Observer = reconcile.Observer{
-		RunStart: func(ctx context.Context) context.Context {
-			close(reconciling)
+		RunEnd: func(ctx context.Context, _ reconcile.Report, _ error) {
+			first()
 			<-ctx.Done()
-			return nil
+			reconciled.Store(true)
 		},
-		RunEnd: func(context.Context, reconcile.Report, error) { reconciled.Store(true) },
 	}
 	i = f.open(t, setup)
 	const refused = 10 // until the breaker trips

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Clinics finds the events of all clinics of an environment whose webhooks never arrived, and
@@ -149,10 +148,6 @@ func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
 // run makes a run, which skips its work if it was done less than fresh ago.
 func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Report, error) {
 	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityReconcile)
-	if start := c.config.Observer.RunStart; start != nil {
-		given := ctx
-		ctx = safecall.Begin(given, c.config.Logger, func() context.Context { return start(given) })
-	}
 	one.config, one.now, one.missed = &c.config, c.config.Now(), map[string]*missedEvent{}
 	one.report.Name, one.report.Started = c.config.Name+"/"+one.clinicID, one.now
 	err := one.execute(ctx, fresh)
@@ -160,9 +155,7 @@ func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Repor
 	one.report.First, one.report.NoWebhooks = one.first, one.checkpoint.NoWebhooks
 	one.report.Duration = c.config.Now().Sub(one.now)
 	one.log(ctx, err, c.disconnected(one.clinicID))
-	if end := c.config.Observer.RunEnd; end != nil {
-		safecall.Observe(ctx, c.config.Logger, func() { end(ctx, one.report, err) })
-	}
+	c.config.Observer.RunEnd(ctx, one.report, err)
 	return one.report, err
 }
 

@@ -145,13 +145,20 @@ type Clinic struct {
 // Observer is called with the runs of [Clinics]. Nil functions are not called. A panic in one
 // is logged and has no other effect.
 type Observer struct {
-	// RunStart is called before a run. It returns the context of the run, which must be
-	// derived from its argument. Nil means the argument itself.
-	RunStart func(context.Context) context.Context
-
 	// RunEnd is called after a run with its result, also if the run was skipped. See
 	// [Report].Skipped.
 	RunEnd func(context.Context, Report, error)
+}
+
+// safe returns o without nil functions. It logs their panics.
+func (o Observer) safe(logger *slog.Logger) Observer {
+	end := o.RunEnd
+	if end == nil {
+		return Observer{RunEnd: func(context.Context, Report, error) {}}
+	}
+	return Observer{RunEnd: func(ctx context.Context, report Report, err error) {
+		safecall.Observe(ctx, logger, func() { end(ctx, report, err) })
+	}}
 }
 
 // ClinicIDs returns a [Config].List for clinics that are known.
@@ -186,6 +193,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Groups = Groups()
 	}
 	c.Logger = safecall.Logger(c.Logger)
+	c.Observer = c.Observer.safe(c.Logger)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
