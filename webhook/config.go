@@ -104,6 +104,7 @@ func (c HandlerConfig) withDefaults() (HandlerConfig, error) {
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
 	c.Tolerance = cmp.Or(c.Tolerance, DefaultTolerance)
 	c.Logger = safecall.Logger(c.Logger)
+	c.Observer = c.Observer.safe(c.Logger)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -35,10 +35,9 @@ import (
 //
 // API section: "Webhooks", "Signature header".
 type Handler struct {
-	config   HandlerConfig
-	reporter reporter
-	own      *Tenant // nil if config.Tenant is asked
-	unknown  *Tenant // whose requests are refused
+	config  HandlerConfig
+	own     *Tenant // nil if config.Tenant is asked
+	unknown *Tenant // whose requests are refused
 }
 
 // NewHandler returns a handler. It fails with an [*api.ArgumentError] if a required field is
@@ -56,7 +55,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{config: c, reporter: reporter{c.Logger, c.Observer}, own: own, unknown: unknown}, nil
+	return &Handler{config: c, own: own, unknown: unknown}, nil
 }
 
 // Format prints the environment only: the handler holds secrets.
@@ -71,14 +70,14 @@ func (h *Handler) Format(f fmt.State, _ rune) {
 // ServeHTTP handles one request, as described at [Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
-	r = h.reporter.start(r)
+	r = r.WithContext(h.config.Observer.RequestStart(r.Context(), r))
 	limitBody(w, r, h.config.BodyTimeout)
 	tenant := h.unknown
 	o := h.receive(w, r, start, &tenant)
 	o.Tenant = tenant.config.Name
 	respond(w, o, tenant.answer)
 	o.Duration = h.config.Now().Sub(start)
-	h.reporter.end(r, o)
+	report(r, o, h.config.Logger, h.config.Observer)
 }
 
 // receive handles a request. It makes cheap checks first, and reads no body from a caller without a

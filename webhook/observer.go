@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Observer is called by a [Handler] and by workers, for traces, counters and alarms. RequestStart,
@@ -35,6 +36,17 @@ type Observer struct {
 
 	// AttemptEnd is called after an attempt, once its outcome has been recorded.
 	AttemptEnd func(context.Context, Attempt)
+}
+
+// safe returns o without nil functions. It logs their panics.
+func (o Observer) safe(logger *slog.Logger) Observer {
+	return Observer{
+		RequestStart:   safecall.Start(logger, o.RequestStart),
+		RequestEnd:     safecall.End(logger, o.RequestEnd),
+		AttemptStart:   safecall.Start(logger, o.AttemptStart),
+		AttemptOverdue: safecall.End(logger, o.AttemptOverdue),
+		AttemptEnd:     safecall.End(logger, o.AttemptEnd),
+	}
 }
 
 // Outcome is the outcome of a request.

@@ -13,21 +13,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// reporter logs and observes requests.
-type reporter struct {
-	logger   *slog.Logger // never nil
-	observer Observer
-}
-
-// start returns the request with the context from RequestStart.
-func (p reporter) start(r *http.Request) *http.Request {
-	start := p.observer.RequestStart
-	if start == nil {
-		return r
-	}
-	return r.WithContext(safecall.Begin(r.Context(), p.logger, func() context.Context { return start(r.Context(), r) }))
-}
-
 // endPatience is how long a connection waits for RequestEnd, so that the shutdown of a
 // server usually waits for it, too.
 const endPatience = 100 * time.Millisecond
@@ -35,21 +20,25 @@ const endPatience = 100 * time.Millisecond
 // detached limits the number of RequestEnd calls in the background, for the process.
 var detached = make(chan struct{}, 256)
 
-// end logs and reports a request whose response has been sent. net/http takes no further
+// report logs and observes a request whose response has been sent. net/http takes no further
 // request from a connection until the handler returns. So a slow RequestEnd continues in
-// the background. Without an http.Server, as in a test or in a function of a cloud, end
+// the background. Without an http.Server, as in a test or in a function of a cloud, report
 // waits for RequestEnd.
-func (p reporter) end(r *http.Request, o Observation) {
-	ctx := context.WithoutCancel(r.Context())
+func report(r *http.Request, o Observation, logger *slog.Logger, observer Observer) {
+	ctx, level := context.WithoutCancel(r.Context()), o.level()
+	done := make(chan struct{})
+	end := func() {
+		defer close(done)
+		if logger.Enabled(ctx, level) {
+			logger.LogAttrs(ctx, level, "webhook "+string(o.Outcome), o.attrs()...)
+		}
+		observer.RequestEnd(ctx, o)
+	}
 	if ctx.Value(http.ServerContextKey) == nil {
-		p.report(ctx, o)
+		end()
 		return
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.report(ctx, o)
-	}()
+	go end()
 	patience := time.NewTimer(endPatience)
 	defer patience.Stop()
 	select {
@@ -64,15 +53,6 @@ func (p reporter) end(r *http.Request, o Observation) {
 			<-done
 			<-detached
 		}()
-	}
-}
-
-func (p reporter) report(ctx context.Context, o Observation) {
-	if level := o.level(); p.logger.Enabled(ctx, level) {
-		p.logger.LogAttrs(ctx, level, "webhook "+string(o.Outcome), o.attrs()...)
-	}
-	if end := p.observer.RequestEnd; end != nil {
-		safecall.Observe(ctx, p.logger, func() { end(ctx, o) })
 	}
 }
 
@@ -102,15 +82,16 @@ func respond(w http.ResponseWriter, o Observation, answer api.Secret) {
 // be the platform's. An [Alarm] needs these requests: after a path was renamed, the
 // platform still sends its events to the old path. A nil logger logs nothing.
 func NotFoundHandler(logger *slog.Logger, observer Observer) http.Handler {
-	p := reporter{safecall.Logger(logger), observer}
+	logger = safecall.Logger(logger)
+	observer = observer.safe(logger)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		r = p.start(r)
+		r = r.WithContext(observer.RequestStart(r.Context(), r))
 		limitBody(w, r, DefaultBodyTimeout)
 		o := refused(http.StatusNotFound, unknownPath(r))
 		respond(w, o, api.Secret{})
 		o.Duration = time.Since(start)
-		p.end(r, o)
+		report(r, o, logger, observer)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Defaults of a [Work].
@@ -86,7 +87,8 @@ const (
 	StaleSkip
 )
 
-// WithDefaults returns w with its defaults, for engines. An error is an [*api.ArgumentError].
+// WithDefaults returns w with its defaults, for engines. Its Logger and the functions of its
+// Observer are not nil and do not panic. An error is an [*api.ArgumentError].
 func (w Work) WithDefaults() (Work, error) {
 	switch {
 	case w.Handle == nil:
@@ -107,6 +109,8 @@ func (w Work) WithDefaults() (Work, error) {
 	w.Retry = retry
 	w.Workers = cmp.Or(w.Workers, DefaultWorkers)
 	w.HandlerTimeout = cmp.Or(w.HandlerTimeout, DefaultHandlerTimeout)
+	w.Logger = safecall.Logger(w.Logger)
+	w.Observer = w.Observer.safe(w.Logger)
 	return w, nil
 }
 

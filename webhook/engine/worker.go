@@ -41,12 +41,10 @@ func NewWorker(w webhook.Work) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Logger = safecall.Logger(w.Logger)
 	return &Worker{work: w}, nil
 }
 
-// Work returns what the worker was made of, with the defaults filled in, and a
-// Logger that is not nil and does not panic.
+// Work returns the configuration of the worker: see [webhook.Work.WithDefaults].
 func (w *Worker) Work() webhook.Work { return w.work }
 
 // Format prints the type only.
@@ -105,13 +103,16 @@ func (t Task) stale() bool {
 func (w *Worker) Do(ctx context.Context, t Task, record func(webhook.Attempt) error) error {
 	a := webhook.Attempt{Delivery: t.Delivery, Number: t.Attempt, Object: t.Object, Err: t.Err}
 	a.Stale = w.work.Stale != webhook.StaleIgnore && t.stale()
-	ctx = w.start(ctx, a)
+	ctx = w.work.Observer.AttemptStart(ctx, a)
 	w.attempt(ctx, &a)
 	err := record(a)
 	if err != nil {
 		a.Result, a.RetryIn, a.Err = webhook.ResultLost, 0, err
 	}
-	w.end(ctx, a)
+	if level := levelOf(a); w.work.Logger.Enabled(ctx, level) {
+		w.work.Logger.LogAttrs(ctx, level, "webhook event "+string(a.Result), attrsOf(a)...)
+	}
+	w.work.Observer.AttemptEnd(ctx, a)
 	return err
 }
 
@@ -163,9 +164,7 @@ func (w *Worker) watch(ctx context.Context, a webhook.Attempt) (returned func())
 			return
 		}
 		w.work.Logger.LogAttrs(ctx, slog.LevelWarn, "webhook handler ignores the end of its time", attrsOf(a)[1:]...)
-		if observe := w.work.Observer.AttemptOverdue; observe != nil {
-			safecall.Observe(ctx, w.work.Logger, func() { observe(ctx, a) })
-		}
+		w.work.Observer.AttemptOverdue(ctx, a)
 	})
 	return func() {
 		if !timer.Stop() && state.Swap(ended) == overdue {
@@ -187,25 +186,6 @@ func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 		a.Result = webhook.ResultDead
 	default:
 		a.Result, a.RetryIn = webhook.ResultFailed, w.work.Retry.Wait(a.Number)
-	}
-}
-
-// start returns the context that an attempt is made and observed in.
-func (w *Worker) start(ctx context.Context, a webhook.Attempt) context.Context {
-	start := w.work.Observer.AttemptStart
-	if start == nil {
-		return ctx
-	}
-	return safecall.Begin(ctx, w.work.Logger, func() context.Context { return start(ctx, a) })
-}
-
-// end logs an attempt and reports it to the observer.
-func (w *Worker) end(ctx context.Context, a webhook.Attempt) {
-	if level := levelOf(a); w.work.Logger.Enabled(ctx, level) {
-		w.work.Logger.LogAttrs(ctx, level, "webhook event "+string(a.Result), attrsOf(a)...)
-	}
-	if end := w.work.Observer.AttemptEnd; end != nil {
-		safecall.Observe(ctx, w.work.Logger, func() { end(ctx, a) })
 	}
 }
 

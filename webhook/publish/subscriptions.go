@@ -12,7 +12,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Why a [Consumer] does not handle events: see [Consumer.Err].
@@ -70,7 +69,7 @@ type subscriptions struct {
 }
 
 func newSubscriptions(subscriber message.Subscriber, work webhook.Work) *subscriptions {
-	return &subscriptions{subscriber: subscriber, logger: safecall.Logger(work.Logger), want: work.Workers}
+	return &subscriptions{subscriber: subscriber, logger: work.Logger, want: work.Workers}
 }
 
 func (s *subscriptions) err() error {

@@ -100,16 +100,29 @@ func Observe(ctx context.Context, logger *slog.Logger, observe func()) {
 	})
 }
 
-// Begin is [Observe] for an observer that returns the context of what it observes; nil
-// means the one given, and so does a panic.
-func Begin(ctx context.Context, logger *slog.Logger, begin func() context.Context) context.Context {
-	begun := ctx
-	Observe(ctx, logger, func() {
-		if made := begin(); made != nil {
-			begun = made
-		}
-	})
-	return begun
+// Start returns start for callers that check neither nil nor panics. If start is nil, returns nil
+// or panics, the result returns its argument.
+func Start[T any](logger *slog.Logger, start func(context.Context, T) context.Context) func(context.Context, T) context.Context {
+	if start == nil {
+		return func(ctx context.Context, _ T) context.Context { return ctx }
+	}
+	return func(ctx context.Context, of T) context.Context {
+		started := ctx
+		Observe(ctx, logger, func() {
+			if made := start(ctx, of); made != nil {
+				started = made
+			}
+		})
+		return started
+	}
+}
+
+// End is [Start] for the other functions of an observer.
+func End[T any](logger *slog.Logger, end func(context.Context, T)) func(context.Context, T) {
+	if end == nil {
+		return func(context.Context, T) {}
+	}
+	return func(ctx context.Context, of T) { Observe(ctx, logger, func() { end(ctx, of) }) }
 }
 
 // Logger returns a logger whose handler cannot end the goroutine that logs: a

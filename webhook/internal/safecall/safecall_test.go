@@ -53,23 +53,23 @@ func TestCallsSurvive(t *testing.T) {
 	require.NoError(t, safecall.Isolated(func() error { return nil }))
 }
 
-func TestObserversThatPanicAreLogged(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	safecall.Observe(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), func() { panic(marked) })
-	assert.Contains(t, out.String(), "webhook observer failed")
-	assert.NotContains(t, out.String(), marked)
-}
-
-func TestBeginThatFails(t *testing.T) {
+func TestObserverPanicIsLogged(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
 	made, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	assert.Equal(t, made, safecall.Begin(t.Context(), logger, func() context.Context { return made }))
-	assert.Equal(t, t.Context(), safecall.Begin(t.Context(), logger, func() context.Context { return nil }))
-	assert.Equal(t, t.Context(), safecall.Begin(t.Context(), logger, func() context.Context { panic(marked) }))
+	start := func(hook func(context.Context, int) context.Context) context.Context {
+		return safecall.Start(logger, hook)(t.Context(), 1)
+	}
+	assert.Equal(t, made, start(func(context.Context, int) context.Context { return made }))
+	assert.Equal(t, t.Context(), start(func(context.Context, int) context.Context { return nil }))
+	assert.Equal(t, t.Context(), start(nil))
+	safecall.End[int](logger, nil)(t.Context(), 1)
+	assert.Empty(t, out.String())
+	assert.Equal(t, t.Context(), start(func(context.Context, int) context.Context { panic(marked) }))
+	safecall.End(logger, func(context.Context, int) { panic(marked) })(t.Context(), 1)
+	assert.Equal(t, 2, strings.Count(out.String(), "webhook observer failed"))
 	assert.NotContains(t, out.String(), marked)
 }
 
