@@ -61,6 +61,15 @@ func filterOf(query url.Values, now time.Time) (f engine.Filter, err error) {
 
 var errBadFilter = errors.New("the address names events in a way that is not of these pages")
 
+// mostCounted is the largest number of events that a page counts by type, clinic and reason. The
+// number of all events is that of [engine.Stats].
+const mostCounted = 20_000
+
+var (
+	deadOnly = []engine.State{engine.StateDead}
+	notDead  = []engine.State{engine.StateWaiting, engine.StateRunning}
+)
+
 func trimmed(query url.Values, name string) string { return strings.TrimSpace(query.Get(name)) }
 
 // queryOf is what [filterOf] reads.

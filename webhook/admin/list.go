@@ -12,19 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-const (
-	// perPage is how many events a page lists.
-	perPage = 50
-
-	// mostCounted is how many events are counted by type, clinic and reason. A backlog
-	// can be of any length; the number of all is that of [engine.Stats].
-	mostCounted = 20_000
-)
-
-var (
-	deadOnly = []engine.State{engine.StateDead}
-	notDead  = []engine.State{engine.StateWaiting, engine.StateRunning}
-)
+// perPage is the number of events on a page of a list.
+const perPage = 50
 
 // listView is a page of dead letters, or of what waits.
 type listView struct {
