@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/dispensary-go/dispensary/events"
 )
 
 // checkpoint is the state of a clinic between runs.
@@ -38,6 +40,26 @@ type checkpoint struct {
 	Outages int `json:"outages,omitempty"`
 }
 
+// retry is a missed event that the platform could not return, or that the inbox rejected. The
+// checkpoint stores it and moves on, so that it blocks no other event. Every run retries it.
+type retry struct {
+	ID       string      `json:"id"`
+	Type     events.Type `json:"type,omitempty"`
+	ClinicID string      `json:"clinic,omitempty"`
+	Group    Group       `json:"group,omitempty"`
+
+	// At is the time of the event, zero if it has none, and Since the time of its first
+	// failure.
+	At    time.Time `json:"at,omitzero"`
+	Since time.Time `json:"since"`
+
+	// Integrations are those that missed the event.
+	Integrations []string `json:"integrations"`
+
+	// Failures is the number of runs that failed to recover it.
+	Failures int `json:"failures"`
+}
+
 // progress is the progress of a group.
 type progress struct {
 	// Through is a time by the platform's clock, because the clock of this machine can be wrong.
@@ -60,6 +82,44 @@ func (c *checkpoint) decode(state []byte) error {
 }
 
 func (c *checkpoint) encode() ([]byte, error) { return json.Marshal(c) }
+
+// began returns the time of the event, for its age. An event has none in the future.
+func (e *retry) began() time.Time {
+	if e.At.IsZero() {
+		return e.Since
+	}
+	return earlier(e.At, e.Since)
+}
+
+// retry returns the retry of an event, nil if there is none.
+func (c *checkpoint) retry(id string) *retry {
+	for i := range c.Retries {
+		if c.Retries[i].ID == id {
+			return &c.Retries[i]
+		}
+	}
+	return nil
+}
+
+// forget removes the retry of an event, if there is one.
+func (c *checkpoint) forget(id string) {
+	c.Retries = slices.DeleteFunc(c.Retries, func(e retry) bool { return e.ID == id })
+}
+
+// maxRetries is the largest size of the retries of a checkpoint in bytes. An event that exceeds it
+// keeps its group before it.
+const maxRetries = 40 << 10
+
+// remember stores a retry, and reports whether there was room for it.
+func (c *checkpoint) remember(e retry) bool {
+	retries := append(slices.Clone(c.Retries), e)
+	encoded, err := json.Marshal(retries)
+	if err != nil || len(encoded) > maxRetries {
+		return false
+	}
+	c.Retries = retries
+	return true
+}
 
 // begin restarts if the checkpoint does not cover an integration, which may have missed events
 // that the others have seen.
@@ -132,4 +192,33 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// arrivals is the evidence of a run about the webhooks of its clinic. All times are of events.
+type arrivals struct {
+	webhook   time.Time // the newest event that had arrived
+	recovered time.Time // the newest event that the run recovered
+	events    int       // that it recovered
+}
+
+// saw notes a listed event that had arrived. Only an event that is newer than the last run over
+// its group is evidence, because that run has recovered older ones.
+func (a *arrivals) saw(e events.Event, last progress, now time.Time) {
+	if at := e.CreatedAt.Time; !last.Checked.IsZero() && at.After(last.Through) {
+		a.webhook = newest(a.webhook, at, now)
+	}
+}
+
+// after returns the span after a run.
+func (s NoWebhooks) after(a arrivals, now time.Time) NoWebhooks {
+	switch {
+	case a.events > 0 && !a.webhook.After(a.recovered):
+		if s.Runs == 0 {
+			s.Since = now
+		}
+		s.Last, s.Runs, s.Events = now, s.Runs+1, s.Events+a.events
+	case !a.webhook.IsZero():
+		return NoWebhooks{}
+	}
+	return s
 }

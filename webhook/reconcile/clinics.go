@@ -1,16 +1,21 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Clinics finds the events of all clinics of an environment whose webhooks never arrived, and
@@ -44,13 +49,6 @@ type Clinics struct {
 	again bool   // a pass was asked for, as there was an outage
 }
 
-// turn is that of one clinic in a pass.
-type turn struct {
-	clinicID string
-	since    time.Time // a clinic that was reconciled since then is done
-	outages  int       // until then; see rotation
-}
-
 // New returns Clinics. It sends nothing. An error is an [*api.ArgumentError].
 func New(c Config) (*Clinics, error) {
 	c, err := c.withDefaults()
@@ -62,10 +60,6 @@ func New(c Config) (*Clinics, error) {
 
 // Format prints the type only.
 func (c *Clinics) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "reconcile.Clinics") }
-
-// minPause is the pause before a clinic that failed is retried. It doubles with every further
-// failure.
-const minPause = time.Minute
 
 // Loop makes one pass over all clinics in each interval, until ctx ends. If a pass takes
 // longer, the next one follows at once. An hour is a good interval. Failures are logged and
@@ -201,4 +195,96 @@ func (c *Clinics) RunAfterOutage(o webhook.Outage) {
 	if o.Over {
 		c.Trigger()
 	}
+}
+
+// take takes the next turns of the pass, or returns the wait until there is one.
+func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Duration, error) {
+	select {
+	case <-c.trigger:
+		c.again = true
+	default:
+	}
+	var ids []string
+	var wait time.Duration
+	unlisted := func(string) bool { return false }
+	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
+		now := c.config.Now()
+		r.Again = r.Again || c.again
+		if c.again || r.stoodStill(now, interval) {
+			r.Outages++
+		}
+		ids, wait, err = r.take(now, interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
+			page, err := safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
+			unlisted = func(id string) bool {
+				return id > after && (len(page) < limit || id <= page[len(page)-1]) && !slices.Contains(page, id)
+			}
+			return page, err
+		})
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	c.again = false
+	for _, id := range ids {
+		c.turns = append(c.turns, turn{id, r.Began, r.Outages})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rotation = r
+	// Clinics without a user are no longer failing.
+	maps.DeleteFunc(c.failing, func(id string, _ *FailingClinic) bool { return unlisted(id) })
+	return wait, nil
+}
+
+// giveBack returns the turns that the end of the loop has left, for another replica or the next
+// start. If that fails, these clinics have their next turn in the next pass.
+func (c *Clinics) giveBack() {
+	c.mu.Lock()
+	left := c.left
+	c.left = nil
+	c.mu.Unlock()
+	for _, one := range c.turns {
+		left = append(left, one.clinicID)
+	}
+	c.turns = nil
+	if len(left) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	for {
+		_, err := c.update(ctx, func(_ context.Context, r *rotation) error {
+			r.Left = append(r.Left, left...)
+			return nil
+		})
+		if !errors.Is(err, ErrCheckpointHeld) {
+			return
+		}
+		select { // another replica takes turns, for a moment
+		case <-time.After(closing / 20):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// update changes the rotation while no other replica does.
+func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation) error) (r rotation, err error) {
+	ctx, lease, err := claim(ctx, &c.config, rotationName(c.config.Name))
+	if err != nil {
+		return r, err
+	}
+	defer lease.release()
+	if err := r.decode(lease.state); err != nil {
+		return r, err
+	}
+	if err := change(ctx, &r); err != nil {
+		return r, err
+	}
+	state, err := json.Marshal(r)
+	if err != nil || bytes.Equal(state, lease.state) {
+		return r, err
+	}
+	return r, lease.save(ctx, state)
 }

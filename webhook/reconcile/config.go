@@ -40,23 +40,6 @@ const (
 	leaseTTL = time.Minute
 )
 
-// Group is one of the lists that the platform keeps events in, by the last part of
-// its path.
-// API section: "Events".
-type Group string
-
-// The groups of events, in the order in which one thing leads to another.
-const (
-	ClinicKeys     Group = "clinic_keys"
-	Products       Group = "products"
-	Patients       Group = "patients"
-	TreatmentPlans Group = "treatment_plans"
-	Orders         Group = "orders"
-)
-
-// Groups returns all groups.
-func Groups() []Group { return []Group{ClinicKeys, Products, Patients, TreatmentPlans, Orders} }
-
 // Config sets up [Clinics]. Environment, Inbox, List and Open are required. All other fields
 // have a default.
 type Config struct {

@@ -10,22 +10,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// listRun reads one list, from the newest entry back to the start of the last run.
-type listRun struct {
-	group  Group
-	rank   int       // among the groups
-	from   time.Time // older entries are done
-	report *GroupReport
-
-	before   progress        // of the last run
-	seen     map[string]bool // the ids of the page before
-	last     time.Time       // of the entry before
-	newest   time.Time       // of the entries that are not in the future
-	unsorted bool
-	complete bool // it was read to its end, and no event was left behind
-	err      error
-}
-
 // isDone notes the time of the next entry, zero if it has none, and reports whether an earlier
 // run has read it.
 func (l *listRun) isDone(at, now time.Time) bool {

@@ -23,46 +23,10 @@ const (
 	// saveEvery is the number of events after which the checkpoint is saved. Later events
 	// are not read again after a crash either, because the inbox knows them.
 	saveEvery = 100
+
+	// retriesLast is the number of failures after which an event is tried last.
+	retriesLast = 2
 )
-
-// missedEvent is an event that the inbox has not seen.
-type missedEvent struct {
-	event events.Event  // without Data if it has to be read
-	keys  []webhook.Key // of its webhooks
-	list  *listRun
-	found int // in which order
-
-	withoutIntegration bool // it was sent without one
-}
-
-func (r *run) key(e events.Event, integration string) webhook.Key {
-	return webhook.Key{Environment: r.config.Environment, EventID: e.ID, IntegrationID: integration}
-}
-
-// maxKeys is the number of keys in a call of Missing.
-const maxKeys = 300
-
-// missing returns the keys of events that the inbox has not seen.
-func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.Key]bool, error) {
-	var keys []webhook.Key
-	for _, e := range listed {
-		keys = append(keys, r.key(e, ""))
-		for _, id := range r.integrations {
-			keys = append(keys, r.key(e, id))
-		}
-	}
-	all := map[webhook.Key]bool{}
-	for batch := range slices.Chunk(keys, maxKeys) {
-		missing, err := r.config.Inbox.Missing(ctx, batch)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range missing {
-			all[key] = true
-		}
-	}
-	return all, nil
-}
 
 // recoverMissed reads the missed events and accepts them. An event that cannot be read, or that
 // the inbox rejects, is retried by later runs and blocks no other event. It returns an error
@@ -132,11 +96,6 @@ func (r *run) recovered(m *missedEvent) {
 	if m.list != r.deliveries && m.list.complete {
 		r.checkpoint.advance(m.list.group, m.event.CreatedAt.Time, r.now)
 	}
-}
-
-func (m *missedEvent) gap() Gap {
-	at := m.event.CreatedAt.Time
-	return Gap{Group: m.list.group, From: at, To: at, EventID: m.event.ID, Type: m.event.Type}
 }
 
 // oldestFirst returns the missed events in the order in which they happened. Of events of one

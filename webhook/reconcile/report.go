@@ -13,6 +13,23 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
+// Group is one of the lists that the platform keeps events in, by the last part of
+// its path.
+// API section: "Events".
+type Group string
+
+// The groups of events, in the order in which one thing leads to another.
+const (
+	ClinicKeys     Group = "clinic_keys"
+	Products       Group = "products"
+	Patients       Group = "patients"
+	TreatmentPlans Group = "treatment_plans"
+	Orders         Group = "orders"
+)
+
+// Groups returns all groups.
+func Groups() []Group { return []Group{ClinicKeys, Products, Patients, TreatmentPlans, Orders} }
+
 // Report is the result of one run of [Clinics]. Its printed and logged forms contain numbers only.
 type Report struct {
 	// Name is the name of the checkpoint: Config.Name and the clinic ID.
@@ -223,3 +240,24 @@ func (r Report) LogValue() slog.Value {
 	}
 	return slog.GroupValue(attrs...)
 }
+
+// NoWebhooks is a span of time in which the events of a clinic arrived only by reconciliation. It
+// ends with the first event that arrives as a webhook. A reason is an endpoint that the platform
+// has disabled.
+type NoWebhooks struct {
+	// Since is the start of the first run that recovered events, and Last that of the last
+	// one. Both are zero if webhooks arrive.
+	Since time.Time `json:"since,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
+
+	// Runs is the number of runs that recovered events, and Events that of the events.
+	Runs   int `json:"runs,omitempty"`
+	Events int `json:"events,omitempty"`
+}
+
+// minRuns is the number of runs in a row after which missing webhooks are reported. One run alone may
+// have been faster than a webhook, or than the platform's next attempt.
+const minRuns = 2
+
+// Counts reports whether two runs in a row recovered events and no webhook arrived in between.
+func (s NoWebhooks) Counts() bool { return s.Runs >= minRuns }

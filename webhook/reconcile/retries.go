@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,69 +11,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 )
-
-// retry is a missed event that the platform could not return, or that the inbox rejected. The
-// checkpoint stores it and moves on, so that it blocks no other event. Every run retries it.
-type retry struct {
-	ID       string      `json:"id"`
-	Type     events.Type `json:"type,omitempty"`
-	ClinicID string      `json:"clinic,omitempty"`
-	Group    Group       `json:"group,omitempty"`
-
-	// At is the time of the event, zero if it has none, and Since the time of its first
-	// failure.
-	At    time.Time `json:"at,omitzero"`
-	Since time.Time `json:"since"`
-
-	// Integrations are those that missed the event.
-	Integrations []string `json:"integrations"`
-
-	// Failures is the number of runs that failed to recover it.
-	Failures int `json:"failures"`
-}
-
-const (
-	// maxRetries is the largest size of the retries of a checkpoint in bytes. An event that
-	// exceeds it keeps its group before it.
-	maxRetries = 40 << 10
-
-	// retriesLast is the number of failures after which an event is tried last.
-	retriesLast = 2
-)
-
-// began returns the time of the event, for its age. An event has none in the future.
-func (e *retry) began() time.Time {
-	if e.At.IsZero() {
-		return e.Since
-	}
-	return earlier(e.At, e.Since)
-}
-
-// retry returns the retry of an event, nil if there is none.
-func (c *checkpoint) retry(id string) *retry {
-	for i := range c.Retries {
-		if c.Retries[i].ID == id {
-			return &c.Retries[i]
-		}
-	}
-	return nil
-}
-
-// forget removes the retry of an event, if there is one.
-func (c *checkpoint) forget(id string) {
-	c.Retries = slices.DeleteFunc(c.Retries, func(e retry) bool { return e.ID == id })
-}
-
-// remember stores a retry, and reports whether there was room for it.
-func (c *checkpoint) remember(e retry) bool {
-	retries := append(slices.Clone(c.Retries), e)
-	encoded, err := json.Marshal(retries)
-	if err != nil || len(encoded) > maxRetries {
-		return false
-	}
-	c.Retries = retries
-	return true
-}
 
 // newRetry returns the retry of an event that fails for the first time.
 func newRetry(m *missedEvent, now time.Time) *retry {

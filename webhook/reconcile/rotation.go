@@ -1,108 +1,18 @@
 package reconcile
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
-
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// take takes the next turns of the pass, or returns the wait until there is one.
-func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Duration, error) {
-	select {
-	case <-c.trigger:
-		c.again = true
-	default:
-	}
-	var ids []string
-	var wait time.Duration
-	unlisted := func(string) bool { return false }
-	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
-		now := c.config.Now()
-		r.Again = r.Again || c.again
-		if c.again || r.stoodStill(now, interval) {
-			r.Outages++
-		}
-		ids, wait, err = r.take(now, interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
-			page, err := safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
-			unlisted = func(id string) bool {
-				return id > after && (len(page) < limit || id <= page[len(page)-1]) && !slices.Contains(page, id)
-			}
-			return page, err
-		})
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	c.again = false
-	for _, id := range ids {
-		c.turns = append(c.turns, turn{id, r.Began, r.Outages})
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rotation = r
-	// Clinics without a user are no longer failing.
-	maps.DeleteFunc(c.failing, func(id string, _ *FailingClinic) bool { return unlisted(id) })
-	return wait, nil
-}
-
-// giveBack returns the turns that the end of the loop has left, for another replica or the next
-// start. If that fails, these clinics have their next turn in the next pass.
-func (c *Clinics) giveBack() {
-	c.mu.Lock()
-	left := c.left
-	c.left = nil
-	c.mu.Unlock()
-	for _, one := range c.turns {
-		left = append(left, one.clinicID)
-	}
-	c.turns = nil
-	if len(left) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
-	defer cancel()
-	for {
-		_, err := c.update(ctx, func(_ context.Context, r *rotation) error {
-			r.Left = append(r.Left, left...)
-			return nil
-		})
-		if !errors.Is(err, ErrCheckpointHeld) {
-			return
-		}
-		select { // another replica takes turns, for a moment
-		case <-time.After(closing / 20):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// update changes the rotation while no other replica does.
-func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation) error) (r rotation, err error) {
-	ctx, lease, err := claim(ctx, &c.config, rotationName(c.config.Name))
-	if err != nil {
-		return r, err
-	}
-	defer lease.release()
-	if err := r.decode(lease.state); err != nil {
-		return r, err
-	}
-	if err := change(ctx, &r); err != nil {
-		return r, err
-	}
-	state, err := json.Marshal(r)
-	if err != nil || bytes.Equal(state, lease.state) {
-		return r, err
-	}
-	return r, lease.save(ctx, state)
+// turn is that of one clinic in a pass.
+type turn struct {
+	clinicID string
+	since    time.Time // a clinic that was reconciled since then is done
+	outages  int       // until then; see rotation
 }
 
 // rotation is the progress of the pass over all clinics.
@@ -178,4 +88,38 @@ func (r *rotation) take(now time.Time, interval time.Duration, limit int, list f
 	next.Done = len(ids) < limit
 	*r = next
 	return ids, 0, nil
+}
+
+// CheckpointReader reads checkpoints beside the processes that claim them. Engines on a database
+// implement it.
+type CheckpointReader interface {
+	// ReadCheckpoint returns the state that was saved last, nil if there is none. It claims
+	// nothing.
+	ReadCheckpoint(ctx context.Context, name string) (state []byte, err error)
+}
+
+// Status is the progress of [Clinics.Loop] over the clinics of an environment, by any replica.
+type Status struct {
+	// PassBegan is the start of the current or last pass, and Passing reports whether a pass
+	// is under way. PassBegan is zero if there was none.
+	PassBegan time.Time
+	Passing   bool
+
+	// Taken is the last time at which a replica took clinics to reconcile. Zero if none has.
+	Taken time.Time
+}
+
+// ReadStatus returns the progress of the loop of a [Config].Name, which is the name of the
+// environment by default. It is for tools beside the program: see [Clinics.Stats] in it. Errors
+// are those of the reader.
+func ReadStatus(ctx context.Context, from CheckpointReader, name string) (Status, error) {
+	state, err := from.ReadCheckpoint(ctx, rotationName(name))
+	if err != nil {
+		return Status{}, err
+	}
+	var r rotation
+	if err := r.decode(state); err != nil {
+		return Status{}, err
+	}
+	return Status{PassBegan: r.Began, Passing: r.passing(), Taken: r.Taken}, nil
 }

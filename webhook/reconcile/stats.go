@@ -10,6 +10,10 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
+// minPause is the pause before a clinic that failed is retried. It doubles with every further
+// failure.
+const minPause = time.Minute
+
 // FailingClinic is a clinic whose last run in this process failed.
 type FailingClinic struct {
 	ClinicID string
