@@ -23,15 +23,6 @@ var deadLetters = map[string]func(*harness){
 	"Bulk":     bulk,
 }
 
-// die makes dead letters, one after the other.
-func die(r *harness, inbox engine.Engine, deliveries ...webhook.Delivery) {
-	r.Helper()
-	for _, d := range deliveries {
-		r.accept(inbox, d)
-		r.waitFor(webhook.ResultDead, d)
-	}
-}
-
 func listed(r *harness) {
 	inbox := r.open(fail)
 	require.Empty(r, r.deadLetters(inbox))

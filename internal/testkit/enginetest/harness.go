@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,8 @@ import (
 
 // maxAttempts of the suite's events.
 const maxAttempts = 3
+
+var errDown = errors.New("down: " + canary)
 
 // harness is what a test works with: a storage, the engines opened on it, and every
 // attempt that they reported.
@@ -343,5 +346,30 @@ func until(ctx context.Context, gate <-chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// die makes dead letters, one after the other.
+func die(r *harness, inbox engine.Engine, deliveries ...webhook.Delivery) {
+	r.Helper()
+	for _, d := range deliveries {
+		r.accept(inbox, d)
+		r.waitFor(webhook.ResultDead, d)
+	}
+}
+
+// pages lists page by page.
+func (r *harness) pages(inbox engine.Engine, f engine.Filter, limit int) (all []engine.Event) {
+	r.Helper()
+	for after := (engine.Position{}); ; {
+		page, err := inbox.List(r.Context(), f, after, limit)
+		require.NoError(r, err)
+		all = append(all, page...)
+		if len(page) < limit {
+			return all
+		}
+		text, err := page[limit-1].Position.MarshalText()
+		require.NoError(r, err)
+		require.NoError(r, after.UnmarshalText(text))
 	}
 }

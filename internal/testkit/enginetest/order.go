@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // ordering tests events that have to wait for each other.
@@ -140,6 +142,36 @@ func deadLetterLetsGo(r *harness) {
 	r.waitFor(webhook.ResultHandled, later)
 	r.waitFor(webhook.ResultDead, dies) // reported after it was recorded, and so perhaps after the other
 	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(dies))
+}
+
+// headHandledNow requires that only the event is changed that holds up its ordering key.
+func headHandledNow(r *harness) {
+	var repaired atomic.Bool
+	log := newJournal()
+	inbox := r.open(func(_ context.Context, e events.Event) error {
+		if !repaired.Load() {
+			return errDown
+		}
+		log.begin("pa_1")
+		log.end("pa_1", e.ID, true)
+		return nil
+	}, byObject, slow)
+	fails, second, third := patient("fails", "pa_1", 1), patient("second", "pa_1", 2), patient("third", "pa_1", 3)
+	r.accept(inbox, fails)
+	r.waitFor(webhook.ResultFailed, fails)
+	r.accept(inbox, second, third)
+	repaired.Store(true)
+	n, err := inbox.HandleNow(r.Context(), only(second, third))
+	require.NoError(r, err)
+	require.Zero(r, n, "they wait for another one only")
+	require.Len(r, r.of(fails), 1)
+	r.holds(inbox, engine.Stats{Waiting: 3, Oldest: fails.ReceivedAt})
+	n, err = inbox.HandleNow(r.Context(), only(third, second, fails))
+	require.NoError(r, err)
+	require.Equal(r, 1, n)
+	r.waitFor(webhook.ResultHandled, fails, second, third)
+	assert.Equal(r, []string{"fails", "second", "third"}, log.order["pa_1"])
+	assert.Equal(r, 2, r.of(fails)[1].Number)
 }
 
 // staleness tests events that arrive after a newer one was handled.

@@ -48,25 +48,3 @@ type Storage struct {
 	// minutes.
 	Patience time.Duration
 }
-
-// Run runs the suite. It calls create for every test in it.
-func Run(t *testing.T, create func(*testing.T) Storage) {
-	t.Helper()
-	for section, tests := range map[string]map[string]func(*harness){
-		"Accept": accepting, "Attempts": attempts, "DeadLetters": deadLetters, "Held": holding,
-		"Order": ordering, "Stale": staleness, "Stats": statistics, "Close": closing, "Crash": crashes,
-		"Transaction": transactions, "Sealed": sealing, "Checkpoint": reconciling(),
-	} {
-		t.Run(section, func(t *testing.T) {
-			t.Parallel()
-			for name, test := range tests {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					r := newHarness(t, create(t))
-					r.need(r.storage.Ordered || section != "Order" && section != "Stale", "Ordered")
-					test(r)
-				})
-			}
-		})
-	}
-}

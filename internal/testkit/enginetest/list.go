@@ -155,22 +155,6 @@ func filters(all []engine.Event) map[string]selected {
 	}
 }
 
-// pages lists page by page.
-func (r *harness) pages(inbox engine.Engine, f engine.Filter, limit int) (all []engine.Event) {
-	r.Helper()
-	for after := (engine.Position{}); ; {
-		page, err := inbox.List(r.Context(), f, after, limit)
-		require.NoError(r, err)
-		all = append(all, page...)
-		if len(page) < limit {
-			return all
-		}
-		text, err := page[limit-1].Position.MarshalText()
-		require.NoError(r, err)
-		require.NoError(r, after.UnmarshalText(text))
-	}
-}
-
 func textsOf(all []engine.Event) (keys []string) {
 	for _, e := range all {
 		keys = append(keys, e.Key.String()+" "+string(e.State)+" "+e.Reason)
