@@ -21,15 +21,15 @@ import (
 
 const (
 	transactionTimeout = 30 * time.Second
-	groupSize          = 64 // writes in a transaction: each can lock a line, and a database has several thousand locks
+	groupSize          = 64 // writes in a transaction: each can lock an ordering key, and a database has several thousand locks
 )
 
 // accept is an event to store.
 type accept struct {
-	digest, line   pgtype.UUID
-	day            *time.Time // in the ledger; nil if the ledger has no partition for it
-	order          time.Time
-	args, metadata string // pgx.QueryExecModeExec sends []byte as bytea
+	digest, orderingKey pgtype.UUID
+	day                 *time.Time // in the ledger; nil if the ledger has no partition for it
+	orderAt             time.Time
+	args, metadata      string // pgx.QueryExecModeExec sends []byte as bytea
 
 	fresh bool // set by insert
 }
@@ -74,12 +74,12 @@ func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
 		return nil, err
 	}
 	about := about{Type: events.Type(text(string(d.Type))), Clinic: text(d.ClinicID), Created: d.CreatedAt.UTC(), Received: d.ReceivedAt.UTC()}
-	subject, object := i.worker.OrderingKeys(d)
-	about.Subject, about.Object = webhook.OrderingKey(text(string(subject))), webhook.OrderingKey(text(string(object)))
-	if subject != "" {
-		about.Order = d.OrderTime().UTC().Truncate(time.Microsecond)
+	orderingKey, object := i.worker.OrderingKeys(d)
+	about.OrderingKey, about.Object = webhook.OrderingKey(text(string(orderingKey))), webhook.OrderingKey(text(string(object)))
+	if orderingKey != "" {
+		about.OrderAt = d.OrderTime().UTC().Truncate(time.Microsecond)
 	}
-	a := &accept{digest: digestOf(key), line: about.line(), day: i.dayOf(d.CreatedAt), order: about.Order}
+	a := &accept{digest: digestOf(key), orderingKey: about.orderingKey(), day: i.dayOf(d.CreatedAt), orderAt: about.OrderAt}
 	args, _ := json.Marshal(event{Key: key, Body: body}) // cannot fail
 	metadata, err := json.Marshal(about)
 	if err != nil { // the year of a time has five digits
@@ -175,7 +175,7 @@ func (i *Inbox) insert(ctx context.Context, to interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }, all []*accept) error {
 	byDigest := make(map[[16]byte]*accept, len(all))
-	var digests, lines []pgtype.UUID
+	var digests, orderingKeys []pgtype.UUID
 	var days []*time.Time
 	var orders []time.Time
 	var args, metadata []string
@@ -184,13 +184,13 @@ func (i *Inbox) insert(ctx context.Context, to interface {
 			continue
 		}
 		byDigest[a.digest.Bytes] = a
-		digests, lines, days = append(digests, a.digest), append(lines, a.line), append(days, a.day)
-		orders, args, metadata = append(orders, a.order), append(args, a.args), append(metadata, a.metadata)
+		digests, orderingKeys, days = append(digests, a.digest), append(orderingKeys, a.orderingKey), append(days, a.day)
+		orders, args, metadata = append(orders, a.orderAt), append(args, a.args), append(metadata, a.metadata)
 	}
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT set_config('lock_timeout', '20', true)") // in ms: other processes hold a key or a line for less
+	batch.Queue("SELECT set_config('lock_timeout', '20', true)") // in ms: other processes hold the locks for less
 	batch.Queue(i.sql("SELECT {s}.inbox_accept($1, $2, $3, $4, $5, $6, $7)"),
-		digests, days, lines, orders, args, metadata, i.worker.Work().Retry.MaxAttempts+1).Query(func(rows pgx.Rows) error {
+		digests, days, orderingKeys, orders, args, metadata, i.worker.Work().Retry.MaxAttempts+1).Query(func(rows pgx.Rows) error {
 		var fresh [16]byte
 		_, err := pgx.ForEachRow(rows, []any{&fresh}, func() error {
 			byDigest[fresh].fresh = true

@@ -241,7 +241,7 @@ func (l *load) accept(at time.Time) {
 func (l *load) hold(after time.Duration) {
 	time.Sleep(after)
 	assert.NoError(l.b, pgx.BeginTxFunc(context.Background(), l.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		_, err := tx.Exec(context.Background(), "SELECT count(*) FROM inbox_line")
+		_, err := tx.Exec(context.Background(), "SELECT count(*) FROM inbox_order")
 		time.Sleep(*loadHeld)
 		return err
 	}))
@@ -278,7 +278,7 @@ func (l *load) watch(stop chan struct{}) {
 }
 
 func (l *load) report() {
-	for _, name := range []string{"backlog-max", "MB-river_job", "MB-inbox_line", "MB-inbox_ledger"} {
+	for _, name := range []string{"backlog-max", "MB-river_job", "MB-inbox_order", "MB-inbox_ledger"} {
 		l.b.ReportMetric(l.sizes[name], name)
 	}
 	slices.Sort(l.took)

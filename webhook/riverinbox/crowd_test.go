@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// crowd is three replicas with events of a few lines, and what their handlers did.
+// crowd is three replicas with events of a few ordering keys, and what their handlers did.
 type crowd struct {
 	database
 	replicas []*riverinbox.Inbox
@@ -65,23 +65,23 @@ func newCrowd(t *testing.T, handle func(_ context.Context, end func()) error, ch
 // begin notes that a handler begins, and returns a function for its end. Events without order
 // overlap only with themselves.
 func (r *crowd) begin(key webhook.Key) (end func()) {
-	line := key.IntegrationID
-	if line == free {
-		line = key.String()
+	orderingKey := key.IntegrationID
+	if orderingKey == free {
+		orderingKey = key.String()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.running[line]++; r.running[line] > 1 {
-		r.overlap = append(r.overlap, line)
+	if r.running[orderingKey]++; r.running[orderingKey] > 1 {
+		r.overlap = append(r.overlap, orderingKey)
 	}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.running[line]--
+		r.running[orderingKey]--
 	}
 }
 
-// send has six senders give n events of 12 lines, one of which has no order, to the replicas, and
+// send has six senders give n events of 12 ordering keys, one of which has no order, to the replicas, and
 // repeats what is not accepted. It calls after before each accept.
 func (r *crowd) send(t *testing.T, n int, before func()) (keys []string) {
 	t.Helper()
@@ -90,11 +90,11 @@ func (r *crowd) send(t *testing.T, n int, before func()) (keys []string) {
 	for sender := range 6 {
 		senders.Go(func() {
 			for k := range n / 6 {
-				line := free
+				orderingKey := free
 				if m := rand.IntN(12); m > 0 {
-					line = fmt.Sprint("line_", m)
+					orderingKey = fmt.Sprint("key_", m)
 				}
-				event := in(line, rand.IntN(3000))
+				event := in(orderingKey, rand.IntN(3000))
 				before()
 				for {
 					if _, err := r.replicas[(sender+k)%3].Accept(t.Context(), event); err == nil || t.Context().Err() != nil {
@@ -117,15 +117,15 @@ func (r *crowd) drained(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return count(t, r.database, "SELECT count(*) FROM river_job WHERE finalized_at IS NULL") == 0
 	}, testsize.Of(time.Minute, 4*time.Minute), 20*time.Millisecond, "events wait")
-	r.linesEnd(t)
+	r.allEnd(t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	assert.Empty(t, r.overlap, "two handlers of a line ran at once")
+	assert.Empty(t, r.overlap, "two handlers of an ordering key ran at once")
 }
 
-// TestNoLineStops accepts at three replicas while handlers end. No process looks for lines that stand
+// TestNoOrderingKeyStops accepts at three replicas while handlers end. No process looks for ordering keys that stand
 // still.
-func TestNoLineStops(t *testing.T) {
+func TestNoOrderingKeyStops(t *testing.T) {
 	t.Parallel()
 	r := newCrowd(t, func(context.Context, func()) error { return nil }, func(c *riverinbox.Config) { *c = c.Still() })
 	keys := r.send(t, testsize.Of(300, 6000), func() {})

@@ -53,7 +53,7 @@ func TestOvertakenAttemptChangesNothing(t *testing.T) {
 				assert.Zero(t, count(t, d, effects, event.Key.String()))
 				two.end <- errWrite
 				assert.Equal(t, webhook.ResultHandled, next(t, madeBySecond).Result)
-				d.linesEnd(t)
+				d.allEnd(t)
 				assert.Equal(t, 1, count(t, d, effects, event.Key.String()))
 				require.NoError(t, second.Close(t.Context()))
 			}
@@ -186,11 +186,11 @@ func TestCutOffProcessEndsHandlersFirst(t *testing.T) {
 	assert.Equal(t, webhook.ResultLost, next(t, made).Result)
 	two.end <- nil
 	assert.Equal(t, webhook.ResultHandled, next(t, madeBySecond).Result)
-	d.linesEnd(t)
+	d.allEnd(t)
 	assert.Empty(t, begun)
 }
 
-// TestAbandonedEventIsDeadLetter loses every attempt at an event. Its line goes on, and a person
+// TestAbandonedEventIsDeadLetter loses every attempt at an event. Its ordering key goes on, and a person
 // who retries the dead letter gets one attempt more.
 func TestAbandonedEventIsDeadLetter(t *testing.T) {
 	t.Parallel()
@@ -214,5 +214,5 @@ func TestAbandonedEventIsDeadLetter(t *testing.T) {
 	c := next(t, begun)
 	assert.Equal(t, 3, c.Attempt)
 	c.end <- nil
-	d.linesEnd(t)
+	d.allEnd(t)
 }

@@ -163,7 +163,7 @@ func (o others) dead(now []pulse, patience time.Duration) (dead []string, beats 
 	return dead, beats
 }
 
-// sweep releases the jobs of dead processes and repairs lines.
+// sweep releases the jobs of dead processes and repairs the order of events.
 func (i *Inbox) sweep(ctx context.Context) error {
 	now, err := collect(ctx, i, pgx.RowToStructByPos[pulse], "SELECT client, beats FROM {s}.inbox_worker")
 	if err != nil {
@@ -179,7 +179,7 @@ func (i *Inbox) sweep(ctx context.Context) error {
 	if err := cmp.Or(err, i.followClock(ctx)); err != nil || rand.IntN(max(1, len(now))) > 0 {
 		return err
 	}
-	return i.mendLines(ctx) // about once per sweepEvery among all processes
+	return i.repairHeads(ctx) // about once per sweepEvery among all processes
 }
 
 // followClock corrects times in the future, from before a correction of the clock: a new event is
@@ -195,16 +195,16 @@ func (i *Inbox) followClock(ctx context.Context) error {
 	return cmp.Or(ahead, due)
 }
 
-// mendLines repairs lines without a head, or whose head another client ended or deleted.
-func (i *Inbox) mendLines(ctx context.Context) error {
-	lines, err := collect(ctx, i, pgx.RowTo[[16]byte], `SELECT l.line FROM {s}.inbox_line l LEFT JOIN {s}.river_job j ON j.id = l.job
+// repairHeads repairs ordering keys without a head, and heads that another client ended or deleted.
+func (i *Inbox) repairHeads(ctx context.Context) error {
+	orderingKeys, err := collect(ctx, i, pgx.RowTo[[16]byte], `SELECT l.ordering_key FROM {s}.inbox_order l LEFT JOIN {s}.river_job j ON j.id = l.job
 			WHERE l.head AND (j.id IS NULL OR j.state IN ('completed', 'cancelled', 'discarded', 'pending'))
-		UNION SELECT l.line FROM {s}.inbox_line l WHERE NOT EXISTS (SELECT FROM {s}.inbox_line h WHERE h.line = l.line AND h.head)
+		UNION SELECT l.ordering_key FROM {s}.inbox_order l WHERE NOT EXISTS (SELECT FROM {s}.inbox_order h WHERE h.ordering_key = l.ordering_key AND h.head)
 		LIMIT 250`)
-	if err != nil || len(lines) == 0 {
+	if err != nil || len(orderingKeys) == 0 {
 		return err
 	}
-	_, err = i.exec(ctx, "SELECT {s}.inbox_next($1)", lines)
+	_, err = i.exec(ctx, "SELECT {s}.inbox_next($1)", orderingKeys)
 	i.wake()
 	return err
 }

@@ -190,20 +190,20 @@ func ofPatientOne(kind events.Type) webhook.Delivery {
 }
 
 // TestLongTransactionDelaysNoOther keeps a handler's transaction open while everything else goes on:
-// repetitions, other events of its line and of its object, and all that looks after the inbox.
+// repetitions, other events of its ordering key and of its object, and all that looks after the inbox.
 func TestLongTransactionDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	byEvent := func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 		return webhook.OrderingKey(d.Key.EventID)
 	}
-	for _, sameLine := range []bool{true, false} {
-		t.Run(fmt.Sprint("same line ", sameLine), func(t *testing.T) {
+	for _, sameOrder := range []bool{true, false} {
+		t.Run(fmt.Sprint("same ordering key ", sameOrder), func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t)
 			d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
 			handle, begun, gate := openHandler()
 			inbox, made := d.start(t, handle, func(c *riverinbox.Config) {
-				if c.Work.Order, c.Work.Stale = byEvent, webhook.StaleReport; sameLine {
+				if c.Work.Order, c.Work.Stale = byEvent, webhook.StaleReport; sameOrder {
 					c.Work.Order = webhook.ByObject
 				}
 			})
@@ -212,7 +212,7 @@ func TestLongTransactionDelaysNoOther(t *testing.T) {
 			<-begun
 			acceptNew(t, inbox, behind)
 			acceptAgain(t, inbox, event)
-			if !sameLine {
+			if !sameOrder {
 				assert.Equal(t, behind.Key, (<-made).Key)
 			}
 			other := receivertest.Accept(t, inbox)
@@ -223,7 +223,7 @@ func TestLongTransactionDelaysNoOther(t *testing.T) {
 			a := <-made
 			assert.Equal(t, event.Key, a.Key)
 			assert.Equal(t, webhook.ResultHandled, a.Result)
-			if sameLine {
+			if sameOrder {
 				assert.Equal(t, behind.Key, (<-made).Key)
 			}
 			assert.Equal(t, []string{event.Key.String()}, texts(t, d, "SELECT key FROM effects"))

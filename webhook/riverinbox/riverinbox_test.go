@@ -71,7 +71,7 @@ func known(t *testing.T, d database, keys ...string) map[string]int {
 func dump(t *testing.T, d database) []byte {
 	t.Helper()
 	tables := texts(t, d, "SELECT tablename FROM pg_tables WHERE schemaname = $1", d.schema)
-	require.Subset(t, tables, []string{"river_job", "inbox_line"})
+	require.Subset(t, tables, []string{"river_job", "inbox_order"})
 	var all []string
 	for _, table := range tables {
 		all = append(all, texts(t, d, "SELECT t::text FROM "+table+" t")...)

@@ -12,15 +12,16 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_undated (
 );
 CREATE INDEX IF NOT EXISTS inbox_undated_accepted ON {s}.inbox_undated (accepted_at);
 
--- Waiting and running jobs of each ordering key. The head runs first. The others are pending.
-CREATE TABLE IF NOT EXISTS {s}.inbox_line (
-	line     uuid NOT NULL,
-	order_at timestamptz NOT NULL,
-	job      bigint NOT NULL,
-	head     boolean NOT NULL,
-	PRIMARY KEY (line, order_at, job)
+-- Waiting and running jobs by digest of their ordering key. The head runs first. The others are
+-- pending.
+CREATE TABLE IF NOT EXISTS {s}.inbox_order (
+	ordering_key uuid NOT NULL,
+	order_at     timestamptz NOT NULL,
+	job          bigint NOT NULL,
+	head         boolean NOT NULL,
+	PRIMARY KEY (ordering_key, order_at, job)
 ) WITH ({vacuum});
-CREATE UNIQUE INDEX IF NOT EXISTS inbox_line_head ON {s}.inbox_line (line) WHERE head;
+CREATE UNIQUE INDEX IF NOT EXISTS inbox_order_head ON {s}.inbox_order (ordering_key) WHERE head;
 
 -- Signs of life of processes. Other processes watch the counter, so clocks do not matter.
 CREATE TABLE IF NOT EXISTS {s}.inbox_worker (
@@ -49,58 +50,58 @@ CREATE INDEX IF NOT EXISTS inbox_dead ON {s}.river_job (finalized_at, id) WHERE 
 CREATE INDEX IF NOT EXISTS inbox_key ON {s}.river_job ((args->>'key')) WHERE state IN ('cancelled', 'discarded', 'retryable');
 ALTER TABLE {s}.river_job SET ({vacuum});
 
--- inbox_next makes the oldest job of each line the head and available, unless the head is running.
--- It is the only statement that moves heads. It also repairs lines after changes by other clients.
-CREATE OR REPLACE FUNCTION {s}.inbox_next(lines uuid[]) RETURNS void LANGUAGE plpgsql {index} AS $$
+-- inbox_next makes the oldest job of each ordering key the head and available, unless the head is running.
+-- It is the only statement that moves heads. It also repairs the order after changes by other clients.
+CREATE OR REPLACE FUNCTION {s}.inbox_next(ordering_keys uuid[]) RETURNS void LANGUAGE plpgsql {index} AS $$
 BEGIN
-	lines := array_remove(lines, NULL);
-	IF lines = '{}' THEN RETURN; END IF;
-	PERFORM {s}.inbox_lock(lines);
+	ordering_keys := array_remove(ordering_keys, NULL);
+	IF ordering_keys = '{}' THEN RETURN; END IF;
+	PERFORM {s}.inbox_lock(ordering_keys);
 	LOOP -- remove ended and deleted jobs
-		DELETE FROM {s}.inbox_line d USING unnest(lines) AS u (line) CROSS JOIN LATERAL (
-			(SELECT l.order_at, l.job FROM {s}.inbox_line l WHERE l.line = u.line AND l.head)
-			UNION (SELECT l.order_at, l.job FROM {s}.inbox_line l WHERE l.line = u.line ORDER BY l.order_at, l.job LIMIT 1)
+		DELETE FROM {s}.inbox_order d USING unnest(ordering_keys) AS u (ordering_key) CROSS JOIN LATERAL (
+			(SELECT l.order_at, l.job FROM {s}.inbox_order l WHERE l.ordering_key = u.ordering_key AND l.head)
+			UNION (SELECT l.order_at, l.job FROM {s}.inbox_order l WHERE l.ordering_key = u.ordering_key ORDER BY l.order_at, l.job LIMIT 1)
 		) l LEFT JOIN {s}.river_job j ON j.id = l.job
-		WHERE (d.line, d.order_at, d.job) = (u.line, l.order_at, l.job) AND (j.id IS NULL OR j.finalized_at IS NOT NULL);
+		WHERE (d.ordering_key, d.order_at, d.job) = (u.ordering_key, l.order_at, l.job) AND (j.id IS NULL OR j.finalized_at IS NOT NULL);
 		EXIT WHEN NOT FOUND;
 	END LOOP;
 	-- If an older event has come, the head becomes pending, unless River is fetching it.
 	WITH waiting AS (
 		UPDATE {s}.river_job SET state = 'pending' WHERE id IN (
-			SELECT j.id FROM unnest(lines) AS u (line) JOIN {s}.inbox_line l ON l.line = u.line AND l.head JOIN {s}.river_job j ON j.id = l.job
+			SELECT j.id FROM unnest(ordering_keys) AS u (ordering_key) JOIN {s}.inbox_order l ON l.ordering_key = u.ordering_key AND l.head JOIN {s}.river_job j ON j.id = l.job
 			WHERE j.state <> 'running' AND EXISTS (
-				SELECT FROM {s}.inbox_line o WHERE o.line = l.line AND (o.order_at, o.job) < (l.order_at, l.job))
+				SELECT FROM {s}.inbox_order o WHERE o.ordering_key = l.ordering_key AND (o.order_at, o.job) < (l.order_at, l.job))
 			FOR UPDATE OF j SKIP LOCKED
 		) RETURNING id
-	) UPDATE {s}.inbox_line l SET head = false FROM waiting w WHERE l.line = ANY (lines) AND l.head AND l.job = w.id;
-	UPDATE {s}.inbox_line d SET head = true FROM unnest(lines) AS u (line) CROSS JOIN LATERAL (
-		SELECT l.order_at, l.job FROM {s}.inbox_line l WHERE l.line = u.line ORDER BY l.order_at, l.job LIMIT 1
-	) l WHERE (d.line, d.order_at, d.job) = (u.line, l.order_at, l.job)
-		AND NOT EXISTS (SELECT FROM {s}.inbox_line h WHERE h.line = u.line AND h.head);
-	UPDATE {s}.river_job j SET state = 'available' FROM unnest(lines) AS u (line) JOIN {s}.inbox_line l ON l.line = u.line AND l.head
+	) UPDATE {s}.inbox_order l SET head = false FROM waiting w WHERE l.ordering_key = ANY (ordering_keys) AND l.head AND l.job = w.id;
+	UPDATE {s}.inbox_order d SET head = true FROM unnest(ordering_keys) AS u (ordering_key) CROSS JOIN LATERAL (
+		SELECT l.order_at, l.job FROM {s}.inbox_order l WHERE l.ordering_key = u.ordering_key ORDER BY l.order_at, l.job LIMIT 1
+	) l WHERE (d.ordering_key, d.order_at, d.job) = (u.ordering_key, l.order_at, l.job)
+		AND NOT EXISTS (SELECT FROM {s}.inbox_order h WHERE h.ordering_key = u.ordering_key AND h.head);
+	UPDATE {s}.river_job j SET state = 'available' FROM unnest(ordering_keys) AS u (ordering_key) JOIN {s}.inbox_order l ON l.ordering_key = u.ordering_key AND l.head
 		WHERE j.id = l.job AND j.state = 'pending';
 END $$;
 
--- inbox_lock locks lines until the end of the transaction, in sorted order.
-CREATE OR REPLACE FUNCTION {s}.inbox_lock(lines uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+-- inbox_lock locks ordering keys until the end of the transaction, in sorted order.
+CREATE OR REPLACE FUNCTION {s}.inbox_lock(ordering_keys uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	PERFORM pg_advisory_xact_lock(hashtextextended('{s} ' || line, 0))
-		FROM (SELECT DISTINCT line FROM unnest(lines) line WHERE line IS NOT NULL ORDER BY line) one;
+	PERFORM pg_advisory_xact_lock(hashtextextended('{s} ' || ordering_key, 0))
+		FROM (SELECT DISTINCT ordering_key FROM unnest(ordering_keys) ordering_key WHERE ordering_key IS NOT NULL ORDER BY ordering_key) one;
 END $$;
 
--- inbox_accept stores digests, jobs and places in lines of events. It returns the new digests.
+-- inbox_accept stores digests, jobs and places of events. It returns the new digests.
 CREATE OR REPLACE FUNCTION {s}.inbox_accept(
-	digests uuid[], days date[], lines uuid[], orders timestamptz[], args jsonb[], metadata jsonb[], attempts integer
+	digests uuid[], days date[], ordering_keys uuid[], orders timestamptz[], args jsonb[], metadata jsonb[], attempts integer
 ) RETURNS SETOF uuid LANGUAGE plpgsql {index} AS $$
 BEGIN
-	-- An event without a line has a lock of its own, because another process may not know its day.
-	PERFORM {s}.inbox_lock(ARRAY(SELECT coalesce(e.line, e.digest) FROM unnest(lines, digests) AS e (line, digest)));
+	-- An event without an ordering key has a lock of its own, because another process may not know its day.
+	PERFORM {s}.inbox_lock(ARRAY(SELECT coalesce(e.ordering_key, e.digest) FROM unnest(ordering_keys, digests) AS e (ordering_key, digest)));
 	IF array_position(days, NULL) IS NOT NULL THEN -- search the whole ledger
 		digests := ARRAY(SELECT CASE WHEN e.day IS NOT NULL OR NOT EXISTS (SELECT FROM {s}.inbox_ledger l WHERE l.digest = e.digest) THEN e.digest END
 			FROM unnest(digests, days) WITH ORDINALITY AS e (digest, day, n) ORDER BY e.n);
 	END IF;
 	RETURN QUERY WITH event AS MATERIALIZED (
-		SELECT * FROM unnest(digests, days, lines, orders, args, metadata) AS e (digest, day, line, order_at, args, metadata)
+		SELECT * FROM unnest(digests, days, ordering_keys, orders, args, metadata) AS e (digest, day, ordering_key, order_at, args, metadata)
 		WHERE e.digest IS NOT NULL AND NOT EXISTS (SELECT FROM {s}.inbox_undated u WHERE u.digest = e.digest)
 	), dated AS (
 		INSERT INTO {s}.inbox_ledger AS l (digest, day) SELECT e.digest, e.day FROM event e WHERE e.day IS NOT NULL ORDER BY e.digest
@@ -110,41 +111,41 @@ BEGIN
 		ON CONFLICT DO NOTHING RETURNING u.digest
 	), fresh AS MATERIALIZED (
 		SELECT nextval('{s}.river_job_id_seq') AS id, e.*,
-			row_number() OVER (PARTITION BY e.line ORDER BY e.order_at, e.digest) = 1
-			AND NOT EXISTS (SELECT FROM {s}.inbox_line l WHERE l.line = e.line) AS begins
+			row_number() OVER (PARTITION BY e.ordering_key ORDER BY e.order_at, e.digest) = 1
+			AND NOT EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = e.ordering_key) AS begins
 		FROM (TABLE dated UNION ALL TABLE undated) d JOIN event e USING (digest)
 	), job AS (
 		INSERT INTO {s}.river_job (id, args, kind, max_attempts, metadata, queue, state)
 		SELECT f.id, f.args, '{kind}', attempts, f.metadata, '{queue}',
-			CASE WHEN f.line IS NULL OR f.begins THEN 'available' ELSE 'pending' END::{s}.river_job_state
+			CASE WHEN f.ordering_key IS NULL OR f.begins THEN 'available' ELSE 'pending' END::{s}.river_job_state
 		FROM fresh f ORDER BY f.id
 	), place AS (
-		INSERT INTO {s}.inbox_line (line, order_at, job, head) SELECT f.line, f.order_at, f.id, f.begins FROM fresh f WHERE f.line IS NOT NULL
+		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head) SELECT f.ordering_key, f.order_at, f.id, f.begins FROM fresh f WHERE f.ordering_key IS NOT NULL
 	)
 	SELECT f.digest FROM fresh f;
-	PERFORM {s}.inbox_next(ARRAY(SELECT l.line FROM unnest(lines, orders) AS e (line, order_at) JOIN {s}.inbox_line l ON l.line = e.line
+	PERFORM {s}.inbox_next(ARRAY(SELECT l.ordering_key FROM unnest(ordering_keys, orders) AS e (ordering_key, order_at) JOIN {s}.inbox_order l ON l.ordering_key = e.ordering_key
 		WHERE l.head AND e.order_at < l.order_at));
 END $$;
 
--- inbox_turn adds a running job to its line, after a person has made it available. It returns true if
+-- inbox_turn gives a running job its place, after a person has made it available. It returns true if
 -- the job is the head, and otherwise makes it pending.
 CREATE OR REPLACE FUNCTION {s}.inbox_turn(of uuid, place timestamptz, this bigint, at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM {s}.inbox_lock(ARRAY[of]);
-	INSERT INTO {s}.inbox_line VALUES (of, place, this, false) ON CONFLICT DO NOTHING;
+	INSERT INTO {s}.inbox_order VALUES (of, place, this, false) ON CONFLICT DO NOTHING;
 	PERFORM {s}.inbox_next(ARRAY[of]);
-	IF EXISTS (SELECT FROM {s}.inbox_line l WHERE l.line = of AND l.job = this AND l.head) THEN RETURN true; END IF;
+	IF EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = of AND l.job = this AND l.head) THEN RETURN true; END IF;
 	UPDATE {s}.river_job SET state = 'pending', attempt = attempt - 1 WHERE id = this AND state = 'running' AND attempted_at = at;
 	RETURN false;
 END $$;
 
--- inbox_end records outcomes and makes the next jobs of their lines available. It returns the indexes
+-- inbox_end records outcomes and makes the next jobs of their ordering keys available. It returns the indexes
 -- of the outcomes, except those of overtaken attempts, whose attempted_at differs.
 CREATE OR REPLACE FUNCTION {s}.inbox_end(outcomes jsonb) RETURNS SETOF integer LANGUAGE plpgsql {index} AS $$
 DECLARE
-	lines uuid[] := ARRAY(SELECT o.line FROM jsonb_to_recordset(outcomes) AS o (line uuid));
+	ordering_keys uuid[] := ARRAY(SELECT o.ordering_key FROM jsonb_to_recordset(outcomes) AS o (ordering_key uuid));
 BEGIN
-	PERFORM {s}.inbox_lock(lines);
+	PERFORM {s}.inbox_lock(ordering_keys);
 	RETURN QUERY WITH outcome AS MATERIALIZED (
 		SELECT * FROM jsonb_to_recordset(outcomes) AS o (n integer, job bigint, at timestamptz, state text, attempt integer,
 			wait interval, reason text, metadata jsonb, object text, created timestamptz)
@@ -163,34 +164,34 @@ BEGIN
 		ON CONFLICT (object) DO UPDATE SET at = greatest(n.at, excluded.at), noted_at = excluded.noted_at
 	)
 	SELECT e.n FROM ended e;
-	PERFORM {s}.inbox_next(lines);
+	PERFORM {s}.inbox_next(ordering_keys);
 END $$;
 
 -- inbox_replay turns dead letters into waiting events with all attempts, in their places. It returns
 -- the number of events.
 CREATE OR REPLACE FUNCTION {s}.inbox_replay(jobs bigint[]) RETURNS integer LANGUAGE plpgsql {index} AS $$
 DECLARE
-	lines uuid[];
+	ordering_keys uuid[];
 BEGIN
 	WITH dead AS MATERIALIZED (
 		SELECT j.id FROM {s}.river_job j WHERE j.id = ANY (jobs) AND j.state IN ('cancelled', 'discarded') ORDER BY j.id FOR UPDATE
 	), replayed AS (
 		UPDATE {s}.river_job j SET
-			state = CASE WHEN j.metadata ? 'subject' THEN 'pending' ELSE 'available' END::{s}.river_job_state, attempt = 0,
+			state = CASE WHEN j.metadata ? 'ordering_key' THEN 'pending' ELSE 'available' END::{s}.river_job_state, attempt = 0,
 			finalized_at = NULL, scheduled_at = now(), errors = '{}', metadata = j.metadata - 'cancel_attempted_at' - 'failure'
 		FROM dead d WHERE j.id = d.id
-		RETURNING j.id, {s}.inbox_digest(j.metadata->>'subject') AS line, (j.metadata->>'order')::timestamptz AS order_at
+		RETURNING j.id, {s}.inbox_digest(j.metadata->>'ordering_key') AS ordering_key, (j.metadata->>'order_at')::timestamptz AS order_at
 	), place AS (
-		INSERT INTO {s}.inbox_line (line, order_at, job, head) SELECT r.line, r.order_at, r.id, false FROM replayed r WHERE r.line IS NOT NULL
+		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head) SELECT r.ordering_key, r.order_at, r.id, false FROM replayed r WHERE r.ordering_key IS NOT NULL
 		ON CONFLICT DO NOTHING
-	) SELECT array_agg(r.line) INTO lines FROM replayed r;
-	PERFORM {s}.inbox_next(lines);
-	RETURN coalesce(cardinality(lines), 0);
+	) SELECT array_agg(r.ordering_key) INTO ordering_keys FROM replayed r;
+	PERFORM {s}.inbox_next(ordering_keys);
+	RETURN coalesce(cardinality(ordering_keys), 0);
 END $$;
 
 -- inbox_digest returns half of the SHA-256 of a text.
-CREATE OR REPLACE FUNCTION {s}.inbox_digest(subject text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
-	SELECT encode(substr(sha256(convert_to(subject, 'UTF8')), 1, 16), 'hex')::uuid
+CREATE OR REPLACE FUNCTION {s}.inbox_digest(content text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
+	SELECT encode(substr(sha256(convert_to(content, 'UTF8')), 1, 16), 'hex')::uuid
 $$;
 
 -- inbox_days creates partitions of the ledger. Accepts do not wait for it.

@@ -118,7 +118,7 @@ func TestNewNeedsTables(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 	assert.Contains(t, wrong.Table, "inbox_ledger")
 	require.NoError(t, d.idle(t, config).Close(t.Context()))
-	d.exec(t, "ALTER TABLE inbox_line DROP COLUMN head CASCADE")
+	d.exec(t, "ALTER TABLE inbox_order DROP COLUMN head CASCADE")
 	_, err = riverinbox.Open(t.Context(), pool, config)
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, "head", wrong.Column)

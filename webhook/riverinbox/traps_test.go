@@ -156,7 +156,7 @@ func TestIndexesOfRiver(t *testing.T) {
 }
 
 // TestBadEventFailsAlone accepts, together with others, an event that the database refuses, and one
-// whose line another replica has in a transaction.
+// whose ordering key another replica has in a transaction.
 func TestBadEventFailsAlone(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -181,7 +181,7 @@ func TestBadEventFailsAlone(t *testing.T) {
 	ofLine, refused := send(in("a", 2)), send(bad)
 	var others sync.WaitGroup
 	for n := range 50 {
-		others.Go(func() { assert.NoError(t, next(t, send(in(fmt.Sprint("line_", n), n)))) })
+		others.Go(func() { assert.NoError(t, next(t, send(in(fmt.Sprint("key_", n), n)))) })
 	}
 	others.Wait()
 	require.ErrorContains(t, next(t, refused), "23514")

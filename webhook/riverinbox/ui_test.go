@@ -34,7 +34,7 @@ func replayAll(t *testing.T, inbox *riverinbox.Inbox, want int) {
 }
 
 // TestRetryInRiverWaitsItsTurn retries a waiting event and a dead letter while the head of their
-// line runs.
+// ordering key runs.
 func TestRetryInRiverWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, ordered)
@@ -46,12 +46,12 @@ func TestRetryInRiverWaitsItsTurn(t *testing.T) {
 	head := next(t, begun)
 	d.inRiver(t, inbox.River().JobRetry, e4, e1, e2) // a running job stays as it is
 	d.becomes(t, "pending", e4, e1)
-	assert.Equal(t, 3, count(t, d, "SELECT count(*) FROM inbox_line WHERE NOT head"))
+	assert.Equal(t, 3, count(t, d, "SELECT count(*) FROM inbox_order WHERE NOT head"))
 	assert.Equal(t, "0", d.of(t, e4, "attempt"))
 	head.end <- nil
 	handleAll(t, begun, e1, e3, e4)
 	d.becomes(t, "completed", e1, e2, e3, e4)
-	d.linesEnd(t)
+	d.allEnd(t)
 }
 
 // TestRetryInRiverGivesOneAttempt retries an event whose attempts are used up, and compares that
@@ -62,8 +62,8 @@ func TestRetryInRiverGivesOneAttempt(t *testing.T) {
 		ordered(c)
 		c.Work.Retry = webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}
 	})
-	for _, line := range []string{free, "a"} {
-		event := in(line, 1)
+	for _, orderingKey := range []string{free, "a"} {
+		event := in(orderingKey, 1)
 		acceptNew(t, inbox, event)
 		wait := func() {}
 		retry := func() { d.inRiver(t, inbox.River().JobRetry, event) }
@@ -85,7 +85,7 @@ func TestRetryInRiverGivesOneAttempt(t *testing.T) {
 			require.Equal(t, step.number, a.Number, n)
 		}
 		assert.Equal(t, "completed", d.of(t, event, "state"))
-		d.linesEnd(t)
+		d.allEnd(t)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestCancelInRiverMakesDeadLetter(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, ordered)
 	cancel := inbox.River().JobCancel
-	for _, line := range []string{free, "a"} {
-		handled, retryable, pending := in(line, 1), in(line, 2), in(line, 3)
+	for _, orderingKey := range []string{free, "a"} {
+		handled, retryable, pending := in(orderingKey, 1), in(orderingKey, 2), in(orderingKey, 3)
 		acceptNew(t, inbox, handled)
 		handleAll(t, begun, handled)
 		assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
@@ -104,7 +104,7 @@ func TestCancelInRiverMakesDeadLetter(t *testing.T) {
 		next(t, begun).end <- errDown
 		assert.Equal(t, webhook.ResultFailed, next(t, made).Result)
 		dead := []webhook.Delivery{retryable}
-		if line != free {
+		if orderingKey != free {
 			acceptNew(t, inbox, pending)
 			d.inRiver(t, cancel, pending)
 			dead = append(dead, pending)
@@ -112,7 +112,7 @@ func TestCancelInRiverMakesDeadLetter(t *testing.T) {
 		d.inRiver(t, cancel, retryable)
 		d.becomes(t, "completed", handled)
 		d.becomes(t, "cancelled", dead...)
-		d.linesEnd(t)
+		d.allEnd(t)
 		letters, err := inbox.List(t.Context(), engine.Filter{Reason: "canceled in River"}, engine.Position{}, 10)
 		require.NoError(t, err)
 		require.Len(t, letters, len(dead))
@@ -167,15 +167,15 @@ func TestCancelInRiverKeepsOutcome(t *testing.T) {
 		handleAll(t, begun, later)
 		assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
 	}
-	d.linesEnd(t)
+	d.allEnd(t)
 }
 
 // TestDeleteInRiverDiscards deletes events in every state.
 func TestDeleteInRiverDiscards(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, ordered)
-	for _, line := range []string{free, "a"} {
-		handled, dead, retryable, running := in(line, 1), in(line, 2), in(line, 4), in(line, 3)
+	for _, orderingKey := range []string{free, "a"} {
+		handled, dead, retryable, running := in(orderingKey, 1), in(orderingKey, 2), in(orderingKey, 4), in(orderingKey, 3)
 		for _, of := range []struct {
 			event webhook.Delivery
 			end   error
@@ -196,7 +196,7 @@ func TestDeleteInRiverDiscards(t *testing.T) {
 		c.end <- nil
 		d.becomes(t, "completed", running)
 		d.becomes(t, "", handled, dead, retryable)
-		d.linesEnd(t)
+		d.allEnd(t)
 	}
 	stats, err := inbox.Stats(t.Context())
 	require.NoError(t, err)

@@ -36,13 +36,13 @@ func (event) Kind() string { return kind }
 
 // about is the metadata of a job.
 type about struct {
-	Type     events.Type         `json:"type"`
-	Clinic   string              `json:"clinic,omitempty"`
-	Created  time.Time           `json:"created,omitzero"`
-	Received time.Time           `json:"received"`
-	Order    time.Time           `json:"order,omitzero"`
-	Subject  webhook.OrderingKey `json:"subject,omitempty"`
-	Object   webhook.OrderingKey `json:"object,omitempty"`
+	Type        events.Type         `json:"type"`
+	Clinic      string              `json:"clinic,omitempty"`
+	Created     time.Time           `json:"created,omitzero"`
+	Received    time.Time           `json:"received"`
+	OrderAt     time.Time           `json:"order_at,omitzero"`
+	OrderingKey webhook.OrderingKey `json:"ordering_key,omitempty"`
+	Object      webhook.OrderingKey `json:"object,omitempty"`
 	past
 }
 
@@ -52,12 +52,12 @@ type past struct {
 	Failure  []byte           `json:"failure,omitempty"`
 }
 
-// line returns the digest of the ordering key, or NULL.
-func (a about) line() pgtype.UUID {
-	if a.Subject == "" {
+// orderingKey returns the digest of the ordering key, or NULL.
+func (a about) orderingKey() pgtype.UUID {
+	if a.OrderingKey == "" {
 		return pgtype.UUID{}
 	}
-	return digestOf(string(a.Subject))
+	return digestOf(string(a.OrderingKey))
 }
 
 // delivery decrypts the delivery of a job. With an error, it returns the delivery without a body.
@@ -123,9 +123,9 @@ func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
 	if i.life.Stopped() {
 		return i.putBack(job, a)
 	}
-	f := &fetched{Job: job.ID, At: job.AttemptedAt, Line: a.line(), Object: string(a.Object)}
-	if a.Subject != "" || a.Object != "" {
-		turn, err := i.begin(ctx, f, a.Order)
+	f := &fetched{Job: job.ID, At: job.AttemptedAt, OrderingKey: a.orderingKey(), Object: string(a.Object)}
+	if a.OrderingKey != "" || a.Object != "" {
+		turn, err := i.begin(ctx, f, a.OrderAt)
 		if err != nil {
 			i.warn("webhook inbox cannot look up an event", err)
 			return i.putBack(job, a)
@@ -152,23 +152,23 @@ func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
 
 // fetched is a job to look up before its attempt.
 type fetched struct {
-	N      int         `json:"n"` // index in the query
-	Job    int64       `json:"job"`
-	At     *time.Time  `json:"at"`
-	Line   pgtype.UUID `json:"line"`
-	Object string      `json:"object"`
+	N           int         `json:"n"` // index in the query
+	Job         int64       `json:"job"`
+	At          *time.Time  `json:"at"`
+	OrderingKey pgtype.UUID `json:"ordering_key"`
+	Object      string      `json:"object"`
 
 	held   bool      // the attempt was not overtaken
-	head   bool      // the job is the head of its line
+	head   bool      // the job is the head of its ordering key
 	newest time.Time // time of the newest event of the object
 }
 
-// begin reports whether the job is the head of its line. Otherwise it makes the job pending.
+// begin reports whether the job is the head of its ordering key. Otherwise it makes the job pending.
 func (i *Inbox) begin(ctx context.Context, f *fetched, order time.Time) (turn bool, err error) {
-	if err := i.begins.Do(ctx, f); err != nil || !f.held || f.head || !f.Line.Valid {
+	if err := i.begins.Do(ctx, f); err != nil || !f.held || f.head || !f.OrderingKey.Valid {
 		return err == nil && f.held, err
 	}
-	return one[bool](ctx, i, "SELECT {s}.inbox_turn($1, $2, $3, $4)", f.Line, order, f.Job, f.At)
+	return one[bool](ctx, i, "SELECT {s}.inbox_turn($1, $2, $3, $4)", f.OrderingKey, order, f.Job, f.At)
 }
 
 // lookUp looks up jobs in one query.
@@ -185,9 +185,9 @@ func (i *Inbox) lookUp(batch []*engine.Write[*fetched]) {
 		Held, Head bool
 		Newest     *time.Time
 	}], `SELECT f.n, EXISTS (SELECT FROM {s}.river_job j WHERE j.id = f.job AND j.state = 'running' AND j.attempted_at = f.at),
-			EXISTS (SELECT FROM {s}.inbox_line l WHERE l.line = f.line AND l.job = f.job AND l.head),
+			EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = f.ordering_key AND l.job = f.job AND l.head),
 			(SELECT n.at FROM {s}.inbox_newest n WHERE n.object = f.object)
-		FROM jsonb_to_recordset($1) AS f (n integer, job bigint, at timestamptz, line uuid, object text)`, string(jobs))
+		FROM jsonb_to_recordset($1) AS f (n integer, job bigint, at timestamptz, ordering_key uuid, object text)`, string(jobs))
 	for _, f := range found {
 		if all[f.N].held, all[f.N].head = f.Held, f.Head; f.Newest != nil {
 			all[f.N].newest = f.Newest.UTC()

@@ -106,7 +106,7 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 			return e, err
 		}
 		e.Position.At = e.Position.At.UTC()
-		e.Type, e.ClinicID, e.CreatedAt, e.ReceivedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.Received, a.Subject
+		e.Type, e.ClinicID, e.CreatedAt, e.ReceivedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.Received, a.OrderingKey
 		e.Failures = a.Failures[max(0, len(a.Failures)-engine.KeptFailures):]
 		for n := range e.Failures {
 			e.Failures[n].At = e.Failures[n].At.UTC()

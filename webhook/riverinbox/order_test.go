@@ -77,21 +77,21 @@ func eventually(t testing.TB, condition func() bool, message string) {
 	require.Eventually(t, condition, soon, 5*time.Millisecond, message)
 }
 
-// free is the line of events without order.
+// free is the ordering key of events without order.
 const free = "free"
 
-// byLine orders the events of each integration but free.
-func byLine(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+// byIntegration orders the events of each integration but free.
+func byIntegration(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 	if d.Key.IntegrationID == free {
 		return ""
 	}
 	return webhook.OrderingKey(d.Key.IntegrationID)
 }
 
-// ordered has an inbox order its events by line, and retry after an hour. All replicas have one key.
+// ordered has an inbox order its events by ordering key, and retry after an hour. All replicas have one key.
 func ordered(c *riverinbox.Config) {
 	c.Seal, _ = receivertest.FixedKeyRing()
-	c.Work.Order, c.Work.Retry.BackOff, c.Work.Retry.MaxBackOff = byLine, time.Hour, time.Hour
+	c.Work.Order, c.Work.Retry.BackOff, c.Work.Retry.MaxBackOff = byIntegration, time.Hour, time.Hour
 }
 
 // newInbox opens an inbox in a new database. Its handler waits for the test.
@@ -103,10 +103,10 @@ func newInbox(t *testing.T, change func(*riverinbox.Config)) (database, *riverin
 	return d, inbox, begun, made
 }
 
-// in returns an event of a line that was created in a second of the last hour.
-func in(line string, second int) webhook.Delivery {
+// in returns an event of an ordering key that was created in a second of the last hour.
+func in(orderingKey string, second int) webhook.Delivery {
 	d := receivertest.NewDelivery()
-	d.Key.IntegrationID = line
+	d.Key.IntegrationID = orderingKey
 	d.CreatedAt = time.Now().Add(-time.Hour).Truncate(time.Hour).Add(time.Duration(second) * time.Second)
 	return d
 }
@@ -142,27 +142,27 @@ func (d database) beats(t *testing.T, inbox *riverinbox.Inbox, n int) {
 	eventually(t, func() bool { return count(t, d, beats, inbox.Name()) >= now+n }, "the process gives no sign of life")
 }
 
-// linesEnd waits until no line has a job.
-func (d database) linesEnd(t *testing.T) {
+// allEnd waits until no ordering key has a job.
+func (d database) allEnd(t *testing.T) {
 	t.Helper()
-	eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM inbox_line") == 0 }, "a line stands still")
+	eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM inbox_order") == 0 }, "an ordering key stands still")
 }
 
-// waits waits until a function of the schema waits for the lock of a line.
+// waits waits until a function of the schema waits for the lock of an ordering key.
 func (d database) waits(t *testing.T, function string) {
 	t.Helper()
 	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE $1"
-	eventually(t, func() bool { return count(t, d, waiting, "%"+d.schema+"%"+function+"%") > 0 }, function+" waits for no line")
+	eventually(t, func() bool { return count(t, d, waiting, "%"+d.schema+"%"+function+"%") > 0 }, function+" waits for no ordering key")
 }
 
 // handled is inbox_end's argument for the first attempt of an event, which succeeded.
 func (d database) handled(t *testing.T, event webhook.Delivery) string {
 	t.Helper()
 	return d.of(t, event, `jsonb_build_array(jsonb_build_object('n', 0, 'job', id, 'at', attempted_at,
-		'line', inbox_digest(metadata->>'subject'), 'state', 'completed', 'attempt', 1))`)
+		'ordering_key', inbox_digest(metadata->>'ordering_key'), 'state', 'completed', 'attempt', 1))`)
 }
 
-// TestOlderEventGoesFirst accepts older events than the head of a line while it runs, and while it
+// TestOlderEventGoesFirst accepts older events than the head of an ordering key while it runs, and while it
 // waits for its next attempt.
 func TestOlderEventGoesFirst(t *testing.T) {
 	t.Parallel()
@@ -183,10 +183,10 @@ func TestOlderEventGoesFirst(t *testing.T) {
 	eventually(t, func() bool { return d.of(t, e5, backsOff) == "true" }, "the backoff is gone")
 	d.inRiver(t, inbox.River().JobRetry, e5)
 	handleAll(t, begun, e5, e7)
-	d.linesEnd(t)
+	d.allEnd(t)
 }
 
-// TestFetchedHeadKeepsItsTurn accepts an older event while River fetches the head of its line.
+// TestFetchedHeadKeepsItsTurn accepts an older event while River fetches the head of its ordering key.
 func TestFetchedHeadKeepsItsTurn(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -206,10 +206,10 @@ func TestFetchedHeadKeepsItsTurn(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	assert.Equal(t, "running", d.of(t, e5, "state"))
 	assert.Equal(t, "pending", d.of(t, e2, "state"))
-	assert.EqualValues(t, d.job(t, e5), count(t, d, "SELECT job FROM inbox_line WHERE head"))
+	assert.EqualValues(t, d.job(t, e5), count(t, d, "SELECT job FROM inbox_order WHERE head"))
 }
 
-// TestAcceptAndCompletionWaitForEachOther ends the head of a line before the accept of the next
+// TestAcceptAndCompletionWaitForEachOther ends the head of an ordering key before the accept of the next
 // event is committed, and accepts one before the completion of the head is. Without a sweep only
 // the later of the two lets the next event begin.
 func TestAcceptAndCompletionWaitForEachOther(t *testing.T) {
@@ -239,35 +239,35 @@ func TestAcceptAndCompletionWaitForEachOther(t *testing.T) {
 	assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
 	second.end <- nil
 	assert.Equal(t, webhook.ResultLost, next(t, made).Result)
-	d.linesEnd(t)
+	d.allEnd(t)
 }
 
-// TestHeadEndsBesideInbox ends the head of a line, which waits for its next attempt, without the
+// TestHeadEndsBesideInbox ends the head of an ordering key, which waits for its next attempt, without the
 // inbox.
 func TestHeadEndsBesideInbox(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, ordered)
-	for line, end := range map[string]string{
+	for orderingKey, end := range map[string]string{
 		"deleted":   "DELETE FROM river_job WHERE id = $1",
 		"canceled":  "UPDATE river_job SET state = 'cancelled', finalized_at = now() WHERE id = $1",
 		"discarded": "UPDATE river_job SET state = 'discarded', finalized_at = now() WHERE id = $1",
 		"completed": "UPDATE river_job SET state = 'completed', finalized_at = now() WHERE id = $1",
-		"no head": `WITH line AS (UPDATE inbox_line SET head = false WHERE job = $1 RETURNING job)
-			UPDATE river_job SET state = 'pending', scheduled_at = now() FROM line WHERE id = job`,
+		"no head": `WITH changed AS (UPDATE inbox_order SET head = false WHERE job = $1 RETURNING job)
+			UPDATE river_job SET state = 'pending', scheduled_at = now() FROM changed WHERE id = job`,
 	} {
-		e5, e6, e7 := in(line, 5), in(line, 6), in(line, 7)
+		e5, e6, e7 := in(orderingKey, 5), in(orderingKey, 6), in(orderingKey, 7)
 		acceptNew(t, inbox, e5)
 		next(t, begun).end <- errDown
 		d.becomes(t, "retryable", e5)
 		acceptNew(t, inbox, e6, e7)
 		require.Equal(t, "pending", d.of(t, e6, "state"))
 		d.exec(t, end, d.job(t, e5))
-		if line == "no head" {
+		if orderingKey == "no head" {
 			handleAll(t, begun, e5)
 		}
 		handleAll(t, begun, e6, e7)
 	}
-	d.linesEnd(t)
+	d.allEnd(t)
 }
 
 func TestLinePassesOverEndedEvents(t *testing.T) {
@@ -280,5 +280,5 @@ func TestLinePassesOverEndedEvents(t *testing.T) {
 	d.inRiver(t, inbox.River().JobCancel, e3)
 	head.end <- nil
 	handleAll(t, begun, e4)
-	d.linesEnd(t)
+	d.allEnd(t)
 }
