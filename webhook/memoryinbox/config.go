@@ -17,12 +17,11 @@ type Config struct {
 	// waits of at most five minutes.
 	Work webhook.Work
 
-	// MaxEvents bounds how many events are held, dead letters included; 0 means
-	// 10,000. What does not fit is not accepted, so that the platform sends it
-	// again.
+	// MaxEvents is the largest number of stored events, dead letters included. 0 means
+	// 10,000. Accept rejects further events, so the platform sends them again.
 	MaxEvents int
 
-	// MaxBytes bounds the size of the bodies that are held; 0 means 64 MiB.
+	// MaxBytes is the largest size of all stored bodies. 0 means 64 MiB.
 	MaxBytes int64
 
 	// MaxKeys is how many keys of handled events are remembered, to recognise
@@ -45,5 +44,5 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ErrUnfinished is matched by the error of [Inbox.Close] if the inbox still holds events.
+// ErrUnfinished is matched by the error of [Inbox.Close] if the inbox still stores events.
 var ErrUnfinished = errors.New("memoryinbox: closed with events that are not handled")

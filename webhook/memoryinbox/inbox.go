@@ -15,8 +15,8 @@ import (
 // Inbox is a [engine.Engine] in the memory of the process: see the package
 // comment for what that does not survive.
 //
-// It keeps the other promises of an Engine as long as the process lives; what it
-// holds is bounded, and bodies are not sealed. Its timers are those of package
+// It keeps the other promises of an Engine as long as the process lives. It stores a
+// limited number of events, and does not seal bodies. Its timers are those of package
 // time, so that it works inside testing/synctest.
 type Inbox struct {
 	config  Config
@@ -25,18 +25,17 @@ type Inbox struct {
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
 
-	// ready holds the partitions whose first event is due. Sending never blocks:
-	// there is room for a partition of every event that may be held, and each
-	// partition is in it at most once.
-	ready chan *partition
+	// ready has the queues whose first event is due. Sending never blocks, because
+	// there is room for a queue of every event, and each queue is in it at most once.
+	ready chan *queue
 
 	mu          sync.Mutex
-	held        map[webhook.Key]*entry // waiting, being handled, or dead letters
-	partitions  map[webhook.OrderingKey]*partition
+	entries     map[webhook.Key]*entry // waiting, being handled, or dead letters
+	queues      map[webhook.OrderingKey]*queue
 	accepted    int64 // how many events
 	lastDeath   time.Time
-	bytes       int64 // of the bodies held
-	pending     int   // held, and not dead letters
+	bytes       int64 // of all bodies
+	pending     int   // events that are not dead letters
 	handled     recent[webhook.Key, struct{}]
 	newest      recent[webhook.OrderingKey, time.Time] // by object
 	checkpoints reconcile.MemoryCheckpoints
@@ -60,16 +59,16 @@ func New(c Config) (*Inbox, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	i := &Inbox{
-		config:     c,
-		worker:     worker,
-		ctx:        ctx,
-		cancel:     cancel,
-		ready:      make(chan *partition, c.MaxEvents),
-		held:       map[webhook.Key]*entry{},
-		partitions: map[webhook.OrderingKey]*partition{},
-		handled:    newRecent[webhook.Key, struct{}](c.MaxKeys),
-		newest:     newRecent[webhook.OrderingKey, time.Time](c.MaxKeys),
-		idle:       make(chan struct{}),
+		config:  c,
+		worker:  worker,
+		ctx:     ctx,
+		cancel:  cancel,
+		ready:   make(chan *queue, c.MaxEvents),
+		entries: map[webhook.Key]*entry{},
+		queues:  map[webhook.OrderingKey]*queue{},
+		handled: newRecent[webhook.Key, struct{}](c.MaxKeys),
+		newest:  newRecent[webhook.OrderingKey, time.Time](c.MaxKeys),
+		idle:    make(chan struct{}),
 	}
 	for range worker.Work().Workers {
 		i.workers.Go(i.work)
@@ -90,16 +89,16 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if i.closed {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
 	}
-	if i.held[d.Key] != nil || i.handled.has(d.Key) {
+	if i.entries[d.Key] != nil || i.handled.has(d.Key) {
 		return webhook.Receipt{Duplicate: true}, nil
 	}
 	size := int64(cap(d.Body))
-	if len(i.held) == i.config.MaxEvents || i.bytes+size > i.config.MaxBytes {
+	if len(i.entries) == i.config.MaxEvents || i.bytes+size > i.config.MaxBytes {
 		return webhook.Receipt{}, webhook.ErrInboxFull
 	}
 	i.accepted++
 	e.seq = i.accepted
-	i.held[d.Key] = e
+	i.entries[d.Key] = e
 	i.bytes += size
 	i.enqueue(e)
 	return webhook.Receipt{}, nil
@@ -116,63 +115,62 @@ func (i *Inbox) CheckWrite(ctx context.Context) error {
 	switch {
 	case i.closed:
 		return webhook.ErrInboxClosed
-	case len(i.held) == i.config.MaxEvents || i.bytes >= i.config.MaxBytes:
+	case len(i.entries) == i.config.MaxEvents || i.bytes >= i.config.MaxBytes:
 		return webhook.ErrInboxFull
 	}
 	return nil
 }
 
-// stored returns a delivery without the event that the handler has read: a body that
-// waits is held once, and read again when it is handled.
+// stored returns a delivery without the parsed event. The worker parses the body again.
 func stored(d webhook.Delivery) webhook.Delivery {
 	return webhook.Delivery{
 		Key: d.Key, Type: d.Type, ClinicID: d.ClinicID, CreatedAt: d.CreatedAt, ReceivedAt: d.ReceivedAt, Body: d.Body,
 	}
 }
 
-// enqueue puts an event into its partition; i.mu is held.
+// enqueue puts an event into its queue; i.mu is held.
 func (i *Inbox) enqueue(e *entry) {
 	i.pending++
-	p := i.partitions[e.orderingKey]
-	if p == nil || e.orderingKey == "" {
-		p = &partition{}
+	q := i.queues[e.orderingKey]
+	if q == nil || e.orderingKey == "" {
+		q = &queue{}
 		if e.orderingKey != "" {
-			i.partitions[e.orderingKey] = p
+			i.queues[e.orderingKey] = q
 		}
 	}
-	e.partition, e.due = p, time.Now()
-	p.insert(e)
-	i.schedule(p)
+	e.queue, e.due = q, time.Now()
+	q.insert(e)
+	i.schedule(q)
 }
 
-// dequeue takes an event out of its partition; i.mu is held.
+// dequeue takes an event out of its queue; i.mu is held.
 func (i *Inbox) dequeue(e *entry) {
-	p := e.partition
+	q := e.queue
 	i.pending--
-	e.partition = nil
-	p.remove(e)
-	if len(p.entries) == 0 && e.orderingKey != "" {
-		delete(i.partitions, e.orderingKey)
+	e.queue = nil
+	q.remove(e)
+	if len(q.entries) == 0 && e.orderingKey != "" {
+		delete(i.queues, e.orderingKey)
 	}
 }
 
-// schedule has the first event of a partition handled as soon as it is due, unless
-// another one of the partition is being handled; i.mu is held.
-func (i *Inbox) schedule(p *partition) {
-	p.stopTimer()
-	if p.taken || len(p.entries) == 0 || i.ctx.Err() != nil {
+// schedule has the first event of a queue handled as soon as it is due, unless
+// another one of the queue is being handled; i.mu is held.
+func (i *Inbox) schedule(q *queue) {
+	q.stopTimer()
+	if q.taken || len(q.entries) == 0 || i.ctx.Err() != nil {
 		return
 	}
-	if wait := time.Until(p.entries[0].due); wait > 0 {
-		p.timer = time.AfterFunc(wait, func() {
+	if wait := time.Until(q.entries[0].due); wait > 0 {
+		q.timer = time.AfterFunc(wait, func() {
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			i.schedule(p)
+			i.schedule(q)
 		})
 		return
 	}
-	p.taken = true
-	i.ready <- p
+	q.taken = true
+	i.ready <- q
 }
 
 // work runs one worker until the inbox is closed. An observer may end its goroutine; then
@@ -186,19 +184,19 @@ func (i *Inbox) work() {
 	for i.ctx.Err() == nil {
 		select {
 		case <-i.ctx.Done():
-		case p := <-i.ready:
-			i.handle(p)
+		case q := <-i.ready:
+			i.handle(q)
 		}
 	}
 }
 
 // handle makes an attempt. One that ends before the handler is called counts.
-func (i *Inbox) handle(p *partition) {
-	e, task := i.claim(p)
+func (i *Inbox) handle(q *queue) {
+	e, task := i.claim(q)
 	recorded := false
 	record := func(a webhook.Attempt) error {
 		recorded = true
-		i.recordOutcome(p, e, a)
+		i.recordOutcome(q, e, a)
 		return nil // recording an outcome in memory does not fail
 	}
 	defer func() {
@@ -218,12 +216,12 @@ func (i *Inbox) abandoned(t engine.Task) webhook.Attempt {
 	return a
 }
 
-// claim takes the first event of a partition, which may be an older one than the
-// partition was scheduled for.
-func (i *Inbox) claim(p *partition) (*entry, engine.Task) {
+// claim takes the first event of a queue, which may be an older one than the
+// queue was scheduled for.
+func (i *Inbox) claim(q *queue) (*entry, engine.Task) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	e := p.entries[0]
+	e := q.entries[0]
 	e.running = true
 	return e, engine.Task{
 		Delivery: e.delivery,
@@ -233,10 +231,10 @@ func (i *Inbox) claim(p *partition) (*entry, engine.Task) {
 	}
 }
 
-func (i *Inbox) recordOutcome(p *partition, e *entry, a webhook.Attempt) {
+func (i *Inbox) recordOutcome(q *queue, e *entry, a webhook.Attempt) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	p.taken, e.running = false, false
+	q.taken, e.running = false, false
 	switch a.Result {
 	case webhook.ResultHandled, webhook.ResultSkipped:
 		if a.Object != "" && a.CreatedAt.After(i.newest.values[a.Object]) {
@@ -253,13 +251,13 @@ func (i *Inbox) recordOutcome(p *partition, e *entry, a webhook.Attempt) {
 		e.due = time.Now().Add(a.RetryIn)
 	case webhook.ResultReturned, webhook.ResultLost: // it stays where it is
 	}
-	i.schedule(p)
+	i.schedule(q)
 	i.checkIdle()
 }
 
-// drop ends the holding of an event; its key stays known. i.mu is held.
+// drop deletes an event. Its key stays known. i.mu is held.
 func (i *Inbox) drop(e *entry) {
-	delete(i.held, e.delivery.Key)
+	delete(i.entries, e.delivery.Key)
 	i.bytes -= int64(cap(e.delivery.Body))
 	i.handled.put(e.delivery.Key, struct{}{})
 }
@@ -268,7 +266,7 @@ func (i *Inbox) drop(e *entry) {
 // dead letter, with retries and their waits; ctx bounds that. When ctx ends the
 // handlers' contexts end too, and Close returns without waiting for them.
 //
-// If the inbox still holds events, dead letters included, the error matches [ErrUnfinished] and
+// If the inbox still stores events, dead letters included, the error matches [ErrUnfinished] and
 // contains their number. The platform will not send them again, but List and Open still
 // return them. Closing again reports the same.
 func (i *Inbox) Close(ctx context.Context) error {
@@ -286,13 +284,13 @@ func (i *Inbox) Close(ctx context.Context) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, e := range i.held {
-		if e.partition != nil {
-			e.partition.stopTimer()
+	for _, e := range i.entries {
+		if e.queue != nil {
+			e.queue.stopTimer()
 		}
 	}
-	if len(i.held) > 0 {
-		return fmt.Errorf("%w: %d", ErrUnfinished, len(i.held))
+	if len(i.entries) > 0 {
+		return fmt.Errorf("%w: %d", ErrUnfinished, len(i.entries))
 	}
 	return nil
 }
@@ -309,5 +307,5 @@ func (i *Inbox) checkIdle() {
 	}
 }
 
-// Format prints the type only: what is held may be patient data.
+// Format prints the type only, because events contain patient data.
 func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "memoryinbox.Inbox") }

@@ -8,15 +8,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// entry is an event that an [Inbox] holds.
+// entry is a stored event.
 type entry struct {
 	delivery    webhook.Delivery
 	orderingKey webhook.OrderingKey
 	object      webhook.OrderingKey
 	seq         int64 // counts the events
 	attempts    int
-	due         time.Time  // when it was given up, of a dead letter
-	partition   *partition // nil for a dead letter
+	due         time.Time // when it was given up, of a dead letter
+	queue       *queue    // nil for a dead letter
 	running     bool
 	reason      string // why it failed
 	failures    []engine.Failure
@@ -28,9 +28,9 @@ func (e *entry) failed(a webhook.Attempt) {
 	e.attempts, e.reason, e.failures = a.Number, a.Reason(), engine.AppendFailure(e.failures, a, time.Now())
 }
 
-// partition is the events of one ordering key, the oldest first, which are handled
-// one at a time. An event without an ordering key has a partition for itself.
-type partition struct {
+// queue has the events of one ordering key, the oldest first, which are handled
+// one at a time. An event without an ordering key has a queue of its own.
+type queue struct {
 	entries []*entry
 	taken   bool        // in Inbox.ready, or being handled
 	timer   *time.Timer // runs until the first event is due
@@ -38,23 +38,23 @@ type partition struct {
 
 // insert puts an entry where its time belongs. Of two events of one time the one
 // that came first is handled first.
-func (p *partition) insert(e *entry) {
-	at, _ := slices.BinarySearchFunc(p.entries, e, func(other, e *entry) int {
+func (q *queue) insert(e *entry) {
+	at, _ := slices.BinarySearchFunc(q.entries, e, func(other, e *entry) int {
 		if other.delivery.OrderTime().After(e.delivery.OrderTime()) {
 			return 1
 		}
 		return -1
 	})
-	p.entries = slices.Insert(p.entries, at, e)
+	q.entries = slices.Insert(q.entries, at, e)
 }
 
-func (p *partition) remove(e *entry) {
-	p.entries = slices.DeleteFunc(p.entries, func(other *entry) bool { return other == e })
+func (q *queue) remove(e *entry) {
+	q.entries = slices.DeleteFunc(q.entries, func(other *entry) bool { return other == e })
 }
 
-func (p *partition) stopTimer() {
-	if p.timer != nil {
-		p.timer.Stop()
+func (q *queue) stopTimer() {
+	if q.timer != nil {
+		q.timer.Stop()
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *newRow) insert(t *tx) error {
 		return err
 	}
 	changed, err := t.changed(`INSERT INTO dispensary_inbox
-		(key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at)
+		(key, type, clinic_id, created_at, received_at, order_at, ordering_key, object, state, due_at)
 		VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, ?) ON CONFLICT (key) DO NOTHING`,
 		r.key, string(r.delivery.Type), r.delivery.ClinicID, r.createdAt, r.receivedAt, r.orderAt,
 		string(r.orderingKey), string(r.object), state, r.now)
@@ -124,7 +124,7 @@ func (r *newRow) state(t *tx) (state int, overtakes bool, err error) {
 	case err != nil || !found:
 		return stateReady, false, err
 	case state == stateReady:
-		return stateInLine, r.orderAt < orderAt, nil
+		return stateBlocked, r.orderAt < orderAt, nil
 	}
-	return stateInLine, false, nil
+	return stateBlocked, false, nil
 }

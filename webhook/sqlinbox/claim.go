@@ -60,7 +60,7 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 	}
 	err = t.each(`UPDATE dispensary_inbox SET state = 4, due_at = ?, attempts = attempts + 1, claim = claim + 1
 		WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 3 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
-		RETURNING seq, claim, attempts, coalesce(subject, ''), coalesce(object, ''), coalesce(reason, ''), failures,
+		RETURNING seq, claim, attempts, coalesce(ordering_key, ''), coalesce(object, ''), coalesce(reason, ''), failures,
 		(SELECT at FROM dispensary_inbox_newest n WHERE n.object = dispensary_inbox.object), `+columns,
 		[]any{i.lease(now), now, n}, func(r *sql.Rows) error {
 			c := &claim{}
@@ -88,8 +88,8 @@ func (i *Inbox) task(c *claim) engine.Task {
 func (i *Inbox) reap(t *tx, now int64) error {
 	var expired []*claim
 	clock := i.now() // now is maxTime at the start
-	err := t.each(`UPDATE dispensary_inbox SET state = iif(subject IS NULL, 3, 2), due_at = ?, reason = ?
-		WHERE state = 4 AND due_at <= ? RETURNING seq, attempts, failures, coalesce(subject, '')`,
+	err := t.each(`UPDATE dispensary_inbox SET state = iif(ordering_key IS NULL, 3, 2), due_at = ?, reason = ?
+		WHERE state = 4 AND due_at <= ? RETURNING seq, attempts, failures, coalesce(ordering_key, '')`,
 		[]any{clock, webhook.ErrAbandoned.Error(), now}, func(r *sql.Rows) error {
 			c := &claim{}
 			expired = append(expired, c)
@@ -116,7 +116,7 @@ func (i *Inbox) reap(t *tx, now int64) error {
 // headQuery returns the event of an ordering key that is ready or running. Only late events
 // are older.
 const headQuery = `SELECT seq, state, order_at FROM dispensary_inbox
-	WHERE subject = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
+	WHERE ordering_key = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
 
 // promoteHead makes the oldest event of an ordering key ready in place of the ready one, unless
 // an event of the key is running.
@@ -129,7 +129,7 @@ func promoteHead(t *tx, orderingKey string) error {
 	}
 	t.ready = true
 	found, err := t.first(`SELECT seq FROM dispensary_inbox
-		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1`, []any{orderingKey}, &oldest)
+		WHERE ordering_key = ? AND state < 5 ORDER BY order_at, seq LIMIT 1`, []any{orderingKey}, &oldest)
 	if err != nil || !found || hasHead && head == oldest {
 		return err
 	}
@@ -144,7 +144,7 @@ func promoteHead(t *tx, orderingKey string) error {
 // promoteNext makes the oldest event of an ordering key ready. None may be ready or running.
 func promoteNext(t *tx, orderingKey string) error {
 	changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3 WHERE seq = (SELECT seq FROM dispensary_inbox
-		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, orderingKey)
+		WHERE ordering_key = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, orderingKey)
 	t.ready = t.ready || changed > 0
 	return err
 }

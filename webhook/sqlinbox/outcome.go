@@ -65,7 +65,7 @@ func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []
 func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64) (int64, error) {
 	waiting := stateReady
 	if c.orderingKey != "" {
-		waiting = stateInLine // another event may be older
+		waiting = stateBlocked // another event may be older
 	}
 	const update, held = `UPDATE dispensary_inbox SET state = ?, due_at = ?, `, ` WHERE seq = ? AND claim = ? AND state = 4`
 	switch a.Result {

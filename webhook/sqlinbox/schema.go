@@ -13,7 +13,7 @@ import (
 // both halves half empty for a month. Done is the last one, so that the index by
 // state grows at its end, where pages are filled up.
 const (
-	stateInLine  = 2 // an older event of the ordering key comes first
+	stateBlocked = 2 // an older event of the ordering key comes first
 	stateReady   = 3 // to be handled at due_at
 	stateRunning = 4 // being handled; abandoned at due_at
 	stateDead    = 5 // a dead letter since due_at
@@ -22,9 +22,8 @@ const (
 
 // script creates the tables.
 //
-// Times are microseconds since 1970. Of the alive events of an ordering key (column subject),
-// exactly one is ready or running. Writers maintain that, so a claim is cheap however long a line
-// is.
+// Times are microseconds since 1970. Of the alive events of an ordering key, exactly one is ready or
+// running. Writers maintain that, so a claim is cheap however many events wait.
 //
 // Column failures is JSON. Rows of done events have none, so that they stay small.
 //
@@ -33,24 +32,24 @@ const (
 // small.
 const script = `
 CREATE TABLE IF NOT EXISTS dispensary_inbox (
-	seq         INTEGER PRIMARY KEY,
-	key         TEXT NOT NULL UNIQUE,
-	type        TEXT NOT NULL,
-	clinic_id   TEXT NOT NULL,
-	created_at  INTEGER,
-	received_at INTEGER NOT NULL,
-	order_at    INTEGER NOT NULL,
-	subject     TEXT,
-	object      TEXT,
-	state       INTEGER NOT NULL,
-	due_at      INTEGER NOT NULL,
-	attempts    INTEGER NOT NULL DEFAULT 0,
-	claim       INTEGER NOT NULL DEFAULT 0,
-	reason      TEXT,
-	failures    TEXT
+	seq          INTEGER PRIMARY KEY,
+	key          TEXT NOT NULL UNIQUE,
+	type         TEXT NOT NULL,
+	clinic_id    TEXT NOT NULL,
+	created_at   INTEGER,
+	received_at  INTEGER NOT NULL,
+	order_at     INTEGER NOT NULL,
+	ordering_key TEXT,
+	object       TEXT,
+	state        INTEGER NOT NULL,
+	due_at       INTEGER NOT NULL,
+	attempts     INTEGER NOT NULL DEFAULT 0,
+	claim        INTEGER NOT NULL DEFAULT 0,
+	reason       TEXT,
+	failures     TEXT
 );
 CREATE INDEX IF NOT EXISTS dispensary_inbox_due ON dispensary_inbox (state, due_at, seq);
-CREATE INDEX IF NOT EXISTS dispensary_inbox_line ON dispensary_inbox (subject, order_at, seq) WHERE subject IS NOT NULL AND state < 5;
+CREATE INDEX IF NOT EXISTS dispensary_inbox_order ON dispensary_inbox (ordering_key, order_at, seq) WHERE ordering_key IS NOT NULL AND state < 5;
 CREATE TABLE IF NOT EXISTS dispensary_inbox_bodies (
 	seq   INTEGER PRIMARY KEY,
 	body  BLOB NOT NULL,

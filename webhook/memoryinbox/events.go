@@ -30,7 +30,7 @@ func (e *entry) event() engine.Event {
 	}
 	listed.Body = nil
 	switch {
-	case e.partition == nil:
+	case e.queue == nil:
 		listed.State = engine.StateDead
 	case e.running:
 		listed.State = engine.StateRunning
@@ -41,7 +41,7 @@ func (e *entry) event() engine.Event {
 
 // matching returns what a filter matches after a position, in order; i.mu is held.
 func (i *Inbox) matching(f engine.Filter, after engine.Position) (all []engine.Event) {
-	for _, e := range i.held {
+	for _, e := range i.entries {
 		if listed := e.event(); listed.Position.Compare(after) > 0 && f.Matches(listed) {
 			all = append(all, listed)
 		}
@@ -89,7 +89,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	e := i.held[key]
+	e := i.entries[key]
 	switch {
 	case ctx.Err() != nil:
 		return engine.Event{}, ctx.Err()
@@ -118,7 +118,7 @@ func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
 func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 	return i.change(ctx, f, engine.StateWaiting, i.unavailable, func(e *entry) {
 		e.due = time.Now()
-		i.schedule(e.partition)
+		i.schedule(e.queue)
 	})
 }
 
@@ -140,7 +140,7 @@ func (i *Inbox) change(
 		}
 		all := i.matching(part, after())
 		for _, e := range all {
-			change(i.held[e.Key])
+			change(i.entries[e.Key])
 		}
 		return len(all), nil
 	})
@@ -155,9 +155,9 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 		return s, err
 	}
 	s.Overdue = i.worker.Overdue()
-	for _, e := range i.held {
+	for _, e := range i.entries {
 		switch {
-		case e.partition == nil:
+		case e.queue == nil:
 			s.Dead++
 			continue
 		case e.running:

@@ -17,7 +17,7 @@ import (
 
 // states are those of rows, by the state of an event that is in them.
 var states = map[engine.State][]int{
-	engine.StateWaiting: {stateInLine, stateReady},
+	engine.StateWaiting: {stateBlocked, stateReady},
 	engine.StateRunning: {stateRunning},
 	engine.StateDead:    {stateDead},
 }
@@ -104,7 +104,7 @@ func rowStates(f engine.Filter) (all []int) {
 }
 
 // listed are the columns that scanEvent reads.
-const listed = "state, key, type, clinic_id, created_at, received_at, attempts, coalesce(subject, ''), coalesce(reason, ''), failures"
+const listed = "state, key, type, clinic_id, created_at, received_at, attempts, coalesce(ordering_key, ''), coalesce(reason, ''), failures"
 
 // scanEvent reads a listed row.
 func scanEvent(row *sql.Rows) (e engine.Event, err error) {
@@ -193,7 +193,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 
 // Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, engine.StateDead, "SET state = iif(subject IS NULL, 3, 2), due_at = ?, attempts = 0, reason = NULL", func(t *tx, seq int64, orderingKey string) error {
+	return i.revise(ctx, f, engine.StateDead, "SET state = iif(ordering_key IS NULL, 3, 2), due_at = ?, attempts = 0, reason = NULL", func(t *tx, seq int64, orderingKey string) error {
 		t.ready = true
 		err := t.exec("UPDATE dispensary_inbox_bodies SET error = NULL WHERE seq = ?", seq)
 		if err == nil && orderingKey != "" {
@@ -231,7 +231,7 @@ func (i *Inbox) revise(
 		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
 			query, args := selection("1", part, after(), 0)
 			changed := map[int64]string{}
-			err := t.each("UPDATE dispensary_inbox "+set+" WHERE seq IN (SELECT seq FROM ("+query+")) RETURNING seq, coalesce(subject, '')",
+			err := t.each("UPDATE dispensary_inbox "+set+" WHERE seq IN (SELECT seq FROM ("+query+")) RETURNING seq, coalesce(ordering_key, '')",
 				append([]any{i.now()}, args...), func(rows *sql.Rows) error {
 					var seq int64
 					var orderingKey string
