@@ -39,7 +39,7 @@
 // # What goes through the broker
 //
 // The payload of a message is the body, encrypted and bound to the [webhook.Key]. The
-// metadata contains key, type, clinic and times of the event, and the partition key,
+// metadata contains key, type, clinic and times of the event, and the ordering key,
 // which is a digest. It contains no patient data.
 //
 // # What each broker promises
@@ -62,7 +62,7 @@
 //	is                    (Duplicates), with
 //	                      TrackMsgId
 //	order is kept         with MaxAckPending 1       with a single active       within a partition:        with one consumer in all
-//	                                                 consumer and prefetch 1    partition by PartitionKey
+//	                                                 consumer and prefetch 1    partition by OrderingKey
 //	DOES NOT PROMISE
 //	a confirmed event is  if power fails before it   if there is no queue:      if replicas lag:           by a failover:
 //	lost                  is on disk, unless         declare queues and         min.insync.replicas 2      replication is not waited

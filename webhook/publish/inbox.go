@@ -35,7 +35,7 @@ type Config struct {
 	Seal seal.AEAD
 
 	// Order returns the ordering key that an event is published under, as
-	// [webhook.ByPatient] does. Nil means [webhook.ByObject]. See [PartitionKey].
+	// [webhook.ByPatient] does. Nil means [webhook.ByObject]. See [OrderingKey].
 	Order func(webhook.Delivery, events.Event) webhook.OrderingKey
 
 	// Ledger remembers which events were published. Nil means that an event is

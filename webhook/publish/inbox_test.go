@@ -108,17 +108,17 @@ func TestMessage(t *testing.T) {
 	assert.Equal(t, "events", broker.topic)
 	assert.Equal(t, "us/sandbox/evt_7/in_1", msg.UUID, "a broker can drop repeats")
 	assert.Equal(t, message.Metadata{
-		"event_key":     "us/sandbox/evt_7/in_1",
-		"partition_key": string(webhook.ByPatient(d, event)),
-		"event_type":    "patient.updated",
-		"clinic_id":     "cl_1",
-		"created_at":    "2026-05-28T20:26:40Z",
-		"received_at":   "2026-05-28T20:26:41.000000005Z",
+		"event_key":    "us/sandbox/evt_7/in_1",
+		"ordering_key": string(webhook.ByPatient(d, event)),
+		"event_type":   "patient.updated",
+		"clinic_id":    "cl_1",
+		"created_at":   "2026-05-28T20:26:40Z",
+		"received_at":  "2026-05-28T20:26:41.000000005Z",
 	}, msg.Metadata)
-	partition, err := publish.PartitionKey("events", msg)
+	orderingKey, err := publish.OrderingKey("events", msg)
 	require.NoError(t, err)
-	assert.Equal(t, msg.Metadata["partition_key"], partition)
-	assert.NotEmpty(t, partition)
+	assert.Equal(t, msg.Metadata["ordering_key"], orderingKey)
+	assert.NotEmpty(t, orderingKey)
 
 	assert.NotContains(t, string(msg.Payload), receivertest.Canary)
 	ring, err := receivertest.FixedKeyRing()

@@ -20,9 +20,9 @@ const (
 	// letters and replayed messages have other IDs.
 	MetadataKey = "event_key"
 
-	// MetadataPartitionKey is the ordering key: messages with the same one are to be
-	// handled in the order of the topic. It is a digest; see [webhook.OrderingKey].
-	MetadataPartitionKey = "partition_key"
+	// MetadataOrderingKey is the [webhook.OrderingKey] of the event, which is a digest. Messages
+	// with the same key are to be handled in the order of the topic.
+	MetadataOrderingKey = "ordering_key"
 
 	// MetadataType is the type of the event, such as "order.placed".
 	MetadataType = "event_type"
@@ -37,12 +37,11 @@ const (
 	MetadataReceivedAt = "received_at"
 )
 
-// PartitionKey returns the ordering key of a message. It fits where a driver wants to
-// know what to partition by:
+// OrderingKey returns the ordering key of a message, for drivers that ask for a partition key:
 //
-//	kafka.NewWithPartitioningMarshaler(publish.PartitionKey)
-func PartitionKey(_ string, msg *message.Message) (string, error) {
-	return msg.Metadata.Get(MetadataPartitionKey), nil
+//	kafka.NewWithPartitioningMarshaler(publish.OrderingKey)
+func OrderingKey(_ string, msg *message.Message) (string, error) {
+	return msg.Metadata.Get(MetadataOrderingKey), nil
 }
 
 // newMessage makes the message of an event.
@@ -54,7 +53,7 @@ func newMessage(ctx context.Context, aead seal.AEAD, order func(webhook.Delivery
 	msg := message.NewMessageWithContext(ctx, d.Key.String(), sealed)
 	msg.Metadata.Set(MetadataKey, d.Key.String())
 	if event, err := d.Event(); err == nil {
-		msg.Metadata.Set(MetadataPartitionKey, string(order(d, event)))
+		msg.Metadata.Set(MetadataOrderingKey, string(order(d, event)))
 	}
 	msg.Metadata.Set(MetadataType, string(d.Type))
 	msg.Metadata.Set(MetadataClinicID, d.ClinicID)

@@ -214,7 +214,7 @@ func connectKafka(address, topic string, session time.Duration) (message.Publish
 	config.Producer.Retry.Backoff, config.Metadata.Retry.Backoff = 50*time.Millisecond, 50*time.Millisecond
 	throughProxy(config, u.Host)
 	publisher, err := kafka.NewPublisher(kafka.PublisherConfig{
-		Brokers: []string{u.Host}, Marshaler: kafka.NewWithPartitioningMarshaler(publish.PartitionKey), OverwriteSaramaConfig: config,
+		Brokers: []string{u.Host}, Marshaler: kafka.NewWithPartitioningMarshaler(publish.OrderingKey), OverwriteSaramaConfig: config,
 	}, nil)
 	if err != nil {
 		return nil, nil, err
