@@ -163,17 +163,17 @@ func (r *run) inboxDead(context.Context) Row {
 const sample = 20
 
 func (r *run) inboxSealed(ctx context.Context) Row {
-	held, ok := r.config.Inbox.(engine.Engine)
+	inbox, ok := r.config.Inbox.(engine.Engine)
 	if !ok {
 		return skip("the inbox does not open events")
 	}
 	const consequence = "events are acknowledged and cannot be handled"
-	list, err := held.List(ctx, engine.Filter{}, engine.Position{}, sample)
+	list, err := inbox.List(ctx, engine.Filter{}, engine.Position{}, sample)
 	if err != nil {
 		return fail(reason(err), consequence, away)
 	}
 	for _, event := range list {
-		if _, err := held.Open(ctx, event.Key); err != nil && !errors.Is(err, engine.ErrNotHeld) {
+		if _, err := inbox.Open(ctx, event.Key); err != nil && !errors.Is(err, engine.ErrNotStored) {
 			return fail("a body does not open: "+reason(err), consequence, "put the key back into SealKeys, behind the newest, and replay the dead letters")
 		}
 	}

@@ -265,7 +265,7 @@ func TestNothingIsTakenForMarkup(t *testing.T) {
 	assert.Contains(t, html.UnescapeString(page), evil)
 	f.post(http.StatusOK, "bulk", url.Values{"key": {d.Key.String()}, "action": {"discard"}})
 	_, err := f.inbox.Open(t.Context(), d.Key)
-	require.ErrorIs(t, err, engine.ErrNotHeld)
+	require.ErrorIs(t, err, engine.ErrNotStored)
 }
 
 func TestWhatIsNotThere(t *testing.T) {

@@ -104,7 +104,7 @@ func TestBulk(t *testing.T) {
 	page = f.press(f.get("bulk?action=discard&clinic=cl_1"), "bulk")
 	assert.Contains(t, page, "<b>11 were discarded.</b> None is left.")
 	_, err := f.inbox.Open(t.Context(), late.Key)
-	require.ErrorIs(t, err, engine.ErrNotHeld)
+	require.ErrorIs(t, err, engine.ErrNotStored)
 	assert.Equal(t, 10, f.dead(), "those of the other clinic")
 	assert.Contains(t, f.get("bulk?action=replay&clinic=cl_1"), "No dead letter is like this.")
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}})

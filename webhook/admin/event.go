@@ -37,24 +37,24 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) (v detailView, ok
 		h.refuse(w, http.StatusBadRequest, errBadFilter.Error(), 1)
 		return v, false
 	}
-	held, err := h.config.Engine.List(r.Context(), engine.Filter{Keys: f.Keys}, engine.Position{}, 1)
+	stored, err := h.config.Engine.List(r.Context(), engine.Filter{Keys: f.Keys}, engine.Position{}, 1)
 	if err != nil {
 		h.fail(w, err)
 		return v, false
 	}
-	if len(held) == 0 {
-		h.notHeld(w)
+	if len(stored) == 0 {
+		h.notStored(w)
 		return v, false
 	}
 	one := engine.Filter{Keys: f.Keys}
 	return detailView{
-		eventView: viewOf(held[0]), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
+		eventView: viewOf(stored[0]), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
 		Replay: bulkAddress("replay", one), Discard: bulkAddress("discard", one),
 	}, true
 }
 
-func (h *Handler) notHeld(w http.ResponseWriter) {
-	h.refuse(w, http.StatusNotFound, "This event is not held any more: it was handled or discarded, or never came.", 1)
+func (h *Handler) notStored(w http.ResponseWriter) {
+	h.refuse(w, http.StatusNotFound, "This event is not stored any more: it was handled or discarded, or never came.", 1)
 }
 
 func (h *Handler) showEvent(w http.ResponseWriter, v detailView) {
@@ -79,8 +79,8 @@ func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 	}
 	opened, err := h.config.Engine.Open(r.Context(), key)
 	switch {
-	case errors.Is(err, engine.ErrNotHeld):
-		h.notHeld(w)
+	case errors.Is(err, engine.ErrNotStored):
+		h.notStored(w)
 		return
 	case errors.Is(err, webhook.ErrBodyLost):
 		v.Lost = true

@@ -60,7 +60,7 @@ type Engine interface {
 	Count(ctx context.Context, filter Filter, most int) (Counts, error)
 
 	// Open returns an event with its body, and the error of a dead letter, both of which
-	// may hold patient data. It fails with [ErrNotHeld] and [webhook.ErrInboxClosed],
+	// may hold patient data. It fails with [ErrNotStored] and [webhook.ErrInboxClosed],
 	// and with [webhook.ErrBodyLost] if the body cannot be opened any more.
 	Open(ctx context.Context, key webhook.Key) (Event, error)
 

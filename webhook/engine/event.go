@@ -34,7 +34,7 @@ type Event struct {
 
 	State State
 
-	// OrderingKey is what it is kept in order by; empty where it waits for no other.
+	// OrderingKey is the result of [webhook.Work].Order. It is empty if the event waits for no other.
 	OrderingKey webhook.OrderingKey
 
 	// Attempts is how often it was tried, an attempt that is under way included.
@@ -158,9 +158,9 @@ func (e Event) hasID(part string) bool {
 		slices.ContainsFunc(e.Failures, func(f Failure) bool { return strings.Contains(f.RequestID, part) })
 }
 
-// ErrNotHeld is returned by [Engine.Open] for an event that the engine does not hold: it
-// was handled or discarded, or never came.
-var ErrNotHeld = errors.New("engine: no such event is held")
+// ErrNotStored is the error of [Engine.Open] for an event that was handled or discarded, or
+// never accepted.
+var ErrNotStored = errors.New("engine: the event is not stored")
 
 // page is how many events are listed, replayed or discarded at a time.
 const page = 100

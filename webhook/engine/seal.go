@@ -61,18 +61,18 @@ func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
 
 // OpenEvent is Open of an [Engine] that stores bodies and errors sealed: it lists the
 // event, has read return what is stored of it, and opens that. A read that finds nothing
-// any more returns [ErrNotHeld].
+// any more returns [ErrNotStored].
 func OpenEvent(
 	ctx context.Context, engine Engine, aead seal.AEAD, key webhook.Key, read func(Event) (body, failure []byte, err error),
 ) (Event, error) {
-	held, err := engine.List(ctx, Filter{Keys: []webhook.Key{key}}, Position{}, 1)
+	found, err := engine.List(ctx, Filter{Keys: []webhook.Key{key}}, Position{}, 1)
 	if err != nil {
 		return Event{}, err
 	}
-	if len(held) == 0 {
-		return Event{}, ErrNotHeld
+	if len(found) == 0 {
+		return Event{}, ErrNotStored
 	}
-	e := held[0]
+	e := found[0]
 	body, failure, err := read(e)
 	if err != nil {
 		return Event{}, err

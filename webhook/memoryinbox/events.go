@@ -94,7 +94,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 	case ctx.Err() != nil:
 		return engine.Event{}, ctx.Err()
 	case e == nil:
-		return engine.Event{}, engine.ErrNotHeld
+		return engine.Event{}, engine.ErrNotStored
 	}
 	opened := e.event()
 	opened.Body, opened.Err = slices.Clone(e.delivery.Body), e.err

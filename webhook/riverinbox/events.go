@@ -144,14 +144,14 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
 	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
-		held, err := collect(ctx, i, scanSealed, "SELECT id, args, metadata FROM {s}.river_job WHERE id = $1 AND state <> 'completed'", e.Position.Seq)
-		if err == nil && len(held) == 0 {
-			err = engine.ErrNotHeld // handled or discarded since
+		found, err := collect(ctx, i, scanSealed, "SELECT id, args, metadata FROM {s}.river_job WHERE id = $1 AND state <> 'completed'", e.Position.Seq)
+		if err == nil && len(found) == 0 {
+			err = engine.ErrNotStored // handled or discarded since
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		return held[0].Body, held[0].Failure, nil
+		return found[0].Body, found[0].Failure, nil
 	})
 }
 

@@ -183,7 +183,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 		err = i.db.QueryRowContext(ctx, "SELECT body, error FROM dispensary_inbox_bodies WHERE seq = ?", e.Position.Seq).Scan(&body, &failure)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			err = engine.ErrNotHeld // any more
+			err = engine.ErrNotStored // any more
 		case err != nil:
 			err = fmt.Errorf("sqlinbox: %w", err)
 		}

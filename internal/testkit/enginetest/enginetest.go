@@ -15,7 +15,7 @@ import "testing"
 func Run(t *testing.T, create func(*testing.T) Storage) {
 	t.Helper()
 	for section, tests := range map[string]map[string]func(*harness){
-		"Accept": accepting, "Attempts": attempts, "DeadLetters": deadLetters, "Held": holding,
+		"Accept": accepting, "Attempts": attempts, "DeadLetters": deadLetters, "List": listing,
 		"Order": ordering, "Stale": staleness, "Stats": statistics, "Close": closing, "Crash": crashes,
 		"Transaction": transactions, "Sealed": sealing, "Checkpoint": reconciling(),
 	} {

@@ -16,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// holding tests lists and counts.
-var holding = map[string]func(*harness){
+// listing tests lists and counts.
+var listing = map[string]func(*harness){
 	"Opened":   opened,
 	"Filtered": filtered,
 }
@@ -45,7 +45,7 @@ func opened(r *harness) {
 	r.waitFor(webhook.ResultHandled, all...)
 	for _, d := range append(others, all...) {
 		e, err := inbox.Open(r.Context(), d.Key)
-		require.ErrorIs(r, err, engine.ErrNotHeld)
+		require.ErrorIs(r, err, engine.ErrNotStored)
 		assert.Empty(r, e.Body)
 	}
 	r.unchanged(inbox, all...)
