@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,6 +204,15 @@ func allAfter(ctx context.Context, of Engine, f Filter, after Position) iter.Seq
 			}
 		}
 	}
+}
+
+// After returns the position after which an engine changes events in a state: all dead letters, and
+// waiting events that are not due at now.
+func After(state State, now time.Time) Position {
+	if state == StateWaiting {
+		return Position{At: now, Seq: math.MaxInt64}
+	}
+	return Position{}
 }
 
 // InBatches implements Replay, Discard and HandleNow of an engine. It selects the events in a

@@ -2,7 +2,6 @@ package memoryinbox
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -126,19 +125,13 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 func (i *Inbox) change(
 	ctx context.Context, f engine.Filter, state engine.State, unavailable func(context.Context) error, change func(*entry),
 ) (int, error) {
-	after := func() engine.Position {
-		if state == engine.StateWaiting {
-			return engine.Position{At: time.Now().UTC(), Seq: math.MaxInt64}
-		}
-		return engine.Position{}
-	}
-	return engine.InBatches(ctx, i, f, state, after(), func(ctx context.Context, part engine.Filter) (int, error) {
+	return engine.InBatches(ctx, i, f, state, engine.After(state, time.Now()), func(ctx context.Context, part engine.Filter) (int, error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if err := unavailable(ctx); err != nil {
 			return 0, err
 		}
-		all := i.matching(part, after())
+		all := i.matching(part, engine.After(state, time.Now()))
 		for _, e := range all {
 			change(i.entries[e.Key])
 		}

@@ -157,12 +157,12 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 
 // Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, engine.StateDead, engine.Position{}, "SELECT {s}.inbox_replay(ARRAY({selected}))")
+	return i.revise(ctx, f, engine.StateDead, time.Time{}, "SELECT {s}.inbox_replay(ARRAY({selected}))")
 }
 
 // Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, engine.StateDead, engine.Position{}, `WITH gone AS (
+	return i.revise(ctx, f, engine.StateDead, time.Time{}, `WITH gone AS (
 		DELETE FROM {s}.river_job WHERE id IN (
 			SELECT id FROM {s}.river_job WHERE id IN ({selected}) AND state IN ('cancelled', 'discarded') ORDER BY id FOR UPDATE
 		) RETURNING id) SELECT count(*) FROM gone`)
@@ -174,7 +174,7 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return i.revise(ctx, f, engine.StateWaiting, engine.Position{At: now[0]}, `WITH due AS (
+	return i.revise(ctx, f, engine.StateWaiting, now[0], `WITH due AS (
 		UPDATE {s}.river_job SET state = 'available', scheduled_at = clock_timestamp() WHERE id IN (
 			SELECT id FROM {s}.river_job WHERE id IN ({selected}) AND state IN ('available', 'retryable', 'scheduled')
 			AND scheduled_at > clock_timestamp() ORDER BY id FOR UPDATE
@@ -182,8 +182,8 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 }
 
 // revise changes batches of events with a statement. The statement returns their number.
-func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State, after engine.Position, statement string) (int, error) {
-	return engine.InBatches(ctx, i, f, state, after, func(ctx context.Context, part engine.Filter) (int, error) {
+func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State, now time.Time, statement string) (int, error) {
+	return engine.InBatches(ctx, i, f, state, engine.After(state, now), func(ctx context.Context, part engine.Filter) (int, error) {
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 		query, args := selection("1", part, engine.Position{}, 0)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -221,15 +220,9 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 func (i *Inbox) revise(
 	ctx context.Context, f engine.Filter, state engine.State, set string, each func(t *tx, seq int64, orderingKey string) error,
 ) (int, error) {
-	after := func() engine.Position {
-		if state == engine.StateWaiting {
-			return engine.Position{At: i.config.now(), Seq: math.MaxInt64}
-		}
-		return engine.Position{}
-	}
-	return engine.InBatches(ctx, i, f, state, after(), func(ctx context.Context, part engine.Filter) (int, error) {
+	return engine.InBatches(ctx, i, f, state, engine.After(state, i.config.now()), func(ctx context.Context, part engine.Filter) (int, error) {
 		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
-			query, args := selection("1", part, after(), 0)
+			query, args := selection("1", part, engine.After(state, i.config.now()), 0)
 			changed := map[int64]string{}
 			err := t.each("UPDATE dispensary_inbox "+set+" WHERE seq IN (SELECT seq FROM ("+query+")) RETURNING seq, coalesce(ordering_key, '')",
 				append([]any{i.now()}, args...), func(rows *sql.Rows) error {
