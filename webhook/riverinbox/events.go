@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,93 +15,48 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// states maps the state of an event to the states of its job, and times to the column of
-// [engine.Position].At.
-var (
-	states = map[engine.State][]string{
-		engine.StateWaiting: {"available", "pending", "retryable", "scheduled"},
-		engine.StateRunning: {"running"},
-		engine.StateDead:    {"cancelled", "discarded"},
-	}
-	times = map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at", engine.StateDead: "j.finalized_at"}
-)
-
 // reason is the SQL for the reason of the last failure of job j.
 const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(j.errors[cardinality(j.errors)]->>'error', '') END`
 
-// selection returns a query for columns, at and id of the matching jobs, in order if limit is not
-// 0. It is a union of one query per state, because each state is a sorted range of an index.
-func selection(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
-	value := func(v any) string {
-		args = append(args, v)
-		return "$" + strconv.Itoa(len(args))
-	}
-	conditions := conditions(f, after, value)
-	order := ""
-	if limit > 0 {
-		order = " ORDER BY at, id LIMIT " + value(limit)
-	}
-	// Queue and priority are constant. They precede the time in River's index.
-	one := "(SELECT " + columns + ", {at} AS at, j.id FROM {s}.river_job j WHERE j.state = '{state}' AND j.queue = '{queue}' AND j.priority = 1" + conditions + order + ")"
-	var parts []string
-	given := !f.GivenUpFrom.IsZero() || !f.GivenUpBefore.IsZero()
-	for of, jobs := range states {
-		for _, state := range jobs {
-			if (f.States == nil || slices.Contains(f.States, of)) && (!given || of == engine.StateDead) {
-				parts = append(parts, strings.NewReplacer("{at}", times[of], "{state}", state).Replace(one))
+// table describes the jobs of events.
+var table = engine.Table{
+	From: "{s}.river_job j", Seq: "j.id", Parameter: "$",
+	Ranges: map[engine.State][]string{
+		engine.StateWaiting: {jobs("available"), jobs("pending"), jobs("retryable"), jobs("scheduled")},
+		engine.StateRunning: {jobs("running")}, engine.StateDead: {jobs("cancelled"), jobs("discarded")},
+	},
+	At:   map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at", engine.StateDead: "j.finalized_at"},
+	Type: "j.metadata->>'type'", ClinicID: "j.metadata->>'clinic'", Reason: reason, ReceivedAt: "(j.metadata->>'received')::timestamptz",
+	Keys: "j.args->>'key' = ANY ({})",
+	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', {}) > 0))",
+	Value: func(v any) any {
+		switch v := v.(type) {
+		case string:
+			return text(v)
+		case []webhook.Key:
+			keys := []string{}
+			for _, key := range v {
+				keys = append(keys, key.String())
 			}
+			return keys
 		}
-	}
-	switch len(parts) {
-	case 0:
-		return "SELECT " + columns + ", j.scheduled_at AS at, j.id FROM {s}.river_job j WHERE false", nil
-	case 1:
-		return parts[0], args
-	}
-	return strings.Join(parts, " UNION ALL ") + order, args
+		return v
+	},
 }
 
-// conditions returns the conditions of a filter and a position on job j, except its state.
-func conditions(f engine.Filter, after engine.Position, value func(any) string) (all string) {
-	keys := []string{}
-	for _, key := range f.Keys {
-		keys = append(keys, key.String())
-	}
-	for _, c := range []struct {
-		condition string
-		value     any
-		set       bool
-	}{
-		{"j.args->>'key' = ANY ($)", keys, f.Keys != nil},
-		{"j.metadata->>'type' = $", text(string(f.Type)), f.Type != ""},
-		{"j.metadata->>'clinic' = $", text(f.ClinicID), f.ClinicID != ""},
-		{reason + " = $", text(f.Reason), f.Reason != ""},
-		{"(strpos(j.args->>'key', $) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', $) > 0))", text(f.ID), f.ID != ""},
-		{"(j.metadata->>'received')::timestamptz >= $", f.ReceivedFrom, !f.ReceivedFrom.IsZero()},
-		{"(j.metadata->>'received')::timestamptz < $", f.ReceivedBefore, !f.ReceivedBefore.IsZero()},
-		{"j.finalized_at >= $", f.GivenUpFrom, !f.GivenUpFrom.IsZero()},
-		{"j.finalized_at < $", f.GivenUpBefore, !f.GivenUpBefore.IsZero()},
-	} {
-		if c.set {
-			all += " AND " + strings.ReplaceAll(c.condition, "$", value(c.value))
-		}
-	}
-	if !f.Until.IsZero() {
-		all += " AND ({at}, j.id) <= (" + value(f.Until.At) + ", " + value(f.Until.Seq) + ")"
-	}
-	if !after.IsZero() {
-		all += " AND ({at}, j.id) > (" + value(after.At) + ", " + value(after.Seq) + ")"
-	}
-	return all
+// jobs returns the condition on the jobs of a state. Queue and priority are constant. They precede the
+// time in River's index.
+func jobs(state string) string {
+	return "j.state = '" + state + "' AND j.queue = '{queue}' AND j.priority = 1"
 }
 
 // List implements [engine.Engine].
 func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
-	query, args := selection("j.state::text AS state, j.args->>'key' AS key, j.metadata, j.attempt, "+reason+" AS reason", f, after, limit)
+	query, args := table.Select("j.args->>'key' AS key, j.metadata, j.attempt, "+reason+" AS reason", f, after, limit)
 	return read(ctx, i, func(row pgx.CollectableRow) (e engine.Event, err error) {
-		var state, key string
+		var key string
 		var a about
-		if err := row.Scan(&state, &key, &a, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
+		if err := row.Scan(&e.State, &key, &a, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
 			return e, err
 		}
 		e.Position.At = e.Position.At.UTC()
@@ -111,25 +65,20 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 		for n := range e.Failures {
 			e.Failures[n].At = e.Failures[n].At.UTC()
 		}
-		for of, jobs := range states {
-			if slices.Contains(jobs, state) {
-				e.State = of
-			}
-		}
 		return e, e.Key.UnmarshalText([]byte(key))
 	}, query, args...)
 }
 
 // Count implements [engine.Engine].
 func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
-	query, args := selection("1", f, engine.Position{}, most)
+	query, args := table.Select("1", f, engine.Position{}, most)
 	last, err := read(ctx, i, pgx.RowToStructByPos[engine.Position],
-		"SELECT at, id FROM ("+query+") selected ORDER BY at DESC, id DESC LIMIT 1", args...)
+		"SELECT at, seq FROM ("+query+") selected ORDER BY at DESC, seq DESC LIMIT 1", args...)
 	if err != nil || len(last) == 0 {
 		return c, err
 	}
 	f.Until = engine.Position{At: last[0].At.UTC(), Seq: last[0].Seq}
-	query, args = selection("j.metadata->>'type' AS type, coalesce(j.metadata->>'clinic', '') AS clinic, "+reason+
+	query, args = table.Select("j.metadata->>'type' AS type, coalesce(j.metadata->>'clinic', '') AS clinic, "+reason+
 		" AS reason, (j.metadata->>'received')::timestamptz AS received", f, engine.Position{}, 0)
 	groups, err := collect(ctx, i, pgx.RowToStructByPos[engine.Group],
 		"SELECT type, clinic, reason, count(*), min(received), min(at), max(at) FROM ("+query+") selected GROUP BY 1, 2, 3", args...)
@@ -186,8 +135,8 @@ func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State,
 	return engine.InBatches(ctx, i, f, state, engine.After(state, now), func(ctx context.Context, part engine.Filter) (int, error) {
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
-		query, args := selection("1", part, engine.Position{}, 0)
-		changed, err := read(ctx, i, pgx.RowTo[int], strings.ReplaceAll(statement, "{selected}", "SELECT id FROM ("+query+") selected"), args...)
+		query, args := table.Select("1", part, engine.Position{}, 0)
+		changed, err := read(ctx, i, pgx.RowTo[int], strings.ReplaceAll(statement, "{selected}", "SELECT seq FROM ("+query+") selected"), args...)
 		if err != nil {
 			return 0, err
 		}
