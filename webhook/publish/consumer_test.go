@@ -377,7 +377,7 @@ func TestStop(t *testing.T) {
 // same name.
 func TestConsumerLedger(t *testing.T) {
 	t.Parallel()
-	l := ledger(t, publish.LedgerConfig{DB: database(t, "sqlite")})
+	l := ledger(t, database(t, "sqlite"))
 	named := func(name string) func(*publish.ConsumerConfig) {
 		return func(c *publish.ConsumerConfig) { c.Ledger, c.Name = l, name }
 	}
@@ -413,7 +413,7 @@ func TestConsumerLedger(t *testing.T) {
 func TestConsumerLedgerFails(t *testing.T) {
 	t.Parallel()
 	db := database(t, "sqlite")
-	l := ledger(t, publish.LedgerConfig{DB: db})
+	l := ledger(t, db)
 	calls := make(chan int, 10)
 	f := newFixture(t, func(context.Context, events.Event) error {
 		_, err := db.Exec("CREATE TRIGGER readonly BEFORE INSERT ON dispensary_ledger BEGIN SELECT RAISE(ABORT, 'read-only'); END")

@@ -21,11 +21,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// DefaultRetention is how long a [Ledger] remembers a key: a day longer than the
-// platform may send, or list, an event.
-// API section: "Limits".
-const DefaultRetention = engine.DefaultRetention
-
 const (
 	// pruneEvery is after how many new keys a process removes old ones, and
 	// pruneLimit how many at a time, so that no accept waits for long.
@@ -33,59 +28,42 @@ const (
 	pruneLimit = 1000
 )
 
-// LedgerConfig is what a [Ledger] is made of. DB is required.
-type LedgerConfig struct {
-	// DB is a database: PostgreSQL, MySQL, MariaDB or SQLite. It stays the caller's to
-	// close. For a SQLite file on Linux, call sqlite.OFDLocking(true) of modernc.org/sqlite
-	// before the first connection. Without it, a program that reads its own database file
-	// drops the locks of SQLite when it closes the file.
-	DB *sql.DB
-
-	// Retention is how long a key is remembered, at least; 0 means [DefaultRetention],
-	// less than 30 days is refused.
-	Retention time.Duration
-}
-
-func (c LedgerConfig) withDefaults() (_ LedgerConfig, err error) {
-	if c.DB == nil {
-		return c, &api.ArgumentError{Field: "publish.LedgerConfig.DB", Reason: "is missing"}
-	}
-	c.Retention, err = engine.Retention(c.Retention, "publish.LedgerConfig.Retention")
-	return c, err
-}
-
 // Ledger remembers the keys of events in the table dispensary_ledger, and the checkpoints of a
 // reconciler in dispensary_ledger_checkpoints. An [Inbox] notes the events that it has published,
 // and a [Consumer] the events that it has handled. Both can share one ledger, and so can all
-// replicas. It stores digests only. It is safe for concurrent use.
+// replicas. It stores digests only, for [engine.Retention]. It is safe for concurrent use.
 //
 // A key is noted after what it stands for: what happens twice at the same time, or is
 // broken off before the note, happens twice.
 type Ledger struct {
-	config  LedgerConfig
+	db      *sql.DB
 	pool    pool
 	dialect dialect
 	added   atomic.Int64
 }
 
-// NewLedger returns the ledger in a database, and creates the missing tables. If none is missing, it
-// only reads, so a role without the right to create tables can call it. An error is an
-// [api.ArgumentError], [ErrUnsafePath], a [*SchemaError], or an error of the database.
-func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
-	c, err := c.withDefaults()
-	if err != nil {
-		return nil, err
+// NewLedger returns the ledger in a database of PostgreSQL, MySQL, MariaDB or SQLite, and creates the
+// missing tables. If none is missing, it only reads, so a role without the right to create tables can
+// call it. The program closes db after the ledger. An error is an [*api.ArgumentError],
+// [ErrUnsafePath], a [*SchemaError], or an error of the database.
+//
+// For a SQLite file on Linux, call sqlite.OFDLocking(true) of modernc.org/sqlite before the first
+// connection. Without it, a program that reads its own database file drops the locks of SQLite when
+// it closes the file.
+func NewLedger(ctx context.Context, db *sql.DB) (*Ledger, error) {
+	if db == nil {
+		return nil, &api.ArgumentError{Field: "publish.NewLedger db", Reason: "is nil"}
 	}
-	l := &Ledger{config: c, pool: failover.SQL(c.DB)}
-	err = contention.Retry(ctx, func() (err error) {
-		l.dialect, err = detect(ctx, c.DB)
+	l := &Ledger{db: db, pool: failover.SQL(db)}
+	err := contention.Retry(ctx, func() (err error) {
+		l.dialect, err = detect(ctx, db)
 		return err
 	})
 	if err != nil {
 		return nil, ledgerError(err)
 	}
 	if l.dialect.name == SQLite {
-		l.pool = sqlitefile.NewPool(c.DB)
+		l.pool = sqlitefile.NewPool(db)
 	}
 	return l, l.create(ctx)
 }
@@ -128,7 +106,7 @@ func (l *Ledger) create(ctx context.Context) error {
 	schema := sqlschema.Schema{Dialect: string(l.dialect.name), Script: l.dialect.script}
 	err := l.pool.Do(ctx, func(conn *sql.Conn) error { return schema.Check(ctx, conn) })
 	if errors.As(err, new(*SchemaError)) {
-		err = schema.Create(ctx, l.config.DB)
+		err = schema.Create(ctx, l.db)
 	}
 	if err != nil {
 		return ledgerError(err)
@@ -195,12 +173,12 @@ func (l *Ledger) add(ctx context.Context, p purpose, key webhook.Key) error {
 	return err
 }
 
-// prune removes some of the keys that are older than Retention.
+// prune deletes some of the keys that are older than [engine.Retention].
 func (l *Ledger) prune(ctx context.Context) error {
 	// The inner SELECT is there for MySQL, which has no LIMIT in a subquery.
 	return l.exec(ctx, fmt.Sprintf(`DELETE FROM dispensary_ledger WHERE id IN
 		(SELECT id FROM (SELECT id FROM dispensary_ledger WHERE noted_at < {now} - ? ORDER BY noted_at LIMIT %d) AS old)`, pruneLimit),
-		l.config.Retention.Microseconds())
+		engine.Retention.Microseconds())
 }
 
 // CheckWrite reports whether the ledger accepts writes. It writes a row of the table of

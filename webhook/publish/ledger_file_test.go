@@ -30,7 +30,7 @@ func TestReplacedFileStopsLedger(t *testing.T) {
 	}
 	for _, ends := range [][]string{{"", "-wal", "-shm"}, {""}, {"-wal"}} {
 		path := filepath.Join(t.TempDir(), "ledger.db")
-		l, err := publish.NewLedger(t.Context(), publish.LedgerConfig{DB: ledgerFile(t, path)})
+		l, err := publish.NewLedger(t.Context(), ledgerFile(t, path))
 		require.NoError(t, err)
 		_, err = l.ClaimCheckpoint(t.Context(), "name", "holder", time.Minute)
 		require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestLedgerRejectsHardLink(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, os.Link(path, path+".link"))
-	_, err := publish.NewLedger(t.Context(), publish.LedgerConfig{DB: ledgerFile(t, path)})
+	_, err := publish.NewLedger(t.Context(), ledgerFile(t, path))
 	require.ErrorIs(t, err, publish.ErrUnsafePath)
 }
 
@@ -64,7 +64,7 @@ func TestLedgerToleratesOtherJournals(t *testing.T) {
 		db, err := sql.Open("sqlite", name)
 		require.NoError(t, err)
 		db.SetMaxOpenConns(1)
-		l, err := publish.NewLedger(t.Context(), publish.LedgerConfig{DB: db})
+		l, err := publish.NewLedger(t.Context(), db)
 		require.NoError(t, err)
 		for range 3 {
 			require.NoError(t, l.CheckWrite(t.Context()))

@@ -26,12 +26,12 @@ import (
 var drivers = map[publish.Dialect]string{publish.SQLite: "sqlite", publish.PostgreSQL: "pgx", publish.MySQL: "mysql"}
 
 // eachDatabase runs a test on SQLite, and on the servers whose addresses are set.
-func eachDatabase(t *testing.T, test func(t *testing.T, c publish.LedgerConfig)) {
+func eachDatabase(t *testing.T, test func(t *testing.T, db *sql.DB)) {
 	t.Helper()
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			test(t, publish.LedgerConfig{DB: database(t, driver)})
+			test(t, database(t, driver))
 		})
 	}
 }
@@ -45,9 +45,9 @@ func database(t *testing.T, driver string) *sql.DB {
 	return db
 }
 
-func ledger(t *testing.T, c publish.LedgerConfig) *publish.Ledger {
+func ledger(t *testing.T, db *sql.DB) *publish.Ledger {
 	t.Helper()
-	l, err := publish.NewLedger(t.Context(), c)
+	l, err := publish.NewLedger(t.Context(), db)
 	require.NoError(t, err)
 	return l
 }
@@ -61,9 +61,9 @@ func keys(n int) (all []webhook.Key) {
 
 func TestLedgerKnowsWhatWasPublished(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+	eachDatabase(t, func(t *testing.T, db *sql.DB) {
 		broker := &recorder{}
-		inbox := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		inbox := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, db) })
 		all := keys(300)
 		missing, err := inbox.Missing(t.Context(), append(all, all...))
 		require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestLedgerKnowsWhatWasPublished(t *testing.T) {
 		receipt, err := inbox.Accept(t.Context(), delivery(7, "in_1"))
 		require.NoError(t, err)
 		assert.Equal(t, webhook.Receipt{}, receipt)
-		replica := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		replica := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, db) })
 		receipt, err = replica.Accept(t.Context(), delivery(7, "in_1"))
 		require.NoError(t, err)
 		assert.Equal(t, webhook.Receipt{Duplicate: true}, receipt)
@@ -92,9 +92,9 @@ func TestLedgerKnowsWhatWasPublished(t *testing.T) {
 // What was not confirmed is not known.
 func TestLedgerForgetsNothingAndInventsNothing(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+	eachDatabase(t, func(t *testing.T, db *sql.DB) {
 		broker := &recorder{err: assert.AnError}
-		inbox := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		inbox := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, db) })
 		_, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
 		require.ErrorIs(t, err, assert.AnError)
 		missing, err := inbox.Missing(t.Context(), keys(2))
@@ -106,8 +106,8 @@ func TestLedgerForgetsNothingAndInventsNothing(t *testing.T) {
 // Keys that are older than the retention go, a thousand at a time; others stay.
 func TestLedgerForgetsAfterTheRetention(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
-		inbox := newInbox(t, &recorder{}, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+	eachDatabase(t, func(t *testing.T, db *sql.DB) {
+		inbox := newInbox(t, &recorder{}, func(config *publish.Config) { config.Ledger = ledger(t, db) })
 		accept := func(from, to int) {
 			for n := from; n < to; n++ {
 				_, err := inbox.Accept(t.Context(), delivery(n, "in_1"))
@@ -115,11 +115,11 @@ func TestLedgerForgetsAfterTheRetention(t *testing.T) {
 			}
 		}
 		accept(0, 50)
-		_, err := c.DB.ExecContext(t.Context(), fmt.Sprintf("UPDATE dispensary_ledger SET noted_at = noted_at - %d", (32*24*time.Hour).Microseconds()))
+		_, err := db.ExecContext(t.Context(), fmt.Sprintf("UPDATE dispensary_ledger SET noted_at = noted_at - %d", (32*24*time.Hour).Microseconds()))
 		require.NoError(t, err)
 		accept(50, 99)
 		count := func() (n int) {
-			require.NoError(t, c.DB.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM dispensary_ledger").Scan(&n))
+			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM dispensary_ledger").Scan(&n))
 			return n
 		}
 		assert.Equal(t, 99, count())
@@ -141,7 +141,7 @@ func TestNewLedgerCreatesTables(t *testing.T) {
 			sqltest.RunSchema(t, sqltest.Store{
 				Driver: driver, Script: script,
 				Create: func(ctx context.Context, db *sql.DB, _ string) error {
-					_, err := publish.NewLedger(ctx, publish.LedgerConfig{DB: db})
+					_, err := publish.NewLedger(ctx, db)
 					return err
 				},
 			})
@@ -149,22 +149,17 @@ func TestNewLedgerCreatesTables(t *testing.T) {
 	}
 }
 
-func TestLedgerConfig(t *testing.T) {
+func TestNewLedgerRejectsDatabase(t *testing.T) {
 	t.Parallel()
 	db := database(t, "sqlite")
-	for field, c := range map[string]publish.LedgerConfig{
-		"publish.LedgerConfig.DB":        {},
-		"publish.LedgerConfig.Retention": {DB: db, Retention: time.Hour},
-	} {
-		_, err := publish.NewLedger(t.Context(), c)
-		var wrong *api.ArgumentError
-		require.ErrorAs(t, err, &wrong)
-		assert.Equal(t, field, wrong.Field)
-	}
-	l := ledger(t, publish.LedgerConfig{DB: db})
+	_, err := publish.NewLedger(t.Context(), nil)
+	var wrong *api.ArgumentError
+	require.ErrorAs(t, err, &wrong)
+	assert.Equal(t, "publish.NewLedger db", wrong.Field)
+	l := ledger(t, db)
 	assert.Equal(t, "publish.Ledger", fmt.Sprintf("%v %+v", l, l)[:14])
 	require.NoError(t, db.Close())
-	_, err := publish.NewLedger(t.Context(), publish.LedgerConfig{DB: db})
+	_, err = publish.NewLedger(t.Context(), db)
 	require.Error(t, err)
 }
 
@@ -177,7 +172,7 @@ func TestCheckpoints(t *testing.T) {
 		inbox := newInbox(t, &recorder{})
 		enginetest.Checkpoints(t, inbox, inbox)
 	})
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) { enginetest.Checkpoints(t, ledger(t, c), ledger(t, c)) })
+	eachDatabase(t, func(t *testing.T, db *sql.DB) { enginetest.Checkpoints(t, ledger(t, db), ledger(t, db)) })
 }
 
 func TestLedgerSchemaRefuses(t *testing.T) {
@@ -234,10 +229,10 @@ func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile
 // With a ledger a reconciler publishes what was never seen, whichever replica runs it.
 func TestReconcileWithLedger(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+	eachDatabase(t, func(t *testing.T, db *sql.DB) {
 		f := newMissedFixture(t)
 		replica := func() *publish.Inbox {
-			return newInbox(t, f.broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+			return newInbox(t, f.broker, func(config *publish.Config) { config.Ledger = ledger(t, db) })
 		}
 		ids := f.happen(t, 3)
 		report, got := f.reconcile(t, replica())
@@ -283,14 +278,14 @@ func TestLedgerReplacesReadOnlyConnections(t *testing.T) {
 	for _, driver := range []string{"pgx", "mysql"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			c := publish.LedgerConfig{DB: database(t, driver)}
-			c.DB.SetMaxIdleConns(4)
-			l := ledger(t, c)
+			db := database(t, driver)
+			db.SetMaxIdleConns(4)
+			l := ledger(t, db)
 			inbox := newInbox(t, &recorder{}, func(config *publish.Config) { config.Ledger = l })
-			sqltest.Demote(t, driver, c.DB, 4)
+			sqltest.Demote(t, driver, db, 4)
 			_, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
 			require.NoError(t, err)
-			sqltest.Demote(t, driver, c.DB, 4)
+			sqltest.Demote(t, driver, db, 4)
 			require.NoError(t, l.CheckWrite(t.Context()))
 			receipt, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
 			require.NoError(t, err)
@@ -301,8 +296,8 @@ func TestLedgerReplacesReadOnlyConnections(t *testing.T) {
 
 func TestLedgerChecksWrites(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
-		l := ledger(t, c)
+	eachDatabase(t, func(t *testing.T, db *sql.DB) {
+		l := ledger(t, db)
 		for range 2 {
 			require.NoError(t, l.CheckWrite(t.Context()))
 		}

@@ -55,7 +55,7 @@ func (i *Inbox) keep(ctx context.Context) error {
 }
 
 func (i *Inbox) makeDays(ctx context.Context) error {
-	_, err := i.exec(ctx, "SELECT {s}.inbox_days($1, $2)", int(engine.DefaultRetention/day), daysAhead)
+	_, err := i.exec(ctx, "SELECT {s}.inbox_days($1, $2)", int(engine.Retention/day), daysAhead)
 	_, unknown := i.ledgerDays(ctx)
 	return cmp.Or(err, unknown)
 }
@@ -122,7 +122,7 @@ func (i *Inbox) over(ctx context.Context, days []time.Time) (over time.Time, err
 			break
 		}
 	}
-	return slices.MinFunc([]time.Time{newest, today}, time.Time.Compare).Add(-engine.DefaultRetention), err
+	return slices.MinFunc([]time.Time{newest, today}, time.Time.Compare).Add(-engine.Retention), err
 }
 
 // purge deletes undated digests and times of objects from before a day, in small transactions.

@@ -20,10 +20,6 @@ type Config struct {
 	// Seal encrypts the bodies of events. [seal.InsecurePlaintext] does not encrypt.
 	Seal seal.AEAD
 
-	// Retention is the time for which the keys of handled and discarded events are kept, to
-	// recognize duplicates. 0 means [engine.DefaultRetention]. The minimum is 30 days.
-	Retention time.Duration
-
 	// MinFreeBytes is the smallest free space of the disk with which the inbox accepts
 	// events. With less, Accept and CheckWrite fail with [ErrFull], and events in the inbox
 	// are still handled. Unused pages of the database count as free, up to half of
@@ -38,11 +34,10 @@ type Config struct {
 	free             func(folder string) (bytes int64, known bool)
 }
 
-func (c Config) withDefaults() (_ Config, err error) {
+func (c Config) withDefaults() (Config, error) {
 	if c.Seal == nil {
 		return c, &api.ArgumentError{Field: "sqlinbox.Config.Seal", Reason: "is missing: bodies hold patient data"}
 	}
-	c.Retention, err = engine.Retention(c.Retention, "sqlinbox.Config.Retention")
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -50,7 +45,7 @@ func (c Config) withDefaults() (_ Config, err error) {
 		c.free = freeBytes
 	}
 	c.margin = cmp.Or(c.margin, engine.LeaseMargin)
-	return c, err
+	return c, nil
 }
 
 // Errors of an inbox, beside those of the database.

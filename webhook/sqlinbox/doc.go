@@ -22,13 +22,13 @@
 //
 // Bodies and the texts of errors are encrypted. Keys, types, clinic IDs, times, reasons, request
 // IDs and ordering keys, which are digests, are not. The inbox deletes the body of a handled
-// event at once and keeps its key for [Config].Retention. [Inbox.Reseal] retires a key of the
+// event at once and keeps its key. [Inbox.Reseal] retires a key of the
 // ring.
 //
 // # Disk space
 //
-// A handled event takes about 250 bytes until Retention is over. New events use the room of its
-// body again. The file keeps the size of its largest backlog. To shrink it, run VACUUM from any
+// A handled event takes about 250 bytes for [engine.Retention]. New events use the room of its body
+// again. The file keeps the size of its largest backlog. To shrink it, run VACUUM from any
 // connection, also while the inbox is open. Accepts wait meanwhile.
 //
 // If the disk has less free space than [Config].MinFreeBytes, Accept fails with [ErrFull], and

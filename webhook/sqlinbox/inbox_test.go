@@ -73,7 +73,7 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 			assert.Equal(t, want, receipt.Duplicate)
 		}
 	}
-	clock.advance(engine.DefaultRetention - time.Minute)
+	clock.advance(engine.Retention - time.Minute)
 	isKnown(true)
 	clock.advance(2 * time.Minute)
 	isKnown(false)

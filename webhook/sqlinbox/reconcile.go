@@ -13,7 +13,7 @@ import (
 
 var _ reconcile.Inbox = (*Inbox)(nil)
 
-// Missing implements [reconcile.Inbox]. The inbox knows a key for [Config].Retention.
+// Missing implements [reconcile.Inbox]. The inbox knows a key for [engine.Retention].
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if err := i.readable(); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (i *Inbox) retain() {
 // purge deletes in small transactions, so that accepts do not wait long.
 func (i *Inbox) purge() error {
 	const few = 500
-	before := i.config.now().Add(-i.config.Retention).UnixMicro()
+	before := i.config.now().Add(-engine.Retention).UnixMicro()
 	for _, statement := range []string{
 		`DELETE FROM dispensary_inbox WHERE seq IN
 			(SELECT seq FROM dispensary_inbox WHERE state = 6 AND due_at < ? LIMIT ?)`,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -62,9 +61,8 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, change := range map[string]func(*sqlinbox.Config){
-		"no seal":         func(c *sqlinbox.Config) { c.Seal = nil },
-		"no handler":      func(c *sqlinbox.Config) { c.Work.Handle = nil },
-		"short retention": func(c *sqlinbox.Config) { c.Retention = engine.DefaultRetention / 2 },
+		"no seal":    func(c *sqlinbox.Config) { c.Seal = nil },
+		"no handler": func(c *sqlinbox.Config) { c.Work.Handle = nil },
 	} {
 		c := config(t, receivertest.Succeed)
 		change(&c)
