@@ -364,7 +364,6 @@ func TestClinicsRefuse(t *testing.T) {
 		"Config.Groups":      func(c *reconcile.Config) { c.Groups = []reconcile.Group{"order"} },
 		"Config.FirstRun":    func(c *reconcile.Config) { c.FirstRun = -1 },
 		"Config.Overlap":     func(c *reconcile.Config) { c.Overlap = -1 },
-		"Config.MaxBody":     func(c *reconcile.Config) { c.MaxBody = -1 },
 	} {
 		c := f.config()
 		change(&c)

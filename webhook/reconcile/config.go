@@ -10,7 +10,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
@@ -92,10 +91,6 @@ type Config struct {
 	// reads no event twice.
 	Overlap time.Duration
 
-	// MaxBody is the largest size of an event in bytes, as in [webhook.HandlerConfig]. 0
-	// means [webhook.DefaultMaxBody]. A larger event is rejected as its webhook would be.
-	MaxBody int64
-
 	// Logger receives a record of each run: its [Report], and the reason if it failed. Nil
 	// logs nothing.
 	Logger *slog.Logger
@@ -168,7 +163,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Name = cmp.Or(c.Name, c.Environment.String())
 	c.Overlap = cmp.Or(c.Overlap, DefaultOverlap)
-	c.MaxBody = cmp.Or(c.MaxBody, webhook.DefaultMaxBody)
 	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
 	c.WholeEvery = cmp.Or(c.WholeEvery, DefaultWholeEvery)
 	c.Inbox = safeInbox{c.Inbox}
@@ -204,8 +198,6 @@ func (c Config) validate() error {
 		return problem("FirstRun", "is negative")
 	case c.Overlap < 0:
 		return problem("Overlap", "is negative")
-	case c.MaxBody < 0:
-		return problem("MaxBody", "is negative")
 	case c.Groups != nil && len(c.Groups) == 0:
 		return problem("Groups", "is empty")
 	}

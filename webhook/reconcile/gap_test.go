@@ -241,21 +241,3 @@ func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 	assert.Equal(t, keys[1:], report.Recovered)
 	s.finish(t, keys[1:]...)
 }
-
-// A body that the handler would refuse is refused here, too.
-func TestReconcilerBoundsBodies(t *testing.T) {
-	t.Parallel()
-	s := newLossyFixture(t)
-	keys := s.orders(t, 3)
-	report, err := s.reconciler(t, s.rewritten(func(r *http.Request, body map[string]any) {
-		if event, ok := body["event"].(map[string]any); ok && event["id"] == keys[1].EventID {
-			event["data"].(map[string]any)["note"] = strings.Repeat("x", webhook.DefaultMaxBody)
-		}
-	})).Run(t.Context())
-	require.ErrorIs(t, err, webhook.ErrBodyTooLarge)
-	assert.Equal(t, []webhook.Key{keys[0], keys[2]}, report.Recovered)
-	require.Len(t, report.Gaps, 1)
-	assert.Equal(t, keys[1].EventID, report.Gaps[0].EventID)
-	require.ErrorIs(t, report.Gaps[0].Err, webhook.ErrBodyTooLarge)
-	assert.Equal(t, keys[1:2], s.reconcile(t, nil).Recovered)
-}

@@ -78,7 +78,7 @@ func (r *run) recoverMissed(ctx context.Context) error {
 
 // isRejected reports whether the inbox rejected an event because of the event itself.
 func isRejected(err error) bool {
-	return errors.Is(err, webhook.ErrUnstorable) || errors.Is(err, webhook.ErrBodyTooLarge) || errors.Is(err, webhook.ErrPanic)
+	return errors.Is(err, webhook.ErrUnstorable) || errors.Is(err, webhook.ErrPanic)
 }
 
 // recoverOne reads an event and accepts it.
@@ -187,11 +187,8 @@ func (r *run) acceptAs(ctx context.Context, key webhook.Key, e events.Event) (we
 	body, err := json.Marshal(struct {
 		Event events.Event `json:"event"`
 	}{e})
-	switch {
-	case err != nil:
+	if err != nil {
 		return webhook.Receipt{}, fmt.Errorf("event %s: %w", e.ID, err)
-	case int64(len(body)) > r.config.MaxBody:
-		return webhook.Receipt{}, webhook.ErrBodyTooLarge
 	}
 	return r.config.Inbox.Accept(ctx, webhook.Delivery{
 		Key:        key,
