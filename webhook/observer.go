@@ -12,7 +12,7 @@ import (
 
 // Observer is called by a [Handler] and by workers, for traces, counters and alarms. RequestStart,
 // AttemptStart and AttemptEnd delay the handling, so they must be quick. Nil functions are not
-// called. A panic in one is logged and has no other effect.
+// called. Each call has its own goroutine. A panic is logged and has no other effect.
 type Observer struct {
 	// RequestStart is called before a request is checked. It must not read the body. It
 	// returns the context for Tenant, the inbox and RequestEnd, which must be derived from its

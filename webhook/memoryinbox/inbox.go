@@ -173,14 +173,8 @@ func (i *Inbox) schedule(q *queue) {
 	i.ready <- q
 }
 
-// work runs one worker until the inbox is closed. An observer may end its goroutine; then
-// another one takes its place.
+// work runs one worker until the inbox is closed.
 func (i *Inbox) work() {
-	defer func() {
-		if i.ctx.Err() == nil {
-			i.workers.Go(i.work)
-		}
-	}()
 	for i.ctx.Err() == nil {
 		select {
 		case <-i.ctx.Done():
@@ -190,30 +184,13 @@ func (i *Inbox) work() {
 	}
 }
 
-// handle makes an attempt. One that ends before the handler is called counts.
+// handle makes an attempt.
 func (i *Inbox) handle(q *queue) {
 	e, task := i.claim(q)
-	recorded := false
-	record := func(a webhook.Attempt) error {
-		recorded = true
+	_ = i.worker.Do(i.ctx, task, func(a webhook.Attempt) error {
 		i.recordOutcome(q, e, a)
 		return nil // recording an outcome in memory does not fail
-	}
-	defer func() {
-		if !recorded {
-			_ = record(i.abandoned(task))
-		}
-	}()
-	_ = i.worker.Do(i.ctx, task, record)
-}
-
-// abandoned is the outcome of an attempt whose goroutine was ended.
-func (i *Inbox) abandoned(t engine.Task) webhook.Attempt {
-	a := webhook.Attempt{Delivery: t.Delivery, Number: t.Attempt, Result: webhook.ResultDead, Err: webhook.ErrAbandoned}
-	if retry := i.worker.Work().Retry; t.Attempt < retry.MaxAttempts {
-		a.Result, a.RetryIn = webhook.ResultFailed, retry.Wait(t.Attempt)
-	}
-	return a
+	})
 }
 
 // claim takes the first event of a queue, which may be an older one than the

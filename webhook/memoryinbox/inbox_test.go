@@ -2,7 +2,6 @@ package memoryinbox_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,41 +192,4 @@ func TestInboxThatGaveUpIsClosedAgain(t *testing.T) {
 		require.ErrorIs(t, inbox.Close(ended), memoryinbox.ErrUnfinished)
 		require.ErrorIs(t, inbox.Close(t.Context()), memoryinbox.ErrUnfinished, "what waits for its next attempt has no worker any more")
 	})
-}
-
-// An observer that ends its goroutine, as a failed test assertion does, leaves the inbox
-// working.
-func TestInboxSurvivesAnObserverThatEndsItsGoroutine(t *testing.T) {
-	t.Parallel()
-	for name, observe := range map[string]func(*webhook.Observer, func()){
-		"start": func(o *webhook.Observer, end func()) {
-			o.AttemptStart = func(ctx context.Context, _ webhook.Attempt) context.Context {
-				end()
-				return ctx
-			}
-		},
-		"end": func(o *webhook.Observer, end func()) {
-			o.AttemptEnd = func(context.Context, webhook.Attempt) { end() }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ends := 0
-				inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Workers: 1, Handle: receivertest.Succeed, Observer: func() (o webhook.Observer) {
-					observe(&o, func() {
-						if ends++; ends <= 3 {
-							runtime.Goexit()
-						}
-					})
-					return o
-				}()}})
-				require.NoError(t, err)
-				for range 5 {
-					receivertest.Accept(t, inbox)
-				}
-				require.NoError(t, inbox.Close(t.Context()))
-			})
-		})
-	}
 }

@@ -120,8 +120,8 @@ type Clinic struct {
 	Integrations func(context.Context) ([]string, error)
 }
 
-// Observer is called with the runs of [Clinics]. Nil functions are not called. A panic in one
-// is logged and has no other effect.
+// Observer is called with the runs of [Clinics]. Nil functions are not called. Each call has
+// its own goroutine. A panic is logged and has no other effect.
 type Observer struct {
 	// RunEnd is called after a run with its result, also if the run was skipped. See
 	// [Report].Skipped.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -146,24 +145,6 @@ func TestResealBesideHandlers(t *testing.T) {
 		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	}
 	assert.LessOrEqual(t, <-resealed, 2, "the first has been handled")
-}
-
-// TestObserverEndsItsGoroutine holds that River's worker survives it.
-func TestObserverEndsItsGoroutine(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	c := d.config(t, receivertest.Succeed)
-	c.Work.Workers = 1
-	made := make(chan webhook.Attempt, 1)
-	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) {
-		made <- a
-		runtime.Goexit()
-	}
-	inbox := open(t, d.pool(t), c)
-	for range 5 {
-		receivertest.Accept(t, inbox)
-		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	}
 }
 
 // openHandler returns a handler that keeps its transaction open until the gate opens, for new patients.

@@ -16,7 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Values in River's tables.
@@ -100,17 +99,14 @@ type eventWorker struct {
 	inbox *Inbox
 }
 
-// Work makes one attempt, on another goroutine, because an observer can end it with runtime.Goexit.
-// If the lease has ended, it stores a sign of life first.
+// Work makes one attempt. If the lease has ended, it stores a sign of life first.
 func (w *eventWorker) Work(ctx context.Context, job *river.Job[event]) error {
-	return safecall.Isolated(func() error {
-		if w.inbox.alive.current().Err() != nil {
-			w.inbox.warn(cannotBeat, w.inbox.live(ctx))
-		}
-		ctx, drop := w.inbox.alive.hold(ctx, job.ID)
-		defer drop()
-		return w.inbox.attempt(ctx, job)
-	})
+	if w.inbox.alive.current().Err() != nil {
+		w.inbox.warn(cannotBeat, w.inbox.live(ctx))
+	}
+	ctx, drop := w.inbox.alive.hold(ctx, job.ID)
+	defer drop()
+	return w.inbox.attempt(ctx, job)
 }
 
 // attempt makes an attempt and records its outcome. If it cannot record the outcome, beat releases

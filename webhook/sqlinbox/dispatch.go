@@ -68,21 +68,21 @@ func (i *Inbox) takeFreeSlots() (n int) {
 	}
 }
 
-// handle makes the attempt of a claim. While the inbox closes, it returns the event instead.
-// The next event has its own goroutine, because an observer may end this one.
+// handle makes the attempt of a claim, and of the claims that come with each outcome.
 func (i *Inbox) handle(c *claim) {
-	var next *claim
-	defer func() {
-		if next == nil {
-			i.slots <- struct{}{}
-			return
-		}
-		i.life.Go(func() { i.handle(next) })
-	}()
+	for c != nil {
+		c = i.attempt(c)
+	}
+	i.slots <- struct{}{}
+}
+
+// attempt makes the attempt of a claim, and returns the next claim. While the inbox closes, it
+// returns the event instead.
+func (i *Inbox) attempt(c *claim) (next *claim) {
 	task := i.task(c)
 	if i.life.Stopped() {
 		_, _ = i.recordWithRetry(c, webhook.Attempt{Delivery: task.Delivery, Result: webhook.ResultReturned})
-		return
+		return nil
 	}
 	ctx, done := engine.WithTransaction(i.life.Context(), task, i.inTransaction(c))
 	// The error has been logged, and the event is due again when its claim ends.
@@ -92,4 +92,5 @@ func (i *Inbox) handle(c *claim) {
 		}
 		return err
 	})
+	return next
 }

@@ -3,7 +3,6 @@ package sqlinbox_test
 import (
 	"context"
 	"math"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -251,26 +250,6 @@ func TestOutcomeAndNextEventShareATransaction(t *testing.T) {
 		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	}
 	assert.Less(t, count(), events+events/2)
-}
-
-// TestObserverThatEndsItsGoroutine holds that the event which comes next does not
-// depend on it.
-func TestObserverThatEndsItsGoroutine(t *testing.T) {
-	t.Parallel()
-	c := config(t, receivertest.Succeed)
-	c.Work.Workers = 1
-	made := make(chan webhook.Attempt, 100)
-	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) {
-		made <- a
-		runtime.Goexit()
-	}
-	inbox := open(t, newPath(t), c)
-	for range 20 {
-		receivertest.Accept(t, inbox)
-	}
-	for range 20 {
-		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	}
 }
 
 // TestCloseEndsConnections holds that nothing of SQLite stays open in a process that has

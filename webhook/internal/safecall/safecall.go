@@ -87,21 +87,20 @@ func Isolated(f func() error) error {
 	return <-done
 }
 
-// Observe calls an observer. A panic in it is logged and goes no further: it must
-// not break off an answer that has been given, nor end the process.
+// Observe calls an observer, on a new goroutine, and waits for it. It logs a panic and a
+// [runtime.Goexit].
 func Observe(ctx context.Context, logger *slog.Logger, observe func()) {
-	Run(func() error {
+	err := Isolated(func() error {
 		observe()
 		return nil
-	}, func(err error) {
-		if err != nil {
-			logger.ErrorContext(ctx, "webhook observer failed", "reason", err.Error())
-		}
 	})
+	if err != nil {
+		logger.ErrorContext(ctx, "webhook observer failed", "reason", err.Error())
+	}
 }
 
 // Start returns start for callers that check neither nil nor panics. If start is nil, returns nil
-// or panics, the result returns its argument.
+// or fails, the result returns its argument.
 func Start[T any](logger *slog.Logger, start func(context.Context, T) context.Context) func(context.Context, T) context.Context {
 	if start == nil {
 		return func(ctx context.Context, _ T) context.Context { return ctx }
@@ -125,8 +124,8 @@ func End[T any](logger *slog.Logger, end func(context.Context, T)) func(context.
 	return func(ctx context.Context, of T) { Observe(ctx, logger, func() { end(ctx, of) }) }
 }
 
-// Logger returns a logger whose handler cannot end the goroutine that logs: a
-// handler that panics loses its line and nothing else. Nil logs nothing.
+// Logger returns a logger that survives its handler: if the handler panics, only the line is lost.
+// Nil logs nothing.
 func Logger(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		return slog.New(slog.DiscardHandler)

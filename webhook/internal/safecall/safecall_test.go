@@ -53,7 +53,7 @@ func TestCallsSurvive(t *testing.T) {
 	require.NoError(t, safecall.Isolated(func() error { return nil }))
 }
 
-func TestObserverPanicIsLogged(t *testing.T) {
+func TestObserverFailureIsLogged(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
@@ -68,8 +68,10 @@ func TestObserverPanicIsLogged(t *testing.T) {
 	safecall.End[int](logger, nil)(t.Context(), 1)
 	assert.Empty(t, out.String())
 	assert.Equal(t, t.Context(), start(func(context.Context, int) context.Context { panic(marked) }))
+	assert.Equal(t, t.Context(), start(func(context.Context, int) context.Context { runtime.Goexit(); return nil }))
 	safecall.End(logger, func(context.Context, int) { panic(marked) })(t.Context(), 1)
-	assert.Equal(t, 2, strings.Count(out.String(), "webhook observer failed"))
+	safecall.End(logger, func(context.Context, int) { runtime.Goexit() })(t.Context(), 1)
+	assert.Equal(t, 4, strings.Count(out.String(), "webhook observer failed"))
 	assert.NotContains(t, out.String(), marked)
 }
 
