@@ -3,7 +3,6 @@ package sqlinbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -54,29 +53,4 @@ func (i *Inbox) purge() error {
 		}
 	}
 	return nil
-}
-
-// Stats implements [engine.Engine].
-func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
-	var s engine.Stats
-	if err := i.readable(); err != nil {
-		return s, err
-	}
-	var oldest *int64
-	err := i.db.QueryRowContext(ctx, `SELECT
-		(SELECT count(*) FROM dispensary_inbox WHERE state IN (2, 3)),
-		(SELECT count(*) FROM dispensary_inbox WHERE state = 4),
-		(SELECT count(*) FROM dispensary_inbox WHERE state = 5),
-		(SELECT min(received_at) FROM dispensary_inbox WHERE state IN (2, 3, 4))`,
-	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
-	if err != nil {
-		return engine.Stats{}, fmt.Errorf("sqlinbox: %w", err)
-	}
-	if i.worker != nil { // a Reader has none
-		s.Overdue = i.worker.Overdue()
-	}
-	if oldest != nil {
-		s.Oldest = time.UnixMicro(*oldest).UTC()
-	}
-	return s, nil
 }
