@@ -3,7 +3,7 @@
 // it; they open an engine, such as package sqlinbox.
 //
 // [Engine] is the contract. The rest is what all engines have in common, so that
-// each of them holds only what is about its database:
+// each of them contains only the code for its database:
 //
 //	Accept ─► Worker.OrderingKeys, SealBody ─► Batcher ─► stored
 //	claimed ─► OpenBody ─► Worker.Do ─► Lifecycle.Record ─► the outcome is stored

@@ -94,8 +94,8 @@ type Engine interface {
 	// call costs a synced write, so call it every few seconds at most.
 	CheckWrite(ctx context.Context) error
 
-	// Stats counts what the engine holds, for all processes that share it. It
-	// fails with [webhook.ErrInboxClosed].
+	// Stats counts the stored events of all processes. It fails with
+	// [webhook.ErrInboxClosed].
 	Stats(ctx context.Context) (Stats, error)
 
 	// Close stops the engine: nothing is accepted or begun any more, and what is
@@ -110,10 +110,10 @@ type Engine interface {
 	Close(ctx context.Context) error
 }
 
-// Stats is how much an [Engine] holds.
+// Stats counts the events of an [Engine].
 type Stats struct {
-	// Waiting counts events that are to be handled, those that failed and are due
-	// later included. Running counts those that are being handled. Dead counts the dead letters.
+	// Waiting is the number of events to handle, including failed events that are due later.
+	// Running is the number of events that are being handled. Dead is the number of dead letters.
 	Waiting, Running, Dead int
 
 	// Overdue is the number of handlers in this process that ignore the end of their time:
@@ -121,14 +121,13 @@ type Stats struct {
 	// events.
 	Overdue int
 
-	// Oldest is when the event arrived, of those that wait or are being handled, that
-	// arrived first; zero if there is none. Its age is the number to watch: it grows
-	// where handlers are too slow, or fail. A replayed event is as old as it was.
+	// Oldest is the arrival of the oldest waiting or running event. It is zero without one. Its
+	// age grows if handlers are too slow or fail. A replay does not change the arrival.
 	Oldest time.Time
 }
 
-// Missing returns those of keys that known is false for, in their order and without
-// repeats, as reconcile.Inbox has to.
+// Missing returns the keys that are not known, in their order and without repeats. It implements
+// Missing of reconcile.Inbox.
 func Missing(keys []webhook.Key, known func(webhook.Key) bool) []webhook.Key {
 	var missing []webhook.Key
 	seen := make(map[webhook.Key]bool, len(keys))

@@ -26,9 +26,7 @@ const (
 	StateDead    State = "dead"    // given up: a dead letter
 )
 
-// Event is an event that an [Engine] holds, as it is listed: nothing of its body is
-// opened for that. It prints as its [webhook.Delivery] does. The text of its Key, as a
-// page shows it, is read back with [webhook.Key.UnmarshalText].
+// Event is an event in an [Engine]. It prints as its [webhook.Delivery] does.
 type Event struct {
 	// Delivery is the event. Its Body is nil unless [Engine.Open] returned it.
 	webhook.Delivery
@@ -38,11 +36,11 @@ type Event struct {
 	// OrderingKey is the result of [webhook.Work].Order. It is empty if the event waits for no other.
 	OrderingKey webhook.OrderingKey
 
-	// Attempts is how often it was tried, an attempt that is under way included.
+	// Attempts is the number of attempts, including a running one.
 	Attempts int
 
-	// Reason says why the last attempt failed without anything of the event, as logs
-	// do; empty if none has. See [webhook.Attempt.Reason].
+	// Reason is the reason of the last failed attempt, without data of the event. It is empty if
+	// no attempt failed. See [webhook.Attempt.Reason].
 	Reason string
 
 	// Failures are the last failed attempts, up to [KeptFailures], the oldest first. A replay
@@ -50,24 +48,22 @@ type Event struct {
 	// worker died is, with the reason of [webhook.ErrAbandoned].
 	Failures []Failure
 
-	// Err is what the last attempt of a dead letter failed with, if [Engine.Open]
-	// returned the event; an engine that stores it keeps the text only. It may repeat
-	// patient data if the handler's errors do.
+	// Err is the error of the last attempt of a dead letter, if [Engine.Open] returned the
+	// event. A durable engine keeps its text only. It may repeat patient data.
 	Err error
 
 	// Position is the place of the event in lists.
 	Position Position
 }
 
-// Position is a place in the order of what an [Engine] lists. The zero value is before
-// everything. Its text is made for addresses.
+// Position is a place in the lists of an [Engine]. The zero value is before every event. Its text
+// is safe in URLs.
 type Position struct {
-	// At is when an event that waits is due, and when a dead letter was given up, in
-	// microseconds by the clock of the engine. For one that is being handled it is the
-	// engine's own.
+	// At is the time at which a waiting event is due, and at which a dead letter died, in
+	// microseconds by the clock of the engine. The engine chooses it for a running event.
 	At time.Time
 
-	// Seq tells events of one time apart.
+	// Seq orders events of one time.
 	Seq int64
 }
 
@@ -107,8 +103,8 @@ func (p *Position) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Filter says which events are listed, counted or changed: those that match
-// all that is set. The zero value matches everything that is held.
+// Filter selects events to list, count or change. An event must match all fields that are set. The
+// zero value matches every event.
 type Filter struct {
 	// States limits it to events in one of them.
 	States []State

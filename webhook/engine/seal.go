@@ -89,8 +89,8 @@ func OpenEvent(
 // ErrNoRotator is returned for an AEAD that cannot tell which of its keys has sealed.
 var ErrNoRotator = errors.New("engine: the AEAD is no seal.Rotator, and cannot tell which key is old")
 
-// Sealed is what an engine holds of an event: the text of its key, its body, and the
-// error of a dead letter, which else is nil; and what these are sealed anew.
+// Sealed contains the encrypted parts of an event. Failure is the error of a dead letter, and else
+// nil. The fresh fields are encrypted with the current key.
 type Sealed struct {
 	Key                                    string
 	Body, Failure, FreshBody, FreshFailure []byte
