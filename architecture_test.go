@@ -93,7 +93,6 @@ var arrows = map[string][]string{
 	"webhook/reconcile":         {"api", "events", "internal/jitter", "webhook", "webhook/internal/safecall"},
 
 	// Test kits. Only tests and other test kits import them.
-	"internal/testkit/admintest":        {"events", "internal/testkit/receivertest", "internal/testkit/testsize", "webhook", "webhook/admin", "webhook/engine", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/calltest":         {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
 	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/catalogtest":      {"catalog", "catalogsync"},

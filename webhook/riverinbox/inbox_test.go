@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/testkit/admintest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/seal"
@@ -24,24 +23,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
-
-// operated returns a function that opens an inbox for the pages of operators, always at one place.
-func operated(t testing.TB) func(webhook.Work) engine.Engine {
-	d := newDatabase(t)
-	config := d.config(t, nil)
-	return func(work webhook.Work) engine.Engine {
-		config.Work = work
-		return open(t, d.pool(t), config)
-	}
-}
-
-func TestPagesReplayDeadLettersOnce(t *testing.T) {
-	t.Parallel()
-	admintest.ReplayedOnce(t, true, operated(t))
-}
-
-// BenchmarkAdminPages measures what an operator waits for after a bad night.
-func BenchmarkAdminPages(b *testing.B) { admintest.BenchmarkPages(b, operated(b)) }
 
 // TestKeysThatCannotBeIndexed rejects keys that are too long. Ordering keys have no limit.
 func TestKeysThatCannotBeIndexed(t *testing.T) {

@@ -10,10 +10,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/testkit/admintest"
 	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/seal"
@@ -88,20 +86,4 @@ func dump(t *testing.T, path string) []byte {
 		all.Write(content)
 	}
 	return all.Bytes()
-}
-
-// operated opens an inbox, again and again at the same place, for the pages of operators.
-func operated(t testing.TB) func(webhook.Work) engine.Engine {
-	path, keys := filepath.Join(t.TempDir(), "inbox.db"), receivertest.KeyRing(t)
-	return func(work webhook.Work) engine.Engine {
-		inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: work, Seal: keys})
-		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
-		return inbox
-	}
-}
-
-func TestDeadLettersAreReplayedOnceThroughPages(t *testing.T) {
-	t.Parallel()
-	admintest.ReplayedOnce(t, true, operated(t))
 }
