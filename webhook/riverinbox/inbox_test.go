@@ -83,7 +83,7 @@ func TestPollOnly(t *testing.T) {
 	for _, f := range []engine.Filter{{}, {ClinicID: "cl_1"}, {Keys: []webhook.Key{handled.Key, dead.Key}}} {
 		listed, err := inbox.List(t.Context(), f, engine.Position{}, 30)
 		require.NoError(t, err)
-		require.Len(t, listed, 1, "a handled event is not held")
+		require.Len(t, listed, 1, "a handled event is not stored")
 		assert.Equal(t, dead.Key, listed[0].Key)
 	}
 	_, err := inbox.Replay(t.Context(), engine.Filter{Keys: []webhook.Key{dead.Key}})
