@@ -63,7 +63,7 @@ type SyncerConfig struct {
 	// [DefaultInterval]. What is in stock makes no event: it is as old as that.
 	Interval time.Duration
 
-	// OnProgress is called after each page, or after several that were stored together, by the goroutine that called Sync or Run.
+	// OnProgress is called after each stored page by the goroutine that called Sync or Run.
 	OnProgress func(Progress)
 
 	// Logger logs failures in Run and skipped products. Nil logs nothing.
@@ -76,14 +76,8 @@ type Progress struct {
 	Counts Counts // of all pages that the call has read
 
 	Pages    int           // of the list, as it said last
-	Read     int           // pages that the call has read, those that it read again too
 	Requests int           // that the call has made, for pages to come too
 	Elapsed  time.Duration // since the call began
-}
-
-// Left is how long the rest of the list takes if it goes on like this.
-func (p Progress) Left() time.Duration {
-	return p.Elapsed / time.Duration(max(p.Read, 1)) * time.Duration(max(p.Pages-p.Walk.Page, 0))
 }
 
 // Syncer keeps a copy of the catalog in a [Store]. It is safe for concurrent use. Get it from

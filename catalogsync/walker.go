@@ -43,7 +43,6 @@ type walker struct {
 	before   int          // requests that the walk made before this call
 	requests atomic.Int64 // of this call
 	counts   Counts
-	read     int
 	extra    int // requests that were made beside one for each page
 
 	pages  map[int]chan listedPage // those that are read ahead, by number
@@ -55,8 +54,8 @@ type walker struct {
 // listedPage is a page of the list, and when its request began and ended.
 type listedPage struct {
 	*api.Page[catalog.Product]
-	listed       []Listed // its products, and those of the pages before it that are stored with it
-	skipped      int      // products that are not in listed
+	listed       []Listed
+	skipped      int // products that are not in listed
 	err          error
 	began, ended time.Time
 }
@@ -160,11 +159,7 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 		// Until a page shows that it follows what was seen, the walk is not further than
 		// the one before.
 		back = back && next > 1
-		last := next
-		if !back {
-			page, last = w.withNext(page, next)
-		}
-		counts, err := w.save(ctx, page, next, last, back)
+		counts, err := w.save(ctx, page, next, back)
 		if err != nil {
 			return err
 		}
@@ -173,11 +168,11 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 			seen, next = next-2, next-1
 			continue
 		}
-		if page.isLast(last) {
-			return w.atEnd(ctx, page, last)
+		if page.isLast(next) {
+			return w.atEnd(ctx, page, next)
 		}
-		delete(w.pages, last)
-		seen, next, back = last, last+1, false
+		delete(w.pages, next)
+		seen, next, back = next, next+1, false
 	}
 }
 
@@ -199,28 +194,6 @@ func (w *walker) take(ctx context.Context, number int, reading *sync.WaitGroup) 
 	page := <-w.pages[number]
 	w.pages[number] <- page // it may be taken again
 	return page
-}
-
-// withNext adds the pages that follow one and have come meanwhile, as long as the list is as
-// long as it was. The store is slower than the platform then, and writes several pages at once
-// faster than one by one. It takes no more than half of what is read ahead, so that the rest
-// is read while these are stored.
-func (w *walker) withNext(page listedPage, number int) (listedPage, int) {
-	for more := w.config.Prefetch/2 - 1; more > 0 && number > 1; more-- {
-		select {
-		case next := <-w.pages[number+1]:
-			w.pages[number+1] <- next
-			if next.err != nil || next.total() != page.total() {
-				return page, number
-			}
-			next.listed, next.skipped = append(page.listed, next.listed...), page.skipped+next.skipped
-			delete(w.pages, number)
-			page, number = next, number+1
-		default:
-			return page, number
-		}
-	}
-	return page, number
 }
 
 func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) {
@@ -262,15 +235,15 @@ func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed [
 	return listed, skipped
 }
 
-// save stores the pages from first to last, as read up to the last or to the one before.
-func (w *walker) save(ctx context.Context, page listedPage, first, last int, back bool) (Counts, error) {
+// save stores a page, as read up to it or to the one before.
+func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (Counts, error) {
 	walk := w.walk
-	walk.Page, walk.Total, walk.Requests = last, page.total(), w.before+int(w.requests.Load())
+	walk.Page, walk.Total, walk.Requests = number, page.total(), w.before+int(w.requests.Load())
 	walk.Skipped += page.skipped
 	if back {
 		walk.Page--
 	}
-	if first == 1 && !page.isLast(last) && page.elements() > 0 {
+	if number == 1 && !page.isLast(number) && page.elements() > 0 {
 		walk.PageSize = min(walk.PageSize, page.elements()) // the platform gives no more
 	}
 	counts, err := w.config.Store.SavePage(ctx, walk, page.listed)
@@ -280,10 +253,9 @@ func (w *walker) save(ctx context.Context, page listedPage, first, last int, bac
 	w.last = max(page.Meta.TotalPages, page.Meta.NextPage)
 	w.walk, w.ended = walk, page.ended
 	w.counts.add(counts)
-	w.read += last - first + 1
 	if w.config.OnProgress != nil {
 		w.config.OnProgress(Progress{
-			Walk: w.walk, Counts: w.counts, Pages: max(w.last, last), Read: w.read, Requests: int(w.requests.Load()), Elapsed: time.Since(w.startedAt),
+			Walk: w.walk, Counts: w.counts, Pages: max(w.last, number), Requests: int(w.requests.Load()), Elapsed: time.Since(w.startedAt),
 		})
 	}
 	return counts, nil

@@ -315,37 +315,6 @@ func TestPrefetch(t *testing.T) {
 	assert.LessOrEqual(t, ahead, sequential/6)
 }
 
-// slowStore takes its time for each page, or several, and counts how often that is.
-type slowStore struct {
-	catalogsync.Store
-	saved int
-}
-
-func (s *slowStore) SavePage(ctx context.Context, w catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
-	s.saved++
-	time.Sleep(time.Second)
-	return s.Store.SavePage(ctx, w, products)
-}
-
-// Pages that came while others were stored are stored together.
-func TestPagesAreStoredTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		list, store := newMovingList(4_000), &slowStore{Store: catalogsync.NewMemoryStore()}
-		list.before = func(*http.Request) error { time.Sleep(20 * time.Millisecond); return nil }
-		var read, page int
-		walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{Prefetch: 8, OnProgress: func(p catalogsync.Progress) {
-			assert.Equal(t, p.Walk.Page, p.Read)
-			assert.LessOrEqual(t, p.Read-read, 4, "half of what is read ahead")
-			read, page = p.Read, p.Walk.Page
-		}}))
-		assert.Equal(t, 40, walk.Requests)
-		assert.Equal(t, 40, page)
-		assert.LessOrEqual(t, store.saved, 12, "the first two at most by themselves, and four at a time")
-		assert.Len(t, stored(t, store, catalogsync.Present), 4_000)
-	})
-}
-
 // Whatever happens to the list, a product that is there all the time is never gone; and where
 // products only leave, or only come, a walk that has requests to spare misses none of those.
 func TestWalkOfAListThatMoves(t *testing.T) {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
@@ -20,9 +21,9 @@ func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []cat
 			return err
 		}
 		t.newest = newWalk(w)
-		p := page{
-			tx: t, generation: w.Generation, counts: catalogsync.Counts{Repeated: len(products) - len(fresh)},
-			marked: map[int64][]int64{}, requested: map[int64][]string{},
+		p := page{tx: t, generation: w.Generation, counts: catalogsync.Counts{Repeated: len(products) - len(fresh)}}
+		if len(products) > 0 {
+			p.readAt = products[0].ReadAt
 		}
 		if err := p.save(fresh, ids); err != nil {
 			return err
@@ -37,11 +38,12 @@ func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []cat
 type page struct {
 	*tx
 	generation int64
+	readAt     time.Time
 	counts     catalogsync.Counts
 
-	rows      []row              // those that changed
-	marked    map[int64][]int64  // numbers of the others, by when they were read
-	requested map[int64][]string // ids, by when they were read
+	rows      []row    // those that changed
+	marked    []int64  // numbers of the others
+	requested []string // ids
 }
 
 // known is what is stored of a product that a page has.
@@ -65,8 +67,7 @@ func (p *page) save(fresh []catalogsync.Listed, ids []string) error {
 			p.create(f)
 		case k.listed == f.Hash && k.presence == string(catalogsync.Present):
 			p.count(k.generation, false)
-			readAt := micros(f.ReadAt)
-			p.marked[readAt] = append(p.marked[readAt], k.number)
+			p.marked = append(p.marked, k.number)
 		default:
 			numbers, changed[k.id] = append(numbers, k.number), f
 		}
@@ -77,17 +78,10 @@ func (p *page) save(fresh []catalogsync.Listed, ids []string) error {
 	if err := p.put(p.rows); err != nil {
 		return err
 	}
-	for readAt, numbers := range p.marked {
-		if _, err := p.exec(p.store.sql.mark, array(numbers), p.generation, readAt); err != nil {
-			return err
-		}
+	if _, err := p.exec(p.store.sql.mark, array(p.marked), p.generation, micros(p.readAt)); err != nil {
+		return err
 	}
-	for readAt, ids := range p.requested {
-		if err := p.request(fromMicros(readAt), ids); err != nil {
-			return err
-		}
-	}
-	return nil
+	return request(p.ctx, p, p.store.sql.request, p.readAt, p.requested)
 }
 
 func (p *page) known(ids []string) (map[string]known, error) {
@@ -126,15 +120,13 @@ func (p *page) update(numbers []int64, changed map[string]catalogsync.Listed) er
 		if err != nil {
 			return err
 		}
-		listed := changed[r.ID]
-		after, differs := before.Listed(listed.Product, exact(listed.ReadAt))
+		after, differs := before.Listed(changed[r.ID].Product, exact(p.readAt))
 		p.count(r.Generation, differs)
 		if differs {
 			after.Revision = p.next()
 		}
 		if after.Hash != before.Hash && !before.DetailsAt.IsZero() {
-			readAt := micros(listed.ReadAt)
-			p.requested[readAt] = append(p.requested[readAt], r.ID)
+			p.requested = append(p.requested, r.ID)
 		}
 		r.Generation = p.generation
 		if err := r.encode(after); err != nil {

@@ -18,10 +18,6 @@ func (s *Store) Request(ctx context.Context, at time.Time, ids ...string) error 
 	return s.write(ctx, "request", func(conn *sql.Conn) error { return request(ctx, conn, s.sql.request, at, ids) })
 }
 
-func (t *tx) request(at time.Time, ids []string) error {
-	return request(t.ctx, t, t.store.sql.request, at, ids)
-}
-
 func request(ctx context.Context, q querier, query string, at time.Time, ids []string) error {
 	if len(ids) == 0 {
 		return ctx.Err()

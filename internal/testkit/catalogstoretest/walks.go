@@ -19,7 +19,7 @@ var walks = map[string]func(*testing.T, opener){
 	"Lock":             lock,
 	"Begin":            begin,
 	"SavePage":         savePage,
-	"SavePages":        savePages,
+	"SaveRepeated":     saveRepeated,
 	"Superseded":       superseded,
 	"MissingIsGone":    missingIsGone,
 	"Reappears":        reappears,
@@ -101,23 +101,19 @@ func begin(t *testing.T, open opener) {
 	began(t, store, 200) // one that did not come to its end is superseded
 }
 
-// savePages: pages that are stored together keep their own times.
-func savePages(t *testing.T, open opener) {
+// saveRepeated saves a page with a product twice.
+func saveRepeated(t *testing.T, open opener) {
 	store := open()
-	walked(t, store, 0, listedAll("a", "b", "c", "d")...)
+	walked(t, store, 0, listedAll("a", "b", "c")...)
 	detailed(t, store, 2, single("c", "Product c", "text"))
 	w := began(t, store, 100)
-	w.Page = 2
-	pages := append(page(t, 101, listed("a", "New"), listed("b", "Product b")), page(t, 102, listed("a", "Newer"), listed("c", "New"), listed("d", "Product d"))...)
-	counts, err := store.SavePage(t.Context(), w, pages)
-	require.NoError(t, err)
-	assert.Equal(t, catalogsync.Counts{Updated: 2, Unchanged: 2, Repeated: 1}, counts)
-	requireWalk(t, w, state(t, store).Newest)
+	page := []catalog.Product{listed("a", "New"), listed("b", "Product b"), listed("a", "Newer"), listed("c", "New")}
+	assert.Equal(t, catalogsync.Counts{Updated: 2, Unchanged: 1, Repeated: 1}, saved(t, store, &w, 101, page...))
 	assert.Equal(t, "Newer", get(t, store, "a").Product.Name, "the last one counts")
-	for id, readAt := range map[string]int{"a": 102, "b": 101, "c": 102, "d": 102} {
-		assert.Equal(t, kept(at(readAt)), get(t, store, id).ReadAt.UTC(), id)
+	for _, id := range []string{"a", "b", "c"} {
+		assert.Equal(t, kept(at(101)), get(t, store, id).ReadAt.UTC(), id)
 	}
-	assert.Equal(t, []catalogsync.Request{{ProductID: "c", At: kept(at(102))}}, requested(t, store))
+	assert.Equal(t, []catalogsync.Request{{ProductID: "c", At: kept(at(101))}}, requested(t, store))
 }
 
 func savePage(t *testing.T, open opener) {
