@@ -17,28 +17,19 @@ import (
 
 // database is a file, or a schema of PostgreSQL, that ends with its test.
 type database struct {
-	dialect sqlstore.Dialect
-	name    string // the path of the file, or the server's address
+	driver string
+	name   string // the path of the file, or the server's address
 }
 
-// eachDatabase plays a test in parallel, on SQLite and on the server whose address is set.
-func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
-	t.Helper()
-	t.Parallel()
-	for _, dialect := range []sqlstore.Dialect{sqlstore.SQLite, sqlstore.PostgreSQL} {
-		t.Run(string(dialect), func(t *testing.T) {
-			t.Parallel()
-			play(t, newDatabase(t, dialect))
-		})
-	}
-}
+// drivers are those of the databases that are tested.
+var drivers = []string{"sqlite", "pgx"}
 
-func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
+func newDatabase(t testing.TB, driver string) database {
 	t.Helper()
-	if dialect == sqlstore.SQLite {
-		return database{dialect, filepath.Join(t.TempDir(), "catalog.db")}
+	if driver == "sqlite" {
+		return database{driver, filepath.Join(t.TempDir(), "catalog.db")}
 	}
-	return database{dialect, postgrestest.Schema(t)}
+	return database{driver, postgrestest.Schema(t)}
 }
 
 // open returns its own pool of connections, as a process has.
@@ -52,23 +43,15 @@ func (d database) open(t testing.TB) *sql.DB {
 }
 
 func (d database) connect(ctx context.Context) (*sql.DB, error) {
-	if d.dialect == sqlstore.SQLite {
-		return sqlstore.OpenSQLite(ctx, "sqlite", d.name)
+	if d.driver == "sqlite" {
+		return sqlstore.OpenSQLite(ctx, d.driver, d.name)
 	}
-	return sql.Open("pgx", d.name)
-}
-
-// migrated is open with the tables made.
-func (d database) migrated(t testing.TB) *sql.DB {
-	t.Helper()
-	db := d.open(t)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect))
-	return db
+	return sql.Open(d.driver, d.name)
 }
 
 func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, d.dialect)
+	store, err := sqlstore.Open(t.Context(), db)
 	require.NoError(t, err)
 	return store
 }

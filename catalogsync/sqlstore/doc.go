@@ -3,8 +3,7 @@
 // [catalogsync.Store] for any number of processes.
 //
 //	db, err := sqlstore.OpenSQLite(ctx, "sqlite", "catalog.db")
-//	err = sqlstore.Migrate(ctx, db, sqlstore.SQLite)
-//	store, err := sqlstore.New(db, sqlstore.SQLite)
+//	store, err := sqlstore.Open(ctx, db)
 //
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5 and
 // modernc.org/sqlite.
@@ -20,8 +19,7 @@
 //		JOIN dispensary_catalog_documents AS d ON d.number = p.number WHERE p.presence <> 'gone'
 //
 // The other tables are dispensary_catalog_state, which stores the progress of reading the
-// catalog, and dispensary_catalog_requests. [Migrate] creates the tables. [Schema] returns its
-// SQL, for a program that applies it with another tool.
+// catalog, and dispensary_catalog_requests. [Open] creates the tables.
 //
 // # Revisions
 //

@@ -8,14 +8,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 )
 
 func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, sqlstore.PostgreSQL)
-	db := d.migrated(t)
+	d := newDatabase(t, "pgx")
+	db := d.open(t)
 	db.SetMaxIdleConns(3)
 	store, ctx := d.store(t, db), t.Context()
 	for _, write := range []struct {

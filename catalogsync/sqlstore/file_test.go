@@ -18,8 +18,8 @@ func TestReplacedFileStopsStore(t *testing.T) {
 		t.Skip("Windows does not move or remove open files")
 	}
 	for _, ends := range [][]string{{"", "-wal", "-shm"}, {""}, {"-wal"}} {
-		d := newDatabase(t, sqlstore.SQLite)
-		store := d.store(t, d.migrated(t))
+		d := newDatabase(t, "sqlite")
+		store := d.store(t, d.open(t))
 		w := catalogsync.Walk{Generation: 1}
 		require.NoError(t, store.Begin(t.Context(), w))
 		for _, end := range ends {
@@ -42,8 +42,8 @@ func TestHardLinkIsRejected(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not count links")
 	}
-	d := newDatabase(t, sqlstore.SQLite)
-	db := d.migrated(t)
+	d := newDatabase(t, "sqlite")
+	db := d.open(t)
 	require.NoError(t, os.Link(d.name, d.name+".link"))
 	_, err := d.store(t, db).State(t.Context())
 	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)

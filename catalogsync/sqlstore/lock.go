@@ -17,7 +17,7 @@ import (
 // which stays: the name of the database with ".dispensary_catalog_lock". In PostgreSQL it is an advisory lock of a connection, which is taken from the
 // pool until unlock is called. Both end with the process.
 func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
-	if s.dialect == SQLite {
+	if s.writing != nil { // a file
 		unlock, err = s.lockFile(ctx)
 	} else {
 		unlock, err = s.lockSession(ctx)
@@ -37,7 +37,7 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 		return nil, err
 	}
 	if path == "" {
-		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is in memory, where no other process can see it: use catalogsync.MemoryStore"}
+		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "is in memory, where no other process can see it: use catalogsync.MemoryStore"}
 	}
 	lock, err := filelock.Acquire(path + ".dispensary_catalog_lock")
 	if errors.Is(err, filelock.ErrHeld) {
@@ -69,7 +69,7 @@ func (s *Store) checkLock() error {
 
 func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error) {
 	if s.db.Stats().MaxOpenConnections == 1 {
-		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "has a pool of one connection, which the lock needs for itself"}
+		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "has a pool of one connection, which the lock needs for itself"}
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {

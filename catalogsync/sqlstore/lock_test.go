@@ -12,15 +12,14 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 )
 
 // A connection that breaks loses the lock, and the next one that walks stops the first: it
 // stores nothing any more.
 func TestALockThatIsLost(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, sqlstore.PostgreSQL)
-	db := d.migrated(t)
+	d := newDatabase(t, "pgx")
+	db := d.open(t)
 	one, two := d.store(t, db), d.store(t, d.open(t))
 	unlock, err := one.Lock(t.Context())
 	require.NoError(t, err)
@@ -59,8 +58,8 @@ func TestRemovedLockFileStopsSync(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not remove a locked file")
 	}
-	d := newDatabase(t, sqlstore.SQLite)
-	store := d.store(t, d.migrated(t))
+	d := newDatabase(t, "sqlite")
+	store := d.store(t, d.open(t))
 	unlock, err := store.Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, store.Begin(t.Context(), catalogsync.Walk{Generation: 1}))
@@ -83,8 +82,8 @@ func TestRemovedLockFileStopsSync(t *testing.T) {
 
 func TestLockNeedsAConnectionOfItsOwn(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, sqlstore.PostgreSQL)
-	db := d.migrated(t)
+	d := newDatabase(t, "pgx")
+	db := d.open(t)
 	db.SetMaxOpenConns(1)
 	_, err := d.store(t, db).Lock(t.Context())
 	require.ErrorIs(t, err, api.ErrInvalidArgument)

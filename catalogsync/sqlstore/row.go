@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -91,40 +90,15 @@ func (t *tx) put(rows []row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	if t.store.dialect == PostgreSQL {
-		all, err := json.Marshal(rows)
-		if err != nil {
-			return err
-		}
-		if _, err := t.exec(t.store.sql.putProducts, string(all)); err != nil {
-			return err
-		}
-		_, err = t.exec(t.store.sql.putDocuments, string(all))
-		return err
-	}
-	err := t.repeat(t.store.sql.putProducts, len(rows), func(i int) []any {
-		r := &rows[i]
-		return []any{r.Number, r.ID, r.Revision, r.Presence, r.Generation, r.ReadAt, r.DetailsAt, r.Hash, r.Listed}
-	})
+	all, err := json.Marshal(rows)
 	if err != nil {
 		return err
 	}
-	return t.repeat(t.store.sql.putDocuments, len(rows), func(i int) []any {
-		return []any{rows[i].Number, rows[i].Attributes, rows[i].Document}
-	})
-}
-
-// repeat runs a statement that is prepared n times. It does not look at ctx in between, as that costs the
-// driver more than the statement.
-func (t *tx) repeat(query string, n int, args func(i int) []any) error {
-	statement := t.StmtContext(t.ctx, t.store.prepared[query])
-	ctx := context.WithoutCancel(t.ctx)
-	for i := range n {
-		if _, err := statement.ExecContext(ctx, args(i)...); err != nil {
-			return err
-		}
+	if _, err := t.exec(t.store.sql.putProducts, string(all)); err != nil {
+		return err
 	}
-	return nil
+	_, err = t.exec(t.store.sql.putDocuments, string(all))
+	return err
 }
 
 // array is a list of ids or numbers as a parameter.

@@ -33,47 +33,28 @@ func count(t *testing.T, store catalogsync.Store) int {
 	return state.Records[catalogsync.Present]
 }
 
-func TestMigrate(t *testing.T) {
+func TestOpenCreatesTables(t *testing.T) {
 	t.Parallel()
-	for dialect, driver := range map[sqlstore.Dialect]string{sqlstore.SQLite: "sqlite", sqlstore.PostgreSQL: "pgx"} {
-		t.Run(string(dialect), func(t *testing.T) {
+	for driver, script := range map[string]string{"sqlite": sqlstore.SQLiteSchema, "pgx": sqlstore.PostgreSQLSchema} {
+		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			script, err := sqlstore.Schema(dialect)
-			require.NoError(t, err)
 			sqltest.RunSchema(t, sqltest.Store{
 				Driver: driver, Script: script,
 				Create: func(ctx context.Context, db *sql.DB, _ string) error {
-					return sqlstore.Migrate(ctx, db, dialect)
+					_, err := sqlstore.Open(ctx, db)
+					return err
 				},
 			})
 		})
 	}
 }
 
-func TestCheckSchema(t *testing.T) {
+func TestOpenRejectsWrongDatabase(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, sqlstore.SQLite)
-	db := d.open(t)
-	check := func() error { return sqlstore.CheckSchema(t.Context(), db, d.dialect) }
-	var missing *sqlstore.SchemaError
-	require.ErrorAs(t, check(), &missing)
-	require.ErrorAs(t, check(), &missing, "it creates nothing")
-	require.Equal(t, sqlstore.SchemaError{Table: "dispensary_catalog_products"}, *missing)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect))
-	require.NoError(t, check())
+	_, err := sqlstore.Open(t.Context(), nil)
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	db := newDatabase(t, "sqlite").open(t)
 	require.NoError(t, db.Close())
-	require.ErrorContains(t, check(), "sqlstore: check the schema: sql: database is closed")
-}
-
-func TestWrongArguments(t *testing.T) {
-	t.Parallel()
-	db := newDatabase(t, sqlstore.SQLite).open(t)
-	_, err := sqlstore.New(nil, sqlstore.SQLite)
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
-	_, err = sqlstore.New(db, "mysql")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
-	require.ErrorIs(t, sqlstore.Migrate(t.Context(), db, ""), api.ErrInvalidArgument)
-	require.ErrorIs(t, sqlstore.CheckSchema(t.Context(), db, ""), api.ErrInvalidArgument)
-	_, err = sqlstore.Schema("")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	_, err = sqlstore.Open(t.Context(), db)
+	require.EqualError(t, err, "catalogsync/sqlstore: open: sql: database is closed")
 }

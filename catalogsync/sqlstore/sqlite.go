@@ -13,6 +13,23 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
+// Errors of a SQLite file.
+var (
+	// ErrNotCatalog: the file is no SQLite database, cannot be read, or is that of another
+	// program.
+	ErrNotCatalog = errors.New("catalogsync/sqlstore: the file is no catalog")
+
+	// ErrReplaced: the SQLite database or its log was moved, removed or replaced while it was
+	// open, so that the next start would not find what is written now. Every method of the
+	// store fails with it from then on. Restart the process.
+	ErrReplaced = sqlitefile.ErrReplaced
+
+	// ErrUnsafePath: the SQLite database has several hard links, or is mounted alone, as with
+	// "docker run -v ./catalog.db:/data/catalog.db", so that its log would stay behind. Mount the
+	// folder.
+	ErrUnsafePath = sqlitefile.ErrUnsafePath
+)
+
 // OpenSQLite opens a database file for a [Store], with the driver modernc.org/sqlite, which
 // the program imports and whose name is "sqlite", unless it is registered under another: with
 // a write-ahead log, so that readers do not wait for writers. All processes that use the file

@@ -84,38 +84,21 @@ func TestOpenSQLiteRefuses(t *testing.T) {
 	}
 }
 
-func TestMigrateKeepsForeignFile(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "catalog.db")
-	databaseOf(t, path, "PRAGMA journal_mode = wal; CREATE TABLE dispensary_catalog_state (mine integer)")
-	before := folder(t, filepath.Dir(path))
-	db, err := sqlstore.OpenSQLite(t.Context(), "sqlite", path)
-	require.NoError(t, err)
-	var foreign *sqlstore.SchemaError
-	require.ErrorAs(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite), &foreign)
-	require.ErrorAs(t, sqlstore.CheckSchema(t.Context(), db, sqlstore.SQLite), &foreign)
-	assert.Equal(t, sqlstore.SchemaError{Table: "dispensary_catalog_state", Column: "revision"}, *foreign)
-	require.NoError(t, db.Close())
-	requireSameFiles(t, before, folder(t, filepath.Dir(path)))
-}
-
 func TestOpenSQLiteTakes(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(t *testing.T, path string){
 		"nothing":       func(*testing.T, string) {},
 		"an empty file": func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) },
 		"a catalog among tables of the program": func(t *testing.T, path string) {
-			schema, err := sqlstore.Schema(sqlstore.SQLite)
-			require.NoError(t, err)
-			databaseOf(t, path, "PRAGMA application_id = 7; CREATE TABLE visits (place TEXT);"+schema)
+			databaseOf(t, path, "PRAGMA application_id = 7; CREATE TABLE visits (place TEXT);"+sqlstore.SQLiteSchema)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := database{dialect: sqlstore.SQLite, name: filepath.Join(t.TempDir(), "a b?%#.db")}
+			d := database{driver: "sqlite", name: filepath.Join(t.TempDir(), "a b?%#.db")}
 			make(t, d.name)
 			for want := range 2 {
-				db := d.migrated(t)
+				db := d.open(t)
 				store := d.store(t, db)
 				require.Equal(t, want, count(t, store))
 				if want == 0 {
@@ -142,8 +125,8 @@ func TestOpenSQLiteNeedsAFolder(t *testing.T) {
 // The lock is of the file, whichever way to it is taken.
 func TestLockIsOfTheFile(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t, sqlstore.SQLite)
-	one := d.store(t, d.migrated(t))
+	d := newDatabase(t, "sqlite")
+	one := d.store(t, d.open(t))
 	link := d
 	link.name = filepath.Join(t.TempDir(), "link.db")
 	require.NoError(t, os.Symlink(d.name, link.name))
@@ -165,7 +148,7 @@ func TestLockNeedsAFile(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)
 	defer func() { _ = db.Close() }()
-	store, err := sqlstore.New(db, sqlstore.SQLite)
+	store, err := sqlstore.Open(t.Context(), db)
 	require.NoError(t, err)
 	_, err = store.Lock(t.Context())
 	require.ErrorContains(t, err, "in memory")

@@ -1,6 +1,10 @@
 package sqlstore
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
+)
 
 // statements is the SQL of a store, for its dialect.
 type statements struct {
@@ -15,8 +19,7 @@ type statements struct {
 }
 
 const (
-	productColumns  = `number, id, revision, presence, generation, read_at, details_at, hash, listed`
-	documentColumns = `number, attributes, document`
+	productColumns = `number, id, revision, presence, generation, read_at, details_at, hash, listed`
 
 	// selectRows has the columns in the order that scanRow reads them.
 	selectRows = `SELECT p.number, p.id, p.revision, p.presence, p.generation, p.read_at, p.details_at, p.hash, p.listed, d.attributes, d.document
@@ -28,20 +31,20 @@ const (
 	replaceDocument = ` ON CONFLICT (number) DO UPDATE SET attributes = excluded.attributes, document = excluded.document`
 )
 
-// newStatements writes the SQL. A list of ids or numbers is one parameter, a JSON array.
-// PostgreSQL gets the rows of a page in such an array too, which is one round trip; SQLite
-// gets them one by one, which spares it reading JSON.
-func newStatements(d Dialect) statements {
-	ids, numbers, greatest, lock := `json_each($1)`, `json_each($1)`, `max`, ``
-	products, documents := ` VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, ` VALUES (?, ?, ?)`
-	if d == PostgreSQL {
-		ids, greatest, lock = `json_array_elements_text($1::json) AS ids(value)`, `greatest`, ` FOR UPDATE`
+// newStatements writes the SQL of a dialect. A list of ids, numbers or rows is one parameter, a
+// JSON array.
+func newStatements(dialect string) statements {
+	ids, numbers, greatest, lock, json := `json_each($1)`, `json_each($1)`, `max`, ``, ``
+	rows := `(SELECT value ->> 'number' AS number, value ->> 'id' AS id, value ->> 'revision' AS revision, value ->> 'presence' AS presence,
+			value ->> 'generation' AS generation, value ->> 'read_at' AS read_at, value ->> 'details_at' AS details_at, value ->> 'hash' AS hash,
+			value ->> 'listed' AS listed, value ->> 'attributes' AS attributes, value ->> 'document' AS document FROM json_each($1))`
+	if dialect == sqlschema.PostgreSQL {
+		ids, greatest, lock, json = `json_array_elements_text($1::json) AS ids(value)`, `greatest`, ` FOR UPDATE`, `::json`
 		numbers = `(SELECT value::bigint FROM ` + ids + `) AS numbers`
-		from := ` FROM json_to_recordset($1::json) AS r(number bigint, id text, revision bigint, presence text, generation bigint,
+		rows = `json_to_recordset($1::json) AS r(number bigint, id text, revision bigint, presence text, generation bigint,
 			read_at bigint, details_at bigint, hash text, listed text, attributes text, document text)`
-		products, documents = ` SELECT `+productColumns+from, ` SELECT number, attributes::json, document::json`+from
 	}
-	names := strings.NewReplacer("{ids}", ids, "{numbers}", numbers, "{greatest}", greatest)
+	names := strings.NewReplacer("{ids}", ids, "{numbers}", numbers, "{rows}", rows, "{json}", json, "{greatest}", greatest)
 	sql := func(parts ...string) string { return names.Replace(strings.Join(parts, "")) }
 	unlist := func(condition string) string {
 		return sql(`UPDATE dispensary_catalog_products SET presence = $2, revision = CAST($3 AS bigint) + unlisted.rank
@@ -59,8 +62,8 @@ func newStatements(d Dialect) statements {
 
 		known:        sql(`SELECT id, number, presence, generation, listed FROM dispensary_catalog_products WHERE id IN (SELECT value FROM {ids})`),
 		mark:         sql(`UPDATE dispensary_catalog_products SET generation = $2, read_at = {greatest}(read_at, $3) WHERE number IN (SELECT value FROM {numbers})`),
-		putProducts:  sql(`INSERT INTO dispensary_catalog_products (`, productColumns, `)`, products, replaceProduct),
-		putDocuments: sql(`INSERT INTO dispensary_catalog_documents (`, documentColumns, `)`, documents, replaceDocument),
+		putProducts:  sql(`INSERT INTO dispensary_catalog_products (`, productColumns, `) SELECT `, productColumns, ` FROM {rows} WHERE true`, replaceProduct),
+		putDocuments: sql(`INSERT INTO dispensary_catalog_documents (number, attributes, document) SELECT number, attributes{json}, document{json} FROM {rows} WHERE true`, replaceDocument),
 		unlisted:     sql(`SELECT id FROM dispensary_catalog_products WHERE presence = $1 AND generation < $2 AND read_at < $3 ORDER BY read_at, id LIMIT $4`),
 		missing:      unlist(`read_at < $1`),
 		gone:         unlist(`id IN (SELECT value FROM {ids})`),

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -15,22 +15,21 @@ import (
 	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/filelock"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// Store is a [catalogsync.Store] in tables that [Migrate] made. It is safe for concurrent
+// Store is a [catalogsync.Store] on database/sql. Get it from [Open]. It is safe for concurrent
 // use; make one for a database and share it.
 type Store struct {
-	db      *sql.DB
-	pool    pool
-	dialect Dialect
-	sql     statements
+	db   *sql.DB
+	pool pool
+	sql  statements
 
 	// writing serializes the writers of this process where the database is a file, which
 	// has one writer at a time: waiting here is fair and costs nothing, waiting in the
 	// driver is a matter of luck. Nil elsewhere.
-	writing  chan struct{}
-	lock     atomic.Pointer[filelock.Lock] // of the sync that runs, in SQLite
-	prepared map[string]*sql.Stmt          // by their SQL; see prepare
+	writing chan struct{}
+	lock    atomic.Pointer[filelock.Lock] // of the sync that runs, in SQLite
 }
 
 // pool runs statements on one connection of a pool.
@@ -40,29 +39,54 @@ type pool interface {
 
 var _ catalogsync.Store = (*Store)(nil)
 
-// New returns a store in db, which stays the caller's to close. It asks the database
-// nothing. Errors are [api.ArgumentError].
-func New(db *sql.DB, dialect Dialect) (*Store, error) {
+// Open returns a store in db, which stays the caller's to close. It finds out whether db is
+// PostgreSQL or SQLite, and creates the missing tables. If none is missing, it only reads, so a
+// role without the right to create tables can call it. Processes may call it at the same time.
+//
+// Errors:
+//
+//   - [*api.ArgumentError]: db is nil, or another database.
+//   - A table lacks a column, because another program or release created it. Open changes
+//     nothing then.
+//   - Errors of the database.
+func Open(ctx context.Context, db *sql.DB) (*Store, error) {
 	if db == nil {
-		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is nil"}
+		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "is nil"}
 	}
-	if err := dialect.validate(); err != nil {
-		return nil, err
+	dialect, err := sqlschema.DialectOf(ctx, db)
+	if err != nil {
+		return nil, failed(ctx, "open", err)
 	}
-	s := &Store{db: db, pool: failover.SQL(db), dialect: dialect, sql: newStatements(dialect)}
-	if dialect == SQLite {
-		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
+	s := &Store{db: db, sql: newStatements(dialect)}
+	schema := sqlschema.Schema{Dialect: dialect}
+	switch dialect {
+	case sqlschema.PostgreSQL:
+		s.pool, schema.Script = failover.SQL(db), PostgreSQLSchema
+	case sqlschema.SQLite:
+		s.pool, schema.Script, s.writing = sqlitefile.NewPool(db), SQLiteSchema, make(chan struct{}, 1)
+	default:
+		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "is neither PostgreSQL nor SQLite"}
+	}
+	if err := schema.Create(ctx, db); err != nil {
+		return nil, failed(ctx, "open", err)
 	}
 	return s, nil
 }
 
-// String says what the store is and nothing of what it holds.
-func (s *Store) String() string {
-	return "sqlstore.Store{" + string(s.dialect) + "}"
+// failed names the operation. The end of the caller's ctx comes back from some drivers as
+// another error.
+func failed(ctx context.Context, op string, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("catalogsync/sqlstore: %s: %w: %w", op, ended, err)
+	}
+	return fmt.Errorf("catalogsync/sqlstore: %s: %w", op, err)
 }
 
-// Format prints [Store.String] for every verb.
-func (s *Store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+// querier is a database or a transaction.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
 
 // read returns all rows of a statement that changes nothing.
 func read[T any](ctx context.Context, s *Store, op string, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {

@@ -55,13 +55,8 @@ func (s *Store) write(ctx context.Context, op string, run func(*sql.Conn) error)
 	if err := s.checkLock(); err != nil {
 		return failed(ctx, op, err)
 	}
-	err := contention.Retry(ctx, func() error {
-		if err := s.prepare(ctx); err != nil { // needs a connection of its own
-			return err
-		}
-		return s.pool.Do(ctx, run)
-	})
-	if err == nil || errors.Is(err, catalogsync.ErrSuperseded) || errors.Is(err, catalogsync.ErrTooManyMissing) {
+	err := contention.Retry(ctx, func() error { return s.pool.Do(ctx, run) })
+	if err == nil || errors.Is(err, catalogsync.ErrSuperseded) {
 		return err
 	}
 	return failed(ctx, op, err)
@@ -101,43 +96,6 @@ func (t *tx) save() error {
 func (t *tx) next() int64 {
 	t.revision++
 	return t.revision
-}
-
-// prepare prepares what every page runs, once: SQLite would read that SQL anew for each page.
-// In PostgreSQL drivers do so, if what is between them and the server permits it.
-func (s *Store) prepare(ctx context.Context) error {
-	if s.dialect != SQLite || s.prepared != nil {
-		return nil
-	}
-	prepared := map[string]*sql.Stmt{}
-	for _, query := range []string{s.sql.lockState, s.sql.saveState, s.sql.known, s.sql.mark, s.sql.putProducts, s.sql.putDocuments} {
-		statement, err := s.db.PrepareContext(ctx, query)
-		if err != nil {
-			for _, one := range prepared {
-				_ = one.Close()
-			}
-			return err
-		}
-		prepared[query] = statement
-	}
-	s.prepared = prepared
-	return nil
-}
-
-// QueryContext is that of the transaction.
-func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if prepared := t.store.prepared[query]; prepared != nil {
-		return t.StmtContext(ctx, prepared).QueryContext(ctx, args...)
-	}
-	return t.Tx.QueryContext(ctx, query, args...)
-}
-
-// ExecContext is that of the transaction.
-func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if prepared := t.store.prepared[query]; prepared != nil {
-		return t.StmtContext(ctx, prepared).ExecContext(ctx, args...)
-	}
-	return t.Tx.ExecContext(ctx, query, args...)
 }
 
 func (t *tx) exec(query string, args ...any) (changed int64, err error) {

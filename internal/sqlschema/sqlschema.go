@@ -21,6 +21,26 @@ const (
 	SQLite     = "sqlite"
 )
 
+// DialectOf asks a database for its dialect: [PostgreSQL], [SQLite], or "mysql" for MySQL and
+// MariaDB.
+func DialectOf(ctx context.Context, db *sql.DB) (dialect string, err error) {
+	err = contention.Retry(ctx, func() error {
+		var version string
+		err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&version)
+		switch {
+		case err == nil && strings.HasPrefix(version, "PostgreSQL"):
+			dialect = PostgreSQL
+		case err == nil:
+			dialect = "mysql"
+		case !contention.Is(err):
+			dialect = SQLite
+			err = db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version)
+		}
+		return err
+	})
+	return dialect, err
+}
+
 // Schema is the schema of a store.
 type Schema struct {
 	Dialect string
