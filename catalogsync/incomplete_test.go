@@ -19,7 +19,7 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 		for _, prefetch := range []int{1, 4} {
 			list, store := newMovingList(50), catalogsync.NewMemoryStore()
 			list.cut = cut
-			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: prefetch, MaxMissing: 1000})
+			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: prefetch})
 			for range 3 {
 				walk, err := syncer.Sync(t.Context())
 				require.ErrorAs(t, err, new(*api.IncompleteListError))

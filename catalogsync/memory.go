@@ -124,15 +124,9 @@ func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (
 }
 
 // Unlisted is [Store.Unlisted].
-func (m *MemoryStore) Unlisted(ctx context.Context, w Walk, p Presence, limit int) ([]string, error) {
+func (m *MemoryStore) Unlisted(ctx context.Context, w Walk, limit int) ([]string, error) {
 	return locked(ctx, m, func() ([]string, error) {
-		w = w.stored()
-		var found []*memoryRecord
-		for _, r := range m.records {
-			if r.Presence == p && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
-				found = append(found, r)
-			}
-		}
+		found := m.unlisted(w.stored(), Missing)
 		slices.SortFunc(found, func(a, b *memoryRecord) int {
 			return cmp.Or(a.ReadAt.Compare(b.ReadAt), cmp.Compare(a.Product.ID, b.Product.ID))
 		})
@@ -145,18 +139,13 @@ func (m *MemoryStore) Unlisted(ctx context.Context, w Walk, p Presence, limit in
 }
 
 // Complete is [Store.Complete].
-func (m *MemoryStore) Complete(ctx context.Context, w Walk, gone []string, most int) (Walk, error) {
+func (m *MemoryStore) Complete(ctx context.Context, w Walk, gone []string) (Walk, error) {
 	return locked(ctx, m, func() (Walk, error) {
 		if !m.underWay(w) {
 			return Walk{}, ErrSuperseded
 		}
 		w = w.stored()
-		var unlisted []*memoryRecord
-		for _, r := range m.records {
-			if r.Presence == Present && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
-				unlisted = append(unlisted, r)
-			}
-		}
+		unlisted := m.unlisted(w, Present)
 		w.Missing = len(unlisted)
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(gone))) {
 			if r := m.records[id]; r != nil && r.Presence == Missing && r.seen < w.Generation {
@@ -164,9 +153,6 @@ func (m *MemoryStore) Complete(ctx context.Context, w Walk, gone []string, most 
 			}
 		}
 		w.Gone = len(unlisted) - w.Missing
-		if len(unlisted) > most {
-			return Walk{}, ErrTooManyMissing
-		}
 		for _, r := range unlisted {
 			next, changed := r.Unlisted()
 			m.save(r, next, changed)
@@ -300,6 +286,16 @@ func locked[T any](ctx context.Context, m *MemoryStore, call func() (T, error)) 
 // underWay says whether a walk may write.
 func (m *MemoryStore) underWay(w Walk) bool {
 	return w.Generation == m.state.Newest.Generation && m.state.Newest.Generation > 0 && m.state.Newest.CompletedAt.IsZero()
+}
+
+// unlisted returns the records that a walk has not seen, and that were not read since.
+func (m *MemoryStore) unlisted(w Walk, p Presence) (found []*memoryRecord) {
+	for _, r := range m.records {
+		if r.Presence == p && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
+			found = append(found, r)
+		}
+	}
+	return found
 }
 
 // record returns a record to be saved, which is zero if it is new.

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.client = w.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: w}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	var err error
 	w.syncer, err = catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: w.client.Catalog, Store: w.store, PageSize: 2 + w.random.IntN(15), Prefetch: 1 + w.random.IntN(5), Details: w.random.IntN(2) == 0, MaxMissing: 10_000,
+		Catalog: w.client.Catalog, Store: w.store, PageSize: 2 + w.random.IntN(15), Prefetch: 1 + w.random.IntN(5), Details: w.random.IntN(2) == 0,
 	})
 	require.NoError(t, err)
 	return w

@@ -37,7 +37,7 @@ func TestReadIndex(t *testing.T) {
 		return w
 	}
 	complete := func(w catalogsync.Walk, gone ...string) {
-		_, err := store.Complete(t.Context(), w, gone, 10)
+		_, err := store.Complete(t.Context(), w, gone)
 		require.NoError(t, err)
 	}
 	zinc, kelp := entry("Zinc", "one", "", "").Product, entry("Kelp", "one", "", "").Product

@@ -16,12 +16,8 @@ var (
 	// ErrSuperseded: a later walk has begun, so that this one stores nothing any more.
 	ErrSuperseded = errors.New("catalogsync: a later walk has begun")
 
-	// ErrTooManyMissing: a walk missed so many stored products that the list was probably
-	// wrong. See [Syncer.Sync].
-	ErrTooManyMissing = errors.New("catalogsync: the list has far fewer products than before")
-
-	// ErrTooManySkipped: so many products of the list had no usable id that the list was
-	// probably wrong.
+	// ErrTooManySkipped: more than a fifth of the products of the list, and more than 10, had no
+	// usable id.
 	ErrTooManySkipped = errors.New("catalogsync: too many products of the list have no usable id")
 
 	// ErrNotStored: the store does not have the product.
@@ -54,17 +50,16 @@ type Store interface {
 	// Hash is requested, at the time of its page: its variants may have changed too.
 	SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error)
 
-	// Unlisted returns the ids of at most limit records with a presence that were last seen by
-	// a walk before w and last read before w began. The oldest ReadAt is first, then the
-	// smallest id.
-	Unlisted(ctx context.Context, w Walk, p Presence, limit int) (ids []string, err error)
+	// Unlisted returns the ids of at most limit missing records that were last seen by a walk
+	// before w and last read before w began. The oldest ReadAt is first, then the smallest id.
+	Unlisted(ctx context.Context, w Walk, limit int) (ids []string, err error)
 
 	// Complete ends the newest walk, and stores w with the numbers of the records that became
 	// missing and gone, and returns it. A present record that the walk has not seen, and whose
 	// ReadAt is before its beginning, becomes missing; of those that were missing and that it
-	// has not seen, those in gone become gone. If that is more than most records it changes
-	// nothing: [ErrTooManyMissing]. [ErrSuperseded] if w is not the newest, or complete.
-	Complete(ctx context.Context, w Walk, gone []string, most int) (Walk, error)
+	// has not seen, those in gone become gone.
+	// [ErrSuperseded] if w is not the newest, or complete.
+	Complete(ctx context.Context, w Walk, gone []string) (Walk, error)
 
 	// SaveAttributes replaces the attributes of all products, by the product's id. Those
 	// that are not named have none; those that are not stored are left out.
@@ -136,10 +131,6 @@ type Walk struct {
 	// Skipped is the number of products that the walk could not store, for example because
 	// they have no id. If a page is read again, its products count again.
 	Skipped int
-
-	// Refused is the number of walks since the last complete one that ended with
-	// [ErrTooManyMissing], this walk included.
-	Refused int
 
 	// CompletedAt is zero while the walk is under way. Missing and Gone are the numbers
 	// of records that became so at its end.

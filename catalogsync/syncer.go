@@ -20,9 +20,6 @@ const (
 	DefaultInterval = time.Hour
 )
 
-// minMissing is the least of what MaxMissing is where it is not set.
-const minMissing = 10
-
 // SyncerConfig is what a [Syncer] is made of. Catalog and Store are required.
 type SyncerConfig struct {
 	// Catalog is what is read: the Catalog of a client with a token source. All who use the
@@ -43,11 +40,6 @@ type SyncerConfig struct {
 
 	// PageSize is how many products a page has; 0 means [DefaultPageSize].
 	PageSize int
-
-	// MaxMissing is how many products a walk may find missing or gone: with more of them the
-	// list was probably wrong, and [Syncer.Sync] returns [ErrTooManyMissing]. 0 means a fifth
-	// of all that are not gone, and at least 10. It also limits the products that a walk skips.
-	MaxMissing int
 
 	// Ingredients and Allergens read after each walk what products can be filtered by: a
 	// search for each ingredient and each allergen. The search finds only products that the
@@ -104,7 +96,7 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 		refuse("Store", "is nil")
 	}
 	for field, value := range map[string]int64{
-		"Prefetch": int64(c.Prefetch), "PageSize": int64(c.PageSize), "MaxMissing": int64(c.MaxMissing), "Interval": int64(c.Interval),
+		"Prefetch": int64(c.Prefetch), "PageSize": int64(c.PageSize), "Interval": int64(c.Interval),
 	} {
 		if value < 0 {
 			refuse(field, "must not be negative")
@@ -134,11 +126,6 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 // of that Sync makes at most a tenth more requests than the list has pages, or ten: what is
 // left stays missing until a later walk.
 //
-// If a walk misses more products than MaxMissing, Sync changes no presence and fails with
-// [ErrTooManyMissing]. If the next walk misses the same products, Sync reads up to 50 of them
-// by id. If the platform has none of these, the missed products become missing, and later
-// walks confirm them one by one as usual.
-//
 // A product without an id, or one that cannot be stored otherwise, is logged and skipped:
 // [Walk].Skipped. A stored product that the list shows in this way becomes missing, as it is
 // not recognized, but is gone only if the platform does not have it by its id.
@@ -148,8 +135,7 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 //   - [ErrSyncing]: another call reads the list.
 //   - [*api.IncompleteListError]: the list ended before its own count of products. The next
 //     Sync continues there.
-//   - [ErrTooManySkipped]: more products were skipped than MaxMissing.
-//   - [ErrTooManyMissing]: see above. The next Sync reads the whole list.
+//   - [ErrTooManySkipped]: the walk changes no presence. The next Sync reads the whole list.
 //   - Errors of the store and of the API.
 //
 // Sync returns the walk as far as it came, also with an error.

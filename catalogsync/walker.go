@@ -1,7 +1,6 @@
 package catalogsync
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +20,9 @@ const (
 
 	// minExtra is how many requests more than pages a walk of a short list may make.
 	minExtra = 10
+
+	// minSkipped is the number of products that a walk of a short list may skip.
+	minSkipped = 10
 )
 
 // walker is one call of [Syncer.Sync].
@@ -78,44 +80,24 @@ func (w *walker) run(ctx context.Context) error {
 	if err := w.readPages(ctx, resumed); err != nil {
 		return err
 	}
-	if err := checkSkipped(w.walk.Skipped, w.walk.Total, w.config.MaxMissing); err != nil {
-		return err
+	if most := max(minSkipped, w.walk.Total/5); w.walk.Skipped > most {
+		return fmt.Errorf("%w: %d of %d", ErrTooManySkipped, w.walk.Skipped, w.walk.Total)
 	}
 	gone, err := w.confirm(ctx)
 	if err != nil {
 		return err
 	}
-	most := w.config.MaxMissing
-	if most == 0 {
-		state, err := w.config.Store.State(ctx)
-		if err != nil {
-			return err
-		}
-		most = max(minMissing, (state.Records[Present]+state.Records[Missing])/5)
-	}
 	end := w.walk
 	end.Requests, end.CompletedAt = w.before+int(w.requests.Load()), time.Now()
-	done, err := w.config.Store.Complete(ctx, end, gone, most)
-	if errors.Is(err, ErrTooManyMissing) {
-		done, err = w.shrunk(ctx, end, gone, most)
-	}
+	done, err := w.config.Store.Complete(ctx, end, gone)
 	if err == nil {
 		w.walk = done
 	}
 	return err
 }
 
-// checkSkipped returns [ErrTooManySkipped] if a list has more than most products that cannot be
-// stored. Zero means a fifth of the list, and at least 10.
-func checkSkipped(skipped, total, most int) error {
-	if skipped > cmp.Or(most, max(minMissing, total/5)) {
-		return fmt.Errorf("%w: %d of %d", ErrTooManySkipped, skipped, total)
-	}
-	return nil
-}
-
-// begin continues the newest walk or begins the next one. One that has read the last page and
-// is not complete was refused then: it is not continued.
+// begin continues the newest walk or begins the next one. It does not continue a walk that has
+// read the last page, because [ErrTooManySkipped] may have rejected its list.
 func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
 	state, err := w.config.Store.State(ctx)
 	if err != nil {
@@ -128,9 +110,6 @@ func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
 		return true, nil
 	}
 	w.walk, w.last = Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
-	if newest.CompletedAt.IsZero() {
-		w.walk.Refused = newest.Refused
-	}
 	return false, w.config.Store.Begin(ctx, w.walk)
 }
 
@@ -280,7 +259,7 @@ func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
 // were read longest ago first, and returns the ids of those that are no more. One that cannot
 // be read stays missing; after some in a row so do the rest.
 func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
-	ids, err := w.config.Store.Unlisted(ctx, w.walk, Missing, max(0, w.mostExtra()-w.extra))
+	ids, err := w.config.Store.Unlisted(ctx, w.walk, max(0, w.mostExtra()-w.extra))
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func TestWalkGoesBackWhenProductsSlip(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			list, store := newMovingList(100), catalogsync.NewMemoryStore()
-			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, MaxMissing: 1000})
+			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
 			mustSync(t, syncer)
 			before := list.requests()
 			list.before = onRequest(5, func() { list.change(test.change) })
@@ -192,25 +192,22 @@ func TestSyncDoesNotContinueAWalkOfYesterday(t *testing.T) {
 	})
 }
 
-// A list that hides products which the platform has by their ids is never accepted.
-func TestTooManyMissing(t *testing.T) {
+// A list that hides products takes none away that the platform has by its id. An empty list is one.
+func TestHiddenProductsAreNeverGone(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
 	mustSync(t, syncer)
 	whole := list.all()
-	list.hideFromList(whole[:21])
-	for n := range 5 {
-		before := list.requests()
-		_, err := syncer.Sync(t.Context())
-		require.ErrorIs(t, err, catalogsync.ErrTooManyMissing)
-		assert.Equal(t, 8+min(n, 1), list.requests()-before, "the whole list, and one product by its id")
-		assert.Equal(t, whole, stored(t, store, catalogsync.Present))
+	list.hideFromList(whole)
+	assert.Equal(t, 100, mustSync(t, syncer).Missing)
+	for range 3 {
+		mustSync(t, syncer)
+		assert.Equal(t, whole, stored(t, store, catalogsync.Missing))
 	}
 	list.hideFromList(nil)
-	list.change(func([]string) []string { return whole[20:] })
-	walk := mustSync(t, syncer)
-	assert.Equal(t, 20, walk.Missing, "a fifth")
+	mustSync(t, syncer)
+	assert.Equal(t, whole, stored(t, store, catalogsync.Present))
 }
 
 // What two walks have not seen is gone once the platform does not have it, ten of them a walk
@@ -332,7 +329,7 @@ func walkOfAListThatMoves(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	list, store := newMovingList(30+random.IntN(300)), catalogsync.NewMemoryStore()
 	size := 2 + random.IntN(20)
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: size, Prefetch: 1 + random.IntN(8), MaxMissing: 10_000})
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: size, Prefetch: 1 + random.IntN(8)})
 	mustSync(t, syncer)
 	mode, often, there, added := seed%3, 5+random.IntN(40), list.all(), 0
 	var mu sync.Mutex

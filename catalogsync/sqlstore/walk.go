@@ -20,7 +20,6 @@ type walk struct {
 	Total       int       `json:"total"`
 	Requests    int       `json:"requests"`
 	Skipped     int       `json:"skipped"`
-	Refused     int       `json:"refused"`
 	CompletedAt time.Time `json:"completed_at,omitzero"`
 	Missing     int       `json:"missing"`
 	Gone        int       `json:"gone"`
@@ -79,12 +78,12 @@ func (s *Store) Begin(ctx context.Context, w catalogsync.Walk) error {
 }
 
 // Unlisted implements [catalogsync.Store].
-func (s *Store) Unlisted(ctx context.Context, w catalogsync.Walk, p catalogsync.Presence, limit int) ([]string, error) {
-	return read(ctx, s, "read unlisted products", scanText, s.sql.unlisted, string(p), w.Generation, micros(w.StartedAt), limit)
+func (s *Store) Unlisted(ctx context.Context, w catalogsync.Walk, limit int) ([]string, error) {
+	return read(ctx, s, "read unlisted products", scanText, s.sql.unlisted, string(catalogsync.Missing), w.Generation, micros(w.StartedAt), limit)
 }
 
 // Complete implements [catalogsync.Store].
-func (s *Store) Complete(ctx context.Context, w catalogsync.Walk, gone []string, most int) (catalogsync.Walk, error) {
+func (s *Store) Complete(ctx context.Context, w catalogsync.Walk, gone []string) (catalogsync.Walk, error) {
 	gone = slices.DeleteFunc(slices.Clone(gone), func(id string) bool { return catalogsync.CheckID(id) != nil })
 	var complete catalogsync.Walk
 	err := s.change(ctx, "complete a walk", func(t *tx) (err error) {
@@ -98,9 +97,6 @@ func (s *Store) Complete(ctx context.Context, w catalogsync.Walk, gone []string,
 		}
 		if t.newest.Missing, err = t.unlist(s.sql.missing, micros(w.StartedAt), catalogsync.Present); err != nil {
 			return err
-		}
-		if t.newest.Gone+t.newest.Missing > most {
-			return catalogsync.ErrTooManyMissing
 		}
 		t.complete = t.newest
 		complete = catalogsync.Walk(t.complete)

@@ -21,7 +21,6 @@ const defaultBudget = 500
 type syncCommand struct {
 	catalogStore
 	budget, prefetch int
-	maxMissing       int
 	details, filters bool
 }
 
@@ -35,10 +34,6 @@ any time, with Ctrl-C or otherwise: the next sync goes on there, within a day. A
 list does not have is missing after one sync and gone after two, if the platform does not have
 it by its id either.
 
-If more products are missing than --max-missing, sync fails and keeps all of them. The next sync
-that misses the same products checks up to 50 of them by id, and accepts the list if the platform
-has none.
-
 It prints a line for each tenth of the list.`,
 		Example: `  dispensary catalog sync
   dispensary catalog sync --store /var/lib/ehr/catalog.db --budget 60
@@ -51,7 +46,6 @@ It prints a line for each tenth of the list.`,
 	c.defineUser(flags)
 	flags.IntVar(&c.budget, "budget", defaultBudget, "make at most `NUMBER` requests in any minute")
 	flags.IntVar(&c.prefetch, "prefetch", 4, "read `NUMBER` pages at the same time")
-	flags.IntVar(&c.maxMissing, "max-missing", 0, "accept at most `NUMBER` missing products; a fifth of the copy, and at least 10, unless set")
 	flags.BoolVar(&c.details, "details", false, "then read what lists do not show, one request for each product that never was")
 	flags.BoolVar(&c.filters, "filters", false, "then search for each ingredient and allergen, so that products can be filtered by them")
 	return command
@@ -75,7 +69,7 @@ func (c *syncCommand) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, failed(store.db.Close())) }()
 	shown := &syncProgress{p: c.program}
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: client.Catalog, Store: store, Limiter: budget, Prefetch: c.prefetch, MaxMissing: c.maxMissing,
+		Catalog: client.Catalog, Store: store, Limiter: budget, Prefetch: c.prefetch,
 		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,
 	})
 	if err != nil {
@@ -150,10 +144,8 @@ func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catal
 		return failed(fmt.Errorf("interrupted after page %d of %d: the next sync goes on there", walk.Page, max(pagesOf(walk), s.last.Pages)))
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, catalogsync.ErrTooManyMissing):
-		return failed(fmt.Errorf("%w. The copy keeps all products: run sync again to check the missing ones by id, or accept them with --max-missing", err))
 	case errors.Is(err, catalogsync.ErrTooManySkipped):
-		return failed(fmt.Errorf("%w. Accept them with --max-missing", err))
+		return failed(err)
 	case !walk.CompletedAt.IsZero():
 		return failed(fmt.Errorf("the list was read as a whole, but not the rest: %w", err))
 	case walk.Page > 0:

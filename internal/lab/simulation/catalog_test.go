@@ -97,7 +97,7 @@ func (w *catalogWorld) start(p *schedule.Process) {
 // syncer is that of a replica.
 func (w *catalogWorld) syncer(p *schedule.Process, client *dispensary.Client, pageSize int) *catalogsync.Syncer {
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: client.Catalog, Store: catalogStore{w.store, p, w}, PageSize: pageSize, Prefetch: 3, MaxMissing: 1000,
+		Catalog: client.Catalog, Store: catalogStore{w.store, p, w}, PageSize: pageSize, Prefetch: 3,
 	})
 	if err != nil {
 		panic(err)
@@ -296,12 +296,12 @@ func (s catalogStore) SavePage(ctx context.Context, walk catalogsync.Walk, produ
 	return askCatalog(ctx, s, fmt.Sprintf("SavePage %d", walk.Page), func() (catalogsync.Counts, error) { return s.MemoryStore.SavePage(ctx, walk, products) })
 }
 
-func (s catalogStore) Unlisted(ctx context.Context, walk catalogsync.Walk, presence catalogsync.Presence, limit int) ([]string, error) {
-	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.MemoryStore.Unlisted(ctx, walk, presence, limit) })
+func (s catalogStore) Unlisted(ctx context.Context, walk catalogsync.Walk, limit int) ([]string, error) {
+	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.MemoryStore.Unlisted(ctx, walk, limit) })
 }
 
-func (s catalogStore) Complete(ctx context.Context, walk catalogsync.Walk, gone []string, most int) (catalogsync.Walk, error) {
-	return askCatalog(ctx, s, "Complete", func() (catalogsync.Walk, error) { return s.MemoryStore.Complete(ctx, walk, gone, most) })
+func (s catalogStore) Complete(ctx context.Context, walk catalogsync.Walk, gone []string) (catalogsync.Walk, error) {
+	return askCatalog(ctx, s, "Complete", func() (catalogsync.Walk, error) { return s.MemoryStore.Complete(ctx, walk, gone) })
 }
 
 func (s catalogStore) SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (bool, error) {

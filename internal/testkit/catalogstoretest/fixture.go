@@ -83,7 +83,7 @@ func saved(t testing.TB, store catalogsync.Store, w *catalogsync.Walk, second in
 func completed(t testing.TB, store catalogsync.Store, w catalogsync.Walk, gone ...string) catalogsync.Walk {
 	t.Helper()
 	w.CompletedAt = w.StartedAt.Add(time.Minute)
-	w, err := store.Complete(t.Context(), w, gone, 1000)
+	w, err := store.Complete(t.Context(), w, gone)
 	require.NoError(t, err)
 	return w
 }

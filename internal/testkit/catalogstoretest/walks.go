@@ -25,7 +25,6 @@ var walks = map[string]func(*testing.T, opener){
 	"Reappears":        reappears,
 	"ReadMeanwhile":    readMeanwhile,
 	"Unlisted":         unlisted,
-	"TooManyMissing":   tooManyMissing,
 	"EndedContext":     endedContext,
 	"SmallPagesOfMany": smallPagesOfMany,
 }
@@ -40,12 +39,12 @@ func empty(t *testing.T, open opener) {
 	ids, err := store.Undetailed(ctx, "", 10)
 	require.NoError(t, err)
 	assert.Empty(t, ids)
-	ids, err = store.Unlisted(ctx, catalogsync.Walk{Generation: 1, StartedAt: t0}, catalogsync.Missing, 10)
+	ids, err = store.Unlisted(ctx, catalogsync.Walk{Generation: 1, StartedAt: t0}, 10)
 	require.NoError(t, err)
 	assert.Empty(t, ids)
 	_, err = store.SavePage(ctx, catalogsync.Walk{}, page(t, 0, listedAll("a")...))
 	require.ErrorIs(t, err, catalogsync.ErrSuperseded, "no walk has begun")
-	_, err = store.Complete(ctx, catalogsync.Walk{CompletedAt: t0}, nil, 10)
+	_, err = store.Complete(ctx, catalogsync.Walk{CompletedAt: t0}, nil)
 	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
 	require.NoError(t, store.Drop(ctx, catalogsync.Request{ProductID: "a", At: t0}))
 	require.NoError(t, store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}}))
@@ -82,7 +81,7 @@ func lock(t *testing.T, open opener) {
 
 func begin(t *testing.T, open opener) {
 	store := open()
-	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1, Skipped: 2, Refused: 3}
+	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1, Skipped: 2}
 	require.NoError(t, store.Begin(t.Context(), first))
 	requireWalk(t, first, state(t, store).Newest)
 	requireWalk(t, catalogsync.Walk{}, state(t, store).Complete)
@@ -163,7 +162,7 @@ func superseded(t *testing.T, open opener) {
 		_, err := one.SavePage(t.Context(), w, page(t, 20, listedAll("x")...))
 		require.ErrorIs(t, err, catalogsync.ErrSuperseded)
 		w.CompletedAt = at(30)
-		_, err = one.Complete(t.Context(), w, nil, 1000)
+		_, err = one.Complete(t.Context(), w, nil)
 		require.ErrorIs(t, err, catalogsync.ErrSuperseded)
 		same()
 	}
@@ -241,9 +240,9 @@ func unlisted(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	walked(t, store, 0, listedAll("a", "b", "c", "d", "e")...)
 	walked(t, store, 100, listedAll("e")...)
-	want := func(w catalogsync.Walk, p catalogsync.Presence, limit int, ids ...string) {
+	want := func(w catalogsync.Walk, limit int, ids ...string) {
 		t.Helper()
-		got, err := store.Unlisted(ctx, w, p, limit)
+		got, err := store.Unlisted(ctx, w, limit)
 		require.NoError(t, err)
 		assert.Equal(t, ids, append([]string(nil), got...))
 	}
@@ -251,40 +250,18 @@ func unlisted(t *testing.T, open opener) {
 	detailed(t, store, 130, single("d", "Product d", ""))
 	detailed(t, store, 140, single("c", "Product c", ""))
 	w := began(t, store, 200)
-	want(w, catalogsync.Missing, 10, "a", "d", "c", "b")
-	want(w, catalogsync.Missing, 2, "a", "d")
-	want(w, catalogsync.Present, math.MaxInt, "e")
+	want(w, math.MaxInt, "a", "d", "c", "b")
+	want(w, 2, "a", "d")
 	saved(t, store, &w, 201, listedAll("d")...)
-	want(w, catalogsync.Missing, 10, "a", "c", "b") // e was seen before, and is not missing yet
-	want(catalogsync.Walk{Generation: 2, StartedAt: at(200)}, catalogsync.Present, 10)
+	want(w, 10, "a", "c", "b") // e was seen before, and is not missing yet
 	detailed(t, store, 202, single("c", "Product c", ""))
-	detailed(t, store, 203, single("new", "New", ""))
-	want(w, catalogsync.Missing, 10, "a", "b")
-	want(w, catalogsync.Present, 10, "e")
-	completed(t, store, w, "a")
-	w = began(t, store, 300)
-	want(w, catalogsync.Missing, 10, "e", "b", "c")
-	want(w, catalogsync.Present, 10, "d", "new")
-	want(w, catalogsync.Gone, 10, "a")
-}
-
-func tooManyMissing(t *testing.T, open opener) {
-	store := open()
-	walked(t, store, 0, listedAll("a", "b", "c", "d")...)
-	walked(t, store, 100, listedAll("a", "b", "c")...)
-	w := began(t, store, 200)
-	saved(t, store, &w, 201, listedAll("a")...)
-	same := unchanged(t, store)
-	w.CompletedAt = at(202)
-	_, err := store.Complete(t.Context(), w, []string{"d"}, 2)
-	require.ErrorIs(t, err, catalogsync.ErrTooManyMissing)
-	same("nothing has changed")
-	done, err := store.Complete(t.Context(), w, []string{"d"}, 3)
-	require.NoError(t, err)
-	assert.Equal(t, 2, done.Missing)
-	assert.Equal(t, 1, done.Gone)
-	w.Missing, w.Gone = 2, 1
+	want(w, 10, "a", "b")
+	done := completed(t, store, w, "a")
+	assert.Equal(t, []int{1, 1}, []int{done.Missing, done.Gone})
+	w.CompletedAt, w.Missing, w.Gone = done.CompletedAt, 1, 1
 	requireWalk(t, w, done)
+	w = began(t, store, 300)
+	want(w, 10, "e", "b", "c")
 }
 
 func errorOf[T any](_ T, err error) error { return err }
@@ -307,8 +284,8 @@ func endedContext(t *testing.T, open opener) {
 		"SavePage": func(ctx context.Context) error {
 			return errorOf(store.SavePage(ctx, w, page(t, 101, listedAll("c")...)))
 		},
-		"Unlisted": func(ctx context.Context) error { return errorOf(store.Unlisted(ctx, w, catalogsync.Present, 1)) },
-		"Complete": func(ctx context.Context) error { return errorOf(store.Complete(ctx, w, nil, 100)) },
+		"Unlisted": func(ctx context.Context) error { return errorOf(store.Unlisted(ctx, w, 1)) },
+		"Complete": func(ctx context.Context) error { return errorOf(store.Complete(ctx, w, nil)) },
 		"SaveAttributes": func(ctx context.Context) error {
 			return store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}})
 		},
