@@ -102,7 +102,7 @@ func TestBrandCache(t *testing.T) {
 		first, err := get(0)
 		require.NoError(t, err)
 		assert.Len(t, platform.Journal().Of("brands.list"), 2, "as old as it may be")
-		result, err := newIndex(t).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: first})
+		result, err := newSearcher(t).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: first})
 		require.NoError(t, err)
 		assert.Equal(t, 24*time.Hour, result.PermittedAge)
 		time.Sleep(time.Second)
@@ -155,9 +155,7 @@ func TestHandlerKeepsToTheBrandsOfAClinic(t *testing.T) {
 	var cache catalogsync.BrandCache
 	permitted, err := cache.Get(t.Context(), platform.Clinics.All()[0].ID, clients[0].Catalog.Brands)
 	require.NoError(t, err)
-	var searcher catalogsync.Searcher
-	searcher.Swap(newIndex(t, entry("Zinc", "one", "", "")))
-	handler := searcher.Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
+	handler := newSearcher(t, entry("Zinc", "one", "", "")).Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
 		if r.Header.Get("Clinic") == "" {
 			return nil
 		}

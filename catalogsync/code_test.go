@@ -17,7 +17,7 @@ func TestSearchFindsBarcodes(t *testing.T) {
 	}
 	for kind, codes := range forms {
 		for _, stored := range codes {
-			x := newIndex(t, entry("Zinc", "Kelp", "ZN-30", stored), entry("Iron", "Kelp", "IR-30", "078000113464"))
+			x := newSearcher(t, entry("Zinc", "Kelp", "ZN-30", stored), entry("Iron", "Kelp", "IR-30", "078000113464"))
 			for _, typed := range codes {
 				assert.Equal(t, []string{"Zinc"}, names(t, x, catalogsync.SearchOptions{Query: typed}), "%s: %s typed for %s", kind, typed, stored)
 			}
@@ -27,7 +27,7 @@ func TestSearchFindsBarcodes(t *testing.T) {
 
 func TestSearchKeepsZerosOfOtherCodes(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t, entry("Zinc", "Kelp", "00-4711", ""), entry("Iron", "Kelp", "A004711999", ""), entry("Kelp Leaf", "Kelp", "", "00000000"), entry("Nettle", "Kelp", "", "123456789012345678"))
+	x := newSearcher(t, entry("Zinc", "Kelp", "00-4711", ""), entry("Iron", "Kelp", "A004711999", ""), entry("Kelp Leaf", "Kelp", "", "00000000"), entry("Nettle", "Kelp", "", "123456789012345678"))
 	for query, want := range map[string][]string{
 		"004711": {"Zinc"}, "4711": {"Zinc"}, "0004711": nil, "000000000000": nil, "00000000": {"Kelp Leaf"}, "00123456789012345678": nil,
 	} {

@@ -208,14 +208,21 @@ func TestLoad(t *testing.T) {
 		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
 		assert.Zero(t, result.Age, "but it is younger")
+		time.Sleep(time.Minute)
+		require.NoError(t, store.Begin(t.Context(), catalogsync.Walk{Generation: 3, StartedAt: time.Now()}))
+		require.NoError(t, searcher.Load(t.Context(), feed))
+		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
+		require.NoError(t, err)
+		assert.Equal(t, time.Minute, result.Age, "that of the complete walk")
 
 		list.change(func(ids []string) []string { return append(ids[1:], "p-new") })
-		for range 2 {
-			time.Sleep(time.Second)
-			mustSync(t, syncer)
-		}
+		mustSync(t, syncer)
+		assert.Len(t, names(t, loaded(t, store), catalogsync.SearchOptions{Query: "product p-00000"}), 1, "it is missing only")
+		time.Sleep(time.Second)
+		mustSync(t, syncer)
 		require.NoError(t, searcher.Load(t.Context(), feed))
 		assert.Equal(t, 2_500+2_501, feed.read, "and the product that is gone")
+		assert.Empty(t, names(t, &searcher, catalogsync.SearchOptions{Query: "product p-00000"}))
 	})
 }
 
@@ -231,9 +238,23 @@ func TestLoadFails(t *testing.T) {
 	require.NoError(t, err)
 	feed.read, feed.most = 0, 1_000
 	require.ErrorIs(t, searcher.Load(t.Context(), feed), errBroken)
-	_, err = catalogsync.ReadIndex(t.Context(), feed)
-	require.ErrorIs(t, err, errBroken)
-	assert.Equal(t, 2_500, searcher.Swap(nil).Len())
+	assert.Len(t, names(t, &searcher, catalogsync.SearchOptions{Query: "product p-00001"}), 1, "of the index before")
+}
+
+// A record that changes while the store is read comes twice.
+func TestLoadTakesLastOfAnID(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(1_500), catalogsync.NewMemoryStore()
+	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{}))
+	feed := &countedStore{Store: store}
+	feed.between = func() {
+		_, err := store.SaveDetails(t.Context(), time.Now(), catalog.Product{ID: "p-00001", Name: "Kelp"})
+		require.NoError(t, err)
+	}
+	x := loaded(t, feed)
+	assert.Equal(t, 1_501, feed.read)
+	assert.Equal(t, []string{"Kelp"}, names(t, x, catalogsync.SearchOptions{Query: "kelp"}))
+	assert.Empty(t, names(t, x, catalogsync.SearchOptions{Query: "product p-00001"}))
 }
 
 var errBroken = errors.New("the store is broken")
@@ -242,11 +263,16 @@ var errBroken = errors.New("the store is broken")
 type countedStore struct {
 	catalogsync.Store
 	read, most int
+	between    func() // called once, before the second page
 }
 
 func (s *countedStore) Changes(ctx context.Context, after int64, limit int) ([]catalogsync.Record, error) {
 	if s.most > 0 && s.read >= s.most {
 		return nil, errBroken
+	}
+	if after > 0 && s.between != nil {
+		s.between()
+		s.between = nil
 	}
 	records, err := s.Store.Changes(ctx, after, limit)
 	s.read += len(records)

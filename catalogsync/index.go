@@ -2,39 +2,18 @@ package catalogsync
 
 import (
 	"cmp"
-	"fmt"
-	"io"
-	"iter"
+	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// Entry is a product as an [Index] takes it.
-type Entry struct {
-	// Product needs an ID. The variants that are found are PrimaryVariant and Variants;
-	// a list of the API has the first only.
-	Product catalog.Product
-
-	// Attributes are what the product can be filtered by.
-	Attributes
-}
-
-// IndexConfig is what an [Index] is made with. AsOf is required.
-type IndexConfig struct {
-	// AsOf is when the products were read, or the reading began: no change after it
-	// can be relied on. The age of results counts from it.
-	AsOf time.Time
-}
-
-// Index is a catalog to be searched. It never changes, and is safe for concurrent use. Get
-// it from [NewIndex].
-type Index struct {
-	asOf     time.Time
+// index is a catalog to be searched. It never changes, and is safe for concurrent use.
+type index struct {
+	asOf     time.Time // when reading the products began
 	products []product // in the order in which those that match equally well are found
 
 	words      table // of names and brands
@@ -72,23 +51,17 @@ const (
 	ofAllergen   = "allergen/"
 )
 
-// NewIndex makes an index of products, of which the last counts if several have the same
-// id. It keeps no product. An error is an [*api.ArgumentError].
-func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
-	if c.AsOf.IsZero() {
-		return nil, &api.ArgumentError{Field: "catalogsync.IndexConfig.AsOf", Reason: "is zero"}
-	}
-	if entries == nil {
-		return nil, &api.ArgumentError{Field: "entries", Reason: "is nil"}
-	}
-	found, err := gather(entries)
+// newIndex makes an index of what a store has. A record that changes meanwhile may come twice, or
+// be gone after it came. The store's revision is another one for the next call then.
+func newIndex(ctx context.Context, store Store, asOf time.Time) (*index, error) {
+	found, err := gather(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 	})
-	x := &Index{asOf: c.AsOf, products: make([]product, len(found))}
+	x := &index{asOf: asOf, products: make([]product, len(found))}
 	words, texts := newBuilder(12*len(found)), newUniqueBuilder(10*len(found))
 	codes, attributes := newUniqueBuilder(16*len(found)), newBuilder(4*len(found))
 	for i, p := range found {
@@ -107,47 +80,48 @@ func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
 	return x.ready(), nil
 }
 
-func (x *Index) ready() *Index {
+func (x *index) ready() *index {
 	products := len(x.products)
 	x.scratch.New = func() any { return &scratch{cells: make([]cell, products)} }
 	return x
 }
 
 // at returns the same index, as of another time.
-func (x *Index) at(asOf time.Time) *Index {
-	return (&Index{asOf: asOf, products: x.products, words: x.words, texts: x.texts, codes: x.codes, attributes: x.attributes}).ready()
+func (x *index) at(asOf time.Time) *index {
+	return (&index{asOf: asOf, products: x.products, words: x.words, texts: x.texts, codes: x.codes, attributes: x.attributes}).ready()
 }
 
-// Len is the number of products.
-func (x *Index) Len() int { return len(x.products) }
+// changesPage is how many records are read of a store at a time.
+const changesPage = 1000
 
-// AsOf is when the products were read.
-func (x *Index) AsOf() time.Time { return x.asOf }
-
-// Format prints the type only.
-func (x *Index) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.Index") }
-
-func gather(entries iter.Seq[Entry]) ([]candidate, error) {
+// gather reads the records of a store that are not gone, each as it came last.
+func gather(ctx context.Context, store Store) ([]candidate, error) {
 	var found []candidate
 	at := map[string]int{}
 	shared := map[string]string{} // what many products have
-	for e := range entries {
-		if e.Product.ID == "" {
-			return nil, &api.ArgumentError{Field: "catalogsync.Entry.Product.ID", Reason: "is empty"}
+	for after := int64(0); ; {
+		records, err := store.Changes(ctx, after, changesPage)
+		if err != nil || len(records) == 0 {
+			return found, err
 		}
-		c := newCandidate(e, shared)
-		if i, known := at[c.id]; known {
-			found[i] = c
-			continue
+		for _, r := range records {
+			after = r.Revision
+			if r.Presence == Gone {
+				continue
+			}
+			c := newCandidate(r, shared)
+			if i, known := at[c.id]; known {
+				found[i] = c
+				continue
+			}
+			at[c.id], found = len(found), append(found, c)
 		}
-		at[c.id], found = len(found), append(found, c)
 	}
-	return found, nil
 }
 
 // newCandidate copies all strings, which would otherwise keep the answers of the API that
 // they were cut from.
-func newCandidate(e Entry, shared map[string]string) candidate {
+func newCandidate(r Record, shared map[string]string) candidate {
 	share := func(text string) string {
 		kept, known := shared[text]
 		if !known {
@@ -156,7 +130,7 @@ func newCandidate(e Entry, shared map[string]string) candidate {
 		}
 		return kept
 	}
-	p := e.Product
+	p := r.Product
 	c := candidate{prefix: share(p.Brand.Prefix), product: product{
 		id: strings.Clone(p.ID), name: strings.Clone(p.Name), brandID: share(p.Brand.ID), brand: share(p.Brand.Name),
 		status: catalog.Status(share(string(p.Status))),
@@ -178,7 +152,7 @@ func newCandidate(e Entry, shared map[string]string) candidate {
 			}
 		}
 	}
-	for kind, ids := range map[string][]string{ofBrand: {p.Brand.ID}, ofIngredient: e.IngredientIDs, ofAllergen: e.AllergenIDs} {
+	for kind, ids := range map[string][]string{ofBrand: {p.Brand.ID}, ofIngredient: r.IngredientIDs, ofAllergen: r.AllergenIDs} {
 		for _, id := range ids {
 			c.attributes = append(c.attributes, share(kind+id))
 		}

@@ -18,21 +18,45 @@ import (
 )
 
 // entry is a product of the brand Äpfel & Söhne, or another, with a variant.
-func entry(name, brand, sku, upc string) catalogsync.Entry {
-	return catalogsync.Entry{Product: catalog.Product{
+func entry(name, brand, sku, upc string) catalogsync.Record {
+	return catalogsync.Record{Product: catalog.Product{
 		ID: name, Name: name, Brand: catalog.ProductBrand{ID: brand, Name: brand, Prefix: "P" + brand[:2]},
 		PrimaryVariant: &catalog.Variant{ID: "v-" + name, SKU: sku, UPC: upc},
 	}}
 }
 
-func newIndex(t testing.TB, entries ...catalogsync.Entry) *catalogsync.Index {
+// storeOf returns a store that has records, without their presence and times.
+func storeOf(t testing.TB, records ...catalogsync.Record) *catalogsync.MemoryStore {
 	t.Helper()
-	x, err := catalogsync.NewIndex(slices.Values(entries), catalogsync.IndexConfig{AsOf: time.Now()})
+	store, attributes := catalogsync.NewMemoryStore(), map[string]catalogsync.Attributes{}
+	walk := catalogsync.Walk{Generation: 1, StartedAt: time.Now()}
+	require.NoError(t, store.Begin(t.Context(), walk))
+	walk.Page = 1
+	_, err := store.SavePage(t.Context(), walk, nil)
 	require.NoError(t, err)
-	return x
+	for _, r := range records {
+		_, err := store.SaveDetails(t.Context(), walk.StartedAt, r.Product)
+		require.NoError(t, err)
+		attributes[r.Product.ID] = r.Attributes
+	}
+	require.NoError(t, store.SaveAttributes(t.Context(), attributes))
+	return store
 }
 
-func names(t *testing.T, x *catalogsync.Index, o catalogsync.SearchOptions) (found []string) {
+// loaded returns a searcher of a store.
+func loaded(t testing.TB, store catalogsync.Store) *catalogsync.Searcher {
+	t.Helper()
+	var x catalogsync.Searcher
+	require.NoError(t, x.Load(t.Context(), store))
+	return &x
+}
+
+func newSearcher(t testing.TB, records ...catalogsync.Record) *catalogsync.Searcher {
+	t.Helper()
+	return loaded(t, storeOf(t, records...))
+}
+
+func names(t testing.TB, x *catalogsync.Searcher, o catalogsync.SearchOptions) (found []string) {
 	t.Helper()
 	result, err := x.Search(o)
 	require.NoError(t, err)
@@ -44,7 +68,7 @@ func names(t *testing.T, x *catalogsync.Index, o catalogsync.SearchOptions) (fou
 
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t,
+	x := newSearcher(t,
 		entry("Magnesium Glycinate", "Kelp", "KLP-1001-90", "012345678905"),
 		entry("Calm Magnesium Powder", "Kelp", "KLP-1002-30", "012345678912"),
 		entry("Manganese", "Kelp", "KLP-1003-60", "055555555555"),
@@ -105,7 +129,7 @@ func TestSearchFilters(t *testing.T) {
 	a, b := entry("Zinc A", "one", "", ""), entry("Zinc B", "two", "", "")
 	a.IngredientIDs, a.AllergenIDs = []string{"zinc", "oil"}, []string{"gluten-free"}
 	b.IngredientIDs = []string{"zinc"}
-	x := newIndex(t, a, b)
+	x := newSearcher(t, a, b)
 	for _, test := range []struct {
 		o    catalogsync.SearchOptions
 		want []string
@@ -130,7 +154,7 @@ func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
 	t.Parallel()
 	e := entry("Zinc", "one", "ONE-1-60", "111")
 	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "ONE-1-120", UPC: "222222", Status: catalog.Discontinued}, {ID: "v-Zinc", SKU: "ONE-1-60"}}
-	x := newIndex(t, e)
+	x := newSearcher(t, e)
 	for query, want := range map[string]string{"zinc": "v-Zinc", "one-1": "v-Zinc", "ONE-1-12": "large", "2222": "large"} {
 		result, err := x.Search(catalogsync.SearchOptions{Query: query})
 		require.NoError(t, err)
@@ -144,7 +168,7 @@ func TestSearchShowsPrimaryVariantOfName(t *testing.T) {
 	t.Parallel()
 	e := entry("Magnesium Glycinate", "one", "KLP-60", "")
 	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "MAGNESIUM-240", Status: catalog.Discontinued}, {ID: "only", SKU: "MAGNESIUM", Status: catalog.Discontinued}}
-	x := newIndex(t, e, entry("Magnesium", "one", "", ""))
+	x := newSearcher(t, e, entry("Magnesium", "one", "", ""))
 	for query, want := range map[string]string{
 		"magn": "v-Magnesium Glycinate", "magnesium gly": "v-Magnesium Glycinate", "magnesium": "v-Magnesium Glycinate", "MAGNESIUM-240": "large", "magnesium 2": "large",
 	} {
@@ -162,7 +186,7 @@ func TestSearchShowsPrimaryVariantOfName(t *testing.T) {
 
 func TestSearchRefuses(t *testing.T) {
 	t.Parallel()
-	x := newIndex(t)
+	x := newSearcher(t)
 	for want, o := range map[string]catalogsync.SearchOptions{
 		"dispensary: query is longer than 200 bytes": {Query: strings.Repeat("a", 201)},
 		"dispensary: query has more than 16 words":   {Query: strings.Repeat("a ", 17)},
@@ -178,34 +202,13 @@ func TestSearchRefuses(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }
 
-func TestNewIndexRefuses(t *testing.T) {
-	t.Parallel()
-	none := slices.Values([]catalogsync.Entry{})
-	_, err := catalogsync.NewIndex(none, catalogsync.IndexConfig{})
-	assert.EqualError(t, err, "dispensary: catalogsync.IndexConfig.AsOf is zero")
-	_, err = catalogsync.NewIndex(nil, catalogsync.IndexConfig{AsOf: time.Now()})
-	assert.EqualError(t, err, "dispensary: entries is nil")
-	_, err = catalogsync.NewIndex(slices.Values([]catalogsync.Entry{{}}), catalogsync.IndexConfig{AsOf: time.Now()})
-	assert.EqualError(t, err, "dispensary: catalogsync.Entry.Product.ID is empty")
-}
-
-// A list that changes while it is read may have a product twice.
-func TestNewIndexKeepsTheLastOfAnID(t *testing.T) {
-	t.Parallel()
-	first, last := entry("Zinc", "one", "", ""), entry("Zinc", "one", "", "")
-	last.Product.Name = "Zinc New"
-	x := newIndex(t, first, last)
-	assert.Equal(t, 1, x.Len())
-	assert.Equal(t, []string{"Zinc New"}, names(t, x, catalogsync.SearchOptions{Query: "zinc"}))
-}
-
 // What a person types leads to the product that they want, in a catalog where thousands
 // of names have the same words: in 98 of 100 queries of each kind it is among the first five.
 func TestSearchFindsWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	entries := catalogtest.Products(20_000)
-	x := newIndex(t, entries...)
+	x := newSearcher(t, entries...)
 	asked, missed := map[string]int{}, map[string][]string{}
 	for _, q := range catalogtest.Queries(entries, testsize.Of(200, 4_000)) {
 		result, err := x.Search(catalogsync.SearchOptions{Query: q.Text, Limit: 5})
@@ -225,7 +228,7 @@ func TestSearchFindsWhatIsWanted(t *testing.T) {
 func TestSearchAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	entries := catalogtest.Products(500)
-	x := newIndex(t, entries...)
+	x := newSearcher(t, entries...)
 	queries := catalogtest.Queries(entries, 40)
 	want := make([]string, len(queries))
 	for i, q := range queries {
@@ -244,7 +247,7 @@ func TestSearchAtTheSameTime(t *testing.T) {
 // Whatever is typed, nothing panics, and what is found is what was asked for.
 func FuzzSearch(f *testing.F) {
 	entries := append(catalogtest.Products(50), entry("Ä-1 ’x' Ωß", "ﬁ", "--", "é"))
-	x := newIndex(f, entries...)
+	x := newSearcher(f, entries...)
 	for _, seed := range []string{"", "magn", "AAA-0000", "b-12", "ÀΩß’", "\xff", "a\u0301", "5,0", "5,000,", ",000", "B₁₂", "０，０００", "维生素c", "2.5 10 000", "00036000291452", strings.Repeat("a ", 16), strings.Repeat("é", 100)} {
 		f.Add(seed)
 	}

@@ -95,11 +95,8 @@ const (
 
 const minTypo = 4 // letters of a word in which a typing error is forgiven
 
-// Search finds products. Words of four letters or more may have one letter that is wrong,
-// missing, or too many, or two neighbours in the wrong order, if fewer products than wanted
-// match without; words with digits may not, because 1000 is not 2000. An error is an
-// [*api.ArgumentError] for "query", "limit" or "filters".
-func (x *Index) Search(o SearchOptions) (Result, error) {
+// search is [Searcher.Search] in this index.
+func (x *index) search(o SearchOptions) (Result, error) {
 	typed, err := o.parse()
 	if err != nil {
 		return Result{}, err
@@ -159,7 +156,7 @@ func (o SearchOptions) parse() ([]word, error) {
 }
 
 // strict is what each word matches as it is typed.
-func (x *Index) strict(typed []word) (all [][]span) {
+func (x *index) strict(typed []word) (all [][]span) {
 	for i, w := range typed {
 		spans := append(x.words.exact(w.text), x.texts.beginning(w.text, costLonger, costLonger)...)
 		if i > 0 { // omega 3 finds omega3
@@ -171,7 +168,7 @@ func (x *Index) strict(typed []word) (all [][]span) {
 }
 
 // coded returns the products with a code that begins with one of codes.
-func (x *Index) coded(codes []string) (spans []span) {
+func (x *index) coded(codes []string) (spans []span) {
 	for _, code := range codes {
 		spans = append(spans, x.codes.beginning(code, 0, costCode)...)
 	}
@@ -179,7 +176,7 @@ func (x *Index) coded(codes []string) (spans []span) {
 }
 
 // tolerant is what each word matches with at most one typing error.
-func (x *Index) tolerant(typed []word) [][]span {
+func (x *index) tolerant(typed []word) [][]span {
 	all := x.strict(typed)
 	for i, w := range typed {
 		if forgiven(w) {
@@ -195,7 +192,7 @@ func forgiven(w word) bool {
 	return len(w.text) >= minTypo && !strings.ContainsFunc(w.text, func(r rune) bool { return r < 'a' || r > 'z' })
 }
 
-func (x *Index) filters(o SearchOptions) (all [][]span) {
+func (x *index) filters(o SearchOptions) (all [][]span) {
 	if o.BrandID != "" {
 		all = append(all, x.attributes.exact(ofBrand+o.BrandID))
 	}
@@ -223,7 +220,7 @@ type cell struct {
 
 // match ranks the products that are in some span of each requirement. The one with the
 // fewest postings is first, so that the others only look at what it left.
-func (x *Index) match(typed, filters [][]span, cost uint16, best *ranking) {
+func (x *index) match(typed, filters [][]span, cost uint16, best *ranking) {
 	required := slices.Concat(typed, filters)
 	slices.SortStableFunc(required, func(a, b []span) int { return cmp.Compare(size(a), size(b)) })
 	s, _ := x.scratch.Get().(*scratch) // it holds nothing else

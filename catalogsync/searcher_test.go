@@ -30,7 +30,7 @@ func TestHandler(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	assert.JSONEq(t, `{"hits":[],"age_seconds":0,"error":{"reason":"the catalog is not loaded yet"}}`, body)
 
-	searcher.Swap(newIndex(t, entry("Zinc A", "one", "ONE-1", "1"), entry("Zinc B", "two", "TWO-1", "2")))
+	require.NoError(t, searcher.Load(t.Context(), storeOf(t, entry("Zinc A", "one", "ONE-1", "1"), entry("Zinc B", "two", "TWO-1", "2"))))
 	status, body = get(url.Values{"q": {"zinc"}, "limit": {"1"}, "brand_id": {"two"}})
 	assert.Equal(t, http.StatusOK, status)
 	assert.JSONEq(t, `{"hits":[{"product_id":"Zinc B","name":"Zinc B","status":"","brand_id":"two","brand":"two",

@@ -57,9 +57,7 @@ func TestSyncKeepsProductThatLostItsID(t *testing.T) {
 		mustSync(t, syncer)
 		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogsync.Missing))
 	}
-	index, err := catalogsync.ReadIndex(t.Context(), store)
-	require.NoError(t, err)
-	assert.Equal(t, 30, index.Len())
+	assert.Len(t, names(t, loaded(t, store), catalogsync.SearchOptions{Query: "product", Limit: 100}), 30)
 	list.spoil = nil
 	mustSync(t, syncer)
 	assert.Len(t, stored(t, store, catalogsync.Present), 30)
@@ -130,10 +128,9 @@ func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 	record, err := store.Get(t.Context(), "p1")
 	require.NoError(t, err)
 	assert.Equal(t, catalogsync.Attributes{AllergenIDs: []string{"nut-free"}}, record.Attributes)
-	index, err := catalogsync.ReadIndex(t.Context(), store)
-	require.NoError(t, err)
+	searcher := loaded(t, store)
 	for want, o := range map[int]catalogsync.SearchOptions{1: {AllergenIDs: []string{"nut-free"}}, 0: {IngredientIDs: []string{""}}} {
-		result, err := index.Search(o)
+		result, err := searcher.Search(o)
 		require.NoError(t, err)
 		assert.Len(t, result.Hits, want)
 	}
@@ -147,7 +144,7 @@ func TestBrandWithoutIDPermitsNoProduct(t *testing.T) {
 	require.NoError(t, err)
 	zinc := entry("Zinc", "one", "", "")
 	zinc.Product.Brand.ID = ""
-	result, err := newIndex(t, zinc).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: permitted})
+	result, err := newSearcher(t, zinc).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: permitted})
 	require.NoError(t, err)
 	assert.Empty(t, result.Hits)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
-func named(t testing.TB, names ...string) *catalogsync.Index {
+func named(t testing.TB, names ...string) *catalogsync.Searcher {
 	t.Helper()
-	var entries []catalogsync.Entry
+	var entries []catalogsync.Record
 	for _, name := range names {
 		entries = append(entries, entry(name, "Kelp", "", ""))
 	}
-	return newIndex(t, entries...)
+	return newSearcher(t, entries...)
 }
 
 // Each name is found by each spelling that people type for it, and by each beginning of that
