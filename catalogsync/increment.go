@@ -70,21 +70,6 @@ func (s *Syncer) FetchRequested(ctx context.Context) error {
 	return cmp.Or(err, failed)
 }
 
-// Details returns the record of a product with its description, variants and dosage. If the
-// store has none, they are read and stored now; if it has, they are as they were read last.
-// An unknown id matches [api.ErrNotFound]; other errors are those of the store and of the API.
-// API section: GET /catalog/products/<id>.
-func (s *Syncer) Details(ctx context.Context, productID string) (Record, error) {
-	record, err := s.config.Store.Get(ctx, productID)
-	if err == nil && !record.DetailsAt.IsZero() || err != nil && !errors.Is(err, ErrNotStored) {
-		return record, err
-	}
-	if err := s.fetch(ctx, productID); err != nil {
-		return Record{}, err
-	}
-	return s.config.Store.Get(ctx, productID)
-}
-
 // productError is what became of the request for one product; that for another may succeed.
 type productError struct{ error }
 

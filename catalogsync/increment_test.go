@@ -62,24 +62,6 @@ func TestEventWhileItsProductIsRead(t *testing.T) {
 	assert.Equal(t, 2, list.requests())
 }
 
-func TestDetails(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, catalogsync.SyncerConfig{})
-	f.sync(t)
-	product := f.platform.Products.All()[2]
-	f.platform.Journal().Reset()
-	for range 2 {
-		record, err := f.syncer.Details(t.Context(), product.ID)
-		require.NoError(t, err)
-		assert.Equal(t, product.DescriptionHTML, record.Product.DescriptionHTML)
-		assert.Equal(t, product.VariantIDs[0], record.Product.PrimaryVariant.ID)
-		assert.NotEmpty(t, record.Product.PrimaryVariant.ImageURLSmall)
-	}
-	assert.Len(t, f.platform.Journal().Requests(), 1, "they are kept")
-	_, err := f.syncer.Details(t.Context(), "00000000-0000-4000-8000-000000000000")
-	require.ErrorIs(t, err, api.ErrNotFound)
-}
-
 func TestDetailsOfAll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, catalogsync.SyncerConfig{Details: true})
@@ -88,8 +70,12 @@ func TestDetailsOfAll(t *testing.T) {
 	state, err := f.store.State(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, len(f.platform.Products.All()), state.Detailed)
-
 	product := f.platform.Products.All()[2]
+	detailed := f.records(t)[product.ID].Product
+	assert.Equal(t, product.DescriptionHTML, detailed.DescriptionHTML)
+	assert.Equal(t, product.VariantIDs[0], detailed.PrimaryVariant.ID)
+	assert.NotEmpty(t, detailed.PrimaryVariant.ImageURLSmall)
+
 	_, _, err = f.platform.Products.Update(product.ID, model.ProductChange{Name: new("Renamed")})
 	require.NoError(t, err)
 	f.sync(t)

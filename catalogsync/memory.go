@@ -3,8 +3,6 @@ package catalogsync
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -40,11 +38,6 @@ type memoryChange struct {
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
 	return &MemoryStore{records: map[string]*memoryRecord{}, requests: map[string]time.Time{}}
-}
-
-// Format prints the type only.
-func (m *MemoryStore) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, "catalogsync.MemoryStore")
 }
 
 // Lock is [Store.Lock].

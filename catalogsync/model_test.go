@@ -71,14 +71,10 @@ func (w *world) play() {
 		w.disturbed = true
 		running, cancel := context.WithCancel(ctx)
 		w.cancel = cancel
-		switch w.random.IntN(5) {
-		case 0, 1, 2:
+		if w.random.IntN(5) < 3 {
 			_, _ = w.syncer.Sync(running)
-		case 3:
+		} else {
 			_ = w.syncer.FetchRequested(running)
-		default:
-			all := w.platform.Products.All()
-			_, _ = w.syncer.Details(running, all[w.random.IntN(len(all))].ID)
 		}
 		cancel()
 		w.disturbed = false

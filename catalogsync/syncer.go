@@ -3,8 +3,6 @@ package catalogsync
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"sync"
@@ -48,7 +46,7 @@ type SyncerConfig struct {
 	Allergens   bool
 
 	// Details reads the details of all products once, one request each, when nothing else is
-	// to be read. Without it they are read for events and by [Syncer.Details].
+	// to be read. Without it they are read for events.
 	Details bool
 
 	// Interval is the time from one walk to the next in [Syncer.Run]; 0 means
@@ -111,9 +109,6 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 	}
 	return &Syncer{config: c, wake: make(chan struct{}, 1), postponed: map[string]*retry{}}, nil
 }
-
-// Format prints the type only.
-func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.Syncer") }
 
 // Sync reads the whole list once: it goes on with a walk that was interrupted less than a day
 // ago, or begins the next one. Pages are stored as they come, with how far the walk is, so

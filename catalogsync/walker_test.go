@@ -285,11 +285,9 @@ func TestBudget(t *testing.T) {
 	mustSync(t, syncer)
 	assert.Equal(t, 11, list.requests())
 	assert.Equal(t, api.PriorityCatalog, budget.priority)
-	_, err = syncer.Details(t.Context(), "p-00001")
-	require.NoError(t, err)
-	assert.Equal(t, api.PriorityInteractive, budget.priority, "the caller waits")
-	_, err = syncer.Details(t.Context(), "p-00002")
-	require.EqualError(t, err, "the budget is spent")
+	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00001", "p-00002"))
+	require.EqualError(t, syncer.FetchRequested(t.Context()), "the budget is spent")
+	assert.Equal(t, 12, list.requests())
 }
 
 // Pages that are read ahead take the time of those that are not, by their number.
