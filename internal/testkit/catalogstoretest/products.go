@@ -178,6 +178,8 @@ func badIDs(t *testing.T, open opener) {
 		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{id: {IngredientIDs: []string{"i"}}}), name)
 		same(name)
 	}
+	_, err := catalogsync.NewListed(at(20), catalog.Product{ID: "a", PrimaryVariant: &catalog.Variant{MSRP: "no number"}})
+	require.ErrorContains(t, err, "product a")
 	w := began(t, store, 30)
 	saved(t, store, &w, 31, listedAll("a")...)
 	assert.Equal(t, 1, completed(t, store, w, "a\x00b", "b", "", "\xff").Gone)
