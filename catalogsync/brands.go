@@ -2,10 +2,7 @@ package catalogsync
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -45,11 +42,6 @@ func (p *PermittedBrands) permits(brandID string) bool {
 	return permitted
 }
 
-// Format prints the type only.
-func (p *PermittedBrands) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, "catalogsync.PermittedBrands")
-}
-
 // brandAge is the time after which a [BrandCache] reads the brands of a clinic again. The
 // platform sends no event if they change.
 const brandAge = 24 * time.Hour
@@ -58,17 +50,8 @@ const brandAge = 24 * time.Hour
 // empty. It is safe for concurrent use.
 type BrandCache struct {
 	mu      sync.Mutex
-	clinics map[string]*cachedBrands
+	clinics map[string]chan *PermittedBrands // each contains its brands, or nil, while no call has them
 }
-
-// cachedBrands are those of a clinic.
-type cachedBrands struct {
-	reading   chan struct{} // full while they are read
-	permitted atomic.Pointer[PermittedBrands]
-}
-
-// Format prints the type only.
-func (c *BrandCache) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.BrandCache") }
 
 // Get returns the brands that a clinic may order, at most a day old. If it has none, it reads
 // them with brands, the Brands of a client of this clinic. Concurrent callers wait for one
@@ -80,47 +63,41 @@ func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Br
 		return nil, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
 	}
 	clinic := c.clinic(clinicID)
-	if p := clinic.permitted.Load(); fresh(p) {
-		return p, nil
-	}
 	select {
-	case clinic.reading <- struct{}{}:
-		defer func() { <-clinic.reading }()
+	case p := <-clinic:
+		var err error
+		if p == nil || time.Since(p.asOf) > brandAge {
+			p, err = readPermittedBrands(ctx, brands)
+		}
+		clinic <- p
+		return p, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if p := clinic.permitted.Load(); fresh(p) { // another caller has read them
-		return p, nil
-	}
-	p, err := readPermittedBrands(ctx, brands)
-	if err != nil {
-		return nil, err
-	}
-	clinic.permitted.Store(p)
-	return p, nil
 }
 
-// clinic returns the entry of a clinic. For a new one it drops those that are too old, so
-// that clinics which are gone take no memory.
-func (c *BrandCache) clinic(id string) *cachedBrands {
+// clinic returns the entry of a clinic. For a new one it drops those that are too old, so that
+// clinics which are gone take no memory.
+func (c *BrandCache) clinic(id string) chan *PermittedBrands {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.clinics[id]; known != nil {
 		return known
 	}
 	for other, clinic := range c.clinics {
-		if !fresh(clinic.permitted.Load()) && len(clinic.reading) == 0 {
-			delete(c.clinics, other)
+		select {
+		case p := <-clinic:
+			if p != nil && time.Since(p.asOf) > brandAge {
+				delete(c.clinics, other)
+			}
+			clinic <- p
+		default: // a call has its brands
 		}
 	}
 	if c.clinics == nil {
-		c.clinics = map[string]*cachedBrands{}
+		c.clinics = map[string]chan *PermittedBrands{}
 	}
-	made := &cachedBrands{reading: make(chan struct{}, 1)}
-	c.clinics[id] = made
-	return made
-}
-
-func fresh(p *PermittedBrands) bool {
-	return p != nil && time.Since(p.asOf) <= brandAge
+	c.clinics[id] = make(chan *PermittedBrands, 1)
+	c.clinics[id] <- nil
+	return c.clinics[id]
 }
