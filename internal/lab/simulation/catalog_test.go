@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 )
@@ -27,22 +25,29 @@ type catalogWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
 	store    *catalogsync.MemoryStore
-	announce func(model.Product, model.Event) // what becomes of the platform's events
-	kept     string                           // the id of a product that stays
+	announce func(model.Event) // what becomes of the platform's events
+	kept     string            // the id of a product that stays
 	changes  int
 	read     int64                         // of the changes
 	feed     map[string]catalogsync.Record // by the product's id
 
-	mu      sync.Mutex        // of what follows
-	locked  *schedule.Process // who syncs; a process that is dead does not
-	pending []events.ProductEvent
+	mu     sync.Mutex        // of what follows
+	locked *schedule.Process // who syncs; a process that is dead does not
 }
 
 func newCatalogWorld(s *schedule.Scheduler) {
 	w := newCatalog(s, newPlatform(s))
-	w.announce = w.wait
+	w.announce = func(e model.Event) { // as a handler does
+		if err := w.store.Request(context.Background(), time.Now(), e.ObjectID); err != nil {
+			panic(err)
+		}
+	}
 	for i := range 2 {
-		s.Process(fmt.Sprintf("replica %d", i+1), s.Rand.IntN(3), s.Rand.IntN(2), w.start)
+		s.Process(fmt.Sprintf("replica %d", i+1), s.Rand.IntN(3), s.Rand.IntN(2), func(p *schedule.Process) {
+			client := w.platform.Client(model.User{}, dispensary.WithLogger(logtest.NewLogger(&w.platform.logs)), dispensary.WithTokenSource(w.platform),
+				dispensary.WithHTTPClient(&http.Client{Transport: killable{p.Transport(w.platform, w.platform.tell)}}))
+			go w.sync(p, w.syncer(p, client, 4), 0)
+		})
 	}
 	w.actions()
 	w.promises()
@@ -73,27 +78,6 @@ func (w *catalogWorld) promises() {
 	})
 }
 
-// start starts a replica: one part syncs, and reads what is requested, another one handles
-// the events of products, which come again until they are handled.
-func (w *catalogWorld) start(p *schedule.Process) {
-	client := w.platform.Client(model.User{}, dispensary.WithLogger(logtest.NewLogger(&w.platform.logs)), dispensary.WithTokenSource(w.platform),
-		dispensary.WithHTTPClient(&http.Client{Transport: killable{p.Transport(w.platform, tellCatalog)}}))
-	syncer := w.syncer(p, client, 4)
-	go w.sync(p, syncer, 0)
-	go func() {
-		for p.Alive() {
-			if _, waits := w.oldest(); !waits {
-				time.Sleep(10 * time.Second)
-				continue
-			}
-			p.Step("handles an event")
-			if event, waits := w.oldest(); waits && syncer.HandleEvent(p.Context(), event) == nil {
-				w.done(event)
-			}
-		}
-	}()
-}
-
 // syncer is that of a replica.
 func (w *catalogWorld) syncer(p *schedule.Process, client *dispensary.Client, pageSize int) *catalogsync.Syncer {
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
@@ -120,32 +104,6 @@ func (w *catalogWorld) sync(p *schedule.Process, syncer *catalogsync.Syncer, pau
 	}
 }
 
-// wait has an event wait for its handler.
-func (w *catalogWorld) wait(product model.Product, e model.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending = append(w.pending, events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Data: catalog.Product{ID: product.ID}})
-}
-
-// oldest is the event that has waited the longest.
-func (w *catalogWorld) oldest() (event events.ProductEvent, waits bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.pending) == 0 {
-		return event, false
-	}
-	return w.pending[0], true
-}
-
-// done takes an event out, unless the other replica has.
-func (w *catalogWorld) done(event events.ProductEvent) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.pending) > 0 && w.pending[0].ID == event.ID {
-		w.pending = w.pending[1:]
-	}
-}
-
 // killable returns an error to those who wait for a request of a process that was killed: a
 // sync reads pages in goroutines, and waits for them.
 type killable struct{ http.RoundTripper }
@@ -161,15 +119,11 @@ func (k killable) RoundTrip(r *http.Request) (response *http.Response, err error
 	return response, err
 }
 
-func tellCatalog(r *http.Request, _ []byte) string {
-	return strings.TrimSuffix(r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery, "?")
-}
-
-func (w *catalogWorld) changed(product model.Product, e model.Event, err error) {
+func (w *catalogWorld) changed(_ model.Product, e model.Event, err error) {
 	if err != nil {
 		panic(err)
 	}
-	w.announce(product, e)
+	w.announce(e)
 }
 
 func (w *catalogWorld) any() model.Product {
@@ -221,9 +175,6 @@ func (w *catalogWorld) noneIsGone() {
 
 // differs says in what the store is not what the platform has.
 func (w *catalogWorld) differs() string {
-	if _, waits := w.oldest(); waits {
-		return "an event is not handled"
-	}
 	state, err := w.store.State(context.Background())
 	switch {
 	case err != nil:

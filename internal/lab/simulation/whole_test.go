@@ -59,7 +59,7 @@ func newWholeWorld(s *schedule.Scheduler) {
 	w.tokens = newTokens(s, w.platform, rotation)
 	w.tokens.name, w.tokens.connects, w.tokens.pause = "the token store", true, 5*time.Minute
 	w.catalog = newCatalog(s, w.platform)
-	w.catalog.announce = func(_ model.Product, e model.Event) { w.events.happened(e, nil) }
+	w.catalog.announce = func(e model.Event) { w.events.happened(e, nil) }
 	product := w.platform.Products.All()[0]
 	w.catalog.kept, w.variant, w.author = product.ID, product.VariantIDs[0], w.platform.Clinics.Practitioners()[0].ID
 	w.tokens.age()
