@@ -122,7 +122,7 @@ func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 	c := catalogOf(t, bodies{"products": products, "search/products": products, "ingredients": `{"ingredients":[{"name":"Zinc"}]`, "allergens": `{"allergens":[{"id":"nut-free"}]`})
 	store := catalogsync.NewMemoryStore()
 	var log bytes.Buffer
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: c, Store: store, Ingredients: true, Allergens: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: c, Store: store, Filters: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	mustSync(t, syncer)
 	record, err := store.Get(t.Context(), "p1")

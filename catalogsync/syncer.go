@@ -39,11 +39,10 @@ type SyncerConfig struct {
 	// PageSize is how many products a page has; 0 means [DefaultPageSize].
 	PageSize int
 
-	// Ingredients and Allergens read after each walk what products can be filtered by: a
-	// search for each ingredient and each allergen. The search finds only products that the
-	// clinic may order; the others have none.
-	Ingredients bool
-	Allergens   bool
+	// Filters reads after each walk the ingredients and allergens that products can be filtered
+	// by: a search for each of them. The search finds only products that the clinic may order;
+	// the others have none.
+	Filters bool
 
 	// Details reads the details of all products once, one request each, when nothing else is
 	// to be read. Without it they are read for events.
@@ -160,7 +159,7 @@ func (s *Syncer) wait(ctx context.Context) (readAt time.Time, err error) {
 // readAttributes stores the ingredients and allergens of products, as configured. It logs and
 // skips one without an id.
 func (s *Syncer) readAttributes(ctx context.Context) error {
-	if !s.config.Ingredients && !s.config.Allergens {
+	if !s.config.Filters {
 		return nil
 	}
 	all, c := map[string]Attributes{}, s.config.Catalog
@@ -180,21 +179,17 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 			return nil
 		})
 	}
-	if s.config.Ingredients {
-		err := each(c.Ingredients.Pages(ctx, catalog.IngredientListOptions{}), wait, func(i catalog.Ingredient) error {
-			return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
-		})
-		if err != nil {
-			return err
-		}
+	err := each(c.Ingredients.Pages(ctx, catalog.IngredientListOptions{}), wait, func(i catalog.Ingredient) error {
+		return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
+	})
+	if err != nil {
+		return err
 	}
-	if s.config.Allergens {
-		err := each(c.Allergens.Pages(ctx, catalog.AllergenListOptions{}), wait, func(i catalog.Allergen) error {
-			return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
-		})
-		if err != nil {
-			return err
-		}
+	err = each(c.Allergens.Pages(ctx, catalog.AllergenListOptions{}), wait, func(i catalog.Allergen) error {
+		return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
+	})
+	if err != nil {
+		return err
 	}
 	return s.config.Store.SaveAttributes(ctx, all)
 }

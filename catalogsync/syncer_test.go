@@ -52,7 +52,7 @@ func (f *fixture) records(t *testing.T) map[string]catalogsync.Record {
 func TestSync(t *testing.T) {
 	t.Parallel()
 	var seen []catalogsync.Progress
-	f := newFixture(t, catalogsync.SyncerConfig{PageSize: 7, Prefetch: 3, Ingredients: true, Allergens: true, OnProgress: func(p catalogsync.Progress) { seen = append(seen, p) }})
+	f := newFixture(t, catalogsync.SyncerConfig{PageSize: 7, Prefetch: 3, Filters: true, OnProgress: func(p catalogsync.Progress) { seen = append(seen, p) }})
 	walk := f.sync(t)
 	products := f.platform.Products.All()
 	pages := (len(products) + 6) / 7
@@ -89,7 +89,7 @@ func TestSync(t *testing.T) {
 
 func TestSyncReportsAttributesThatFail(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, catalogsync.SyncerConfig{Ingredients: true, Allergens: true})
+	f := newFixture(t, catalogsync.SyncerConfig{Filters: true})
 	for _, operation := range []string{"products.search", "ingredients.list", "allergens.list"} {
 		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: operation, Times: 1})
 		_, err := f.syncer.Sync(t.Context())

@@ -70,7 +70,7 @@ func (c *syncCommand) run(ctx context.Context) (err error) {
 	shown := &syncProgress{p: c.program}
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
 		Catalog: client.Catalog, Store: store, Limiter: budget, Prefetch: c.prefetch,
-		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,
+		Filters: c.filters, Details: c.details, OnProgress: shown.page,
 	})
 	if err != nil {
 		return asFlags(err, map[string]string{"catalogsync.SyncerConfig.Prefetch": "--prefetch", "catalogsync.SyncerConfig.MaxMissing": "--max-missing"})
