@@ -44,10 +44,10 @@ type Store interface {
 	Begin(ctx context.Context, w Walk) error
 
 	// SavePage stores the products of a page, which have one ReadAt, as [Record.Listed] says, as
-	// seen by the walk, and how far the walk is with them. The walk
-	// has to be the newest, and not complete: [ErrSuperseded]. If an id is there twice the
-	// last one counts, and the other is Repeated. A record that had details and gets another
-	// Hash is requested, at the time of its page: its variants may have changed too.
+	// seen by the walk, and how far the walk is with them. The walk has to be the newest, and
+	// not complete: [ErrSuperseded]. If an id is there twice the last one counts, and the other
+	// is Repeated. A record that had details and gets another Hash is requested, at the time of
+	// its page: its variants may have changed too.
 	SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error)
 
 	// Unlisted returns the ids of at most limit missing records that were last seen by a walk
@@ -57,8 +57,8 @@ type Store interface {
 	// Complete ends the newest walk, and stores w with the numbers of the records that became
 	// missing and gone, and returns it. A present record that the walk has not seen, and whose
 	// ReadAt is before its beginning, becomes missing; of those that were missing and that it
-	// has not seen, those in gone become gone.
-	// [ErrSuperseded] if w is not the newest, or complete.
+	// has not seen, those in gone become gone. [ErrSuperseded] if w is not the newest, or
+	// complete.
 	Complete(ctx context.Context, w Walk, gone []string) (Walk, error)
 
 	// SaveAttributes replaces the attributes of all products, by the product's id. Those
