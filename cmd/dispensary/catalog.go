@@ -163,16 +163,16 @@ func (s *catalogStore) search(ctx context.Context, o catalogsync.SearchOptions) 
 		return err
 	}
 	defer func() { _ = store.db.Close() }() // it is only read
-	index, err := catalogsync.ReadIndex(ctx, store)
-	if err != nil {
+	var searcher catalogsync.Searcher
+	if err := searcher.Load(ctx, store); err != nil {
 		return store.problem(err)
 	}
-	result, err := index.Search(o)
+	result, err := searcher.Search(o)
 	if err != nil {
 		return asFlags(err, map[string]string{"limit": "--limit", "query": "the query", "filters": "--ingredient and --allergen"})
 	}
 	if s.json {
-		return failed(s.printJSON(foundDocument{result.Hits, index.AsOf(), int64(result.Age.Seconds())}))
+		return failed(s.printJSON(foundDocument{result.Hits, time.Now().Add(-result.Age), int64(result.Age.Seconds())}))
 	}
 	var rows [][]string
 	for _, h := range result.Hits {

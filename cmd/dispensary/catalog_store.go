@@ -39,8 +39,7 @@ type catalogCopy struct {
 	address string
 }
 
-// open opens the copy. To write, tables are made where there are none; to read, they have to
-// be there.
+// open opens the copy. To read, a sync must have begun to fill it.
 func (s *catalogStore) open(ctx context.Context, write bool) (*catalogCopy, error) {
 	address, err := s.resolve()
 	if err != nil {
@@ -52,9 +51,7 @@ func (s *catalogStore) open(ctx context.Context, write bool) (*catalogCopy, erro
 		}
 	}
 	c := &catalogCopy{address: address}
-	dialect := sqlstore.SQLite
 	if isPostgres(address) {
-		dialect = sqlstore.PostgreSQL
 		c.db, err = sql.Open("pgx", address)
 	} else {
 		c.db, err = sqlstore.OpenSQLite(ctx, "sqlite", address)
@@ -62,13 +59,12 @@ func (s *catalogStore) open(ctx context.Context, write bool) (*catalogCopy, erro
 	if err != nil {
 		return nil, c.problem(err)
 	}
-	prepare := sqlstore.CheckSchema
-	if write {
-		prepare = sqlstore.Migrate
-	}
-	err = prepare(ctx, c.db, dialect)
-	if err == nil {
-		c.Store, err = sqlstore.New(c.db, dialect)
+	c.Store, err = sqlstore.Open(ctx, c.db)
+	if err == nil && !write {
+		var state catalogsync.State
+		if state, err = c.State(ctx); err == nil && state.Newest.Generation == 0 {
+			err = catalogsync.ErrNotLoaded
+		}
 	}
 	if err != nil {
 		_ = c.db.Close()
@@ -142,16 +138,11 @@ func (c *catalogCopy) problem(err error) error {
 	if isPostgres(name) {
 		name = "postgres://…"
 	}
-	var schema *sqlstore.SchemaError
 	switch {
-	case errors.As(err, &schema) && schema.Column == "":
-		return fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", name)
-	case errors.As(err, &schema):
-		return fmt.Errorf("--store %s: %w", name, schema)
 	case errors.Is(err, sqlstore.ErrNotCatalog):
 		return fmt.Errorf("--store %s: not a catalog; it is left as it is", name)
 	case errors.Is(err, catalogsync.ErrNotLoaded):
-		return fmt.Errorf("--store %s: nothing was read yet, dispensary catalog sync does it", name)
+		return fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", name)
 	case errors.Is(err, catalogsync.ErrSyncing):
 		return fmt.Errorf("--store %s: another sync of it is under way", name)
 	}

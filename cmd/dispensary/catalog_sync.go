@@ -73,7 +73,7 @@ func (c *syncCommand) run(ctx context.Context) (err error) {
 		Filters: c.filters, Details: c.details, OnProgress: shown.page,
 	})
 	if err != nil {
-		return asFlags(err, map[string]string{"catalogsync.SyncerConfig.Prefetch": "--prefetch", "catalogsync.SyncerConfig.MaxMissing": "--max-missing"})
+		return asFlags(err, map[string]string{"catalogsync.SyncerConfig.Prefetch": "--prefetch"})
 	}
 	walk, err := syncer.Sync(ctx)
 	if err == nil && c.details {

@@ -264,30 +264,6 @@ func TestCatalogInPostgreSQL(t *testing.T) {
 	assert.Contains(t, stderr, strconv.Itoa(len(f.platform.Products.All()))+" products; ")
 }
 
-// A catalog that became much shorter is accepted by a second sync, or by a flag.
-func TestCatalogSyncAcceptsShorterCatalog(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Products: 60})).withToken()
-	other := filepath.Join(f.folder, "other.db")
-	f.ran("catalog", "sync")
-	f.ran("catalog", "sync", "--store", other)
-	all := f.platform.Products.All()
-	for _, product := range all[:len(all)/2] {
-		require.NoError(t, f.platform.Products.Remove(product.ID))
-	}
-	n := strconv.Itoa(len(all) / 2)
-	code, _, stderr := f.run("catalog", "sync")
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, n+" products are missing, ")
-	assert.Contains(t, stderr, "run sync again to check the missing ones by id, or accept them with --max-missing\n")
-	out, _ := f.ran("catalog", "sync")
-	assert.Contains(t, out, "\t0\t0\t"+n+"\t0\t", "missing, and not gone yet")
-
-	out, _ = f.ran("catalog", "sync", "--store", other, "--max-missing", n)
-	assert.Contains(t, out, "\t0\t0\t"+n+"\t0\t")
-	f.refused("--max-missing must not be negative", "catalog", "sync", "--max-missing", "-1")
-}
-
 func TestCatalogSyncReportsSkippedProducts(t *testing.T) {
 	t.Parallel()
 	var out, stderr bytes.Buffer
