@@ -100,7 +100,7 @@ func TestFailures(t *testing.T) {
 		"fake --expose --addr 192.0.2.1:0": "--addr 192.0.2.1:0: ",
 		"fake --webhook http://127.0.0.1:1/ --behavior probe=on-registration": "the endpoint was refused",
 		"fake --state /none/state.json":                                       "--state /none/state.json: there is no folder /none",
-		"fake --state .":                                                      "--state ",
+		"fake --state .":                                                      "is a folder",
 		"fake --tls --cert /none/platform.pem":                                "--cert: ",
 	} {
 		bare(t).refused(want, strings.Fields(args)...)

@@ -44,6 +44,9 @@ func openState(name string) (s *stateFile, err error) {
 	if err == nil {
 		defer func() { _ = content.Close() }() // it is only read
 	}
+	if isFolder(name) {
+		return nil, fmt.Errorf("--state %s: is a folder", name)
+	}
 	if folder := filepath.Dir(name); err != nil && !isFolder(folder) {
 		return nil, fmt.Errorf("--state %s: there is no folder %s", name, folder)
 	}
