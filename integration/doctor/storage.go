@@ -16,7 +16,7 @@ import (
 const away = "look at address, password and network of the database, and at its log"
 
 // migrate is the fix of an incomplete schema.
-const migrate = "call Migrate of the store's package once, as a database user who may create tables"
+const migrate = "open the store once as a database user who may create tables"
 
 func (r *run) store(ctx context.Context) Row {
 	const consequence = "no token can be read or refreshed: no call works beyond what is in memory"

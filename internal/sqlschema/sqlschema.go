@@ -21,8 +21,8 @@ const (
 	SQLite     = "sqlite"
 )
 
-// DialectOf asks a database for its dialect: [PostgreSQL], [SQLite], or "mysql" for MySQL and
-// MariaDB.
+// DialectOf returns the dialect of a database: [PostgreSQL], [SQLite], "mysql" for MySQL and
+// MariaDB, or "" for another database that has a function version().
 func DialectOf(ctx context.Context, db *sql.DB) (dialect string, err error) {
 	err = contention.Retry(ctx, func() error {
 		var version string
@@ -30,8 +30,10 @@ func DialectOf(ctx context.Context, db *sql.DB) (dialect string, err error) {
 		switch {
 		case err == nil && strings.HasPrefix(version, "PostgreSQL"):
 			dialect = PostgreSQL
-		case err == nil:
+		case err == nil && version != "" && version[0] >= '0' && version[0] <= '9':
 			dialect = "mysql"
+		case err == nil:
+			dialect = ""
 		case !contention.Is(err):
 			dialect = SQLite
 			err = db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version)
@@ -65,7 +67,7 @@ type Error struct {
 // Error names the table and the column.
 func (e *Error) Error() string {
 	if e.Column == "" {
-		return "table " + e.Table + " is missing: call Migrate"
+		return "table " + e.Table + " is missing"
 	}
 	return "table " + e.Table + " has no column " + e.Column + ": another program or release created it"
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // dialect is the SQL that a database speaks.
@@ -20,22 +21,16 @@ const (
 	sqlite     dialect = "sqlite"     // 3.37 and later
 )
 
-// detect asks the database which dialect it speaks.
+// detect returns the dialect of a database.
 func detect(ctx context.Context, db *sql.DB) (dialect, error) {
-	var version string
-	err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version)
+	d, err := sqlschema.DialectOf(ctx, db)
 	switch {
-	case err == nil && strings.HasPrefix(version, "PostgreSQL"):
-		return postgreSQL, nil
-	case err == nil && version != "" && version[0] >= '0' && version[0] <= '9':
-		return mySQL, nil
-	case err == nil:
+	case err != nil:
+		return "", failed(ctx, "detect the database", err)
+	case scripts[dialect(d)] == "":
 		return "", &api.ArgumentError{Field: "sqlstore.Open db", Reason: "must be PostgreSQL, MySQL, MariaDB or SQLite"}
 	}
-	if db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil {
-		return sqlite, nil
-	}
-	return "", failed(ctx, "detect the database", err)
+	return dialect(d), nil
 }
 
 // clock returns the SQL for the database's time in microseconds. SQLite has no
