@@ -268,7 +268,7 @@ var faults = []fault{
 	{name: "inbox closed", plant: func(f *fixture) { require.NoError(f.t, f.inbox.Close(f.t.Context())) },
 		row: "inbox", status: doctor.Fail, fix: "database"},
 	{name: "inbox has an old schema", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, fmt.Errorf("%w: 3", doctor.ErrSchema) },
-		row: "inbox schema", status: doctor.Fail, fix: "Migrate"},
+		row: "inbox schema", status: doctor.Fail, fix: "may create tables"},
 	{name: "events wait", plant: func(f *fixture) {
 		f.config.Inbox = stats{Waiting: 12, Oldest: f.config.Now().Add(-time.Hour)}
 	}, row: "inbox waiting", status: doctor.Warn, fix: "handlers fail"},
@@ -288,7 +288,7 @@ var faults = []fault{
 	{name: "database is read-only", plant: func(f *fixture) { f.config.Store = readOnly{f.config.Store} },
 		row: "store", status: doctor.Fail, fix: "primary"},
 	{name: "old schema", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, fmt.Errorf("%w: 1", doctor.ErrSchema) },
-		row: "store schema", status: doctor.Fail, fix: "Migrate"},
+		row: "store schema", status: doctor.Fail, fix: "may create tables"},
 	{name: "unsealed store", plant: func(f *fixture) {
 		f.config.Store = store{Store: f.inner}
 		f.connect(user)

@@ -15,8 +15,8 @@ import (
 // away is the fix of a database that does not answer.
 const away = "look at address, password and network of the database, and at its log"
 
-// migrate is the fix of an incomplete schema.
-const migrate = "open the store once as a database user who may create tables"
+// createTables is the fix of an incomplete schema.
+const createTables = "start the program once as a database user who may create tables"
 
 func (r *run) store(ctx context.Context) Row {
 	const consequence = "no token can be read or refreshed: no call works beyond what is in memory"
@@ -41,7 +41,7 @@ func (r *run) store(ctx context.Context) Row {
 
 func (r *run) storeSchema(context.Context) Row {
 	if r.config.StoreErr != nil {
-		return fail("a table or a column is missing", "tokens cannot be read or written", migrate)
+		return fail("a table or a column is missing", "tokens cannot be read or written", createTables)
 	}
 	return pass("all tables are there")
 }
@@ -130,7 +130,7 @@ func (r *run) inbox(ctx context.Context) Row {
 
 func (r *run) inboxSchema(context.Context) Row {
 	if r.config.InboxErr != nil {
-		return fail("a table or a column is missing", "events cannot be stored", migrate)
+		return fail("a table or a column is missing", "events cannot be stored", createTables)
 	}
 	return pass("all tables are there")
 }
