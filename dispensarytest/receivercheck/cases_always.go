@@ -14,37 +14,37 @@ import (
 func alwaysCases() []testCase {
 	return []testCase{
 		{
-			name: "NeverGone", reviews: true, run: (*checker).neverGone,
+			name: "Always/NeverGone", reviews: true, run: (*checker).neverGone,
 			consequence: "the first 410 switches the address off, at once and for every event, until it is switched on again in the dashboard.",
 			fix:         "answer with 410 never, not for an unknown tenant either; 404 and 401 do less harm.",
 		},
 		{
-			name: "InTime", reviews: true, run: (*checker).inTime,
+			name: "Always/InTime", reviews: true, run: (*checker).inTime,
 			consequence: "the platform stops waiting: the event counts as failed, and is sent again.",
 			fix:         "answer as soon as the event is stored, and refuse before any work is done.",
 		},
 		{
-			name: "NoCrash", reviews: true, run: (*checker).noCrash,
+			name: "Always/NoCrash", reviews: true, run: (*checker).noCrash,
 			consequence: "the caller sees its connection drop; outside of net/http's own protection the whole process ends.",
 			fix:         "check what you index, dereference and convert; a request can hold anything.",
 		},
 		{
-			name: "Acknowledged", reviews: true, run: (*checker).acknowledged,
+			name: "Always/Acknowledged", reviews: true, run: (*checker).acknowledged,
 			consequence: "what you have taken counts as failed, is sent five more times, and after 24 hours the address is switched off.",
 			fix:         "answer whatever you take in one way, in one place: 200 with the challenge, duplicates and unknown types included.",
 		},
 		{
-			name: "TellsNothing", reviews: true, run: (*checker).tellsNothing,
+			name: "Always/TellsNothing", reviews: true, run: (*checker).tellsNothing,
 			consequence: "anyone with the challenge token can answer in your name, anyone with the secret can forge events, and patients' data is in the platform's delivery log, which keeps your answers.",
 			fix:         "answer requests whose signature does not verify with a bare 401, all others with the challenge or a bare status, and repeat nothing of a body.",
 		},
 		{
-			name: "HandledOnce", needs: fieldHandled, run: (*checker).handledOnce,
+			name: "Always/HandledOnce", needs: needsHandled, run: (*checker).handledOnce,
 			consequence: "an order is shipped twice, though not at once.",
 			fix:         "note that an event was handled in the same transaction as what handling it did, and look at that note before every attempt.",
 		},
 		{
-			name: "QuietLogs", needs: fieldLogs, reviews: true, run: (*checker).quietLogs,
+			name: "Always/QuietLogs", needs: needsLogs, reviews: true, run: (*checker).quietLogs,
 			consequence: "patients' data, or the keys to your records, can be read by everyone who reads logs, and in every system that they are shipped to.",
 			fix:         "log ids, types and reasons: no body, no decoded event, and no error text that quotes one.",
 		},

@@ -14,37 +14,37 @@ import (
 func bodyCases() []testCase {
 	return []testCase{
 		{
-			name: "Malformed", run: (*checker).malformedBody,
+			name: "Bodies/Malformed", run: (*checker).malformedBody,
 			consequence: "a body that cannot be read breaks the process, or is acknowledged, and its content is lost.",
 			fix:         "answer a signed body that holds no event with 400: it stays in the platform's delivery log, and the event in its lists.",
 		},
 		{
-			name: "Large", run: (*checker).large,
+			name: "Bodies/Large", run: (*checker).large,
 			consequence: "one big event, from the platform or from anyone else, breaks the process or holds it up.",
 			fix:         "bound what is read (in Go http.MaxBytesReader), handle what fits, and answer what does not with 413.",
 		},
 		{
-			name: "Limit", run: (*checker).limit,
+			name: "Bodies/Limit", run: (*checker).limit,
 			consequence: "anyone who knows the address can fill the memory of the process, with a few requests that are not even signed.",
 			fix:         "stop reading at a limit, a megabyte or a few of them (in Go http.MaxBytesReader), and answer with 413.",
 		},
 		{
-			name: "Pieces", run: (*checker).pieces,
+			name: "Bodies/Pieces", run: (*checker).pieces,
 			consequence: "events fail at random: a network, or a proxy, delivers bodies in pieces and without a length.",
 			fix:         "read the body to its end (in Go io.ReadAll), and do not rely on Content-Length.",
 		},
 		{
-			name: "Characters", run: (*checker).characters,
+			name: "Bodies/Characters", run: (*checker).characters,
 			consequence: "now and then an event fails, of a patient called Zoë for example: a packet ends within a character, and the halves are decoded each by itself.",
 			fix:         "put the bytes of a body together and verify them before anything is decoded (in Node Buffer.concat, or express.raw; not body += chunk).",
 		},
 		{
-			name: "BrokenOff", run: (*checker).brokenOff,
+			name: "Bodies/BrokenOff", run: (*checker).brokenOff,
 			consequence: "a caller who sends half a body holds the receiver up for all others, or makes it handle half an event.",
 			fix:         "hold no lock while a body is read, stop when reading fails, and verify before anything else.",
 		},
 		{
-			name: "SlowLoris", needs: fieldBodyTimeout, run: (*checker).slowLoris,
+			name: "Bodies/SlowLoris", needs: needsBodyTimeout, run: (*checker).slowLoris,
 			consequence: "a caller who opens connections and sends nothing can exhaust the server.",
 			fix:         "give the server a time-out for reading (in Go http.Server.ReadTimeout).",
 		},

@@ -9,22 +9,22 @@ import (
 func challengeCases() []testCase {
 	return []testCase{
 		{
-			name: "Answer", run: (*checker).answer,
+			name: "Challenge/Answer", run: (*checker).answer,
 			consequence: "the platform counts the delivery as failed, sends the event five more times, and after 24 hours switches the address off.",
 			fix:         `answer events with 200, Content-Type: application/json and the body {"challenge":"<the challenge token>"}, the token being that of the dashboard and not the secret.`,
 		},
 		{
-			name: "Probe", run: (*checker).probe,
+			name: "Challenge/Probe", run: (*checker).probe,
 			consequence: "an address that does not answer the empty test call cannot be registered, or gets no events where the call comes before each.",
 			fix:         "answer an empty body with a valid signature like an event, and handle nothing.",
 		},
 		{
-			name: "UnsignedProbe", run: (*checker).unsignedProbe,
+			name: "Challenge/UnsignedProbe", run: (*checker).unsignedProbe,
 			consequence: "anyone who asks gets the challenge token, and can answer in your name; or, where you mean to answer unsigned probes, registration fails.",
 			fix:         "answer an empty body without signature with 401, unless registration fails otherwise; set Target.Features.UnsignedProbe to what you mean.",
 		},
 		{
-			name: "OnlyPost", run: (*checker).onlyPost,
+			name: "Challenge/OnlyPost", run: (*checker).onlyPost,
 			consequence: "a link in an e-mail or a crawler sets events off, or gets the challenge token.",
 			fix:         "answer every method but POST with 405.",
 		},

@@ -13,22 +13,22 @@ func deliveryCases() []testCase {
 	const unique = "store the event under a unique key of event id and integration id (INSERT … ON CONFLICT DO NOTHING), and handle it if that was the first; one statement, not a look and then an insert."
 	return []testCase{
 		{
-			name: "Repeated", run: (*checker).repeated,
+			name: "Delivery/Repeated", run: (*checker).repeated,
 			consequence: "the platform sends an event again whose answer got lost: it is handled twice, or fails until the address is switched off.",
 			fix:         "answer an event that you know as you answered it the first time, with the challenge. " + unique,
 		},
 		{
-			name: "Concurrent", run: (*checker).concurrent,
+			name: "Delivery/Concurrent", run: (*checker).concurrent,
 			consequence: "copies of an event that come at the same time, to two replicas for example, are handled twice.",
 			fix:         unique,
 		},
 		{
-			name: "Integrations", run: (*checker).integrations,
+			name: "Delivery/Integrations", run: (*checker).integrations,
 			consequence: "a clinic with two integrations gets the same event for each: what the second one's customer waits for never happens.",
 			fix:         "make the integration id part of the key that duplicates are recognised by.",
 		},
 		{
-			name: "Reordered", run: (*checker).reordered,
+			name: "Delivery/Reordered", run: (*checker).reordered,
 			consequence: "events come in order without guarantee: the older one that comes late fails six times, or is lost.",
 			fix:         "acknowledge events in whatever order they come; compare created_at when you handle them, or read the object from the API.",
 		},
@@ -116,12 +116,12 @@ func (c *checker) reordered() {
 func outageCases() []testCase {
 	return []testCase{
 		{
-			name: "StorageDown", needs: fieldBreakStorage, run: (*checker).storageDown,
+			name: "Delivery/StorageDown", needs: needsBreakStorage, run: (*checker).storageDown,
 			consequence: "what was acknowledged is never sent again: every event that comes while the database is away is lost.",
 			fix:         "answer 200 once the event is stored and committed, and 503 if that fails: the platform comes back.",
 		},
 		{
-			name: "SlowHandler", needs: fieldBlockHandler, run: (*checker).slowHandler,
+			name: "Delivery/SlowHandler", needs: needsBlockHandler, run: (*checker).slowHandler,
 			consequence: "the platform stops waiting and sends the event again, which makes more of the slow work; after 24 hours it switches the address off.",
 			fix:         "store the event, answer, and handle it outside of the request.",
 		},

@@ -10,32 +10,32 @@ import (
 func eventCases() []testCase {
 	return []testCase{
 		{
-			name: "EveryType", run: (*checker).everyType,
+			name: "Events/EveryType", run: (*checker).everyType,
 			consequence: "events of that type are sent six times and then lost.",
 			fix:         "acknowledge every event that is signed, also of types that you have no use for, and decide afterwards what to do with it.",
 		},
 		{
-			name: "UnknownType", run: (*checker).unknownType,
+			name: "Events/UnknownType", run: (*checker).unknownType,
 			consequence: "the day the platform adds a type, events fail, and if nothing else is sent for 24 hours the address is switched off.",
 			fix:         "store and acknowledge events whatever their type; skip the unknown ones when you handle them.",
 		},
 		{
-			name: "UnknownFields", run: (*checker).unknownFields,
+			name: "Events/UnknownFields", run: (*checker).unknownFields,
 			consequence: "new fields, which the API counts as compatible, make events fail.",
 			fix:         "ignore fields that you do not know (in Go do not use DisallowUnknownFields).",
 		},
 		{
-			name: "MissingFields", run: (*checker).missingFields,
+			name: "Events/MissingFields", run: (*checker).missingFields,
 			consequence: "events without them fail, or break the process: clinic_id is not there on product events, integration_id only where relevant, and much of an object can be null.",
 			fix:         "demand an id and a type to acknowledge an event, and nothing else; check the rest when you handle it.",
 		},
 		{
-			name: "OtherForms", run: (*checker).otherForms,
+			name: "Events/OtherForms", run: (*checker).otherForms,
 			consequence: "events fail whose booleans and numbers come as strings, or whose dosage is spelled as in answers; both are seen.",
 			fix:         "do not decode an event's data before it is acknowledged, and be lenient when you do.",
 		},
 		{
-			name: "Wrapping", run: (*checker).wrapping,
+			name: "Events/Wrapping", run: (*checker).wrapping,
 			consequence: "orders, or new products, are lost: their data is seen directly in data as well as under order and product.",
 			fix:         "look for the object under its name in data, and in data itself.",
 		},
@@ -45,12 +45,12 @@ func eventCases() []testCase {
 func envelopeCases() []testCase {
 	return []testCase{
 		{
-			name: "Payload", needs: fieldEnvelopes, run: (*checker).payload,
+			name: "Events/Payload", needs: needsEnvelopes, run: (*checker).payload,
 			consequence: `events in {"event_payload":{"event":{…}}} are lost; the delivery log has that form, and it is seen in webhooks, too.`,
 			fix:         "look for event in event_payload if it is not on top.",
 		},
 		{
-			name: "Bare", needs: fieldEnvelopes, run: (*checker).bare,
+			name: "Events/Bare", needs: needsEnvelopes, run: (*checker).bare,
 			consequence: "an event that comes without a wrapper is lost. This form is an assumption, for safety.",
 			fix:         "take the body itself for the event if it has an id and a type.",
 		},

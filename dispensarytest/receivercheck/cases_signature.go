@@ -17,27 +17,27 @@ import (
 func signatureCases() []testCase {
 	return []testCase{
 		{
-			name: "Valid", run: (*checker).validSignature,
+			name: "Signature/Valid", run: (*checker).validSignature,
 			consequence: "every webhook fails, and after 24 hours the platform switches the address off.",
 			fix:         "compute HMAC-SHA256 with the webhook secret over <t>.<raw body>, t being the text in the header, and compare its hex digits with v1.",
 		},
 		{
-			name: "RawBytes", run: (*checker).rawBytes,
+			name: "Signature/RawBytes", run: (*checker).rawBytes,
 			consequence: "events fail that another program would have written with other white space, escapes or order: today none, with the platform's next release perhaps all.",
 			fix:         "verify the bytes as they arrived. Mount the endpoint in front of everything that reads or parses bodies, and decode only what is verified.",
 		},
 		{
-			name: "Forged", run: (*checker).forged,
+			name: "Signature/Forged", run: (*checker).forged,
 			consequence: "anyone who knows the address can put orders and patients into your records.",
 			fix:         "verify the signature of every request before anything else, with the webhook secret, over timestamp and body, comparing all 64 digits (in Go hmac.Equal).",
 		},
 		{
-			name: "Missing", run: (*checker).missingSignature,
+			name: "Signature/Missing", run: (*checker).missingSignature,
 			consequence: "anyone who knows the address can put orders and patients into your records: leaving the signature off is enough.",
 			fix:         "refuse a request without SVC-Signature with 401.",
 		},
 		{
-			name: "Malformed", run: (*checker).malformedSignature,
+			name: "Signature/Malformed", run: (*checker).malformedSignature,
 			consequence: "a scanner's requests are taken for events, or end in errors that raise an alarm.",
 			fix:         "read the header as t=<digits>,v1=<64 hex digits>, and refuse everything else with 401.",
 		},

@@ -15,22 +15,22 @@ const driftMargin = 30 * time.Second
 func timestampCases() []testCase {
 	return []testCase{
 		{
-			name: "Stale", run: (*checker).stale,
+			name: "Signature/Stale", run: (*checker).stale,
 			consequence: "who has seen one request, in a proxy's log for example, can send it again at any time.",
 			fix:         "refuse a timestamp that is older than five minutes.",
 		},
 		{
-			name: "Future", run: (*checker).future,
+			name: "Signature/Future", run: (*checker).future,
 			consequence: "a request that was signed ahead of its time stays good until then, and for the tolerance after it.",
 			fix:         "compare the distance between timestamp and clock, in both directions: abs(now - t) > 5 minutes is refused.",
 		},
 		{
-			name: "Drift", run: (*checker).drift,
+			name: "Signature/Drift", run: (*checker).drift,
 			consequence: "events fail as soon as two clocks differ a little, or a delivery is held up on its way.",
 			fix:         "accept timestamps within five minutes of the clock, in both directions.",
 		},
 		{
-			name: "Replayed", needs: fieldHandled, run: (*checker).replayed,
+			name: "Signature/Replayed", needs: needsHandled, run: (*checker).replayed,
 			consequence: "the same request, sent twice within five minutes, is handled twice.",
 			fix:         "store the event's id and integration id under a unique key, and handle what is new.",
 		},
@@ -78,17 +78,17 @@ func (c *checker) replayed() {
 func rotationCases() []testCase {
 	return []testCase{
 		{
-			name: "TwoSignatures", run: (*checker).twoSignatures,
+			name: "Signature/TwoSignatures", run: (*checker).twoSignatures,
 			consequence: "while the secret is rotated, the platform may sign with both: every webhook fails until the rotation is over.",
 			fix:         "read all v1 of the header, and accept if any of them matches.",
 		},
 		{
-			name: "Rotated", needs: fieldOldSecret, run: (*checker).rotated,
+			name: "Signature/Rotated", needs: needsOldSecret, run: (*checker).rotated,
 			consequence: "between the change in the dashboard and that of your configuration every webhook fails.",
 			fix:         "verify with a list of secrets, the new and the old, until the change has taken effect everywhere.",
 		},
 		{
-			name: "FailsClosed", needs: fieldWithoutSecret, run: (*checker).failsClosed,
+			name: "Signature/FailsClosed", needs: needsWithoutSecret, run: (*checker).failsClosed,
 			consequence: "a variable that is missing in one environment opens the address to every sender, without a sign of it.",
 			fix:         "refuse to start without a secret.",
 		},

@@ -49,16 +49,10 @@ type checker struct {
 	dialFailed bool // for the last request
 }
 
-// section is a group of cases about one thing.
-type section struct {
-	name  string
-	cases []testCase
-}
-
 // testCase is one thing that an endpoint must or must not do.
 type testCase struct {
-	name  string
-	needs field // "" where it needs none
+	name  string       // as in [Verdict]
+	needs *requirement // nil if there is none
 	run   func(*checker)
 
 	// reviews says that the case sends nothing and reviews the exchanges of the
@@ -136,8 +130,8 @@ func withoutRedirects(client *http.Client) *http.Client {
 func (c *checker) close() { _ = c.srv.Close() } // it was not listening
 
 // run runs a case.
-func (c *checker) run(section string, tc testCase) Verdict {
-	v := Verdict{Case: section + "/" + tc.name, Consequence: tc.consequence, Fix: tc.fix}
+func (c *checker) run(tc testCase) Verdict {
+	v := Verdict{Case: tc.name, Consequence: tc.consequence, Fix: tc.fix}
 	reason := cmp.Or(c.unreachable, c.missing(tc.needs))
 	if !tc.reviews {
 		reason = cmp.Or(c.unreachable, c.halted, reason)
@@ -150,12 +144,9 @@ func (c *checker) run(section string, tc testCase) Verdict {
 	if c.dialFailed && c.unreachable == "" {
 		c.unreachable = fmt.Sprintf("nothing listens at %s any more, since %s", c.url, v.Case)
 	}
-	switch v.Findings = c.found; {
-	case v.Failed():
-	case !tc.reviews:
-		v.Skipped = cmp.Or(c.skipped, c.halted)
-	default:
-		v.Skipped = c.skipped
+	v.Findings, v.Skipped = c.found, c.skipped
+	if !v.Failed() && !tc.reviews {
+		v.Skipped = c.halted
 	}
 	return v
 }

@@ -13,12 +13,10 @@ func ExamineCase(ctx context.Context, r Target, name string) (Verdict, error) {
 		return Verdict{}, err
 	}
 	defer c.close()
-	for _, section := range sections() {
-		for _, tc := range section.cases {
-			if wanted := section.name+"/"+tc.name == name; wanted || strings.HasPrefix(name, "Always/") {
-				if v := c.run(section.name, tc); wanted {
-					return v, nil
-				}
+	for _, tc := range cases() {
+		if wanted := tc.name == name; wanted || strings.HasPrefix(name, "Always/") {
+			if v := c.run(tc); wanted {
+				return v, nil
 			}
 		}
 	}

@@ -81,19 +81,15 @@ func Run(t *testing.T, target Target) {
 	}
 	defer c.close()
 	var verdicts []Verdict
-	for _, section := range sections() {
-		t.Run(section.name, func(t *testing.T) {
-			for _, tc := range section.cases {
-				t.Run(tc.name, func(t *testing.T) {
-					v := c.run(section.name, tc)
-					verdicts = append(verdicts, v)
-					switch {
-					case v.Skipped != "":
-						t.Skip(v.Skipped)
-					case v.Failed():
-						t.Error(v)
-					}
-				})
+	for _, tc := range cases() {
+		t.Run(tc.name, func(t *testing.T) {
+			v := c.run(tc)
+			verdicts = append(verdicts, v)
+			switch {
+			case v.Skipped != "":
+				t.Skip(v.Skipped)
+			case v.Failed():
+				t.Error(v)
 			}
 		})
 	}
@@ -111,25 +107,17 @@ func Examine(ctx context.Context, target Target) ([]Verdict, error) {
 	}
 	defer c.close()
 	var verdicts []Verdict
-	for _, section := range sections() {
-		for _, tc := range section.cases {
-			verdicts = append(verdicts, c.run(section.name, tc))
-		}
+	for _, tc := range cases() {
+		verdicts = append(verdicts, c.run(tc))
 	}
 	return verdicts, nil
 }
 
-// sections are in the order in which they run: Always reviews the exchanges of all
+// cases are in the order in which they run: those of Always review the exchanges of all
 // others.
-func sections() []section {
-	return []section{
-		{"Signature", slices.Concat(signatureCases(), timestampCases(), rotationCases())},
-		{"Challenge", challengeCases()},
-		{"Events", slices.Concat(eventCases(), envelopeCases())},
-		{"Delivery", slices.Concat(deliveryCases(), outageCases())},
-		{"Bodies", bodyCases()},
-		{"Always", alwaysCases()},
-	}
+func cases() []testCase {
+	return slices.Concat(signatureCases(), timestampCases(), rotationCases(), challengeCases(), eventCases(), envelopeCases(),
+		deliveryCases(), outageCases(), bodyCases(), alwaysCases())
 }
 
 // summarizeSkipped names in one line the cases that were skipped, and what each needs;

@@ -103,45 +103,29 @@ type Timing struct {
 	BodyTimeout time.Duration
 }
 
-// field names an optional field of [Target] that a case needs.
-type field string
+// requirement is an optional field of [Target] that a case needs.
+type requirement struct {
+	field, purpose string
+	isSet          func(*Target) bool
+}
 
-const (
-	fieldBlockHandler  field = "Hooks.BlockHandler"
-	fieldBodyTimeout   field = "Timing.BodyTimeout"
-	fieldBreakStorage  field = "Hooks.BreakStorage"
-	fieldEnvelopes     field = "Features.OtherEnvelopes"
-	fieldHandled       field = "Hooks.Handled"
-	fieldLogs          field = "Hooks.Logs"
-	fieldOldSecret     field = "Features.OldSecret"
-	fieldWithoutSecret field = "Hooks.WithoutSecret"
+var (
+	needsBlockHandler  = &requirement{"Hooks.BlockHandler", "which makes the handling of events wait", func(t *Target) bool { return t.Hooks.BlockHandler != nil }}
+	needsBodyTimeout   = &requirement{"Timing.BodyTimeout", "how long the server waits for a body", func(t *Target) bool { return t.Timing.BodyTimeout > 0 }}
+	needsBreakStorage  = &requirement{"Hooks.BreakStorage", "which makes the storing of events fail", func(t *Target) bool { return t.Hooks.BreakStorage != nil }}
+	needsEnvelopes     = &requirement{"Features.OtherEnvelopes", "which says that events are found in envelopes that the API does not document", func(t *Target) bool { return t.Features.OtherEnvelopes }}
+	needsHandled       = &requirement{"Hooks.Handled", "which tells how often an event was handled", func(t *Target) bool { return t.Hooks.Handled != nil }}
+	needsLogs          = &requirement{"Hooks.Logs", "which returns what was logged", func(t *Target) bool { return t.Hooks.Logs != nil }}
+	needsOldSecret     = &requirement{"Features.OldSecret", "the second secret that is accepted while one is rotated", func(t *Target) bool { return t.Features.OldSecret != "" }}
+	needsWithoutSecret = &requirement{"Hooks.WithoutSecret", "which makes the endpoint without its secret", func(t *Target) bool { return t.Hooks.WithoutSecret != nil }}
 )
 
-// missing says why a case that needs a field cannot be run; "" if it can.
-func (t *Target) missing(needed field) string {
-	set, what := true, ""
-	switch needed {
-	case fieldBlockHandler:
-		set, what = t.Hooks.BlockHandler != nil, "which makes the handling of events wait"
-	case fieldBodyTimeout:
-		set, what = t.Timing.BodyTimeout > 0, "how long the server waits for a body"
-	case fieldBreakStorage:
-		set, what = t.Hooks.BreakStorage != nil, "which makes the storing of events fail"
-	case fieldEnvelopes:
-		set, what = t.Features.OtherEnvelopes, "which says that events are found in envelopes that the API does not document"
-	case fieldHandled:
-		set, what = t.Hooks.Handled != nil, "which tells how often an event was handled"
-	case fieldLogs:
-		set, what = t.Hooks.Logs != nil, "which returns what was logged"
-	case fieldOldSecret:
-		set, what = t.Features.OldSecret != "", "the second secret that is accepted while one is rotated"
-	case fieldWithoutSecret:
-		set, what = t.Hooks.WithoutSecret != nil, "which makes the endpoint without its secret"
-	}
-	if set {
+// missing returns the reason that a case cannot run, or "" if t has the field it needs.
+func (t *Target) missing(needed *requirement) string {
+	if needed == nil || needed.isSet(t) {
 		return ""
 	}
-	return fmt.Sprintf("needs Target.%s, %s", needed, what)
+	return fmt.Sprintf("needs Target.%s, %s", needed.field, needed.purpose)
 }
 
 // withDefaults checks t and fills in what was left out.
