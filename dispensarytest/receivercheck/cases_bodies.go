@@ -52,7 +52,7 @@ func bodyCases() []testCase {
 }
 
 func (c *checker) malformedBody() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	whole := string(ev.body())
 	for what, body := range sortedByKey(map[string]string{
 		"that is no JSON":             "Zephyrine Quillfeather",
@@ -65,7 +65,7 @@ func (c *checker) malformedBody() {
 		"whose event is null":         `{"event":null}`,
 		"whose event is a word":       `{"event":"patient.updated"}`,
 		"whose event is empty":        `{"event":{}}`,
-		"whose event has no id":       string(c.newEvent(c.Hooks.EventType).edited(func(event map[string]any) { delete(event, "id") })),
+		"whose event has no id":       string(c.newEvent().edited(func(event map[string]any) { delete(event, "id") })),
 		"of a hundred thousand lists": strings.Repeat("[", 100_000),
 		"that is not UTF-8":           "\xff\xfe\x00{",
 	}) {
@@ -79,12 +79,12 @@ func (c *checker) malformedBody() {
 		c.refuses("an unsigned body "+what, c.post(request{body: []byte(body)}))
 	}
 	c.neverHandled(ev)
-	c.accepts("an event after all these", c.deliver(c.newEvent(c.Hooks.EventType).body()))
+	c.accepts("an event after all these", c.deliver(c.newEvent().body()))
 }
 
 // large is one megabyte, which is more than any event has been seen to have.
 func (c *checker) large() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	body := ev.edited(func(event map[string]any) {
 		event["data"].(map[string]any)["note"] = strings.Repeat("magnesium ", 100_000)
 	})
@@ -102,7 +102,7 @@ func (c *checker) large() {
 	if e.err == nil || e.timedOut() || c.watch != nil {
 		c.refuses("an unsigned megabyte", e)
 	}
-	c.accepts("an event after these", c.deliver(c.newEvent(c.Hooks.EventType).body()))
+	c.accepts("an event after these", c.deliver(c.newEvent().body()))
 }
 
 // beyond is more than a sensible limit.
@@ -149,7 +149,7 @@ func (f *flood) Read(to []byte) (int, error) {
 var blanks = bytes.Repeat([]byte(" "), 32<<10)
 
 func (c *checker) pieces() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	e := c.post(request{
 		source: &pieces{left: ev.body()}, signature: signature.Header(c.Secret, c.Timing.Now(), ev.body()), genuine: true,
 	})
@@ -171,7 +171,7 @@ func (p *pieces) Read(to []byte) (int, error) {
 
 // characters cuts a body within characters of several bytes, and waits in between.
 func (c *checker) characters() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	body := ev.edited(func(event map[string]any) {
 		event["data"].(map[string]any)["note"] = strings.Join(multiByte, " ")
 	})
@@ -248,10 +248,10 @@ func (c *checker) sendHalf(ev event) halfRequest {
 }
 
 func (c *checker) brokenOff() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	half := c.sendHalf(ev)
 	defer half.abort()
-	c.accepts("an event, while the body of another stands still,", c.deliver(c.newEvent(c.Hooks.EventType).body()))
+	c.accepts("an event, while the body of another stands still,", c.deliver(c.newEvent().body()))
 	half.abort()
 	e := <-half.answer
 	e.abandoned = true
@@ -267,7 +267,7 @@ func (c *checker) brokenOff() {
 }
 
 func (c *checker) slowLoris() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	half := c.sendHalf(ev)
 	defer half.abort()
 	select {

@@ -32,7 +32,7 @@ func challengeCases() []testCase {
 }
 
 func (c *checker) answer() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	e := c.deliver(ev.body())
 	if !c.accepts("an event", e) {
 		return
@@ -68,7 +68,7 @@ func (c *checker) unsignedProbe() {
 
 func (c *checker) onlyPost() {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		ev := c.newEvent(c.Hooks.EventType)
+		ev := c.newEvent()
 		e := c.post(request{method: method, body: ev.body(), signature: signature.Header(c.Secret, c.Timing.Now(), ev.body())})
 		c.refuses("a signed event sent by "+method, e)
 		c.neverHandled(ev)

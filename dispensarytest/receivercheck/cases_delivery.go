@@ -36,7 +36,7 @@ func deliveryCases() []testCase {
 }
 
 func (c *checker) repeated() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	if !c.takes("an event", ev, c.deliver(ev.body())) {
 		return
 	}
@@ -50,12 +50,11 @@ func (c *checker) repeated() {
 			return
 		}
 	}
-	c.drain()
-	c.notHandledAgain(ev)
+	c.drain(ev)
 }
 
 func (c *checker) concurrent() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	body := ev.body()
 	answers := make([]exchange, duplicatesAtOnce)
 	start := make(chan struct{})
@@ -83,12 +82,11 @@ func (c *checker) concurrent() {
 		return
 	}
 	c.handled(ev, 1)
-	c.drain()
-	c.notHandledAgain(ev)
+	c.drain(ev)
 }
 
 func (c *checker) integrations() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	other := ev
 	other.IntegrationID = c.samples.integrationIDs[1]
 	if !c.takes("an event for one integration", ev, c.deliver(ev.body())) {
@@ -101,12 +99,11 @@ func (c *checker) integrations() {
 	for _, again := range []event{ev, other} {
 		c.accepts("either of them once more", c.deliver(again.body()))
 	}
-	c.drain()
-	c.notHandledAgain(ev)
+	c.drain(ev)
 }
 
 func (c *checker) reordered() {
-	older, newer := c.samples.newEvent(c.Hooks.EventType, c.Timing.Now().Add(-time.Hour)), c.newEvent(c.Hooks.EventType)
+	older, newer := c.newEvent().at(c.Timing.Now().Add(-time.Hour)), c.newEvent()
 	c.takes("an event", newer, c.deliver(newer.body()))
 	if c.accepts("an event that is an hour older than the one before", c.deliver(older.body())) {
 		c.expectedHandled[older.ID] = 1 // skipping what is outdated is an answer, too
@@ -129,7 +126,7 @@ func outageCases() []testCase {
 }
 
 func (c *checker) storageDown() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	c.Hooks.BreakStorage(true)
 	repair := sync.OnceFunc(func() { c.Hooks.BreakStorage(false) })
 	defer repair()
@@ -147,7 +144,7 @@ func (c *checker) slowHandler() {
 	c.Hooks.BlockHandler(true)
 	release := sync.OnceFunc(func() { c.Hooks.BlockHandler(false) })
 	defer release()
-	events := []event{c.newEvent(c.Hooks.EventType), c.newEvent(c.Hooks.EventType)}
+	events := []event{c.newEvent(), c.newEvent()}
 	for _, ev := range events {
 		if !c.accepts("an event, while the handling of events takes its time,", c.deliver(ev.body())) {
 			return
@@ -158,6 +155,5 @@ func (c *checker) slowHandler() {
 	for _, ev := range events {
 		c.handled(ev, 1)
 	}
-	c.drain()
-	c.notHandledAgain(events...)
+	c.drain(events...)
 }

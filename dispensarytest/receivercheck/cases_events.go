@@ -59,18 +59,18 @@ func envelopeCases() []testCase {
 
 func (c *checker) everyType() {
 	for _, kind := range model.EventTypes() {
-		c.accepts(kind, c.deliver(c.newEvent(kind).body()))
+		c.accepts(kind, c.deliver(c.newEventOf(kind).body()))
 	}
 }
 
 func (c *checker) unknownType() {
-	ev := c.newEvent("treatment_plan.archived")
+	ev := c.newEventOf("treatment_plan.archived")
 	ev.Data = json.RawMessage(`{"archive":{"id":"a-1"}}`)
 	c.accepts("an event of the type treatment_plan.archived", c.deliver(ev.body()))
 }
 
 func (c *checker) unknownFields() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	body := ev.edited(func(event map[string]any) {
 		event["sequence"], event["origin"] = 7, map[string]any{"kind": "import", "tags": []string{"a"}}
 		event["data"].(map[string]any)["loyalty_points"] = 12
@@ -81,12 +81,12 @@ func (c *checker) unknownFields() {
 
 func (c *checker) missingFields() {
 	for _, field := range []string{"clinic_id", "integration_id", "created_at"} {
-		c.accepts("an event without "+field, c.deliver(c.newEvent(c.Hooks.EventType).edited(func(event map[string]any) { delete(event, field) })))
-		c.accepts("an event whose "+field+" is null", c.deliver(c.newEvent(c.Hooks.EventType).edited(func(event map[string]any) { event[field] = nil })))
+		c.accepts("an event without "+field, c.deliver(c.newEvent().edited(func(event map[string]any) { delete(event, field) })))
+		c.accepts("an event whose "+field+" is null", c.deliver(c.newEvent().edited(func(event map[string]any) { event[field] = nil })))
 	}
 	for _, kind := range []string{model.OrderPlaced, model.PatientUpdated, model.ProductUpdated, model.TreatmentPlanUpdated} {
-		c.accepts(kind+" whose data is null", c.deliver(c.newEvent(kind).edited(func(event map[string]any) { event["data"] = nil })))
-		c.accepts(kind+" whose object has only an id", c.deliver(c.newEvent(kind).edited(func(event map[string]any) { strip(event["data"].(map[string]any)) })))
+		c.accepts(kind+" whose data is null", c.deliver(c.newEventOf(kind).edited(func(event map[string]any) { event["data"] = nil })))
+		c.accepts(kind+" whose object has only an id", c.deliver(c.newEventOf(kind).edited(func(event map[string]any) { strip(event["data"].(map[string]any)) })))
 	}
 }
 
@@ -105,23 +105,23 @@ func strip(object map[string]any) {
 }
 
 func (c *checker) otherForms() {
-	ev := c.newEvent(model.PatientUpdated)
+	ev := c.newEventOf(model.PatientUpdated)
 	c.accepts("patient.updated with booleans and numbers in strings", c.deliver(ev.edited(func(event map[string]any) {
 		patient := event["data"].(map[string]any)["patient"].(map[string]any)
 		patient["active"], patient["text_message_notification"], patient["discount"] = "true", "true", "12.5"
 	})))
-	ev = c.newEvent(model.TreatmentPlanUpdated)
+	ev = c.newEventOf(model.TreatmentPlanUpdated)
 	respelled := strings.NewReplacer("recommended_amount", "amount", "recommended_frequency", "frequency", "recommended_duration", "duration")
 	c.accepts("treatment_plan.updated with the dosage as in answers", c.deliver([]byte(respelled.Replace(string(ev.body())))))
 }
 
 func (c *checker) wrapping() {
 	for kind, name := range sortedByKey(map[string]string{model.OrderPlaced: "order", model.ProductCreated: "product"}) {
-		ev := c.newEvent(kind)
+		ev := c.newEventOf(kind)
 		if c.accepts(kind+" with its fields in data", c.deliver(ev.body())) && kind == c.Hooks.EventType {
 			c.handled(ev, 1)
 		}
-		ev = c.newEvent(kind)
+		ev = c.newEventOf(kind)
 		ev.Data = encode(map[string]any{name: ev.Data})
 		if c.accepts(kind+" with its fields in data."+name, c.deliver(ev.body())) && kind == c.Hooks.EventType {
 			c.handled(ev, 1)
@@ -130,11 +130,11 @@ func (c *checker) wrapping() {
 }
 
 func (c *checker) payload() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	c.takes("an event in event_payload", ev, c.deliver(encode(map[string]any{"event_payload": map[string]event{"event": ev}})))
 }
 
 func (c *checker) bare() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	c.takes("an event without a wrapper", ev, c.deliver(encode(ev)))
 }

@@ -57,9 +57,9 @@ func (c *checker) validSignature() {
 }
 
 func (c *checker) rawBytes() {
-	ev := c.newEvent(model.PatientUpdated)
+	ev := c.newEventOf(model.PatientUpdated)
 	c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(ev.unusual()))
-	ev = c.newEvent(model.PatientUpdated)
+	ev = c.newEventOf(model.PatientUpdated)
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, ev.unusual()); err != nil {
 		panic(err) // it is a constant but for ids
@@ -92,20 +92,20 @@ func (c *checker) forged() {
 			return header[:len(header)-32]
 		}},
 	} {
-		ev := c.newEvent(c.Hooks.EventType)
+		ev := c.newEvent()
 		c.refuses(forgery.what, c.post(request{body: ev.body(), signature: forgery.sign(ev.body())}))
 		c.neverHandled(ev)
 	}
 }
 
 func (c *checker) missingSignature() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	c.refuses("an event without a signature", c.post(request{body: ev.body()}))
 	c.neverHandled(ev)
 }
 
 func (c *checker) malformedSignature() {
-	ev := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent()
 	at := strconv.FormatInt(c.Timing.Now().Unix(), 10)
 	digits := signature.MAC(c.Secret, at+".", ev.body())
 	for what, header := range sortedByKey(map[string]string{
@@ -130,14 +130,14 @@ func (c *checker) malformedSignature() {
 // answered in time, and reports false if that one is not either, which the case
 // Always/InTime reports.
 func (c *checker) deliverFirst() (ev event, e exchange, inTime bool) {
-	ev = c.newEvent(c.Hooks.EventType)
+	ev = c.newEvent()
 	if e = c.deliver(ev.body()); !e.timedOut() {
 		return ev, e, true
 	}
 	patience := max(c.Timing.Patience, c.Timing.Timeout)
 	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()
-	ev = c.newEvent(c.Hooks.EventType)
+	ev = c.newEvent()
 	start := time.Now()
 	e = c.exchange(ctx, request{body: ev.body(), signature: signature.Header(c.Secret, c.Timing.Now(), ev.body()), genuine: true})
 	took := time.Since(start)

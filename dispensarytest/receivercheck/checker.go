@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,10 +16,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 )
 
 // checker checks one endpoint.
@@ -97,9 +96,7 @@ func newChecker(ctx context.Context, target Target) (*checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	var seed [8]byte
-	_, _ = rand.Read(seed[:]) // it never fails
-	srv, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithSeed(binary.BigEndian.Uint64(seed[:])), dispensarytest.WithIntegrations(2))
+	srv, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithSeed(rand.Uint64()), dispensarytest.WithIntegrations(2))
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +148,6 @@ func (c *checker) run(tc testCase) Verdict {
 	return v
 }
 
-// newEvent makes an event of a type that has just happened.
-func (c *checker) newEvent(eventType string) event {
-	return c.samples.newEvent(eventType, c.Timing.Now())
-}
-
 // post sends a request and waits for the answer, for as long as the platform
 // does.
 func (c *checker) post(p request) exchange {
@@ -178,9 +170,7 @@ func (c *checker) exchange(ctx context.Context, p request) exchange {
 		e.err = err
 		return e
 	}
-	if p.length > 0 {
-		req.ContentLength = p.length
-	}
+	req.ContentLength = cmp.Or(p.length, req.ContentLength)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dispensary-webhooks/2")
 	if p.signature != "" {
@@ -209,11 +199,6 @@ func (c *checker) record(e exchange) {
 	if c.dialFailed = ok && op.Op == "dial"; c.dialFailed && len(c.exchanges) == 1 {
 		c.unreachable = fmt.Sprintf("nothing listens at %s", c.url)
 	}
-}
-
-// deliver sends a body as the platform does: signed, just now.
-func (c *checker) deliver(body []byte) exchange {
-	return c.post(request{body: body, signature: signature.Header(c.Secret, c.Timing.Now(), body), genuine: true})
 }
 
 // timedOut reports that the platform would have stopped waiting.
@@ -252,17 +237,13 @@ func (c *checker) quote(answer string) string {
 
 // waitUntil polls until something is done, for as long as Patience allows.
 func (c *checker) waitUntil(done func() bool) bool {
-	end := time.NewTimer(c.Timing.Patience)
-	defer end.Stop()
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
+	ctx, cancel := context.WithTimeout(c.ctx, c.Timing.Patience)
+	defer cancel()
 	for !done() {
 		select {
-		case <-again.C:
-		case <-end.C:
+		case <-time.After(2 * time.Millisecond):
+		case <-ctx.Done():
 			return done()
-		case <-c.ctx.Done():
-			return false
 		}
 	}
 	return true
@@ -271,16 +252,16 @@ func (c *checker) waitUntil(done func() bool) bool {
 // watchedHandler records the panics of a handler, and counts its running requests.
 type watchedHandler struct {
 	handler http.Handler
+	running atomic.Int64
 
-	mu      sync.Mutex
-	running int
-	panics  []string
+	mu     sync.Mutex
+	panics []string
 }
 
 // ServeHTTP implements [http.Handler].
 func (w *watchedHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w.count(1)
-	defer w.count(-1)
+	w.running.Add(1)
+	defer w.running.Add(-1)
 	defer func() {
 		cause := recover()
 		if cause == nil {
@@ -296,15 +277,15 @@ func (w *watchedHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.handler.ServeHTTP(rw, r)
 }
 
-func (w *watchedHandler) count(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.running += n
-}
-
 // idle reports that every request has ended.
-func (w *watchedHandler) idle() bool {
+func (w *watchedHandler) idle() bool { return w.running.Load() == 0 }
+
+// reportPanics returns a finding that quotes the first panic, or none.
+func (w *watchedHandler) reportPanics() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.running == 0
+	if len(w.panics) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the first of %d panics: %s", len(w.panics), w.panics[0])}
 }

@@ -93,12 +93,20 @@ func (s *samples) add(made ...model.Event) {
 	}
 }
 
-// newEvent makes an event of a type, for the first integration, under an id that no
-// other event has.
-func (s *samples) newEvent(eventType string, at time.Time) event {
-	e := s.byType[eventType]
-	e.ID, e.Type, e.IntegrationID = newID(), eventType, s.integrationIDs[0]
-	e.CreatedAt = at.UTC().Format("2006-01-02T15:04:05.000Z")
+// newEvent makes an event of the type whose handling is watched, which has just happened.
+func (c *checker) newEvent() event { return c.newEventOf(c.Hooks.EventType) }
+
+// newEventOf makes an event of a type that has just happened, for the first integration,
+// under an id that no other event has.
+func (c *checker) newEventOf(eventType string) event {
+	e := c.samples.byType[eventType]
+	e.ID, e.Type, e.IntegrationID = newID(), eventType, c.samples.integrationIDs[0]
+	return e.at(c.Timing.Now())
+}
+
+// at returns the event as it is if it happened at another time.
+func (e event) at(t time.Time) event {
+	e.CreatedAt = t.UTC().Format("2006-01-02T15:04:05.000Z")
 	return e
 }
 
@@ -143,6 +151,3 @@ func encode(v any) json.RawMessage {
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
-
-// wrongSecret signs what is to be refused.
-const wrongSecret = "not the webhook secret"

@@ -9,6 +9,8 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 )
 
 // sortedByKey iterates over a table in the order of its keys, so that findings always
@@ -23,6 +25,25 @@ func sortedByKey[V any](table map[string]V) iter.Seq2[string, V] {
 	}
 }
 
+// sign returns the signature header of a body that is sent now.
+func (c *checker) sign(secret string, body []byte) string {
+	return signature.Header(secret, c.Timing.Now(), body)
+}
+
+// signed is a request as the platform makes it.
+func (c *checker) signed(body []byte) request {
+	return request{body: body, signature: c.sign(c.Secret, body), genuine: true}
+}
+
+// deliver sends a body as the platform does.
+func (c *checker) deliver(body []byte) exchange { return c.post(c.signed(body)) }
+
+// wrongSecret signs what is to be refused.
+const wrongSecret = "not the webhook secret"
+
+// accepted reports that a request was answered with 2xx.
+func (e exchange) accepted() bool { return e.err == nil && e.status/100 == 2 }
+
 // reportf records a mistake.
 func (c *checker) reportf(format string, a ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, a...))
@@ -31,7 +52,7 @@ func (c *checker) reportf(format string, a ...any) {
 // accepts demands that a request of the platform is answered with 2xx. The body of the
 // answer is checked in the sections Challenge and Always.
 func (c *checker) accepts(what string, e exchange) bool {
-	if e.err == nil && e.status/100 == 2 {
+	if e.accepted() {
 		return true
 	}
 	c.reportf("%s %s; it comes from the platform and has to be answered with 200 or 201", what, c.describe(e))
@@ -79,36 +100,16 @@ func (c *checker) acknowledgement(e exchange) string {
 	return ""
 }
 
-// handled demands that an event is handled so many times within Patience, and no more.
-func (c *checker) handled(ev event, times int) {
-	c.expectedHandled[ev.ID] = times
-	if c.Hooks.Handled == nil {
-		return
+// acknowledges demands that a request of the platform is accepted with the challenge.
+func (c *checker) acknowledges(what string, e exchange) bool {
+	if !c.accepts(what, e) {
+		return false
 	}
-	if !c.waitUntil(func() bool { return c.Hooks.Handled(ev.ID) >= times }) {
-		c.reportf("event %s was acknowledged, and after %s it has been handled %d times: once for each integration, %d, is expected", ev.ID, c.Timing.Patience, c.Hooks.Handled(ev.ID), times)
-		return
+	if wrong := c.acknowledgement(e); wrong != "" {
+		c.reportf("the answer to %s %s", what, wrong)
+		return false
 	}
-	c.notHandledAgain(ev)
-}
-
-// notHandledAgain demands that an event has not been handled more often than it may.
-func (c *checker) notHandledAgain(events ...event) {
-	if c.Hooks.Handled == nil {
-		return
-	}
-	for _, ev := range events {
-		if got, most := c.Hooks.Handled(ev.ID), c.expectedHandled[ev.ID]; got > most {
-			c.reportf("event %s has been handled %d times and not %d", ev.ID, got, most)
-			c.expectedHandled[ev.ID] = got // reported once
-		}
-	}
-}
-
-// neverHandled demands that an event is never handled.
-func (c *checker) neverHandled(ev event) {
-	c.expectedHandled[ev.ID] = 0
-	c.notHandledAgain(ev)
+	return true
 }
 
 // takes demands that an event is accepted, and handled once.
@@ -120,14 +121,66 @@ func (c *checker) takes(what string, ev event, e exchange) bool {
 	return true
 }
 
-// drain waits until the receiver has handled an event that it got after all others: an
-// event that is handled twice has been by then.
-func (c *checker) drain() {
+// takesEvent demands that a new event is accepted, and handled once, after a change to the
+// request of the platform.
+func (c *checker) takesEvent(what string, change func(*request)) {
+	ev := c.newEvent()
+	r := c.signed(ev.body())
+	change(&r)
+	c.takes(what, ev, c.post(r))
+}
+
+// refusesEvent demands that a new event is refused, and never handled, after a change to
+// the request of the platform.
+func (c *checker) refusesEvent(what string, change func(*request)) {
+	ev := c.newEvent()
+	r := c.signed(ev.body())
+	r.genuine = false
+	change(&r)
+	c.refuses(what, c.post(r))
+	c.neverHandled(ev)
+}
+
+// handled demands that an event is handled so many times within Patience, and no more.
+func (c *checker) handled(ev event, times int) {
+	c.expectedHandled[ev.ID] = times
 	if c.Hooks.Handled == nil {
 		return
 	}
-	ev := c.newEvent(c.Hooks.EventType)
-	c.takes("an event at the end", ev, c.deliver(ev.body()))
+	if !c.waitUntil(func() bool { return c.Hooks.Handled(ev.ID) >= times }) {
+		c.reportf("event %s was acknowledged, and after %s it has been handled %d times: once for each integration, %d, is expected", ev.ID, c.Timing.Patience, c.Hooks.Handled(ev.ID), times)
+		return
+	}
+	c.notHandledAgain(ev.ID)
+}
+
+// neverHandled demands that an event is never handled.
+func (c *checker) neverHandled(ev event) {
+	c.expectedHandled[ev.ID] = 0
+	c.notHandledAgain(ev.ID)
+}
+
+// notHandledAgain demands that an event has not been handled more often than it may.
+func (c *checker) notHandledAgain(id string) {
+	if c.Hooks.Handled == nil {
+		return
+	}
+	if got, most := c.Hooks.Handled(id), c.expectedHandled[id]; got > most {
+		c.reportf("event %s has been handled %d times and not %d", id, got, most)
+		c.expectedHandled[id] = got // reported once
+	}
+}
+
+// drain waits until the receiver has handled an event that it got after all others: an
+// event that is handled twice has been by then. It demands that the given events were not.
+func (c *checker) drain(events ...event) {
+	if c.Hooks.Handled == nil {
+		return
+	}
+	c.takesEvent("an event at the end", func(*request) {})
+	for _, ev := range events {
+		c.notHandledAgain(ev.ID)
+	}
 }
 
 // exchangesWhere returns the exchanges so far that a condition is true of.
