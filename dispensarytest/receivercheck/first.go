@@ -1,0 +1,90 @@
+package receivercheck
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// firstEvent sends the first event, which decides whether others are sent: a mistake that
+// every answer shows is reported once. It sends another event if the first is not answered
+// in time, and leaves it to the case Always/InTime if that one is not either.
+func (c *checker) firstEvent() {
+	ev := c.newEvent()
+	e := c.deliver(ev.body())
+	if e.timedOut() {
+		ev = c.newEvent()
+		if e = c.secondEvent(ev); c.halted != "" {
+			return
+		}
+	}
+	if !c.takes("an event with a valid signature", ev, e) {
+		c.diagnose(ev, e)
+	}
+}
+
+// secondEvent sends an event, and sends no others if it is not answered in time.
+func (c *checker) secondEvent(ev event) exchange {
+	patience := max(c.Timing.Patience, c.Timing.Timeout)
+	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	defer cancel()
+	start := time.Now()
+	e := c.exchange(ctx, c.signed(ev.body()))
+	took := time.Since(start)
+	switch {
+	case e.timedOut():
+		c.slowness = fmt.Sprintf("another one was not answered within %s either", patience)
+	case took > c.Timing.Timeout:
+		c.slowness = fmt.Sprintf("another one %s, after %s", c.describe(e), took.Round(100*time.Millisecond))
+	default:
+		c.record(e)
+		return e
+	}
+	c.expectedHandled[ev.ID] = 1
+	c.halted = "see Always/InTime: nothing else can be judged while no event is answered in time"
+	return e
+}
+
+// diagnose says why an event with a valid signature is refused, as far as that can
+// be found out from outside.
+func (c *checker) diagnose(ev event, refused exchange) {
+	c.halted = "see Signature/Valid: nothing else can be judged while no event is accepted"
+	body := ev.body()
+	confused := c.post(request{body: body, signature: c.sign(c.Challenge, body)})
+	switch {
+	case confused.status/100 == 2:
+		c.reportf("signed with the challenge token it is accepted: the endpoint verifies with the wrong value of the dashboard")
+		return
+	case !refused.unauthorized():
+		return
+	}
+	for _, name := range []string{"SVC-Signature", "svc-signature"} {
+		r := c.signed(body)
+		r.header = name
+		if c.post(r).status/100 == 2 {
+			c.reportf("sent as %s it is accepted: the endpoint minds the case of a header's name, which HTTP does not", name)
+			return
+		}
+	}
+	for what, small := range sortedByKey(map[string]string{"an empty body": "", "the body {}": "{}"}) {
+		if c.verifies([]byte(small)) {
+			c.reportf("%s with a valid signature is not refused like one with a wrong signature: the secret is right, and the body is probably read or rewritten by something in front of the endpoint, or parsed and written again before it is verified", what)
+			return
+		}
+	}
+	c.reportf("the usual causes: the endpoint verifies with another secret than Target.Secret (each environment has its own), over something else than <t>.<raw body>, or finds no header because it minds the case of its name (%s)", http.CanonicalHeaderKey("SVC-Signature"))
+}
+
+// verifies reports that the endpoint can tell a valid signature of a body from a
+// wrong one.
+func (c *checker) verifies(body []byte) bool {
+	right := c.deliver(body)
+	wrong := c.post(request{body: body, signature: c.sign(wrongSecret, body)})
+	return right.err == nil && !right.unauthorized() && wrong.unauthorized()
+}
+
+// unauthorized reports that a request was refused for its signature.
+func (e exchange) unauthorized() bool {
+	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
+}
