@@ -182,10 +182,3 @@ func (c *checker) drain(events ...event) {
 		c.notHandledAgain(ev.ID)
 	}
 }
-
-// exchangesWhere returns the exchanges so far that a condition is true of.
-func (c *checker) exchangesWhere(keep func(exchange) bool) []exchange {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(c.exchanges), func(e exchange) bool { return !keep(e) })
-}

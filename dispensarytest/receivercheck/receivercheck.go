@@ -116,7 +116,7 @@ func Examine(ctx context.Context, target Target) ([]Verdict, error) {
 // cases are in the order in which they run: those of Always review the exchanges of all
 // others.
 func cases() []testCase {
-	return slices.Concat(signatureCases, timestampCases, challengeCases, eventCases, deliveryCases(), outageCases(), bodyCases, alwaysCases())
+	return slices.Concat(signatureCases, timestampCases, challengeCases, eventCases, deliveryCases, bodyCases, alwaysCases)
 }
 
 // summarizeSkipped names in one line the cases that were skipped, and what each needs;
