@@ -3,89 +3,207 @@ package receivercheck_test
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
+// mutation puts a mistake into or around the endpoint.
+type mutation func(*fixture, *receivercheck.Target)
+
+// configured changes the settings.
+func configured(change func(*webhook.HandlerConfig)) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
+		config := s.config
+		change(&config)
+		handler, err := webhook.NewHandler(config)
+		if err != nil {
+			panic(err)
+		}
+		r.Handler = handler
+	}
+}
+
+// around puts a handler in front of the endpoint, which may answer by itself, or
+// pass a request on.
+func around(front func(s *fixture, w http.ResponseWriter, r *http.Request)) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
+		r.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(s, w, r) })
+	}
+}
+
+// changing changes requests in front of the endpoint.
+func changing(change func(*http.Request)) mutation {
+	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+		change(r)
+		s.ServeHTTP(w, r)
+	})
+}
+
+// trusting replaces the verification of signatures by a rule: what it accepts is signed
+// again, so that the endpoint accepts it, too.
+func trusting(rule func(header string, body []byte) bool) mutation {
+	return changing(func(r *http.Request) {
+		header, body := r.Header.Get("SVC-Signature"), bodyOf(r)
+		r.Header.Del("SVC-Signature")
+		if rule(header, body) {
+			t := strconv.FormatInt(time.Now().Unix(), 10)
+			r.Header.Set("SVC-Signature", "t="+t+",v1="+mac(t+".", body))
+		}
+	})
+}
+
+// answering changes the answers of the endpoint.
+func answering(change func(*http.Request, *httptest.ResponseRecorder)) mutation {
+	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+		a := httptest.NewRecorder()
+		s.ServeHTTP(a, r)
+		change(r, a)
+		w.Header().Set("Content-Type", a.Header().Get("Content-Type"))
+		w.WriteHeader(a.Code)
+		_, _ = a.Body.WriteTo(w)
+	})
+}
+
+// replacing changes a part of the answers.
+func replacing(old, replacement string) mutation {
+	return answering(func(_ *http.Request, a *httptest.ResponseRecorder) {
+		a.Body = bytes.NewBufferString(strings.Replace(a.Body.String(), old, replacement, 1))
+	})
+}
+
+// refusing answers verified events that a test is true of with a bare status.
+func refusing(status int, test func(event map[string]any, body []byte) bool) mutation {
+	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+		var sent struct{ Event map[string]any }
+		body := bodyOf(r)
+		_ = json.Unmarshal(body, &sent)
+		if verified(r.Header.Get("SVC-Signature"), body) && test(sent.Event, body) {
+			w.WriteHeader(status)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+}
+
+type acceptFunc func(context.Context, webhook.Delivery) (webhook.Receipt, error)
+
+func (f acceptFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	return f(ctx, d)
+}
+
+// storing is the endpoint with another way to accept.
+func storing(accept func(s *fixture) acceptFunc) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
+		configured(func(c *webhook.HandlerConfig) { c.Inbox = accept(s) })(s, r)
+	}
+}
+
+// keyed changes the keys by which duplicates are known.
+func keyed(change func(*webhook.Key)) func(s *fixture) acceptFunc {
+	return func(s *fixture) acceptFunc {
+		return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+			change(&d.Key)
+			return s.Accept(ctx, d)
+		}
+	}
+}
+
+// impatient is for mutants that do not answer, or do not handle.
+const impatient = 2 * time.Second
+
+// quickly is for mistakes that show in something that does not happen.
+func quickly(m mutation) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
+		m(s, r)
+		r.Timing.Timeout, r.Timing.Patience = impatient, impatient
+	}
+}
+
+// bodyOf reads a body, and puts it back.
+func bodyOf(r *http.Request) []byte {
+	body, _ := io.ReadAll(r.Body)
+	replace(r, body)
+	return body
+}
+
+func replace(r *http.Request, body []byte) {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}
+
+func mac(prefix string, body []byte) string {
+	m := hmac.New(sha256.New, []byte(webhookSecret))
+	m.Write([]byte(prefix))
+	m.Write(body)
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// parts are the values of a header with one signature.
+func parts(header string) (t, v1 string) {
+	t, v1, _ = strings.Cut(strings.TrimPrefix(header, "t="), ",v1=")
+	return t, v1
+}
+
+// verified does not look at the time.
+func verified(header string, body []byte) bool {
+	t, v1 := parts(header)
+	return v1 == mac(t+".", body)
+}
+
+// age is how old a signature is; negative if it is from the future.
+func age(header string) time.Duration {
+	t, _ := parts(header)
+	seconds, _ := strconv.ParseInt(t, 10, 64)
+	return time.Since(time.Unix(seconds, 0))
+}
+
 func fresh(header string, body []byte) bool {
-	return verified(webhookSecret, header, body) && age(header).Abs() < 5*time.Minute
+	return verified(header, body) && age(header).Abs() < 5*time.Minute
+}
+
+// anyFresh reports that one of a header's signatures is that of the body, and that
+// it is not too old or too new.
+func anyFresh(header string, body []byte) bool {
+	t, rest, _ := strings.Cut(header, ",")
+	return slices.ContainsFunc(strings.Split(rest, ","), func(v1 string) bool { return fresh(t+","+v1, body) })
 }
 
 func compact(body []byte) []byte {
-	var value any
-	if json.Unmarshal(body, &value) != nil {
+	var short bytes.Buffer
+	if json.Compact(&short, body) != nil {
 		return body
 	}
-	var short bytes.Buffer
-	_ = json.Compact(&short, body) // it is valid
 	return short.Bytes()
 }
 
-func prefix(header string, body []byte) bool {
-	t, v1 := parts(header)
-	return v1 != "" && strings.HasPrefix(mac(webhookSecret, t+".", body), v1)
-}
-
-func indexHeader(s *fixture, w http.ResponseWriter, r *http.Request) {
+func indexHeader(r *http.Request) {
 	if header := r.Header.Get("SVC-Signature"); header != "" {
 		_ = strings.Split(strings.Split(header, ",")[1], "=")[1]
 	}
-	s.ServeHTTP(w, r)
 }
 
-func firstSignature(s *fixture, w http.ResponseWriter, r *http.Request) {
-	if elements := strings.Split(r.Header.Get("SVC-Signature"), ","); len(elements) > 2 {
-		r.Header.Set("SVC-Signature", strings.Join(elements[:2], ","))
+// decodeEach decodes each chunk by itself, as body += chunk does in Node.
+func decodeEach(r *http.Request) {
+	var text strings.Builder
+	chunk := make([]byte, 64<<10)
+	for n, err := 0, error(nil); err == nil; {
+		n, err = r.Body.Read(chunk)
+		text.WriteString(strings.ToValidUTF8(string(chunk[:n]), "\ufffd")) // the mistake: it may end within a character
 	}
-	s.ServeHTTP(w, r)
-}
-
-// open accepts every request.
-func open(s *fixture) http.Handler {
-	var r receivercheck.Target
-	trusting(func(string, []byte) bool { return true })(s, &r)
-	return r.Handler
-}
-
-func instead(status, other int) int {
-	if status == http.StatusOK {
-		return other
-	}
-	return status
-}
-
-func ifProbe(r *http.Request, answer, otherwise string) string {
-	if r.ContentLength == 0 {
-		return answer
-	}
-	return otherwise
-}
-
-func plainText(s *fixture, w http.ResponseWriter, r *http.Request) {
-	recorded := httptest.NewRecorder()
-	s.ServeHTTP(recorded, r)
-	w.Header().Set("Content-Type", "text/plain")
-	w.WriteHeader(recorded.Code)
-	_, _ = recorded.Body.WriteTo(w)
-}
-
-func refuseEmpty(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
-	if len(body) == 0 {
-		http.Error(w, "no event", http.StatusBadRequest)
-		return
-	}
-	s.ServeHTTP(w, r)
+	replace(r, []byte(text.String()))
 }
 
 func strict(_ map[string]any, body []byte) bool {
@@ -117,24 +235,20 @@ func typed(_ map[string]any, body []byte) bool {
 	return json.Unmarshal(body, &sent) != nil
 }
 
-// wants refuses events of a type whose data lacks a member.
-func wants(kind, member string) func(map[string]any, []byte) bool {
+// wants refuses orders whose data lacks a member.
+func wants(member string) func(map[string]any, []byte) bool {
 	return func(event map[string]any, _ []byte) bool {
 		data, _ := event["data"].(map[string]any)
-		_, there := data[member]
-		return event["type"] == kind && !there
+		return event["type"] == "order.placed" && data[member] == nil
 	}
 }
 
 // newest refuses what is older than what came before.
 func newest() func(map[string]any, []byte) bool {
-	var mu sync.Mutex
 	var latest time.Time
 	return func(event map[string]any, _ []byte) bool {
 		text, _ := event["created_at"].(string)
 		at, err := time.Parse(time.RFC3339, text)
-		mu.Lock()
-		defer mu.Unlock()
 		if at.After(latest) {
 			latest = at
 		}
@@ -142,30 +256,26 @@ func newest() func(map[string]any, []byte) bool {
 	}
 }
 
-// duplicates answers events that came before in another way.
-func duplicates(status int, answer string) mutation {
-	var known sync.Map
-	return peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
-		if _, before := known.LoadOrStore(string(body), true); before && len(body) > 0 && fresh(r.Header.Get("SVC-Signature"), body) {
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, answer)
-			return
-		}
-		s.ServeHTTP(w, r)
-	})
+// known is true of bodies that came before.
+func known() func(map[string]any, []byte) bool {
+	var bodies sync.Map
+	return func(_ map[string]any, body []byte) bool {
+		_, before := bodies.LoadOrStore(string(body), true)
+		return before && len(body) > 0
+	}
 }
 
 // oneAtATime refuses requests that come while another is handled, and waits for one.
-func oneAtATime() func(*fixture, http.ResponseWriter, *http.Request) {
+func oneAtATime() mutation {
 	var busy sync.Mutex
 	refused := make(chan struct{})
-	return func(s *fixture, w http.ResponseWriter, r *http.Request) {
+	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		if !busy.TryLock() {
 			select {
 			case refused <- struct{}{}:
 			default:
 			}
-			http.Error(w, "one at a time", http.StatusForbidden)
+			w.WriteHeader(http.StatusForbidden)
 			return
 		}
 		defer busy.Unlock()
@@ -174,60 +284,22 @@ func oneAtATime() func(*fixture, http.ResponseWriter, *http.Request) {
 		case <-time.After(5 * time.Millisecond):
 		}
 		s.ServeHTTP(w, r)
-	}
-}
-
-func malformedIsFine(status int, answer string) (int, string) {
-	if status == http.StatusBadRequest {
-		return http.StatusOK, `{"challenge":"` + challengeToken + `"}`
-	}
-	return status, answer
-}
-
-func readOnce(s *fixture, w http.ResponseWriter, r *http.Request) {
-	buffer := make([]byte, 64<<10)
-	n, _ := r.Body.Read(buffer) // the mistake
-	replace(r, buffer[:n])
-	s.ServeHTTP(w, r)
-}
-
-// decodeEach decodes each chunk by itself, as body += chunk does in Node.
-func decodeEach(s *fixture, w http.ResponseWriter, r *http.Request) {
-	var text strings.Builder
-	chunk := make([]byte, 64<<10)
-	for {
-		n, err := r.Body.Read(chunk)
-		for b := chunk[:n]; len(b) > 0; {
-			character, size := utf8.DecodeRune(b)
-			text.WriteRune(character) // the mistake: it may be half of one
-			b = b[size:]
-		}
-		if err != nil {
-			break
-		}
-	}
-	replace(r, []byte(text.String()))
-	s.ServeHTTP(w, r)
-}
-
-// locked holds a lock while it reads.
-func locked() mutation {
-	var mu sync.Mutex
-	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		s.ServeHTTP(w, r)
 	})
 }
 
-// stubborn does not end when reading fails.
-func stubborn(s *fixture, w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		<-s.test.Context().Done()
+// unlimited reads whole bodies of the requests that match.
+func unlimited(match func(*http.Request) bool) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
+		open := *r
+		configured(func(c *webhook.HandlerConfig) { c.MaxBody = 1 << 40 })(s, &open)
+		around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+			if match(r) {
+				open.Handler.ServeHTTP(w, r)
+				return
+			}
+			s.ServeHTTP(w, r)
+		})(s, r)
 	}
-	replace(r, body)
-	s.ServeHTTP(w, r)
 }
 
 func withoutReadTimeout(s *fixture, r *receivercheck.Target) {
@@ -237,50 +309,11 @@ func withoutReadTimeout(s *fixture, r *receivercheck.Target) {
 	r.Handler, r.URL, r.Timing.BodyTimeout = nil, server.URL, time.Millisecond
 }
 
-func gone(status int) int {
-	if status == http.StatusUnauthorized {
-		return http.StatusGone
-	}
-	return status
-}
-
-// handleFirst does slow work before anything else.
-func handleFirst(s *fixture, w http.ResponseWriter, r *http.Request, _ []byte) {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	s.ServeHTTP(w, r)
-}
-
-func quote(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
-	if !fresh(r.Header.Get("SVC-Signature"), body) {
-		http.Error(w, "cannot verify "+string(body), http.StatusUnauthorized)
-		return
-	}
-	s.ServeHTTP(w, r)
-}
-
-func logBody(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
-	s.config.Logger.Info("received", "body", string(body))
-	s.ServeHTTP(w, r)
-}
-
-type acceptFunc = func(context.Context, webhook.Delivery) (webhook.Receipt, error)
-
-// noKeys makes every event a new one.
-func noKeys(s *fixture) acceptFunc {
-	var numbers atomic.Int64
-	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-		d.Key.EventID += "#" + strconv.FormatInt(numbers.Add(1), 10)
-		return s.Accept(ctx, d)
-	}
-}
-
 // checkThenAct looks first, and stores then. Requests wait for each other in between,
 // so that two certainly look before either stores.
 func checkThenAct(s *fixture) acceptFunc {
 	var known sync.Map
 	meet := make(chan struct{})
-	act := noKeys(s)
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		if _, ok := known.Load(d.Key); ok {
 			return webhook.Receipt{Duplicate: true}, nil
@@ -290,18 +323,13 @@ func checkThenAct(s *fixture) acceptFunc {
 		case <-meet:
 		case <-time.After(2 * time.Second):
 		}
-		receipt, err := act(ctx, d)
-		known.Store(d.Key, true)
-		return receipt, err
+		defer known.Store(d.Key, true)
+		return keyed(newKey)(s)(ctx, d)
 	}
 }
 
-func byEventID(s *fixture) acceptFunc {
-	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-		d.Key.IntegrationID = ""
-		return s.Accept(ctx, d)
-	}
-}
+// newKey makes every event a new one.
+func newKey(k *webhook.Key) { k.EventID += "#" + rand.Text() }
 
 func regardless(s *fixture) acceptFunc {
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
@@ -312,11 +340,7 @@ func regardless(s *fixture) acceptFunc {
 
 // inside handles events before they are acknowledged.
 func inside(s *fixture) acceptFunc {
-	var known sync.Map
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-		if _, ok := known.LoadOrStore(d.Key, true); ok {
-			return webhook.Receipt{Duplicate: true}, nil
-		}
 		event, err := d.Event()
 		if err != nil {
 			return webhook.Receipt{}, err
@@ -348,10 +372,8 @@ func lateAgain(s *fixture) acceptFunc {
 		mu.Lock()
 		defer mu.Unlock()
 		if before = append(before, d); len(before) > 8 {
-			again := before[0]
-			again.Key.EventID += "#again"
+			_, err = keyed(newKey)(s)(ctx, before[0])
 			before = before[1:]
-			_, err = s.Accept(ctx, again)
 		}
 		return receipt, err
 	}

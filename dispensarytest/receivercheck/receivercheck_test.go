@@ -30,6 +30,8 @@ const (
 	webhookSecret    = "whsec_current_0123456789abcdef"
 	oldWebhookSecret = "whsec_old_0123456789abcdef"
 	challengeToken   = "challenge-token-0123456789"
+
+	acknowledgement = `{"challenge":"` + challengeToken + `"}`
 )
 
 // patient is a limit for what should happen at once, on a machine of any speed.
@@ -45,6 +47,7 @@ type fixture struct {
 
 	mu      sync.Mutex
 	gate    sync.RWMutex // held for writing while handlers are blocked
+	reading sync.Mutex   // of a mutant
 	broken  bool
 	handled map[string]int
 	logs    bytes.Buffer
@@ -172,7 +175,7 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { decodeEach(s, w, r) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { decodeEach(r); s.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
 	r := s.target(nil)
 	r.Handler, r.URL, r.Client = nil, server.URL, server.Client()
@@ -300,7 +303,7 @@ func toTheLetter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"challenge":"`+challengeToken+`"}`)
+	_, _ = io.WriteString(w, acknowledgement)
 }
 
 func TestReceiverToTheLetterPasses(t *testing.T) {
