@@ -79,7 +79,7 @@ func newFixture(t testing.TB, changes ...func(*webhook.HandlerConfig)) *fixture 
 
 // Accept is that of the inbox, as long as the storage works.
 func (s *fixture) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	if s.isBroken() {
+	if read(s, func() bool { return s.broken }) {
 		return webhook.Receipt{}, errors.New("the disk is full")
 	}
 	return s.inbox.Accept(ctx, d)
@@ -101,10 +101,11 @@ func (s *fixture) Write(line []byte) (int, error) {
 	return s.logs.Write(line)
 }
 
-func (s *fixture) isBroken() bool {
+// read returns a value that is guarded by mu.
+func read[T any](s *fixture, value func() T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.broken
+	return value()
 }
 
 // target describes a handler that leads to the endpoint.
@@ -124,16 +125,8 @@ func (s *fixture) target(handler http.Handler) receivercheck.Target {
 				defer s.mu.Unlock()
 				s.broken = broken
 			},
-			Handled: func(eventID string) int {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.handled[eventID]
-			},
-			Logs: func() string {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return s.logs.String()
-			},
+			Handled: func(eventID string) int { return read(s, func() int { return s.handled[eventID] }) },
+			Logs:    func() string { return read(s, s.logs.String) },
 			WithoutSecret: func() (http.Handler, error) {
 				config := s.config
 				config.Secrets = nil
@@ -143,6 +136,15 @@ func (s *fixture) target(handler http.Handler) receivercheck.Target {
 		Features: receivercheck.Features{OldSecret: oldWebhookSecret, OtherEnvelopes: true},
 		Timing:   receivercheck.Timing{Timeout: patient, Patience: patient},
 	}
+}
+
+// onSockets describes a server of the endpoint in place of its handler.
+func (s *fixture) onSockets(handler http.HandlerFunc) receivercheck.Target {
+	server := httptest.NewTLSServer(handler)
+	s.test.Cleanup(server.Close)
+	r := s.target(nil)
+	r.Handler, r.URL, r.Client = nil, server.URL, server.Client()
+	return r
 }
 
 func TestOurHandlerPasses(t *testing.T) {
@@ -155,17 +157,12 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
 	const bodyTimeout = 2 * time.Second
-	mux := http.NewServeMux()
-	mux.HandleFunc("/dispensary/webhooks", func(w http.ResponseWriter, r *http.Request) {
+	r := s.onSockets(func(w http.ResponseWriter, r *http.Request) {
 		// As the server's ReadTimeout would, which also bounds the fifty
 		// handshakes that come at once.
 		assert.NoError(t, http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)))
 		s.ServeHTTP(w, r)
 	})
-	server := httptest.NewTLSServer(mux)
-	t.Cleanup(server.Close)
-	r := s.target(nil)
-	r.Handler, r.URL, r.Client = nil, server.URL+"/dispensary/webhooks", server.Client()
 	r.Timing.BodyTimeout, r.Features.UnsignedProbe = bodyTimeout, true
 	receivercheck.Run(t, r)
 }
@@ -175,23 +172,43 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { decodeEach(r); s.ServeHTTP(w, r) }))
-	t.Cleanup(server.Close)
-	r := s.target(nil)
-	r.Handler, r.URL, r.Client = nil, server.URL, server.Client()
+	r := s.onSockets(func(w http.ResponseWriter, r *http.Request) {
+		decodeEach(r)
+		s.ServeHTTP(w, r)
+	})
 	require.Eventually(t, func() bool {
 		verdict, err := receivercheck.ExamineCase(t.Context(), r, "Bodies/Characters")
 		return err == nil && strings.Contains(verdict.String(), "two packets was answered with 401")
 	}, time.Minute, time.Millisecond)
 }
 
-// TestMistakesAreFailures runs the checks of a mutant in another process, where
-// they have to fail.
+// elsewhere runs TestMutant in another process, and returns its output.
+func elsewhere(t *testing.T, mutant string, flags ...string) (string, error) {
+	suite := exec.CommandContext(t.Context(), os.Args[0], append(flags, "-test.run", "^TestMutant$", "-test.count=1")...)
+	suite.Env = append(os.Environ(), "DISPENSARY_TEST_MUTANT="+mutant)
+	output, err := suite.CombinedOutput()
+	return string(output), err
+}
+
+// TestMutant is the check in the process of a mutant, or of a receiver without hooks.
+func TestMutant(t *testing.T) {
+	name := os.Getenv("DISPENSARY_TEST_MUTANT")
+	s := newFixture(t)
+	r := s.target(s)
+	switch m, ok := mutants[name]; {
+	case ok:
+		m.breaks(s, &r)
+	case name == "no hooks":
+		r.Hooks, r.Features = receivercheck.Hooks{}, receivercheck.Features{}
+	default:
+		t.Skip("runs in the process that another test starts")
+	}
+	receivercheck.Run(t, r)
+}
+
 func TestMistakesAreFailures(t *testing.T) {
 	t.Parallel()
-	suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestMutant$", "-test.count=1", "-test.v")
-	suite.Env = append(os.Environ(), "DISPENSARY_TEST_MUTANT=202")
-	output, err := suite.CombinedOutput()
+	output, err := elsewhere(t, "202", "-test.v")
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit, "the check is content")
 	for _, want := range []string{
@@ -199,20 +216,23 @@ func TestMistakesAreFailures(t *testing.T) {
 		"--- PASS: TestMutant/Signature/Valid",
 		"--- SKIP: TestMutant/Bodies/SlowLoris", "needs Target.Timing.BodyTimeout, how long the server waits for a body",
 	} {
-		assert.Contains(t, string(output), want)
+		assert.Contains(t, output, want)
 	}
 }
 
-// TestMutant is the check in the process of a mutant.
-func TestMutant(t *testing.T) {
-	m, ok := mutants[os.Getenv("DISPENSARY_TEST_MUTANT")]
-	if !ok {
-		t.Skip("runs in the process that TestMistakesAreFailures starts")
+// Without -v too, one line names the cases that did not run.
+func TestSkippedCasesAreNamed(t *testing.T) {
+	t.Parallel()
+	output, err := elsewhere(t, "no hooks")
+	require.NoError(t, err, output)
+	assert.Equal(t, 1, strings.Count(output, "receivercheck:"), output)
+	for _, want := range []string{
+		"receivercheck: TestMutant did not run 10 of 44 cases: ",
+		"Signature/Replayed, Always/HandledOnce (needs Target.Hooks.Handled, which tells how often an event was handled)",
+		"Delivery/StorageDown (needs Target.Hooks.BreakStorage, ",
+	} {
+		assert.Contains(t, output, want)
 	}
-	s := newFixture(t)
-	r := s.target(s)
-	m.breaks(s, &r)
-	receivercheck.Run(t, r)
 }
 
 // Without hooks fewer cases are run, and the others say what they need.
@@ -312,44 +332,7 @@ func TestReceiverToTheLetterPasses(t *testing.T) {
 		Handler: http.HandlerFunc(toTheLetter), Secret: webhookSecret, Challenge: challengeToken, Timing: receivercheck.Timing{Timeout: patient},
 	})
 	require.NoError(t, err)
-	skipped := map[string]string{}
 	for _, v := range verdicts {
 		assert.False(t, v.Failed(), "%s", v)
-		skipped[v.Case] = v.Skipped
 	}
-	for _, envelope := range []string{"Events/Payload", "Events/Bare"} {
-		assert.Contains(t, skipped[envelope], "Target.Features.OtherEnvelopes")
-	}
-}
-
-// TestSkippedCasesAreNamed runs a check that passes in another process, without -v.
-func TestSkippedCasesAreNamed(t *testing.T) {
-	t.Parallel()
-	suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPlainReceiver$", "-test.count=1")
-	suite.Env = append(os.Environ(), "DISPENSARY_TEST_PLAIN=1")
-	output, err := suite.CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	var said []string
-	for line := range strings.Lines(string(output)) {
-		if strings.Contains(line, "receivercheck:") {
-			said = append(said, line)
-		}
-	}
-	require.Len(t, said, 1, "%s", output)
-	for _, want := range []string{
-		"receivercheck: TestPlainReceiver did not run 10 of 44 cases: ",
-		"Signature/Replayed, Always/HandledOnce (needs Target.Hooks.Handled, which tells how often an event was handled)",
-		"Delivery/StorageDown (needs Target.Hooks.BreakStorage, ",
-	} {
-		assert.Contains(t, said[0], want)
-	}
-}
-
-// TestPlainReceiver is a check without hooks, in the process of another test.
-func TestPlainReceiver(t *testing.T) {
-	if os.Getenv("DISPENSARY_TEST_PLAIN") == "" {
-		t.Skip("runs in the process that TestSkippedCasesAreNamed starts")
-	}
-	s := newFixture(t)
-	receivercheck.Run(t, receivercheck.Target{Handler: s, Secret: webhookSecret, Challenge: challengeToken, Timing: receivercheck.Timing{Timeout: patient}})
 }
