@@ -27,16 +27,14 @@ func (b *browser) plain() *http.Client {
 
 func (b *browser) open(address string) answer {
 	b.t.Helper()
-	resp, err := b.plain().Get(address)
-	require.NoError(b.t, err)
-	return decoded(b.t, resp)
+	page, _ := b.visitAs(nil, "GET", address, nil)
+	return page
 }
 
 func (b *browser) submit(fields url.Values) answer {
 	b.t.Helper()
-	resp, err := b.plain().PostForm(b.fake.AuthURL()+"/oauth/authorize", fields)
-	require.NoError(b.t, err)
-	return decoded(b.t, resp)
+	page, _ := b.visitAs(nil, "POST", b.fake.AuthURL()+"/oauth/authorize", fields)
+	return page
 }
 
 // signIn sends the sign-in form of an open page, and opens the consent page that the

@@ -2,7 +2,6 @@ package dispensarytest
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -249,18 +248,6 @@ func label(field string) string {
 	return strings.ToUpper(words[:1]) + words[1:]
 }
 
-// raw sends a body as it is.
-func (b *browser) raw(path, body string) answer {
-	b.t.Helper()
-	req, err := http.NewRequest("POST", b.fake.BaseURL()+path, strings.NewReader(body))
-	require.NoError(b.t, err)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+b.token)
-	resp, err := b.fake.HTTPClient().Do(req)
-	require.NoError(b.t, err)
-	return decoded(b.t, resp)
-}
-
 // A body whose text would be stored otherwise than it was sent is refused.
 func TestBodiesAreText(t *testing.T) {
 	t.Parallel()
@@ -269,15 +256,15 @@ func TestBodiesAreText(t *testing.T) {
 		return `{"first_name":"` + name + `","last_name":"B","email":"a@example.org"}`
 	}
 	for _, name := range []string{"\xff", "A\xc3", "\xed\xa0\x80"} {
-		b.raw("/clinic/patients", patient(name)).refused(400, "must be UTF-8")
-		b.raw("/oauth/token", `{"grant_type":"`+name+`"}`).refused(400, "must be UTF-8")
+		b.send("POST", "/clinic/patients", patient(name)).refused(400, "must be UTF-8")
+		b.send("POST", "/oauth/token", `{"grant_type":"`+name+`"}`).refused(400, "must be UTF-8")
 	}
 	for _, name := range []string{`\ud83d`, `\ude00`, `A\uD83DB`, `\ud83d\ud83d\ude00`, `\ude00\ud83d`, `\ud83d\n`, `\ud83d\u0041`, `\\\ud83d`} {
-		b.raw("/clinic/patients", patient(name)).refused(400, "surrogate pair")
+		b.send("POST", "/clinic/patients", patient(name)).refused(400, "surrogate pair")
 	}
-	b.raw("/clinic/patients", `{"\ud800":1}`).refused(400, "surrogate pair")
-	b.raw("/clinic/patients", `{"first_name":"\ud8`).refused(400, "must be a JSON object")
-	got := b.raw("/clinic/patients", patient(`\ud83d\ude00\u00e9\\ud83d`)).ok(201, "patient", "first_name")
+	b.send("POST", "/clinic/patients", `{"\ud800":1}`).refused(400, "surrogate pair")
+	b.send("POST", "/clinic/patients", `{"first_name":"\ud8`).refused(400, "must be a JSON object")
+	got := b.send("POST", "/clinic/patients", patient(`\ud83d\ude00\u00e9\\ud83d`)).ok(201, "patient", "first_name")
 	assert.Equal(t, `😀é\ud83d`, got)
 }
 
