@@ -33,27 +33,6 @@ func (b *browser) of(clinic model.Clinic) *browser {
 	return nil
 }
 
-// A live token of one clinic has nothing sent to another.
-func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2}))
-	activate(b.t, b.fake)
-	require.NoError(t, b.fake.Webhooks.RegisterHandler(newReceiver(nil)))
-	create := func() model.Event {
-		_, event, err := b.fake.Products.Create(model.NewProduct{})
-		require.NoError(t, err)
-		return event
-	}
-	create()
-	require.Len(t, b.fake.Webhooks.Deliveries(), 1)
-	assert.Equal(t, b.get("/clinic").ok(200, "clinic", "integration_id"), b.fake.Webhooks.Deliveries()[0].IntegrationID)
-	b.of(b.fake.Clinics.All()[1])
-	create()
-	assert.Len(t, b.fake.Webhooks.Deliveries(), 3)
-	b.fake.Tokens.InvalidateAll()
-	require.ErrorContains(t, b.wait(create()), "no live token of the clinic has the scope catalog:read")
-}
-
 // What people do without saying for whom is done in their own clinic.
 func TestPeopleActInTheirOwnClinic(t *testing.T) {
 	t.Parallel()
@@ -118,26 +97,6 @@ func TestPagesAreTheClinicsOwn(t *testing.T) {
 	plans := world.Plans.All()
 	assert.Equal(t, ours.ClinicID, plans[len(plans)-1].ClinicID)
 	second.visit(first.fake.origin+"/plans/new?clinic=x").sees(404, "no such clinic")
-}
-
-// Without a key the clinic shows an integration that was not revoked, if it has one.
-func TestTheClinicShowsAnIntegrationInUse(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory(), WithIntegrations(2))
-	shown := func(key string) any {
-		as := *b
-		as.key = key
-		return as.get("/clinic").ok(200, "clinic", "integration_id")
-	}
-	keys := b.fake.ClinicKeys()
-	first, second := shown(""), shown(keys[1])
-	assert.Equal(t, first, shown(keys[0]))
-	_, err := b.fake.Clinics.RevokeKey(keys[0])
-	require.NoError(t, err)
-	assert.Equal(t, second, shown(""))
-	_, err = b.fake.Clinics.RevokeKey(keys[1])
-	require.NoError(t, err)
-	assert.Equal(t, first, shown(""))
 }
 
 // A brand can be open to one clinic and closed to another.

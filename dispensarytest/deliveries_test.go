@@ -1,7 +1,6 @@
 package dispensarytest
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -76,6 +75,11 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 		data, err := json.Marshal(sent["data"])
 		require.NoError(t, err)
 		assert.JSONEq(t, string(e.Data), string(data), kind)
+		if group := model.EventGroup(kind); kind == model.OrderPlaced || kind == model.ProductCreated {
+			assert.Contains(t, sent["data"], "id", kind)
+		} else {
+			assert.Equal(t, []string{group}, keysOf(sent["data"]), "the data is wrapped")
+		}
 		read := b.get("/events/"+e.ID).object(200, "event")
 		assert.NotContains(t, read, "integration_id")
 		delete(sent, "integration_id")
@@ -107,55 +111,6 @@ func TestDeliveryConditions(t *testing.T) {
 			assert.ErrorContains(t, err, "no live token of the clinic has the scope "+needs[kind], "%s with %s", kind, held)
 		}
 	}
-}
-
-// An access token that expired still stands for a consent; a revoked one does not.
-func TestConsentOutlivesItsAccessToken(t *testing.T) {
-	t.Parallel()
-	b, _ := hooked(t, nil)
-	b.fake.Clock().Advance(100 * time.Hour)
-	_, e := b.place()
-	require.NoError(t, b.wait(e))
-	b.fake.tokens.RevokeToken(b.token, b.fake.behaviors.Get())
-	_, e = b.place()
-	require.ErrorContains(t, b.wait(e), "no live token")
-}
-
-func TestEachIntegrationHasItsCopy(t *testing.T) {
-	t.Parallel()
-	failing := ""
-	b := start(t, WithInMemory(), WithClock(frozen()), WithIntegrations(2))
-	activate(b.t, b.fake)
-	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var sent struct {
-			Event struct {
-				IntegrationID string `json:"integration_id"`
-			}
-		}
-		assert.NoError(t, json.NewDecoder(r.Body).Decode(&sent))
-		if failing = cmp.Or(failing, sent.Event.IntegrationID); sent.Event.IntegrationID == failing {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		acknowledge(w, b.fake.Application().ChallengeToken)
-	})))
-	_, event := b.place()
-	b.fake.Clock().Advance(time.Hour)
-	deliveries := b.fake.Webhooks.Deliveries()
-	require.Len(t, deliveries, 2)
-	assert.Equal(t, deliveries[0].EventID, deliveries[1].EventID)
-	assert.NotEqual(t, deliveries[0].ID, deliveries[1].ID)
-	for _, d := range deliveries {
-		if d.IntegrationID == failing {
-			assert.False(t, d.Delivered)
-			assert.Len(t, d.Attempts, 4)
-			continue
-		}
-		assert.True(t, d.Delivered)
-		assert.Len(t, d.Attempts, 1, "the other copy is not repeated")
-	}
-	require.Error(t, b.wait(event))
-	assert.Len(t, b.get("/webhooks/deliveries?event_id="+event.ID).column("webhook_deliveries", "id"), 2)
 }
 
 // Recovery within 24 hours starts the count anew.
@@ -231,6 +186,7 @@ func TestDeliveryLogRows(t *testing.T) {
 	assert.Equal(t, view.Time(e.CreatedAt.Add(time.Minute)), lost["next_attempt_at"])
 	assert.Contains(t, lost["response_errors"], "reset")
 	assert.Equal(t, false, lost["successfully_delivered"])
+	assert.Contains(t, b.fake.Webhooks.Deliveries()[0].String(), "; next attempt at 2026-03-02T09:01:00Z")
 	b.fake.Clock().Advance(time.Minute)
 	refused := row()
 	assert.EqualValues(t, 2, refused["attempt_number"])

@@ -78,23 +78,6 @@ func TestFaultDeliverySignatures(t *testing.T) {
 	assert.Equal(t, time.Hour, age)
 }
 
-func TestFaultDeliveryLost(t *testing.T) {
-	t.Parallel()
-	b, hook := hooked(t, nil)
-	lost := b.fake.Fault(model.Fault{Effect: model.DeliveryLost, EventType: model.OrderPlaced, Skip: 1, Times: 1})
-	_, first := b.place()
-	_, second := b.place()
-	_, third := b.place()
-	b.fake.Clock().Advance(100 * time.Hour)
-	assert.Equal(t, []string{first.ID, third.ID}, hook.eventIDs(t))
-	require.ErrorContains(t, b.wait(second), "lost on the way")
-	assert.True(t, b.fake.Webhooks.Deliveries()[1].Lost)
-	assert.Equal(t, 1, lost.Fired())
-	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-	assert.Len(t, b.get("/events/orders").column("events", "id"), 3, "the event lists have it")
-	assert.Len(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"), 2)
-}
-
 func TestFaultDeliveryRepeated(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)

@@ -16,20 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-func TestJournalRecordsRequests(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	got := b.get("/clinic/patients/" + b.fake.Patients.All()[0].ID)
-	last, any := b.fake.Journal().Last()
-	require.True(t, any)
-	assert.Equal(t, "patients.get", last.Operation)
-	assert.Equal(t, "/clinic/patients/{id}", last.Route)
-	assert.Equal(t, got.header.Get("X-Request-Id"), last.ID)
-	assert.Equal(t, 200, last.Status)
-	assert.Equal(t, b.fake.Users()[0].ID, last.UserID)
-	assert.Equal(t, model.ScopeDecision{Required: []string{"patients:read"}, Granted: true}, last.Scope)
-}
-
 // onHead calls a function when the head of an answer is sent.
 type onHead struct {
 	http.ResponseWriter

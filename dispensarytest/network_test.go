@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -137,21 +136,6 @@ func TestLoopbackTLS(t *testing.T) {
 	resp, err := b.fake.HTTPClient().Do(req)
 	require.NoError(t, err)
 	decoded(t, resp).refused(413, "too large")
-}
-
-func TestPlainHandler(t *testing.T) {
-	t.Parallel()
-	fake := New(t, WithInMemory())
-	server := httptest.NewTLSServer(fake.Handler())
-	defer server.Close()
-	req, _ := http.NewRequest("GET", server.URL+"/api/clinic", nil)
-	req.Header.Set("Authorization", "Bearer "+fake.Tokens.Issue(model.User{}).AccessToken)
-	resp, err := server.Client().Do(req)
-	require.NoError(t, err)
-	decoded(t, resp).ok(200, "clinic")
-	recorder := httptest.NewRecorder()
-	fake.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/api/clinic", nil))
-	assert.Equal(t, 403, recorder.Code, "no TLS")
 }
 
 // What is of one region is worth nothing in the other, whichever way it is tried.

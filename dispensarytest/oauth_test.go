@@ -75,15 +75,6 @@ func TestTokenEndpointRefuses(t *testing.T) {
 	}
 }
 
-// A refused attempt must not burn the code.
-func TestRefusedExchangeKeepsTheCode(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	code := b.code(model.User{})
-	b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "authorization_code", "code": code, "redirect_uri": "http://127.0.0.1/other"})).refused(400, "invalid_grant")
-	b.exchange(code).ok(200)
-}
-
 func TestClinicTokensBelongToTheClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClinicTokens())

@@ -51,23 +51,6 @@ func TestPlanIsRefused(t *testing.T) {
 	assert.Equal(t, before, b.fake.Plans.All())
 }
 
-func TestDynamicLinks(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	const path = "/clinic/dynamic_links/treatment_plans"
-	request := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Users()[0].ID}, "patient": map[string]any{"email": "link@example.org"}}
-	link := b.send("POST", path, request).object(200, "dynamic_links")
-	assert.Equal(t, link, b.get(path+"/"+link["treatment_plan"].(map[string]any)["id"].(string)).ok(200, "dynamic_links"))
-	b.send("POST", path, map[string]any{"patient": map[string]any{}}).refused(400, "treatment_plan")
-	narrow := b.with("clinic:write")
-	narrow.send("POST", path, request).ok(200) // finds the patient
-	request["patient"] = map[string]any{"email": "unseen@example.org"}
-	narrow.send("POST", path, request).refused(403, "patients:write")
-	cancelled, _, err := b.fake.Plans.Cancel(b.fake.Plans.All()[0].ID)
-	require.NoError(t, err)
-	b.get(path+"/"+cancelled.ID).refused(422, "is cancelled")
-}
-
 // Only treatment_plan is documented as required: with a practitioner's own token the
 // practitioner may be left out, with any other it may not.
 func TestLinksWithoutPractitioner(t *testing.T) {

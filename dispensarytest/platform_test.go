@@ -150,29 +150,6 @@ func TestOrdersAddUp(t *testing.T) {
 	assert.Len(t, b.fake.Events(), 1, "a refund makes no event")
 }
 
-func TestCheckoutFillsTheCart(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	plan := b.fake.Plans.All()[0]
-	assert.Empty(t, b.fake.Patients.Cart(plan.PatientID))
-	b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", nil).ok(201)
-	want := []model.Line{{VariantID: plan.Recommendations[0].VariantID, Quantity: 1}, {VariantID: plan.Recommendations[1].VariantID, Quantity: 2}}
-	assert.Equal(t, want, b.fake.Patients.Cart(plan.PatientID))
-	b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", nil).ok(201)
-	assert.Equal(t, want, b.fake.Patients.Cart(plan.PatientID), "it is cleared first")
-	_, _, err := b.fake.Plans.Cancel(plan.ID)
-	require.NoError(t, err)
-	order, _, err := b.fake.Orders.Place(plan.PatientID, model.NewOrder{})
-	require.NoError(t, err, "what is in the cart can be bought")
-	assert.Equal(t, want, order.Lines)
-	assert.Equal(t, []string{plan.ID}, order.PlanIDs)
-	assert.Empty(t, b.fake.Patients.Cart(plan.PatientID))
-	again, _, err := b.fake.Orders.Place(plan.PatientID, model.NewOrder{})
-	require.NoError(t, err)
-	assert.Empty(t, again.PlanIDs)
-	assert.Len(t, again.Lines, 1, "an empty cart buys one pack of something")
-}
-
 func TestCatalogChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
