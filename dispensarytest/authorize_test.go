@@ -18,6 +18,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
+const formType = "application/x-www-form-urlencoded"
+
 // plain is a client that shows redirects instead of following them.
 func (b *browser) plain() *http.Client {
 	client := *b.fake.HTTPClient()
@@ -138,30 +140,22 @@ func TestFormsCannotBeForged(t *testing.T) {
 	assert.Equal(t, http.StatusSeeOther, b.submit(once).status)
 	assert.Equal(t, http.StatusForbidden, b.submit(once).status, "a form works once")
 
-	req, err := http.NewRequest("POST", b.fake.AuthURL()+"/oauth/authorize", strings.NewReader("flow=x"))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Sec-Fetch-Site", "cross-site")
-	resp, err := b.plain().Do(req)
-	require.NoError(t, err)
-	decoded(t, resp).refused(http.StatusForbidden, "another site")
+	forged := b.fetch("POST", b.fake.AuthURL()+"/oauth/authorize", "flow=x", "Content-Type", formType, "Sec-Fetch-Site", "cross-site")
+	forged.refused(http.StatusForbidden, "another site")
 }
 
 // visitAs opens a page with a browser's session, and shows a redirect.
 func (b *browser) visitAs(session *http.Cookie, method, address string, fields url.Values) (answer, *http.Cookie) {
 	b.t.Helper()
-	req, err := http.NewRequest(method, address, strings.NewReader(fields.Encode()))
-	require.NoError(b.t, err)
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	cookie := ""
 	if session != nil {
-		req.AddCookie(session)
+		cookie = session.Name + "=" + session.Value
 	}
-	resp, err := b.plain().Do(req)
-	require.NoError(b.t, err)
-	if cookies := resp.Cookies(); len(cookies) == 1 {
+	page := b.fetch(method, address, fields.Encode(), "Content-Type", formType, "Cookie", cookie)
+	if cookies := (&http.Response{Header: page.header}).Cookies(); len(cookies) == 1 {
 		session = cookies[0]
 	}
-	return decoded(b.t, resp), session
+	return page, session
 }
 
 // signedIn is the session of a browser that a user signed in with.

@@ -17,16 +17,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// eventIDs are the events that reached a receiver, in order.
-func (r *receiver) eventIDs(t testing.TB) []string {
+// eventFields are a field of the events that reached a receiver, in order.
+func (r *receiver) eventFields(t testing.TB, field string) (values []any) {
 	t.Helper()
-	ids := []string{}
 	for _, got := range r.all() {
-		var sent struct{ Event struct{ ID string } }
+		var sent struct{ Event map[string]any }
 		require.NoError(t, json.Unmarshal([]byte(got.body), &sent))
-		ids = append(ids, sent.Event.ID)
+		values = append(values, sent.Event[field])
 	}
-	return ids
+	return values
 }
 
 // verified says what a receiver would make of a signature.
@@ -87,7 +86,7 @@ func TestFaultDeliveryRepeated(t *testing.T) {
 	_, second := b.place()
 	_, third := b.place()
 	b.fake.Clock().Advance(0)
-	assert.Equal(t, []string{first.ID, first.ID, second.ID, second.ID, third.ID}, hook.eventIDs(t))
+	assert.Equal(t, []any{first.ID, first.ID, second.ID, second.ID, third.ID}, hook.eventFields(t, "id"))
 	require.NoError(t, b.wait(first))
 	attempts := b.fake.Webhooks.Deliveries()[0].Attempts
 	require.Len(t, attempts, 2)
@@ -106,7 +105,7 @@ func TestFaultDeliveryReordered(t *testing.T) {
 	_, second := b.place()
 	b.fake.Clock().Advance(0)
 	require.NoError(t, b.wait(first))
-	assert.Equal(t, []string{second.ID, first.ID}, hook.eventIDs(t))
+	assert.Equal(t, []any{second.ID, first.ID}, hook.eventFields(t, "id"))
 
 	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, Times: 1, Delay: time.Hour})
 	_, alone := b.place()

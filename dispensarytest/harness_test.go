@@ -1,13 +1,13 @@
 package dispensarytest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,26 +53,31 @@ func (b *browser) get(path string) answer { b.t.Helper(); return b.send("GET", p
 // it is.
 func (b *browser) send(method, path string, body any) answer {
 	b.t.Helper()
-	var payload io.Reader
-	switch body := body.(type) {
-	case nil:
-	case string:
-		payload = strings.NewReader(body)
-	default:
+	text, plain := body.(string)
+	header := []string{"Authorization", "Bearer " + b.token, "X-SVC-Clinic-Key", b.key}
+	if body != nil {
+		header = append(header, "Content-Type", "application/json")
+	}
+	if body != nil && !plain {
 		encoded, err := json.Marshal(body)
 		require.NoError(b.t, err)
-		payload = bytes.NewReader(encoded)
+		text = string(encoded)
 	}
-	req, err := http.NewRequest(method, b.fake.BaseURL()+path, payload)
+	return b.fetch(method, b.fake.BaseURL()+path, text, header...)
+}
+
+// fetch sends a request as it is, with the names and values of a header that are not
+// empty, and shows a redirect.
+func (b *browser) fetch(method, address, body string, header ...string) answer {
+	b.t.Helper()
+	req, err := http.NewRequest(method, address, strings.NewReader(body))
 	require.NoError(b.t, err)
-	req.Header.Set("Authorization", "Bearer "+b.token)
-	if payload != nil {
-		req.Header.Set("Content-Type", "application/json")
+	for pair := range slices.Chunk(header, 2) {
+		if pair[1] != "" {
+			req.Header.Set(pair[0], pair[1])
+		}
 	}
-	if b.key != "" {
-		req.Header.Set("X-SVC-Clinic-Key", b.key)
-	}
-	resp, err := b.fake.HTTPClient().Do(req)
+	resp, err := b.plain().Do(req)
 	require.NoError(b.t, err)
 	return decoded(b.t, resp)
 }

@@ -222,20 +222,14 @@ func TestBodiesAreKeptWithoutTokens(t *testing.T) {
 		assert.Contains(t, string(kept), fmt.Sprint(body["email"]))
 	}
 
-	app := b.fake.Application()
 	token := b.fake.Tokens.Issue(model.User{})
-	refresh := map[string]any{"grant_type": "refresh_token", "refresh_token": token.RefreshToken, "client_id": app.ClientID, "client_secret": app.ClientSecret, "redirect_uri": app.RedirectURI}
-	b.send("POST", "/oauth/token", refresh).ok(200)
+	b.renew(token.RefreshToken).ok(200)
 	last, _ = b.fake.Journal().Last()
 	assert.Contains(t, string(last.RequestBody), `"refresh_token":"***"`)
 	assert.Contains(t, string(last.ResponseBody), `"access_token":"***"`)
 	b.fake.CheckNoLeak(t, string(last.RequestBody), string(last.ResponseBody))
 
-	request, err := http.NewRequestWithContext(t.Context(), "POST", b.fake.BaseURL()+"/oauth/token", strings.NewReader("refresh_token="+token.RefreshToken))
-	require.NoError(t, err)
-	answer, err := b.fake.HTTPClient().Do(request)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
+	b.fetch("POST", b.fake.BaseURL()+"/oauth/token", "refresh_token="+token.RefreshToken)
 	last, _ = b.fake.Journal().Last()
 	b.fake.CheckNoLeak(t, string(last.RequestBody))
 

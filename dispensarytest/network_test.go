@@ -38,12 +38,8 @@ func TestPlatformInMemory(t *testing.T) {
 func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	resp, err := b.fake.HTTPClient().Get("http" + strings.TrimPrefix(b.fake.BaseURL(), "https") + "/clinic")
-	require.NoError(t, err)
-	decoded(t, resp).refused(403, "HTTPS is required")
-	resp, err = b.fake.HTTPClient().Get(strings.Replace(b.fake.BaseURL(), "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1) + "/clinic")
-	require.NoError(t, err)
-	decoded(t, resp).refused(401, "missing")
+	b.fetch("GET", strings.Replace(b.fake.BaseURL(), "https:", "http:", 1)+"/clinic", "").refused(403, "HTTPS is required")
+	b.fetch("GET", strings.Replace(b.fake.BaseURL(), "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1)+"/clinic", "").refused(401, "missing")
 }
 
 func TestWebhooksReachAHandler(t *testing.T) {
@@ -130,12 +126,7 @@ func TestLoopbackTLS(t *testing.T) {
 	require.ErrorContains(t, err, "certificate", "other clients do not trust it")
 	assert.Nil(t, New(t).Certificate())
 	require.NoError(t, b.fake.Certificate().VerifyHostname("localhost"))
-	big := strings.NewReader(`{"first_name":"` + strings.Repeat("x", httpapi.MaxBody) + `"}`)
-	req, _ := http.NewRequest("POST", b.fake.BaseURL()+"/clinic/patients", big)
-	req.Header.Set("Authorization", "Bearer "+b.token)
-	resp, err := b.fake.HTTPClient().Do(req)
-	require.NoError(t, err)
-	decoded(t, resp).refused(413, "too large")
+	b.send("POST", "/clinic/patients", `{"first_name":"`+strings.Repeat("x", httpapi.MaxBody)+`"}`).refused(413, "too large")
 }
 
 // What is of one region is worth nothing in the other, whichever way it is tried.

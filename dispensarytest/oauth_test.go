@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -63,13 +64,9 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		"missing redirect": {map[string]any{"redirect_uri": nil}, 400, "invalid_request"},
 		"wrong refresh":    {map[string]any{"grant_type": "refresh_token", "refresh_token": "x"}, 400, "invalid_grant"},
 	} {
-		body := b.credentials(map[string]any{"grant_type": "authorization_code", "code": "x"})
-		for key, value := range c.change {
-			if body[key] = value; value == nil {
-				delete(body, key)
-			}
-		}
-		got := b.post("/oauth/token", body)
+		change := map[string]any{"grant_type": "authorization_code", "code": "x"}
+		maps.Copy(change, c.change)
+		got := b.post("/oauth/token", b.credentials(change))
 		assert.Equal(t, c.status, got.status, name)
 		assert.Equal(t, c.code, got.body["error"], name)
 	}
@@ -122,9 +119,7 @@ func TestMalformedTokenRequests(t *testing.T) {
 func TestChallenges(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	anonymous, err := b.fake.HTTPClient().Do(b.request("GET", "/clinic"))
-	require.NoError(t, err)
-	assert.Equal(t, `Bearer realm="dispensary"`, decoded(t, anonymous).header.Get("WWW-Authenticate"))
+	assert.Equal(t, `Bearer realm="dispensary"`, b.fetch("GET", b.fake.BaseURL()+"/clinic", "").header.Get("WWW-Authenticate"))
 	narrow := b.with("patients:read")
 	assert.Equal(t, `Bearer realm="dispensary", error="insufficient_scope", scope="clinic:read"`, narrow.get("/clinic").header.Get("WWW-Authenticate"))
 	b.token = "unknown"

@@ -33,9 +33,7 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 		assert.JSONEq(t, `{"status":404,"error":"Not Found"}`, got.text)
 	}
 	for _, path := range []string{"/", "/auth", "/auth/clinic", "/apiclinic", "/v1/clinic"} {
-		resp, err := b.fake.HTTPClient().Get(b.fake.origin + path)
-		require.NoError(t, err)
-		assert.Equal(t, 404, decoded(t, resp).status, path)
+		assert.Equal(t, 404, b.fetch("GET", b.fake.origin+path, "").status, path)
 	}
 }
 
@@ -59,16 +57,8 @@ func TestBodiesHaveALimit(t *testing.T) {
 	b.send("POST", "/clinic/patients", fits+strings.Repeat(" ", httpapi.MaxBody)).refused(413, `{"status":413,"error":"The request body is too large"}`)
 	b.send("POST", "/oauth/token", strings.Repeat(" ", httpapi.MaxBody+1)).refused(413, "too large")
 	for kind, status := range map[string]int{"application/json": 422, "application/json; charset=utf-8": 422, "text/plain": 400, "": 400, "application/x-www-form-urlencoded": 400, ";;": 400} {
-		req := b.request("POST", "/clinic/patients")
-		req.Header.Set("Authorization", "Bearer "+b.token)
-		req.Header.Set("Content-Type", kind)
-		req.Body, req.ContentLength = http.NoBody, 0
-		withBody, err := http.NewRequest("POST", req.URL.String(), strings.NewReader(`{}`))
-		require.NoError(t, err)
-		withBody.Header = req.Header
-		resp, err := b.fake.HTTPClient().Do(withBody)
-		require.NoError(t, err)
-		assert.Equal(t, status, decoded(t, resp).status, "%q", kind)
+		got := b.fetch("POST", b.fake.BaseURL()+"/clinic/patients", "{}", "Authorization", "Bearer "+b.token, "Content-Type", kind)
+		assert.Equal(t, status, got.status, "%q", kind)
 	}
 }
 

@@ -282,17 +282,9 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	b.open(b.fake.origin+"/plans/x/other").refused(404, "Not Found")
 
 	for method, want := range map[string]int{"POST": 403, "PUT": 405, "HEAD": 200} {
-		req, err := http.NewRequest(method, address, strings.NewReader("do=cancel"))
-		require.NoError(t, err)
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.Header.Set("Sec-Fetch-Site", "cross-site")
-		resp, err := b.plain().Do(req)
-		require.NoError(t, err)
-		assert.Equal(t, want, decoded(t, resp).status, method)
+		assert.Equal(t, want, b.fetch(method, address, "do=cancel", "Content-Type", formType, "Sec-Fetch-Site", "cross-site").status, method)
 	}
-	resp, err := b.plain().Post(address, "application/x-www-form-urlencoded", strings.NewReader("do=%zz"))
-	require.NoError(t, err)
-	assert.Equal(t, 400, decoded(t, resp).status)
+	assert.Equal(t, 400, b.fetch("POST", address, "do=%zz", "Content-Type", formType).status)
 	assert.Equal(t, model.StateActive, b.fake.Plans.All()[len(b.fake.Plans.All())-1].State)
 
 	secure := start(t, WithInMemory())

@@ -97,6 +97,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	b.with("patients:order_history")
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
+	assert.Equal(t, "127.0.0.1", b.fake.Webhooks.Deliveries()[0].Attempts[0].IPAddress)
 	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	says("no integration of the clinic is active: its clinic key was revoked")
