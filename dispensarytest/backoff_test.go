@@ -1,7 +1,6 @@
 package dispensarytest
 
 import (
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,39 +11,11 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// together lets callers make the same call at once and returns their errors.
-func together(callers int, call func() error) []error {
-	failures := make([]error, callers)
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() { failures[i] = call() })
-	}
-	wg.Wait()
-	return failures
-}
-
 // backoff runs the check and returns its failures.
 func backoff(t *testing.T, fake *Server) []string {
 	v := &verdict{TB: t}
 	fake.Journal().CheckBackoffHonored(v)
 	return v.failures
-}
-
-func TestOverlappingCallsPassBackoffCheck(t *testing.T) {
-	t.Parallel()
-	for name, options := range map[string][]Option{"in memory": {WithInMemory()}, "sockets": nil} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fake := New(t, options...)
-			client := fake.Client(model.User{})
-			fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.TooManyRequests, RetryAfter: time.Second, Times: 3})
-			for _, err := range together(20, func() error { _, err := client.Clinic.Get(t.Context()); return err }) {
-				require.NoError(t, err)
-			}
-			assert.Equal(t, 23, fake.Journal().Len())
-			fake.Journal().CheckBackoffHonored(t)
-		})
-	}
 }
 
 // A request that was sent before the response can arrive long after another one had

@@ -129,28 +129,6 @@ func TestLoopbackTLS(t *testing.T) {
 	b.send("POST", "/clinic/patients", `{"first_name":"`+strings.Repeat("x", httpapi.MaxBody)+`"}`).refused(413, "too large")
 }
 
-// What is of one region is worth nothing in the other, whichever way it is tried.
-func TestRegionsRefuseEachOther(t *testing.T) {
-	t.Parallel()
-	us, ca := start(t, WithInMemory()), start(t, WithInMemory(), WithRegion(model.Canada))
-	for _, pair := range [][2]*browser{{us, ca}, {ca, us}} {
-		here, there := pair[0], pair[1]
-		assert.NotEqual(t, here.fake.BaseURL(), there.fake.BaseURL())
-		lost := *here
-		lost.token = there.token
-		lost.get("/clinic").refused(401, "The access token is invalid")
-		lost = *here
-		lost.key = there.fake.ClinicKey()
-		lost.get("/clinic").refused(401, "The clinic key is invalid")
-		here.exchange(there.code(model.User{})).refused(400, "invalid_grant")
-		here.renew(there.fake.Tokens.Issue(model.User{}).RefreshToken).refused(400, "invalid_grant")
-		here.post("/oauth/token", there.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": "x"})).refused(401, "invalid_client")
-		here.get("/clinic/patients/"+there.fake.Patients.All()[0].ID).refused(404, "Not Found")
-		assert.NotEqual(t, here.fake.Application().WebhookSecret, there.fake.Application().WebhookSecret)
-		assert.NotEqual(t, here.fake.Application().ChallengeToken, there.fake.Application().ChallengeToken)
-	}
-}
-
 func TestTransportOptionsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{{WithInMemory(), WithTLS()}, {WithAddr("127.0.0.1:8080"), WithInMemory()}} {

@@ -147,12 +147,6 @@ func (s *fixture) onSockets(handler http.HandlerFunc) receivercheck.Target {
 	return r
 }
 
-func TestOurHandlerPasses(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	receivercheck.Run(t, s.target(s))
-}
-
 func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
