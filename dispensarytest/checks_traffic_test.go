@@ -92,35 +92,28 @@ func TestCheckBackoffHonored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		check := func() *verdict {
-			v := &verdict{TB: t}
-			b.fake.Journal().CheckBackoffHonored(v)
-			return v
-		}
 		b.get("/clinic")
-		check().says(t, "none of 1 requests was told to wait")
+		backoff(t, b).says(t, "none of 1 requests was told to wait")
 		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1})
 		b.get("/clinic")
-		check().says(t, "the nearest is #2 clinic.get", "which named no time")
+		backoff(t, b).says(t, "the nearest is #2 clinic.get", "which named no time")
 		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 2, RetryAfter: 2 * time.Second})
 		b.get("/clinic")
 		b.get("/clinic/patients")
 		time.Sleep(2 * time.Second)
 		b.get("/clinic").ok(200)
-		check().says(t)
+		backoff(t, b).says(t)
 		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
 		b.get("/clinic")
 		time.Sleep(300 * time.Millisecond)
 		b.get("/clinic").ok(200)
-		check().says(t, "#6 clinic.get GET /api/clinic → 429", "asked for 2s, but #7 came after 300ms, 1.7s too early")
+		backoff(t, b).says(t, "#6 clinic.get GET /api/clinic → 429", "asked for 2s, but #7 came after 300ms, 1.7s too early")
 	})
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1, RetryAfter: time.Second})
 	b.get("/clinic")
 	b.get("/clinic")
-	v := &verdict{TB: t}
-	b.fake.Journal().CheckBackoffHonored(v)
-	v.says(t, "the platform's clock is frozen")
+	backoff(t, b).says(t, "the platform's clock is frozen")
 }
 
 func TestCheckNoNPlusOne(t *testing.T) {
