@@ -79,7 +79,6 @@ func together(calls []func() error) []error {
 }
 
 func everything(string) bool { return true }
-func nothing(string) bool    { return false }
 
 // A platform may respond to a refresh with the token that it has just rejected.
 func TestSameTokenIsForcedOnceInTwoMinutes(t *testing.T) {
