@@ -109,10 +109,11 @@ func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error)
 func lookupSite(lookup func(name string) (value string, ok bool), environment Environment) (Site, error) {
 	site := Site{Environment: environment}
 	baseName, authName := environment.Variables()
-	for name, value := range map[string]*string{baseName: &site.BaseURL, authName: &site.AuthURL} {
-		if *value, _ = lookup(name); *value == "" {
-			return Site{}, &ArgumentError{Field: name, Reason: "is not set"}
-		}
+	if site.BaseURL, _ = lookup(baseName); site.BaseURL == "" {
+		return Site{}, &ArgumentError{Field: baseName, Reason: "is not set"}
+	}
+	if site.AuthURL, _ = lookup(authName); site.AuthURL == "" {
+		return Site{}, &ArgumentError{Field: authName, Reason: "is not set"}
 	}
 	return site, nil
 }
