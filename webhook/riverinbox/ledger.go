@@ -99,7 +99,20 @@ func (i *Inbox) dropDays(ctx context.Context) error {
 			err = cmp.Or(err, i.drop(ctx, partition(d), "CONCURRENTLY"))
 		}
 	}
-	return cmp.Or(err, i.purge(ctx, over))
+	return cmp.Or(err, i.dropDetached(ctx, over), i.purge(ctx, over))
+}
+
+// dropDetached drops the tables of days that a process detached before it ended.
+func (i *Inbox) dropDetached(ctx context.Context, over time.Time) error {
+	names, err := collect(ctx, i, pgx.RowTo[string], `SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition
+		AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('{s}.inbox_ledger')) AND starts_with(relname, 'inbox_ledger_')`)
+	for _, name := range names {
+		if d, unknown := time.Parse(dayForm, strings.TrimPrefix(name, "inbox_ledger_")); unknown == nil && d.Before(over) {
+			_, failed := i.exec(ctx, "DROP TABLE IF EXISTS "+partition(d))
+			err = cmp.Or(err, failed)
+		}
+	}
+	return err
 }
 
 func (i *Inbox) drop(ctx context.Context, partition, detach string) error {
