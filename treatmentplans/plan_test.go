@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/treatmentplans"
@@ -87,26 +86,4 @@ func TestRecommendationSpellings(t *testing.T) {
 	invalid, err = jsondecode.Unmarshal([]byte(`{"dosage":{"amount":["1"]}}`), &none)
 	require.NoError(t, err)
 	assert.Equal(t, []jsondecode.Invalid{{Field: "dosage.amount"}}, invalid)
-}
-
-// What is sent is strict, and leaves out what is empty.
-func TestRecommendationsAreSentStrictly(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	created, err := b.Create(t.Context(), b.patient, treatmentplans.NewPlan{
-		PractitionerID: b.practitioner, State: treatmentplans.StateDraft, PersonalMessage: "Take care", Metadata: clinic.Metadata{ID: "ehr-7"},
-		Recommendations: []treatmentplans.Recommendation{
-			{VariantID: b.variant, UnitsToPurchase: 1},
-			{VariantID: b.variant, UnitsToPurchase: 2, Refill: true, Dosage: treatmentplans.Dosage{
-				Amount: "1/2", Frequency: treatmentplans.EveryNight, Duration: treatmentplans.AsNeeded, Format: treatmentplans.Drops, AdditionalInfo: "before bed",
-			}},
-		},
-	})
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"practitioner_id":"`+b.practitioner+`","state":"draft","personal_message":"Take care","metadata":{"id":"ehr-7"},"recommendations":[
-		{"variant_id":"`+b.variant+`","refill":false,"units_to_purchase":1},
-		{"variant_id":"`+b.variant+`","refill":true,"units_to_purchase":2,"dosage":
-			{"amount":"1/2","frequency":"every night","duration":"as needed","format":"drops","additional_info":"before bed"}}]}`, b.sent.String())
-	b.requirePlan(t, *created)
-	b.Journal().CheckNoUnexpected(t)
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
 // testdata/requests contains the body of each operation that sends one. Tokens are left out:
@@ -30,11 +32,7 @@ func TestRequestBodies(t *testing.T) {
 		t.Run(op.Name, func(t *testing.T) {
 			t.Parallel()
 			s := calltest.NewFixture(t)
-			var last *resourcetest.LastBody
-			s.Through(func(base http.RoundTripper) http.RoundTripper {
-				last = &resourcetest.LastBody{Base: base}
-				return last
-			})
+			last := throughLastBody(s)
 			_, err := calltest.All(t)[op.Name](t.Context(), s)
 			require.NoError(t, err)
 			if last.String() == "" {
@@ -46,6 +44,52 @@ func TestRequestBodies(t *testing.T) {
 			compareGolden(t, "../../testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
 		})
 	}
+}
+
+// A body contains only the fields that the caller sets. Null and zero count as set.
+func TestRequestBodiesOmitUnsetFields(t *testing.T) {
+	t.Parallel()
+	s := calltest.NewFixture(t)
+	last := throughLastBody(s)
+	ctx, care, plans := t.Context(), s.Client.Clinic, s.Client.TreatmentPlans
+	sends := func(want string) func(_ any, err error) {
+		return func(_ any, err error) {
+			t.Helper()
+			require.NotErrorIs(t, err, api.ErrNotSent)
+			assert.JSONEq(t, want, last.String())
+		}
+	}
+	sends(`{"email":"l@example.com","first_name":"L","last_name":"E"}`)(care.Patients.Create(ctx, clinic.NewPatient{Email: "l@example.com", FirstName: "L", LastName: "E"}))
+	sends(`{}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{}))
+	sends(`{"date_of_birth":"1999-12-31","gender":null,"mobile_number":null,"discount":0,"metadata":null}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{
+		DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31}), Gender: api.Null[clinic.Gender](), MobileNumber: api.Null[string](),
+		Discount: api.Value[float64](0), Metadata: api.Null[clinic.Metadata](),
+	}))
+	sends(`{"metadata":{"id":null}}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{Metadata: api.Value(clinic.Metadata{})}))
+	sends(`{"practitioner_type_id":"` + s.PractitionerType + `","email":"p@example.com","first_name":"P","last_name":"E"}`)(care.Practitioners.Create(ctx,
+		clinic.NewPractitioner{PractitionerTypeID: s.PractitionerType, Email: "p@example.com", FirstName: "P", LastName: "E"}))
+	sends(`{}`)(care.Practitioners.Update(ctx, s.Practitioner, clinic.PractitionerUpdate{}))
+	sends(`{"email":"s@example.com","first_name":"S","last_name":"E"}`)(care.Staff.Create(ctx, clinic.NewStaffMember{Email: "s@example.com", FirstName: "S", LastName: "E"}))
+	sends(`{}`)(care.Staff.Update(ctx, s.Staff, clinic.StaffMemberUpdate{}))
+
+	lines := []treatmentplans.Recommendation{{VariantID: s.Variant, UnitsToPurchase: 2, Dosage: treatmentplans.Dosage{AdditionalInfo: "before bed"}}, {VariantID: s.Variant, UnitsToPurchase: 1}}
+	sent := `"recommendations":[{"variant_id":"` + s.Variant + `","refill":false,"units_to_purchase":2,"dosage":{"additional_info":"before bed"}},
+		{"variant_id":"` + s.Variant + `","refill":false,"units_to_purchase":1}]`
+	practitioner := `"practitioner_id":"` + s.Practitioner + `"`
+	sends(`{` + practitioner + `,` + sent + `}`)(plans.Create(ctx, s.Patient, treatmentplans.NewPlan{PractitionerID: s.Practitioner, Recommendations: lines}))
+	sends(`{` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{Recommendations: lines}))
+	sends(`{"personal_message":null,` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{PersonalMessage: api.Null[string](), Recommendations: lines}))
+	sends(`{"treatment_plan":{` + practitioner + `}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{PractitionerID: s.Practitioner}))
+	sends(`{"treatment_plan":{},"patient":{"email":"l@example.com"}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{Patient: &treatmentplans.LinkPatient{Email: "l@example.com"}}))
+}
+
+// throughLastBody keeps the body of the last request of the fixture's client.
+func throughLastBody(f *calltest.Fixture) (last *resourcetest.LastBody) {
+	f.Through(func(base http.RoundTripper) http.RoundTripper {
+		last = &resourcetest.LastBody{Base: base}
+		return last
+	})
+	return last
 }
 
 // What the client asks for in queries, with everything set that narrows or sorts a read,
