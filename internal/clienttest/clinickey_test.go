@@ -3,7 +3,6 @@ package clienttest_test
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,35 +13,16 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// keysSent writes down the clinic keys of the requests that pass.
-type keysSent struct {
-	base http.RoundTripper
-	mu   sync.Mutex
-	keys []string
-}
-
-func (k *keysSent) RoundTrip(r *http.Request) (*http.Response, error) {
-	k.mu.Lock()
-	k.keys = append(k.keys, r.Header.Get("X-SVC-Clinic-Key"))
-	k.mu.Unlock()
-	return k.base.RoundTrip(r)
-}
-
-func (k *keysSent) take() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	keys := k.keys
-	k.keys = nil
-	return keys
-}
-
 // A view has its own key, which affects no other call.
 func TestClinicKeyOfAView(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
 	first, second := dispensary.NewSecret(platform.ClinicKeys()[0]), dispensary.NewSecret(platform.ClinicKeys()[1])
-	sent := &keysSent{base: platform.HTTPClient().Transport}
-	root := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
+	var sent []string
+	root := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		sent = append(sent, r.Header.Get("X-SVC-Clinic-Key"))
+		return platform.HTTPClient().Transport.RoundTrip(r)
+	})}))
 	integration := func(c *dispensary.Client) string {
 		t.Helper()
 		got, err := c.Clinic.Get(t.Context())
@@ -56,7 +36,7 @@ func TestClinicKeyOfAView(t *testing.T) {
 	integration(root)
 	assert.Equal(t, []string{
 		first.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), first.Reveal(), first.Reveal(), "",
-	}, sent.take())
+	}, sent)
 }
 
 // A key that cannot be sent is refused by its name, at whatever place it was given.

@@ -53,7 +53,7 @@ func TestNewFromEnvCalls(t *testing.T) {
 	t.Setenv("DISPENSARY_ACCESS_TOKEN", "from-env")
 	t.Setenv("DISPENSARY_CLINIC_KEY", "key-from-env")
 	var sent http.Header
-	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 		sent = r.Header.Clone()
 		return nil, errors.New("no answer")
 	})
@@ -71,7 +71,3 @@ func TestNewFromEnvCalls(t *testing.T) {
 	call(dispensary.WithClinicKey(dispensary.NewSecret("another")))
 	assert.Equal(t, "another", sent.Get("X-Svc-Clinic-Key"))
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -2,7 +2,6 @@ package clienttest_test
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -27,27 +27,7 @@ type form struct {
 
 	// fill returns the body that has text in the given fields and is complete
 	// in the others, and the call that sends it.
-	fill func(f *formFixture, blank []string, text string) (body any, send func(context.Context) error)
-}
-
-// formFixture is a platform with ids of its records.
-type formFixture struct {
-	*dispensary.Client
-	Platform                                                *dispensarytest.Server
-	patient, practitioner, practitionerType, staff, variant string
-	made                                                    int
-}
-
-func newFormFixture(t *testing.T, options ...dispensarytest.Option) *formFixture {
-	t.Helper()
-	p := dispensarytest.New(t, options...)
-	client := p.Client(model.User{})
-	staff, err := client.Clinic.Staff.List(t.Context(), clinic.StaffListOptions{})
-	require.NoError(t, err)
-	return &formFixture{
-		Client: client, Platform: p, staff: staff.Items[0].ID, patient: p.Patients.All()[0].ID, practitioner: p.Clinics.Practitioners()[0].ID,
-		practitionerType: p.Clinics.Practitioners()[0].TypeID, variant: p.Products.All()[0].VariantIDs[0],
-	}
+	fill func(f *calltest.Fixture, blank []string, text string) (body any, send func(context.Context) error)
 }
 
 // pick returns text for a blank field, and what is good for any other.
@@ -58,42 +38,43 @@ func pick(blank []string, field, text, good string) string {
 	return good
 }
 
-func (f *formFixture) newEmail() string {
-	f.made++
-	return fmt.Sprintf("new-%d@example.com", f.made)
-}
-
 var forms = map[string]form{
-	"patients.create": {"/clinic/patients", []string{"email", "first_name", "last_name"}, func(f *formFixture, blank []string, text string) (any, func(context.Context) error) {
+	"patients.create": {"/clinic/patients", []string{"email", "first_name", "last_name"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
 		n := clinic.NewPatient{
-			Email: pick(blank, "email", text, f.newEmail()), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Example"),
+			Email: pick(blank, "email", text, "new@example.com"), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Example"),
 		}
-		return n, func(ctx context.Context) error { _, err := f.Clinic.Patients.Create(ctx, n); return err }
+		return n, func(ctx context.Context) error { _, err := f.Client.Clinic.Patients.Create(ctx, n); return err }
 	}},
-	"practitioners.create": {"/clinic/practitioners", []string{"practitioner_type_id", "email", "first_name", "last_name"}, func(f *formFixture, blank []string, text string) (any, func(context.Context) error) {
+	"practitioners.create": {"/clinic/practitioners", []string{"practitioner_type_id", "email", "first_name", "last_name"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
 		n := clinic.NewPractitioner{
-			PractitionerTypeID: pick(blank, "practitioner_type_id", text, f.practitionerType),
-			Email:              pick(blank, "email", text, f.newEmail()), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Doctor"),
+			PractitionerTypeID: pick(blank, "practitioner_type_id", text, f.PractitionerType),
+			Email:              pick(blank, "email", text, "new@example.com"), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Doctor"),
 		}
-		return n, func(ctx context.Context) error { _, err := f.Clinic.Practitioners.Create(ctx, n); return err }
+		return n, func(ctx context.Context) error { _, err := f.Client.Clinic.Practitioners.Create(ctx, n); return err }
 	}},
-	"staff.create": {"/clinic/staff", []string{"email", "first_name", "last_name"}, func(f *formFixture, blank []string, text string) (any, func(context.Context) error) {
+	"staff.create": {"/clinic/staff", []string{"email", "first_name", "last_name"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
 		n := clinic.NewStaffMember{
-			Email: pick(blank, "email", text, f.newEmail()), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Desk"),
+			Email: pick(blank, "email", text, "new@example.com"), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Desk"),
 		}
-		return n, func(ctx context.Context) error { _, err := f.Clinic.Staff.Create(ctx, n); return err }
+		return n, func(ctx context.Context) error { _, err := f.Client.Clinic.Staff.Create(ctx, n); return err }
 	}},
-	"treatment_plans.create": {"/clinic/patients/%s/treatment_plans", []string{"practitioner_id", "recommendations"}, func(f *formFixture, blank []string, text string) (any, func(context.Context) error) {
-		n := treatmentplans.NewPlan{PractitionerID: pick(blank, "practitioner_id", text, f.practitioner)}
+	"treatment_plans.create": {"/clinic/patients/%s/treatment_plans", []string{"practitioner_id", "recommendations"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
+		n := treatmentplans.NewPlan{PractitionerID: pick(blank, "practitioner_id", text, f.Practitioner)}
 		if !slices.Contains(blank, "recommendations") {
-			n.Recommendations = []treatmentplans.Recommendation{{VariantID: f.variant, UnitsToPurchase: 1}}
+			n.Recommendations = []treatmentplans.Recommendation{{VariantID: f.Variant, UnitsToPurchase: 1}}
 		}
-		return n, func(ctx context.Context) error { _, err := f.TreatmentPlans.Create(ctx, f.patient, n); return err }
+		return n, func(ctx context.Context) error {
+			_, err := f.Client.TreatmentPlans.Create(ctx, f.Patient, n)
+			return err
+		}
 	}},
-	"dynamic_links.create": {"/clinic/dynamic_links/treatment_plans", []string{"patient.email"}, func(f *formFixture, blank []string, text string) (any, func(context.Context) error) {
-		n := treatmentplans.NewDynamicLink{PractitionerID: f.practitioner, Patient: &treatmentplans.LinkPatient{Email: pick(blank, "patient.email", text, f.newEmail())}}
-		body := map[string]any{"treatment_plan": map[string]string{"practitioner_id": f.practitioner}, "patient": n.Patient}
-		return body, func(ctx context.Context) error { _, err := f.TreatmentPlans.DynamicLinks.Create(ctx, n); return err }
+	"dynamic_links.create": {"/clinic/dynamic_links/treatment_plans", []string{"patient.email"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
+		n := treatmentplans.NewDynamicLink{PractitionerID: f.Practitioner, Patient: &treatmentplans.LinkPatient{Email: pick(blank, "patient.email", text, "new@example.com")}}
+		body := map[string]any{"treatment_plan": map[string]string{"practitioner_id": f.Practitioner}, "patient": n.Patient}
+		return body, func(ctx context.Context) error {
+			_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, n)
+			return err
+		}
 	}},
 }
 
@@ -105,8 +86,8 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 	for operation, form := range forms {
 		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
-			f := newFormFixture(t)
-			path := strings.Replace(form.path, "%s", f.patient, 1)
+			f := calltest.NewFixture(t)
+			path := strings.Replace(form.path, "%s", f.Patient, 1)
 			for _, text := range []string{"", " ", "\t \n", "\u00a0", "\u3000\u2028"} {
 				for which := 1; which < 1<<len(form.required); which++ {
 					var blank []string
@@ -128,7 +109,7 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 
 					found := dispensary.FieldErrors(err)
 					assert.Len(t, found, bits.OnesCount(uint(which)))
-					_, err = f.Do(t.Context(), dispensary.RawRequest{Method: http.MethodPost, Path: path, Body: body})
+					_, err = f.Client.Do(t.Context(), dispensary.RawRequest{Method: http.MethodPost, Path: path, Body: body})
 					require.ErrorIs(t, err, dispensary.ErrRefused)
 					said := dispensary.FieldErrors(err)
 					for field, messages := range said {
@@ -150,70 +131,70 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 
 // refusals are calls that the platform refuses, with the fields that it is about.
 var refusals = map[string]struct {
-	call   func(ctx context.Context, f *formFixture) error
+	call   func(ctx context.Context, f *calltest.Fixture) error
 	fields []string
 }{
-	"every field of a patient": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.Clinic.Patients.Create(ctx, clinic.NewPatient{
+	"every field of a patient": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.Clinic.Patients.Create(ctx, clinic.NewPatient{
 			Email: "jane.doe@example.org", FirstName: strings.Repeat("x", 300), LastName: strings.Repeat("x", 300), Gender: "other", MobileNumber: "555", Discount: 101,
 			Metadata: clinic.Metadata{ID: strings.Repeat("x", 300)},
 		})
 		return err
 	}, []string{"discount", "email", "first_name", "gender", "last_name", "metadata.id", "mobile_number"}},
-	"a patient that is emptied": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.Clinic.Patients.Update(ctx, f.patient, clinic.PatientUpdate{
+	"a patient that is emptied": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.Clinic.Patients.Update(ctx, f.Patient, clinic.PatientUpdate{
 			Email: dispensary.Value(" "), LastName: dispensary.Null[string](), Metadata: dispensary.Value(clinic.Metadata{ID: strings.Repeat("x", 300)}),
 		})
 		return err
 	}, []string{"email", "last_name", "metadata.id"}},
-	"a practitioner": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.Clinic.Practitioners.Create(ctx, clinic.NewPractitioner{PractitionerTypeID: "none", Email: "no address", FirstName: "New", LastName: "Doctor"})
+	"a practitioner": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.Clinic.Practitioners.Create(ctx, clinic.NewPractitioner{PractitionerTypeID: "none", Email: "no address", FirstName: "New", LastName: "Doctor"})
 		return err
 	}, []string{"email", "practitioner_type_id"}},
-	"a member of the staff": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.Clinic.Staff.Update(ctx, f.staff, clinic.StaffMemberUpdate{Email: dispensary.Value("no address"), FirstName: dispensary.Value("")})
+	"a member of the staff": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.Clinic.Staff.Update(ctx, f.Staff, clinic.StaffMemberUpdate{Email: dispensary.Value("no address"), FirstName: dispensary.Value("")})
 		return err
 	}, []string{"email", "first_name"}},
-	"a plan": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.TreatmentPlans.Create(ctx, f.patient, treatmentplans.NewPlan{
+	"a plan": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.TreatmentPlans.Create(ctx, f.Patient, treatmentplans.NewPlan{
 			PractitionerID: "none", State: "odd", Recommendations: []treatmentplans.Recommendation{
-				{VariantID: f.variant, UnitsToPurchase: 1}, {VariantID: "none", UnitsToPurchase: -1},
-				{VariantID: f.variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: treatmentplans.OncePerDay, Duration: strings.Repeat("x", 300)}},
+				{VariantID: f.Variant, UnitsToPurchase: 1}, {VariantID: "none", UnitsToPurchase: -1},
+				{VariantID: f.Variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: treatmentplans.OncePerDay, Duration: strings.Repeat("x", 300)}},
 			},
 		})
 		return err
 	}, []string{"practitioner_id", "recommendations[1].units_to_purchase", "recommendations[1].variant_id", "recommendations[2].dosage.duration", "state"}},
-	"a plan's update": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.TreatmentPlans.Update(ctx, f.Platform.Plans.All()[0].ID, treatmentplans.PlanUpdate{
+	"a plan's update": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.TreatmentPlans.Update(ctx, f.Plan, treatmentplans.PlanUpdate{
 			Recommendations: []treatmentplans.Recommendation{}, PersonalMessage: dispensary.Value("\x00"),
 		})
 		return err
 	}, []string{"personal_message", "recommendations"}},
-	"a plan in a wrong state": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.TreatmentPlans.Activate(ctx, f.Platform.Plans.All()[0].ID)
+	"a plan in a wrong state": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.TreatmentPlans.Activate(ctx, f.Plan)
 		return err
 	}, []string{""}},
-	"a link": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{
+	"a link": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{
 			PractitionerID: "none", Patient: &treatmentplans.LinkPatient{Email: "no address", Gender: "other"},
 		})
 		return err
 	}, []string{"patient.email", "patient.gender", "treatment_plan.practitioner_id"}},
-	"a sort": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.Clinic.Orders.List(ctx, clinic.OrderListOptions{SortBy: "odd"})
+	"a sort": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.Clinic.Orders.List(ctx, clinic.OrderListOptions{SortBy: "odd"})
 		return err
 	}, []string{"sort_by"}},
-	"a page": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 101}})
+	"a page": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 101}})
 		return err
 	}, []string{"page[size]"}},
-	"a lookup": {func(ctx context.Context, f *formFixture) error {
-		_, err := f.Clinic.Metadata.List(ctx, clinic.MetadataListOptions{})
+	"a lookup": {func(ctx context.Context, f *calltest.Fixture) error {
+		_, err := f.Client.Clinic.Metadata.List(ctx, clinic.MetadataListOptions{})
 		return err
 	}, []string{"id"}},
-	"a raw request": {func(ctx context.Context, f *formFixture) error {
+	"a raw request": {func(ctx context.Context, f *calltest.Fixture) error {
 		body := map[string]any{"email": 7, "metadata": "x", "first_name": "New", "colour": "red"}
-		_, err := f.Do(ctx, dispensary.RawRequest{Method: http.MethodPost, Path: "/clinic/patients", Body: body})
+		_, err := f.Client.Do(ctx, dispensary.RawRequest{Method: http.MethodPost, Path: "/clinic/patients", Body: body})
 		return err
 	}, []string{"", "colour", "email", "metadata"}}, // that it lacks a last name is about no field that it has
 }
@@ -227,7 +208,7 @@ func TestFieldsOfRefusals(t *testing.T) {
 		dispensarytest.ErrorShapeByStatus, dispensarytest.ErrorShapeText, dispensarytest.ErrorShapeStatusAndText, dispensarytest.ErrorShapeCodedList,
 	} {
 		for _, status := range []dispensarytest.Behavior{dispensarytest.ValidationStatus422, dispensarytest.ValidationStatus400} {
-			f := newFormFixture(t, dispensarytest.WithBehavior(shape, status, dispensarytest.OversizedPageRefused, dispensarytest.UnknownFieldsRefused))
+			f := calltest.NewFixture(t, dispensarytest.WithBehavior(shape, status, dispensarytest.OversizedPageRefused, dispensarytest.UnknownFieldsRefused))
 			for name, refusal := range refusals {
 				err := refusal.call(t.Context(), f)
 				require.ErrorIs(t, err, dispensary.ErrInvalid, name)
@@ -252,16 +233,16 @@ func TestFieldsOfRefusals(t *testing.T) {
 // An error that is about no input has no fields.
 func TestNoFieldErrors(t *testing.T) {
 	t.Parallel()
-	f := newFormFixture(t)
+	f := calltest.NewFixture(t)
 	assert.Nil(t, dispensary.FieldErrors(nil))
-	_, err := f.Clinic.Patients.Get(t.Context(), "none")
+	_, err := f.Client.Clinic.Patients.Get(t.Context(), "none")
 	require.ErrorIs(t, err, dispensary.ErrNotFound)
 	assert.Nil(t, dispensary.FieldErrors(err))
-	_, err = f.WithTokenSource(f.Platform.TokenSource(model.User{}, "catalog:read")).Clinic.Get(t.Context())
+	_, err = f.Client.WithTokenSource(f.Platform.TokenSource(model.User{}, "catalog:read")).Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrForbidden)
 	assert.Nil(t, dispensary.FieldErrors(err))
 	f.Platform.Close()
-	_, err = f.Clinic.Patients.Update(t.Context(), f.patient, clinic.PatientUpdate{})
+	_, err = f.Client.Clinic.Patients.Update(t.Context(), f.Patient, clinic.PatientUpdate{})
 	require.Error(t, err)
 	assert.Nil(t, dispensary.FieldErrors(err))
 }
