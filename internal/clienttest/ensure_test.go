@@ -2,6 +2,7 @@ package clienttest_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,35 +26,42 @@ import (
 func TestEnsureFindsItsRecord(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
-	for kind, ensure := range map[string]func() (record any, created bool, err error){
-		"patient": func() (any, bool, error) { return s.Client.Clinic.Patients.Ensure(t.Context(), newPatient(1)) },
-		"practitioner": func() (any, bool, error) {
-			return s.Client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{
-				PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example",
-				Email: "practitioner@example.com", Metadata: metadataOf("practitioner", 1),
-			})
-		},
-		"staff": func() (any, bool, error) {
-			return s.Client.Clinic.Staff.Ensure(t.Context(), clinic.NewStaffMember{
-				FirstName: "S", LastName: "Example", Email: "staff@example.com", Metadata: metadataOf("staff", 1),
-			})
-		},
-		"plan": func() (any, bool, error) {
-			return s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, treatmentplans.NewPlan{
-				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1),
-			})
-		},
-	} {
-		made, created, err := ensure()
+	for kind, ensure := range ensures(s) {
+		id := clinic.Metadata{ID: "ehr-1 " + kind}
+		made, created, err := ensure(t.Context(), id)
 		require.NoError(t, err, kind)
 		assert.True(t, created, kind)
-		found, created, err := ensure()
+		found, created, err := ensure(t.Context(), id)
 		require.NoError(t, err, kind)
 		assert.False(t, created, kind)
 		assert.Equal(t, made, found, kind)
-		page, err := s.Client.Clinic.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: metadataOf(kind, 1).ID})
+		page, err := s.Client.Clinic.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: id.ID})
 		require.NoError(t, err)
 		assert.Len(t, page.Items, 1, kind)
+	}
+}
+
+// ensures returns a call for each operation that Ensure calls.
+func ensures(s *calltest.Fixture) map[string]func(context.Context, clinic.Metadata) (record any, created bool, err error) {
+	return map[string]func(context.Context, clinic.Metadata) (any, bool, error){
+		"patients.create": func(ctx context.Context, id clinic.Metadata) (any, bool, error) {
+			n := newPatient(1)
+			n.Metadata = id
+			return s.Client.Clinic.Patients.Ensure(ctx, n)
+		},
+		"practitioners.create": func(ctx context.Context, id clinic.Metadata) (any, bool, error) {
+			return s.Client.Clinic.Practitioners.Ensure(ctx, clinic.NewPractitioner{
+				PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example", Email: "p@example.com", Metadata: id,
+			})
+		},
+		"staff.create": func(ctx context.Context, id clinic.Metadata) (any, bool, error) {
+			return s.Client.Clinic.Staff.Ensure(ctx, clinic.NewStaffMember{FirstName: "S", LastName: "Example", Email: "s@example.com", Metadata: id})
+		},
+		"treatment_plans.create": func(ctx context.Context, id clinic.Metadata) (any, bool, error) {
+			return s.Client.TreatmentPlans.Ensure(ctx, s.Patient, treatmentplans.NewPlan{
+				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: id,
+			})
+		},
 	}
 }
 
@@ -190,42 +198,20 @@ func TestEnsureReportsAlteredMetadataID(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
 	s.Through(alteringPlatform)
-	id := clinic.Metadata{ID: "EHR 17"}
 	ctx, before := t.Context(), newPatient(2)
 	before.Metadata = clinic.Metadata{}
 	_, err := s.Client.Clinic.Patients.Create(ctx, before)
 	require.NoError(t, err)
-	for name, ensure := range map[string]func() error{
-		"patients.create": func() error {
-			n := newPatient(1)
-			n.Metadata = id
-			_, _, err := s.Client.Clinic.Patients.Ensure(ctx, n)
-			return err
-		},
-		"practitioners.create": func() error {
-			_, _, err := s.Client.Clinic.Practitioners.Ensure(ctx, clinic.NewPractitioner{
-				PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example", Email: "p@example.com", Metadata: id,
-			})
-			return err
-		},
-		"staff.create": func() error {
-			_, _, err := s.Client.Clinic.Staff.Ensure(ctx, clinic.NewStaffMember{FirstName: "S", LastName: "Example", Email: "s@example.com", Metadata: id})
-			return err
-		},
-		"treatment_plans.create": func() error {
-			_, _, err := s.Client.TreatmentPlans.Ensure(ctx, s.Patient, treatmentplans.NewPlan{
-				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: id,
-			})
-			return err
-		},
-	} {
+	for name, ensure := range ensures(s) {
 		var first, second *api.EnsureError
-		require.ErrorAs(t, ensure(), &first, name)
+		_, _, err := ensure(ctx, clinic.Metadata{ID: "EHR 17"})
+		require.ErrorAs(t, err, &first, name)
 		assert.Equal(t, api.EnsureAltered, first.Reason, name)
 		require.Len(t, first.IDs, 1, name)
 		assert.NotEmpty(t, first.IDs[0], name)
 		calls := len(s.Platform.Journal().Of(name))
-		require.ErrorAs(t, ensure(), &second, name)
+		_, _, err = ensure(ctx, clinic.Metadata{ID: "EHR 17"})
+		require.ErrorAs(t, err, &second, name)
 		assert.Len(t, s.Platform.Journal().Of(name), calls, "%s creates no second record", name)
 		if name != "patients.create" { // its second call finds the first record by e-mail
 			assert.Equal(t, first, second, name)
