@@ -19,9 +19,9 @@ func TestAddresses(t *testing.T) {
 		model.UnitedStates: {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
 		model.Canada:       {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
 	} {
-		b := start(t, dispensarytest.WithRegion(region))
-		patients := b.Server.Patients.All()
-		page, err := b.Addresses.List(t.Context(), patients[1].ID, clinic.AddressListOptions{})
+		platform := dispensarytest.New(t, dispensarytest.WithRegion(region))
+		addresses, patients := platform.Client(model.User{}).Clinic.Addresses, platform.Patients.All()
+		page, err := addresses.List(t.Context(), patients[1].ID, clinic.AddressListOptions{})
 		require.NoError(t, err)
 		require.Len(t, page.Items, 1)
 		want.ID = page.Items[0].ID
@@ -29,13 +29,13 @@ func TestAddresses(t *testing.T) {
 		assert.NotEmpty(t, want.ID)
 		assert.EqualValues(t, 1, page.Meta.TotalCount)
 
-		first := resourcetest.Collect(t, b.Addresses.All(t.Context(), patients[0].ID, clinic.AddressListOptions{}))
+		first := resourcetest.Collect(t, addresses.All(t.Context(), patients[0].ID, clinic.AddressListOptions{}))
 		require.Len(t, first, 1)
 		assert.Empty(t, first[0].Address2, "null reads as empty")
 		assert.NotEqual(t, want.ID, first[0].ID)
-		beyond := resourcetest.Collect(t, b.Addresses.Pages(t.Context(), patients[0].ID, clinic.AddressListOptions{Paging: api.Paging{Page: 2}}))
+		beyond := resourcetest.Collect(t, addresses.Pages(t.Context(), patients[0].ID, clinic.AddressListOptions{Paging: api.Paging{Page: 2}}))
 		require.Len(t, beyond, 1, "a page beyond the last is no error")
 		assert.Empty(t, beyond[0].Items)
-		b.Server.Journal().CheckNoUnexpected(t)
+		platform.Journal().CheckNoUnexpected(t)
 	}
 }

@@ -1,6 +1,7 @@
 package clinic_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -9,76 +10,46 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// mark gives one record of each kind the integrator's id and returns their own.
-func (b *bench) mark(t *testing.T, id string) map[clinic.MetadataType]string {
-	t.Helper()
-	metadata := clinic.Metadata{ID: id}
-	patient, practitioner := b.Server.Patients.All()[1].ID, b.Server.Clinics.Practitioners()[0].ID
-	_, err := b.Patients.Update(t.Context(), patient, clinic.PatientUpdate{Metadata: api.Value(metadata)})
+// The data of an entry is the record, as its own endpoint returns it.
+func TestMetadataEntryDecodesRecord(t *testing.T) {
+	t.Parallel()
+	f := calltest.NewFixture(t)
+	ctx, s, metadata := t.Context(), f.Client.Clinic, clinic.Metadata{ID: "ehr/7 & more"}
+	_, err := s.Patients.Update(ctx, f.Patient, clinic.PatientUpdate{Metadata: api.Value(metadata)})
 	require.NoError(t, err)
-	_, err = b.Practitioners.Update(t.Context(), practitioner, clinic.PractitionerUpdate{Metadata: api.Value(metadata)})
+	_, err = s.Practitioners.Update(ctx, f.Practitioner, clinic.PractitionerUpdate{Metadata: api.Value(metadata)})
 	require.NoError(t, err)
-	staff, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: metadata})
+	_, err = s.Staff.Update(ctx, f.Staff, clinic.StaffMemberUpdate{Metadata: api.Value(metadata)})
 	require.NoError(t, err)
-	plan, err := b.Server.Client(model.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.NewPlan{
-		PractitionerID: practitioner, Metadata: metadata,
-		Recommendations: []treatmentplans.Recommendation{{VariantID: b.Server.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1}},
-	})
+	_, err = f.Client.TreatmentPlans.Update(ctx, f.Plan, treatmentplans.PlanUpdate{Recommendations: f.Recommendations(), Metadata: api.Value(metadata)})
 	require.NoError(t, err)
-	return map[clinic.MetadataType]string{
-		clinic.MetadataPatient: patient, clinic.MetadataPractitioner: practitioner,
-		clinic.MetadataStaff: staff.ID, clinic.MetadataTreatmentPlan: plan.ID,
+	entry := func(kind clinic.MetadataType) clinic.MetadataEntry {
+		entries := resourcetest.Collect(t, s.Metadata.All(ctx, clinic.MetadataListOptions{ID: metadata.ID, Type: kind}))
+		require.Len(t, entries, 1, kind)
+		assert.Equal(t, metadata.ID, entries[0].ID)
+		assert.Equal(t, kind, entries[0].Type)
+		return entries[0]
 	}
+	decodes(t, entry(clinic.MetadataPatient), f.Patient, s.Patients.Get)
+	decodes(t, entry(clinic.MetadataPractitioner), f.Practitioner, s.Practitioners.Get)
+	decodes(t, entry(clinic.MetadataStaff), f.Staff, s.Staff.Get)
+	decodes(t, entry(clinic.MetadataTreatmentPlan), f.Plan, f.Client.TreatmentPlans.Get)
+	_, err = s.Metadata.List(ctx, clinic.MetadataListOptions{ID: "ehr-8", Type: "order"})
+	require.ErrorIs(t, err, api.ErrInvalid)
 }
 
-func TestMetadata(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	marked := b.mark(t, "ehr/7 & more")
-	entries := resourcetest.Walk(t, 3, func(p api.Paging) clinic.MetadataListOptions {
-		return clinic.MetadataListOptions{ID: "ehr/7 & more", Paging: p}
-	}, b.Metadata.List, b.Metadata.Pages, b.Metadata.All)
-	require.Len(t, entries, len(marked))
-	for _, entry := range entries {
-		assert.Equal(t, "ehr/7 & more", entry.ID)
-		var record struct{ ID string }
-		require.NoError(t, entry.Decode(&record))
-		assert.Equal(t, marked[entry.Type], record.ID)
-		narrowed := resourcetest.Collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: entry.ID, Type: entry.Type}))
-		require.Len(t, narrowed, 1, entry.Type)
-		assert.Equal(t, entry.Type, narrowed[0].Type)
-	}
-	assert.Empty(t, resourcetest.Collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: "ehr-8"})))
-	_, err := b.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: "ehr-8", Type: "order"})
-	require.ErrorIs(t, err, api.ErrInvalid)
-
-	// The data of an entry is the record, as its own endpoint returns it.
-	found := map[clinic.MetadataType]clinic.MetadataEntry{}
-	for _, entry := range entries {
-		found[entry.Type] = entry
-	}
-	var patient clinic.Patient
-	require.NoError(t, found[clinic.MetadataPatient].Decode(&patient))
-	assert.EqualExportedValues(t, b.wantPatient(t, marked[clinic.MetadataPatient]), patient)
-	var practitioner clinic.Practitioner
-	require.NoError(t, found[clinic.MetadataPractitioner].Decode(&practitioner))
-	wanted, err := b.Practitioners.Get(t.Context(), practitioner.ID)
+func decodes[T any](t *testing.T, entry clinic.MetadataEntry, id string, get func(context.Context, string, ...api.RequestOption) (*T, error)) {
+	t.Helper()
+	want, err := get(t.Context(), id)
 	require.NoError(t, err)
-	assert.Equal(t, *wanted, practitioner)
-	var staff clinic.StaffMember
-	require.NoError(t, found[clinic.MetadataStaff].Decode(&staff))
-	single, err := b.Staff.Get(t.Context(), staff.ID)
-	require.NoError(t, err)
-	assert.Equal(t, *single, staff)
-	var plan treatmentplans.Plan
-	require.NoError(t, found[clinic.MetadataTreatmentPlan].Decode(&plan))
-	assert.Equal(t, patient.ID, plan.Patient.ID)
-	assert.Len(t, plan.Recommendations, 1)
+	var got T
+	require.NoError(t, entry.Decode(&got))
+	assert.Equal(t, *want, got)
 }
 
 func TestMetadataDecodeFailsWithoutTelling(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
@@ -82,13 +81,6 @@ func TestDeliveries(t *testing.T) {
 	assert.Equal(t, page.Items, resourcetest.Collect(t, b.Deliveries.All(t.Context(), events.DeliveryListOptions{})))
 	assert.Equal(t, page, resourcetest.Collect(t, b.Deliveries.Pages(t.Context(), events.DeliveryListOptions{}))[0])
 	b.platform.Journal().CheckNoUnexpected(t)
-}
-
-func TestDeliveryFiltersAreChecked(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	_, err := b.Deliveries.List(t.Context(), events.DeliveryListOptions{AttemptedAt: api.DateOn(api.Date{Year: 2026, Month: 2, Day: 30})})
-	resourcetest.RequireUnsent(t, b.platform, err, "webhook_deliveries.list", "attempted_at")
 }
 
 // A delivery without a payload, or with one that is none, says so and no more.

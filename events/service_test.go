@@ -147,10 +147,3 @@ func TestEventGroups(t *testing.T) {
 	}
 	b.platform.Journal().CheckNoUnexpected(t)
 }
-
-func TestEventFiltersAreChecked(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	_, err := b.Orders.List(t.Context(), events.ListOptions{CreatedAt: api.DateRange(api.DateOf(begins), api.Date{Year: 2000, Month: 1, Day: 1})})
-	resourcetest.RequireUnsent(t, b.platform, err, "events.list_orders", "created_at")
-}

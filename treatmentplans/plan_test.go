@@ -12,53 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// requirePlan holds a plan against the one that the platform has.
-func (b *bench) requirePlan(t *testing.T, got treatmentplans.Plan) {
-	t.Helper()
-	held, known := b.Plans.Get(got.ID)
-	require.True(t, known)
-	assert.Equal(t, treatmentplans.State(held.State), got.State)
-	assert.Equal(t, held.PatientID, got.Patient.ID)
-	assert.Equal(t, held.PractitionerID, got.Practitioner.ID)
-	assert.Equal(t, held.PersonalMessage, got.PersonalMessage)
-	assert.Equal(t, held.MetadataID, got.Metadata.ID)
-	assert.Equal(t, api.DateOf(held.AvailableAt), api.DateOf(got.AvailableAt.Time), "the platform has the day only")
-	assert.WithinDuration(t, held.CreatedAt, got.CreatedAt.Time, 1e6)
-	assert.WithinDuration(t, held.UpdatedAt, got.UpdatedAt.Time, 1e6)
-	assert.Equal(t, held.State != model.StateDraft, got.InvitationURL != "", "a draft has no invitation")
-	lines := make([]treatmentplans.Recommendation, 0)
-	for _, line := range held.Recommendations {
-		lines = append(lines, wantLine(line))
-	}
-	assert.Equal(t, lines, got.Recommendations)
-}
-
-func wantLine(held model.Recommendation) treatmentplans.Recommendation {
-	line := treatmentplans.Recommendation{
-		VariantID: held.VariantID, Refill: held.Refill, UnitsToPurchase: held.UnitsToPurchase,
-	}
-	if d := held.Dosage; d != nil {
-		line.Dosage = treatmentplans.Dosage{
-			Amount: d.Amount, Frequency: d.Frequency, Duration: d.Duration,
-			Format: d.Format, AdditionalInfo: d.AdditionalInfo,
-		}
-	}
-	return line
-}
-
-func TestPlansOfTheWorld(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	require.NotEmpty(t, b.Plans.All())
-	for _, held := range b.Plans.All() {
-		got, err := b.Get(t.Context(), held.ID)
-		require.NoError(t, err)
-		b.requirePlan(t, *got)
-		require.NotEmpty(t, got.Recommendations)
-		assert.NotEmpty(t, got.Recommendations[0].Dosage.Amount)
-	}
-}
-
 // A dosage is read in both spellings, that of the endpoints and that of events.
 func TestRecommendationSpellings(t *testing.T) {
 	t.Parallel()
@@ -86,4 +39,24 @@ func TestRecommendationSpellings(t *testing.T) {
 	invalid, err = jsondecode.Unmarshal([]byte(`{"dosage":{"amount":["1"]}}`), &none)
 	require.NoError(t, err)
 	assert.Equal(t, []jsondecode.Invalid{{Field: "dosage.amount"}}, invalid)
+}
+
+func TestInOfficeCheckout(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	plan, err := b.Create(t.Context(), b.patient, treatmentplans.NewPlan{
+		PractitionerID: b.practitioner, Recommendations: []treatmentplans.Recommendation{{VariantID: b.variant, UnitsToPurchase: 2}},
+	})
+	require.NoError(t, err)
+	_, err = b.InOfficeCheckout(t.Context(), plan.ID)
+	require.NoError(t, err)
+	assert.Equal(t, []model.Line{{VariantID: b.variant, Quantity: 2}}, b.Patients.Cart(b.patient))
+}
+
+func TestEmptyPlanURLReportsErrors(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.Tokens.InvalidateAll()
+	_, err := b.DynamicLinks.EmptyPlanURL(t.Context())
+	require.ErrorIs(t, err, api.ErrUnauthorized)
 }

@@ -1,10 +1,9 @@
-// Package resourcetest has checks that the tests of all resources share: that the three
-// ways of reading a list agree, that a bad argument is not sent.
+// Package resourcetest has what the tests of several resources share: the body that was
+// sent, the items of a sequence, a bad argument that is not sent.
 package resourcetest
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"iter"
 	"net/http"
@@ -47,50 +46,6 @@ func (l *LastBody) String() string {
 	return string(l.body)
 }
 
-// Walk reads a list in each of its three ways, size items a page, holds what they
-// return against each other, and returns the items.
-func Walk[O, T any](
-	t *testing.T, size int, options func(api.Paging) O,
-	list func(context.Context, O, ...api.RequestOption) (*api.Page[T], error),
-	pages func(context.Context, O, ...api.RequestOption) iter.Seq2[*api.Page[T], error],
-	all func(context.Context, O, ...api.RequestOption) iter.Seq2[T, error],
-) []T {
-	t.Helper()
-	items := Collect(t, all(t.Context(), options(api.Paging{PageSize: size})))
-	require.Greater(t, len(items), size, "a single page says nothing about paging")
-	var paged []T
-	for _, page := range Collect(t, pages(t.Context(), options(api.Paging{PageSize: size}))) {
-		assert.EqualValues(t, len(items), page.Meta.TotalCount)
-		assert.LessOrEqual(t, len(page.Items), size)
-		paged = append(paged, page.Items...)
-	}
-	assert.Equal(t, items, paged, "Pages and All differ")
-	second, err := list(t.Context(), options(api.Paging{Page: 2, PageSize: size}))
-	require.NoError(t, err)
-	assert.Equal(t, items[size:min(2*size, len(items))], second.Items, "List and All differ")
-	return items
-}
-
-// WalkOf is [Walk] for a list of what belongs to the record with the id.
-func WalkOf[O, T any](
-	t *testing.T, size int, id string, options func(api.Paging) O,
-	list func(context.Context, string, O, ...api.RequestOption) (*api.Page[T], error),
-	pages func(context.Context, string, O, ...api.RequestOption) iter.Seq2[*api.Page[T], error],
-	all func(context.Context, string, O, ...api.RequestOption) iter.Seq2[T, error],
-) []T {
-	t.Helper()
-	return Walk(t, size, options,
-		func(ctx context.Context, o O, r ...api.RequestOption) (*api.Page[T], error) {
-			return list(ctx, id, o, r...)
-		},
-		func(ctx context.Context, o O, r ...api.RequestOption) iter.Seq2[*api.Page[T], error] {
-			return pages(ctx, id, o, r...)
-		},
-		func(ctx context.Context, o O, r ...api.RequestOption) iter.Seq2[T, error] {
-			return all(ctx, id, o, r...)
-		})
-}
-
 // Collect reads a sequence that must not fail.
 func Collect[T any](t *testing.T, items iter.Seq2[T, error]) []T {
 	t.Helper()
@@ -98,15 +53,6 @@ func Collect[T any](t *testing.T, items iter.Seq2[T, error]) []T {
 	for item, err := range items {
 		require.NoError(t, err)
 		all = append(all, item)
-	}
-	return all
-}
-
-// IDs returns the ids of items.
-func IDs[T any](items []T, id func(T) string) []string {
-	all := make([]string, 0, len(items))
-	for _, item := range items {
-		all = append(all, id(item))
 	}
 	return all
 }
