@@ -28,7 +28,7 @@ func replaceDefaultTransport(t *testing.T, transport http.RoundTripper) {
 }
 
 func TestClientUsesReplacedDefaultTransport(t *testing.T) {
-	replaced := says(200, `{"patient":{"id":"p1"}}`)
+	replaced := turns(found)
 	replaceDefaultTransport(t, replaced)
 	require.NoError(t, get(t.Context(), newTestClient(t, nil)))
 	require.NoError(t, get(t.Context(), newTestClient(t, nil, func(c *Config) { c.HTTPClient = nil })))

@@ -170,8 +170,7 @@ func TestAnswersThatDoNotThrottle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var seen []string
-				client := newTestClient(t, turns(&seen, answer, answering(200, `{"patient":{"id":"p1"}}`)))
+				client := newTestClient(t, turns(answer, found))
 				require.Error(t, get(t.Context(), client.withoutRetries()))
 				took, err := held(t.Context(), client)
 				require.NoError(t, err)
@@ -202,10 +201,10 @@ func TestClientIgnoresRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &pausingLimiter{}
-		client := newTestClient(t, turns(new([]string),
+		client := newTestClient(t, turns(
 			answering(200, `{"patient":{"id":"p1"}}`, exhausted...),
 			answering(429, `{"error":"Rate limit exceeded"}`, slices.Concat(exhausted, []string{"Retry-After", "3"})...),
-			answering(200, `{"patient":{"id":"p1"}}`),
+			found,
 		), func(c *Config) { c.Limiter = limiter })
 		require.NoError(t, get(t.Context(), client))
 		assert.Empty(t, limiter.pauses)
@@ -223,14 +222,7 @@ func TestUnprovenPauseFailsNoOtherCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := newTestClient(t, &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
-					if call > 1 {
-						return reply(200, `{"patient":{"id":"p1"}}`), nil
-					}
-					response := reply(429, body, "Retry-After", "3600")
-					response.Header.Del("X-Request-Id")
-					return response, nil
-				}})
+				client := newTestClient(t, turns(answering(429, body, "Retry-After", "3600", "X-Request-Id", ""), found))
 				failure := failureOf(t, get(t.Context(), client))
 				assert.Equal(t, time.Hour, failure.RetryAfter)
 				took, err := held(t.Context(), client)

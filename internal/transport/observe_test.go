@@ -53,15 +53,13 @@ func (d *diary) observer() observe.Observer {
 	}
 }
 
-// turns answers the requests of a test one after the other, and writes down whose
-// context they have.
-func turns(seen *[]string, steps ...func() (*http.Response, error)) *answers {
-	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
-		value, _ := r.Context().Value(diaryKey("a")).(string)
-		*seen = append(*seen, value)
-		return steps[min(call, len(steps))-1]()
-	}}
+// turns answers the requests of a test one after the other. The last answer stays.
+func turns(steps ...func() (*http.Response, error)) *answers {
+	return &answers{answer: func(call int, _ *http.Request) (*http.Response, error) { return steps[min(call, len(steps))-1]() }}
 }
+
+// found is a response with a record.
+func found() (*http.Response, error) { return reply(200, `{"patient":{"id":"p1"}}`), nil }
 
 func answering(status int, body string, headers ...string) func() (*http.Response, error) {
 	return func() (*http.Response, error) { return reply(status, body, headers...), nil }
@@ -75,11 +73,13 @@ func TestObserverFollowsACall(t *testing.T) {
 		var d diary
 		d.name = "a"
 		var seen []string
-		transport := turns(&seen,
-			func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
-			answering(429, "", "Retry-After", "3"),
-			answering(503, ""),
-			answering(200, `{"patient":{"id":"p1"}}`))
+		platform := turns(func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+			answering(429, "", "Retry-After", "3"), answering(503, ""), found)
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			value, _ := r.Context().Value(diaryKey("a")).(string)
+			seen = append(seen, value)
+			return platform.RoundTrip(r)
+		})
 		client := newTestClient(t, transport, func(c *Config) {
 			c.Observers = []observe.Observer{d.observer()}
 			c.Limiter = limiterFunc(func(context.Context) error { time.Sleep(time.Second); return nil })
@@ -167,8 +167,7 @@ func TestObserversAreNested(t *testing.T) {
 			CallEnd:    func(context.Context, observe.CallResult) { order = append(order, name+" done") },
 		}
 	}
-	var seen []string
-	client := newTestClient(t, turns(&seen, answering(401, ""), answering(200, `{"patient":{"id":"p1"}}`)), func(c *Config) {
+	client := newTestClient(t, turns(answering(401, ""), found), func(c *Config) {
 		c.Tokens = &rotating{}
 		c.Observers = []observe.Observer{observer("a"), observer("b")}
 	})

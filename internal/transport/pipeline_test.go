@@ -56,12 +56,8 @@ func TestEachAttemptIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		client := newTestClient(t, &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
-			if call == 1 {
-				return nil, errors.New("canary")
-			}
-			return reply(200, `{"patient":{"id":"p"}}`), nil
-		}}, func(c *Config) { c.Logger = logTo(&log) })
+		fails := func() (*http.Response, error) { return nil, errors.New("canary") }
+		client := newTestClient(t, turns(fails, found), func(c *Config) { c.Logger = logTo(&log) })
 		_, err := One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"canary"}})
 		require.NoError(t, err)
 		assert.NotContains(t, log.String(), "canary")

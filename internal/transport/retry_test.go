@@ -193,12 +193,7 @@ func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				transport := &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
-					if call == 1 {
-						return reply(429, "", "Retry-After", test.retryAfter()), nil
-					}
-					return reply(200, `{"patient":{"id":"p1"}}`), nil
-				}}
+				transport := turns(answering(429, "", "Retry-After", test.retryAfter()), found)
 				start := time.Now()
 				err := get(t.Context(), newTestClient(t, transport))
 				took := time.Since(start)
@@ -223,14 +218,8 @@ func TestRetryAfterDateCountsFromDateOfResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				transport := &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
-					now := time.Now().Add(skew).UTC()
-					if call == 1 {
-						return reply(429, "", "Date", now.Format(http.TimeFormat), "Retry-After", now.Add(9*time.Second).Format(http.TimeFormat)), nil
-					}
-					return reply(200, `{"patient":{"id":"p1"}}`), nil
-				}}
-				client := newTestClient(t, transport)
+				now := time.Now().Add(skew).UTC()
+				client := newTestClient(t, turns(answering(429, "", "Date", now.Format(http.TimeFormat), "Retry-After", now.Add(9*time.Second).Format(http.TimeFormat)), found))
 				start := time.Now()
 				require.NoError(t, get(t.Context(), client))
 				assert.GreaterOrEqual(t, time.Since(start), 9*time.Second)
