@@ -59,21 +59,6 @@ func (b *bench) happen(t *testing.T) []model.Event {
 	return []model.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
 }
 
-func TestGetEvent(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for _, held := range b.happen(t) {
-		got, err := b.Get(t.Context(), held.ID)
-		require.NoError(t, err)
-		assert.Equal(t, held.ID, got.ID)
-		assert.EqualValues(t, held.Type, got.Type)
-		assert.True(t, got.CreatedAt.Equal(held.CreatedAt))
-		assert.Equal(t, held.ClinicID, got.ClinicID)
-		assert.JSONEq(t, string(held.Data), string(got.Data))
-	}
-	b.platform.Journal().CheckNoUnexpected(t)
-}
-
 // The data of every type that the platform makes decodes to what the platform
 // holds.
 func TestGetEventData(t *testing.T) {

@@ -159,34 +159,3 @@ func TestKeyedLock(t *testing.T) {
 		assert.Empty(t, lock.held, "unused keys are forgotten")
 	})
 }
-
-// A gateway that lost patience does not end the platform's work: the record is made
-// after Ensure has given up, and the next Ensure finds it.
-func TestEnsureLeavesTheWorkBehindAGatewayAlone(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{502, 504, 524} {
-		synctest.Test(t, func(t *testing.T) {
-			var begun []time.Time // when the platform went to work, five seconds before it is done
-			transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
-				begun = append(begun, time.Now())
-				return reply(status, gatewayBody), nil
-			}}
-			client := newTestClient(t, transport)
-			create := Call{Operation: operation.TreatmentPlanCreate, Path: []string{"p"}}
-			find := func(context.Context) (*thing, error) {
-				if len(begun) == 0 || time.Since(begun[0]) < 5*time.Second {
-					return nil, nil
-				}
-				return &thing{ID: "late"}, nil
-			}
-			_, _, err := Ensure(t.Context(), client, create, "k", thingIDs, find)
-			require.ErrorIs(t, err, api.ErrMaybeApplied)
-			time.Sleep(time.Minute)
-			assert.Len(t, begun, 1, "no second record")
-			found, created, err := Ensure(t.Context(), client, create, "k", thingIDs, find)
-			require.NoError(t, err)
-			assert.False(t, created)
-			assert.Equal(t, "late", found.ID)
-		})
-	}
-}

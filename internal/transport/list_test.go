@@ -96,25 +96,6 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestListSendsTheSizeAndKeepsTheQuery(t *testing.T) {
-	t.Parallel()
-	var queries []string
-	pages := listing(2, 1)
-	transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
-		queries = append(queries, r.URL.RawQuery)
-		return pages.answer(call, r)
-	}}
-	client := newTestClient(t, transport)
-	call := Call{Operation: operation.ProductSearch, Query: search{Query: "zinc"}}
-	for _, err := range Pages[thing](t.Context(), client, call, api.Paging{PageSize: 7}) {
-		require.NoError(t, err)
-	}
-	assert.Equal(t, []string{
-		"query=zinc&page%5Bsize%5D=7&page%5Bnumber%5D=1",
-		"query=zinc&page%5Bsize%5D=7&page%5Bnumber%5D=2",
-	}, queries)
-}
-
 // metas answers each page with one thing and the meta that is given for it; the last
 // one stays.
 func metas(list ...string) *answers {

@@ -42,19 +42,6 @@ func TestPathElementsAreEscaped(t *testing.T) {
 	}
 }
 
-func TestIDsThatCannotBeOneAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, path := range [][]string{nil, {}, {""}, {"."}, {".."}} {
-		_, _, err := sent(t, Call{Operation: operation.AddressList, Path: path})
-		var argument *api.ArgumentError
-		require.ErrorAs(t, err, &argument)
-		assert.Equal(t, "addresses.list", argument.Operation)
-		assert.Equal(t, "patient_id", argument.Field)
-		assert.ErrorIs(t, err, api.ErrInvalidArgument)
-		assert.ErrorIs(t, err, api.ErrNotSent)
-	}
-}
-
 type search struct {
 	Query string   `url:"query,omitempty"`
 	IDs   []string `url:"allergen_ids,omitempty,brackets"`

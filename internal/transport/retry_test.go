@@ -258,22 +258,6 @@ func TestWaitsKnowTheDeadline(t *testing.T) {
 	})
 }
 
-func TestContextThatEndsDuringAWaitKeepsTheLastAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		transport := says(429, `{"error":"busy"}`, "Retry-After", "30")
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		err := create(ctx, newTestClient(t, transport))
-		assert.ErrorIs(t, err, context.Canceled)
-		assert.ErrorIs(t, err, api.ErrRateLimited)
-		assert.ErrorIs(t, err, api.ErrRefused)
-		failure := failureOf(t, err)
-		assert.Equal(t, []string{"busy"}, failure.Messages())
-		assert.Equal(t, "req-1", failure.RequestID)
-	})
-}
-
 func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
