@@ -20,9 +20,9 @@ type bench struct {
 	patient, practitioner, variant string
 }
 
-func start(t *testing.T, options ...dispensarytest.Option) *bench {
+func start(t *testing.T) *bench {
 	t.Helper()
-	platform := dispensarytest.New(t, options...)
+	platform := dispensarytest.New(t)
 	return &bench{
 		Service: platform.Client(model.User{}).TreatmentPlans, Server: platform, patient: platform.Patients.All()[3].ID,
 		practitioner: platform.Clinics.Practitioners()[0].ID, variant: platform.Products.All()[0].VariantIDs[0],
