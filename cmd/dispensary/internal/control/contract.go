@@ -3,16 +3,24 @@ package control
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
 
-// writer writes the OpenAPI document from the route table and the structs behind
-// it. The document is kept as a file, so that a change of it is seen in review.
+// contract returns the API's OpenAPI 3.1 document.
+var contract = sync.OnceValue(func() []byte { return []byte(writeContract(Operations())) })
+
+func serveContract(w http.ResponseWriter, _ *http.Request) {
+	send(w, http.StatusOK, "application/yaml", contract())
+}
+
+// writer writes the OpenAPI document from the route table and its structs.
 type writer struct {
 	out     strings.Builder
 	schemas []reflect.Type // of the components, in the order they were met
@@ -22,8 +30,7 @@ func (w *writer) line(depth int, format string, args ...any) {
 	fmt.Fprintf(&w.out, strings.Repeat("  ", depth)+format+"\n", args...)
 }
 
-const contractHead = `# Written by TestContract; run it with -update after a change of the routes.
-openapi: 3.1.0
+const contractHead = `openapi: 3.1.0
 info:
   title: Dispensary test platform, control API
   version: "1"

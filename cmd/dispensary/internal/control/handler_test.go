@@ -36,7 +36,7 @@ func TestContractIsServed(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	assert.Equal(t, "application/yaml", response.Header.Get("Content-Type"))
-	assert.Equal(t, int64(len(contract)), response.ContentLength)
+	assert.Equal(t, int64(len(contract())), response.ContentLength)
 }
 
 // serve asks a handler as a program on this machine does, but for what change changes.

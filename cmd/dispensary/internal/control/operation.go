@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,15 @@ type Operation struct {
 	key    string       // the answer's only field, "" when it is an object itself
 	paged  bool         // it answers with a page, and says what comes next
 	run    func(c *call, body []byte) (any, error)
+}
+
+// Operations returns the API's route table, in the order of its contract.
+func Operations() []Operation {
+	return slices.Concat(
+		platformOperations(), clockOperations(), tokenOperations(),
+		webhookOperations(), faultOperations(), behaviorOperations(), journalOperations(),
+		worldOperations(), patientOperations(), planOperations(), catalogOperations(), clinicOperations(),
+	)
 }
 
 // Query is a query parameter.
