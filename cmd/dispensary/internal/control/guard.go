@@ -49,17 +49,16 @@ func guard(r *http.Request) error {
 	default:
 		return forbidden("this request was sent from another site")
 	}
-	if safe(r.Method) {
-		return nil
-	}
-	// A form, or a request that is simple enough to be sent without asking first.
+	return nil
+}
+
+// guardWrite rejects a form, and a request that a web page may send without asking first.
+func guardWrite(r *http.Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != jsonMedia {
 		return &problem{status: http.StatusUnsupportedMediaType, message: "whatever changes something takes the content type application/json"}
 	}
 	return nil
 }
-
-func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 func forbidden(message string) error {
 	return &problem{status: http.StatusForbidden, message: message}

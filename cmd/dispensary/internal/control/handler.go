@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,15 +29,10 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 		h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, op) })
 	}
 	h.mux.HandleFunc("GET /openapi.yaml", serveContract)
-	h.mux.HandleFunc(anyPath, func(w http.ResponseWriter, r *http.Request) { refuse(w, noSuchPath(r)) })
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"})
+	})
 	return h
-}
-
-// anyPath is the pattern of what no operation is at.
-const anyPath = "/"
-
-func noSuchPath(r *http.Request) error {
-	return &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"}
 }
 
 // Settings returns the settings of the handler's platform.
@@ -50,15 +44,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	err := guard(r)
-	var wrong *problem
-	if errors.As(err, &wrong) && wrong.status == http.StatusUnsupportedMediaType {
-		// Of no use to say where there is nothing that takes it.
-		if _, pattern := h.mux.Handler(r); pattern == anyPath {
-			err = noSuchPath(r)
-		}
-	}
-	if err != nil {
+	if err := guard(r); err != nil {
 		refuse(w, err)
 		return
 	}
@@ -76,12 +62,19 @@ func (h *Handler) Call(ctx context.Context, method, path string, body io.Reader)
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
+	r.Header.Set("Content-Type", jsonMedia)
 	w := &recorder{header: make(http.Header), status: http.StatusOK}
 	h.mux.ServeHTTP(w, r)
 	return w.status, w.body
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
+	if op.Method != http.MethodGet {
+		if err := guardWrite(r); err != nil {
+			refuse(w, err)
+			return
+		}
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB, or incomplete", maxBody>>20)})
