@@ -147,11 +147,8 @@ func (w *writer) operation(op Operation) {
 // answer is the schema of an answer.
 func (w *writer) answer(op Operation) string {
 	schema := w.schema(op.answer)
-	switch {
-	case op.paged:
+	if op.key != "" {
 		return fmt.Sprintf("{type: object, properties: {%s: %s, next: {type: [string, 'null']}, total: {type: integer}}, required: [%s, next, total]}", op.key, schema, op.key)
-	case op.key != "":
-		return fmt.Sprintf("{type: object, properties: {%s: %s}, required: [%s]}", op.key, schema, op.key)
 	}
 	return schema
 }

@@ -36,7 +36,7 @@ func TestContractDescribesTypes(t *testing.T) {
 `, `
           content: {application/json: {schema: {type: object, properties: {skips: {type: array, items: {$ref: '#/components/schemas/Skip'}}, next: {type: [string, 'null']}, total: {type: integer}}, required: [skips, next, total]}}}
 `, `
-          content: {application/json: {schema: {type: object, properties: {webhook: {anyOf: [{$ref: '#/components/schemas/Endpoint'}, {type: 'null'}]}}, required: [webhook]}}}
+          content: {application/json: {schema: {anyOf: [{$ref: '#/components/schemas/Endpoint'}, {type: 'null'}]}}}
 `, `
       requestBody:
         content: {application/json: {schema: {$ref: '#/components/schemas/Refund'}}}

@@ -85,17 +85,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 		refuse(w, err)
 		return
 	}
-	if whole, is := value.(encoded); is {
-		send(w, http.StatusOK, jsonMedia, whole)
-		return
-	}
 	answer, err := encode(value)
 	if err != nil {
 		refuse(w, err)
 		return
-	}
-	if op.key != "" {
-		answer = fmt.Appendf(nil, "{%q:%s}", op.key, answer)
 	}
 	send(w, http.StatusOK, jsonMedia, answer)
 }

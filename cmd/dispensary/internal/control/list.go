@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -21,7 +22,7 @@ const (
 // those whose fields have a value; the names are those of the JSON.
 func list[A any](id, path, key, summary string, run func(c *call) []A, fields ...string) Operation {
 	op := Operation{
-		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key, paged: true,
+		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key,
 		answer: reflect.TypeFor[[]A](),
 		run: func(c *call, _ []byte) (any, error) {
 			rows := run(c)
@@ -79,7 +80,7 @@ func page[A any](c *call, key string, rows []A) (any, error) {
 		next = strconv.Quote(nameOf(rows[shown-1]))
 	}
 	fmt.Fprintf(&out, `],"next":%s,"total":%d}`, next, total)
-	return encoded(out.Bytes()), nil
+	return json.RawMessage(out.Bytes()), nil
 }
 
 // requested returns the rows in the order that a request asks for, from the row after
@@ -103,9 +104,6 @@ func requested[A any](c *call, rows []A) ([]A, error) {
 	}
 	return rows[at+1:], nil
 }
-
-// encoded is an answer that is JSON already.
-type encoded []byte
 
 // nameOf is what identifies a row in its list.
 func nameOf(row any) string {

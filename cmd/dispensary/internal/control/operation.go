@@ -27,8 +27,7 @@ type Operation struct {
 	Body reflect.Type
 
 	answer reflect.Type // what it answers with
-	key    string       // the answer's only field, "" when it is an object itself
-	paged  bool         // it answers with a page, and says what comes next
+	key    string       // of the rows in a page, "" if the answer is no page
 	run    func(c *call, body []byte) (any, error)
 }
 
@@ -123,10 +122,10 @@ func (c *call) duration(name string, fallback, most time.Duration) (time.Duratio
 	return d, nil
 }
 
-// read makes an operation that looks, and answers {key: value}.
-func read[A any](id, path, key, summary string, run func(c *call) (A, error)) Operation {
+// read makes an operation that looks.
+func read[A any](id, path, summary string, run func(c *call) (A, error)) Operation {
 	return Operation{
-		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key,
+		ID: id, Method: http.MethodGet, Path: path, Summary: summary,
 		answer: reflect.TypeFor[A](),
 		run:    func(c *call, _ []byte) (any, error) { return run(c) },
 	}

@@ -124,7 +124,7 @@ func catalogOperations() []Operation {
 
 func clinicOperations() []Operation {
 	return []Operation{
-		read("clinic_keys.list", "/clinic_keys", "clinic_keys", "The keys of all integrations, the first clinic's first.", func(c *call) ([]string, error) { return c.fake.ClinicKeys(), nil }),
+		list("clinic_keys.list", "/clinic_keys", "clinic_keys", "The keys of all integrations, the first clinic's first.", func(c *call) []string { return c.fake.ClinicKeys() }),
 		do("platform.revoke_clinic_key", "POST", "/clinic_keys/{key}/revoke", "The clinic ends the integration that has the key: clinic_key.revoked.",
 			func(c *call) (keyActed, error) {
 				e, err := c.fake.Clinics.RevokeKey(c.path("key"))

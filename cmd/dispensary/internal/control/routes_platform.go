@@ -8,7 +8,7 @@ import (
 
 func platformOperations() []Operation {
 	return []Operation{
-		read("settings.get", "/settings", "", "Addresses, credentials and accounts of the platform.",
+		read("settings.get", "/settings", "Addresses, credentials and accounts of the platform.",
 			func(c *call) (Settings, error) { return settingsOf(c.fake, c.options), nil }),
 		do("platform.reset", "POST", "/reset", "Takes the platform back to how it started: to the world of its seed and size, or to the snapshot or state file that it was started with. The time stays as it is, and a state file follows.",
 			func(c *call) (nothing, error) { c.fake.Reset(); return nothing{}, nil }),
@@ -24,7 +24,7 @@ type clockState struct {
 
 // clockMove says how far a clock moves: by a duration, or to a time.
 type clockMove struct {
-	By string
+	By *time.Duration
 	To time.Time
 }
 
@@ -34,7 +34,7 @@ const maxAdvance = 10 * 365 * 24 * time.Hour
 
 func clockOperations() []Operation {
 	return []Operation{
-		read("clock.get", "/clock", "", "The platform's time, whether it stands still, and when the next delivery is due.",
+		read("clock.get", "/clock", "The platform's time, whether it stands still, and when the next delivery is due.",
 			func(c *call) (clockState, error) { return stateOf(c.fake.Clock()), nil }),
 		act("clock.advance", "POST", "/clock/advance",
 			"Moves the clock forward: by a duration such as 1h30m, or to a time. Answers once every delivery that fell due on the way was made.", advanceClock),
@@ -50,14 +50,10 @@ func advanceClock(c *call, in clockMove) (clockState, error) {
 	clock := c.fake.Clock()
 	var by time.Duration
 	switch {
-	case (in.By == "") == in.To.IsZero():
+	case (in.By == nil) == in.To.IsZero():
 		return clockState{}, invalid("say either by or to")
-	case in.By != "":
-		parsed, err := time.ParseDuration(in.By)
-		if err != nil {
-			return clockState{}, invalid("by is not a duration such as 1h30m")
-		}
-		by = parsed
+	case in.By != nil:
+		by = *in.By
 	default:
 		by = in.To.Sub(clock.Now())
 	}

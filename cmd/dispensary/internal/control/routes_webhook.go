@@ -28,10 +28,10 @@ const (
 func webhookOperations() []Operation {
 	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.", func(c *call) []model.Delivery { return c.fake.Webhooks.Deliveries() },
 		"event_id", "event_type", "integration_id", "delivered", "stopped")
-	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "", "Waits until an event was delivered for every integration, and says otherwise why it was not.", waitDelivered)
+	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "Waits until an event was delivered for every integration, and says otherwise why it was not.", waitDelivered)
 	wait.Query = []Query{{Name: "timeout", Summary: "how long to wait; 5s without it, 1m at most"}}
 	return []Operation{
-		read("webhook.get", "/webhook", "webhook", "The registered endpoint; null when there is none.", getWebhook),
+		read("webhook.get", "/webhook", "The registered endpoint; null when there is none.", getWebhook),
 		act("webhook.register", "PUT", "/webhook", "Registers the endpoint in place of an earlier one. Without types it is subscribed to all.",
 			func(c *call, in registration) (*model.Endpoint, error) {
 				if err := c.fake.Webhooks.Register(in.URL, in.Types...); err != nil {
