@@ -128,8 +128,8 @@ func (c *Config) Define(flags *flag.FlagSet) {
 // worldFlags define the flags that say which platform it is.
 func (c *Config) worldFlags(flags *flag.FlagSet) {
 	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) (dispensarytest.Option, error) {
-		var seed uint64
-		if _, err := fmt.Sscan(text, &seed); err != nil {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
 			return nil, errors.New("not a whole number")
 		}
 		c.seed = strconv.FormatUint(seed, 10)
@@ -148,8 +148,8 @@ func (c *Config) worldFlags(flags *flag.FlagSet) {
 		return dispensarytest.WithScopes(strings.Split(text, ",")...), nil
 	})
 	c.option(flags, "integrations", "`NUMBER` of integrations the clinic has, each with its own copy of every event", func(text string) (dispensarytest.Option, error) {
-		var n int
-		if _, err := fmt.Sscan(text, &n); err != nil {
+		n, err := strconv.Atoi(text)
+		if err != nil {
 			return nil, errors.New("not a whole number")
 		}
 		return dispensarytest.WithIntegrations(n), nil
