@@ -54,13 +54,7 @@ func (s *session) unwrappedEventData() Finding {
 }
 
 // deliveries reads the log of deliveries, once.
-func (s *session) deliveries() answer {
-	if s.log == nil {
-		a := s.get("/webhooks/deliveries", "page[size]", "100")
-		s.log = &a
-	}
-	return *s.log
-}
+func (s *session) deliveries() answer { return s.list("/webhooks/deliveries", "100") }
 
 // eachDelivery looks through the log for a delivery that shows a point.
 func (s *session) eachDelivery(without string, look func(row any) (variant string)) Finding {

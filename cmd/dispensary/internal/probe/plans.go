@@ -45,28 +45,22 @@ func (s *session) newPlan(state string) (id string, a answer, lack *Finding) {
 
 // practitionerID is the user of the token, or the first practitioner of the clinic.
 func (s *session) practitionerID() (string, *Finding) {
-	if s.practitioner == nil {
-		a := s.get("/clinic/practitioners", "page[size]", "1")
-		s.practitioner = &a
-	}
+	a := s.list("/clinic/practitioners", "1")
 	var id string
-	for _, row := range s.practitioner.rows("practitioners") {
+	for _, row := range a.rows("practitioners") {
 		id = textAt(row, "id")
 	}
-	return lacking(*s.practitioner, id, "no practitioner was found")
+	return lacking(a, id, "no practitioner was found")
 }
 
 // recommendations are one line: the first product's primary variant, once.
 func (s *session) recommendations() ([]object, *Finding) {
-	if s.product == nil {
-		a := s.get("/catalog/products", "page[size]", "1")
-		s.product = &a
-	}
+	a := s.list("/catalog/products", "1")
 	var id string
-	for _, row := range s.product.rows("products") {
+	for _, row := range a.rows("products") {
 		id = textAt(row, "primary_variant", "id")
 	}
-	id, lack := lacking(*s.product, id, "no product was found")
+	id, lack := lacking(a, id, "no product was found")
 	return []object{{"variant_id": id, "units_to_purchase": 1}}, lack
 }
 

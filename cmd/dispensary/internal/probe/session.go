@@ -36,10 +36,8 @@ type session struct {
 	plans         []string // of the first patient, in the order of creation
 	activePlan    string   // one that was created active
 	first, second *answer  // how the patients were created
-	practitioner  *answer  // to a list of one
-	product       *answer  // to a list of one
 	withoutKey    answer   // to GET /clinic
-	log           *answer  // of deliveries
+	lists         map[string]answer
 	main, spare   consent
 }
 
@@ -52,7 +50,7 @@ func newSession(ctx context.Context, c Config) *session {
 	// A token never follows a redirect.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &session{
-		ctx: ctx, config: c, http: &client, marker: strings.ToLower(rand.Text()[:10]),
+		ctx: ctx, config: c, http: &client, marker: strings.ToLower(rand.Text()[:10]), lists: map[string]answer{},
 		main: newConsent(c.Token), spare: newConsent(c.Spare),
 	}
 }
@@ -117,6 +115,16 @@ type object map[string]any
 // get reads with the token of the run.
 func (s *session) get(path string, query ...string) answer {
 	return s.send(s.config.Token.AccessToken.Reveal(), http.MethodGet, path, nil, query...)
+}
+
+// list reads the first page of a list, once in a run.
+func (s *session) list(path, size string) answer {
+	a, known := s.lists[path]
+	if !known {
+		a = s.get(path, "page[size]", size)
+		s.lists[path] = a
+	}
+	return a
 }
 
 // getWith reads with another token.
