@@ -113,11 +113,7 @@ func fieldsOf(t reflect.Type) []field {
 		if !f.IsExported() {
 			continue
 		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" {
-			name = snake(f.Name)
-		}
-		fields = append(fields, field{name: name, index: i, kind: f.Type})
+		fields = append(fields, field{name: snake(f.Name), index: i, kind: f.Type})
 	}
 	return fields
 }
