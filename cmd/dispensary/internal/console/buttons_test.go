@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +62,6 @@ func TestButtons(t *testing.T) {
 	}
 	d.press("behaviors", "before-each")
 	assert.Contains(t, d.fake.Behaviors(), dispensarytest.ProbeBeforeEach)
-	assert.Contains(t, d.press("requests", "Find what the API does not have"), "&#34;passed&#34;: true")
 	now := d.fake.Clock().Now()
 	d.press("clock", "2 hours")
 	assert.Equal(t, now.Add(2*time.Hour), d.fake.Clock().Now())
@@ -96,10 +96,14 @@ func TestDoingRedirects(t *testing.T) {
 	}
 	for returning, want := range map[string]string{
 		"deliveries": "../deliveries?did=", "": "../?did=", "https://evil.example.com/": "../?did=",
+		"deliveries?q=order&state=failing": "../deliveries?q=order&state=failing&did=",
+		"deliveries?q=a%26b&x=y":           "../deliveries?q=a%26b&did=",
+		"deliveries?%zz":                   "../?did=",
+		"//evil.example.com/?q=x":          "../?did=",
 	} {
 		status, to := send("clock.advance", url.Values{"body.by": {"1m"}, "return": {returning}})
 		assert.Equal(t, http.StatusSeeOther, status)
-		assert.Contains(t, to, want)
+		assert.True(t, strings.HasPrefix(to, want), to)
 	}
 	status, to := send("clock.advance", url.Values{"body.by": {"soon"}, "return": {"clock"}})
 	assert.Equal(t, http.StatusUnprocessableEntity, status)

