@@ -81,15 +81,6 @@ func secrets(values []string) []dispensary.Secret {
 	return made
 }
 
-// names is where a configuration comes from, and what its settings are called there.
-type names int
-
-const (
-	fromGo names = iota
-	fromVariables
-	fromFile
-)
-
 // of returns the name of a setting of an environment, or of all of them.
 func (n names) of(environment dispensary.Environment, key string) string {
 	switch n {

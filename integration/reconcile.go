@@ -2,9 +2,15 @@ package integration
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
+	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -44,4 +50,80 @@ func (i *Integration) reconcile(ctx context.Context, clinics *reconcile.Clinics)
 		clinics.Trigger()
 	}
 	_ = clinics.Loop(ctx, i.setup.ReconcileEvery) // the error is the end of ctx
+}
+
+// newAlarm returns the alarm of an environment. clinics is nil if nothing reconciles.
+func (i *Integration) newAlarm(environment dispensary.Environment, clinics *reconcile.Clinics) (*webhook.Alarm, error) {
+	return webhook.NewAlarm(webhook.AlarmConfig{
+		Now: i.setup.Webhooks.Now,
+		Notify: func(ctx context.Context, outage webhook.Outage) {
+			i.logger().WarnContext(ctx, "webhooks fail", "environment", environment.String(), "kind", string(outage.Kind),
+				"over", outage.Over, "failures", outage.Failures, "age", outage.Age())
+			if clinics != nil {
+				clinics.RunAfterOutage(outage)
+			}
+			if i.setup.Outage != nil {
+				i.setup.Outage(ctx, environment, outage)
+			}
+		},
+		Confirm: func(ctx context.Context, outage webhook.Outage) (bool, error) {
+			return i.confirmOutage(ctx, environment, outage.Since)
+		},
+	})
+}
+
+const (
+	// confirmClinics is the largest number of clinics whose delivery log confirms an outage.
+	confirmClinics = 20
+
+	// confirmSkew is the largest difference between the clocks of this machine and the
+	// platform that the confirmation of an outage allows for.
+	confirmSkew = time.Minute
+)
+
+// confirmOutage reports whether the platform could not deliver a webhook since a time. It reads
+// the delivery logs of up to 20 clinics, as any of their connected users. It fails if no log has
+// such a webhook, and a log could not be read or there are more clinics.
+func (i *Integration) confirmOutage(ctx context.Context, environment dispensary.Environment, since time.Time) (bool, error) {
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityReconcile)
+	ids, err := i.Accounts.Clinics(ctx, environment, "", confirmClinics+1)
+	if err != nil {
+		return false, err
+	}
+	var problems []error
+	if len(ids) == 0 {
+		problems = append(problems, errors.New("integration: no user is connected whose delivery log could be read"))
+	}
+	if len(ids) > confirmClinics {
+		ids = ids[:confirmClinics]
+		problems = append(problems, fmt.Errorf("integration: only %d of the clinics were read", confirmClinics))
+	}
+	for _, id := range ids {
+		failed, err := i.deliveryFailed(ctx, environment, id, since.Add(-confirmSkew))
+		if failed {
+			return true, nil
+		}
+		problems = append(problems, err)
+	}
+	return false, errors.Join(problems...)
+}
+
+// deliveryFailed reports whether the delivery log of a clinic has a failed attempt since a time.
+func (i *Integration) deliveryFailed(ctx context.Context, environment dispensary.Environment, clinicID string, since time.Time) (bool, error) {
+	clinic, err := i.Accounts.ForClinic(ctx, environment, clinicID, accounts.ClinicOptions{})
+	if err != nil {
+		return false, err
+	}
+	page, err := clinic.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{
+		Outcome: events.Undelivered, SortBy: events.DeliveriesByAttempt, Order: api.Descending,
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, d := range page.Items {
+		if !d.SuccessfullyDelivered && d.AttemptedAt.After(since) {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -10,14 +10,6 @@ import (
 	"time"
 )
 
-// run is what goes on between Run and Shutdown.
-type run struct {
-	mu     sync.Mutex
-	cancel context.CancelFunc // nil before Run
-	began  chan struct{}      // closed when events may be handled
-	ended  chan struct{}      // closed when Run has returned
-}
-
 // Run handles events, keeps tokens fresh, looks for missed webhooks and checks the health
 // of the parts until ctx ends or [Integration.Shutdown] is called, and returns nil then.
 // Events go on being handled until Shutdown. It is called once.

@@ -1,0 +1,165 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/internal/joined"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/ratelimit"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Check reports everything that is missing or cannot work, and asks nothing but the
+// configuration itself. Each problem is an [*dispensary.ArgumentError] that names the
+// variable, or the key of the file, or the Go field, and never repeats a value.
+func (c Config) Check() error {
+	var problems []error
+	if len(c.Applications) == 0 {
+		problems = append(problems, c.problem(c.names.environments(), "is empty: no environment is configured, such as us/sandbox"))
+	}
+	environments := map[dispensary.Environment]bool{}
+	for i := range c.Applications {
+		a := &c.Applications[i]
+		if environments[a.Site.Environment] {
+			problems = append(problems, c.problem(c.names.environments(), "holds two of "+a.Site.Environment.String()))
+		}
+		environments[a.Site.Environment] = true
+		problems = append(problems, c.checkApplication(*a)...)
+	}
+	for i, key := range c.StateKeys {
+		if len(key.Reveal()) < connect.MinStateKey {
+			problems = append(problems, c.problem(fmt.Sprintf("%s[%d]", c.name("state_keys"), i), fmt.Sprintf("is shorter than %d bytes", connect.MinStateKey)))
+		}
+	}
+	return errors.Join(append(problems, c.checkStorage()...)...)
+}
+
+// checkApplication makes what is made of an application later.
+func (c Config) checkApplication(a Application) []error {
+	_, err := oauth.New(a.oauth(oauth.Config{}))
+	if a.receives() && a.Site.Environment.Validate() == nil { // else it has been said
+		_, refused := webhook.NewTenant(webhook.TenantConfig{
+			Environment: a.Site.Environment, Secrets: a.WebhookSecrets, Challenge: a.WebhookChallenge,
+		})
+		err = errors.Join(err, refused)
+	}
+	problems := joined.Errors(err)
+	for i, problem := range problems {
+		problems[i] = c.renamed(a.Site.Environment, problem)
+	}
+	if _, _, problem := parseRateLimit(a.RateLimit); problem != "" {
+		problems = append(problems, c.problem(c.names.of(a.Site.Environment, "rate_limit"), problem))
+	}
+	return problems
+}
+
+// checkStorage looks at the addresses and the keys of what is kept.
+func (c Config) checkStorage() []error {
+	var problems []error
+	durable, needed := false, !c.Inbox.IsZero()
+	for i := range c.Applications {
+		needed = needed || c.Applications[i].receives()
+	}
+	for _, one := range []struct {
+		key     string
+		address dispensary.Secret
+		kinds   []kind
+		needed  bool
+	}{
+		{"store", c.Store, []kind{postgres, mysql, sqlite, memory}, true},
+		{"inbox", c.Inbox, []kind{postgres, sqlite, memory}, needed},
+	} {
+		if !one.needed {
+			continue
+		}
+		at, problem := parseAddress(one.address, one.kinds)
+		if problem == "" && at.kind == memory && c.live() {
+			problem = "keeps nothing when the process ends, and an environment is a production one"
+		}
+		if problem != "" {
+			problems = append(problems, c.problem(c.name(one.key), problem))
+		}
+		durable = durable || at.kind != memory
+	}
+	switch _, err := seal.ParseKeyRing(c.SealKeys); {
+	case c.SealKeys.IsZero() && durable:
+		problems = append(problems, c.problem(c.name("seal_keys"), "is empty: tokens and events are kept sealed only"))
+	case !c.SealKeys.IsZero() && err != nil:
+		problems = append(problems, c.problem(c.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: ")))
+	}
+	return problems
+}
+
+// live reports that one of the environments has live data.
+func (c Config) live() bool {
+	for i := range c.Applications {
+		if c.Applications[i].Site.Environment.Stage == dispensary.Production {
+			return true
+		}
+	}
+	return false
+}
+
+// name returns what a setting of all applications is called where the configuration
+// comes from.
+func (c Config) name(key string) string { return c.names.of(dispensary.Environment{}, key) }
+
+func (c Config) problem(name, reason string) error {
+	return &dispensary.ArgumentError{Field: name, Reason: reason}
+}
+
+// keys are the settings of an application by the fields that constructors name.
+var keys = map[string]string{
+	"Site.BaseURL": "base_url", "Site.AuthURL": "auth_url",
+	"oauth.Config.ClientID": "client_id", "oauth.Config.ClientSecret": "client_secret",
+	"oauth.Config.RedirectURL": "redirect_url", "oauth.Config.Scopes": "scopes",
+	"webhook.TenantConfig.Secrets": "webhook_secrets", "webhook.TenantConfig.Challenge": "webhook_challenge",
+}
+
+// renamed returns a problem that a constructor has found in an application, with the
+// name of the setting in place of that of its field.
+func (c Config) renamed(environment dispensary.Environment, err error) error {
+	var argument *dispensary.ArgumentError
+	if !errors.As(err, &argument) {
+		return err
+	}
+	field, index, _ := strings.Cut(argument.Field, "[")
+	name := "integration.Config.Applications[" + environment.String() + "]." + field
+	if key, known := keys[field]; known {
+		name = c.names.of(environment, key)
+	}
+	if index != "" {
+		name += "[" + index
+	}
+	reason := strings.TrimPrefix(argument.Reason, "of "+environment.String()+" ")
+	return &dispensary.ArgumentError{Field: name, Reason: reason, Err: argument.Err}
+}
+
+// parseRateLimit reads [Application].RateLimit. The problem is empty if there is none.
+func parseRateLimit(text string) (requests int, per time.Duration, problem string) {
+	if text == "" {
+		return ratelimit.DefaultRequests, ratelimit.DefaultPer, ""
+	}
+	number, period, _ := strings.Cut(text, "/")
+	requests, err := strconv.Atoi(number)
+	if err == nil {
+		per, err = time.ParseDuration(period)
+	}
+	if err != nil || requests < 1 || per < time.Second {
+		return 0, 0, "must be a number of requests and a period of a second or more, such as 5000/5m"
+	}
+	return requests, per, ""
+}
+
+// sharesLimits reports whether an application has a limit to share.
+func (c Config) sharesLimits() bool {
+	return slices.ContainsFunc(c.Applications, func(a Application) bool { return a.RateLimit != "" })
+}

@@ -1,0 +1,196 @@
+package integration
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/health"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+	"github.com/dispensary-go/dispensary/ratelimit"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// Open makes an integration. It opens store and inbox and makes their tables; it asks
+// the platform nothing. If config or setup is wrong, it opens nothing and reports
+// everything that is, as [Config.Check] does. Events are accepted at once, and handled
+// from [Integration.Run] on.
+func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err error) {
+	if err := errors.Join(config.Check(), setup.check(config)); err != nil {
+		return nil, err
+	}
+	setup.ReconcileEvery = cmp.Or(setup.ReconcileEvery, DefaultReconcileEvery)
+	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, DefaultOldestWaiting)
+	setup.Drain = cmp.Or(setup.Drain, DefaultDrain)
+	i := &Integration{
+		config: config, setup: setup, webhooks: map[dispensary.Environment]http.Handler{}, alarms: map[string]*webhook.Alarm{},
+		Reconcilers: map[dispensary.Environment]*reconcile.Clinics{},
+		running:     run{began: make(chan struct{}), ended: make(chan struct{})},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, i.Shutdown(context.WithoutCancel(ctx)))
+		}
+	}()
+	var keys *seal.KeyRing
+	if !config.SealKeys.IsZero() {
+		if keys, err = seal.ParseKeyRing(config.SealKeys); err != nil {
+			return nil, err
+		}
+	}
+	store, err := i.openStore(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("integration: store: %w", err)
+	}
+	if err := i.makeAccounts(store); err != nil {
+		return nil, err
+	}
+	if !config.Inbox.IsZero() {
+		if err := i.openInbox(ctx, keys); err != nil {
+			return nil, fmt.Errorf("integration: inbox: %w", err)
+		}
+	}
+	checks := health.Checks{}
+	maps.Copy(checks, setup.Checks)
+	for _, application := range config.Applications {
+		if err := i.receive(application, checks); err != nil {
+			return nil, err
+		}
+	}
+	if err := i.makeHealth(store, checks); err != nil {
+		return nil, err
+	}
+	if i.Inbox == nil {
+		return i, nil
+	}
+	page := setup.Operations
+	page.Engine, page.Alarms, page.Accounts = i.Inbox, i.alarms, i.Accounts
+	page.Reconcilers = map[string]admin.Reconciler{}
+	for environment, clinics := range i.Reconcilers {
+		page.Reconcilers[environment.String()] = clinics
+	}
+	i.Operations, err = admin.New(page)
+	return i, err
+}
+
+// makeAccounts makes the accounts and the browser flow.
+func (i *Integration) makeAccounts(store tokenstore.Store) error {
+	c := i.setup.Accounts
+	c.Tokens.Store = store
+	shared := i.setup.OAuth
+	if shared.Logger == nil {
+		shared.Logger = i.setup.Logger
+	}
+	clinicKeys := map[dispensary.Environment]dispensary.Secret{}
+	loopback := true
+	for _, application := range i.config.Applications {
+		limiter, err := i.limiter(application)
+		if err != nil {
+			return err
+		}
+		shared.Limiter = limiter
+		c.Applications = append(c.Applications, application.oauth(shared))
+		clinicKeys[application.Site.Environment] = application.ClinicKey
+		loopback = loopback && strings.HasPrefix(application.RedirectURL, "http:")
+	}
+	c.Options = func(environment dispensary.Environment) []dispensary.Option {
+		options := []dispensary.Option{dispensary.WithLogger(i.setup.Logger)}
+		if key := clinicKeys[environment]; !key.IsZero() {
+			options = append(options, dispensary.WithClinicKey(key))
+		}
+		if i.setup.Accounts.Options != nil {
+			options = append(options, i.setup.Accounts.Options(environment)...)
+		}
+		return options
+	}
+	var err error
+	if i.Accounts, err = accounts.New(c); err != nil || i.setup.Connect.User == nil {
+		return err
+	}
+	flow := i.setup.Connect
+	flow.StateKeys, flow.LoopbackCookies = i.config.StateKeys, flow.LoopbackCookies || loopback
+	i.Connect, err = i.Accounts.Handler(flow)
+	return err
+}
+
+// receive makes what receives the webhooks of an application, and finds those that
+// were missed.
+func (i *Integration) receive(a Application, checks health.Checks) error {
+	environment := a.Site.Environment
+	conns, err := i.Accounts.Connections(environment)
+	if err != nil {
+		return err
+	}
+	checks["breaker "+environment.String()] = health.Breaker(conns)
+	if !a.receives() {
+		return nil
+	}
+	var clinics *reconcile.Clinics
+	if !i.setup.DisableReconcile {
+		if clinics, err = i.openClinics(environment); err != nil {
+			return err
+		}
+		i.Reconcilers[environment] = clinics
+		checks["reconcile "+environment.String()] = health.Reconcile(clinics.Stats, i.setup.ReconcileEvery)
+	}
+	alarm, err := i.newAlarm(environment, clinics)
+	if err != nil {
+		return err
+	}
+	i.alarms[environment.String()] = alarm
+	checks["alarm "+environment.String()] = health.Alarm(alarm)
+	c := i.setup.Webhooks
+	c.Environment, c.Secrets, c.Challenge, c.Inbox = environment, a.WebhookSecrets, a.WebhookChallenge, i.Inbox
+	if i.setup.WrapInbox != nil {
+		c.Inbox = i.setup.WrapInbox(c.Inbox)
+	}
+	if c.Logger == nil {
+		c.Logger = i.logger()
+	}
+	c.Logger = c.Logger.With("application", a.Name())
+	observe := c.Observer.RequestEnd
+	c.Observer.RequestEnd = func(ctx context.Context, o webhook.Observation) {
+		alarm.Observe(ctx, o)
+		if observe != nil {
+			observe(ctx, o)
+		}
+	}
+	handler, err := webhook.NewHandler(c)
+	if err != nil {
+		return err
+	}
+	i.webhooks[environment] = handler
+	i.Webhooks = http.HandlerFunc(i.serveWebhook)
+	return nil
+}
+
+// makeHealth adds the checks of the parts that all applications share.
+func (i *Integration) makeHealth(store tokenstore.Store, checks health.Checks) (err error) {
+	checks["store"] = health.Store(store)
+	if i.Inbox != nil {
+		checks["inbox"] = health.Inbox(i.Inbox, i.setup.OldestWaiting)
+	}
+	i.Health, err = health.New(health.Config{Checks: checks, Logger: i.setup.Logger})
+	return err
+}
+
+// limiter returns the limiter of an application.
+func (i *Integration) limiter(a Application) (dispensary.Limiter, error) {
+	requests, per, _ := parseRateLimit(a.RateLimit) // it has been checked
+	if i.limits == nil || a.RateLimit == "" {
+		return ratelimit.New(requests, per)
+	}
+	return ratelimit.NewFleet(ratelimit.FleetConfig{
+		Store: i.limits, Name: a.Site.Environment.String() + " " + a.ClientID,
+		Requests: requests, Per: per, Processes: i.setup.Processes, Logger: i.setup.Logger,
+	})
+}
