@@ -23,22 +23,18 @@ import (
 // one every span is recorded and thrown away, and metrics are kept.
 func setups(b *testing.B) map[string]*dispensaryotel.Telemetry {
 	b.Helper()
-	make := func(c dispensaryotel.Config) *dispensaryotel.Telemetry {
-		t, err := dispensaryotel.New(c)
-		require.NoError(b, err)
-		return t
-	}
-	return map[string]*dispensaryotel.Telemetry{
-		"floor": nil,
-		"no-op": make(dispensaryotel.Config{TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider()}),
-		"sampled out": make(dispensaryotel.Config{
-			TracerProvider: trace.NewTracerProvider(trace.WithSampler(trace.NeverSample())),
-			MeterProvider:  metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())),
-		}),
-		"recorded": make(dispensaryotel.Config{
+	all := map[string]*dispensaryotel.Telemetry{"floor": nil}
+	for name, config := range map[string]dispensaryotel.Config{
+		"no-op": {TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider()},
+		"recorded": {
 			TracerProvider: trace.NewTracerProvider(), MeterProvider: metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())),
-		}),
+		},
+	} {
+		var err error
+		all[name], err = dispensaryotel.New(config)
+		require.NoError(b, err)
 	}
+	return all
 }
 
 // BenchmarkCall is a call of the client, on a transport without sockets.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -40,11 +41,15 @@ func TestCallWithRetries(t *testing.T) {
 		dispensary.WithHTTPClient(through(platform.HTTPClient().Transport, func(r *http.Request) {
 			parents = append(parents, trace.SpanContextFromContext(r.Context()).SpanID())
 			assert.Empty(t, r.Header.Get("Traceparent"), "no trace goes to the platform")
+			assert.Zero(t, baggage.FromContext(r.Context()).Len())
 		})))
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
-	_, err = client.Clinic.Patients.Get(ctx, platform.Patients.All()[0].ID)
+	id := platform.Patients.All()[0].ID
+	_, err = client.Clinic.Patients.Get(ctx, id)
 	require.NoError(t, err)
 	mine.End()
+	assert.NotContains(t, r.dump(t), id)
+	platform.CheckNoLeak(t, r.dump(t))
 
 	call := r.one(t, "patients.get")
 	requireChild(t, r.one(t, "mine"), call)
@@ -142,8 +147,6 @@ func createPatient(ctx context.Context, c *dispensary.Client) error {
 	return err
 }
 
-// A walk is a call a page, below the same parent, also where pages are fetched at
-// the same time.
 func TestInvalidFieldsAreCounted(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
@@ -159,6 +162,8 @@ func TestInvalidFieldsAreCounted(t *testing.T) {
 	}, 2}}, r.points(t, "dispensary.client.invalid_fields"))
 }
 
+// A walk is a call a page, below the same parent, also where pages are fetched at
+// the same time.
 func TestListIsACallForEachPage(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)

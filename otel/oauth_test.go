@@ -52,20 +52,13 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 		}}},
 	}))
 	require.NoError(t, err)
-	state := oauth.NewState()
-	address, err := client.AuthorizeURL(state)
-	require.NoError(t, err)
-	back, err := c.platform.Approve(address, c.platform.Users()[0])
-	require.NoError(t, err)
-	code, err := oauth.ParseCallback(back.Query(), state)
-	require.NoError(t, err)
-	token, err := client.Exchange(t.Context(), code)
-	require.NoError(t, err)
-	token.ExpiresAt = time.Now().Add(lifetime)
-	_, err = c.store.Save(t.Context(), c.conns.Key(user), token)
+	issued := c.platform.Tokens.Issue(c.platform.Users()[0])
+	_, err = c.store.Save(t.Context(), c.conns.Key(user), oauth.Token{
+		AccessToken: dispensary.NewSecret(issued.AccessToken), RefreshToken: dispensary.NewSecret(issued.RefreshToken),
+		ExpiresAt: time.Now().Add(lifetime), Environment: c.platform.Site().Environment,
+	})
 	require.NoError(t, err)
 	c.client = c.platform.Client(model.User{}, c.Client()).WithTokenSource(c.conns.TokenSource(user))
-	c.spans.Reset()
 	return c
 }
 

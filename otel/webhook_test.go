@@ -1,11 +1,15 @@
 package dispensaryotel_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -263,4 +267,78 @@ func TestWatchInbox(t *testing.T) {
 	require.ErrorContains(t, r.metrics.Collect(t.Context(), &data), `inbox "orders": away`)
 	require.NoError(t, stop())
 	assert.Empty(t, r.points(t, "dispensary.inbox.events"))
+}
+
+// logger writes everything, but no time: dates are among the words that are
+// looked for.
+func logger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// Events arrive well and badly, at an inbox that takes them and one that does not,
+// and their handler fails with all it knows. Nothing but id and type is recorded.
+func TestNothingOfAnEventLeaks(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, func(ctx context.Context, e events.Event) error {
+		if webhook.HandlingFrom(ctx).Attempt == 1 {
+			return fmt.Errorf("%s: %w", e.Data, errors.New(string(e.Data)))
+		}
+		panic(string(e.Data))
+	}, nil)
+	mount := r.handler
+	var body []byte
+	r.handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ = io.ReadAll(q.Body)
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		mount.ServeHTTP(w, q)
+	})
+	event := r.deliver(t, func(p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Patients.Register(model.NewPatient{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
+		return event, err
+	})
+	results := []webhook.Result{(<-r.attempts).Result, (<-r.attempts).Result} // of two workers, in any order
+	assert.ElementsMatch(t, []webhook.Result{webhook.ResultFailed, webhook.ResultDead}, results)
+
+	forge := func(header string, body []byte) {
+		q := httptest.NewRequest(http.MethodPost, "/webhooks?patient=Zaphod", bytes.NewReader(body))
+		q.Header.Set(webhook.SignatureHeader, header)
+		mount.ServeHTTP(httptest.NewRecorder(), q)
+	}
+	forge("t=1,v1="+strings.Repeat("0", 64), body)
+	forge("t=Zaphod", body)
+	_, err := r.Inbox(inboxFunc(func(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		return webhook.Receipt{}, errors.New(string(d.Body))
+	})).Accept(t.Context(), webhook.Delivery{Type: events.PatientCreated, Body: body})
+	require.Error(t, err)
+
+	delivered, err := events.Parse(body)
+	require.NoError(t, err)
+	said := r.dump(t) + r.log.String()
+	assert.Contains(t, said, event.ID)
+	assert.Contains(t, said, "process patient.created")
+	r.platform.CheckNoLeak(t, said)
+	texts := regexp.MustCompile(`:"([^"]{5,})"`).FindAllSubmatch(delivered.Data, -1)
+	require.NotEmpty(t, texts)
+	for _, text := range texts {
+		assert.NotContains(t, said, string(text[1]))
+	}
+}
+
+func TestLogNamesEventOfAttempt(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, succeed, nil)
+	event := r.deliver(t, anOrder)
+	<-r.attempts
+	_, line, _ := strings.Cut(r.log.String(), `"webhook event handled"`)
+	line, _, _ = strings.Cut(line, "\n")
+	for _, want := range []string{
+		`"event_id":"` + event.ID + `"`, `"event_type":"order.placed"`, `"environment":"us/sandbox"`, `"integration_id":`, `"outcome":"handled"`, `"attempt":1`,
+	} {
+		assert.Contains(t, line, want)
+	}
 }

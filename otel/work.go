@@ -18,7 +18,7 @@ import (
 // An attempt to handle an event is a span "process order.placed", of kind
 // consumer; what the handler does, calls of the platform included, is below it. It
 // is its own trace, linked to the span in which the event was accepted if
-// that was in this process and one of the last 8,192. In any case both have the
+// that was in this process and one of the last 4,096. In any case both have the
 // event's id, in messaging.message.id.
 func (t *Telemetry) Work(w webhook.Work) webhook.Work {
 	w.Observer.AttemptStart = within(w.Observer.AttemptStart, t.processing)
