@@ -19,7 +19,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/examples/scene"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -62,7 +61,7 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 
 	placed := map[string]bool{}
 	for _, replica := range []*receiver{first, second} {
-		if err := errors.Join(platform.Webhooks.RegisterHandler(replica), place(ctx, platform, placed)); err != nil {
+		if err := errors.Join(platform.Webhooks.RegisterHandler(replica), scene.Orders(ctx, platform, placed)); err != nil {
 			return errors.Join(err, first.close())
 		}
 	}
@@ -84,17 +83,5 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 		return err
 	}
 	fmt.Fprintln(out, "that is a dead letter:", dead)
-	return nil
-}
-
-// place lets a patient order five times.
-func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
-	for range 5 {
-		number, err := scene.Order(ctx, platform)
-		if err != nil {
-			return err
-		}
-		placed[number] = true
-	}
 	return nil
 }

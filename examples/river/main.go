@@ -102,7 +102,7 @@ func tell(ctx context.Context, out io.Writer, platform *dispensarytest.Server, s
 	defer func() { err = errors.Join(err, second.close(ctx)) }()
 	placed := map[string]bool{}
 	for _, replica := range []*receiver{first, second} {
-		if err := errors.Join(platform.Webhooks.RegisterHandler(replica), place(ctx, platform, placed)); err != nil {
+		if err := errors.Join(platform.Webhooks.RegisterHandler(replica), scene.Orders(ctx, platform, placed)); err != nil {
 			return errors.Join(err, first.close(ctx))
 		}
 	}
@@ -122,16 +122,4 @@ func tell(ctx context.Context, out io.Writer, platform *dispensarytest.Server, s
 	err = s.pool.QueryRow(ctx, "SELECT count(*) FROM shipments").Scan(&shipments)
 	fmt.Fprintln(out, "all of them were packed, for", shipments, "shipments")
 	return err
-}
-
-// place lets a patient order five times.
-func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
-	for range 5 {
-		number, err := scene.Order(ctx, platform)
-		if err != nil {
-			return err
-		}
-		placed[number] = true
-	}
-	return nil
 }

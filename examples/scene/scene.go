@@ -54,3 +54,15 @@ func Order(ctx context.Context, platform *dispensarytest.Server) (number string,
 	}
 	return order.Number, platform.Webhooks.WaitDelivered(ctx, event.ID)
 }
+
+// Orders lets a patient order five times, and adds the numbers to placed.
+func Orders(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
+	for range 5 {
+		number, err := Order(ctx, platform)
+		if err != nil {
+			return err
+		}
+		placed[number] = true
+	}
+	return nil
+}
