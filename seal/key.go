@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -120,9 +119,6 @@ func (k Key) String() string {
 
 // Format prints [Key.String] for every verb.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
-
-// LogValue is [Key.String].
-func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // MarshalText is [Key.String], for encoders that would look inside.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

@@ -5,7 +5,6 @@ import (
 	"crypto/cipher"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -172,9 +171,6 @@ func (r *KeyRing) String() string {
 
 // Format prints [KeyRing.String] for every verb.
 func (r *KeyRing) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
-
-// LogValue is [KeyRing.String].
-func (r *KeyRing) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 // MarshalText is [KeyRing.String], for encoders that would look inside.
 func (r *KeyRing) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

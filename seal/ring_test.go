@@ -156,7 +156,8 @@ func TestNewKeyRingRefuses(t *testing.T) {
 
 func TestRingPrintsNoKey(t *testing.T) {
 	t.Parallel()
-	k := key(t, "2026")
+	k, err := seal.NewKey("2026", loud)
+	require.NoError(t, err)
 	r := ring(t, k.Pending(), key(t, "2025"))
 	text := k.Text().Reveal()
 	_, encoded, _ := strings.Cut(text, ":")
@@ -173,6 +174,7 @@ func TestRingPrintsNoKey(t *testing.T) {
 		printed += fmt.Sprintf(verb, k) + fmt.Sprintf(verb, r) + fmt.Sprintf(verb, []any{k, r}) + fmt.Sprintf(verb, holder{k, r})
 	}
 	assert.NotContains(t, printed, encoded)
+	assert.NotContains(t, printed, "MARKED")
 	assert.NotContains(t, printed, fmt.Sprintf("%d", []byte(encoded)))
 	assert.Contains(t, printed, "2026")
 }
