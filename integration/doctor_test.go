@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
@@ -33,10 +32,9 @@ func TestOpenDoctor(t *testing.T) {
 			t.Parallel()
 			address := test.address(t)
 			f := newFixture(t).kept(address, address)
-			i := f.open(t, f.setup(func(context.Context, events.Event) error { return nil }))
+			i := f.open(t, f.setup(succeed))
 			f.connect(t, us, "us:17")
-			ran := make(chan error, 1)
-			go func() { ran <- i.Run(t.Context()) }()
+			stop := running(t, i)
 			require.Eventually(t, func() bool { return !i.Reconcilers[us].Stats().Taken.IsZero() }, time.Minute, time.Millisecond)
 			config, closed, err := integration.OpenDoctor(t.Context(), f.config(t), us)
 			require.NoError(t, err)
@@ -57,8 +55,7 @@ func TestOpenDoctor(t *testing.T) {
 				stats, err := i.Inbox.Stats(t.Context())
 				return assert.NoError(t, err, "the program's own inbox is open") && stats == (engine.Stats{})
 			}, time.Minute, time.Millisecond, "the event of the activation stays")
-			require.NoError(t, i.Shutdown(t.Context()))
-			require.NoError(t, <-ran)
+			stop()
 		})
 	}
 }

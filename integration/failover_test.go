@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 )
@@ -49,7 +48,7 @@ func TestPoolsReplaceReadOnlyConnections(t *testing.T) {
 	t.Parallel()
 	address, exec := postgresDatabase(t)
 	f := newFixture(t).kept(address, address)
-	i := f.open(t, f.setup(func(context.Context, events.Event) error { return nil }))
+	i := f.open(t, f.setup(succeed))
 	accept := func() error {
 		_, err := i.Inbox.Accept(t.Context(), receivertest.NewDelivery())
 		return err

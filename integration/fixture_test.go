@@ -2,14 +2,11 @@ package integration_test
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -26,9 +23,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/webhook"
 )
-
-// mysqlVariable is the address of the server that tests run on, beside PostgreSQL and SQLite.
-const mysqlVariable = "DISPENSARY_TEST_MYSQL" // root@tcp(127.0.0.1:3306)/test
 
 // Keys as openssl rand -base64 32 makes them.
 const (
@@ -74,6 +68,13 @@ func newFixture(t *testing.T) *fixture {
 		maps.Copy(f.variables, platform.Variables())
 	}
 	return f
+}
+
+// newFileFixture returns a health record that keeps everything in one file.
+func newFileFixture(t *testing.T) (f *fixture, path string) {
+	t.Helper()
+	path = file(t)
+	return newFixture(t).kept("sqlite:"+path, "sqlite:"+path), path
 }
 
 // kept adds where things are kept.
@@ -179,24 +180,4 @@ func (f *fixture) ready(t *testing.T, path string) (int, map[string]string) {
 func file(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "dispensary.db")
-}
-
-// mysql returns the address of a database that ends with the test.
-func mysql(t *testing.T) string {
-	t.Helper()
-	name := os.Getenv(mysqlVariable)
-	if name == "" {
-		t.Skipf("%s is not set", mysqlVariable)
-	}
-	database := "integration_" + strings.ToLower(rand.Text()[:10])
-	exec := func(statement string) {
-		db, err := sql.Open("mysql", name)
-		require.NoError(t, err)
-		_, err = db.ExecContext(context.Background(), statement)
-		require.NoError(t, err)
-		require.NoError(t, db.Close())
-	}
-	exec("CREATE DATABASE " + database)
-	t.Cleanup(func() { exec("DROP DATABASE " + database) })
-	return "mysql:" + name[:strings.LastIndex(name, "/")+1] + database
 }

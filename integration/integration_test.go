@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -30,10 +31,12 @@ import (
 func TestTwoCountries(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]func(t *testing.T) (store, inbox string){
-		"memory":             func(*testing.T) (string, string) { return "memory:", "memory:" },
-		"SQLite":             func(t *testing.T) (string, string) { path := file(t); return "sqlite:" + path, "sqlite:" + path },
-		"PostgreSQL":         func(t *testing.T) (string, string) { address := postgrestest.Schema(t); return address, address },
-		"MySQL":              func(t *testing.T) (string, string) { return mysql(t), "sqlite:" + file(t) },
+		"memory":     func(*testing.T) (string, string) { return "memory:", "memory:" },
+		"SQLite":     func(t *testing.T) (string, string) { path := file(t); return "sqlite:" + path, "sqlite:" + path },
+		"PostgreSQL": func(t *testing.T) (string, string) { address := postgrestest.Schema(t); return address, address },
+		"MySQL": func(t *testing.T) (string, string) {
+			return "mysql:" + sqltest.Database(t, "mysql"), "sqlite:" + file(t)
+		},
 		"PostgreSQL, SQLite": func(t *testing.T) (string, string) { return postgrestest.Schema(t), "sqlite:" + file(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,8 +84,7 @@ func TestTwoCountries(t *testing.T) {
 				"reconcile us/sandbox": "ok", "reconcile ca/sandbox": "ok",
 			}, found)
 
-			ran := make(chan error, 1)
-			go func() { ran <- i.Run(t.Context()) }()
+			stop := running(t, i)
 			for range 4 {
 				delete(expected, <-handled)
 			}
@@ -97,8 +99,7 @@ func TestTwoCountries(t *testing.T) {
 					assert.Contains(t, w.Body.String(), text, page)
 				}
 			}
-			require.NoError(t, i.Shutdown(t.Context(), f.server.Config))
-			require.NoError(t, <-ran)
+			stop()
 			for _, platform := range f.platforms {
 				platform.Journal().CheckNoUnexpected(t)
 			}
@@ -110,8 +111,7 @@ func TestTwoCountries(t *testing.T) {
 // and one that goes on: what it left is handled, and its users are still connected.
 func TestOneFileForEverything(t *testing.T) {
 	t.Parallel()
-	path := file(t)
-	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	f, _ := newFileFixture(t)
 	handled := make(chan error, 10)
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
@@ -133,8 +133,7 @@ func TestOneFileForEverything(t *testing.T) {
 	assert.Error(t, first.DB.PingContext(t.Context()), "it is closed")
 
 	second := f.open(t, f.setup(router.Dispatch))
-	ran := make(chan error, 1)
-	go func() { ran <- second.Run(t.Context()) }()
+	stop := running(t, second)
 	require.NoError(t, <-handled)
 	var stored string
 	require.NoError(t, second.DB.QueryRowContext(t.Context(), "SELECT number FROM orders").Scan(&stored))
@@ -143,8 +142,7 @@ func TestOneFileForEverything(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Clinic.Get(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, second.Shutdown(t.Context()))
-	require.NoError(t, <-ran)
+	stop()
 }
 
 func TestInboxRejectsEventsBelowMinFreeBytes(t *testing.T) {
@@ -153,7 +151,7 @@ func TestInboxRejectsEventsBelowMinFreeBytes(t *testing.T) {
 		t.Skip("the free space of the disk is unknown")
 	}
 	f := newFixture(t).kept("memory:", "sqlite:"+file(t))
-	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup := f.setup(succeed)
 	setup.MinFreeBytes = math.MaxInt64
 	require.ErrorIs(t, f.open(t, setup).Inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
 }
@@ -162,7 +160,7 @@ func TestClinicKeyIsSent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	f.variables["DISPENSARY_US_SANDBOX_CLINIC_KEY"] = "key-of-no-clinic"
-	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup := f.setup(succeed)
 	var asked []dispensary.Environment
 	setup.Accounts.Options = func(environment dispensary.Environment) []dispensary.Option {
 		asked = append(asked, environment)
@@ -196,7 +194,7 @@ func (a accepts) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receip
 func TestWrapInbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
-	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup := f.setup(succeed)
 	var count atomic.Int32
 	setup.WrapInbox = func(inbox webhook.Inbox) webhook.Inbox { return accepts{inbox, &count} }
 	i := f.open(t, setup)
@@ -218,7 +216,7 @@ func TestOutage(t *testing.T) {
 	var broken atomic.Bool
 	outages, runs := make(chan webhook.Outage, 10), make(chan reconcile.Report, 10)
 	seen := make(chan webhook.Observation, 100)
-	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup := f.setup(succeed)
 	setup.Webhooks.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	setup.Webhooks.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { seen <- o }
 	setup.WrapInbox = func(inbox webhook.Inbox) webhook.Inbox { return unreliable{inbox, &broken} }
@@ -296,7 +294,7 @@ func TestUnknownPathRaisesAlarms(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	var later time.Duration
-	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup := f.setup(succeed)
 	setup.Webhooks.Now = func() time.Time { return time.Now().Add(later) }
 	warned := map[dispensary.Environment]int{}
 	setup.Outage = func(_ context.Context, environment dispensary.Environment, outage webhook.Outage) {
@@ -322,7 +320,7 @@ func TestWebhooksOfOthers(t *testing.T) {
 	f := newFixture(t).kept("memory:", "memory:")
 	delete(f.variables, "DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS")
 	delete(f.variables, "DISPENSARY_CA_SANDBOX_WEBHOOK_CHALLENGE")
-	i := f.open(t, f.setup(func(context.Context, events.Event) error { return nil }))
+	i := f.open(t, f.setup(succeed))
 	_, err := i.WebhooksOf(canada)
 	require.ErrorIs(t, err, dispensary.ErrUnknownSite)
 	for path, want := range map[string]int{"/webhooks/us-sandbox": 401, "/webhooks/ca-sandbox": 404, "/webhooks/": 404} {

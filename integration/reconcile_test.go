@@ -30,8 +30,7 @@ import (
 // lists.
 func newReadmeFixture(t *testing.T) *fixture {
 	t.Helper()
-	path := file(t)
-	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	f, _ := newFileFixture(t)
 	for name := range maps.Clone(f.variables) {
 		known := slices.ContainsFunc([]string{
 			"_BASE_URL", "_AUTH_URL", "_CLIENT_ID", "_CLIENT_SECRET", "_REDIRECT_URL", "_WEBHOOK_SECRETS", "_WEBHOOK_CHALLENGE",
