@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // store is a store that rejects writes while unwritable is true.
@@ -134,17 +136,17 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 	s := &store{Store: tokenstore.NewMemoryStore()}
 	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: s, Observers: observers})
 	require.NoError(t, err)
-	return platform, s, conns, connect(t, platform, conns, "dr-17")
+	return platform, s, conns, connect(t, platform, conns, s, "dr-17")
 }
 
-// connect connects a user.
-func connect(t *testing.T, platform *dispensarytest.Server, conns *tokens.Connections, user string) tokens.TokenSource {
+// connect stores tokens of a user.
+func connect(t *testing.T, platform *dispensarytest.Server, conns *tokens.Connections, s *store, user string) tokens.TokenSource {
 	t.Helper()
-	address, err := conns.Client().AuthorizeURL("state")
-	require.NoError(t, err)
-	back, err := platform.Approve(address, model.User{})
-	require.NoError(t, err)
-	_, err = conns.Connect(t.Context(), user, api.NewSecret(back.Query().Get("code")))
+	issued := platform.Tokens.Issue(model.User{})
+	_, err := s.Save(t.Context(), conns.Key(user), oauth.Token{
+		AccessToken: api.NewSecret(issued.AccessToken), RefreshToken: api.NewSecret(issued.RefreshToken),
+		ExpiresAt: time.Now().Add(time.Hour), Environment: platform.Site().Environment,
+	})
 	require.NoError(t, err)
 	return conns.TokenSource(user)
 }
@@ -160,12 +162,12 @@ func refresh(t *testing.T, source tokens.TokenSource) error {
 
 func TestBreaker(t *testing.T) {
 	t.Parallel()
-	platform, _, conns, source := connected(t)
+	platform, s, conns, source := connected(t)
 	check := health.Breaker(conns)
 	assert.Equal(t, health.Result{Status: health.OK, Details: map[string]any{"pending_commits": 0}}, check(t.Context()))
 	refused := []tokens.TokenSource{source}
 	for n := range 9 {
-		refused = append(refused, connect(t, platform, conns, fmt.Sprint("dr-", n)))
+		refused = append(refused, connect(t, platform, conns, s, fmt.Sprint("dr-", n)))
 	}
 	platform.Tokens.InvalidateAll()
 	for _, source := range refused {
@@ -194,4 +196,46 @@ func TestTokensThatAreNotStored(t *testing.T) {
 	s.unwritable.Store(false)
 	require.NoError(t, conns.Close(t.Context()))
 	assert.Equal(t, health.OK, check(t.Context()).Status)
+}
+
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var stats reconcile.ClinicsStats
+		check := health.Reconcile(func() reconcile.ClinicsStats { return stats }, time.Hour)
+		status := func() health.Status { return check(t.Context()).Status }
+		assert.Equal(t, health.OK, status(), "the first pass has not begun")
+		time.Sleep(3*time.Hour + time.Second)
+		result := check(t.Context())
+		assert.Equal(t, health.Degraded, result.Status)
+		assert.ErrorContains(t, result.Err, "nothing reconciles the environment")
+		assert.NotContains(t, result.Details, "pass_seconds")
+
+		stats.Taken, stats.PassBegan = time.Now(), time.Now().Add(-time.Minute)
+		result = check(t.Context())
+		assert.Equal(t, health.OK, result.Status)
+		assert.Equal(t, 60, result.Details["pass_seconds"])
+
+		since := time.Now()
+		stats.Silent, stats.SilentSince, stats.Retries = 2, since, 3
+		result = check(t.Context())
+		assert.Equal(t, health.Degraded, result.Status)
+		assert.ErrorContains(t, result.Err, "events come only by reconciliation")
+		assert.Equal(t, since.UTC().Format(time.RFC3339), result.Details["silent_since"])
+		assert.Equal(t, 2, result.Details["clinics_silent"])
+		assert.Equal(t, 3, result.Details["events_retried"])
+
+		disconnected := fmt.Errorf("no user: %w", api.ErrReauthorize)
+		stats = reconcile.ClinicsStats{Taken: since, Failing: []reconcile.FailingClinic{{Since: since, Err: disconnected}, {Since: since, Err: errors.New("403")}}}
+		assert.Equal(t, health.OK, status(), "it may pass")
+		time.Sleep(25 * time.Hour)
+		stats.Taken = time.Now()
+		result = check(t.Context())
+		assert.Equal(t, health.Degraded, result.Status)
+		assert.ErrorContains(t, result.Err, "not been reconciled for a day")
+		assert.Equal(t, 1, result.Details["clinics_failing"])
+		assert.Equal(t, 1, result.Details["clinics_disconnected"])
+		stats.Failing = stats.Failing[:1]
+		assert.Equal(t, health.OK, status(), "only a user can connect the clinic")
+	})
 }
