@@ -2,12 +2,15 @@ package dispensaryotel
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Work returns w with observation added; what w observes with is called first. It
@@ -58,4 +61,80 @@ func (t *Telemetry) processed(ctx context.Context, a webhook.Attempt) {
 	case webhook.ResultFailed, webhook.ResultDead, webhook.ResultLost:
 		span.Fail(why)
 	}
+}
+
+// WatchInbox shows how much an engine holds whenever metrics are collected, until
+// stop is called, which should be before the engine is closed. The name is that of
+// the inbox among others of the program.
+//
+// All processes that share an inbox show the same numbers: take their maximum, not
+// their sum. The gauge to be alarmed by is dispensary.inbox.age. Where the engine
+// does not answer nothing is shown, and OpenTelemetry's error handler gets the error.
+func (t *Telemetry) WatchInbox(name string, inbox engine.Engine) (stop func() error, err error) {
+	inboxName := signal.InboxName.Of(name)
+	stop, err = t.meter.Watch(func(ctx context.Context, d signal.Display) error {
+		stats, err := inbox.Stats(ctx)
+		if err != nil {
+			return fmt.Errorf("dispensaryotel: inbox %q: %w", name, err)
+		}
+		for state, n := range map[string]int{"waiting": stats.Waiting, "running": stats.Running, "dead": stats.Dead} {
+			d.Show(t.inboxEvents, float64(n), inboxName, signal.InboxState.Of(state))
+		}
+		age := time.Duration(0)
+		if !stats.Oldest.IsZero() {
+			age = max(time.Since(stats.Oldest), 0)
+		}
+		d.Show(t.inboxAge, age.Seconds(), inboxName)
+		return nil
+	}, t.inboxEvents, t.inboxAge)
+	if err != nil {
+		return nil, fmt.Errorf("dispensaryotel: %w", err)
+	}
+	return stop, nil
+}
+
+// maxLinks is the smallest number of accepted events whose spans are remembered. Up to twice as
+// many are, in about 2 MB.
+const maxLinks = 4096
+
+// links remembers the spans in which events were accepted, so that their attempts
+// can be linked to them. It forgets the older ones together.
+type links struct {
+	mu           sync.Mutex
+	young, older map[webhook.Key]trace.SpanContext // disjoint, up to maxLinks each
+}
+
+// remember stores the span of an event. The span of a repeated delivery does not
+// replace the first.
+func (l *links) remember(key webhook.Key, span trace.SpanContext) {
+	if l.of(key).IsValid() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.young == nil || len(l.young) == maxLinks {
+		l.young, l.older = map[webhook.Key]trace.SpanContext{}, l.young
+	}
+	l.young[key] = span
+}
+
+// forget drops the span of an event that was not accepted in it after all.
+func (l *links) forget(key webhook.Key, span trace.SpanContext) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, known := range []map[webhook.Key]trace.SpanContext{l.young, l.older} {
+		if known[key].Equal(span) {
+			delete(known, key)
+		}
+	}
+}
+
+// of returns the span of an event, or an invalid one if it is not known.
+func (l *links) of(key webhook.Key) trace.SpanContext {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if span, known := l.young[key]; known {
+		return span
+	}
+	return l.older[key]
 }
