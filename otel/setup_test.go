@@ -2,9 +2,8 @@ package dispensaryotel_test
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -93,7 +92,7 @@ func (r *recorded) points(t testing.TB, name string) (all []point) {
 	t.Helper()
 	for _, m := range r.collect(t) {
 		if m.Name == name {
-			eachPoint(m, func(attributes attribute.Set, count int, _ []attribute.KeyValue) {
+			eachPoint(m, func(attributes attribute.Set, count int) {
 				all = append(all, point{texts(attributes.ToSlice()), count})
 			})
 		}
@@ -104,30 +103,22 @@ func (r *recorded) points(t testing.TB, name string) (all []point) {
 	return all
 }
 
-// eachPoint calls see with the attributes of each series, what it counts, and the
-// attributes that only its examples have.
-func eachPoint(m metricdata.Metrics, see func(attributes attribute.Set, count int, filtered []attribute.KeyValue)) {
+// eachPoint calls see with the attributes of each series, and what it counts.
+func eachPoint(m metricdata.Metrics, see func(attributes attribute.Set, count int)) {
 	switch data := m.Data.(type) {
 	case metricdata.Histogram[float64]:
 		for _, p := range data.DataPoints {
-			see(p.Attributes, int(p.Count), filtered(p.Exemplars))
+			see(p.Attributes, int(p.Count))
 		}
 	case metricdata.Sum[int64]:
 		for _, p := range data.DataPoints {
-			see(p.Attributes, int(p.Value), filtered(p.Exemplars))
+			see(p.Attributes, int(p.Value))
 		}
 	case metricdata.Gauge[float64]:
 		for _, p := range data.DataPoints {
-			see(p.Attributes, int(p.Value), filtered(p.Exemplars))
+			see(p.Attributes, int(p.Value))
 		}
 	}
-}
-
-func filtered[N int64 | float64](exemplars []metricdata.Exemplar[N]) (all []attribute.KeyValue) {
-	for _, e := range exemplars {
-		all = append(all, e.FilteredAttributes...)
-	}
-	return all
 }
 
 func (r *recorded) collect(t testing.TB) (all []metricdata.Metrics) {
@@ -141,43 +132,12 @@ func (r *recorded) collect(t testing.TB) (all []metricdata.Metrics) {
 	return all
 }
 
-// attributes returns everything that was set on anything.
-func (r *recorded) attributes(t testing.TB) (all []attribute.KeyValue) {
-	t.Helper()
-	for _, span := range r.spans.GetSpans() {
-		all = append(all, span.Attributes...)
-		for _, event := range span.Events {
-			all = append(all, event.Attributes...)
-		}
-		for _, link := range span.Links {
-			all = append(all, link.Attributes...)
-		}
-	}
-	for _, m := range r.collect(t) {
-		eachPoint(m, func(attributes attribute.Set, _ int, filtered []attribute.KeyValue) {
-			all = append(append(all, attributes.ToSlice()...), filtered...)
-		})
-	}
-	return all
-}
-
-// dump writes down every text in every signal.
+// dump returns every text in every signal.
 func (r *recorded) dump(t testing.TB) string {
 	t.Helper()
-	var b strings.Builder
-	for _, span := range r.spans.GetSpans() {
-		fmt.Fprintln(&b, span.Name, span.Status.Description, span.SpanContext.TraceState())
-		for _, event := range span.Events {
-			fmt.Fprintln(&b, event.Name)
-		}
-	}
-	for _, m := range r.collect(t) {
-		fmt.Fprintln(&b, m.Name, m.Description)
-	}
-	for _, a := range r.attributes(t) {
-		fmt.Fprintln(&b, a.Key, a.Value.String())
-	}
-	return b.String()
+	encoded, err := json.Marshal([]any{r.spans.GetSpans(), r.collect(t)})
+	require.NoError(t, err)
+	return string(encoded)
 }
 
 // through is an HTTP client that shows each request to look before base has it.
