@@ -65,17 +65,19 @@ func OpenDoctor(ctx context.Context, config Config, environment dispensary.Envir
 	made.SecretFiles = config.files
 	var closers []closer
 	if durable(store, storeProblem) {
-		var close closer
 		surround(&made, config.name("store"), store)
-		made.Store, close, made.StoreErr = existingStore(ctx, store, keys)
-		closers = append(closers, close)
+		held, close, err := existingStore(ctx, store, keys)
+		if made.StoreErr = schemaError(err); close != nil {
+			made.Store = held
+			closers = append(closers, close)
+		}
 	}
 	if durable(inbox, inboxProblem) {
 		surround(&made, config.name("inbox"), inbox)
-		held, err := existingInbox(ctx, inbox, keys)
-		if made.InboxErr = err; err == nil {
+		held, close, err := existingInbox(ctx, inbox, keys)
+		if made.InboxErr = schemaError(err); err == nil {
 			made.Inbox = held
-			closers = append(closers, held.Close)
+			closers = append(closers, close)
 		}
 	}
 	return made, func(ctx context.Context) error {
@@ -119,43 +121,33 @@ func exists(at address) error {
 
 // existingStore opens a store whose tables are there.
 func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokenstore.Store, closer, error) {
-	closed := func(context.Context) error { return nil }
 	if err := exists(at); err != nil {
-		return nil, closed, err
+		return nil, nil, err
 	}
 	d, err := openDatabase(ctx, at, 0)
 	if err != nil {
-		return nil, closed, err
+		return nil, nil, err
 	}
 	store, err := sqlstore.OpenExisting(ctx, d.db, keys)
-	return store, d.close, schemaError(err)
-}
-
-// examinedInbox is an inbox beside the processes that have it open.
-type examinedInbox interface {
-	doctor.Inbox
-	Close(ctx context.Context) error
+	return store, d.close, err
 }
 
 // existingInbox opens the inbox at an address, whose tables must exist. It neither accepts nor
 // handles events.
-func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (examinedInbox, error) {
+func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (doctor.Inbox, closer, error) {
 	if err := exists(at); err != nil {
-		return nil, err
-	}
-	failed := func(err error) (examinedInbox, error) {
-		return nil, schemaError(fmt.Errorf("integration: inbox: %w", err))
+		return nil, nil, err
 	}
 	if at.kind == sqlite {
 		inbox, err := sqlinbox.OpenReader(at.name)
 		if err != nil {
-			return failed(err)
+			return nil, nil, err
 		}
-		return inbox, nil
+		return inbox, inbox.Close, nil
 	}
 	pool, err := newPool(ctx, at.name, 0)
 	if err != nil {
-		return failed(err)
+		return nil, nil, err
 	}
 	inbox, err := riverinbox.New(ctx, pool, riverinbox.Config{
 		Seal: keys,
@@ -163,21 +155,7 @@ func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (examine
 	})
 	if err != nil {
 		pool.Close()
-		return failed(err)
+		return nil, nil, err
 	}
-	return pooledInbox{inbox, closePool(pool)}, nil
-}
-
-// pooledInbox is an inbox whose database is closed with it.
-type pooledInbox struct {
-	*riverinbox.Inbox
-	pool closer
-}
-
-// Close closes the inbox and its pool.
-func (p pooledInbox) Close(ctx context.Context) error {
-	if err := p.Inbox.Close(ctx); err != nil {
-		return err
-	}
-	return p.pool(ctx)
+	return inbox, func(ctx context.Context) error { return errors.Join(inbox.Close(ctx), closePool(pool)(ctx)) }, nil
 }

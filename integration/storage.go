@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -143,46 +144,42 @@ func closePool(pool *pgxpool.Pool) closer {
 }
 
 // openInbox opens what Config.Inbox names, and makes its tables.
-func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
+func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) (err error) {
 	at, _ := parseAddress(i.config.Inbox, []kind{postgres, sqlite, memory}) // it has been checked
 	work := i.setup.Work
 	work.Handle = i.afterBegin(work.Handle)
 	if work.Logger == nil {
 		work.Logger = i.setup.Logger
 	}
+	var inbox interface {
+		engine.Engine
+		reconcile.Inbox
+	}
 	switch at.kind {
 	case memory:
-		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
-		if err != nil {
-			return err
-		}
-		i.Inbox, i.events = inbox, inbox
+		inbox, err = memoryinbox.New(memoryinbox.Config{Work: work})
 	case sqlite:
-		name, err := sqlinbox.DSN(at.name)
-		if err != nil {
+		var name string
+		if name, err = sqlinbox.DSN(at.name); err != nil {
 			return err
 		}
 		if i.DB, err = sql.Open("sqlite", name); err != nil {
 			return err
 		}
 		i.inbox = func(context.Context) error { return i.DB.Close() }
-		inbox, err := sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys, MinFreeBytes: i.setup.MinFreeBytes})
-		if err != nil {
-			return err
-		}
-		i.Inbox, i.events = inbox, inbox
+		inbox, err = sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys, MinFreeBytes: i.setup.MinFreeBytes})
 	case postgres:
-		pool, err := poolFor(ctx, at.name, work)
-		if err != nil {
+		var pool *pgxpool.Pool
+		if pool, err = poolFor(ctx, at.name, work); err != nil {
 			return err
 		}
 		i.inbox = closePool(pool)
-		inbox, err := riverinbox.Open(ctx, pool, riverinbox.Config{Work: work, Seal: keys})
-		if err != nil {
-			return err
-		}
-		i.Inbox, i.events = inbox, inbox
+		inbox, err = riverinbox.Open(ctx, pool, riverinbox.Config{Work: work, Seal: keys})
 	}
+	if err != nil {
+		return err
+	}
+	i.Inbox, i.events = inbox, inbox
 	return nil
 }
 
