@@ -80,8 +80,8 @@ type Result struct {
 	// Status is [OK], [Degraded] or [Failing].
 	Status Status
 
-	// Details are shown to every caller: numbers, times, fixed words. A detail that
-	// cannot be encoded as JSON is left out and logged.
+	// Details are shown to every caller: numbers, times, fixed words. If they cannot be
+	// encoded as JSON, they are left out, which is logged.
 	Details map[string]any
 
 	// Err is the reason for a status other than OK. It is logged when the status
@@ -150,8 +150,8 @@ type answer struct {
 }
 
 type checkAnswer struct {
-	Status  Status                     `json:"status"`
-	Details map[string]json.RawMessage `json:"details,omitempty"`
+	Status  Status          `json:"status"`
+	Details json.RawMessage `json:"details,omitempty"`
 }
 
 // ServeHTTP implements [http.Handler].

@@ -61,10 +61,10 @@ type running struct {
 // outcome is the result of a check, as it is shown and logged.
 type outcome struct {
 	status  Status
-	details map[string]json.RawMessage
+	details json.RawMessage // nil for none
 	err     error
-	stack   string           // if the check panicked
-	omitted map[string]error // details that cannot be encoded
+	stack   string // if the check panicked
+	omitted bool   // the details, which cannot be encoded
 }
 
 var errSlow = errors.New("health: check takes too long")
@@ -126,25 +126,16 @@ func panicked(value any, stack []byte) outcome {
 	return outcome{status: Failing, err: errors.New("health: check panicked: " + text), stack: string(stack)}
 }
 
-// outcomeOf encodes the details of a result, each on its own.
+// outcomeOf encodes the details of a result.
 func outcomeOf(r Result) outcome {
 	o := outcome{status: r.Status, err: r.Err}
 	if o.status != OK && o.status != Degraded {
 		o.status = Failing
 	}
-	for key, detail := range r.Details {
-		encoded, err := json.Marshal(detail)
-		if err != nil {
-			if o.omitted == nil {
-				o.omitted = map[string]error{}
-			}
-			o.omitted[key] = fmt.Errorf("type %T cannot be encoded as JSON", detail)
-			continue
-		}
-		if o.details == nil {
-			o.details = map[string]json.RawMessage{}
-		}
-		o.details[key] = encoded
+	if len(r.Details) > 0 {
+		var err error
+		o.details, err = json.Marshal(r.Details)
+		o.omitted = err != nil
 	}
 	return o
 }
@@ -154,11 +145,8 @@ func (h *Handler) note(ctx context.Context, name string, o outcome) {
 	h.mu.Lock()
 	before, known := h.last[name]
 	h.mu.Unlock()
-	for key, err := range o.omitted {
-		if before.omitted[key] == nil {
-			h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "health check returns a detail that is left out",
-				slog.String("check", name), slog.String("detail", key), slog.String("reason", err.Error()))
-		}
+	if o.omitted && !before.omitted {
+		h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "health check returns details that cannot be encoded as JSON", slog.String("check", name))
 	}
 	panics := o.stack != "" && before.stack == ""
 	if before.status == o.status && !panics || !known && o.status == OK {
