@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,18 +106,22 @@ func (i *Integration) serveWebhook(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	observer := i.setup.Webhooks.Observer
-	observe := observer.RequestEnd
-	observer.RequestEnd = func(ctx context.Context, o webhook.Observation) {
-		for _, alarm := range i.alarms {
+	observer := observedBy(i.setup.Webhooks.Observer, slices.Collect(maps.Values(i.alarms))...)
+	webhook.NotFoundHandler(cmp.Or(i.setup.Webhooks.Logger, i.setup.Logger), observer).ServeHTTP(w, r)
+}
+
+// observedBy returns an observer that reports requests to alarms, and then to the program's own.
+func observedBy(own webhook.Observer, alarms ...*webhook.Alarm) webhook.Observer {
+	observe := own.RequestEnd
+	own.RequestEnd = func(ctx context.Context, o webhook.Observation) {
+		for _, alarm := range alarms {
 			alarm.Observe(ctx, o)
 		}
 		if observe != nil {
 			observe(ctx, o)
 		}
 	}
-	logger := cmp.Or(i.setup.Webhooks.Logger, i.setup.Logger)
-	webhook.NotFoundHandler(logger, observer).ServeHTTP(w, r)
+	return own
 }
 
 // WebhooksOf returns what receives the webhooks of one environment, to be mounted at any

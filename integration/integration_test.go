@@ -180,33 +180,6 @@ func TestClinicKeyIsSent(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// accepts counts what is accepted through it.
-type accepts struct {
-	webhook.Inbox
-	count *atomic.Int32
-}
-
-func (a accepts) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	a.count.Add(1)
-	return a.Inbox.Accept(ctx, d)
-}
-
-func TestWrapInbox(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t).kept("memory:", "memory:")
-	setup := f.setup(succeed)
-	var count atomic.Int32
-	setup.WrapInbox = func(inbox webhook.Inbox) webhook.Inbox { return accepts{inbox, &count} }
-	i := f.open(t, setup)
-	require.NoError(t, f.platforms[us].Webhooks.Register(f.server.URL+"/webhooks/us-sandbox", "order.placed"))
-	_, event := f.order(t, us)
-	require.NoError(t, f.platforms[us].Webhooks.WaitDelivered(t.Context(), event.ID))
-	assert.EqualValues(t, 1, count.Load())
-	stats, err := i.Inbox.Stats(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 1, stats.Waiting+stats.Running, "it is handled once Run is called")
-}
-
 // An outage is reported to the program and by /readyz. When it is over, the integration
 // looks for missed webhooks. Forged requests are not an outage.
 func TestOutage(t *testing.T) {
@@ -239,7 +212,7 @@ func TestOutage(t *testing.T) {
 		answer, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
-		assert.Equal(t, status, answer.StatusCode)
+		require.Equal(t, status, answer.StatusCode)
 		<-seen // the alarm has counted it
 	}
 	for range 3 {

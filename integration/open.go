@@ -157,13 +157,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 		c.Logger = i.logger()
 	}
 	c.Logger = c.Logger.With("application", a.Name())
-	observe := c.Observer.RequestEnd
-	c.Observer.RequestEnd = func(ctx context.Context, o webhook.Observation) {
-		alarm.Observe(ctx, o)
-		if observe != nil {
-			observe(ctx, o)
-		}
-	}
+	c.Observer = observedBy(c.Observer, alarm)
 	handler, err := webhook.NewHandler(c)
 	if err != nil {
 		return err
