@@ -79,10 +79,10 @@ func Alarm(alarm *webhook.Alarm) Check {
 	}
 }
 
-// Breaker is degraded while refreshing in the background pauses, because the platform
+// TokenRefresh is degraded while refreshing in the background pauses, because the platform
 // refuses the application or the tokens of many users, and while the store does not take
 // refreshed tokens: do not end the process then.
-func Breaker(conns *tokens.Connections) Check {
+func TokenRefresh(conns *tokens.Connections) Check {
 	return func(context.Context) Result {
 		pending := conns.PendingCommits()
 		result := Result{Status: OK, Details: map[string]any{"pending_commits": pending}}

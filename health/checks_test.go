@@ -160,10 +160,10 @@ func refresh(t *testing.T, source tokens.TokenSource) error {
 	return err
 }
 
-func TestBreaker(t *testing.T) {
+func TestTokenRefresh(t *testing.T) {
 	t.Parallel()
 	platform, s, conns, source := connected(t)
-	check := health.Breaker(conns)
+	check := health.TokenRefresh(conns)
 	assert.Equal(t, health.Result{Status: health.OK, Details: map[string]any{"pending_commits": 0}}, check(t.Context()))
 	refused := []tokens.TokenSource{source}
 	for n := range 9 {
@@ -189,7 +189,7 @@ func TestTokensThatAreNotStored(t *testing.T) {
 	s.unwritable.Store(true)
 	go func() { _, _ = source.Refresh(context.Background(), token) }()
 	<-delayed
-	check := health.Breaker(conns)
+	check := health.TokenRefresh(conns)
 	result := check(t.Context())
 	assert.Equal(t, health.Degraded, result.Status)
 	assert.Equal(t, map[string]any{"pending_commits": 1}, result.Details)

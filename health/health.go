@@ -4,7 +4,7 @@
 //		"store":   health.Store(store),
 //		"inbox":   health.Inbox(inbox, 15*time.Minute),
 //		"alarm":   health.Alarm(alarm),
-//		"breaker": health.Breaker(conns),
+//		"refresh": health.TokenRefresh(conns),
 //	}})
 //	mux.Handle("GET /healthz", handler)
 //	mux.Handle("GET /readyz", handler)

@@ -80,7 +80,7 @@ func TestTwoCountries(t *testing.T) {
 			assert.Equal(t, http.StatusOK, code)
 			assert.Equal(t, map[string]string{
 				"store": "ok", "inbox": "ok",
-				"alarm us/sandbox": "ok", "alarm ca/sandbox": "ok", "breaker us/sandbox": "ok", "breaker ca/sandbox": "ok",
+				"alarm us/sandbox": "ok", "alarm ca/sandbox": "ok", "refresh us/sandbox": "ok", "refresh ca/sandbox": "ok",
 				"reconcile us/sandbox": "ok", "reconcile ca/sandbox": "ok",
 			}, found)
 

@@ -130,7 +130,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 	if err != nil {
 		return err
 	}
-	checks["breaker "+environment.String()] = health.Breaker(conns)
+	checks["refresh "+environment.String()] = health.TokenRefresh(conns)
 	if !a.receives() {
 		return nil
 	}

@@ -169,7 +169,7 @@ func TestShutdownKeepsTheStoreOfPendingTokens(t *testing.T) {
 	<-delayed
 	code, found := f.ready(t, "/readyz?strict")
 	assert.Equal(t, http.StatusServiceUnavailable, code)
-	assert.Equal(t, "degraded", found["breaker us/sandbox"])
+	assert.Equal(t, "degraded", found["refresh us/sandbox"])
 
 	hasty, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -209,7 +209,7 @@ func TestHealthOfEachPart(t *testing.T) {
 	setup := f.setup(succeed)
 	setup.OldestWaiting = time.Hour
 	i := f.open(t, setup) // which is not run, so that events wait
-	const refused = 10    // until the breaker trips
+	const refused = 10    // until the alarm
 	for n := range refused {
 		f.connect(t, us, fmt.Sprint("us:dr-", n))
 	}
@@ -249,7 +249,7 @@ func TestHealthOfEachPart(t *testing.T) {
 		_, err = source.Refresh(t.Context(), token)
 		require.Error(t, err)
 	}
-	expect(200, 503, "breaker us/sandbox", "degraded")
+	expect(200, 503, "refresh us/sandbox", "degraded")
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -39,8 +39,8 @@ func (t *Telemetry) Tokens(c tokens.Config) tokens.Config {
 		CommitDelayed: func(ctx context.Context, e tokens.CommitDelayed) {
 			t.countTokenEvent(ctx, e.Key.Environment, "commit_delayed")
 		},
-		BreakerTripped: func(ctx context.Context, e tokens.BreakerTripped) {
-			t.countTokenEvent(ctx, e.Environment, "breaker_tripped")
+		MassRejection: func(ctx context.Context, e tokens.MassRejection) {
+			t.countTokenEvent(ctx, e.Environment, "mass_rejection")
 		},
 		ConfigErrorDetected: func(ctx context.Context, e tokens.ConfigErrorDetected) {
 			t.countTokenEvent(ctx, e.Err.Environment, "config_error_detected")

@@ -128,13 +128,13 @@ func TestEventsHaveNames(t *testing.T) {
 	observe.MustReauthorize(ctx, tokens.MustReauthorize{})
 	observe.Restored(ctx, tokenstore.Key{})
 	observe.CommitDelayed(ctx, tokens.CommitDelayed{Err: errors.New("away")})
-	observe.BreakerTripped(ctx, tokens.BreakerTripped{})
+	observe.MassRejection(ctx, tokens.MassRejection{})
 	observe.ConfigErrorDetected(ctx, tokens.ConfigErrorDetected{Err: &oauth.ConfigError{}})
 	var names []string
 	for _, p := range r.points(t, "dispensary.oauth.events") {
 		names = append(names, p.attributes["dispensary.oauth.event"])
 	}
 	assert.ElementsMatch(t, []string{
-		"connected", "disconnected", "must_reauthorize", "restored", "commit_delayed", "breaker_tripped", "config_error_detected",
+		"connected", "disconnected", "must_reauthorize", "restored", "commit_delayed", "mass_rejection", "config_error_detected",
 	}, names)
 }

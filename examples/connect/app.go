@@ -84,7 +84,7 @@ var observer = tokens.Observer{
 	CommitDelayed: func(ctx context.Context, e tokens.CommitDelayed) {
 		slog.ErrorContext(ctx, "a token is not stored", "user", e.Key.User, "error", e.Err)
 	},
-	BreakerTripped: func(ctx context.Context, e tokens.BreakerTripped) {
+	MassRejection: func(ctx context.Context, e tokens.MassRejection) {
 		slog.ErrorContext(ctx, "the platform rejects the tokens of many users", "users", e.Users)
 	},
 	ConfigErrorDetected: func(ctx context.Context, e tokens.ConfigErrorDetected) {

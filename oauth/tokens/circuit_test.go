@@ -46,7 +46,7 @@ func (a *alarms) observer() tokens.Observer {
 		Disconnected:    func(ctx context.Context, key tokenstore.Key) { note[disconnected](a)(ctx, disconnected(key)) },
 		MustReauthorize: note[tokens.MustReauthorize](a),
 		Restored:        func(ctx context.Context, key tokenstore.Key) { note[restored](a)(ctx, restored(key)) },
-		CommitDelayed:   note[tokens.CommitDelayed](a), BreakerTripped: note[tokens.BreakerTripped](a),
+		CommitDelayed:   note[tokens.CommitDelayed](a), MassRejection: note[tokens.MassRejection](a),
 		ConfigErrorDetected: note[tokens.ConfigErrorDetected](a),
 	}
 }
@@ -80,7 +80,7 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		defer stop()
 		time.Sleep(14 * time.Minute)
-		tripped := eventsOf[tokens.BreakerTripped](a)
+		tripped := eventsOf[tokens.MassRejection](a)
 		require.Len(t, tripped, 1)
 		assert.Equal(t, 10, tripped[0].Users)
 		assert.Equal(t, 5*time.Minute, tripped[0].Window)
@@ -98,7 +98,7 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		time.Sleep(60 * time.Minute)
 		assert.Less(t, len(w.platform.Sent()), 40)
 		assert.NotEmpty(t, eventsOf[tokens.MustReauthorize](a))
-		assert.Len(t, eventsOf[tokens.BreakerTripped](a), 1)
+		assert.Len(t, eventsOf[tokens.MassRejection](a), 1)
 		assert.Equal(t, 1, strings.Count(w.logs.String(), `"level":"ERROR"`))
 	})
 }
@@ -109,12 +109,12 @@ func TestAlarmIsRaisedAgainAfterGoodTimes(t *testing.T) {
 		w.connect(t, 100, -time.Minute)
 		w.platform.ForgetAll()
 		w.rejects(t, 0, 10)
-		assert.Len(t, eventsOf[tokens.BreakerTripped](a), 1)
+		assert.Len(t, eventsOf[tokens.MassRejection](a), 1)
 		time.Sleep(31 * time.Minute)
 		_, paused := w.conns.Paused()
 		assert.False(t, paused)
 		w.rejects(t, 10, 20)
-		assert.Len(t, eventsOf[tokens.BreakerTripped](a), 2)
+		assert.Len(t, eventsOf[tokens.MassRejection](a), 2)
 	})
 }
 
@@ -184,7 +184,7 @@ func TestSomeRejectionsAreUsual(t *testing.T) {
 		run(t, w)
 		_, paused := w.conns.Paused()
 		assert.False(t, paused)
-		assert.Empty(t, eventsOf[tokens.BreakerTripped](a))
+		assert.Empty(t, eventsOf[tokens.MassRejection](a))
 	})
 }
 

@@ -229,7 +229,7 @@ func (c *Connections) Close(ctx context.Context) error {
 }
 
 // Paused returns until when refreshing in the background pauses in this process, and true if
-// it does: because the platform refuses one user after another ([BreakerTripped]) or the
+// it does: because the platform refuses one user after another ([MassRejection]) or the
 // application ([ConfigErrorDetected]). It is made for a health check.
 func (c *Connections) Paused() (until time.Time, paused bool) {
 	until = c.circuit.pausedUntil()

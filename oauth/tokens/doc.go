@@ -83,7 +83,7 @@
 // [Config.Observers] receive what happens to users and to the application, and how
 // refreshes go, see [Observer]. If the refresh tokens of one user after another
 // are rejected, because scopes were added to the application or the platform is
-// unwell, KeepFresh pauses and one alarm is raised: see [BreakerTripped].
+// unwell, KeepFresh pauses and one alarm is raised: see [MassRejection].
 //
 // # Clocks
 //

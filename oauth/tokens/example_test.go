@@ -71,7 +71,7 @@ func ExampleObserver() {
 			MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) {
 				fmt.Println(e.Key.User, "must connect again:", e.Reason)
 			},
-			BreakerTripped: func(_ context.Context, e tokens.BreakerTripped) { fmt.Println("wake the operator:", e.Users) },
+			MassRejection: func(_ context.Context, e tokens.MassRejection) { fmt.Println("wake the operator:", e.Users) },
 		}},
 	})
 	if err != nil {

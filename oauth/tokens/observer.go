@@ -45,8 +45,8 @@ type Observer struct {
 	// [Connections.PendingCommits].
 	CommitDelayed func(ctx context.Context, delayed CommitDelayed)
 
-	// BreakerTripped and ConfigErrorDetected are alarms.
-	BreakerTripped      func(ctx context.Context, alarm BreakerTripped)
+	// MassRejection and ConfigErrorDetected are alarms.
+	MassRejection       func(ctx context.Context, alarm MassRejection)
 	ConfigErrorDetected func(ctx context.Context, alarm ConfigErrorDetected)
 }
 
@@ -169,7 +169,7 @@ type CommitDelayed struct {
 	Err error
 }
 
-// BreakerTripped is an alarm: the platform rejected the refresh tokens of 10 users in a row
+// MassRejection is an alarm: the platform rejected the refresh tokens of 10 users in a row
 // within 5 minutes. Most likely scopes were added to the application, which ends all earlier
 // tokens: check the dashboard, and put the scopes into the Scopes of [oauth.Config], so that
 // users who must authorize again are known without a request.
@@ -177,7 +177,7 @@ type CommitDelayed struct {
 // Refreshing in the background pauses for 15 minutes after the last rejection. Calls are not
 // held back: a user is marked by the second rejection. The alarm is not repeated within 30
 // minutes. Each process raises its own.
-type BreakerTripped struct {
+type MassRejection struct {
 	Environment api.Environment
 
 	// Users were rejected within Window.

@@ -259,8 +259,8 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshing in the background pauses",
 				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
 			c.hooks.notify(ctx, leased.Key, func(o *Observer) {
-				if o.BreakerTripped != nil {
-					o.BreakerTripped(ctx, BreakerTripped{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
+				if o.MassRejection != nil {
+					o.MassRejection(ctx, MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
 				}
 			})
 		}
