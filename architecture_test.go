@@ -4,7 +4,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,14 +12,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testkit/layers"
 )
 
 const module = "github.com/dispensary-go/dispensary"
 
-// arrows says what each package of the root module may import, beside the
-// standard library: packages of the module by their folder, others by their path.
-// An arrow that is not drawn here is a decision, not an accident: draw it in a
-// separate commit that says why.
+// arrows lists the allowed imports of each package of the root module, without the standard
+// library: packages of the house by their folder, others by their path. A new arrow is a
+// commit of its own, with its reason.
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "ratelimit", "treatmentplans"},
 	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore"},
@@ -98,6 +98,7 @@ var arrows = map[string][]string{
 	"internal/testkit/catalogtest":      {"catalog", "catalogsync"},
 	"internal/testkit/docgen":           {},
 	"internal/testkit/enginetest":       {"api", "events", "internal/testkit/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testkit/layers":           {},
 	"internal/testkit/logtest":          {},
 	"internal/testkit/postgrestest":     {"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/ratelimittest":    {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
@@ -109,10 +110,10 @@ var arrows = map[string][]string{
 
 func TestImportArrows(t *testing.T) {
 	t.Parallel()
-	drawn := importsOf(t)
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(arrows)), slices.Collect(maps.Keys(drawn)), "packages")
-	for folder, imports := range drawn {
-		for _, imported := range slices.Sorted(maps.Keys(imports)) {
+	folders := packages(t, false)
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(arrows)), folders, "packages")
+	for _, folder := range folders {
+		for imported := range importsOf(t, folder) {
 			assert.Contains(t, arrows[folder], imported, "%s must not import %s", folder, imported)
 			if strings.HasPrefix(imported, "internal/testkit/") {
 				assert.Contains(t, folder, "internal/testkit/", "%s is for tests", imported)
@@ -121,47 +122,84 @@ func TestImportArrows(t *testing.T) {
 	}
 }
 
-// importsOf returns what the packages of this module import outside the standard
-// library, tests left out. Modules nested in this one are not of it.
-func importsOf(t *testing.T) map[string]map[string]bool {
+// house lists the folders of the whole house from the top down. Imports point down the list.
+var house = strings.Fields(`
+	examples internal/lab internal/tools cmd
+	integration otel health
+	internal/testkit
+	webhook oauth dispensarytest catalogsync
+	.
+	events treatmentplans clinic catalog
+	ratelimit seal openapi
+	internal api`)
+
+// The bars hold for the whole house, nested modules included. Run the test with -v for the
+// figures.
+func TestArrowsPointDown(t *testing.T) {
+	t.Parallel()
+	const most, mostInPackage = 3, 5
+	drawn := map[layers.Arrow]bool{}
+	for _, folder := range packages(t, true) {
+		for imported := range importsOf(t, folder) {
+			from, to := room(t, folder), room(t, imported)
+			if from != to && to != "" {
+				drawn[layers.Arrow{From: from, To: to}] = true
+			}
+		}
+		order, err := layers.Of(folder)
+		require.NoError(t, err)
+		if len(order.Back) > 0 {
+			t.Logf("%s: %d of %d arrows between its files run back up: %v", folder, len(order.Back), order.Arrows, order.Back)
+		}
+		assert.LessOrEqual(t, len(order.Back), mostInPackage, "%s: arrows that run back up in the order %v", folder, order.Files)
+	}
+	var back []layers.Arrow
+	for arrow := range drawn {
+		if slices.Index(house, arrow.From) > slices.Index(house, arrow.To) {
+			back = append(back, arrow)
+		}
+	}
+	t.Logf("the house: %d folders, %d arrows, %d run back up: %v", len(house), len(drawn), len(back), back)
+	assert.LessOrEqual(t, len(back), most, "arrows that run back up")
+}
+
+// room returns the folder of the house that a package belongs to, or "" if it is not of the
+// house.
+func room(t *testing.T, folder string) string {
 	t.Helper()
-	drawn := map[string]map[string]bool{}
-	for _, folder := range packages(t) {
-		drawn[folder] = map[string]bool{}
-		for _, file := range parsed(t, token.NewFileSet(), folder, parser.ImportsOnly) {
-			for _, spec := range file.Imports {
-				imported, err := strconv.Unquote(spec.Path.Value)
-				require.NoError(t, err)
-				if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") { // not the standard library
-					drawn[folder][withinModule(imported)] = true
-				}
+	if first, _, _ := strings.Cut(folder, "/"); strings.Contains(first, ".") && folder != "." {
+		return ""
+	}
+	for name := folder; ; name = filepath.ToSlash(filepath.Dir(name)) {
+		switch {
+		case slices.Contains(house, name) && (name != "." || folder == "."):
+			return name
+		case name == ".":
+			t.Fatalf("house does not list the folder of %s", folder)
+		}
+	}
+}
+
+// importsOf returns the imports of a package outside the standard library, without its tests.
+func importsOf(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	imports := map[string]bool{}
+	for _, file := range parsed(t, token.NewFileSet(), folder, parser.ImportsOnly) {
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") { // not the standard library
+				imports[withinHouse(imported)] = true
 			}
 		}
 	}
-	return drawn
+	return imports
 }
 
-// skipFolder leaves out hidden folders, test data and nested modules.
-func skipFolder(name string) error {
-	if name == "." {
-		return nil
-	}
-	if strings.HasPrefix(filepath.Base(name), ".") || filepath.Base(name) == "testdata" {
-		return filepath.SkipDir
-	}
-	if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
-		return filepath.SkipDir
-	}
-	return nil
-}
-
-// withinModule turns an import of this module into its folder.
-func withinModule(imported string) string {
+// withinHouse turns an import of the house into its folder.
+func withinHouse(imported string) string {
 	if imported == module {
 		return "."
 	}
-	if folder, ok := strings.CutPrefix(imported, module+"/"); ok {
-		return folder
-	}
-	return imported
+	return strings.TrimPrefix(imported, module+"/")
 }

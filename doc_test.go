@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,7 +30,7 @@ func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	var all documented
-	for _, folder := range packages(t) {
+	for _, folder := range packages(t, false) {
 		p := packageDoc(t, folder)
 		assert.True(t, strings.HasPrefix(p.Doc, "Package "+p.Name+" "), "%s: the package comment begins with its name", folder)
 		all.add(p)
@@ -63,16 +64,20 @@ func parsed(t *testing.T, into *token.FileSet, folder string, mode parser.Mode) 
 	return files
 }
 
-// packages returns the folders of this module that hold a package.
-func packages(t *testing.T) []string {
+// packages returns the folders with a package: those of the root module, or those of the whole
+// house. It skips test data, and code that tools compile elsewhere.
+func packages(t *testing.T, wholeHouse bool) []string {
 	t.Helper()
 	var folders []string
 	require.NoError(t, filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
+		case err != nil || name == ".":
 			return err
 		case entry.IsDir():
-			return skipFolder(name)
+			_, err := os.Stat(filepath.Join(name, "go.mod"))
+			if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || err == nil && !wholeHouse {
+				return filepath.SkipDir
+			}
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
 			folders = append(folders, filepath.ToSlash(filepath.Dir(name)))
 		}

@@ -1,0 +1,148 @@
+// Package layers orders the files of a package from the top down, so that a file refers to
+// files below it, and reports the references that still run back up.
+package layers
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"math/rand/v2"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Order is the order of the files of a package with the fewest arrows that run back up.
+type Order struct {
+	Files  []string
+	Arrows int
+	Back   []Arrow
+}
+
+// Arrow is a file that refers to package-level names or methods of another file.
+type Arrow struct{ From, To string }
+
+// Of returns the order of the files of the package in folder, without its tests. It fails if a
+// file cannot be parsed.
+func Of(folder string) (Order, error) {
+	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return Order{}, err
+	}
+	fileSet := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fileSet, name, nil, 0)
+		if err != nil {
+			return Order{}, err
+		}
+		files = append(files, file)
+	}
+	return order(arrowsOf(fileSet, files)), nil
+}
+
+// arrowsOf resolves names of the package only. Imported packages count as empty, so the errors
+// of the type checker do not matter.
+func arrowsOf(fileSet *token.FileSet, files []*ast.File) map[Arrow]bool {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: empty{}, Error: func(error) {}}
+	checked, _ := config.Check("", fileSet, files, info)
+	arrows := map[Arrow]bool{}
+	for use, object := range info.Uses {
+		_, isFunc := object.(*types.Func)
+		if object.Pkg() != checked || !object.Pos().IsValid() || !isFunc && object.Parent() != checked.Scope() {
+			continue
+		}
+		arrow := Arrow{filepath.Base(fileSet.Position(use.Pos()).Filename), filepath.Base(fileSet.Position(object.Pos()).Filename)}
+		if arrow.From != arrow.To {
+			arrows[arrow] = true
+		}
+	}
+	return arrows
+}
+
+// empty imports every package without its content.
+type empty struct{}
+
+func (empty) Import(name string) (*types.Package, error) {
+	p := types.NewPackage(name, path.Base(name))
+	p.MarkComplete()
+	return p, nil
+}
+
+// starts is the number of orders that the search begins with.
+const starts = 60
+
+// order moves single files as long as that removes arrows that run back up. It begins with
+// several orders and keeps the best result, because no fast algorithm finds the optimum.
+func order(arrows map[Arrow]bool) Order {
+	var files []string
+	for arrow := range arrows {
+		files = append(files, arrow.From, arrow.To)
+	}
+	slices.Sort(files)
+	files = slices.Compact(files)
+	best := Order{Files: files, Arrows: len(arrows), Back: back(files, arrows)}
+	random := rand.New(rand.NewPCG(1, 2)) // the same orders in each run
+	for range starts {
+		tried := slices.Clone(files)
+		random.Shuffle(len(tried), func(i, j int) { tried[i], tried[j] = tried[j], tried[i] })
+		for improve(tried, arrows) {
+		}
+		if up := back(tried, arrows); len(up) < len(best.Back) {
+			best.Files, best.Back = tried, up
+		}
+	}
+	return best
+}
+
+// improve moves each file to the place where the fewest of its arrows run back up. It reports
+// whether any file moved.
+func improve(files []string, arrows map[Arrow]bool) (moved bool) {
+	for from := range files {
+		file := files[from]
+		gain, to := 0, from
+		for _, step := range []int{-1, 1} {
+			change := 0
+			for at := from + step; at >= 0 && at < len(files); at += step {
+				up, down := arrows[Arrow{file, files[at]}], arrows[Arrow{files[at], file}]
+				if step > 0 {
+					up, down = down, up
+				}
+				change += count(up) - count(down)
+				if change > gain {
+					gain, to = change, at
+				}
+			}
+		}
+		if to != from {
+			files = slices.Insert(slices.Delete(files, from, from+1), to, file)
+			moved = true
+		}
+	}
+	return moved
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// back returns the arrows that run back up.
+func back(files []string, arrows map[Arrow]bool) (up []Arrow) {
+	for i, lower := range files {
+		for _, higher := range files[:i] {
+			if arrow := (Arrow{lower, higher}); arrows[arrow] {
+				up = append(up, arrow)
+			}
+		}
+	}
+	return up
+}
