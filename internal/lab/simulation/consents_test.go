@@ -81,6 +81,9 @@ func (w *tokenWorld) authorize(user string) {
 		ResourceOwner: oauth.ResourceOwner{ID: who.ID, Type: who.Type}, Environment: w.site.Environment,
 		Clinic: oauth.Clinic{ID: who.ClinicID, IntegrationID: "in_1"},
 	}
+	if w.consents%4 != 0 { // a schedule is too short for two rejections a minute apart
+		token.RejectedAt = time.Now().Add(-time.Hour)
+	}
 	for _, scope := range issued.Scopes {
 		token.Scope += scope + " "
 	}
