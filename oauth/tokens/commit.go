@@ -38,11 +38,8 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 	failure := err
 	start := func() (*call, bool) {
 		return c.calls.join(ctx, callKey{key: leased.Key, kind: commitCall}, failure, func(ctx context.Context) (tokenstore.Record, error) {
-			c.hooks.notify(ctx, leased.Key, func(o *Observer) {
-				if o.CommitDelayed != nil {
-					o.CommitDelayed(ctx, CommitDelayed{Key: leased.Key, Err: failure})
-				}
-			})
+			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, CommitDelayed) { return o.CommitDelayed },
+				CommitDelayed{Key: leased.Key, Err: failure})
 			return p.writeUntilStored(ctx, failure)
 		})
 	}
@@ -150,11 +147,7 @@ func (p *pendingCommit) stored(ctx context.Context, record tokenstore.Record) (t
 		return p.markDisconnecting(ctx, record)
 	}
 	if p.old.State != tokenstore.StateActive {
-		p.conns.hooks.notify(ctx, p.lease.Key, func(o *Observer) {
-			if o.Restored != nil {
-				o.Restored(ctx, p.lease.Key)
-			}
-		})
+		notify(ctx, &p.conns.hooks, p.lease.Key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Restored }, p.lease.Key)
 	}
 	p.conns.hooks.log(ctx, slog.LevelDebug, "token refreshed", p.lease.Key, slog.Int64("version", record.Version))
 	return record, nil

@@ -164,11 +164,8 @@ func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) t
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))
-	c.hooks.notify(ctx, a.key, func(o *Observer) {
-		if o.Connected != nil {
-			o.Connected(ctx, Connected{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes()})
-		}
-	})
+	notify(ctx, &c.hooks, a.key, func(o *Observer) func(context.Context, Connected) { return o.Connected },
+		Connected{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes()})
 	return record
 }
 

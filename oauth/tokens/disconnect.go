@@ -132,11 +132,7 @@ func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) err
 		version = current.Version // the token that was revoked has been marked
 	}
 	c.hooks.log(ctx, slog.LevelInfo, "user disconnected", key)
-	c.hooks.notify(ctx, key, func(o *Observer) {
-		if o.Disconnected != nil {
-			o.Disconnected(ctx, key)
-		}
-	})
+	notify(ctx, &c.hooks, key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Disconnected }, key)
 	return nil
 }
 
@@ -169,10 +165,6 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	}
 	c.circuit.forget(key)
 	c.hooks.log(ctx, slog.LevelInfo, "user restored", key, slog.String("reason", string(before.Reason)))
-	c.hooks.notify(ctx, key, func(o *Observer) {
-		if o.Restored != nil {
-			o.Restored(ctx, key)
-		}
-	})
+	notify(ctx, &c.hooks, key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Restored }, key)
 	return nil
 }

@@ -95,10 +95,12 @@ func (h *hooks) log(ctx context.Context, level slog.Level, message string, key t
 		append(attrs, slog.String("environment", key.Environment.String()), slog.String("user", key.User))...)
 }
 
-// notify calls notify with each observer.
-func (h *hooks) notify(ctx context.Context, key tokenstore.Key, notify func(o *Observer)) {
+// notify calls a function of every observer that has it.
+func notify[T any](ctx context.Context, h *hooks, key tokenstore.Key, of func(*Observer) func(context.Context, T), value T) {
 	for i := range h.observers {
-		h.guard(ctx, key, "an observer", func() { notify(&h.observers[i]) })
+		if observe := of(&h.observers[i]); observe != nil {
+			h.guard(ctx, key, "an observer", func() { observe(ctx, value) })
+		}
 	}
 }
 

@@ -122,11 +122,8 @@ func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Leas
 	case err == nil:
 		c.forget(lease.Key)
 		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
-		c.hooks.notify(ctx, lease.Key, func(o *Observer) {
-			if o.MustReauthorize != nil {
-				o.MustReauthorize(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
-			}
-		})
+		notify(ctx, &c.hooks, lease.Key, func(o *Observer) func(context.Context, MustReauthorize) { return o.MustReauthorize },
+			MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
 		return tokenstore.Record{}, verdict
 	case !isContention(err):
 		// The verdict stands; without the mark the platform is asked again.

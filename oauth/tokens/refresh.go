@@ -219,11 +219,8 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform refuses the application; refreshing pauses for all users",
 			slog.String("environment", c.Environment().String()), slog.Any("error", refusal), slog.Duration("pause", configPause))
 		if isNew {
-			c.hooks.notify(ctx, leased.Key, func(o *Observer) {
-				if o.ConfigErrorDetected != nil {
-					o.ConfigErrorDetected(ctx, ConfigErrorDetected{Err: refusal, Until: time.Now().Add(configPause)})
-				}
-			})
+			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, ConfigErrorDetected) { return o.ConfigErrorDetected },
+				ConfigErrorDetected{Err: refusal, Until: time.Now().Add(configPause)})
 		}
 	}
 	return token, err
@@ -258,11 +255,8 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 		if alarm, until := c.circuit.refused(leased.Key, cause); alarm {
 			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshing in the background pauses",
 				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
-			c.hooks.notify(ctx, leased.Key, func(o *Observer) {
-				if o.MassRejection != nil {
-					o.MassRejection(ctx, MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
-				}
-			})
+			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, MassRejection) { return o.MassRejection },
+				MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
 		}
 		if age := time.Since(leased.Token.RejectedAt); age < firstRetry || leased.Token.RejectedAt.IsZero() {
 			c.recordRejection(ctx, leased, age)
