@@ -4,14 +4,12 @@ package layers
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"go/types"
 	"math/rand/v2"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Order is the order of the files of a package with the fewest arrows that run back up.
@@ -24,27 +22,8 @@ type Order struct {
 // Arrow is a file that refers to package-level names or methods of another file.
 type Arrow struct{ From, To string }
 
-// Of returns the order of the files of the package in folder, without its tests. It fails if a
-// file cannot be parsed.
-func Of(folder string) (Order, error) {
-	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		return Order{}, err
-	}
-	fileSet := token.NewFileSet()
-	var files []*ast.File
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(fileSet, name, nil, 0)
-		if err != nil {
-			return Order{}, err
-		}
-		files = append(files, file)
-	}
-	return order(arrowsOf(fileSet, files)), nil
-}
+// Of returns the order of the files of a package, which were parsed into fileSet.
+func Of(fileSet *token.FileSet, files []*ast.File) Order { return order(arrowsOf(fileSet, files)) }
 
 // arrowsOf resolves names of the package only. Imported packages count as empty, so the errors
 // of the type checker do not matter.
