@@ -92,34 +92,32 @@ func (i *Inbox) dropDays(ctx context.Context) error {
 	interrupted, err := collect(ctx, i, pgx.RowTo[string], `SELECT inhrelid::regclass::text FROM pg_inherits
 		WHERE inhparent = to_regclass('{s}.inbox_ledger') AND inhdetachpending`)
 	for _, partition := range interrupted {
-		err = cmp.Or(err, i.drop(ctx, partition, "FINALIZE"))
+		err = cmp.Or(err, i.detach(ctx, partition, "FINALIZE"))
 	}
 	for _, d := range days {
 		if d.Before(over) {
-			err = cmp.Or(err, i.drop(ctx, partition(d), "CONCURRENTLY"))
+			err = cmp.Or(err, i.detach(ctx, partition(d), "CONCURRENTLY"))
 		}
 	}
-	return cmp.Or(err, i.dropDetached(ctx, over), i.purge(ctx, over))
+	return cmp.Or(err, i.dropDetached(ctx), i.purge(ctx, over))
 }
 
-// dropDetached drops the tables of days that a process detached before it ended.
-func (i *Inbox) dropDetached(ctx context.Context, over time.Time) error {
+func (i *Inbox) detach(ctx context.Context, partition, how string) error {
+	_, err := i.exec(ctx, "ALTER TABLE {s}.inbox_ledger DETACH PARTITION "+partition+" "+how)
+	return err
+}
+
+// dropDetached drops the tables of detached days, also of a process that ended after it detached
+// them. A new day is attached in the transaction that creates its table.
+func (i *Inbox) dropDetached(ctx context.Context) error {
 	names, err := collect(ctx, i, pgx.RowTo[string], `SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition
 		AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('{s}.inbox_ledger')) AND starts_with(relname, 'inbox_ledger_')`)
 	for _, name := range names {
-		if d, unknown := time.Parse(dayForm, strings.TrimPrefix(name, "inbox_ledger_")); unknown == nil && d.Before(over) {
+		if d, unknown := time.Parse(dayForm, strings.TrimPrefix(name, "inbox_ledger_")); unknown == nil {
 			_, failed := i.exec(ctx, "DROP TABLE IF EXISTS "+partition(d))
 			err = cmp.Or(err, failed)
 		}
 	}
-	return err
-}
-
-func (i *Inbox) drop(ctx context.Context, partition, detach string) error {
-	if _, err := i.exec(ctx, "ALTER TABLE {s}.inbox_ledger DETACH PARTITION "+partition+" "+detach); err != nil {
-		return err
-	}
-	_, err := i.exec(ctx, "DROP TABLE "+partition)
 	return err
 }
 
