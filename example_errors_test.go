@@ -34,13 +34,13 @@ func ExampleError_fields() {
 	defer platform.Close()
 	reader := platform.Client(model.User{}).WithTokenSource(platform.TokenSource(model.User{}, "catalog:read"))
 
-	_, err := reader.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
+	_, err := reader.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{
 		FirstName: "Ada", LastName: "Example", Email: "ada@example.com",
 	})
 	var failure *dispensary.Error
 	if errors.As(err, &failure) {
 		fmt.Println(failure.Operation, failure.Route, failure.StatusCode)
-		fmt.Println("refused:", errors.Is(err, dispensary.ErrRefused), "- repeatable:", errors.Is(err, dispensary.ErrNotSent))
+		fmt.Println("refused:", errors.Is(err, dispensary.ErrNotApplied), "- repeatable:", errors.Is(err, dispensary.ErrNotSent))
 	}
 	// Output:
 	// patients.create /clinic/patients 403
@@ -53,9 +53,9 @@ func Example_argumentErrors() {
 	defer platform.Close()
 	client := platform.Client(model.User{})
 
-	_, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{FirstName: "Ada", LastName: " "})
+	_, err := client.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{FirstName: "Ada", LastName: " "})
 	fmt.Println(err)
-	fmt.Println(errors.Is(err, dispensary.ErrInvalidArgument), platform.Journal().Len(), "requests")
+	fmt.Println(errors.Is(err, dispensary.ErrArgument), platform.Journal().Len(), "requests")
 	// Output:
 	// dispensary: patients.create: email can't be blank, last_name can't be blank
 	// true 0 requests
@@ -67,7 +67,7 @@ func ExampleFieldErrors() {
 	defer platform.Close()
 	client := platform.Client(model.User{})
 
-	save := func(form clinic.NewPatient) {
+	save := func(form clinic.PatientCreate) {
 		patient, err := client.Clinic.Patients.Create(context.Background(), form)
 		if fields := dispensary.FieldErrors(err); fields != nil {
 			fmt.Println("above the form:", fields[""])
@@ -81,9 +81,9 @@ func ExampleFieldErrors() {
 		}
 		fmt.Println("saved", patient.FirstName)
 	}
-	save(clinic.NewPatient{FirstName: "Ada", LastName: "Example"})
-	save(clinic.NewPatient{FirstName: "Ada", LastName: "Example", Email: "jane.doe@example.org", MobileNumber: "555-0155"})
-	save(clinic.NewPatient{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", MobileNumber: "+15125550155"})
+	save(clinic.PatientCreate{FirstName: "Ada", LastName: "Example"})
+	save(clinic.PatientCreate{FirstName: "Ada", LastName: "Example", Email: "jane.doe@example.org", MobileNumber: "555-0155"})
+	save(clinic.PatientCreate{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", MobileNumber: "+15125550155"})
 	// Output:
 	// above the form: []
 	// beside the e-mail: [Email can't be blank]

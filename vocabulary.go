@@ -18,7 +18,7 @@ type Error = api.Error
 
 // ArgumentError is an argument that cannot be sent; it names the field as the request
 // does: "last_name". Nothing was sent. Calls return a *ArgumentError, or
-// [api.ArgumentErrors] for several, which match [ErrInvalidArgument]. [FieldErrors] reads
+// [api.ArgumentErrors] for several, which match [ErrArgument]. [FieldErrors] reads
 // both.
 //
 // Its fields are Operation, Field, Reason and Err, its method Fields; see
@@ -54,7 +54,7 @@ var (
 	ErrUnauthorized = api.ErrUnauthorized // 401
 	ErrForbidden    = api.ErrForbidden    // 403: the token lacks a scope
 	ErrNotFound     = api.ErrNotFound     // 404
-	ErrInvalid      = api.ErrInvalid      // 400, 409, 422: see FieldErrors
+	ErrValidation   = api.ErrValidation   // 400, 409, 422: see FieldErrors
 	ErrRateLimited  = api.ErrRateLimited  // 429: see Error.RetryAfter
 	ErrServer       = api.ErrServer       // 500 to 599
 )
@@ -62,16 +62,16 @@ var (
 // Sentinels of the outcome of a failed write, which matches exactly one of them.
 var (
 	ErrNotSent      = api.ErrNotSent      // nothing reached the platform
-	ErrRefused      = api.ErrRefused      // the platform said that it did not do it
+	ErrNotApplied   = api.ErrNotApplied   // the platform said that it did not do it
 	ErrMaybeApplied = api.ErrMaybeApplied // unknown: look before repeating
 )
 
 // Sentinels of calls that fail before the client sends a request.
 var (
-	ErrReauthorize     = api.ErrReauthorize     // the user has to authorize again
-	ErrInsecure        = api.ErrInsecure        // plain HTTP beyond loopback
-	ErrUnknownSite     = api.ErrUnknownSite     // no application is configured for the environment
-	ErrInvalidArgument = api.ErrInvalidArgument // every ArgumentError
+	ErrReauthorize = api.ErrReauthorize // the user has to authorize again
+	ErrInsecure    = api.ErrInsecure    // plain HTTP beyond loopback
+	ErrUnknownSite = api.ErrUnknownSite // no application is configured for the environment
+	ErrArgument    = api.ErrArgument    // every ArgumentError
 )
 
 // Observer receives how calls go; see [WithObserver]. What it receives are types of
@@ -90,8 +90,8 @@ type Paging = api.Paging
 
 // The sort orders; the platform sorts ascending where none is given.
 const (
-	Ascending  = api.Ascending
-	Descending = api.Descending
+	SortOrderAscending  = api.SortOrderAscending
+	SortOrderDescending = api.SortOrderDescending
 )
 
 // DateFilter keeps what happened on some days: [DateOn] a day, [DateBefore] or [DateAfter] it,

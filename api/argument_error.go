@@ -3,7 +3,7 @@ package api
 import "strings"
 
 // ArgumentError reports an argument that is missing or unusable. Nothing was
-// sent. It matches [ErrInvalidArgument] and names the field, never its value.
+// sent. It matches [ErrArgument] and names the field, never its value.
 //
 // A call reports all of its arguments that cannot be sent at once: one is an
 // *ArgumentError, several are [ArgumentErrors]. [FieldErrors] reads both.
@@ -41,9 +41,9 @@ func (e *ArgumentError) Error() string {
 // Unwrap returns Err.
 func (e *ArgumentError) Unwrap() error { return e.Err }
 
-// Is makes every ArgumentError match [ErrInvalidArgument] and [ErrNotSent].
+// Is makes every ArgumentError match [ErrArgument] and [ErrNotSent].
 func (e *ArgumentError) Is(target error) bool {
-	return target == ErrInvalidArgument || target == ErrNotSent
+	return target == ErrArgument || target == ErrNotSent
 }
 
 // Fields returns the reason as a sentence, by the field; see [FieldErrors].

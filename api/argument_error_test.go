@@ -14,7 +14,7 @@ func TestArgumentError(t *testing.T) {
 	t.Parallel()
 	err := error(&api.ArgumentError{Operation: "patients.create", Field: "email", Reason: "can't be blank"})
 	assert.EqualError(t, err, "dispensary: patients.create: email can't be blank")
-	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.ErrorIs(t, err, api.ErrArgument)
 	assert.ErrorIs(t, err, api.ErrNotSent)
 	assert.EqualError(t, &api.ArgumentError{Field: "Paging.MaxItems", Reason: "must not be negative"}, "dispensary: Paging.MaxItems must not be negative")
 }
@@ -30,10 +30,10 @@ func TestArgumentErrors(t *testing.T) {
 
 	err := api.ArgumentErrors{email, name, site}.Err()
 	assert.EqualError(t, err, "dispensary: patients.create: email can't be blank, last_name can't be blank, Site.BaseURL is plain HTTP")
-	for _, sentinel := range []error{api.ErrInvalidArgument, api.ErrNotSent, api.ErrInsecure} {
+	for _, sentinel := range []error{api.ErrArgument, api.ErrNotSent, api.ErrInsecure} {
 		assert.ErrorIs(t, err, sentinel)
 	}
-	assert.NotErrorIs(t, err, api.ErrInvalid, "the platform said nothing")
+	assert.NotErrorIs(t, err, api.ErrValidation, "the platform said nothing")
 	var first *api.ArgumentError
 	require.ErrorAs(t, err, &first)
 	assert.Equal(t, email, first)

@@ -32,7 +32,7 @@ func TestDateFilters(t *testing.T) {
 		api.DateRange(march, api.Date{}), api.DateRange(april, march),
 	} {
 		err := bad.EncodeValues("completed_at", &values)
-		assert.ErrorIs(t, err, api.ErrInvalidArgument)
+		assert.ErrorIs(t, err, api.ErrArgument)
 		assert.ErrorContains(t, err, "completed_at")
 	}
 }

@@ -20,7 +20,7 @@ type Outcome string
 const (
 	OutcomeNone         Outcome = ""              // a read that was sent
 	OutcomeNotSent      Outcome = "not_sent"      // matches ErrNotSent
-	OutcomeRefused      Outcome = "refused"       // matches ErrRefused
+	OutcomeNotApplied   Outcome = "not_applied"   // matches ErrNotApplied
 	OutcomeMaybeApplied Outcome = "maybe_applied" // matches ErrMaybeApplied
 )
 
@@ -63,7 +63,7 @@ type Error struct {
 
 	// Untrusted reports whether the last response lacks proof that the platform wrote it.
 	// Such an error matches [ErrUntrusted]. Its status says nothing about a record, a user
-	// or the application, so it never matches [ErrNotFound] or [ErrInvalid]. A write
+	// or the application, so it never matches [ErrNotFound] or [ErrValidation]. A write
 	// without a proven response may have been applied.
 	//
 	// A response has proof if it has the X-Request-Id that the API promises and its body
@@ -151,7 +151,7 @@ func (e *Error) statusSentinel() error {
 	case s == http.StatusTooManyRequests:
 		return ErrRateLimited
 	case s == http.StatusBadRequest, s == http.StatusConflict, s == http.StatusUnprocessableEntity:
-		return ErrInvalid
+		return ErrValidation
 	case s >= 500:
 		return ErrServer
 	}
@@ -162,8 +162,8 @@ func (e *Error) outcomeSentinel() error {
 	switch e.Outcome {
 	case OutcomeNotSent:
 		return ErrNotSent
-	case OutcomeRefused:
-		return ErrRefused
+	case OutcomeNotApplied:
+		return ErrNotApplied
 	case OutcomeMaybeApplied:
 		return ErrMaybeApplied
 	}
@@ -207,7 +207,7 @@ func (e *Error) Error() string {
 	if e.Untrusted {
 		b.WriteString(": " + strings.TrimPrefix(ErrUntrusted.Error(), "dispensary: "))
 	}
-	if sentinel := e.outcomeSentinel(); sentinel != errNone && sentinel != ErrRefused {
+	if sentinel := e.outcomeSentinel(); sentinel != errNone && sentinel != ErrNotApplied {
 		b.WriteString(": " + strings.TrimPrefix(sentinel.Error(), "dispensary: "))
 	}
 	if e.RequestID != "" {

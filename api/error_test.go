@@ -30,7 +30,7 @@ func TestErrorText(t *testing.T) {
 		"500 Internal Server Error: write may have been applied (request id 7f3c)")
 	assert.EqualError(t, api.NewError(api.Error{
 		Operation: "oauth.token", Method: "POST", Route: "/oauth/token", StatusCode: 400,
-		Code: "invalid_grant", Outcome: api.OutcomeRefused,
+		Code: "invalid_grant", Outcome: api.OutcomeNotApplied,
 	}, nil, nil, nil), "dispensary: oauth.token POST /oauth/token: 400 Bad Request: invalid_grant")
 	assert.EqualError(t, api.NewError(api.Error{Operation: "clinic.get", Method: "GET", Route: "/clinic"},
 		context.Canceled, nil, nil), "dispensary: clinic.get GET /clinic: context canceled")
@@ -72,7 +72,7 @@ func TestErrorSentinels(t *testing.T) {
 	t.Parallel()
 	sentinels := map[error][]int{
 		api.ErrUnauthorized: {401}, api.ErrForbidden: {403}, api.ErrNotFound: {404},
-		api.ErrInvalid: {400, 409, 422}, api.ErrRateLimited: {429}, api.ErrServer: {500, 502, 503, 504},
+		api.ErrValidation: {400, 409, 422}, api.ErrRateLimited: {429}, api.ErrServer: {500, 502, 503, 504},
 	}
 	for sentinel, statuses := range sentinels {
 		for _, status := range statuses {

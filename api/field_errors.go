@@ -32,7 +32,7 @@ type Message struct {
 //
 // It returns nil where err is not about the input: nil, no answer, a token that is
 // refused, an unknown record, a server error. Which statuses are about the input
-// is an assumption, those of [ErrInvalid].
+// is an assumption, those of [ErrValidation].
 // API section: "Errors".
 func FieldErrors(err error) map[string][]string {
 	var failure interface {
@@ -42,7 +42,7 @@ func FieldErrors(err error) map[string][]string {
 	if !errors.As(err, &failure) {
 		return nil
 	}
-	if answer, ok := failure.(*Error); ok && (!answer.Is(ErrInvalid) || answer.Code != "") {
+	if answer, ok := failure.(*Error); ok && (!answer.Is(ErrValidation) || answer.Code != "") {
 		return nil // a code is OAuth's
 	}
 	return failure.Fields()

@@ -12,7 +12,7 @@ import (
 )
 
 func refused(status int, messages ...api.Message) *api.Error {
-	return api.NewError(api.Error{Operation: "patients.create", StatusCode: status, Outcome: api.OutcomeRefused}, nil, nil, messages)
+	return api.NewError(api.Error{Operation: "patients.create", StatusCode: status, Outcome: api.OutcomeNotApplied}, nil, nil, messages)
 }
 
 func TestFieldErrors(t *testing.T) {

@@ -113,6 +113,6 @@ type SortOrder string
 
 // The sort orders; the platform sorts ascending where none is given.
 const (
-	Ascending  SortOrder = "ASC"
-	Descending SortOrder = "DESC"
+	SortOrderAscending  SortOrder = "ASC"
+	SortOrderDescending SortOrder = "DESC"
 )

@@ -20,10 +20,10 @@ var (
 	// ErrNotFound (404): no such object, or none this token may see.
 	ErrNotFound = errors.New("dispensary: not found")
 
-	// ErrInvalid (400, 409, 422): the platform refused the content, for example a
+	// ErrValidation (400, 409, 422): the platform refused the content, for example a
 	// missing field, a duplicate e-mail, or a plan that is in the wrong state.
 	// Nothing was changed. See [FieldErrors].
-	ErrInvalid = errors.New("dispensary: invalid request")
+	ErrValidation = errors.New("dispensary: invalid request")
 
 	// ErrRateLimited (429): too many requests. See [Error.RetryAfter]. A call
 	// that was not sent because the platform had asked all of them to wait
@@ -35,15 +35,15 @@ var (
 )
 
 // Sentinels of the outcome of a failed call. A failed write matches exactly one
-// of [ErrNotSent], [ErrRefused] and [ErrMaybeApplied]; a failed read may match
+// of [ErrNotSent], [ErrNotApplied] and [ErrMaybeApplied]; a failed read may match
 // ErrNotSent.
 var (
 	// ErrNotSent: no byte of the request reached the platform. Repeating the
 	// call is safe.
 	ErrNotSent = errors.New("dispensary: request was not sent")
 
-	// ErrRefused: the platform answered that it did not do it.
-	ErrRefused = errors.New("dispensary: request was refused")
+	// ErrNotApplied: the platform answered that it did not do it.
+	ErrNotApplied = errors.New("dispensary: request was refused")
 
 	// ErrMaybeApplied: the write was sent and its outcome is unknown. The response was
 	// lost, was unreadable, was a server error, or was [Error.Untrusted]. Look before
@@ -69,9 +69,9 @@ var (
 	// ErrUnknownSite: no application is configured for an environment.
 	ErrUnknownSite = errors.New("dispensary: unknown site")
 
-	// ErrInvalidArgument: a call was given something that cannot be sent. Every
+	// ErrArgument: a call was given something that cannot be sent. Every
 	// [ArgumentError] matches it.
-	ErrInvalidArgument = errors.New("dispensary: invalid argument")
+	ErrArgument = errors.New("dispensary: invalid argument")
 
 	// ErrUntrusted: the response does not prove that the platform wrote it. A proxy, a
 	// gateway or a sign-in page may have responded instead. See [Error.Untrusted].

@@ -18,8 +18,8 @@ type Brand struct {
 	Name   string `json:"name"`
 	Prefix string `json:"prefix"`
 
-	// Status is [Available] if some of the brand's products are in stock and
-	// can be ordered, else [Unavailable]. It does not say whether a
+	// Status is [StatusAvailable] if some of the brand's products are in stock and
+	// can be ordered, else [StatusUnavailable]. It does not say whether a
 	// practitioner may order them.
 	Status Status `json:"status"`
 }
@@ -32,11 +32,11 @@ type Status string
 // backordered if any of them is, else unavailable.
 // API section: "Product", "Variant", "Other status values".
 const (
-	Available         Status = "available"
-	Backordered       Status = "backordered"
-	VendorBackordered Status = "vendor backorder" // variants only
-	Discontinued      Status = "discontinued"     // variants only
-	Unavailable       Status = "unavailable"
+	StatusAvailable         Status = "available"
+	StatusBackordered       Status = "backordered"
+	StatusVendorBackordered Status = "vendor backorder" // variants only
+	StatusDiscontinued      Status = "discontinued"     // variants only
+	StatusUnavailable       Status = "unavailable"
 )
 
 // ProductBrand is the brand as part of a product.

@@ -156,7 +156,7 @@ func ExampleProducts_All() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if product.Status == catalog.Available {
+		if product.Status == catalog.StatusAvailable {
 			available++
 		}
 	}

@@ -49,7 +49,7 @@ func ExampleSyncer() {
 	}
 	fmt.Println(len(copyChanges()), "products")
 
-	_, event, err := platform.Products.Update(platform.Products.All()[0].ID, model.ProductChange{Name: new("Zinc Forte")})
+	_, event, err := platform.Products.Update(platform.Products.All()[0].ID, model.ProductUpdate{Name: new("Zinc Forte")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -29,10 +29,10 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 			state, err := store.State(t.Context())
 			require.NoError(t, err)
 			assert.Zero(t, state.Complete.Generation)
-			assert.Equal(t, cut, state.Records[catalogsync.Present], "its products are stored")
+			assert.Equal(t, cut, state.Records[catalogsync.PresencePresent], "its products are stored")
 			list.cut = 0
 			assert.Equal(t, 50, mustSync(t, syncer).Total)
-			assert.Len(t, stored(t, store, catalogsync.Present), 50)
+			assert.Len(t, stored(t, store, catalogsync.PresencePresent), 50)
 		}
 	}
 }

@@ -39,11 +39,11 @@ const (
 // An event without a product id that a store can contain is logged and skipped. An error is
 // that of the store. API section: "Event types".
 func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
-	if err := CheckID(e.Data.ID); err != nil {
+	if err := CheckID(e.Object.ID); err != nil {
 		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "a product event was skipped", slog.String("reason", err.Error()))
 		return nil
 	}
-	if err := s.config.Store.Request(ctx, time.Now(), e.Data.ID); err != nil {
+	if err := s.config.Store.Request(ctx, time.Now(), e.Object.ID); err != nil {
 		return err
 	}
 	select {

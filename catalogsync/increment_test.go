@@ -23,7 +23,7 @@ import (
 )
 
 func productEvent(id string) events.ProductEvent {
-	return events.ProductEvent{Event: events.Event{Type: events.ProductUpdated}, Data: catalog.Product{ID: id}}
+	return events.ProductEvent{Event: events.Event{Type: events.TypeProductUpdated}, Object: catalog.Product{ID: id}}
 }
 
 func TestEventsAreReadOnce(t *testing.T) {
@@ -76,7 +76,7 @@ func TestDetailsOfAll(t *testing.T) {
 	assert.Equal(t, product.VariantIDs[0], detailed.PrimaryVariant.ID)
 	assert.NotEmpty(t, detailed.PrimaryVariant.ImageURLSmall)
 
-	_, _, err = f.platform.Products.Update(product.ID, model.ProductChange{Name: new("Renamed")})
+	_, _, err = f.platform.Products.Update(product.ID, model.ProductUpdate{Name: new("Renamed")})
 	require.NoError(t, err)
 	f.sync(t)
 	f.platform.Journal().Reset()
@@ -163,7 +163,7 @@ func (t *times) all() []time.Duration {
 func TestNewSyncerRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Prefetch: -1})
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	for _, field := range []string{"Catalog", "Store", "Prefetch"} {
 		assert.ErrorContains(t, err, "catalogsync.SyncerConfig."+field)
 	}

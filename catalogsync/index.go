@@ -106,7 +106,7 @@ func gather(ctx context.Context, store Store) ([]candidate, error) {
 		}
 		for _, r := range records {
 			after = r.Revision
-			if r.Presence == Gone {
+			if r.Presence == PresenceGone {
 				continue
 			}
 			c := newCandidate(r, shared)

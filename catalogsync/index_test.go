@@ -153,7 +153,7 @@ func TestSearchFilters(t *testing.T) {
 func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
 	t.Parallel()
 	e := entry("Zinc", "one", "ONE-1-60", "111")
-	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "ONE-1-120", UPC: "222222", Status: catalog.Discontinued}, {ID: "v-Zinc", SKU: "ONE-1-60"}}
+	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "ONE-1-120", UPC: "222222", Status: catalog.StatusDiscontinued}, {ID: "v-Zinc", SKU: "ONE-1-60"}}
 	x := newSearcher(t, e)
 	for query, want := range map[string]string{"zinc": "v-Zinc", "one-1": "v-Zinc", "ONE-1-12": "large", "2222": "large"} {
 		result, err := x.Search(catalogsync.SearchOptions{Query: query})
@@ -167,7 +167,7 @@ func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
 func TestSearchShowsPrimaryVariantOfName(t *testing.T) {
 	t.Parallel()
 	e := entry("Magnesium Glycinate", "one", "KLP-60", "")
-	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "MAGNESIUM-240", Status: catalog.Discontinued}, {ID: "only", SKU: "MAGNESIUM", Status: catalog.Discontinued}}
+	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "MAGNESIUM-240", Status: catalog.StatusDiscontinued}, {ID: "only", SKU: "MAGNESIUM", Status: catalog.StatusDiscontinued}}
 	x := newSearcher(t, e, entry("Magnesium", "one", "", ""))
 	for query, want := range map[string]string{
 		"magn": "v-Magnesium Glycinate", "magnesium gly": "v-Magnesium Glycinate", "magnesium": "v-Magnesium Glycinate", "MAGNESIUM-240": "large", "magnesium 2": "large",
@@ -195,11 +195,11 @@ func TestSearchRefuses(t *testing.T) {
 		"dispensary: filters are more than 32":       {IngredientIDs: make([]string, 20), AllergenIDs: make([]string, 13)},
 	} {
 		_, err := x.Search(o)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		assert.EqualError(t, err, want)
 	}
 	_, err := x.Search(catalogsync.SearchOptions{Limit: -1})
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }
 
 // What a person types leads to the product that they want, in a catalog where thousands
@@ -254,7 +254,7 @@ func FuzzSearch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		result, err := x.Search(catalogsync.SearchOptions{Query: query, Limit: 3, BrandID: "brand-0"})
 		if err != nil {
-			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			require.ErrorIs(t, err, api.ErrArgument)
 			return
 		}
 		assert.LessOrEqual(t, len(result.Hits), 3)

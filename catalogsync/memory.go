@@ -63,7 +63,7 @@ func (m *MemoryStore) State(ctx context.Context) (State, error) {
 		state.Records, state.Requested = map[Presence]int{}, len(m.requests)
 		for _, r := range m.records {
 			state.Records[r.Presence]++
-			if r.Presence != Gone && !r.DetailsAt.IsZero() {
+			if r.Presence != PresenceGone && !r.DetailsAt.IsZero() {
 				state.Detailed++
 			}
 		}
@@ -119,7 +119,7 @@ func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (
 // Unlisted is [Store.Unlisted].
 func (m *MemoryStore) Unlisted(ctx context.Context, w Walk, limit int) ([]string, error) {
 	return locked(ctx, m, func() ([]string, error) {
-		found := m.unlisted(w.stored(), Missing)
+		found := m.unlisted(w.stored(), PresenceMissing)
 		slices.SortFunc(found, func(a, b *memoryRecord) int {
 			return cmp.Or(a.ReadAt.Compare(b.ReadAt), cmp.Compare(a.Product.ID, b.Product.ID))
 		})
@@ -138,10 +138,10 @@ func (m *MemoryStore) Complete(ctx context.Context, w Walk, gone []string) (Walk
 			return Walk{}, ErrSuperseded
 		}
 		w = w.stored()
-		unlisted := m.unlisted(w, Present)
+		unlisted := m.unlisted(w, PresencePresent)
 		w.Missing = len(unlisted)
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(gone))) {
-			if r := m.records[id]; r != nil && r.Presence == Missing && r.seen < w.Generation {
+			if r := m.records[id]; r != nil && r.Presence == PresenceMissing && r.seen < w.Generation {
 				unlisted = append(unlisted, r)
 			}
 		}
@@ -229,7 +229,7 @@ func (m *MemoryStore) Drop(ctx context.Context, r Request) error {
 func (m *MemoryStore) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
 	return locked(ctx, m, func() (ids []string, err error) {
 		for id, r := range m.records {
-			if id > after && r.Presence != Gone && r.DetailsAt.IsZero() {
+			if id > after && r.Presence != PresenceGone && r.DetailsAt.IsZero() {
 				ids = append(ids, id)
 			}
 		}

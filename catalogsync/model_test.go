@@ -100,7 +100,7 @@ func (w *world) play() {
 	}
 	state, err := w.store.State(ctx)
 	require.NoError(w.t, err)
-	assert.Zero(w.t, state.Records[catalogsync.Missing])
+	assert.Zero(w.t, state.Records[catalogsync.PresenceMissing])
 	assert.Zero(w.t, state.Requested)
 	w.equal()
 }
@@ -156,9 +156,9 @@ func (w *world) change() {
 	hidden := false // no list shows it
 	switch w.random.IntN(6) {
 	case 0:
-		p, e, err = w.platform.Products.Create(model.NewProduct{Variants: make([]model.NewVariant, 1+w.random.IntN(3))})
+		p, e, err = w.platform.Products.Create(model.ProductCreate{Variants: make([]model.VariantCreate, 1+w.random.IntN(3))})
 	case 1:
-		_, e, err = w.platform.Products.Update(p.ID, model.ProductChange{Name: new(fmt.Sprintf("Name %d", w.random.Int()))})
+		_, e, err = w.platform.Products.Update(p.ID, model.ProductUpdate{Name: new(fmt.Sprintf("Name %d", w.random.Int()))})
 	case 2:
 		hidden = true
 		_, e, err = w.platform.Products.Describe(p.ID, fmt.Sprintf("<p>%d</p>", w.random.Int()))
@@ -166,7 +166,7 @@ func (w *world) change() {
 		at := w.random.IntN(len(p.VariantIDs))
 		hidden = at > 0
 		status := []string{model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued}[w.random.IntN(3)]
-		_, e, err = w.platform.Products.UpdateVariant(p.VariantIDs[at], model.VariantChange{Status: &status})
+		_, e, err = w.platform.Products.UpdateVariant(p.VariantIDs[at], model.VariantUpdate{Status: &status})
 	default:
 		if len(all) < 10 {
 			return
@@ -177,7 +177,7 @@ func (w *world) change() {
 	if !assert.NoError(w.t, err) {
 		return
 	}
-	event := events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Data: catalog.Product{ID: p.ID}}
+	event := events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Object: catalog.Product{ID: p.ID}}
 	switch w.random.IntN(5) {
 	case 0: // lost
 		w.unknown[p.ID] = w.unknown[p.ID] || hidden
@@ -203,7 +203,7 @@ func (w *world) records() map[string]catalogsync.Record {
 func (w *world) noneIsGone() {
 	records := w.records()
 	for _, p := range w.platform.Products.All() {
-		require.NotEqual(w.t, catalogsync.Gone, records[p.ID].Presence, p.ID)
+		require.NotEqual(w.t, catalogsync.PresenceGone, records[p.ID].Presence, p.ID)
 	}
 }
 
@@ -216,7 +216,7 @@ func (w *world) equal() {
 		require.NoError(w.t, err)
 		there[listed.ID] = true
 		r := records[listed.ID]
-		require.Equal(w.t, catalogsync.Present, r.Presence, listed.ID)
+		require.Equal(w.t, catalogsync.PresencePresent, r.Presence, listed.ID)
 		shown := r.Product
 		shown.DescriptionHTML, shown.Variants, shown.Dosage, shown.CustomDosage = "", nil, nil, nil
 		require.Equal(w.t, listed, shown)
@@ -233,6 +233,6 @@ func (w *world) equal() {
 		require.Equal(w.t, *single, r.Product)
 	}
 	for id, r := range records {
-		require.True(w.t, there[id] || r.Presence != catalogsync.Present, id)
+		require.True(w.t, there[id] || r.Presence != catalogsync.PresencePresent, id)
 	}
 }

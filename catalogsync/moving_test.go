@@ -165,6 +165,6 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 }
 
 func movingProduct(id string) catalog.Product {
-	v := catalog.Variant{ID: id + "-60", SKU: "MOV-" + id, Status: catalog.Available, Primary: true}
-	return catalog.Product{ID: id, Name: "Product " + id, Status: catalog.Available, VariantCount: 1, PrimaryVariant: &v, Variants: []catalog.Variant{v}}
+	v := catalog.Variant{ID: id + "-60", SKU: "MOV-" + id, Status: catalog.StatusAvailable, Primary: true}
+	return catalog.Product{ID: id, Name: "Product " + id, Status: catalog.StatusAvailable, VariantCount: 1, PrimaryVariant: &v, Variants: []catalog.Variant{v}}
 }

@@ -22,9 +22,9 @@ type Presence string
 // shifts while it is read may hide it. It is gone once the next complete walk does not see it
 // either and the platform does not have it by its id.
 const (
-	Present Presence = "present"
-	Missing Presence = "missing"
-	Gone    Presence = "gone"
+	PresencePresent Presence = "present"
+	PresenceMissing Presence = "missing"
+	PresenceGone    Presence = "gone"
 )
 
 // Attributes are what a product can be filtered by. No product of the API has them: they are
@@ -70,7 +70,7 @@ func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
 	}
 	p.DescriptionHTML, p.Variants = r.Product.DescriptionHTML, r.Product.Variants
 	p.Dosage, p.CustomDosage = r.Product.Dosage, r.Product.CustomDosage
-	return r.with(p, Present)
+	return r.with(p, PresencePresent)
 }
 
 // Detailed is Listed for a single product that was read: one that was read earlier than the
@@ -98,9 +98,9 @@ func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
 	presence := r.Presence
 	switch presence {
 	case "":
-		presence = Present
-	case Gone:
-		presence = Missing
+		presence = PresencePresent
+	case PresenceGone:
+		presence = PresenceMissing
 	}
 	return r.with(p, presence)
 }
@@ -132,10 +132,10 @@ func (r Record) Attributed(a Attributes) (Record, bool) {
 func (r Record) Unlisted() (Record, bool) {
 	before := r.Presence
 	switch before {
-	case Present:
-		r.Presence = Missing
-	case Missing:
-		r.Presence = Gone
+	case PresencePresent:
+		r.Presence = PresenceMissing
+	case PresenceMissing:
+		r.Presence = PresenceGone
 	}
 	return r, r.Presence != before
 }
@@ -194,7 +194,7 @@ func newListed(readAt time.Time, p catalog.Product) (Listed, error) {
 		return Listed{}, fmt.Errorf("catalogsync: product %s of a list: %w", p.ID, err)
 	}
 	return Listed{
-		Record:   Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: Present, ReadAt: readAt},
+		Record:   Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: PresencePresent, ReadAt: readAt},
 		Document: document,
 	}, nil
 }

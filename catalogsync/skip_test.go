@@ -35,7 +35,7 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 		walk := mustSync(t, syncer)
 		assert.Equal(t, 3, walk.Skipped)
 		assert.False(t, walk.CompletedAt.IsZero())
-		assert.Len(t, stored(t, store, catalogsync.Present), 57)
+		assert.Len(t, stored(t, store, catalogsync.PresencePresent), 57)
 		assert.Contains(t, log.String(), `msg="products of the list were skipped" first_product_id="" first_reason="dispensary: product.id is empty" page=1 skipped=2`)
 		assert.Contains(t, log.String(), `first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL" page=4 skipped=1`)
 		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "a line for a page")
@@ -55,12 +55,12 @@ func TestSyncKeepsProductThatLostItsID(t *testing.T) {
 	list.spoil = renamed(map[string]string{"p-00005": ""})
 	for range 4 {
 		mustSync(t, syncer)
-		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogsync.Missing))
+		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogsync.PresenceMissing))
 	}
 	assert.Len(t, names(t, loaded(t, store), catalogsync.SearchOptions{Query: "product", Limit: 100}), 30)
 	list.spoil = nil
 	mustSync(t, syncer)
-	assert.Len(t, stored(t, store, catalogsync.Present), 30)
+	assert.Len(t, stored(t, store, catalogsync.PresencePresent), 30)
 }
 
 func TestSyncRejectsListOfBadProducts(t *testing.T) {
@@ -99,7 +99,7 @@ func TestSyncSkipsElementsWithoutProduct(t *testing.T) {
 		list.nulls = []string{at}
 		walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}))
 		assert.Equal(t, 1, walk.Skipped, at)
-		assert.Len(t, stored(t, store, catalogsync.Present), 49, at)
+		assert.Len(t, stored(t, store, catalogsync.PresencePresent), 49, at)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestSync(t *testing.T) {
 	for _, p := range products {
 		r := records[p.ID]
 		assert.Equal(t, p.Name, r.Product.Name)
-		assert.Equal(t, catalogsync.Present, r.Presence)
+		assert.Equal(t, catalogsync.PresencePresent, r.Presence)
 		if len(r.IngredientIDs) > 0 { // a search finds what the clinic may order
 			assert.ElementsMatch(t, p.IngredientIDs, r.IngredientIDs, p.Name)
 			assert.ElementsMatch(t, p.AllergenIDs, r.AllergenIDs, p.Name)

@@ -109,7 +109,7 @@ func TestSyncPassesOverWhatCannotBeRead(t *testing.T) {
 		_, err = syncer.Sync(t.Context())
 		require.NoError(t, err)
 	}
-	for id, want := range map[string]catalogsync.Presence{"p-00000": catalogsync.Missing, "p-00001": catalogsync.Gone, "p-00002": catalogsync.Present} {
+	for id, want := range map[string]catalogsync.Presence{"p-00000": catalogsync.PresenceMissing, "p-00001": catalogsync.PresenceGone, "p-00002": catalogsync.PresencePresent} {
 		record, err := store.Get(t.Context(), id)
 		require.NoError(t, err)
 		assert.Equal(t, want, record.Presence, id)

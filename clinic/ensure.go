@@ -35,9 +35,9 @@ import (
 //   - a create call may have been applied and no patient has appeared.
 //
 // API section: "Metadata", "Patients".
-func (s Patients) Ensure(ctx context.Context, n NewPatient, options ...api.RequestOption) (patient *Patient, created bool, err error) {
+func (s Patients) Ensure(ctx context.Context, n PatientCreate, options ...api.RequestOption) (patient *Patient, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Patient).ids, func(ctx context.Context) (*Patient, error) {
-		p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, string(MetadataPatient), n.Metadata.ID, options)
+		p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, string(MetadataTypePatient), n.Metadata.ID, options)
 		if err != nil || p != nil {
 			return p, err
 		}
@@ -49,7 +49,7 @@ func (p *Patient) ids() (id, key string) { return p.ID, p.Metadata.ID }
 
 // adopt finds a patient by e-mail and sets the integrator's id, unless the patient has
 // another one or is another person.
-func (s Patients) adopt(ctx context.Context, n NewPatient, options []api.RequestOption) (*Patient, error) {
+func (s Patients) adopt(ctx context.Context, n PatientCreate, options []api.RequestOption) (*Patient, error) {
 	email := emailKey(n.Email)
 	for found, err := range s.SearchAll(ctx, PatientSearchOptions{Query: strings.TrimSpace(n.Email)}, options...) {
 		if err != nil {
@@ -87,7 +87,7 @@ func (s Patients) setID(ctx context.Context, id string, m Metadata, options []ap
 
 // contradicts reports whether found has another name or date of birth than p. The
 // address alone does not identify a person: parents use theirs for their children.
-func (p NewPatient) contradicts(found *Patient) bool {
+func (p PatientCreate) contradicts(found *Patient) bool {
 	return differ(fold.Name(p.FirstName), fold.Name(found.FirstName)) ||
 		differ(fold.Name(p.LastName), fold.Name(found.LastName)) ||
 		differ(p.DateOfBirth, found.DateOfBirth)
@@ -108,9 +108,9 @@ func emailKey(email string) string { return fold.ASCII(strings.TrimSpace(email))
 // If there is none, Ensure creates the practitioner. It is idempotent in the way
 // [Patients.Ensure] is, but finds practitioners by their metadata id only.
 // API section: "Metadata", "Practitioners".
-func (s Practitioners) Ensure(ctx context.Context, n NewPractitioner, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
+func (s Practitioners) Ensure(ctx context.Context, n PractitionerCreate, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Practitioner).ids, func(ctx context.Context) (*Practitioner, error) {
-		return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, string(MetadataPractitioner), n.Metadata.ID, options)
+		return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, string(MetadataTypePractitioner), n.Metadata.ID, options)
 	})
 }
 
@@ -121,9 +121,9 @@ func (p *Practitioner) ids() (id, key string) { return p.ID, p.Metadata.ID }
 // [Patients.Ensure] is, but finds staff by their metadata id only. Assumption: the
 // platform makes their e-mails unique, which prevents a second one between processes.
 // API section: "Metadata", "Staff".
-func (s Staff) Ensure(ctx context.Context, n NewStaffMember, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
+func (s Staff) Ensure(ctx context.Context, n StaffMemberCreate, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*StaffMember).ids, func(ctx context.Context) (*StaffMember, error) {
-		return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, string(MetadataStaff), n.Metadata.ID, options)
+		return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, string(MetadataTypeStaff), n.Metadata.ID, options)
 	})
 }
 

@@ -94,8 +94,8 @@ func ExampleOrders_All() {
 	options := clinic.OrderListOptions{
 		TreatmentPlanID: plan.ID,
 		CompletedAt:     dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
-		SortBy:          clinic.OrdersByCompletion,
-		Order:           dispensary.Descending,
+		SortBy:          clinic.OrderSortCompletion,
+		SortOrder:       dispensary.SortOrderDescending,
 	}
 	for order, err := range client.Clinic.Orders.All(context.Background(), options) {
 		if err != nil {
@@ -110,7 +110,7 @@ func ExamplePatients_Create() {
 	platform, client := connect()
 	defer platform.Close()
 
-	patient, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
+	patient, err := client.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{
 		FirstName:        "Ada",
 		LastName:         "Example",
 		Email:            "ada@example.com",
@@ -131,11 +131,11 @@ func ExamplePatients_Create_duplicate() {
 	platform, client := connect()
 	defer platform.Close()
 
-	_, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
+	_, err := client.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{
 		FirstName: "Jane", LastName: "Doe", Email: "jane.doe@example.org",
 	})
 	var failure *dispensary.Error
-	if errors.Is(err, dispensary.ErrInvalid) && errors.As(err, &failure) {
+	if errors.Is(err, dispensary.ErrValidation) && errors.As(err, &failure) {
 		fmt.Println(failure.StatusCode, failure.Messages())
 	}
 	// Output: 422 [Email has already been taken]
@@ -148,7 +148,7 @@ func ExamplePatients_Ensure() {
 	defer platform.Close()
 
 	for range 2 {
-		patient, created, err := client.Clinic.Patients.Ensure(context.Background(), clinic.NewPatient{
+		patient, created, err := client.Clinic.Patients.Ensure(context.Background(), clinic.PatientCreate{
 			FirstName: "Ada", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-4711"},
 		})
 		if err != nil {
@@ -213,7 +213,7 @@ func ExamplePractitioners_Create() {
 	defer platform.Close()
 
 	typeID := platform.Clinics.Practitioners()[0].TypeID // see the catalog's practitioner types
-	practitioner, err := client.Clinic.Practitioners.Create(context.Background(), clinic.NewPractitioner{
+	practitioner, err := client.Clinic.Practitioners.Create(context.Background(), clinic.PractitionerCreate{
 		PractitionerTypeID: typeID, FirstName: "Grace", LastName: "Example", Email: "grace@example.com",
 	})
 	if err != nil {
@@ -251,7 +251,7 @@ func ExampleMetadataLookup_All() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if entry.Type == clinic.MetadataPatient {
+		if entry.Type == clinic.MetadataTypePatient {
 			var patient clinic.Patient
 			if err := entry.Decode(&patient); err != nil {
 				log.Fatal(err)

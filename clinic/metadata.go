@@ -51,10 +51,10 @@ type MetadataType string
 
 // The kinds of records that carry metadata.
 const (
-	MetadataPatient       MetadataType = "patient"
-	MetadataPractitioner  MetadataType = "practitioner"
-	MetadataStaff         MetadataType = "staff"
-	MetadataTreatmentPlan MetadataType = "treatment_plan"
+	MetadataTypePatient       MetadataType = "patient"
+	MetadataTypePractitioner  MetadataType = "practitioner"
+	MetadataTypeStaff         MetadataType = "staff"
+	MetadataTypeTreatmentPlan MetadataType = "treatment_plan"
 )
 
 // Decode reads the record into a [Patient], a [Practitioner], a [StaffMember] or a
@@ -74,7 +74,7 @@ type MetadataLookup struct{ t *transport.Client }
 // API section: GET /clinic/metadata.
 type MetadataListOptions struct {
 	// ID is the integrator's. Left empty, the call is assumed to be refused with
-	// [api.ErrInvalid].
+	// [api.ErrValidation].
 	ID string `url:"id,omitempty"`
 
 	// Type narrows the kind; empty finds all kinds.

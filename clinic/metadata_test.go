@@ -35,12 +35,12 @@ func TestMetadataEntryDecodesRecord(t *testing.T) {
 		assert.Equal(t, kind, entries[0].Type)
 		return entries[0]
 	}
-	decodes(t, entry(clinic.MetadataPatient), f.Patient, s.Patients.Get)
-	decodes(t, entry(clinic.MetadataPractitioner), f.Practitioner, s.Practitioners.Get)
-	decodes(t, entry(clinic.MetadataStaff), f.Staff, s.Staff.Get)
-	decodes(t, entry(clinic.MetadataTreatmentPlan), f.Plan, f.Client.TreatmentPlans.Get)
+	decodes(t, entry(clinic.MetadataTypePatient), f.Patient, s.Patients.Get)
+	decodes(t, entry(clinic.MetadataTypePractitioner), f.Practitioner, s.Practitioners.Get)
+	decodes(t, entry(clinic.MetadataTypeStaff), f.Staff, s.Staff.Get)
+	decodes(t, entry(clinic.MetadataTypeTreatmentPlan), f.Plan, f.Client.TreatmentPlans.Get)
 	_, err = s.Metadata.List(ctx, clinic.MetadataListOptions{ID: "ehr-8", Type: "order"})
-	require.ErrorIs(t, err, api.ErrInvalid)
+	require.ErrorIs(t, err, api.ErrValidation)
 }
 
 func decodes[T any](t *testing.T, entry clinic.MetadataEntry, id string, get func(context.Context, string, ...api.RequestOption) (*T, error)) {

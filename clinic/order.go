@@ -66,8 +66,8 @@ type OrderListOptions struct {
 	CompletedAt api.DateFilter `url:"completed_at"`
 
 	// SortBy is the platform's own order where it is empty.
-	SortBy OrderSort     `url:"sort_by,omitempty"`
-	Order  api.SortOrder `url:"order_by,omitempty"`
+	SortBy    OrderSort     `url:"sort_by,omitempty"`
+	SortOrder api.SortOrder `url:"order_by,omitempty"`
 
 	api.Paging `url:"-"`
 }
@@ -77,10 +77,10 @@ type OrderSort string
 
 // The fields that orders are sorted by.
 const (
-	OrdersByPatient       OrderSort = "patient_id"
-	OrdersByTreatmentPlan OrderSort = "treatment_plan_id"
-	OrdersByCompletion    OrderSort = "completed_at"
-	OrdersByNumber        OrderSort = "order_number"
+	OrderSortPatient       OrderSort = "patient_id"
+	OrderSortTreatmentPlan OrderSort = "treatment_plan_id"
+	OrderSortCompletion    OrderSort = "completed_at"
+	OrderSortNumber        OrderSort = "order_number"
 )
 
 func (s Orders) list(o OrderListOptions, options []api.RequestOption) transport.Call {

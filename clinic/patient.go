@@ -48,9 +48,9 @@ type Gender string
 
 // The genders the platform knows.
 const (
-	Male   Gender = "male"
-	Female Gender = "female"
-	X      Gender = "x"
+	GenderMale   Gender = "male"
+	GenderFemale Gender = "female"
+	GenderX      Gender = "x"
 )
 
 // PatientSummary is what lists and searches return of a patient. [Patients.Get]
@@ -63,13 +63,13 @@ type PatientSummary struct {
 	Email     string `json:"email"`
 }
 
-// NewPatient describes a patient to create.
+// PatientCreate describes a patient to create.
 // It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/patients.
-type NewPatient struct {
+type PatientCreate struct {
 	// Email, FirstName and LastName are required, and white space alone is blank. A
 	// patient with this e-mail anywhere on the platform makes the call fail with
-	// [api.ErrInvalid].
+	// [api.ErrValidation].
 	Email     string `json:"email"`
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
@@ -106,11 +106,11 @@ type Patients struct{ t *transport.Client }
 // Create adds a patient. Where the answer is lost the error matches
 // [api.ErrMaybeApplied]: look the patient up before creating again.
 // API section: POST /clinic/patients.
-func (s Patients) Create(ctx context.Context, p NewPatient, options ...api.RequestOption) (*Patient, error) {
+func (s Patients) Create(ctx context.Context, p PatientCreate, options ...api.RequestOption) (*Patient, error) {
 	return transport.One[Patient](ctx, s.t, p.create(options))
 }
 
-func (p NewPatient) create(options []api.RequestOption) transport.Call {
+func (p PatientCreate) create(options []api.RequestOption) transport.Call {
 	return transport.Call{
 		Operation: operation.PatientCreate, Body: p, Options: options,
 		Blank: transport.Blank("email", p.Email, "first_name", p.FirstName, "last_name", p.LastName),
@@ -200,12 +200,14 @@ func (p PatientSummary) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.P
 func (p PatientSummary) LogValue() slog.Value { return redact.LogValue("clinic.PatientSummary", p.ID) }
 
 // Format prints the type and the integrator's id only.
-func (p NewPatient) Format(f fmt.State, _ rune) {
+func (p PatientCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "clinic.NewPatient", p.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
-func (p NewPatient) LogValue() slog.Value { return redact.LogValue("clinic.NewPatient", p.Metadata.ID) }
+func (p PatientCreate) LogValue() slog.Value {
+	return redact.LogValue("clinic.NewPatient", p.Metadata.ID)
+}
 
 // Format prints the type only.
 func (u PatientUpdate) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.PatientUpdate", "") }

@@ -29,12 +29,12 @@ type Practitioner struct {
 	Metadata Metadata `json:"metadata"`
 }
 
-// NewPractitioner describes a practitioner to create.
+// PractitionerCreate describes a practitioner to create.
 // It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/practitioners.
-type NewPractitioner struct {
+type PractitionerCreate struct {
 	// All but Metadata are required, and white space alone is blank. The e-mail must
-	// be new to the platform, or the call fails with [api.ErrInvalid].
+	// be new to the platform, or the call fails with [api.ErrValidation].
 	PractitionerTypeID string `json:"practitioner_type_id"`
 	Email              string `json:"email"`
 	FirstName          string `json:"first_name"`
@@ -60,11 +60,11 @@ type Practitioners struct{ t *transport.Client }
 // Create adds a practitioner. Where the answer is lost the error matches
 // [api.ErrMaybeApplied]: look the practitioner up before creating again.
 // API section: POST /clinic/practitioners.
-func (s Practitioners) Create(ctx context.Context, n NewPractitioner, options ...api.RequestOption) (*Practitioner, error) {
+func (s Practitioners) Create(ctx context.Context, n PractitionerCreate, options ...api.RequestOption) (*Practitioner, error) {
 	return transport.One[Practitioner](ctx, s.t, n.create(options))
 }
 
-func (n NewPractitioner) create(options []api.RequestOption) transport.Call {
+func (n PractitionerCreate) create(options []api.RequestOption) transport.Call {
 	return transport.Call{
 		Operation: operation.PractitionerCreate, Body: n, Options: options,
 		Blank: transport.Blank("practitioner_type_id", n.PractitionerTypeID, "email", n.Email, "first_name", n.FirstName, "last_name", n.LastName),
@@ -113,12 +113,12 @@ func (p Practitioner) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Pra
 func (p Practitioner) LogValue() slog.Value { return redact.LogValue("clinic.Practitioner", p.ID) }
 
 // Format prints the type and the integrator's id only.
-func (n NewPractitioner) Format(f fmt.State, _ rune) {
+func (n PractitionerCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "clinic.NewPractitioner", n.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
-func (n NewPractitioner) LogValue() slog.Value {
+func (n PractitionerCreate) LogValue() slog.Value {
 	return redact.LogValue("clinic.NewPractitioner", n.Metadata.ID)
 }
 

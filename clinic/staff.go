@@ -26,10 +26,10 @@ type StaffMember struct {
 	Metadata Metadata `json:"metadata"`
 }
 
-// NewStaffMember describes a staff member to create.
+// StaffMemberCreate describes a staff member to create.
 // It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/staff.
-type NewStaffMember struct {
+type StaffMemberCreate struct {
 	// All but Metadata are required, and white space alone is blank (an assumption: the
 	// API lists no arguments).
 	Email     string `json:"email"`
@@ -55,11 +55,11 @@ type Staff struct{ t *transport.Client }
 // Create adds a staff member. Where the answer is lost the error matches
 // [api.ErrMaybeApplied]: look the staff member up before creating again.
 // API section: POST /clinic/staff.
-func (s Staff) Create(ctx context.Context, n NewStaffMember, options ...api.RequestOption) (*StaffMember, error) {
+func (s Staff) Create(ctx context.Context, n StaffMemberCreate, options ...api.RequestOption) (*StaffMember, error) {
 	return transport.One[StaffMember](ctx, s.t, n.create(options))
 }
 
-func (n NewStaffMember) create(options []api.RequestOption) transport.Call {
+func (n StaffMemberCreate) create(options []api.RequestOption) transport.Call {
 	return transport.Call{
 		Operation: operation.StaffCreate, Body: n, Options: options,
 		Blank: transport.Blank("email", n.Email, "first_name", n.FirstName, "last_name", n.LastName),
@@ -108,12 +108,12 @@ func (p StaffMember) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Staf
 func (p StaffMember) LogValue() slog.Value { return redact.LogValue("clinic.StaffMember", p.ID) }
 
 // Format prints the type and the integrator's id only.
-func (n NewStaffMember) Format(f fmt.State, _ rune) {
+func (n StaffMemberCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "clinic.NewStaffMember", n.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
-func (n NewStaffMember) LogValue() slog.Value {
+func (n StaffMemberCreate) LogValue() slog.Value {
 	return redact.LogValue("clinic.NewStaffMember", n.Metadata.ID)
 }
 

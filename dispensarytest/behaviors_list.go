@@ -9,11 +9,11 @@ const (
 	ArrayFiltersAll Behavior = "array-filters=all" // products that have every value
 	ArrayFiltersAny Behavior = "array-filters=any" // products that have one of the values
 
-	CancelledPlanUpdateRefused Behavior = "cancelled-plan-update=refused" // a wrong state
-	CancelledPlanUpdateAllowed Behavior = "cancelled-plan-update=allowed" // it is edited and stays cancelled
+	CanceledPlanUpdateRefused Behavior = "cancelled-plan-update=refused" // a wrong state
+	CanceledPlanUpdateAllowed Behavior = "cancelled-plan-update=allowed" // it is edited and stays cancelled
 
-	CheckoutStateActive       Behavior = "checkout-state=active"        // only active plans
-	CheckoutStateNotCancelled Behavior = "checkout-state=not-cancelled" // drafts, too
+	CheckoutStateActive      Behavior = "checkout-state=active"        // only active plans
+	CheckoutStateNotCanceled Behavior = "checkout-state=not-cancelled" // drafts, too
 
 	ClinicKeyHeaderOptional       Behavior = "clinic-key-header=optional"        // the bearer token alone identifies the clinic
 	ClinicKeyHeaderClinicEndpoint Behavior = "clinic-key-header=clinic-endpoint" // GET /clinic needs it

@@ -38,15 +38,15 @@ func TestPeopleActInTheirOwnClinic(t *testing.T) {
 	t.Parallel()
 	_, second := twoClinics(t)
 	p, clinic := second.fake, second.fake.Clinics.All()[1]
-	patient, event, err := p.Patients.Register(model.NewPatient{ClinicID: clinic.ID})
+	patient, event, err := p.Patients.Register(model.PatientCreate{ClinicID: clinic.ID})
 	require.NoError(t, err)
 	assert.Equal(t, clinic.ID, patient.ClinicID)
 	assert.Equal(t, clinic.ID, event.ClinicID)
 	second.get("/clinic/patients/" + patient.ID).ok(200)
-	_, _, err = p.Patients.Register(model.NewPatient{ClinicID: "x"})
+	_, _, err = p.Patients.Register(model.PatientCreate{ClinicID: "x"})
 	require.ErrorContains(t, err, "no clinic has the id")
 
-	plan, _, err := p.Plans.Create(patient.ID, model.NewPlan{})
+	plan, _, err := p.Plans.Create(patient.ID, model.PlanCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, clinic.ID, plan.ClinicID)
 	second.get("/clinic/practitioners/" + plan.PractitionerID).ok(200)
@@ -145,7 +145,7 @@ func TestClinicOfProductEvents(t *testing.T) {
 	for reading, present := range map[string]bool{"absent": false, "present": true} {
 		first, second := twoClinics(t, WithBehavior("product-event-clinic="+Behavior(reading)))
 		hook := first.hosts(nil)
-		_, event, err := first.fake.Products.Create(model.NewProduct{})
+		_, event, err := first.fake.Products.Create(model.ProductCreate{})
 		require.NoError(t, err)
 		require.NoError(t, first.wait(event))
 		for i, clinic := range first.fake.Clinics.All() {

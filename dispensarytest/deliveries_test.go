@@ -32,14 +32,14 @@ func (b *browser) oneOfEach() map[string]model.Event {
 		events[e.Type] = e
 	}
 	jane, plan, product := b.fake.Patients.All()[0], b.fake.Plans.All()[0], b.fake.Products.All()[0]
-	note(b.fake.Patients.Register(model.NewPatient{}))
-	note(b.fake.Patients.Edit(jane.ID, model.PatientChange{Gender: new(model.X)}))
-	note(b.fake.Plans.Create(jane.ID, model.NewPlan{}))
-	note(b.fake.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")}))
+	note(b.fake.Patients.Register(model.PatientCreate{}))
+	note(b.fake.Patients.Edit(jane.ID, model.PatientUpdate{Gender: new(model.GenderX)}))
+	note(b.fake.Plans.Create(jane.ID, model.PlanCreate{}))
+	note(b.fake.Plans.Update(plan.ID, model.PlanUpdate{PersonalMessage: new("Hello")}))
 	note(b.fake.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
-	note(b.fake.Orders.Place(jane.ID, model.NewOrder{}))
-	note(b.fake.Products.Create(model.NewProduct{}))
-	note(b.fake.Products.Update(product.ID, model.ProductChange{}))
+	note(b.fake.Orders.Place(jane.ID, model.OrderCreate{}))
+	note(b.fake.Products.Create(model.ProductCreate{}))
+	note(b.fake.Products.Update(product.ID, model.ProductUpdate{}))
 	note(b.fake.Products.Describe(product.ID, "<p>x</p>"))
 	b.fake.Clock().Advance(0) // a revocation ends what is on its way
 	e, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())

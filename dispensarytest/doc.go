@@ -6,7 +6,7 @@
 //	fake := dispensarytest.New(t)
 //	token := fake.Tokens.Issue(fake.Users()[0])
 //	// … call fake.BaseURL() with token.AccessToken and fake.ClinicKey() …
-//	order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
+//	order, event, err := fake.Orders.Place(patientID, model.OrderCreate{})
 //	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
 //	fake.Journal().CheckNoUnexpected(t)
 //
@@ -35,7 +35,7 @@
 //		fake := dispensarytest.New(t, dispensarytest.WithInMemory())
 //		_, err := fake.Clinics.ActivateKey(fake.ClinicKey())
 //		err = fake.Webhooks.RegisterHandler(receiver)
-//		order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
+//		order, event, err := fake.Orders.Place(patientID, model.OrderCreate{})
 //		err = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
 //	})
 //

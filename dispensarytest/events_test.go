@@ -28,9 +28,9 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	b, hook := start(t, WithClock(clock)), listen(t, nil)
 	b.subscribe(hook, model.EventTypes()...)
 	now := clock.Now()
-	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
+	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
 	require.NoError(t, err)
-	_, edited, err := b.fake.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	_, edited, err := b.fake.Plans.Update(plan.ID, model.PlanUpdate{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	gone, cancelled, err := b.fake.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	assert.Equal(t, cancelled.CreatedAt, gone.UpdatedAt)
 	assert.Equal(t, view.Time(gone.UpdatedAt), b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "updated_at"))
 
-	_, other, err := b.fake.Plans.Create(b.fake.Patients.All()[1].ID, model.NewPlan{})
+	_, other, err := b.fake.Plans.Create(b.fake.Patients.All()[1].ID, model.PlanCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, now, other.CreatedAt, "another object's events have the clock's time")
 	for _, e := range []model.Event{created, edited, cancelled, other} {
@@ -52,7 +52,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	assert.Len(t, hook.all(), 4)
 
 	clock.Advance(2 * time.Millisecond) // still not later than the last event
-	_, late, err := b.fake.Plans.Update(other.ObjectID, model.PlanChange{PersonalMessage: new("Hello")})
+	_, late, err := b.fake.Plans.Update(other.ObjectID, model.PlanUpdate{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	assert.Equal(t, clock.Now(), late.CreatedAt)
 }
@@ -61,7 +61,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
+	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
 	require.NoError(t, err)
 	_, cancelled, err := restarted(t, b.fake).Plans.Cancel(plan.ID)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 func TestReadingsOfEventTimes(t *testing.T) {
 	t.Parallel()
 	behaving(t, EventTimesAsTheyFall, func(b *browser) {
-		plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
+		plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
 		require.NoError(b.t, err)
 		_, cancelled, err := b.fake.Plans.Cancel(plan.ID)
 		require.NoError(b.t, err)

@@ -52,7 +52,7 @@ func ExampleWebhooks_RegisterHandler() {
 		return
 	}
 	jane := fake.Patients.All()[0]
-	_, event, err := fake.Orders.Place(jane.ID, model.NewOrder{})
+	_, event, err := fake.Orders.Place(jane.ID, model.OrderCreate{})
 	fmt.Println("ordered:", err == nil)
 	fmt.Println("delivered:", fake.Webhooks.WaitDelivered(context.Background(), event.ID) == nil)
 	// Unordered output:
@@ -79,7 +79,7 @@ func ExampleClock_Advance() {
 		fmt.Println(err)
 		return
 	}
-	if _, _, err := fake.Patients.Register(model.NewPatient{}); err != nil {
+	if _, _, err := fake.Patients.Register(model.PatientCreate{}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -31,13 +31,13 @@ func upset(t *testing.T, b *browser, n int) {
 	b.send("PATCH", "/clinic/practitioners/"+b.fake.Users()[0].ID, map[string]any{"email": "moved@example.org"}).ok(200)
 	b.send("POST", b.plansOf(made["id"].(string)), b.draft(nil)).ok(201)
 	b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200)
-	_, _, err := b.fake.Products.Update(product.ID, model.ProductChange{Name: new(fmt.Sprint("Product ", n))})
+	_, _, err := b.fake.Products.Update(product.ID, model.ProductUpdate{Name: new(fmt.Sprint("Product ", n))})
 	require.NoError(t, err)
-	_, _, err = b.fake.Products.UpdateVariant(product.VariantIDs[0], model.VariantChange{Status: new(model.VariantDiscontinued)})
+	_, _, err = b.fake.Products.UpdateVariant(product.VariantIDs[0], model.VariantUpdate{Status: new(model.VariantDiscontinued)})
 	require.NoError(t, err)
-	_, _, err = b.fake.Products.Create(model.NewProduct{})
+	_, _, err = b.fake.Products.Create(model.ProductCreate{})
 	require.NoError(t, err)
-	_, event, err := b.fake.Orders.Place(jane.ID, model.NewOrder{})
+	_, event, err := b.fake.Orders.Place(jane.ID, model.OrderCreate{})
 	require.NoError(t, err)
 	require.NoError(t, b.wait(event))
 	_, err = b.fake.Orders.Refund(b.fake.Orders.All()[0].ID, 100)
@@ -82,7 +82,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	_, event, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{fake.Plans.All()[0].ID}})
+	_, event, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.OrderCreate{PlanIDs: []string{fake.Plans.All()[0].ID}})
 	require.NoError(t, err)
 	before := bytesOf(fake.store.World)
 	for _, plan := range fake.Plans.All() {
@@ -107,10 +107,10 @@ func TestWhatIsHandedInIsCopied(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	lines := []model.Recommendation{{VariantID: fake.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}
-	plan, _, err := fake.Plans.Create(fake.Patients.All()[0].ID, model.NewPlan{Recommendations: lines})
+	plan, _, err := fake.Plans.Create(fake.Patients.All()[0].ID, model.PlanCreate{Recommendations: lines})
 	require.NoError(t, err)
 	bought := []model.Line{{VariantID: lines[0].VariantID, Quantity: 2}}
-	order, _, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.NewOrder{Lines: bought})
+	order, _, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.OrderCreate{Lines: bought})
 	require.NoError(t, err)
 	lines[0].UnitsToPurchase, lines[0].Dosage.Amount, bought[0].Quantity = 9, "9", 9
 	kept, _ := fake.Plans.Get(plan.ID)
@@ -132,7 +132,7 @@ func TestPlatformsShareAClock(t *testing.T) {
 	for _, fake := range []*Server{us, ca} {
 		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(down))
-		_, _, err := fake.Patients.Register(model.NewPatient{})
+		_, _, err := fake.Patients.Register(model.PatientCreate{})
 		require.NoError(t, err)
 	}
 	clock.Advance(time.Minute)

@@ -153,7 +153,7 @@ func TestChanges(t *testing.T) {
 		{"a request", func() error { b.get("/clinic").ok(200); return nil }},
 		{"an unknown request", func() error { b.get("/nothing").refused(404, "Not Found"); return nil }},
 		{"an event", func() (err error) {
-			order, _, err = b.fake.Orders.Place(patient, model.NewOrder{})
+			order, _, err = b.fake.Orders.Place(patient, model.OrderCreate{})
 			return err
 		}},
 		{"an action without event", func() error { _, err := b.fake.Orders.Refund(order.ID, 0); return err }},

@@ -105,9 +105,9 @@ func TestPlansAreSorted(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	patient := b.fake.Patients.All()[0].ID
 	for i := range 6 {
-		_, _, err := b.fake.Plans.Create(patient, model.NewPlan{})
+		_, _, err := b.fake.Plans.Create(patient, model.PlanCreate{})
 		require.NoError(t, err)
-		_, _, err = b.fake.Plans.Update(b.fake.Plans.All()[i/2].ID, model.PlanChange{})
+		_, _, err = b.fake.Plans.Update(b.fake.Plans.All()[i/2].ID, model.PlanUpdate{})
 		require.NoError(t, err)
 		b.fake.Clock().Advance(17 * time.Minute)
 	}
@@ -162,7 +162,7 @@ func TestBrandFilters(t *testing.T) {
 			continue
 		}
 		for _, id := range product.VariantIDs {
-			_, _, err := b.fake.Products.UpdateVariant(id, model.VariantChange{Status: new(model.VariantUnavailable)})
+			_, _, err := b.fake.Products.UpdateVariant(id, model.VariantUpdate{Status: new(model.VariantUnavailable)})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, "unavailable", b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
@@ -178,13 +178,13 @@ func TestOrdersOfSeveralPlans(t *testing.T) {
 	patient, variants := b.fake.Patients.All()[0], b.fake.Products.All()
 	var ids []string
 	for n := range 3 {
-		plan, _, err := b.fake.Plans.Create(patient.ID, model.NewPlan{Recommendations: []model.Recommendation{
+		plan, _, err := b.fake.Plans.Create(patient.ID, model.PlanCreate{Recommendations: []model.Recommendation{
 			{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: n + 1}, {VariantID: variants[n].VariantIDs[0], UnitsToPurchase: 1},
 		}})
 		require.NoError(t, err)
 		ids = append(ids, plan.ID)
 	}
-	order, event, err := b.fake.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
+	order, event, err := b.fake.Orders.Place(patient.ID, model.OrderCreate{PlanIDs: []string{ids[1], ids[2], ids[1]}})
 	require.NoError(t, err)
 	assert.Equal(t, ids[1:], order.PlanIDs)
 	assert.Equal(t, []model.Line{{VariantID: variants[0].VariantIDs[0], Quantity: 5}, {VariantID: variants[1].VariantIDs[0], Quantity: 1}, {VariantID: variants[2].VariantIDs[0], Quantity: 1}}, order.Lines)
@@ -200,7 +200,7 @@ func TestOrdersOfSeveralPlans(t *testing.T) {
 			assert.Equal(t, want, as.get("/clinic/orders?treatment_plan_id="+ids[n]).column("orders", "id"))
 		}
 	}
-	_, _, err = b.fake.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[0], "x"}})
+	_, _, err = b.fake.Orders.Place(patient.ID, model.OrderCreate{PlanIDs: []string{ids[0], "x"}})
 	require.ErrorIs(t, err, model.ErrNotFound)
 }
 
@@ -238,7 +238,7 @@ func TestNewProductsAreSimilarToNothing(t *testing.T) {
 	var made model.Product
 	for range 2 {
 		var err error
-		made, _, err = b.fake.Products.Create(model.NewProduct{})
+		made, _, err = b.fake.Products.Create(model.ProductCreate{})
 		require.NoError(t, err)
 	}
 	assert.Empty(t, b.get("/catalog/products/"+made.ID+"/similar").column("products", "id"))
@@ -251,7 +251,7 @@ func TestRemovedProduct(t *testing.T) {
 	b := start(t, WithInMemory())
 	products := b.fake.Products.All()
 	product, patient := products[2], b.fake.Patients.All()[0]
-	order, _, err := b.fake.Orders.Place(patient.ID, model.NewOrder{Lines: []model.Line{{VariantID: product.VariantIDs[0], Quantity: 1}}})
+	order, _, err := b.fake.Orders.Place(patient.ID, model.OrderCreate{Lines: []model.Line{{VariantID: product.VariantIDs[0], Quantity: 1}}})
 	require.NoError(t, err)
 	events := len(b.fake.Events())
 	require.NoError(t, b.fake.Products.Remove(product.ID))
@@ -276,8 +276,8 @@ func TestRemovedProduct(t *testing.T) {
 	assert.True(t, known)
 	assert.Equal(t, order, placed)
 	require.ErrorIs(t, b.fake.Products.Remove(product.ID), model.ErrNotFound)
-	_, _, err = b.fake.Products.Update(product.ID, model.ProductChange{})
+	_, _, err = b.fake.Products.Update(product.ID, model.ProductUpdate{})
 	require.ErrorIs(t, err, model.ErrNotFound)
-	_, _, err = b.fake.Orders.Place(patient.ID, model.NewOrder{Lines: []model.Line{{VariantID: product.VariantIDs[0], Quantity: 1}}})
+	_, _, err = b.fake.Orders.Place(patient.ID, model.OrderCreate{Lines: []model.Line{{VariantID: product.VariantIDs[0], Quantity: 1}}})
 	require.ErrorIs(t, err, model.ErrNotFound)
 }

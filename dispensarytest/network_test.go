@@ -243,7 +243,7 @@ func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 		require.NoError(t, err)
 		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
-		_, event, err := fake.Patients.Register(model.NewPatient{})
+		_, event, err := fake.Patients.Register(model.PatientCreate{})
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)

@@ -61,7 +61,7 @@ func TestUpdateVariantClearsFields(t *testing.T) {
 	b := start(t, WithInMemory())
 	product := b.fake.Products.All()[0]
 	id := product.VariantIDs[0]
-	change := model.VariantChange{Units: new(0), UnitOfMeasure: new(""), UPC: new(""), SupplierSKU: new(""), Status: new("")}
+	change := model.VariantUpdate{Units: new(0), UnitOfMeasure: new(""), UPC: new(""), SupplierSKU: new(""), Status: new("")}
 	_, event, err := b.fake.Products.UpdateVariant(id, change)
 	require.NoError(t, err)
 	assert.Equal(t, model.ProductUpdated, event.Type)
@@ -72,7 +72,7 @@ func TestUpdateVariantClearsFields(t *testing.T) {
 	}
 	assert.Equal(t, "n/a", variant["availability"])
 
-	change = model.VariantChange{Units: new(30), UnitOfMeasure: new("drops"), UPC: new("850000010036"), SupplierSKU: new("X1"), Status: new(model.VariantAvailable)}
+	change = model.VariantUpdate{Units: new(30), UnitOfMeasure: new("drops"), UPC: new("850000010036"), SupplierSKU: new("X1"), Status: new(model.VariantAvailable)}
 	_, _, err = b.fake.Products.UpdateVariant(id, change)
 	require.NoError(t, err)
 	variant = b.get("/catalog/variants/"+id).object(200, "variant")
@@ -104,7 +104,7 @@ func TestOddities(t *testing.T) {
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, plan["created_at"], "in UTC")
 
 	// The same dosage has one spelling in a plan and another in an event.
-	_, event, err := b.fake.Plans.Update(b.fake.Plans.All()[0].ID, model.PlanChange{})
+	_, event, err := b.fake.Plans.Update(b.fake.Plans.All()[0].ID, model.PlanUpdate{})
 	assert.NoError(t, err)
 	inEvent := b.get("/events/"+event.ID).ok(200, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)
 	inPlan := plan["recommendations"].([]any)[0].(map[string]any)["dosage"].(map[string]any)

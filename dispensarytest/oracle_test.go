@@ -99,7 +99,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 		}
 	}
 	for n, id := range patients[:20] { // some at one moment, and at others
-		_, _, err := b.fake.Orders.Place(id, model.NewOrder{})
+		_, _, err := b.fake.Orders.Place(id, model.OrderCreate{})
 		require.NoError(t, err)
 		b.fake.Clock().Advance(time.Duration(n%2) * 7 * time.Hour)
 	}
@@ -137,11 +137,11 @@ func (b *browser) crowd(n int, period time.Duration) {
 		var err error
 		switch i % 5 {
 		case 0, 1:
-			_, _, err = b.fake.Orders.Place(patient, model.NewOrder{})
+			_, _, err = b.fake.Orders.Place(patient, model.OrderCreate{})
 		case 2:
-			_, _, err = b.fake.Patients.Edit(patient, model.PatientChange{TextNotification: new(i%2 == 0)})
+			_, _, err = b.fake.Patients.Edit(patient, model.PatientUpdate{TextNotification: new(i%2 == 0)})
 		case 3:
-			_, _, err = b.fake.Plans.Create(patient, model.NewPlan{})
+			_, _, err = b.fake.Plans.Create(patient, model.PlanCreate{})
 		default:
 			_, _, err = b.fake.Products.Describe(products[i%len(products)].ID, fmt.Sprint(i))
 		}
@@ -156,7 +156,7 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch)), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 20}))
 	b.crowd(testsize.Of(400, 2000), 25*24*time.Hour) // events older than 30 days disappear
 	for range 30 {                                   // at one moment
-		_, _, err := b.fake.Patients.Register(model.NewPatient{})
+		_, _, err := b.fake.Patients.Register(model.PatientCreate{})
 		require.NoError(t, err)
 	}
 	b.fake.Clock().Advance(20 * 24 * time.Hour)
@@ -218,7 +218,7 @@ func TestPatientSearchAgainstAWalk(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 60}))
 	for n, p := range b.fake.Patients.All() {
 		if n%3 == 0 {
-			_, _, err := b.fake.Patients.Edit(p.ID, model.PatientChange{FirstName: new("\u0130smail"), LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
+			_, _, err := b.fake.Patients.Edit(p.ID, model.PatientUpdate{FirstName: new("\u0130smail"), LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
 			require.NoError(t, err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	for _, filters := range []string{"all", "any"} {
 		b := start(t, WithInMemory(), WithBehavior("array-filters="+Behavior(filters)), WithWorldSize(model.WorldSize{Products: 100}))
-		_, _, err := b.fake.Products.Update(b.fake.Products.All()[0].ID, model.ProductChange{Name: new("Renamed")})
+		_, _, err := b.fake.Products.Update(b.fake.Products.All()[0].ID, model.ProductUpdate{Name: new("Renamed")})
 		require.NoError(t, err)
 		b.askForProducts(filters == "any")
 	}

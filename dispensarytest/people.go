@@ -15,10 +15,10 @@ type Patients interface {
 	Cart(patientID string) []model.Line
 
 	// Register registers a person with a clinic: patient.created.
-	Register(in model.NewPatient) (model.Patient, model.Event, error)
+	Register(in model.PatientCreate) (model.Patient, model.Event, error)
 
 	// Edit changes details of a patient: patient.updated.
-	Edit(patientID string, in model.PatientChange) (model.Patient, model.Event, error)
+	Edit(patientID string, in model.PatientUpdate) (model.Patient, model.Event, error)
 }
 
 // Plans are the treatment plans of all clinics, and the actions of practitioners on them.
@@ -32,7 +32,7 @@ type Plans interface {
 
 	// Create writes a plan for a patient: treatment_plan.created. A draft makes the event
 	// with its activation, which is an assumption.
-	Create(patientID string, in model.NewPlan) (model.Plan, model.Event, error)
+	Create(patientID string, in model.PlanCreate) (model.Plan, model.Event, error)
 
 	// Activate sends a draft to its patient: treatment_plan.created, unless the creation
 	// made this event. The plan needs a patient and a recommendation. See the behavior
@@ -40,7 +40,7 @@ type Plans interface {
 	Activate(planID string) (model.Plan, model.Event, error)
 
 	// Update edits a draft or an active plan: treatment_plan.updated.
-	Update(planID string, in model.PlanChange) (model.Plan, model.Event, error)
+	Update(planID string, in model.PlanUpdate) (model.Plan, model.Event, error)
 
 	// UpdateRecommendation replaces the line of a plan with the same variant:
 	// treatment_plan.recommendation.updated. The event's data is the whole plan, which is
@@ -62,7 +62,7 @@ type Orders interface {
 
 	// Place places the order of a patient: order.placed, with data that is not wrapped.
 	// Treatment plans must be active plans of the patient.
-	Place(patientID string, in model.NewOrder) (model.Order, model.Event, error)
+	Place(patientID string, in model.OrderCreate) (model.Order, model.Event, error)
 
 	// Refund pays money back to the patient, and reduces the payment total by it. An
 	// amount of 0 is the whole rest. The API has no event type for it, so Refund makes no
@@ -86,10 +86,10 @@ type Products interface {
 	All() []model.Product
 
 	// Create adds a product to the catalog: product.created, with data that is not wrapped.
-	Create(in model.NewProduct) (model.Product, model.Event, error)
+	Create(in model.ProductCreate) (model.Product, model.Event, error)
 
 	// Update changes a product: product.updated.
-	Update(productID string, in model.ProductChange) (model.Product, model.Event, error)
+	Update(productID string, in model.ProductUpdate) (model.Product, model.Event, error)
 
 	// Describe replaces the description of a product: product.description.updated.
 	Describe(productID, html string) (model.Product, model.Event, error)
@@ -100,7 +100,7 @@ type Products interface {
 	Remove(productID string) error
 
 	// UpdateVariant changes a pack of a product: product.updated.
-	UpdateVariant(variantID string, in model.VariantChange) (model.Variant, model.Event, error)
+	UpdateVariant(variantID string, in model.VariantUpdate) (model.Variant, model.Event, error)
 }
 
 // Protocols are the reusable plans of all practitioners. The API only reads them, and has
@@ -113,10 +113,10 @@ type Protocols interface {
 	Get(id string) (model.Protocol, bool)
 
 	// Create writes a protocol. It is active unless it is a draft.
-	Create(in model.NewProtocol) (model.Protocol, error)
+	Create(in model.ProtocolCreate) (model.Protocol, error)
 
 	// Update edits a draft or an active protocol.
-	Update(id string, in model.ProtocolChange) (model.Protocol, error)
+	Update(id string, in model.ProtocolUpdate) (model.Protocol, error)
 
 	// Activate activates a draft. The API shows no transitions of protocols, so they are
 	// an assumption.

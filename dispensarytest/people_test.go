@@ -142,10 +142,10 @@ func TestDiscountsAddUp(t *testing.T) {
 		assert.Equal(t, discount, patient["discount"], "without the clinic's")
 		assert.Equal(t, total, patient["total_discount"])
 	}
-	order, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
+	order, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	b.send("PATCH", path, map[string]any{"discount": 90}).ok(200)
-	free, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
+	free, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	assert.Zero(t, free.ItemTotal)
 	assert.Equal(t, store.Shipping, free.PaymentTotal)
@@ -263,7 +263,7 @@ func TestKelvinSignIsAnotherAddress(t *testing.T) {
 	b := start(t, WithInMemory())
 	client := b.fake.Client(model.User{})
 	create := func(email string) *clinic.Patient {
-		p, err := client.Clinic.Patients.Create(t.Context(), clinic.NewPatient{FirstName: "Kim", LastName: "Doe", Email: email})
+		p, err := client.Clinic.Patients.Create(t.Context(), clinic.PatientCreate{FirstName: "Kim", LastName: "Doe", Email: email})
 		require.NoError(t, err)
 		return p
 	}

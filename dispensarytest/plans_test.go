@@ -84,7 +84,7 @@ func (b *browser) incomplete(email string) string {
 // platform, and where updates activate drafts.
 func TestIncompleteDraftsAreNotSent(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithBehavior(DraftUpdateActivates), WithBehavior(CheckoutStateNotCancelled))
+	b := start(t, WithInMemory(), WithBehavior(DraftUpdateActivates), WithBehavior(CheckoutStateNotCanceled))
 	lines := map[string]any{"recommendations": b.draft(nil)["recommendations"]}
 	for email, says := range map[string]string{"": "Treatment plan has no patient", b.fake.Patients.All()[0].Email: "Treatment plan has no recommendations"} {
 		id := b.incomplete(email)
@@ -94,11 +94,11 @@ func TestIncompleteDraftsAreNotSent(t *testing.T) {
 		_, _, err := b.fake.Plans.Activate(id)
 		require.ErrorIs(t, err, model.ErrInvalid)
 		plan, _ := b.fake.Plans.Get(id)
-		assert.Equal(t, model.StateDraft, plan.State)
+		assert.Equal(t, model.PlanStateDraft, plan.State)
 		assert.Zero(t, plan.AvailableAt)
 		assert.Empty(t, b.fake.Patients.Cart(""))
 		after := b.send("PATCH", path, lines).object(200, "treatment_plan")
-		assert.Equal(t, email != "", after["state"] == model.StateActive, "an update activates what is complete")
+		assert.Equal(t, email != "", after["state"] == model.PlanStateActive, "an update activates what is complete")
 	}
 	assert.Empty(t, b.kinds(0))
 }
@@ -217,7 +217,7 @@ func TestProtocolLifecycle(t *testing.T) {
 	practitioner := b.fake.Clinics.Practitioners()[0].ID
 	variant := b.fake.Products.All()[0].VariantIDs[0]
 	before := len(b.fake.Protocols.All())
-	created, err := b.fake.Protocols.Create(model.NewProtocol{Name: "Spring", PersonalMessage: "Walk a lot.", Draft: true,
+	created, err := b.fake.Protocols.Create(model.ProtocolCreate{Name: "Spring", PersonalMessage: "Walk a lot.", Draft: true,
 		Recommendations: []model.ProtocolRecommendation{{VariantID: variant, Quantity: 2, Refill: true, Permutations: "with food", Dosage: model.Dosage{Amount: "1"}}}})
 	require.NoError(t, err)
 	shown := func() map[string]any { return b.get("/clinic/protocols/"+created.ID).object(200, "protocol") }
@@ -231,7 +231,7 @@ func TestProtocolLifecycle(t *testing.T) {
 
 	_, err = b.fake.Protocols.Activate(created.ID)
 	require.NoError(t, err)
-	_, err = b.fake.Protocols.Update(created.ID, model.ProtocolChange{Name: new("Summer"), PersonalMessage: new(""), Ownership: new(model.ProtocolShared)})
+	_, err = b.fake.Protocols.Update(created.ID, model.ProtocolUpdate{Name: new("Summer"), PersonalMessage: new(""), Ownership: new(model.ProtocolShared)})
 	require.NoError(t, err)
 	protocol = shown()
 	assert.Equal(t, []any{"active", "Summer", nil}, []any{protocol["current_state"], protocol["name"], protocol["personal_message"]})
@@ -246,7 +246,7 @@ func TestProtocolLifecycle(t *testing.T) {
 	assert.True(t, known)
 	assert.Equal(t, 2, stored.Recommendations[0].Quantity, "callers get a copy")
 
-	made, err := b.fake.Protocols.Create(model.NewProtocol{})
+	made, err := b.fake.Protocols.Create(model.ProtocolCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, "active", made.State)
 	assert.NotEmpty(t, made.Name)
@@ -264,7 +264,7 @@ func TestProtocolActionsRefuse(t *testing.T) {
 	for _, p := range fake.Protocols.All() {
 		byState[p.State] = p.ID
 	}
-	gone, active := byState[model.StateCancelled], byState[model.StateActive]
+	gone, active := byState[model.PlanStateCanceled], byState[model.PlanStateActive]
 	variant := fake.Products.All()[0].VariantIDs[0]
 	one := func(_ model.Protocol, err error) error { return err }
 	for _, c := range []struct {
@@ -272,13 +272,13 @@ func TestProtocolActionsRefuse(t *testing.T) {
 		kind error
 		says string
 	}{
-		{one(fake.Protocols.Create(model.NewProtocol{PractitionerID: "x"})), model.ErrNotFound, "no practitioner"},
-		{one(fake.Protocols.Create(model.NewProtocol{Ownership: "mine"})), model.ErrInvalid, `ownership "mine"`},
-		{one(fake.Protocols.Create(model.NewProtocol{Recommendations: []model.ProtocolRecommendation{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound, "no variant"},
-		{one(fake.Protocols.Create(model.NewProtocol{Recommendations: []model.ProtocolRecommendation{{VariantID: variant}}})), model.ErrInvalid, "quantity"},
-		{one(fake.Protocols.Update("x", model.ProtocolChange{})), model.ErrNotFound, "no protocol"},
-		{one(fake.Protocols.Update(active, model.ProtocolChange{Name: new("")})), model.ErrInvalid, "needs a name"},
-		{one(fake.Protocols.Update(gone, model.ProtocolChange{})), model.ErrState, "is cancelled"},
+		{one(fake.Protocols.Create(model.ProtocolCreate{PractitionerID: "x"})), model.ErrNotFound, "no practitioner"},
+		{one(fake.Protocols.Create(model.ProtocolCreate{Ownership: "mine"})), model.ErrInvalid, `ownership "mine"`},
+		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound, "no variant"},
+		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: variant}}})), model.ErrInvalid, "quantity"},
+		{one(fake.Protocols.Update("x", model.ProtocolUpdate{})), model.ErrNotFound, "no protocol"},
+		{one(fake.Protocols.Update(active, model.ProtocolUpdate{Name: new("")})), model.ErrInvalid, "needs a name"},
+		{one(fake.Protocols.Update(gone, model.ProtocolUpdate{})), model.ErrState, "is cancelled"},
 		{one(fake.Protocols.Activate(active)), model.ErrState, "is active"},
 		{one(fake.Protocols.Cancel(gone)), model.ErrState, "is cancelled"},
 	} {

@@ -20,9 +20,9 @@ func TestEveryActionRefuses(t *testing.T) {
 	activate(t, fake)
 	jane, sam := fake.Patients.All()[0], fake.Patients.All()[1]
 	active, variant := fake.Plans.All()[0], fake.Products.All()[0].VariantIDs[0]
-	draft, _, err := fake.Plans.Create(jane.ID, model.NewPlan{Draft: true})
+	draft, _, err := fake.Plans.Create(jane.ID, model.PlanCreate{Draft: true})
 	require.NoError(t, err)
-	gone, _, err := fake.Plans.Create(jane.ID, model.NewPlan{})
+	gone, _, err := fake.Plans.Create(jane.ID, model.PlanCreate{})
 	require.NoError(t, err)
 	_, _, err = fake.Plans.Cancel(gone.ID)
 	require.NoError(t, err)
@@ -38,46 +38,46 @@ func TestEveryActionRefuses(t *testing.T) {
 		err    error
 		says   string
 	}{
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{Email: jane.Email})), "is taken"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{Email: "nonsense"})), "e-mail"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{DateOfBirth: "1.1.1990"})), "date"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{Gender: "Female"})), "genders"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{MobileNumber: "555"})), "international"},
-		{"EditPatient", model.ErrNotFound, one(fake.Patients.Edit("x", model.PatientChange{})), "no patient"},
-		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientChange{Email: &sam.Email})), "is taken"},
-		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientChange{LastName: new("")})), "taken away"},
-		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create("x", model.NewPlan{})), "no patient"},
-		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.NewPlan{PractitionerID: "x"})), "no practitioner"},
-		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.NewPlan{Recommendations: []model.Recommendation{{VariantID: "x", UnitsToPurchase: 1}}})), "no variant"},
-		{"CreatePlan", model.ErrInvalid, one(fake.Plans.Create(jane.ID, model.NewPlan{Recommendations: []model.Recommendation{{VariantID: variant}}})), "number of units"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{Email: jane.Email})), "is taken"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{Email: "nonsense"})), "e-mail"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{DateOfBirth: "1.1.1990"})), "date"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{Gender: "Female"})), "genders"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{MobileNumber: "555"})), "international"},
+		{"EditPatient", model.ErrNotFound, one(fake.Patients.Edit("x", model.PatientUpdate{})), "no patient"},
+		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientUpdate{Email: &sam.Email})), "is taken"},
+		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientUpdate{LastName: new("")})), "taken away"},
+		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create("x", model.PlanCreate{})), "no patient"},
+		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.PlanCreate{PractitionerID: "x"})), "no practitioner"},
+		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.PlanCreate{Recommendations: []model.Recommendation{{VariantID: "x", UnitsToPurchase: 1}}})), "no variant"},
+		{"CreatePlan", model.ErrInvalid, one(fake.Plans.Create(jane.ID, model.PlanCreate{Recommendations: []model.Recommendation{{VariantID: variant}}})), "number of units"},
 		{"ActivatePlan", model.ErrNotFound, one(fake.Plans.Activate("x")), "no treatment plan"},
 		{"ActivatePlan", model.ErrState, one(fake.Plans.Activate(active.ID)), "is active"},
 		{"ActivatePlan", model.ErrState, one(fake.Plans.Activate(gone.ID)), "is cancelled"},
-		{"UpdatePlan", model.ErrState, one(fake.Plans.Update(gone.ID, model.PlanChange{})), "is cancelled"},
-		{"UpdatePlan", model.ErrInvalid, one(fake.Plans.Update(active.ID, model.PlanChange{Recommendations: []model.Recommendation{{VariantID: variant, UnitsToPurchase: -1}}})), "units"},
+		{"UpdatePlan", model.ErrState, one(fake.Plans.Update(gone.ID, model.PlanUpdate{})), "is cancelled"},
+		{"UpdatePlan", model.ErrInvalid, one(fake.Plans.Update(active.ID, model.PlanUpdate{Recommendations: []model.Recommendation{{VariantID: variant, UnitsToPurchase: -1}}})), "units"},
 		{"UpdateRecommendation", model.ErrNotFound, one(fake.Plans.UpdateRecommendation(draft.ID, model.Recommendation{VariantID: "x", UnitsToPurchase: 1})), "recommended variant"},
 		{"UpdateRecommendation", model.ErrState, one(fake.Plans.UpdateRecommendation(gone.ID, line[0])), "is cancelled"},
 		{"CancelPlan", model.ErrState, one(fake.Plans.Cancel(draft.ID)), "is draft"},
 		{"CancelPlan", model.ErrState, one(fake.Plans.Cancel(gone.ID)), "is cancelled"},
-		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place("x", model.NewOrder{})), "no patient"},
-		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.NewOrder{PlanIDs: []string{"x"}})), "no treatment plan"},
-		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(sam.ID, model.NewOrder{PlanIDs: []string{active.ID}})), "another patient"},
-		{"PlaceOrder", model.ErrState, one(fake.Orders.Place(jane.ID, model.NewOrder{PlanIDs: []string{draft.ID}})), "is draft"},
-		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), "no variant"},
-		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: variant}}})), "quantity"},
+		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place("x", model.OrderCreate{})), "no patient"},
+		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.OrderCreate{PlanIDs: []string{"x"}})), "no treatment plan"},
+		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(sam.ID, model.OrderCreate{PlanIDs: []string{active.ID}})), "another patient"},
+		{"PlaceOrder", model.ErrState, one(fake.Orders.Place(jane.ID, model.OrderCreate{PlanIDs: []string{draft.ID}})), "is draft"},
+		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.OrderCreate{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), "no variant"},
+		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(jane.ID, model.OrderCreate{Lines: []model.Line{{VariantID: variant}}})), "quantity"},
 		{"RefundOrder", model.ErrNotFound, two(fake.Orders.Refund("x", 0)), "no order"},
 		{"RefundOrder", model.ErrState, two(fake.Orders.Refund(refunded.ID, 0)), "refunded already"},
 		{"RefundOrder", model.ErrInvalid, two(fake.Orders.Refund(fake.Orders.All()[0].ID, -1)), "cannot be refunded"},
 		{"RefundOrder", model.ErrInvalid, two(fake.Orders.Refund(fake.Orders.All()[0].ID, 1_000_000)), "cannot be refunded"},
-		{"CreateProduct", model.ErrNotFound, one(fake.Products.Create(model.NewProduct{BrandID: "x"})), "no brand"},
-		{"CreateProduct", model.ErrInvalid, one(fake.Products.Create(model.NewProduct{Variants: []model.NewVariant{{Status: "sold"}}})), "statuses"},
-		{"UpdateProduct", model.ErrNotFound, one(fake.Products.Update("x", model.ProductChange{})), "no product"},
-		{"UpdateProduct", model.ErrInvalid, one(fake.Products.Update(fake.Products.All()[0].ID, model.ProductChange{Name: new("")})), "needs a name"},
+		{"CreateProduct", model.ErrNotFound, one(fake.Products.Create(model.ProductCreate{BrandID: "x"})), "no brand"},
+		{"CreateProduct", model.ErrInvalid, one(fake.Products.Create(model.ProductCreate{Variants: []model.VariantCreate{{Status: "sold"}}})), "statuses"},
+		{"UpdateProduct", model.ErrNotFound, one(fake.Products.Update("x", model.ProductUpdate{})), "no product"},
+		{"UpdateProduct", model.ErrInvalid, one(fake.Products.Update(fake.Products.All()[0].ID, model.ProductUpdate{Name: new("")})), "needs a name"},
 		{"DescribeProduct", model.ErrNotFound, one(fake.Products.Describe("x", "")), "no product"},
-		{"UpdateVariant", model.ErrNotFound, one(fake.Products.UpdateVariant("x", model.VariantChange{})), "no variant"},
-		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantChange{Status: new("sold")})), "statuses"},
-		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantChange{Units: new(-1)})), "number of units"},
-		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantChange{MSRP: new(model.Cents(-1))})), "price"},
+		{"UpdateVariant", model.ErrNotFound, one(fake.Products.UpdateVariant("x", model.VariantUpdate{})), "no variant"},
+		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{Status: new("sold")})), "statuses"},
+		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{Units: new(-1)})), "number of units"},
+		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{MSRP: new(model.Cents(-1))})), "price"},
 		{"RevokeClinicKey", model.ErrNotFound, two(fake.Clinics.RevokeKey("x")), "no integration's key"},
 		{"ActivateClinicKey", model.ErrNotFound, two(fake.Clinics.ActivateKey("x")), "no integration's key"},
 		{"ActivateClinicKey", model.ErrState, two(fake.Clinics.ActivateKey(fake.ClinicKey())), "active already"},
@@ -99,17 +99,17 @@ func TestEveryActionRefuses(t *testing.T) {
 func TestPatientsRegisterAndEdit(t *testing.T) {
 	t.Parallel()
 	p := New(t, WithInMemory())
-	made, _, err := p.Patients.Register(model.NewPatient{})
+	made, _, err := p.Patients.Register(model.PatientCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, "newcomer-6@example.org", made.Email, "what is empty is made up, in reserved names")
 	assert.True(t, made.Welcomed)
-	full := model.NewPatient{FirstName: "Ada", LastName: "Lowe", Email: "ada@example.org", DateOfBirth: "1990-12-10", Gender: model.Female, MobileNumber: "+15035550142"}
+	full := model.PatientCreate{FirstName: "Ada", LastName: "Lowe", Email: "ada@example.org", DateOfBirth: "1990-12-10", Gender: model.GenderFemale, MobileNumber: "+15035550142"}
 	ada, _, err := p.Patients.Register(full)
 	require.NoError(t, err)
 	got, found := p.Patients.Get(ada.ID)
 	require.True(t, found)
 	assert.Equal(t, ada, got)
-	edited, event, err := p.Patients.Edit(ada.ID, model.PatientChange{DateOfBirth: new(""), MobileNumber: new("+15035550143"), TextNotification: new(true)})
+	edited, event, err := p.Patients.Edit(ada.ID, model.PatientUpdate{DateOfBirth: new(""), MobileNumber: new("+15035550143"), TextNotification: new(true)})
 	require.NoError(t, err)
 	assert.Empty(t, edited.DateOfBirth)
 	assert.True(t, edited.TextNotification)
@@ -128,7 +128,7 @@ func TestOrdersAddUp(t *testing.T) {
 	one, two := b.fake.Products.All()[0].VariantIDs[0], b.fake.Products.All()[2].VariantIDs[1]
 	first, _ := b.fake.Products.Variant(one)
 	second, _ := b.fake.Products.Variant(two)
-	order, event, err := b.fake.Orders.Place(sam.ID, model.NewOrder{Lines: []model.Line{{VariantID: one, Quantity: 2}, {VariantID: two, Quantity: 1}}})
+	order, event, err := b.fake.Orders.Place(sam.ID, model.OrderCreate{Lines: []model.Line{{VariantID: one, Quantity: 2}, {VariantID: two, Quantity: 1}}})
 	require.NoError(t, err)
 	assert.Equal(t, first.MSRP*2+second.MSRP, order.MSRPTotal)
 	assert.Equal(t, order.MSRPTotal.Less(15), order.ItemTotal)
@@ -153,9 +153,9 @@ func TestOrdersAddUp(t *testing.T) {
 func TestCatalogChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	product, event, err := b.fake.Products.Create(model.NewProduct{
+	product, event, err := b.fake.Products.Create(model.ProductCreate{
 		Name: "Kelp", BrandID: b.fake.Products.Brands()[1].ID, DescriptionHTML: "<p>Sea.</p>",
-		Variants: []model.NewVariant{{Units: 30, UnitOfMeasure: "tablets", MSRP: 950, Status: model.VariantBackordered}, {Units: 90}},
+		Variants: []model.VariantCreate{{Units: 30, UnitOfMeasure: "tablets", MSRP: 950, Status: model.VariantBackordered}, {Units: 90}},
 	})
 	require.NoError(t, err)
 	shown := b.get("/catalog/products/"+product.ID).object(200, "product")
@@ -173,14 +173,14 @@ func TestCatalogChanges(t *testing.T) {
 		{"vendor backorder", model.VariantDiscontinued, "unavailable"}, {model.VariantUnavailable, model.VariantAvailable, "available"}, {model.VariantBackordered, model.VariantBackordered, "backordered"},
 	} {
 		for i, s := range []string{c.first, c.second} {
-			changed, e, err := b.fake.Products.UpdateVariant(product.VariantIDs[i], model.VariantChange{Status: &s})
+			changed, e, err := b.fake.Products.UpdateVariant(product.VariantIDs[i], model.VariantUpdate{Status: &s})
 			require.NoError(t, err)
 			assert.Equal(t, s, changed.Status)
 			assert.Equal(t, model.ProductUpdated, e.Type)
 		}
 		assert.Equal(t, c.want, status(), "%+v", c)
 	}
-	_, _, err = b.fake.Products.Update(product.ID, model.ProductChange{Name: new("Kelp Plus"), Dosage: &model.Dosage{Amount: "2"}})
+	_, _, err = b.fake.Products.Update(product.ID, model.ProductUpdate{Name: new("Kelp Plus"), Dosage: &model.Dosage{Amount: "2"}})
 	require.NoError(t, err)
 	_, e, err := b.fake.Products.Describe(product.ID, "")
 	require.NoError(t, err)
@@ -197,9 +197,9 @@ func TestCatalogChanges(t *testing.T) {
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	p := start(t).fake
-	_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
+	_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
-	_, _, err = p.Patients.Register(model.NewPatient{})
+	_, _, err = p.Patients.Register(model.PatientCreate{})
 	require.NoError(t, err)
 
 	o := p.Overview(2)

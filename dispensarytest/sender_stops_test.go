@@ -30,11 +30,11 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	var status atomic.Int64
 	status.Store(http.StatusInternalServerError)
 	b, hook := hooked(t, failing(&status))
-	registered, event, err := b.fake.Patients.Register(model.NewPatient{})
+	registered, event, err := b.fake.Patients.Register(model.PatientCreate{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, EventType: model.PatientUpdated})
-	_, held, err := b.fake.Patients.Edit(registered.ID, model.PatientChange{Gender: new(model.X)})
+	_, held, err := b.fake.Patients.Edit(registered.ID, model.PatientUpdate{Gender: new(model.GenderX)})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 

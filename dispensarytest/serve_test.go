@@ -170,7 +170,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				case 1:
 					b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"first_name": fmt.Sprint(n)}).ok(200)
 				case 2:
-					_, e, err := b.fake.Orders.Place(jane.ID, model.NewOrder{})
+					_, e, err := b.fake.Orders.Place(jane.ID, model.OrderCreate{})
 					if assert.NoError(t, err) {
 						assert.NoError(t, b.fake.Webhooks.WaitDelivered(t.Context(), e.ID))
 					}

@@ -28,7 +28,7 @@ import (
 // The people who use the platform itself are the second actor. What they do makes
 // events, which actions return; what the integrator does through the API never does:
 //
-//	order, event, err := fake.Orders.Place(patient.ID, model.NewOrder{})
+//	order, event, err := fake.Orders.Place(patient.ID, model.OrderCreate{})
 //	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
 //
 // Actions fail with an [*model.ActionError] and change nothing then. The events of an

@@ -100,9 +100,9 @@ func TestPlatformsOfOneSnapshotAreIsolated(t *testing.T) {
 // swapAddresses gives a person the address that another one gave up.
 func (b *browser) swapAddresses() {
 	one, other := b.fake.Patients.All()[1], b.fake.Patients.All()[2]
-	_, _, err := b.fake.Patients.Edit(one.ID, model.PatientChange{Email: new("elsewhere@example.org")})
+	_, _, err := b.fake.Patients.Edit(one.ID, model.PatientUpdate{Email: new("elsewhere@example.org")})
 	require.NoError(b.t, err)
-	_, _, err = b.fake.Patients.Edit(other.ID, model.PatientChange{Email: &one.Email})
+	_, _, err = b.fake.Patients.Edit(other.ID, model.PatientUpdate{Email: &one.Email})
 	require.NoError(b.t, err)
 }
 
@@ -149,11 +149,11 @@ func TestSavedBytesFollowEachChange(t *testing.T) {
 
 // oneOfEachButKeys changes something of everybody's.
 func (b *browser) oneOfEachButKeys() {
-	_, _, err := b.fake.Patients.Register(model.NewPatient{})
+	_, _, err := b.fake.Patients.Register(model.PatientCreate{})
 	require.NoError(b.t, err)
-	_, _, err = b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
+	_, _, err = b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(b.t, err)
-	_, _, err = b.fake.Patients.Edit(b.fake.Patients.All()[0].ID, model.PatientChange{Gender: new(model.Male)})
+	_, _, err = b.fake.Patients.Edit(b.fake.Patients.All()[0].ID, model.PatientUpdate{Gender: new(model.GenderMale)})
 	require.NoError(b.t, err)
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }
@@ -236,11 +236,11 @@ func TestResetStartsOver(t *testing.T) {
 	keys, patients := b.fake.ClinicKeys(), b.fake.Patients.All()
 	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.Register(receiver.URL))
-	_, _, err := b.fake.Orders.Place(patients[0].ID, model.NewOrder{})
+	_, _, err := b.fake.Orders.Place(patients[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 	<-received
-	_, _, err = b.fake.Patients.Register(model.NewPatient{})
+	_, _, err = b.fake.Patients.Register(model.PatientCreate{})
 	require.NoError(t, err)
 
 	at := b.fake.Clock().Now()

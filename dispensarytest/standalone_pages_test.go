@@ -133,7 +133,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	assert.Equal(t, calls, b.fake.Journal().Len(), "a page is no call of the API")
 
 	plan := b.latestPlan()
-	assert.Equal(t, model.StateActive, plan.State)
+	assert.Equal(t, model.PlanStateActive, plan.State)
 	assert.Equal(t, "Twice a day & <b>gladly</b>", plan.PersonalMessage)
 	assert.Equal(t, []model.Recommendation{
 		{VariantID: product.VariantIDs[0], UnitsToPurchase: 2, Refill: true, Dosage: &model.Dosage{Frequency: "twice per day"}},
@@ -146,7 +146,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 func TestAPlanIsChangedAndCancelled(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{PersonalMessage: "Hello"})
+	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{PersonalMessage: "Hello"})
 	require.NoError(t, err)
 	before := len(b.fake.Events())
 	p := b.visit(b.get("/clinic/dynamic_links/treatment_plans/"+plan.ID).ok(200, "dynamic_links", "redirect_url").(string))
@@ -177,7 +177,7 @@ func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 	p = p.press("save", url.Values{"patient": {strings.ToUpper(patient.Email)}}).sees(200, "Treatment plan for "+patient.FirstName, "was saved")
 	p.press("send", nil).sees(200, "was sent")
 	plan := b.latestPlan()
-	assert.Equal(t, []string{patient.ID, model.StateActive}, []string{plan.PatientID, plan.State})
+	assert.Equal(t, []string{patient.ID, model.PlanStateActive}, []string{plan.PatientID, plan.State})
 	assert.Equal(t, []string{model.TreatmentPlanUpdated, model.TreatmentPlanCreated}, b.kinds(0))
 }
 
@@ -198,7 +198,7 @@ func TestANewPlanIsWritten(t *testing.T) {
 	p.press("send", url.Values{"practitioner": {practitioner.ID}}).sees(200, "was sent")
 	assert.Equal(t, []string{model.TreatmentPlanCreated, model.TreatmentPlanCreated}, b.kinds(0))
 	plan := b.latestPlan()
-	assert.Equal(t, []string{patient.ID, practitioner.ID, model.StateActive}, []string{plan.PatientID, plan.PractitionerID, plan.State})
+	assert.Equal(t, []string{patient.ID, practitioner.ID, model.PlanStateActive}, []string{plan.PatientID, plan.PractitionerID, plan.State})
 }
 
 func (b *browser) latestPlan() model.Plan {
@@ -209,7 +209,7 @@ func (b *browser) latestPlan() model.Plan {
 func (b *browser) activePlan(t *testing.T, units int) model.Plan {
 	t.Helper()
 	variants := b.fake.Products.All()
-	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[2].ID, model.NewPlan{Recommendations: []model.Recommendation{
+	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[2].ID, model.PlanCreate{Recommendations: []model.Recommendation{
 		{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: units, Dosage: &model.Dosage{Amount: "1", Format: "capsule"}},
 		{VariantID: variants[1].VariantIDs[0], UnitsToPurchase: 1},
 	}})
@@ -285,7 +285,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 		assert.Equal(t, want, b.fetch(method, address, "do=cancel", "Content-Type", formType, "Sec-Fetch-Site", "cross-site").status, method)
 	}
 	assert.Equal(t, 400, b.fetch("POST", address, "do=%zz", "Content-Type", formType).status)
-	assert.Equal(t, model.StateActive, b.fake.Plans.All()[len(b.fake.Plans.All())-1].State)
+	assert.Equal(t, model.PlanStateActive, b.fake.Plans.All()[len(b.fake.Plans.All())-1].State)
 
 	secure := start(t, WithInMemory())
 	secure.visit(strings.Replace(secure.fake.origin, "https:", "http:", 1)+"/plans/new").sees(403, "HTTPS is required")
@@ -300,7 +300,7 @@ func TestSendingFromThePageHonoursTheReading(t *testing.T) {
 		"on-activation": {model.TreatmentPlanCreated}, "on-creation": {model.TreatmentPlanCreated, model.TreatmentPlanUpdated},
 	} {
 		b := start(t, WithBehavior("plan-created-event="+Behavior(reading)))
-		plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{Draft: true})
+		plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{Draft: true})
 		require.NoError(t, err)
 		b.visit(b.fake.origin+"/plans/"+plan.ID+"/edit").press("send", nil).sees(200, "was sent")
 		assert.Equal(t, want, b.kinds(0), reading)

@@ -249,7 +249,7 @@ func (w *walk) checkOut() {
 func (w *walk) register() {
 	email := w.address()
 	w.did("register %s", email)
-	p, e, err := w.fake.Patients.Register(model.NewPatient{Email: email})
+	p, e, err := w.fake.Patients.Register(model.PatientCreate{Email: email})
 	if w.taken(email, nil) {
 		require.ErrorIs(w.t, err, model.ErrInvalid)
 		return
@@ -261,7 +261,7 @@ func (w *walk) register() {
 func (w *walk) edit() {
 	p, email := one(w, w.patients), w.address()
 	w.did("edit %s", email)
-	_, e, err := w.fake.Patients.Edit(idOf(p, patientID), model.PatientChange{Email: &email})
+	_, e, err := w.fake.Patients.Edit(idOf(p, patientID), model.PatientUpdate{Email: &email})
 	switch {
 	case p == nil:
 		require.ErrorIs(w.t, err, model.ErrNotFound)
@@ -276,7 +276,7 @@ func (w *walk) edit() {
 func (w *walk) writePlan() {
 	patient, draft := one(w, w.patients), w.odds(2)
 	w.did("write a plan, draft %t", draft)
-	made, e, err := w.fake.Plans.Create(idOf(patient, patientID), model.NewPlan{Draft: draft})
+	made, e, err := w.fake.Plans.Create(idOf(patient, patientID), model.PlanCreate{Draft: draft})
 	if patient == nil {
 		require.ErrorIs(w.t, err, model.ErrNotFound)
 		return
@@ -307,7 +307,7 @@ func (w *walk) act() {
 	case "cancel":
 		_, e, err = w.fake.Plans.Cancel(idOf(p, planID))
 	default:
-		_, e, err = w.fake.Plans.Update(idOf(p, planID), model.PlanChange{PersonalMessage: new("Note")})
+		_, e, err = w.fake.Plans.Update(idOf(p, planID), model.PlanUpdate{PersonalMessage: new("Note")})
 	}
 	switch {
 	case p == nil:
@@ -321,7 +321,7 @@ func (w *walk) act() {
 
 func (w *walk) order() {
 	patient, p := one(w, w.patients), one(w, w.plans)
-	in, units := model.NewOrder{}, []any{1.0}
+	in, units := model.OrderCreate{}, []any{1.0}
 	switch {
 	case w.odds(2) || p == nil:
 		p = nil

@@ -19,7 +19,7 @@ import (
 // place lets the first patient order.
 func (b *browser) place() (model.Order, model.Event) {
 	b.t.Helper()
-	order, event, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
+	order, event, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(b.t, err)
 	return order, event
 }
@@ -148,7 +148,7 @@ func TestCloseEndsDeliveries(t *testing.T) {
 	defer close(stuck)
 	activate(t, fake)
 	require.NoError(t, fake.Webhooks.Register(hook.URL))
-	_, event, err := fake.Patients.Register(model.NewPatient{})
+	_, event, err := fake.Patients.Register(model.PatientCreate{})
 	require.NoError(t, err)
 	<-reached
 	require.NoError(t, fake.Close())

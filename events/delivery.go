@@ -64,8 +64,8 @@ type DeliveryListOptions struct {
 	Outcome DeliveryOutcome `url:"successfully_delivered,omitempty"`
 
 	// SortBy is the platform's own order where it is empty.
-	SortBy DeliverySort  `url:"sort_by,omitempty"`
-	Order  api.SortOrder `url:"order_by,omitempty"`
+	SortBy    DeliverySort  `url:"sort_by,omitempty"`
+	SortOrder api.SortOrder `url:"order_by,omitempty"`
 
 	api.Paging `url:"-"`
 }
@@ -75,8 +75,8 @@ type DeliveryOutcome string
 
 // The outcomes, as the platform's filter spells them.
 const (
-	Delivered   DeliveryOutcome = "true"
-	Undelivered DeliveryOutcome = "false"
+	DeliveryOutcomeDelivered   DeliveryOutcome = "true"
+	DeliveryOutcomeUndelivered DeliveryOutcome = "false"
 )
 
 // DeliverySort is a field that deliveries are sorted by.
@@ -84,8 +84,8 @@ type DeliverySort string
 
 // The fields that deliveries are sorted by.
 const (
-	DeliveriesByEvent   DeliverySort = "event_id"
-	DeliveriesByAttempt DeliverySort = "attempted_at"
+	DeliverySortEvent   DeliverySort = "event_id"
+	DeliverySortAttempt DeliverySort = "attempted_at"
 )
 
 func (s Deliveries) list(o DeliveryListOptions, options []api.RequestOption) transport.Call {

@@ -34,7 +34,7 @@ func (b *bench) deliver(t *testing.T, failures int32) model.Event {
 		}
 		fmt.Fprintf(w, `{"challenge":%q}`, b.platform.Application().ChallengeToken)
 	})))
-	_, event, err := b.platform.Orders.Place(b.platform.Patients.All()[0].ID, model.NewOrder{})
+	_, event, err := b.platform.Orders.Place(b.platform.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	b.clock.Advance(0)
 	return event
@@ -65,7 +65,7 @@ func TestDeliveries(t *testing.T) {
 	sent, err := failed.Event()
 	require.NoError(t, err)
 	assert.Equal(t, event.ID, sent.ID)
-	assert.Equal(t, events.OrderPlaced, sent.Type)
+	assert.Equal(t, events.TypeOrderPlaced, sent.Type)
 	assert.Equal(t, held.IntegrationID, sent.IntegrationID)
 	assert.JSONEq(t, string(event.Data), string(sent.Data))
 

@@ -17,7 +17,7 @@ const marked = "Zaphod-Marked"
 // That nothing else is printed, in whatever way, the tests of package redact hold.
 func TestEventPrintsTypeAndID(t *testing.T) {
 	t.Parallel()
-	e := events.Event{ID: "evt_1", Type: events.PatientUpdated}
+	e := events.Event{ID: "evt_1", Type: events.TypePatientUpdated}
 	assert.Equal(t, `patient.updated "evt_1"`, e.String())
 	assert.Equal(t, `events.Event(patient.updated "evt_1")`, fmt.Sprintf("%#v", e))
 	assert.Equal(t, `[patient.updated "evt_1"]`, fmt.Sprintf("%d", []any{e}))

@@ -48,7 +48,7 @@ func ExampleAs() {
 			fmt.Println(err)
 			continue
 		}
-		fmt.Println(order.ID, order.Data.ID, order.Data.OrderNumber)
+		fmt.Println(order.ID, order.Object.ID, order.Object.OrderNumber)
 	}
 	// Output:
 	// evt_1 or_1 R100
@@ -72,11 +72,11 @@ func ExampleGroup_All() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx, p := context.Background(), platform
-	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{}); err != nil {
+	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{}); err != nil {
 		log.Fatal(err)
 	}
 
-	options := events.ListOptions{Type: events.OrderPlaced, SortBy: events.ByCreatedAt}
+	options := events.ListOptions{Type: events.TypeOrderPlaced, SortBy: events.SortCreatedAt}
 	for listed, err := range client.Events.Orders.All(ctx, options) {
 		if err != nil {
 			log.Fatal(err)
@@ -89,7 +89,7 @@ func ExampleGroup_All() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(order.Type, order.Data.PaymentTotal, len(order.Data.LineItems), "line item")
+		fmt.Println(order.Type, order.Object.PaymentTotal, len(order.Object.LineItems), "line item")
 	}
 	// Output: order.placed 30.64 1 line item
 }
@@ -99,7 +99,7 @@ func ExampleService_Get() {
 	platform, client := connect()
 	defer platform.Close()
 
-	_, patient, err := platform.Patients.Register(model.NewPatient{FirstName: "Ada", LastName: "Example"})
+	_, patient, err := platform.Patients.Register(model.PatientCreate{FirstName: "Ada", LastName: "Example"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func ExampleService_Get() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(created.Type, created.Data.FirstName)
+	fmt.Println(created.Type, created.Object.FirstName)
 	// Output: patient.created Ada
 }
 
@@ -131,12 +131,12 @@ func ExampleDeliveries_List() {
 		log.Fatal(err)
 	}
 	client, p := platform.Client(model.User{}), platform
-	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{}); err != nil {
+	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{}); err != nil {
 		log.Fatal(err)
 	}
 	clock.Advance(0) // what is due is delivered
 
-	page, err := client.Events.Deliveries.List(context.Background(), events.DeliveryListOptions{Outcome: events.Undelivered})
+	page, err := client.Events.Deliveries.List(context.Background(), events.DeliveryListOptions{Outcome: events.DeliveryOutcomeUndelivered})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -18,7 +18,7 @@ const bareEvent = `{"id":"evt_1","type":"order.placed","created_at":"2026-11-20T
 func TestParseReadsEveryEnvelope(t *testing.T) {
 	t.Parallel()
 	want := events.Event{
-		ID: "evt_1", Type: events.OrderPlaced,
+		ID: "evt_1", Type: events.TypeOrderPlaced,
 		CreatedAt: api.Timestamp{Time: time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC)},
 		ClinicID:  "cl_1", IntegrationID: "in_1",
 		Data: json.RawMessage(`{"order":{"id":"or_1"}}`),

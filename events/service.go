@@ -62,8 +62,8 @@ type ListOptions struct {
 	Type Type `url:"event_type,omitempty"`
 
 	// SortBy is the platform's own order where it is empty.
-	SortBy Sort          `url:"sort_by,omitempty"`
-	Order  api.SortOrder `url:"order_by,omitempty"`
+	SortBy    Sort          `url:"sort_by,omitempty"`
+	SortOrder api.SortOrder `url:"order_by,omitempty"`
 
 	api.Paging `url:"-"`
 }
@@ -73,8 +73,8 @@ type Sort string
 
 // The fields that events are sorted by.
 const (
-	ByType      Sort = "event_type"
-	ByCreatedAt Sort = "created_at"
+	SortType      Sort = "event_type"
+	SortCreatedAt Sort = "created_at"
 )
 
 func (g Group) list(o ListOptions, options []api.RequestOption) transport.Call {

@@ -9,41 +9,41 @@ type Type string
 
 // The event types of the platform. API section: "Event types".
 const (
-	// ClinicKeyActivated: the first request with a valid clinic key was made.
-	ClinicKeyActivated Type = "clinic_key.activated"
+	// TypeClinicKeyActivated: the first request with a valid clinic key was made.
+	TypeClinicKeyActivated Type = "clinic_key.activated"
 
-	// ClinicKeyRevoked: a clinic revoked the integration's access.
-	ClinicKeyRevoked Type = "clinic_key.revoked"
+	// TypeClinicKeyRevoked: a clinic revoked the integration's access.
+	TypeClinicKeyRevoked Type = "clinic_key.revoked"
 
-	// OrderPlaced: an order was placed.
-	OrderPlaced Type = "order.placed"
+	// TypeOrderPlaced: an order was placed.
+	TypeOrderPlaced Type = "order.placed"
 
-	// PatientCreated: a patient was created.
-	PatientCreated Type = "patient.created"
+	// TypePatientCreated: a patient was created.
+	TypePatientCreated Type = "patient.created"
 
-	// PatientUpdated: a patient was updated.
-	PatientUpdated Type = "patient.updated"
+	// TypePatientUpdated: a patient was updated.
+	TypePatientUpdated Type = "patient.updated"
 
-	// ProductCreated: a product was created.
-	ProductCreated Type = "product.created"
+	// TypeProductCreated: a product was created.
+	TypeProductCreated Type = "product.created"
 
-	// ProductDescriptionUpdated: a product's description was updated.
-	ProductDescriptionUpdated Type = "product.description.updated"
+	// TypeProductDescriptionUpdated: a product's description was updated.
+	TypeProductDescriptionUpdated Type = "product.description.updated"
 
-	// ProductUpdated: a product or one of its variants was updated.
-	ProductUpdated Type = "product.updated"
+	// TypeProductUpdated: a product or one of its variants was updated.
+	TypeProductUpdated Type = "product.updated"
 
-	// TreatmentPlanCreated: a treatment plan was created. Assumption: it is
+	// TypeTreatmentPlanCreated: a treatment plan was created. Assumption: it is
 	// sent when the plan is activated, not when its draft is saved.
-	TreatmentPlanCreated Type = "treatment_plan.created"
+	TypeTreatmentPlanCreated Type = "treatment_plan.created"
 
-	// TreatmentPlanRecommendationUpdated: a recommendation of a treatment plan
+	// TypeTreatmentPlanRecommendationUpdated: a recommendation of a treatment plan
 	// was updated.
-	TreatmentPlanRecommendationUpdated Type = "treatment_plan.recommendation.updated"
+	TypeTreatmentPlanRecommendationUpdated Type = "treatment_plan.recommendation.updated"
 
-	// TreatmentPlanUpdated: a treatment plan was updated. Assumption: its
+	// TypeTreatmentPlanUpdated: a treatment plan was updated. Assumption: its
 	// cancellation is reported this way.
-	TreatmentPlanUpdated Type = "treatment_plan.updated"
+	TypeTreatmentPlanUpdated Type = "treatment_plan.updated"
 )
 
 // object returns the part of the type before the first period: the kind of

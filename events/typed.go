@@ -25,7 +25,7 @@ type Typed[T Payload] struct {
 
 	// Data is the object the event concerns. What the platform left out is
 	// zero.
-	Data T `json:"data"`
+	Object T `json:"data"`
 
 	// InvalidFields are the paths of the fields of the object that could not be decoded,
 	// such as "line_items[0].quantity". They are zero in Data. "id" stands for an object
@@ -94,9 +94,9 @@ func As[T Payload](e Event) (Typed[T], error) {
 		}
 		return fail(ErrNoData, "")
 	}
-	invalid, err := jsondecode.Unmarshal(raw, &typed.Data)
-	shown := e.Type == PatientUpdated || e.Type == TreatmentPlanCreated
-	switch id := idOf(&typed.Data); {
+	invalid, err := jsondecode.Unmarshal(raw, &typed.Object)
+	shown := e.Type == TypePatientUpdated || e.Type == TypeTreatmentPlanCreated
+	switch id := idOf(&typed.Object); {
 	case object == "clinic_key":
 	case err != nil:
 		return fail(ErrBadData, "")

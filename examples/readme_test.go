@@ -133,7 +133,7 @@ func TestWholeIntegration(t *testing.T) {
 	require.NoError(t, answer.Body.Close())
 	assert.Contains(t, string(body), `"status":"ok"`)
 	require.NoError(t, platform.Webhooks.Register("http://"+address+"/webhooks/us-sandbox", model.OrderPlaced))
-	order, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	order, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	lines := bufio.NewScanner(output)
 	require.True(t, lines.Scan())

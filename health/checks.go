@@ -16,9 +16,9 @@ import (
 func Store(store tokenstore.Store) Check {
 	return func(ctx context.Context) Result {
 		if err := store.CheckWrite(ctx); err != nil {
-			return Result{Status: Failing, Err: err}
+			return Result{Status: StatusFailing, Err: err}
 		}
-		return Result{Status: OK}
+		return Result{Status: StatusOK}
 	}
 }
 
@@ -33,28 +33,28 @@ func Store(store tokenstore.Store) Check {
 func Inbox(inbox engine.Engine, limit time.Duration) Check {
 	return func(ctx context.Context) Result {
 		if err := inbox.CheckWrite(ctx); err != nil {
-			return Result{Status: Failing, Err: err}
+			return Result{Status: StatusFailing, Err: err}
 		}
 		stats, err := inbox.Stats(ctx)
 		if err != nil && ctx.Err() != nil {
-			return Result{Status: Degraded, Err: err}
+			return Result{Status: StatusDegraded, Err: err}
 		}
 		if err != nil {
-			return Result{Status: Failing, Err: err}
+			return Result{Status: StatusFailing, Err: err}
 		}
 		var age time.Duration
 		if !stats.Oldest.IsZero() {
 			age = time.Since(stats.Oldest)
 		}
-		result := Result{Status: OK, Details: map[string]any{
+		result := Result{Status: StatusOK, Details: map[string]any{
 			"waiting": stats.Waiting, "running": stats.Running, "dead": stats.Dead,
 			"overdue": stats.Overdue, "oldest_seconds": int(age.Seconds()),
 		}}
 		if age > limit {
-			result.Status, result.Err = Degraded, errors.New("health: the oldest event has waited for longer than "+limit.String())
+			result.Status, result.Err = StatusDegraded, errors.New("health: the oldest event has waited for longer than "+limit.String())
 		}
 		if stats.Overdue > 0 {
-			result.Status, result.Err = Degraded, errors.New("health: handlers ignore the end of their time and keep their workers")
+			result.Status, result.Err = StatusDegraded, errors.New("health: handlers ignore the end of their time and keep their workers")
 		}
 		return result
 	}
@@ -67,9 +67,9 @@ func Alarm(alarm *webhook.Alarm) Check {
 	return func(context.Context) Result {
 		outage, counts := alarm.Outage()
 		if !counts {
-			return Result{Status: OK}
+			return Result{Status: StatusOK}
 		}
-		result := Result{Status: Degraded, Err: outage.Reason, Details: map[string]any{
+		result := Result{Status: StatusDegraded, Err: outage.Reason, Details: map[string]any{
 			"kind": string(outage.Kind), "since": outage.Since.UTC().Format(time.RFC3339),
 		}}
 		if outage.Kind != webhook.OutageKindRejecting {
@@ -85,12 +85,12 @@ func Alarm(alarm *webhook.Alarm) Check {
 func TokenRefresh(conns *tokens.Connections) Check {
 	return func(context.Context) Result {
 		pending := conns.PendingCommits()
-		result := Result{Status: OK, Details: map[string]any{"pending_commits": pending}}
+		result := Result{Status: StatusOK, Details: map[string]any{"pending_commits": pending}}
 		if pending > 0 {
-			result.Status, result.Err = Degraded, errors.New("health: the store does not take refreshed tokens")
+			result.Status, result.Err = StatusDegraded, errors.New("health: the store does not take refreshed tokens")
 		}
 		if until, paused := conns.Paused(); paused {
-			result.Status, result.Err = Degraded, errors.New("health: refreshing in the background pauses")
+			result.Status, result.Err = StatusDegraded, errors.New("health: refreshing in the background pauses")
 			result.Details["paused_until"] = until.UTC().Format(time.RFC3339)
 		}
 		return result
@@ -132,7 +132,7 @@ func Reconcile(clinics func() reconcile.ClinicsStats, every time.Duration) Check
 				late = late || time.Since(one.Since) > failingFor
 			}
 		}
-		result := Result{Status: OK, Details: map[string]any{
+		result := Result{Status: StatusOK, Details: map[string]any{
 			"clinics_failing": len(stats.Failing) - disconnected, "clinics_disconnected": disconnected,
 			"clinics_silent": stats.Silent, "events_retried": stats.Retries,
 		}}
@@ -141,12 +141,12 @@ func Reconcile(clinics func() reconcile.ClinicsStats, every time.Duration) Check
 		}
 		switch {
 		case time.Since(active) > missedIntervals*every:
-			result.Status, result.Err = Degraded, errors.New("health: nothing reconciles the environment")
+			result.Status, result.Err = StatusDegraded, errors.New("health: nothing reconciles the environment")
 		case stats.Silent > 0:
-			result.Status, result.Err = Degraded, errors.New("health: webhooks do not arrive, events come only by reconciliation")
+			result.Status, result.Err = StatusDegraded, errors.New("health: webhooks do not arrive, events come only by reconciliation")
 			result.Details["silent_since"] = stats.SilentSince.UTC().Format(time.RFC3339)
 		case late:
-			result.Status, result.Err = Degraded, errors.New("health: clinics have not been reconciled for a day")
+			result.Status, result.Err = StatusDegraded, errors.New("health: clinics have not been reconciled for a day")
 		}
 		return result
 	}

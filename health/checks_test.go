@@ -50,9 +50,9 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	s := &store{Store: tokenstore.NewMemoryStore()}
 	check := health.Store(s)
-	assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()))
+	assert.Equal(t, health.Result{Status: health.StatusOK}, check(t.Context()))
 	s.unwritable.Store(true)
-	assert.Equal(t, health.Result{Status: health.Failing, Err: errDown}, check(t.Context()))
+	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: errDown}, check(t.Context()))
 }
 
 // inbox is an engine with the numbers and errors that a test sets.
@@ -71,30 +71,30 @@ func TestInbox(t *testing.T) {
 	i := &inbox{}
 	check := health.Inbox(i, time.Hour)
 	result := check(t.Context())
-	assert.Equal(t, health.OK, result.Status)
+	assert.Equal(t, health.StatusOK, result.Status)
 	assert.Equal(t, map[string]any{"waiting": 0, "running": 0, "dead": 0, "overdue": 0, "oldest_seconds": 0}, result.Details)
 
 	i.stats = engine.Stats{Waiting: 7, Running: 2, Dead: 1, Oldest: time.Now().Add(-2 * time.Hour)}
 	result = check(t.Context())
-	assert.Equal(t, health.Degraded, result.Status, "another replica would not handle it either")
+	assert.Equal(t, health.StatusDegraded, result.Status, "another replica would not handle it either")
 	assert.Equal(t, 7, result.Details["waiting"])
 	assert.GreaterOrEqual(t, result.Details["oldest_seconds"], 7200)
 	require.ErrorContains(t, result.Err, "longer than 1h")
 
 	i.stats.Oldest = time.Now().Add(-time.Minute)
-	assert.Equal(t, health.OK, check(t.Context()).Status)
+	assert.Equal(t, health.StatusOK, check(t.Context()).Status)
 	i.stats.Overdue = 2
 	result = check(t.Context())
-	assert.Equal(t, health.Degraded, result.Status)
+	assert.Equal(t, health.StatusDegraded, result.Status)
 	assert.Equal(t, 2, result.Details["overdue"])
 
 	i.err = errDown
-	assert.Equal(t, health.Result{Status: health.Failing, Err: errDown}, check(t.Context()))
+	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: errDown}, check(t.Context()))
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.Equal(t, health.Result{Status: health.Degraded, Err: errDown}, check(late), "it stores events, but counts them slowly")
+	assert.Equal(t, health.Result{Status: health.StatusDegraded, Err: errDown}, check(late), "it stores events, but counts them slowly")
 	i.unwritable = webhook.ErrInboxClosed
-	assert.Equal(t, health.Result{Status: health.Failing, Err: webhook.ErrInboxClosed}, check(t.Context()))
+	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: webhook.ErrInboxClosed}, check(t.Context()))
 }
 
 func TestAlarm(t *testing.T) {
@@ -105,21 +105,21 @@ func TestAlarm(t *testing.T) {
 	check := health.Alarm(alarm)
 	for range 2 {
 		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
-		assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()), "not yet one that counts")
+		assert.Equal(t, health.Result{Status: health.StatusOK}, check(t.Context()), "not yet one that counts")
 	}
 	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
 	assert.Equal(t, health.Result{
-		Status: health.Degraded, Err: webhook.ErrInbox, Details: map[string]any{"kind": "failing", "since": "2026-03-04T09:00:00Z", "failures": 3},
+		Status: health.StatusDegraded, Err: webhook.ErrInbox, Details: map[string]any{"kind": "failing", "since": "2026-03-04T09:00:00Z", "failures": 3},
 	}, check(t.Context()))
 	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeAccepted})
-	assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()))
+	assert.Equal(t, health.Result{Status: health.StatusOK}, check(t.Context()))
 
 	for range 12*60 + 1 {
 		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch})
 		now = now.Add(time.Minute)
 	}
 	assert.Equal(t, health.Result{
-		Status: health.Degraded, Err: webhook.ErrSignatureMismatch, Details: map[string]any{"kind": "rejecting", "since": "2026-03-04T09:00:00Z"},
+		Status: health.StatusDegraded, Err: webhook.ErrSignatureMismatch, Details: map[string]any{"kind": "rejecting", "since": "2026-03-04T09:00:00Z"},
 	}, check(t.Context()), "the number would show strangers that their requests count")
 }
 
@@ -164,7 +164,7 @@ func TestTokenRefresh(t *testing.T) {
 	t.Parallel()
 	platform, s, conns, source := connected(t)
 	check := health.TokenRefresh(conns)
-	assert.Equal(t, health.Result{Status: health.OK, Details: map[string]any{"pending_commits": 0}}, check(t.Context()))
+	assert.Equal(t, health.Result{Status: health.StatusOK, Details: map[string]any{"pending_commits": 0}}, check(t.Context()))
 	refused := []tokens.TokenSource{source}
 	for n := range 9 {
 		refused = append(refused, connect(t, platform, conns, s, fmt.Sprint("dr-", n)))
@@ -174,7 +174,7 @@ func TestTokenRefresh(t *testing.T) {
 		require.Error(t, refresh(t, source))
 	}
 	result := check(t.Context())
-	assert.Equal(t, health.Degraded, result.Status)
+	assert.Equal(t, health.StatusDegraded, result.Status)
 	until, err := time.Parse(time.RFC3339, result.Details["paused_until"].(string))
 	require.NoError(t, err)
 	assert.Greater(t, time.Until(until), time.Duration(0))
@@ -191,11 +191,11 @@ func TestTokensThatAreNotStored(t *testing.T) {
 	<-delayed
 	check := health.TokenRefresh(conns)
 	result := check(t.Context())
-	assert.Equal(t, health.Degraded, result.Status)
+	assert.Equal(t, health.StatusDegraded, result.Status)
 	assert.Equal(t, map[string]any{"pending_commits": 1}, result.Details)
 	s.unwritable.Store(false)
 	require.NoError(t, conns.Close(t.Context()))
-	assert.Equal(t, health.OK, check(t.Context()).Status)
+	assert.Equal(t, health.StatusOK, check(t.Context()).Status)
 }
 
 func TestReconcile(t *testing.T) {
@@ -204,22 +204,22 @@ func TestReconcile(t *testing.T) {
 		var stats reconcile.ClinicsStats
 		check := health.Reconcile(func() reconcile.ClinicsStats { return stats }, time.Hour)
 		status := func() health.Status { return check(t.Context()).Status }
-		assert.Equal(t, health.OK, status(), "the first pass has not begun")
+		assert.Equal(t, health.StatusOK, status(), "the first pass has not begun")
 		time.Sleep(3*time.Hour + time.Second)
 		result := check(t.Context())
-		assert.Equal(t, health.Degraded, result.Status)
+		assert.Equal(t, health.StatusDegraded, result.Status)
 		assert.ErrorContains(t, result.Err, "nothing reconciles the environment")
 		assert.NotContains(t, result.Details, "pass_seconds")
 
 		stats.Taken, stats.PassBegan = time.Now(), time.Now().Add(-time.Minute)
 		result = check(t.Context())
-		assert.Equal(t, health.OK, result.Status)
+		assert.Equal(t, health.StatusOK, result.Status)
 		assert.Equal(t, 60, result.Details["pass_seconds"])
 
 		since := time.Now()
 		stats.Silent, stats.SilentSince, stats.Retries = 2, since, 3
 		result = check(t.Context())
-		assert.Equal(t, health.Degraded, result.Status)
+		assert.Equal(t, health.StatusDegraded, result.Status)
 		assert.ErrorContains(t, result.Err, "events come only by reconciliation")
 		assert.Equal(t, since.UTC().Format(time.RFC3339), result.Details["silent_since"])
 		assert.Equal(t, 2, result.Details["clinics_silent"])
@@ -227,15 +227,15 @@ func TestReconcile(t *testing.T) {
 
 		disconnected := fmt.Errorf("no user: %w", api.ErrReauthorize)
 		stats = reconcile.ClinicsStats{Taken: since, Failing: []reconcile.FailingClinic{{Since: since, Err: disconnected}, {Since: since, Err: errors.New("403")}}}
-		assert.Equal(t, health.OK, status(), "it may pass")
+		assert.Equal(t, health.StatusOK, status(), "it may pass")
 		time.Sleep(25 * time.Hour)
 		stats.Taken = time.Now()
 		result = check(t.Context())
-		assert.Equal(t, health.Degraded, result.Status)
+		assert.Equal(t, health.StatusDegraded, result.Status)
 		assert.ErrorContains(t, result.Err, "not been reconciled for a day")
 		assert.Equal(t, 1, result.Details["clinics_failing"])
 		assert.Equal(t, 1, result.Details["clinics_disconnected"])
 		stats.Failing = stats.Failing[:1]
-		assert.Equal(t, health.OK, status(), "only a user can connect the clinic")
+		assert.Equal(t, health.StatusOK, status(), "only a user can connect the clinic")
 	})
 }

@@ -63,9 +63,9 @@ type Status string
 
 // The statuses. A degraded program is ready: see the package comment.
 const (
-	OK       Status = "ok"
-	Degraded Status = "degraded" // it works, and needs attention
-	Failing  Status = "failing"  // it should not receive requests
+	StatusOK       Status = "ok"
+	StatusDegraded Status = "degraded" // it works, and needs attention
+	StatusFailing  Status = "failing"  // it should not receive requests
 )
 
 // Check examines one part of the program. It must return when its context ends. A check
@@ -77,14 +77,14 @@ type Checks map[string]Check
 
 // Result is the result of a [Check].
 type Result struct {
-	// Status is [OK], [Degraded] or [Failing].
+	// Status is [StatusOK], [StatusDegraded] or [StatusFailing].
 	Status Status
 
 	// Details are shown to every caller: numbers, times, fixed words. If they cannot be
 	// encoded as JSON, they are left out, which is logged.
 	Details map[string]any
 
-	// Err is the reason for a status other than OK. It is logged when the status
+	// Err is the reason for a status other than StatusOK. It is logged when the status
 	// changes, and never shown.
 	Err error
 }
@@ -166,12 +166,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	case last == "healthz":
-		a = answer{Status: OK}
+		a = answer{Status: StatusOK}
 	default:
 		a = h.ready(time.Now())
 	}
 	status := http.StatusOK
-	if a.Status == Failing || a.Status == Degraded && r.URL.Query().Has("strict") {
+	if a.Status == StatusFailing || a.Status == StatusDegraded && r.URL.Query().Has("strict") {
 		status = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -187,33 +187,33 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) ready(now time.Time) answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := answer{Status: OK, Checks: map[string]checkAnswer{}}
+	a := answer{Status: StatusOK, Checks: map[string]checkAnswer{}}
 	worsen := func(status Status) {
-		if status == Failing || a.Status == OK {
+		if status == StatusFailing || a.Status == StatusOK {
 			a.Status = status
 		}
 	}
 	if h.checked.IsZero() {
-		worsen(Failing)
+		worsen(StatusFailing)
 	} else {
 		age := now.Sub(h.checked)
 		seconds := int(age.Seconds())
 		a.Age = &seconds
 		if age > stale {
-			worsen(Failing)
+			worsen(StatusFailing)
 		}
 	}
 	for name := range h.config.Checks {
 		last, known := h.last[name]
 		if !known {
-			last.status = Failing
+			last.status = StatusFailing
 		}
 		worsen(last.status)
 		a.Checks[name] = checkAnswer{last.status, last.details}
 	}
 	if h.draining {
-		worsen(Failing)
-		a.Checks["shutdown"] = checkAnswer{Status: Failing}
+		worsen(StatusFailing)
+		a.Checks["shutdown"] = checkAnswer{Status: StatusFailing}
 	}
 	return a
 }

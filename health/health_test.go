@@ -57,19 +57,19 @@ func get(t *testing.T, handler http.Handler, target string) (int, answer) {
 
 func TestReady(t *testing.T) {
 	t.Parallel()
-	ok, degraded, failing := found(health.OK, nil), found(health.Degraded, errors.New("canary")), found(health.Failing, errors.New("canary"))
+	ok, degraded, failing := found(health.StatusOK, nil), found(health.StatusDegraded, errors.New("canary")), found(health.StatusFailing, errors.New("canary"))
 	for name, c := range map[string]struct {
 		checks       health.Checks
 		status       health.Status
 		code, strict int
 	}{
-		"all well":     {health.Checks{"a": ok, "b": ok}, health.OK, 200, 200},
-		"one degraded": {health.Checks{"a": ok, "b": degraded}, health.Degraded, 200, 503},
-		"one failing":  {health.Checks{"a": ok, "b": failing}, health.Failing, 503, 503},
-		"both":         {health.Checks{"a": degraded, "b": failing, "c": degraded}, health.Failing, 503, 503},
-		"no status":    {health.Checks{"a": found("", nil)}, health.Failing, 503, 503},
-		"a panic":      {health.Checks{"a": func(context.Context) health.Result { panic("canary") }}, health.Failing, 503, 503},
-		"a goexit":     {health.Checks{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.Failing, 503, 503},
+		"all well":     {health.Checks{"a": ok, "b": ok}, health.StatusOK, 200, 200},
+		"one degraded": {health.Checks{"a": ok, "b": degraded}, health.StatusDegraded, 200, 503},
+		"one failing":  {health.Checks{"a": ok, "b": failing}, health.StatusFailing, 503, 503},
+		"both":         {health.Checks{"a": degraded, "b": failing, "c": degraded}, health.StatusFailing, 503, 503},
+		"no status":    {health.Checks{"a": found("", nil)}, health.StatusFailing, 503, 503},
+		"a panic":      {health.Checks{"a": func(context.Context) health.Result { panic("canary") }}, health.StatusFailing, 503, 503},
+		"a goexit":     {health.Checks{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.StatusFailing, 503, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +83,7 @@ func TestReady(t *testing.T) {
 			assert.Equal(t, c.strict, code)
 			code, a = get(t, handler, "/healthz?strict")
 			assert.Equal(t, 200, code, "no restart helps")
-			assert.Equal(t, answer{Status: health.OK}, a)
+			assert.Equal(t, answer{Status: health.StatusOK}, a)
 		})
 	}
 }
@@ -91,7 +91,7 @@ func TestReady(t *testing.T) {
 func TestNothingIsShownButDetails(t *testing.T) {
 	t.Parallel()
 	handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(context.Context) health.Result {
-		return health.Result{Status: health.Failing, Err: errors.New("canary"), Details: map[string]any{"waiting": 3}}
+		return health.Result{Status: health.StatusFailing, Err: errors.New("canary"), Details: map[string]any{"waiting": 3}}
 	}}})
 	handler.Check(t.Context())
 	recorder := httptest.NewRecorder()
@@ -106,7 +106,7 @@ func TestNothingIsShownButDetails(t *testing.T) {
 
 func TestOtherRequests(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil)}})
+	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil)}})
 	handler.Check(t.Context())
 	for target, want := range map[string]int{"GET /": 404, "GET /status": 404, "POST /readyz": 405, "HEAD /readyz": 200} {
 		var method, path string
@@ -127,17 +127,17 @@ func TestHungCheckFails(t *testing.T) {
 		hang := func(context.Context) health.Result {
 			begun.Add(1)
 			<-release
-			return health.Result{Status: health.OK}
+			return health.Result{Status: health.StatusOK}
 		}
-		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil), "b": hang, "c": hang}})
+		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil), "b": hang, "c": hang}})
 		run(t, handler)
 		for range 3 {
 			time.Sleep(health.Every)
 			code, a := get(t, handler, "/readyz")
 			assert.Equal(t, 503, code)
-			assert.Equal(t, health.OK, a.Checks["a"].Status)
-			assert.Equal(t, health.Failing, a.Checks["b"].Status)
-			assert.Equal(t, health.Failing, a.Checks["c"].Status)
+			assert.Equal(t, health.StatusOK, a.Checks["a"].Status)
+			assert.Equal(t, health.StatusFailing, a.Checks["b"].Status)
+			assert.Equal(t, health.StatusFailing, a.Checks["c"].Status)
 		}
 		assert.EqualValues(t, 2, begun.Load())
 		close(release)
@@ -170,12 +170,12 @@ func TestRequestsRunNoCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int32
 		handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(context.Context) health.Result {
-			return health.Result{Status: health.OK, Details: map[string]any{"run": begun.Add(1)}}
+			return health.Result{Status: health.StatusOK, Details: map[string]any{"run": begun.Add(1)}}
 		}}})
 		code, a := get(t, handler, "/readyz")
 		assert.Equal(t, 503, code, "nothing was checked yet")
-		assert.Equal(t, answer{Status: health.Failing, Checks: a.Checks}, a)
-		assert.Equal(t, health.Failing, a.Checks["a"].Status)
+		assert.Equal(t, answer{Status: health.StatusFailing, Checks: a.Checks}, a)
+		assert.Equal(t, health.StatusFailing, a.Checks["a"].Status)
 		assert.Zero(t, begun.Load())
 		run(t, handler)
 		synctest.Wait()
@@ -199,7 +199,7 @@ func TestRequestsRunNoCheck(t *testing.T) {
 func TestOldResultsFail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil)}})
+		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil)}})
 		stop := run(t, handler)
 		synctest.Wait()
 		stop()
@@ -209,7 +209,7 @@ func TestOldResultsFail(t *testing.T) {
 		time.Sleep(time.Second)
 		code, a := get(t, handler, "/readyz")
 		assert.Equal(t, 503, code)
-		assert.Equal(t, health.Failing, a.Status)
+		assert.Equal(t, health.StatusFailing, a.Status)
 		assert.Equal(t, 18, *a.Age)
 		handler.Check(t.Context())
 		code, _ = get(t, handler, "/readyz")
@@ -227,7 +227,7 @@ func TestRunWaitsForChecks(t *testing.T) {
 			<-ctx.Done()
 			time.Sleep(100 * time.Millisecond)
 			running.Store(false)
-			return health.Result{Status: health.Failing}
+			return health.Result{Status: health.StatusFailing}
 		}}})
 		stop := run(t, handler)
 		synctest.Wait()
@@ -240,13 +240,13 @@ func TestRunWaitsForChecks(t *testing.T) {
 
 func TestDrainFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.OK, nil)}})
+	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil)}})
 	handler.Check(t.Context())
 	handler.Drain()
 	code, a := get(t, handler, "/readyz")
 	assert.Equal(t, 503, code)
-	assert.Equal(t, health.Failing, a.Checks["shutdown"].Status)
-	assert.Equal(t, health.OK, a.Checks["a"].Status)
+	assert.Equal(t, health.StatusFailing, a.Checks["shutdown"].Status)
+	assert.Equal(t, health.StatusOK, a.Checks["a"].Status)
 	code, _ = get(t, handler, "/healthz")
 	assert.Equal(t, 200, code)
 }
@@ -257,14 +257,14 @@ func TestUnencodableDetailsAreLeftOut(t *testing.T) {
 	handler := newHandler(t, health.Config{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Checks: health.Checks{"load": func(context.Context) health.Result {
-			return health.Result{Status: health.Degraded, Details: map[string]any{"ratio": math.NaN()}}
+			return health.Result{Status: health.StatusDegraded, Details: map[string]any{"ratio": math.NaN()}}
 		}},
 	})
 	for range 2 {
 		handler.Check(t.Context())
 	}
 	_, a := get(t, handler, "/readyz")
-	assert.Equal(t, health.Degraded, a.Status)
+	assert.Equal(t, health.StatusDegraded, a.Status)
 	assert.Empty(t, a.Checks["load"].Details)
 	assert.Equal(t, 1, strings.Count(log.String(), "cannot be encoded as JSON\" check=load"))
 }
@@ -286,7 +286,7 @@ func TestPanicIsLogged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			check := found(health.Failing, errors.New("why"))
+			check := found(health.StatusFailing, errors.New("why"))
 			handler := newHandler(t, health.Config{
 				Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				Checks: health.Checks{"inbox": func(ctx context.Context) health.Result { return check(ctx) }},
@@ -307,12 +307,12 @@ func TestPanicIsLogged(t *testing.T) {
 func TestChangesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	status := health.OK
+	status := health.StatusOK
 	handler := newHandler(t, health.Config{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Checks: health.Checks{"a": func(context.Context) health.Result { return health.Result{Status: status, Err: errors.New("why")} }},
 	})
-	for _, now := range []health.Status{health.OK, health.Failing, health.Failing, health.OK, health.OK} {
+	for _, now := range []health.Status{health.StatusOK, health.StatusFailing, health.StatusFailing, health.StatusOK, health.StatusOK} {
 		status = now
 		handler.Check(t.Context())
 	}
@@ -323,11 +323,11 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	ok := found(health.OK, nil)
+	ok := found(health.StatusOK, nil)
 	for name, c := range map[string]health.Config{
 		"no checks": {}, "a nil check": {Checks: health.Checks{"a": nil}}, "no name": {Checks: health.Checks{"": ok}},
 	} {
 		_, err := health.New(c)
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		require.ErrorIs(t, err, api.ErrArgument, name)
 	}
 }

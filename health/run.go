@@ -82,7 +82,7 @@ func (r *running) wait(patience *time.Timer) outcome {
 		return r.result
 	case <-patience.C:
 		patience.Reset(0) // for the next check
-		return outcome{status: Failing, err: errSlow}
+		return outcome{status: StatusFailing, err: errSlow}
 	}
 }
 
@@ -123,14 +123,14 @@ func panicked(value any, stack []byte) outcome {
 	} else if value == nil {
 		text = "its goroutine was ended by runtime.Goexit"
 	}
-	return outcome{status: Failing, err: errors.New("health: check panicked: " + text), stack: string(stack)}
+	return outcome{status: StatusFailing, err: errors.New("health: check panicked: " + text), stack: string(stack)}
 }
 
 // outcomeOf encodes the details of a result.
 func outcomeOf(r Result) outcome {
 	o := outcome{status: r.Status, err: r.Err}
-	if o.status != OK && o.status != Degraded {
-		o.status = Failing
+	if o.status != StatusOK && o.status != StatusDegraded {
+		o.status = StatusFailing
 	}
 	if len(r.Details) > 0 {
 		var err error
@@ -149,11 +149,11 @@ func (h *Handler) note(ctx context.Context, name string, o outcome) {
 		h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "health check returns details that cannot be encoded as JSON", slog.String("check", name))
 	}
 	panics := o.stack != "" && before.stack == ""
-	if before.status == o.status && !panics || !known && o.status == OK {
+	if before.status == o.status && !panics || !known && o.status == StatusOK {
 		return
 	}
 	level, attrs := slog.LevelWarn, []slog.Attr{slog.String("check", name), slog.String("status", string(o.status))}
-	if o.status == OK {
+	if o.status == StatusOK {
 		level = slog.LevelInfo
 	}
 	if o.err != nil {

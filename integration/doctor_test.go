@@ -43,11 +43,11 @@ func TestOpenDoctor(t *testing.T) {
 			require.NoError(t, err)
 			var skipped []string
 			for _, row := range report.Rows {
-				if row.Status == doctor.Skip {
+				if row.Status == doctor.StatusSkip {
 					skipped = append(skipped, row.Check)
 					continue
 				}
-				assert.Equal(t, doctor.Pass, row.Status, row)
+				assert.Equal(t, doctor.StatusPass, row.Status, row)
 			}
 			assert.Equal(t, test.skipped, skipped)
 			require.NoError(t, closed(t.Context()))

@@ -69,7 +69,7 @@ func ExampleOpen() {
 	handled := make(chan struct{})
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		fmt.Println("a patient has ordered", len(order.Data.LineItems), "products")
+		fmt.Println("a patient has ordered", len(order.Object.LineItems), "products")
 		close(handled)
 		return nil
 	})
@@ -103,7 +103,7 @@ func ExampleOpen() {
 	if err := platform.Webhooks.Register(server.URL+"/webhooks/us-sandbox", model.OrderPlaced); err != nil {
 		log.Fatal(err)
 	}
-	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{}); err != nil {
+	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{}); err != nil {
 		log.Fatal(err)
 	}
 	<-handled

@@ -151,7 +151,7 @@ func (f *fixture) clinic(environment dispensary.Environment) string {
 func (f *fixture) order(t *testing.T, environment dispensary.Environment) (number string, event model.Event) {
 	t.Helper()
 	platform := f.platforms[environment]
-	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	return order.Number, event
 }

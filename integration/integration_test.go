@@ -51,7 +51,7 @@ func TestTwoCountries(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				read, err := client.Clinic.Orders.Get(ctx, order.Data.ID)
+				read, err := client.Clinic.Orders.Get(ctx, order.Object.ID)
 				if err == nil {
 					handled <- environment.String() + " " + read.OrderNumber
 				}
@@ -116,7 +116,7 @@ func TestOneFileForEverything(t *testing.T) {
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
 		err := sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?)", order.Data.OrderNumber)
+			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?)", order.Object.OrderNumber)
 			return err
 		})
 		handled <- err

@@ -203,7 +203,7 @@ func TestFilesOfWindowsEditors(t *testing.T) {
 // holds that none of them has a secret.
 func problems(t *testing.T, err error) []string {
 	t.Helper()
-	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+	require.ErrorIs(t, err, dispensary.ErrArgument)
 	assert.NotContains(t, err.Error(), "canary")
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {

@@ -115,7 +115,7 @@ func (i *Integration) deliveryFailed(ctx context.Context, environment dispensary
 		return false, err
 	}
 	page, err := clinic.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{
-		Outcome: events.Undelivered, SortBy: events.DeliveriesByAttempt, Order: api.Descending,
+		Outcome: events.DeliveryOutcomeUndelivered, SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending,
 	})
 	if err != nil {
 		return false, err

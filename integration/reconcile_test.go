@@ -59,7 +59,7 @@ func (f *fixture) orders(every time.Duration) (setup integration.Setup, numbers 
 	numbers = make(chan string, 10)
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		numbers <- order.Data.OrderNumber
+		numbers <- order.Object.OrderNumber
 		return nil
 	})
 	setup = f.setup(router.Dispatch)

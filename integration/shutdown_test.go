@@ -54,7 +54,7 @@ func exec(t *testing.T, db *sql.DB, statements ...string) {
 // delivery is an event as a handler of webhooks hands it to an inbox.
 func delivery(id string) webhook.Delivery {
 	return webhook.Delivery{
-		Key: webhook.Key{Environment: us, EventID: id}, Type: events.OrderPlaced, ReceivedAt: time.Now(),
+		Key: webhook.Key{Environment: us, EventID: id}, Type: events.TypeOrderPlaced, ReceivedAt: time.Now(),
 		Body: []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"id":"or_1"}}}`),
 	}
 }
@@ -199,7 +199,7 @@ func TestRunIsCalledOnce(t *testing.T) {
 
 	setup := f.setup(succeed)
 	setup.KeepFresh.Interval = -1
-	require.ErrorIs(t, f.open(t, setup).Run(t.Context()), dispensary.ErrInvalidArgument)
+	require.ErrorIs(t, f.open(t, setup).Run(t.Context()), dispensary.ErrArgument)
 }
 
 func TestHealthOfEachPart(t *testing.T) {
@@ -292,7 +292,7 @@ func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
 	setup.Work.HandlerTimeout = 24 * time.Hour // nothing waits for that
 	setup.Webhooks.MaxBody = -1                // found after the inbox was opened
 	_, err = integration.Open(t.Context(), f.config(t), setup)
-	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+	require.ErrorIs(t, err, dispensary.ErrArgument)
 	require.NotErrorIs(t, err, sqlinbox.ErrInUse)
 
 	handled := make(chan events.Event, 1)

@@ -9,7 +9,7 @@ import (
 )
 
 // CallbackError says why a callback brings no code that may be used. It
-// matches, through [errors.Is], one of [ErrCancelled], [ErrState], [ErrNoCode]
+// matches, through [errors.Is], one of [ErrCanceled], [ErrState], [ErrNoCode]
 // and [ErrCallback].
 type CallbackError struct {
 	// Code is the error code of the callback (RFC 6749, section 4.1.2.1), for
@@ -71,7 +71,7 @@ func refusedCallback(query url.Values) *CallbackError {
 		e.Code = ""
 	}
 	if e.Code == "access_denied" {
-		e.kind = ErrCancelled
+		e.kind = ErrCanceled
 	}
 	return e
 }

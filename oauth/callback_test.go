@@ -22,8 +22,8 @@ func TestParseCallback(t *testing.T) {
 	oauthtest.Each(t, map[string]test{
 		"authorized":               {"code=abc&state=the-state", state, "abc", nil, ""},
 		"more parameters":          {"code=abc&state=the-state&new=1", state, "abc", nil, ""},
-		"cancelled":                {"error=access_denied&state=the-state&error_description=%3Cb%3E", state, "", oauth.ErrCancelled, "access_denied"},
-		"cancelled without state":  {"error=access_denied", state, "", oauth.ErrCancelled, "access_denied"},
+		"cancelled":                {"error=access_denied&state=the-state&error_description=%3Cb%3E", state, "", oauth.ErrCanceled, "access_denied"},
+		"cancelled without state":  {"error=access_denied", state, "", oauth.ErrCanceled, "access_denied"},
 		"cancelled, forged":        {"error=access_denied&state=other", state, "", oauth.ErrState, ""},
 		"another error":            {"error=invalid_scope&state=the-state", state, "", oauth.ErrCallback, "invalid_scope"},
 		"error with a code":        {"error=server_error&code=abc&state=the-state", state, "", oauth.ErrCallback, "server_error"},

@@ -52,7 +52,7 @@ func TestNewNamesAllFieldsAtFault(t *testing.T) {
 	for _, field := range []string{"Site.BaseURL", "Site.AuthURL", "ClientID", "ClientSecret", "RedirectURL", "Scopes"} {
 		require.ErrorContains(t, err, field)
 	}
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }
 
 func TestNewTakesLoopbackAndDefaults(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAuthorizeURL(t *testing.T) {
 	}, u.Query())
 
 	_, err = client.AuthorizeURL("")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	require.ErrorContains(t, err, "oauth.authorize: state is empty")
 	_, err = client.AuthorizeURL("a\xe9")
 	require.EqualError(t, err, "dispensary: oauth.authorize: state must be valid UTF-8")

@@ -16,10 +16,10 @@ var ErrReauthorize = api.ErrReauthorize
 // [ParseCallback] and [Client.Exchange]; nothing has been stored when one is
 // returned, and the user can simply start again.
 var (
-	// ErrCancelled: the user pressed cancel on the authorization page, or may
+	// ErrCanceled: the user pressed cancel on the authorization page, or may
 	// not authorize. It is an answer, not a failure: show a "not connected"
 	// page and log nothing.
-	ErrCancelled = errors.New("oauth: the user did not authorize")
+	ErrCanceled = errors.New("oauth: the user did not authorize")
 
 	// ErrState: the callback does not carry the state that this browser was
 	// sent away with. The callback may be forged: its code must not be used.

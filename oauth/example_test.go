@@ -72,7 +72,7 @@ func ExampleClient_AuthorizeURL() {
 	fmt.Println(address)
 
 	_, err = client.AuthorizeURL("")
-	fmt.Println(errors.Is(err, api.ErrInvalidArgument))
+	fmt.Println(errors.Is(err, api.ErrArgument))
 	// Output:
 	// https://login.platform.example/oauth/authorize?client_id=my-app&redirect_uri=https%3A%2F%2Fehr.example%2Fcallback&response_type=code&state=use-NewState-instead
 	// true
@@ -91,7 +91,7 @@ func ExampleParseCallback() {
 		switch {
 		case err == nil:
 			fmt.Println("exchange the code")
-		case errors.Is(err, oauth.ErrCancelled):
+		case errors.Is(err, oauth.ErrCanceled):
 			fmt.Println("show that nothing was connected")
 		case errors.Is(err, oauth.ErrState):
 			fmt.Println("refuse, and offer to start again")
@@ -112,7 +112,7 @@ var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
 func ExampleToken() {
 	token := oauth.Token{
 		AccessToken: api.NewSecret("b2d8"), RefreshToken: api.NewSecret("91ac"), Environment: exampleEnvironment,
-		ResourceOwner: oauth.ResourceOwner{ID: "0a1b", Type: oauth.OwnerPractitioner},
+		ResourceOwner: oauth.ResourceOwner{ID: "0a1b", Type: oauth.ResourceOwnerPractitioner},
 		ExpiresAt:     time.Date(2026, 3, 4, 14, 0, 0, 0, time.UTC),
 	}
 	fmt.Printf("%+v\n", token)

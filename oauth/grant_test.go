@@ -97,7 +97,7 @@ func TestExchangeFailures(t *testing.T) {
 		assert.Len(t, p.Sent(), 1, "a code is never sent twice")
 	})
 	_, err := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever)).Exchange(t.Context(), api.Secret{})
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }
 
 func TestRefresh(t *testing.T) {
@@ -163,7 +163,7 @@ func TestRevoke(t *testing.T) {
 		token := oauthtest.FirstToken(0)
 		token.Environment = oauthtest.CASandbox
 		require.ErrorIs(t, client.Revoke(t.Context(), token), api.ErrWrongEnvironment)
-		require.ErrorIs(t, client.Revoke(t.Context(), oauth.Token{Environment: oauthtest.USSandbox}), api.ErrInvalidArgument)
+		require.ErrorIs(t, client.Revoke(t.Context(), oauth.Token{Environment: oauthtest.USSandbox}), api.ErrArgument)
 	})
 }
 

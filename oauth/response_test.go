@@ -70,9 +70,9 @@ func TestAnswerCreatedAt(t *testing.T) {
 func TestAnswerOwnerAndScope(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]ResourceOwner{
-		`{"id":"p-1","type":"Practitioner"}`: {"p-1", OwnerPractitioner},
-		`{"id":"c-1","type":"Clinic"}`:       {"c-1", OwnerClinic},
-		`{"id":"s-1","type":"Staff"}`:        {"s-1", OwnerStaff},
+		`{"id":"p-1","type":"Practitioner"}`: {"p-1", ResourceOwnerPractitioner},
+		`{"id":"c-1","type":"Clinic"}`:       {"c-1", ResourceOwnerClinic},
+		`{"id":"s-1","type":"Staff"}`:        {"s-1", ResourceOwnerStaff},
 		`{"id":17,"type":"Robot"}`:           {"17", "Robot"},
 		`{"id":null}`:                        {},
 		`null`:                               {},

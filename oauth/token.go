@@ -22,23 +22,23 @@ type ResourceOwner struct {
 	// ID is the platform's id of the practitioner, staff member or clinic.
 	ID string `json:"id"`
 
-	// Type is [OwnerPractitioner], [OwnerClinic], [OwnerStaff], or a type that
+	// Type is [ResourceOwnerPractitioner], [ResourceOwnerClinic], [ResourceOwnerStaff], or a type that
 	// was not known when this was written.
 	Type string `json:"type"`
 }
 
 // The known types of a [ResourceOwner].
 const (
-	// OwnerPractitioner is what role-based applications see.
-	OwnerPractitioner = "Practitioner"
+	// ResourceOwnerPractitioner is what role-based applications see.
+	ResourceOwnerPractitioner = "Practitioner"
 
-	// OwnerClinic is what applications made before 2021-08-26 see: the token
+	// ResourceOwnerClinic is what applications made before 2021-08-26 see: the token
 	// acts for a clinic.
-	OwnerClinic = "Clinic"
+	ResourceOwnerClinic = "Clinic"
 
-	// OwnerStaff is an assumption: the API mentions staff as users and does
+	// ResourceOwnerStaff is an assumption: the API mentions staff as users and does
 	// not list the type.
-	OwnerStaff = "Staff"
+	ResourceOwnerStaff = "Staff"
 )
 
 // Clinic is a clinic of the platform as GET /clinic shows it to a token.

@@ -67,9 +67,9 @@ func event(d webhook.Delivery, operation, kind string) []signal.Attribute {
 
 // known are the event types that signals name.
 var known = []events.Type{
-	events.ClinicKeyActivated, events.ClinicKeyRevoked, events.OrderPlaced, events.PatientCreated, events.PatientUpdated,
-	events.ProductCreated, events.ProductDescriptionUpdated, events.ProductUpdated, events.TreatmentPlanCreated,
-	events.TreatmentPlanRecommendationUpdated, events.TreatmentPlanUpdated,
+	events.TypeClinicKeyActivated, events.TypeClinicKeyRevoked, events.TypeOrderPlaced, events.TypePatientCreated, events.TypePatientUpdated,
+	events.TypeProductCreated, events.TypeProductDescriptionUpdated, events.TypeProductUpdated, events.TypeTreatmentPlanCreated,
+	events.TypeTreatmentPlanRecommendationUpdated, events.TypeTreatmentPlanUpdated,
 }
 
 // typeOf returns the name of an event type. One that is not known could be

@@ -143,7 +143,7 @@ func getPatient(id string) func(context.Context, *dispensary.Client) error {
 }
 
 func createPatient(ctx context.Context, c *dispensary.Client) error {
-	_, err := c.Clinic.Patients.Create(ctx, clinic.NewPatient{FirstName: "Ida", LastName: "Moor", Email: "ida@example.org"})
+	_, err := c.Clinic.Patients.Create(ctx, clinic.PatientCreate{FirstName: "Ida", LastName: "Moor", Email: "ida@example.org"})
 	return err
 }
 

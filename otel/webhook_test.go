@@ -84,7 +84,7 @@ func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Server) (model
 
 // anOrder lets a patient order.
 func anOrder(p *dispensarytest.Server) (model.Event, error) {
-	_, event, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
+	_, event, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{})
 	return event, err
 }
 
@@ -191,7 +191,7 @@ func TestInboxThatFails(t *testing.T) {
 func delivery(id string) webhook.Delivery {
 	return webhook.Delivery{
 		Key:  webhook.Key{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, EventID: id},
-		Type: events.OrderPlaced, ReceivedAt: time.Now(),
+		Type: events.TypeOrderPlaced, ReceivedAt: time.Now(),
 		Body: []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
 	}
 }
@@ -298,7 +298,7 @@ func TestNothingOfAnEventLeaks(t *testing.T) {
 		mount.ServeHTTP(w, q)
 	})
 	event := r.deliver(t, func(p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Patients.Register(model.NewPatient{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
+		_, event, err := p.Patients.Register(model.PatientCreate{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
 		return event, err
 	})
 	results := []webhook.Result{(<-r.attempts).Result, (<-r.attempts).Result} // of two workers, in any order
@@ -313,7 +313,7 @@ func TestNothingOfAnEventLeaks(t *testing.T) {
 	forge("t=Zaphod", body)
 	_, err := r.Inbox(inboxFunc(func(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		return webhook.Receipt{}, errors.New(string(d.Body))
-	})).Accept(t.Context(), webhook.Delivery{Type: events.PatientCreated, Body: body})
+	})).Accept(t.Context(), webhook.Delivery{Type: events.TypePatientCreated, Body: body})
 	require.Error(t, err)
 
 	delivered, err := events.Parse(body)

@@ -59,7 +59,7 @@ func TestResultsOfAttempts(t *testing.T) {
 			r := record(t)
 			c.task.Delivery = delivery("evt_1")
 			attempt(t, r.Work(webhook.Work{
-				Handle: c.handle, Retry: webhook.RetryPolicy{MaxAttempts: 3}, Order: webhook.ByObject, Stale: webhook.StaleSkip,
+				Handle: c.handle, Retry: webhook.RetryPolicy{MaxAttempts: 3}, Order: webhook.ByObject, Stale: webhook.StalePolicySkip,
 			}), c.task, c.noted)
 			span := r.one(t, "process order.placed")
 			assert.Equal(t, c.result, set(span)["dispensary.attempt.result"])

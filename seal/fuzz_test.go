@@ -35,7 +35,7 @@ func FuzzParseKeyRing(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := seal.ParseKeyRing(api.NewSecret(text))
 		if err != nil {
-			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			require.ErrorIs(t, err, api.ErrArgument)
 			return
 		}
 		_, err = r.Decrypt(encrypt(t, r, "x"), place)

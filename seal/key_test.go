@@ -51,7 +51,7 @@ func TestParseKeyRefuses(t *testing.T) {
 		"key before id": encoded + ":2026",
 	} {
 		_, err := seal.ParseKey(api.NewSecret(text))
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		require.ErrorIs(t, err, api.ErrArgument, name)
 		assert.NotContains(t, err.Error(), encoded[:12], name)
 		assert.NotContains(t, err.Error(), hex.EncodeToString(loud)[:12], name)
 	}
@@ -70,16 +70,16 @@ func TestParseKeyRing(t *testing.T) {
 	assert.Equal(t, "x", string(opened))
 
 	_, err = seal.ParseKeyRing(api.Secret{})
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	_, err = seal.ParseKeyRing(api.NewSecret(text + ",2025:abc"))
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	assert.ErrorContains(t, err, "key 4 of 4")
 }
 
 func TestGenerateKeyRefusesIDs(t *testing.T) {
 	t.Parallel()
 	_, err := seal.GenerateKey("a b")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }
 
 // failureTexts collects the texts of failed assertions.

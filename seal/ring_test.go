@@ -150,7 +150,7 @@ func TestNewKeyRingRefuses(t *testing.T) {
 		"one id twice": {a, key(t, "a")}, "one key twice": {twin1, twin2},
 	} {
 		_, err := seal.NewKeyRing(keys...)
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		require.ErrorIs(t, err, api.ErrArgument, name)
 	}
 }
 

@@ -44,7 +44,7 @@ func (s Service) CheckAvailable(ctx context.Context, recommendations []Recommend
 			}
 			known[r.VariantID] = found
 		}
-		if found.Status != catalog.Available {
+		if found.Status != catalog.StatusAvailable {
 			found.Position = i
 			unavailable = append(unavailable, found)
 		}

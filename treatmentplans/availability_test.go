@@ -24,7 +24,7 @@ func TestCheckAvailable(t *testing.T) {
 	b := start(t)
 	sold := b.Products.All()[1].VariantIDs[0]
 	for _, status := range []string{model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable, model.VariantVendorBackorder} {
-		_, _, err := b.Products.UpdateVariant(sold, model.VariantChange{Status: &status})
+		_, _, err := b.Products.UpdateVariant(sold, model.VariantUpdate{Status: &status})
 		require.NoError(t, err)
 		b.Journal().Reset()
 

@@ -27,10 +27,10 @@ type DynamicLink struct {
 	Patient *clinic.Patient `json:"patient"`
 }
 
-// NewDynamicLink describes the draft plan behind a new link.
+// DynamicLinkCreate describes the draft plan behind a new link.
 // It prints as its type: see "Patient data" in package api.
 // API section: POST /clinic/dynamic_links/treatment_plans.
-type NewDynamicLink struct {
+type DynamicLinkCreate struct {
 	// PractitionerID is the practitioner who makes the plan. The API calls only the object
 	// that it is in required: that the practitioner whose token it is may leave it
 	// out is an assumption, and staff have to name one.
@@ -85,7 +85,7 @@ func (s DynamicLinks) EmptyPlanURL(ctx context.Context, options ...api.RequestOp
 // to complete it. It needs the scope clinic:write, and patients:write where it
 // creates the patient.
 // API section: POST /clinic/dynamic_links/treatment_plans.
-func (s DynamicLinks) Create(ctx context.Context, n NewDynamicLink, options ...api.RequestOption) (*DynamicLink, error) {
+func (s DynamicLinks) Create(ctx context.Context, n DynamicLinkCreate, options ...api.RequestOption) (*DynamicLink, error) {
 	var blank []string
 	if n.Patient != nil {
 		blank = transport.Blank("patient.email", n.Patient.Email)
@@ -112,12 +112,12 @@ func (l DynamicLink) LogValue() slog.Value {
 }
 
 // Format prints the type only.
-func (n NewDynamicLink) Format(f fmt.State, _ rune) {
+func (n DynamicLinkCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.NewDynamicLink", "")
 }
 
 // LogValue logs the type only.
-func (n NewDynamicLink) LogValue() slog.Value {
+func (n DynamicLinkCreate) LogValue() slog.Value {
 	return redact.LogValue("treatmentplans.NewDynamicLink", "")
 }
 

@@ -24,10 +24,10 @@ import (
 // platform does not make metadata ids unique. Let one process at a time ensure a plan, or
 // the platform may end with two, which every later call reports.
 // API section: "Metadata", "Treatment plans".
-func (s Service) Ensure(ctx context.Context, patientID string, n NewPlan, options ...api.RequestOption) (plan *Plan, created bool, err error) {
+func (s Service) Ensure(ctx context.Context, patientID string, n PlanCreate, options ...api.RequestOption) (plan *Plan, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(patientID, options), n.Metadata.ID, (*Plan).ids, func(ctx context.Context) (*Plan, error) {
 		op := operation.TreatmentPlanCreate
-		found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTreatmentPlan), n.Metadata.ID, options)
+		found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTypeTreatmentPlan), n.Metadata.ID, options)
 		if err == nil && found != nil && found.Patient.ID != patientID {
 			return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureTaken, Field: "metadata.id", IDs: []string{found.ID}}
 		}

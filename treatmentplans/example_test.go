@@ -29,7 +29,7 @@ func ExampleService_Create() {
 	defer platform.Close()
 	ctx, p := context.Background(), platform
 
-	plan, err := client.TreatmentPlans.Create(ctx, p.Patients.All()[0].ID, treatmentplans.NewPlan{
+	plan, err := client.TreatmentPlans.Create(ctx, p.Patients.All()[0].ID, treatmentplans.PlanCreate{
 		PractitionerID: p.Clinics.Practitioners()[0].ID,
 		State:          treatmentplans.StateDraft,
 		Recommendations: []treatmentplans.Recommendation{{
@@ -37,7 +37,7 @@ func ExampleService_Create() {
 			UnitsToPurchase: 1,
 			Refill:          true,
 			Dosage: treatmentplans.Dosage{
-				Amount: "1-2", Frequency: treatmentplans.EveryNight, Duration: treatmentplans.AsNeeded, Format: treatmentplans.Capsule,
+				Amount: "1-2", Frequency: treatmentplans.FrequencyEveryNight, Duration: treatmentplans.FrequencyAsNeeded, Format: treatmentplans.FormatCapsule,
 			},
 		}},
 	})
@@ -93,7 +93,7 @@ func ExampleService_Cancel() {
 	fmt.Println(plan.State, len(plan.Recommendations), "recommendations")
 
 	_, err = client.TreatmentPlans.Cancel(ctx, id)
-	fmt.Println(errors.Is(err, dispensary.ErrInvalid), errors.Is(err, dispensary.ErrRefused))
+	fmt.Println(errors.Is(err, dispensary.ErrValidation), errors.Is(err, dispensary.ErrNotApplied))
 	// Output:
 	// cancelled 0 recommendations
 	// true true
@@ -120,7 +120,7 @@ func ExampleService_All() {
 	platform, client := connect()
 	defer platform.Close()
 
-	options := treatmentplans.ListOptions{SortBy: treatmentplans.ByCreatedAt, Order: dispensary.Descending}
+	options := treatmentplans.ListOptions{SortBy: treatmentplans.SortCreatedAt, SortOrder: dispensary.SortOrderDescending}
 	for plan, err := range client.TreatmentPlans.All(context.Background(), platform.Patients.All()[0].ID, options) {
 		if err != nil {
 			log.Fatal(err)
@@ -136,7 +136,7 @@ func ExampleDynamicLinks_Create() {
 	platform, client := connect()
 	defer platform.Close()
 
-	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.NewDynamicLink{
+	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.DynamicLinkCreate{
 		PractitionerID: platform.Clinics.Practitioners()[0].ID,
 		Patient:        &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}, // found, or created
 	})
@@ -158,7 +158,7 @@ func ExampleProtocols_All() {
 	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
 
 	options := treatmentplans.ProtocolListOptions{
-		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.AnyOwner, SortBy: treatmentplans.ProtocolsByName,
+		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipAny, SortBy: treatmentplans.ProtocolSortName,
 	}
 	for listed, err := range client.TreatmentPlans.Protocols.All(ctx, practitionerID, options) {
 		if err != nil {
@@ -235,7 +235,7 @@ func ExampleService_CheckAvailable() {
 		PractitionerID: practitionerID, PermutationsAsInfo: true, Recommendations: make([]treatmentplans.RecommendationChoice, len(protocol.Recommendations)),
 	}
 	backordered := model.VariantBackordered
-	_, _, err = platform.Products.UpdateVariant(protocol.Recommendations[1].VariantID, model.VariantChange{Status: &backordered})
+	_, _, err = platform.Products.UpdateVariant(protocol.Recommendations[1].VariantID, model.VariantUpdate{Status: &backordered})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type PlanChoices struct {
 	// practitioner wrote it, and may only have shared it.
 	PractitionerID string
 
-	// State, as in [NewPlan]: left empty the platform makes the plan active, and
+	// State, as in [PlanCreate]: left empty the platform makes the plan active, and
 	// sends it to the patient at once.
 	State State
 
@@ -78,15 +78,15 @@ type RecommendationChoice struct {
 // "practitioner_id", "recommendations[1].units_to_purchase",
 // "recommendations[0].dosage.additional_info". [api.FieldErrors] reads them.
 // API section: "Protocol (formerly template)", POST /clinic/patients/<patient_id>/treatment_plans.
-func FromProtocol(protocol *Protocol, choices PlanChoices) (NewPlan, error) {
+func FromProtocol(protocol *Protocol, choices PlanChoices) (PlanCreate, error) {
 	if protocol == nil {
-		return NewPlan{}, wrongChoice("protocol", "is nil")
+		return PlanCreate{}, wrongChoice("protocol", "is nil")
 	}
 	var wrong api.ArgumentErrors
 	for _, field := range transport.Blank("practitioner_id", choices.PractitionerID) {
 		wrong = append(wrong, wrongChoice(field, "can't be blank"))
 	}
-	plan := NewPlan{
+	plan := PlanCreate{
 		PractitionerID: choices.PractitionerID, State: choices.State, Metadata: choices.Metadata, PersonalMessage: protocol.PersonalMessage,
 	}
 	if !choices.PersonalMessage.IsZero() {
@@ -113,7 +113,7 @@ func FromProtocol(protocol *Protocol, choices PlanChoices) (NewPlan, error) {
 		wrong = append(wrong, wrongChoice("recommendations["+strconv.Itoa(i)+"]", "is not in the protocol"))
 	}
 	if err := wrong.Err(); err != nil {
-		return NewPlan{}, err
+		return PlanCreate{}, err
 	}
 	return plan, nil
 }

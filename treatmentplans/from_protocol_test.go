@@ -28,7 +28,7 @@ func TestFromProtocol(t *testing.T) {
 		Recommendations: []treatmentplans.RecommendationChoice{{AdditionalInfo: api.Value[string]("with breakfast")}, {UnitsToPurchase: 3}},
 	})
 	require.NoError(t, err)
-	assert.EqualExportedValues(t, treatmentplans.NewPlan{
+	assert.EqualExportedValues(t, treatmentplans.PlanCreate{
 		PractitionerID: "prescriber", State: treatmentplans.StateDraft, PersonalMessage: "Start early.", Metadata: clinic.Metadata{ID: "ehr-7"},
 		Recommendations: []treatmentplans.Recommendation{
 			{VariantID: "v1", Refill: true, UnitsToPurchase: 2, Dosage: treatmentplans.Dosage{Amount: "1-2", Frequency: "once per day", Format: "capsule", AdditionalInfo: "with breakfast"}},
@@ -89,8 +89,8 @@ func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
-		assert.EqualExportedValues(t, treatmentplans.NewPlan{}, plan, name)
+		require.ErrorIs(t, err, api.ErrArgument, name)
+		assert.EqualExportedValues(t, treatmentplans.PlanCreate{}, plan, name)
 		assert.ElementsMatch(t, test.fields, keys(api.FieldErrors(err)), name)
 		assert.NotContains(t, err.Error(), "with food", name)
 	}

@@ -58,7 +58,7 @@ func TestUpdateKeepsUnknownMembers(t *testing.T) {
 
 	update.Recommendations[1].VariantID = "v\xff"
 	_, err = client.TreatmentPlans.Update(t.Context(), "p1", update)
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	assert.Contains(t, api.FieldErrors(err), "recommendations[1].variant_id")
 }
 

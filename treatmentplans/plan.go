@@ -43,9 +43,9 @@ type State string
 // The states: a draft is activated, an active plan is cancelled.
 // API section: "States and transitions".
 const (
-	StateDraft     State = "draft"
-	StateActive    State = "active"
-	StateCancelled State = "cancelled"
+	StateDraft    State = "draft"
+	StateActive   State = "active"
+	StateCanceled State = "cancelled"
 )
 
 // PersonRef is a patient or a practitioner by id.
@@ -65,10 +65,10 @@ type PlanSummary struct {
 	UpdatedAt    api.Timestamp `json:"updated_at"`
 }
 
-// NewPlan describes a plan to create.
+// PlanCreate describes a plan to create.
 // It prints as its type and the metadata id: see "Patient data" in package api.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
-type NewPlan struct {
+type PlanCreate struct {
 	// PractitionerID and Recommendations are required: white space alone, and a list of
 	// nothing, are blank. What a recommendation lacks is the platform's to say.
 	PractitionerID  string           `json:"practitioner_id"`
@@ -119,12 +119,12 @@ func (s PlanSummary) LogValue() slog.Value {
 }
 
 // Format prints the type and the integrator's id only.
-func (n NewPlan) Format(f fmt.State, _ rune) {
+func (n PlanCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.NewPlan", n.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
-func (n NewPlan) LogValue() slog.Value {
+func (n PlanCreate) LogValue() slog.Value {
 	return redact.LogValue("treatmentplans.NewPlan", n.Metadata.ID)
 }
 

@@ -44,7 +44,7 @@ func TestRecommendationSpellings(t *testing.T) {
 func TestInOfficeCheckout(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	plan, err := b.Create(t.Context(), b.patient, treatmentplans.NewPlan{
+	plan, err := b.Create(t.Context(), b.patient, treatmentplans.PlanCreate{
 		PractitionerID: b.practitioner, Recommendations: []treatmentplans.Recommendation{{VariantID: b.variant, UnitsToPurchase: 2}},
 	})
 	require.NoError(t, err)

@@ -32,13 +32,13 @@ type Protocol struct {
 // Ownership says whose protocol it is. Values that are not listed here may come.
 type Ownership string
 
-// The kinds of ownership: made by the practitioner, or shared with them. AnyOwner
+// The kinds of ownership: made by the practitioner, or shared with them. OwnershipAny
 // is for filters only. Only Owned is shown by the API, the others are an
 // assumption.
 const (
-	Owned    Ownership = "owned"
-	Shared   Ownership = "shared"
-	AnyOwner Ownership = "all"
+	OwnershipOwned  Ownership = "owned"
+	OwnershipShared Ownership = "shared"
+	OwnershipAny    Ownership = "all"
 )
 
 // ProtocolRecommendation is one product of a protocol or template.
@@ -74,8 +74,8 @@ type ProtocolListOptions struct {
 	OwnershipType Ownership `url:"ownership_type,omitempty"`
 
 	// SortBy is the platform's own order where it is empty.
-	SortBy ProtocolSort  `url:"sort_by,omitempty"`
-	Order  api.SortOrder `url:"order_by,omitempty"`
+	SortBy    ProtocolSort  `url:"sort_by,omitempty"`
+	SortOrder api.SortOrder `url:"order_by,omitempty"`
 
 	api.Paging `url:"-"`
 }
@@ -85,8 +85,8 @@ type ProtocolSort string
 
 // The fields that protocols are sorted by.
 const (
-	ProtocolsByName  ProtocolSort = "name"
-	ProtocolsByState ProtocolSort = "current_state"
+	ProtocolSortName  ProtocolSort = "name"
+	ProtocolSortState ProtocolSort = "current_state"
 )
 
 func (s Protocols) list(practitionerID string, o ProtocolListOptions, options []api.RequestOption) transport.Call {

@@ -52,35 +52,35 @@ type Dosage struct {
 
 // Frequencies that have been seen (an assumption: the API lists none).
 const (
-	OncePerDay       = "once per day"
-	TwicePerDay      = "twice per day"
-	ThreeTimesPerDay = "three times per day"
-	FourTimesPerDay  = "four times per day"
-	EveryMorning     = "every morning"
-	EveryNight       = "every night"
+	FrequencyOncePerDay       = "once per day"
+	FrequencyTwicePerDay      = "twice per day"
+	FrequencyThreeTimesPerDay = "three times per day"
+	FrequencyFourTimesPerDay  = "four times per day"
+	FrequencyEveryMorning     = "every morning"
+	FrequencyEveryNight       = "every night"
 )
 
 // Durations that have been seen (an assumption: the API lists none).
 const (
-	AsNeeded             = "as needed"
-	UntilSymptomsResolve = "until symptoms resolve"
-	Ongoing              = "ongoing"
+	FrequencyAsNeeded            = "as needed"
+	DurationUntilSymptomsResolve = "until symptoms resolve"
+	DurationOngoing              = "ongoing"
 )
 
 // Formats that have been seen (an assumption: the API lists none).
 const (
-	Capsule     = "capsule"
-	Chewable    = "chewable"
-	Gel         = "gel"
-	Liquid      = "liquid"
-	Lozenge     = "lozenge"
-	Packet      = "packet"
-	Pellet      = "pellet"
-	Drops       = "drops"
-	Powder      = "powder"
-	Strip       = "strip"
-	Suppository = "suppository"
-	Tablet      = "tablet"
+	FormatCapsule     = "capsule"
+	FormatChewable    = "chewable"
+	FormatGel         = "gel"
+	FormatLiquid      = "liquid"
+	FormatLozenge     = "lozenge"
+	FormatPacket      = "packet"
+	FormatPellet      = "pellet"
+	FormatDrops       = "drops"
+	FormatPowder      = "powder"
+	FormatStrip       = "strip"
+	FormatSuppository = "suppository"
+	FormatTablet      = "tablet"
 )
 
 // Format prints the type and the variant's id only.

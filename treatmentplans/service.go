@@ -13,11 +13,11 @@ import (
 // lost the error matches [api.ErrMaybeApplied]: look before creating again, for a
 // second active plan is sent to the patient too.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) Create(ctx context.Context, patientID string, n NewPlan, options ...api.RequestOption) (*Plan, error) {
+func (s Service) Create(ctx context.Context, patientID string, n PlanCreate, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, n.create(patientID, options))
 }
 
-func (n NewPlan) create(patientID string, options []api.RequestOption) transport.Call {
+func (n PlanCreate) create(patientID string, options []api.RequestOption) transport.Call {
 	blank := transport.Blank("practitioner_id", n.PractitionerID)
 	if len(n.Recommendations) == 0 {
 		blank = append(blank, "recommendations")
@@ -44,14 +44,14 @@ func (s Service) Update(ctx context.Context, id string, u PlanUpdate, options ..
 }
 
 // Activate makes a draft active and sends it to the patient. A plan that is no
-// draft is assumed to be refused with [api.ErrInvalid].
+// draft is assumed to be refused with [api.ErrValidation].
 // API section: PATCH /clinic/treatment_plans/<id>/activate.
 func (s Service) Activate(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanActivate, Path: []string{id}, Options: options})
 }
 
 // Cancel cancels an active plan; its recommendations are gone after that. A plan
-// that is not active is assumed to be refused with [api.ErrInvalid].
+// that is not active is assumed to be refused with [api.ErrValidation].
 // API section: PATCH /clinic/treatment_plans/<id>/cancel.
 func (s Service) Cancel(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCancel, Path: []string{id}, Options: options})
@@ -67,8 +67,8 @@ func (s Service) InOfficeCheckout(ctx context.Context, id string, options ...api
 // ListOptions says which part of a patient's plans is read, and in which order.
 type ListOptions struct {
 	// SortBy is the platform's own order where it is empty.
-	SortBy Sort          `url:"sort_by,omitempty"`
-	Order  api.SortOrder `url:"order_by,omitempty"`
+	SortBy    Sort          `url:"sort_by,omitempty"`
+	SortOrder api.SortOrder `url:"order_by,omitempty"`
 
 	api.Paging `url:"-"`
 }
@@ -78,8 +78,8 @@ type Sort string
 
 // The fields that plans are sorted by.
 const (
-	ByCreatedAt Sort = "created_at"
-	ByUpdatedAt Sort = "updated_at"
+	SortCreatedAt Sort = "created_at"
+	SortUpdatedAt Sort = "updated_at"
 )
 
 func listCall(patientID string, o ListOptions, options []api.RequestOption) transport.Call {

@@ -6,7 +6,7 @@
 // to the patient; an active plan is cancelled, which empties its recommendations.
 // Protocols are reusable plans, and read-only: [FromProtocol] makes a plan of one.
 //
-//	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.NewPlan{
+//	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.PlanCreate{
 //		PractitionerID:  practitionerID,
 //		State:           treatmentplans.StateDraft,
 //		Recommendations: []treatmentplans.Recommendation{{VariantID: variantID, UnitsToPurchase: 1}},

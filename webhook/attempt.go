@@ -11,7 +11,7 @@ const (
 	// Attempt.Object is set, it stores Attempt.CreatedAt as the newest time of the object.
 	ResultHandled Result = "handled"
 
-	// ResultSkipped: the event is stale and [Work.Stale] is [StaleSkip]. The event is done.
+	// ResultSkipped: the event is stale and [Work.Stale] is [StalePolicySkip]. The event is done.
 	ResultSkipped Result = "skipped"
 
 	// ResultFailed: the event is due again after Attempt.RetryIn.
@@ -41,7 +41,7 @@ type Attempt struct {
 	// Stale reports whether a newer event of the same object was handled before.
 	Stale bool
 
-	// Object is the key of the event's object. It is empty if [Work.Stale] is [StaleIgnore] or
+	// Object is the key of the event's object. It is empty if [Work.Stale] is [StalePolicyIgnore] or
 	// the event has no time.
 	Object OrderingKey
 

@@ -25,7 +25,7 @@ import (
 func ExampleHandler() {
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		fmt.Println("handled order", order.Data.OrderNumber, "of clinic", order.ClinicID)
+		fmt.Println("handled order", order.Object.OrderNumber, "of clinic", order.ClinicID)
 		return nil
 	})
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
@@ -88,11 +88,11 @@ func ExampleRouter() {
 		}
 	})
 	router.OnPatientUpdated(func(_ context.Context, event events.PatientEvent) error {
-		fmt.Println("patient", event.Data.ID, "has another e-mail")
+		fmt.Println("patient", event.Object.ID, "has another e-mail")
 		return nil
 	})
 	router.OnTreatmentPlanUpdated(func(_ context.Context, event events.TreatmentPlanEvent) error {
-		fmt.Println("plan", event.Data.ID, "is", event.Data.State)
+		fmt.Println("plan", event.Object.ID, "is", event.Object.State)
 		return nil
 	})
 	router.Default(func(_ context.Context, event events.Event) error {
@@ -101,9 +101,9 @@ func ExampleRouter() {
 	})
 
 	for _, event := range []events.Event{
-		{ID: "evt_1", Type: events.PatientUpdated, Data: json.RawMessage(`{"patient":{"id":"pa_1","email":"ada@example.com"}}`)},
-		{ID: "evt_2", Type: events.TreatmentPlanUpdated, Data: json.RawMessage(`{"treatment_plan":{"id":"tp_1","state":"cancelled"}}`)},
-		{ID: "evt_3", Type: events.TreatmentPlanUpdated, Data: json.RawMessage(`["tp_1"]`)},
+		{ID: "evt_1", Type: events.TypePatientUpdated, Data: json.RawMessage(`{"patient":{"id":"pa_1","email":"ada@example.com"}}`)},
+		{ID: "evt_2", Type: events.TypeTreatmentPlanUpdated, Data: json.RawMessage(`{"treatment_plan":{"id":"tp_1","state":"cancelled"}}`)},
+		{ID: "evt_3", Type: events.TypeTreatmentPlanUpdated, Data: json.RawMessage(`["tp_1"]`)},
 		{ID: "evt_4", Type: "invoice.paid"},
 	} {
 		_ = router.Dispatch(context.Background(), event)
@@ -143,7 +143,7 @@ func Example_deadLetters() {
 	}
 	_, err = inbox.Accept(context.Background(), webhook.Delivery{
 		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
-		Type: events.ClinicKeyActivated,
+		Type: events.TypeClinicKeyActivated,
 		Body: []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`),
 	})
 	if err != nil {

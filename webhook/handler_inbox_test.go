@@ -150,7 +150,7 @@ func TestDeliveryCarriesTheEvent(t *testing.T) {
 	})
 	w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 	assert.Equal(t, http.StatusOK, w.Code)
-	assert.Equal(t, []any{orderKey, events.OrderPlaced, "cl_1", time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC), now, orderBody},
+	assert.Equal(t, []any{orderKey, events.TypeOrderPlaced, "cl_1", time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC), now, orderBody},
 		[]any{got.Key, got.Type, got.ClinicID, got.CreatedAt, got.ReceivedAt, string(got.Body)})
 	want, err := webhook.Delivery{Key: orderKey, Body: got.Body}.Event()
 	require.NoError(t, err)

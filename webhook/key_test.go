@@ -78,28 +78,28 @@ func TestSubjects(t *testing.T) {
 		data                    string
 		object, patient, clinic webhook.OrderingKey
 	}{
-		"wrapped patient": {events.PatientUpdated, `{"patient":{"id":"pa_1"}}`, of("patient", "pa_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
-		"bare patient":    {events.PatientCreated, `{"id":"pa_1"}`, of("patient", "pa_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
-		"wrapped plan":    {events.TreatmentPlanUpdated, `{"treatment_plan":{"id":"tp_1","patient":{"id":"pa_1"}}}`, of("treatment_plan", "tp_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
-		"bare plan":       {events.TreatmentPlanCreated, `{"id":"tp_1","patient":{"id":"pa_1"}}`, of("treatment_plan", "tp_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
-		"recommendation":  {events.TreatmentPlanRecommendationUpdated, `{"treatment_plan":{"id":"tp_1"}}`, of("treatment_plan", "tp_1"), of("treatment_plan", "tp_1"), of("clinic", "cl_1")},
-		"bare order":      {events.OrderPlaced, `{"id":"or_1","patient_id":"pa_1"}`, of("order", "or_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
-		"odd patient":     {events.OrderPlaced, `{"id":"or_1","patient":"pa_1"}`, of("order", "or_1"), of("order", "or_1"), of("clinic", "cl_1")},
-		"number":          {events.OrderPlaced, `{"order":{"id":17,"patient_id":18}}`, of("order", "17"), of("patient", "18"), of("clinic", "cl_1")},
-		"clinic key":      {events.ClinicKeyRevoked, `{"id":"ck_1"}`, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
-		"no id":           {events.OrderPlaced, `{"order":{}}`, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
+		"wrapped patient": {events.TypePatientUpdated, `{"patient":{"id":"pa_1"}}`, of("patient", "pa_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
+		"bare patient":    {events.TypePatientCreated, `{"id":"pa_1"}`, of("patient", "pa_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
+		"wrapped plan":    {events.TypeTreatmentPlanUpdated, `{"treatment_plan":{"id":"tp_1","patient":{"id":"pa_1"}}}`, of("treatment_plan", "tp_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
+		"bare plan":       {events.TypeTreatmentPlanCreated, `{"id":"tp_1","patient":{"id":"pa_1"}}`, of("treatment_plan", "tp_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
+		"recommendation":  {events.TypeTreatmentPlanRecommendationUpdated, `{"treatment_plan":{"id":"tp_1"}}`, of("treatment_plan", "tp_1"), of("treatment_plan", "tp_1"), of("clinic", "cl_1")},
+		"bare order":      {events.TypeOrderPlaced, `{"id":"or_1","patient_id":"pa_1"}`, of("order", "or_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
+		"odd patient":     {events.TypeOrderPlaced, `{"id":"or_1","patient":"pa_1"}`, of("order", "or_1"), of("order", "or_1"), of("clinic", "cl_1")},
+		"number":          {events.TypeOrderPlaced, `{"order":{"id":17,"patient_id":18}}`, of("order", "17"), of("patient", "18"), of("clinic", "cl_1")},
+		"clinic key":      {events.TypeClinicKeyRevoked, `{"id":"ck_1"}`, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
+		"no id":           {events.TypeOrderPlaced, `{"order":{}}`, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
 		"unknown type":    {"robot.built", `{"robot":{"id":"ro_1"}}`, of("robot", "ro_1"), of("robot", "ro_1"), of("clinic", "cl_1")},
-		"no data":         {events.OrderPlaced, ``, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
-		"no object":       {events.OrderPlaced, `[1]`, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
+		"no data":         {events.TypeOrderPlaced, ``, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
+		"no object":       {events.TypeOrderPlaced, `[1]`, of("clinic", "cl_1"), of("clinic", "cl_1"), of("clinic", "cl_1")},
 	} {
 		e := events.Event{ID: "evt_1", Type: c.kind, ClinicID: "cl_1", Data: json.RawMessage(c.data)}
 		assert.Equal(t, c.object, webhook.ByObject(d, e), name)
 		assert.Equal(t, c.patient, webhook.ByPatient(d, e), name)
 		assert.Equal(t, c.clinic, webhook.ByClinic(d, e), name)
 	}
-	product := events.Event{Type: events.ProductCreated, Data: json.RawMessage(`{"id":"pr_1"}`)}
+	product := events.Event{Type: events.TypeProductCreated, Data: json.RawMessage(`{"id":"pr_1"}`)}
 	assert.Equal(t, of("product", "pr_1"), webhook.ByClinic(d, product), "products belong to no clinic")
-	assert.Empty(t, webhook.ByObject(d, events.Event{Type: events.ProductCreated}))
+	assert.Empty(t, webhook.ByObject(d, events.Event{Type: events.TypeProductCreated}))
 }
 
 func TestOrderingKeysDifferAndHideTheirObjects(t *testing.T) {

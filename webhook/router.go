@@ -67,61 +67,61 @@ func (r *Router) Use(middleware ...func(next HandlerFunc) HandlerFunc) {
 	r.middleware = append(r.middleware, middleware...)
 }
 
-// OnClinicKeyActivated registers the handler of [events.ClinicKeyActivated].
+// OnClinicKeyActivated registers the handler of [events.TypeClinicKeyActivated].
 func (r *Router) OnClinicKeyActivated(handler func(context.Context, events.ClinicKeyEvent) error) {
-	on(r, events.ClinicKeyActivated, handler)
+	on(r, events.TypeClinicKeyActivated, handler)
 }
 
-// OnClinicKeyRevoked registers the handler of [events.ClinicKeyRevoked].
+// OnClinicKeyRevoked registers the handler of [events.TypeClinicKeyRevoked].
 func (r *Router) OnClinicKeyRevoked(handler func(context.Context, events.ClinicKeyEvent) error) {
-	on(r, events.ClinicKeyRevoked, handler)
+	on(r, events.TypeClinicKeyRevoked, handler)
 }
 
-// OnOrderPlaced registers the handler of [events.OrderPlaced].
+// OnOrderPlaced registers the handler of [events.TypeOrderPlaced].
 func (r *Router) OnOrderPlaced(handler func(context.Context, events.OrderEvent) error) {
-	on(r, events.OrderPlaced, handler)
+	on(r, events.TypeOrderPlaced, handler)
 }
 
-// OnPatientCreated registers the handler of [events.PatientCreated].
+// OnPatientCreated registers the handler of [events.TypePatientCreated].
 func (r *Router) OnPatientCreated(handler func(context.Context, events.PatientEvent) error) {
-	on(r, events.PatientCreated, handler)
+	on(r, events.TypePatientCreated, handler)
 }
 
-// OnPatientUpdated registers the handler of [events.PatientUpdated].
+// OnPatientUpdated registers the handler of [events.TypePatientUpdated].
 func (r *Router) OnPatientUpdated(handler func(context.Context, events.PatientEvent) error) {
-	on(r, events.PatientUpdated, handler)
+	on(r, events.TypePatientUpdated, handler)
 }
 
-// OnProductCreated registers the handler of [events.ProductCreated].
+// OnProductCreated registers the handler of [events.TypeProductCreated].
 func (r *Router) OnProductCreated(handler func(context.Context, events.ProductEvent) error) {
-	on(r, events.ProductCreated, handler)
+	on(r, events.TypeProductCreated, handler)
 }
 
 // OnProductDescriptionUpdated registers the handler of
-// [events.ProductDescriptionUpdated].
+// [events.TypeProductDescriptionUpdated].
 func (r *Router) OnProductDescriptionUpdated(handler func(context.Context, events.ProductEvent) error) {
-	on(r, events.ProductDescriptionUpdated, handler)
+	on(r, events.TypeProductDescriptionUpdated, handler)
 }
 
-// OnProductUpdated registers the handler of [events.ProductUpdated].
+// OnProductUpdated registers the handler of [events.TypeProductUpdated].
 func (r *Router) OnProductUpdated(handler func(context.Context, events.ProductEvent) error) {
-	on(r, events.ProductUpdated, handler)
+	on(r, events.TypeProductUpdated, handler)
 }
 
-// OnTreatmentPlanCreated registers the handler of [events.TreatmentPlanCreated].
+// OnTreatmentPlanCreated registers the handler of [events.TypeTreatmentPlanCreated].
 func (r *Router) OnTreatmentPlanCreated(handler func(context.Context, events.TreatmentPlanEvent) error) {
-	on(r, events.TreatmentPlanCreated, handler)
+	on(r, events.TypeTreatmentPlanCreated, handler)
 }
 
 // OnTreatmentPlanRecommendationUpdated registers the handler of
-// [events.TreatmentPlanRecommendationUpdated].
+// [events.TypeTreatmentPlanRecommendationUpdated].
 func (r *Router) OnTreatmentPlanRecommendationUpdated(handler func(context.Context, events.TreatmentPlanEvent) error) {
-	on(r, events.TreatmentPlanRecommendationUpdated, handler)
+	on(r, events.TypeTreatmentPlanRecommendationUpdated, handler)
 }
 
-// OnTreatmentPlanUpdated registers the handler of [events.TreatmentPlanUpdated].
+// OnTreatmentPlanUpdated registers the handler of [events.TypeTreatmentPlanUpdated].
 func (r *Router) OnTreatmentPlanUpdated(handler func(context.Context, events.TreatmentPlanEvent) error) {
-	on(r, events.TreatmentPlanUpdated, handler)
+	on(r, events.TypeTreatmentPlanUpdated, handler)
 }
 
 func on[T events.Payload](r *Router, kind events.Type, handler func(context.Context, events.Typed[T]) error) {

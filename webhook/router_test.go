@@ -18,7 +18,7 @@ import (
 // note returns a handler that notes the id of the object it was given.
 func note[T events.Payload](seen *[]string, id func(T) string) func(context.Context, events.Typed[T]) error {
 	return func(_ context.Context, e events.Typed[T]) error {
-		*seen = append(*seen, string(e.Type)+" "+id(e.Data))
+		*seen = append(*seen, string(e.Type)+" "+id(e.Object))
 		return nil
 	}
 }
@@ -46,9 +46,9 @@ func TestRouterHandsEveryTypeToItsHandler(t *testing.T) {
 	r.Default(func(context.Context, events.Event) error { seen = append(seen, "default"); return nil })
 
 	for _, kind := range []events.Type{
-		events.ClinicKeyActivated, events.ClinicKeyRevoked, events.OrderPlaced, events.PatientCreated,
-		events.PatientUpdated, events.ProductCreated, events.ProductDescriptionUpdated, events.ProductUpdated,
-		events.TreatmentPlanCreated, events.TreatmentPlanRecommendationUpdated, events.TreatmentPlanUpdated,
+		events.TypeClinicKeyActivated, events.TypeClinicKeyRevoked, events.TypeOrderPlaced, events.TypePatientCreated,
+		events.TypePatientUpdated, events.TypeProductCreated, events.TypeProductDescriptionUpdated, events.TypeProductUpdated,
+		events.TypeTreatmentPlanCreated, events.TypeTreatmentPlanRecommendationUpdated, events.TypeTreatmentPlanUpdated,
 	} {
 		seen = nil
 		require.NoError(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: kind, Data: json.RawMessage(`{"id":"x_1"}`)}))
@@ -63,7 +63,7 @@ func TestRouterWithoutHandlersHandlesEverything(t *testing.T) {
 	t.Parallel()
 	var r webhook.Router
 	require.NoError(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: "galaxy.born"}))
-	require.NoError(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: events.OrderPlaced, Data: json.RawMessage(`7`)}))
+	require.NoError(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: events.TypeOrderPlaced, Data: json.RawMessage(`7`)}))
 }
 
 func TestRouterReturnsErrors(t *testing.T) {
@@ -72,9 +72,9 @@ func TestRouterReturnsErrors(t *testing.T) {
 	r.OnOrderPlaced(func(context.Context, events.OrderEvent) error { return errDown })
 	r.Default(fail)
 	require.ErrorIs(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: "galaxy.born"}), errDown)
-	require.ErrorIs(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: events.OrderPlaced, Data: json.RawMessage(`{"id":"o"}`)}), errDown)
+	require.ErrorIs(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: events.TypeOrderPlaced, Data: json.RawMessage(`{"id":"o"}`)}), errDown)
 
-	err := r.Dispatch(t.Context(), events.Event{ID: "e", Type: events.OrderPlaced, Data: json.RawMessage(`["Ada"]`)})
+	err := r.Dispatch(t.Context(), events.Event{ID: "e", Type: events.TypeOrderPlaced, Data: json.RawMessage(`["Ada"]`)})
 	require.ErrorIs(t, err, events.ErrBadData)
 	require.EqualError(t, err, `events: data cannot be decoded: order.placed "e"`)
 }
@@ -94,7 +94,7 @@ func TestRouterWrapsEverythingInMiddleware(t *testing.T) {
 	r.Use(layer("outer"), layer("middle"))
 	r.OnOrderPlaced(note(&trace, func(o clinic.Order) string { return o.ID }))
 	r.Use(layer("inner"))
-	require.NoError(t, r.Dispatch(t.Context(), events.Event{Type: events.OrderPlaced, Data: json.RawMessage(`{"id":"or_1"}`)}))
+	require.NoError(t, r.Dispatch(t.Context(), events.Event{Type: events.TypeOrderPlaced, Data: json.RawMessage(`{"id":"or_1"}`)}))
 	require.NoError(t, r.Dispatch(t.Context(), events.Event{Type: "galaxy.born"}))
 	assert.Equal(t, []string{"outer", "middle", "inner", "order.placed or_1", "outer", "middle", "inner"}, trace)
 }

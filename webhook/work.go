@@ -50,7 +50,7 @@ type Work struct {
 	Order func(Delivery, events.Event) OrderingKey
 
 	// Stale handles an event that arrives after a newer event of its object was handled.
-	// Policies other than [StaleIgnore] need Order.
+	// Policies other than [StalePolicyIgnore] need Order.
 	//
 	// Two events of an object can have the same time, because the API does not state how fine
 	// its times are. The event that created the object is the oldest. Two other events have no
@@ -76,15 +76,15 @@ type StalePolicy int
 
 // The stale policies.
 const (
-	// StaleIgnore handles the event, and stores no times.
-	StaleIgnore StalePolicy = iota
+	// StalePolicyIgnore handles the event, and stores no times.
+	StalePolicyIgnore StalePolicy = iota
 
-	// StaleReport handles the event, and sets Handling.Stale.
-	StaleReport
+	// StalePolicyReport handles the event, and sets Handling.Stale.
+	StalePolicyReport
 
-	// StaleSkip skips the event. It is for handlers that only need the latest state of an
+	// StalePolicySkip skips the event. It is for handlers that only need the latest state of an
 	// object.
-	StaleSkip
+	StalePolicySkip
 )
 
 // WithDefaults returns w with its defaults, for engines. Its Logger and the functions of its
@@ -97,9 +97,9 @@ func (w Work) WithDefaults() (Work, error) {
 		return w, argumentError("Work.Workers", "is negative")
 	case w.HandlerTimeout < 0:
 		return w, argumentError("Work.HandlerTimeout", "is negative")
-	case w.Stale < StaleIgnore || w.Stale > StaleSkip:
+	case w.Stale < StalePolicyIgnore || w.Stale > StalePolicySkip:
 		return w, argumentError("Work.Stale", "is none of the stale policies")
-	case w.Stale != StaleIgnore && w.Order == nil:
+	case w.Stale != StalePolicyIgnore && w.Order == nil:
 		return w, argumentError("Work.Stale", "needs Work.Order: two events of one object that are handled at the same time have no order")
 	}
 	retry, err := w.Retry.withDefaults()

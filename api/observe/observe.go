@@ -130,10 +130,10 @@ type RetryReason string
 
 // The reasons of a retry.
 const (
-	RetryNetwork      RetryReason = "network"      // no whole answer came
-	RetryRateLimited  RetryReason = "rate_limited" // 429
-	RetryServer       RetryReason = "server"       // 5xx
-	RetryUnauthorized RetryReason = "unauthorized" // 401, followed by a fresh token
+	RetryReasonNetwork      RetryReason = "network"      // no whole answer came
+	RetryReasonRateLimited  RetryReason = "rate_limited" // 429
+	RetryReasonServer       RetryReason = "server"       // 5xx
+	RetryReasonUnauthorized RetryReason = "unauthorized" // 401, followed by a fresh token
 )
 
 // Failure says in a word why a call or an attempt failed. There are few of them,

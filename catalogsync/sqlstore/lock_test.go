@@ -86,5 +86,5 @@ func TestLockNeedsAConnectionOfItsOwn(t *testing.T) {
 	db := d.open(t)
 	db.SetMaxOpenConns(1)
 	_, err := d.store(t, db).Lock(t.Context())
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }

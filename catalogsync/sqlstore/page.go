@@ -65,7 +65,7 @@ func (p *page) save(fresh []catalogsync.Listed, ids []string) error {
 		switch k, there := stored[f.Product.ID]; {
 		case !there:
 			p.create(f)
-		case k.listed == f.Hash && k.presence == string(catalogsync.Present):
+		case k.listed == f.Hash && k.presence == string(catalogsync.PresencePresent):
 			p.count(k.generation, false)
 			p.marked = append(p.marked, k.number)
 		default:

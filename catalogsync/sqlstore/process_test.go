@@ -215,7 +215,7 @@ func killSyncs(t *testing.T, d database) {
 		} else {
 			walks, pages = walks+1, pages+report.Walk.Page
 		}
-		for id := range w.stored(catalogsync.Gone) {
+		for id := range w.stored(catalogsync.PresenceGone) {
 			p, _ := w.platform.Products.Get(id)
 			require.True(t, p.Removed, "%s is gone, and the platform has it", p.Name)
 		}
@@ -232,7 +232,7 @@ func killSyncs(t *testing.T, d database) {
 	before := w.listed
 	report, _ = w.sync(0)
 	assert.Equal(t, report.Walk.Page, w.listed-before)
-	records, listed := w.stored(catalogsync.Present), 0
+	records, listed := w.stored(catalogsync.PresencePresent), 0
 	for p, err := range w.platform.Client(model.User{}).Catalog.Products.All(t.Context(), catalog.ProductListOptions{}) {
 		require.NoError(t, err)
 		stored := records[p.ID].Product

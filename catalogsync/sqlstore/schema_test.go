@@ -30,7 +30,7 @@ func count(t *testing.T, store catalogsync.Store) int {
 	t.Helper()
 	state, err := store.State(t.Context())
 	require.NoError(t, err)
-	return state.Records[catalogsync.Present]
+	return state.Records[catalogsync.PresencePresent]
 }
 
 func TestOpenCreatesTables(t *testing.T) {
@@ -52,7 +52,7 @@ func TestOpenCreatesTables(t *testing.T) {
 func TestOpenRejectsWrongDatabase(t *testing.T) {
 	t.Parallel()
 	_, err := sqlstore.Open(t.Context(), nil)
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	db := newDatabase(t, "sqlite").open(t)
 	require.NoError(t, db.Close())
 	_, err = sqlstore.Open(t.Context(), db)

@@ -114,7 +114,7 @@ func TestOpenSQLiteNeedsAFolder(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{":memory:", "file:catalog.db"} {
 		_, err := sqlstore.OpenSQLite(t.Context(), "sqlite", path)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 	}
 	_, err := sqlstore.OpenSQLite(t.Context(), "sqlite", filepath.Join(t.TempDir(), "none", "catalog.db"))
 	require.ErrorIs(t, err, os.ErrNotExist)

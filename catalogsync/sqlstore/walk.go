@@ -61,7 +61,7 @@ func scanState(rows *sql.Rows) (state catalogsync.State, err error) {
 	if err := rows.Scan(&state.Revision, &newest, &complete, &state.Requested, &present, &missing, &gone, &state.Detailed); err != nil {
 		return state, err
 	}
-	state.Records = map[catalogsync.Presence]int{catalogsync.Present: present, catalogsync.Missing: missing, catalogsync.Gone: gone}
+	state.Records = map[catalogsync.Presence]int{catalogsync.PresencePresent: present, catalogsync.PresenceMissing: missing, catalogsync.PresenceGone: gone}
 	maps.DeleteFunc(state.Records, func(_ catalogsync.Presence, n int) bool { return n == 0 })
 	return state, decodeWalks(newest, complete, (*walk)(&state.Newest), (*walk)(&state.Complete))
 }
@@ -79,7 +79,7 @@ func (s *Store) Begin(ctx context.Context, w catalogsync.Walk) error {
 
 // Unlisted implements [catalogsync.Store].
 func (s *Store) Unlisted(ctx context.Context, w catalogsync.Walk, limit int) ([]string, error) {
-	return read(ctx, s, "read unlisted products", scanText, s.sql.unlisted, string(catalogsync.Missing), w.Generation, micros(w.StartedAt), limit)
+	return read(ctx, s, "read unlisted products", scanText, s.sql.unlisted, string(catalogsync.PresenceMissing), w.Generation, micros(w.StartedAt), limit)
 }
 
 // Complete implements [catalogsync.Store].
@@ -92,10 +92,10 @@ func (s *Store) Complete(ctx context.Context, w catalogsync.Walk, gone []string)
 		}
 		t.newest = newWalk(w)
 		// In this order: what becomes missing now does not become gone.
-		if t.newest.Gone, err = t.unlist(s.sql.gone, array(gone), catalogsync.Missing); err != nil {
+		if t.newest.Gone, err = t.unlist(s.sql.gone, array(gone), catalogsync.PresenceMissing); err != nil {
 			return err
 		}
-		if t.newest.Missing, err = t.unlist(s.sql.missing, micros(w.StartedAt), catalogsync.Present); err != nil {
+		if t.newest.Missing, err = t.unlist(s.sql.missing, micros(w.StartedAt), catalogsync.PresencePresent); err != nil {
 			return err
 		}
 		t.complete = t.newest

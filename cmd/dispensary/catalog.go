@@ -93,7 +93,7 @@ func (s *catalogStore) printStatus(ctx context.Context) error {
 	}
 	d := statusDocument{
 		Complete: newWalkDocument(state.Complete),
-		Present:  state.Records[catalogsync.Present], Missing: state.Records[catalogsync.Missing], Gone: state.Records[catalogsync.Gone],
+		Present:  state.Records[catalogsync.PresencePresent], Missing: state.Records[catalogsync.PresenceMissing], Gone: state.Records[catalogsync.PresenceGone],
 		Detailed: state.Detailed, Requested: state.Requested, Revision: state.Revision,
 	}
 	complete, old, unfinished := "never", "", ""

@@ -120,7 +120,7 @@ func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to i
 		}
 		for _, r := range records {
 			revision = r.Revision
-			if r.Presence == catalogsync.Gone && !c.changes {
+			if r.Presence == catalogsync.PresenceGone && !c.changes {
 				continue
 			}
 			products++

@@ -78,7 +78,7 @@ func TestCatalogExport(t *testing.T) {
 	assert.Equal(t, products, assertDocuments(t, "catalog export", out))
 	assert.Equal(t, strconv.Itoa(products)+" products; next time: --changes-since "+strconv.Itoa(products)+"\n", stderr)
 
-	created, _, err := f.platform.Products.Create(model.NewProduct{Name: `=HYPERLINK("x")`, Variants: []model.NewVariant{{}, {}}})
+	created, _, err := f.platform.Products.Create(model.ProductCreate{Name: `=HYPERLINK("x")`, Variants: []model.VariantCreate{{}, {}}})
 	require.NoError(t, err)
 	f.ran("catalog", "sync")
 	out, _ = f.ran("catalog", "export", "--changes-since", strconv.Itoa(products), "--json")

@@ -90,7 +90,7 @@ func (c *doctorCommand) run(ctx context.Context) (err error) {
 	if err := c.printReport(report); err != nil {
 		return err
 	}
-	switch n := report.Count(doctor.Fail); n {
+	switch n := report.Count(doctor.StatusFail); n {
 	case 0:
 		return nil
 	case 1:
@@ -144,7 +144,7 @@ func (c *doctorCommand) printReport(report doctor.Report) error {
 }
 
 // statusStyles are those of the words that begin the lines of a table.
-var statusStyles = map[doctor.Status]style{doctor.Pass: green, doctor.Warn: yellow, doctor.Fail: red, doctor.Skip: faint}
+var statusStyles = map[doctor.Status]style{doctor.StatusPass: green, doctor.StatusWarn: yellow, doctor.StatusFail: red, doctor.StatusSkip: faint}
 
 // printTable prints a report on a terminal.
 func (c *doctorCommand) printTable(report doctor.Report) error {

@@ -47,9 +47,9 @@ func TestDoctor(t *testing.T) {
 	f.document("doctor", &report, "--operation", "patients.create")
 	rows := rowsOf(report)
 	for _, name := range []string{"client credentials", "redirect address", "token scopes", "token refresh", "delivery log", "inbox waiting", "store sealed", "store lease"} {
-		assert.Equal(t, doctor.Pass, rows[name], name)
+		assert.Equal(t, doctor.StatusPass, rows[name], name)
 	}
-	assert.Equal(t, doctor.Skip, rows["webhook address"])
+	assert.Equal(t, doctor.StatusSkip, rows["webhook address"])
 
 	out, _ := f.ran("doctor")
 	assert.Contains(t, out, "pass\ttoken refresh\ta new pair is stored, and the API takes it\t\t\n")

@@ -71,7 +71,7 @@ func (f *fixture) listen(args ...string) *running {
 
 func (f *fixture) order() string {
 	f.t.Helper()
-	_, e, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+	_, e, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(f.t, err)
 	return e.ID
 }

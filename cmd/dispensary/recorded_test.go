@@ -154,7 +154,7 @@ func (r *recording) listens() {
 	out, end := r.starts("listen", "--forward-to", to.url, "--interval", "20ms")
 	with := receiverSecrets{out.after(r.t, "webhook secret"), out.after(r.t, "challenge token")}
 	to.configure(r.t, with)
-	patient, registered, err := r.platform.Patients.Register(model.NewPatient{})
+	patient, registered, err := r.platform.Patients.Register(model.PatientCreate{})
 	require.NoError(r.t, err)
 	out.after(r.t, registered.ID)
 	to.handler.Store(nil)
@@ -162,7 +162,7 @@ func (r *recording) listens() {
 	out.after(r.t, "status 503")
 	to.configure(r.t, with)
 	out.after(r.t, "  2        200     yes")
-	_, planned, err := r.platform.Plans.Create(patient.ID, model.NewPlan{})
+	_, planned, err := r.platform.Plans.Create(patient.ID, model.PlanCreate{})
 	require.NoError(r.t, err)
 	out.after(r.t, planned.ID)
 	end(exitDone)

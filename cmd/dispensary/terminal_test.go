@@ -78,7 +78,7 @@ func TestExportIsPrintableOnTerminalOnly(t *testing.T) {
 	t.Parallel()
 	const name = "Zinc \x1b]0;owned\x07 " + steering
 	f := newFixture(t).withToken()
-	_, _, err := f.platform.Products.Update(f.platform.Products.All()[0].ID, model.ProductChange{Name: new(name)})
+	_, _, err := f.platform.Products.Update(f.platform.Products.All()[0].ID, model.ProductUpdate{Name: new(name)})
 	require.NoError(t, err)
 	f.ran("catalog", "sync")
 	_, out, _ := f.run("catalog", "export")

@@ -39,29 +39,29 @@ type jsonObject = map[string]any
 
 // actions are what makes events, by their types.
 var actions = map[events.Type]action{
-	events.PatientCreated: {"POST", "/patients", nil},
-	events.PatientUpdated: {"PATCH", "/patients/{patient}", func(body, _ jsonObject) {
+	events.TypePatientCreated: {"POST", "/patients", nil},
+	events.TypePatientUpdated: {"PATCH", "/patients/{patient}", func(body, _ jsonObject) {
 		body["mobile_number"] = "+1555" + time.Now().Format("0405000")
 	}},
-	events.OrderPlaced:          {"POST", "/patients/{patient}/orders", nil},
-	events.TreatmentPlanCreated: {"POST", "/patients/{patient}/plans", nil},
-	events.TreatmentPlanUpdated: {"PATCH", "/plans/{plan}", func(body, _ jsonObject) {
+	events.TypeOrderPlaced:          {"POST", "/patients/{patient}/orders", nil},
+	events.TypeTreatmentPlanCreated: {"POST", "/patients/{patient}/plans", nil},
+	events.TypeTreatmentPlanUpdated: {"PATCH", "/plans/{plan}", func(body, _ jsonObject) {
 		body["personal_message"] = changedAt()
 	}},
-	events.TreatmentPlanRecommendationUpdated: {"PATCH", "/plans/{plan}/recommendation", func(body, plan jsonObject) {
+	events.TypeTreatmentPlanRecommendationUpdated: {"PATCH", "/plans/{plan}/recommendation", func(body, plan jsonObject) {
 		if lines, _ := plan["recommendations"].([]any); len(lines) > 0 {
 			line, _ := lines[0].(jsonObject)
 			units, _ := line["units_to_purchase"].(float64)
 			body["variant_id"], body["units_to_purchase"] = line["variant_id"], units+1
 		}
 	}},
-	events.ProductCreated: {"POST", "/products", func(body, _ jsonObject) { body["name"] = changedAt() }},
-	events.ProductUpdated: {"PATCH", "/products/{product}", func(body, _ jsonObject) { body["name"] = changedAt() }},
-	events.ProductDescriptionUpdated: {"PUT", "/products/{product}/description", func(body, _ jsonObject) {
+	events.TypeProductCreated: {"POST", "/products", func(body, _ jsonObject) { body["name"] = changedAt() }},
+	events.TypeProductUpdated: {"PATCH", "/products/{product}", func(body, _ jsonObject) { body["name"] = changedAt() }},
+	events.TypeProductDescriptionUpdated: {"PUT", "/products/{product}/description", func(body, _ jsonObject) {
 		body["description_html"] = "<p>" + changedAt() + "</p>"
 	}},
-	events.ClinicKeyRevoked:   {"POST", "/clinic_keys/{key}/revoke", nil},
-	events.ClinicKeyActivated: {"POST", "/clinic_keys/{key}/activate", nil},
+	events.TypeClinicKeyRevoked:   {"POST", "/clinic_keys/{key}/revoke", nil},
+	events.TypeClinicKeyActivated: {"POST", "/clinic_keys/{key}/activate", nil},
 }
 
 // changedAt is a text that differs from the one before.

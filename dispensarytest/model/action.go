@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// NewPatient is a person who registers, with the first clinic unless another one is
+// PatientCreate is a person who registers, with the first clinic unless another one is
 // named. Names and address are made up where they are empty.
-type NewPatient struct {
+type PatientCreate struct {
 	FirstName    string
 	LastName     string
 	Email        string
@@ -17,9 +17,9 @@ type NewPatient struct {
 	ClinicID     string
 }
 
-// PatientChange is what a patient edits; nil leaves a field as it is, and a
+// PatientUpdate is what a patient edits; nil leaves a field as it is, and a
 // pointer to "" clears it.
-type PatientChange struct {
+type PatientUpdate struct {
 	FirstName        *string
 	LastName         *string
 	Email            *string
@@ -29,26 +29,26 @@ type PatientChange struct {
 	TextNotification *bool
 }
 
-// NewPlan is a plan that a practitioner writes on the platform. Without a
+// PlanCreate is a plan that a practitioner writes on the platform. Without a
 // practitioner it is the first of the patient's clinic, without recommendations one pack of
 // the first product that is available.
-type NewPlan struct {
+type PlanCreate struct {
 	PractitionerID  string
 	PersonalMessage string
 	Recommendations []Recommendation
 	Draft           bool
 }
 
-// PlanChange is what a practitioner edits; nil leaves a field as it is.
-type PlanChange struct {
+// PlanUpdate is what a practitioner edits; nil leaves a field as it is.
+type PlanUpdate struct {
 	PersonalMessage *string
 	Recommendations []Recommendation
 }
 
-// NewProtocol is a protocol that a practitioner writes on the platform: the first
+// ProtocolCreate is a protocol that a practitioner writes on the platform: the first
 // practitioner unless set. Its name is made up if it is empty. Without recommendations it
 // recommends one pack of the first product that is available.
-type NewProtocol struct {
+type ProtocolCreate struct {
 	Name            string
 	PractitionerID  string
 	PersonalMessage string
@@ -57,49 +57,49 @@ type NewProtocol struct {
 	Draft           bool
 }
 
-// ProtocolChange is what a practitioner edits; nil leaves a field as it is.
-type ProtocolChange struct {
+// ProtocolUpdate is what a practitioner edits; nil leaves a field as it is.
+type ProtocolUpdate struct {
 	Name            *string
 	PersonalMessage *string // "" becomes null
 	Ownership       *string
 	Recommendations []ProtocolRecommendation
 }
 
-// NewOrder is what a patient orders. Without lines it takes the recommendations of the
+// OrderCreate is what a patient orders. Without lines it takes the recommendations of the
 // plans, added up; without plans, too, what an in-office checkout put into the cart, or
 // one pack of the first product that is available.
-type NewOrder struct {
+type OrderCreate struct {
 	PlanIDs []string
 	Lines   []Line
 }
 
-// NewProduct is a product that comes into the catalog. What is empty is made
+// ProductCreate is a product that comes into the catalog. What is empty is made
 // up: a name, the first brand, one pack.
-type NewProduct struct {
+type ProductCreate struct {
 	Name            string
 	BrandID         string
 	DescriptionHTML string
-	Variants        []NewVariant
+	Variants        []VariantCreate
 }
 
-// NewVariant is a pack of a new product; empty, it holds 60 capsules for 19.99
+// VariantCreate is a pack of a new product; empty, it holds 60 capsules for 19.99
 // and is available.
-type NewVariant struct {
+type VariantCreate struct {
 	Units         int
 	UnitOfMeasure string
 	MSRP          Cents
 	Status        string
 }
 
-// ProductChange is what changes about a product; nil leaves a field as it is.
-type ProductChange struct {
+// ProductUpdate is what changes about a product; nil leaves a field as it is.
+type ProductUpdate struct {
 	Name   *string
 	Dosage *Dosage
 }
 
-// VariantChange is what changes about a variant; nil leaves a field as it is. Units of
+// VariantUpdate is what changes about a variant; nil leaves a field as it is. Units of
 // 0 and empty texts become null.
-type VariantChange struct {
+type VariantUpdate struct {
 	MSRP          *Cents
 	Status        *string
 	Units         *int

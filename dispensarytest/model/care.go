@@ -5,9 +5,9 @@ import "time"
 // States of treatment plans and protocols. API section: "States and
 // transitions".
 const (
-	StateDraft     = "draft"
-	StateActive    = "active"
-	StateCancelled = "cancelled"
+	PlanStateDraft    = "draft"
+	PlanStateActive   = "active"
+	PlanStateCanceled = "cancelled"
 )
 
 // Recommendation is one line of a treatment plan. API section: "Treatment

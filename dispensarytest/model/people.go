@@ -27,9 +27,9 @@ type Integration struct {
 
 // Genders that the API knows. API section: "Patient".
 const (
-	Male   = "male"
-	Female = "female"
-	X      = "x"
+	GenderMale   = "male"
+	GenderFemale = "female"
+	GenderX      = "x"
 )
 
 // Patient is a person who orders supplements. Empty strings are null in the

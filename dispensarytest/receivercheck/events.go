@@ -34,9 +34,9 @@ type samples struct {
 // collectSamples lets the users of a platform make the events.
 func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	s := samples{byType: make(map[string]event)}
-	in := model.NewPatient{
+	in := model.PatientCreate{
 		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
-		DateOfBirth: "1961-08-23", Gender: model.Female, MobileNumber: "+12125550142",
+		DateOfBirth: "1961-08-23", Gender: model.GenderFemale, MobileNumber: "+12125550142",
 	}
 	const message = "Take these for your rosacea."
 	s.patient = leak.New([]leak.Secret{
@@ -48,22 +48,22 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	if err != nil {
 		return s, err
 	}
-	draft, _, err := srv.Plans.Create(patient.ID, model.NewPlan{Draft: true}) // it names a variant that can be ordered
+	draft, _, err := srv.Plans.Create(patient.ID, model.PlanCreate{Draft: true}) // it names a variant that can be ordered
 	if err != nil {
 		return s, err
 	}
 	line := draft.Recommendations[0]
 	line.Dosage = &model.Dosage{Amount: "1-2", Frequency: "every night", Duration: "30 days", Format: "capsule"}
-	plan, planned, err := srv.Plans.Create(patient.ID, model.NewPlan{PersonalMessage: message, Recommendations: []model.Recommendation{line}})
+	plan, planned, err := srv.Plans.Create(patient.ID, model.PlanCreate{PersonalMessage: message, Recommendations: []model.Recommendation{line}})
 	if err != nil {
 		return s, err
 	}
-	_, edited, e1 := srv.Patients.Edit(patient.ID, model.PatientChange{TextNotification: new(true)})
-	_, ordered, e2 := srv.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
-	_, replanned, e3 := srv.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new(message)})
+	_, edited, e1 := srv.Patients.Edit(patient.ID, model.PatientUpdate{TextNotification: new(true)})
+	_, ordered, e2 := srv.Orders.Place(patient.ID, model.OrderCreate{PlanIDs: []string{plan.ID}})
+	_, replanned, e3 := srv.Plans.Update(plan.ID, model.PlanUpdate{PersonalMessage: new(message)})
 	_, recommended, e4 := srv.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0])
-	product, listed, e5 := srv.Products.Create(model.NewProduct{})
-	_, renamed, e6 := srv.Products.Update(product.ID, model.ProductChange{Name: new("Magnesium, renamed")})
+	product, listed, e5 := srv.Products.Create(model.ProductCreate{})
+	_, renamed, e6 := srv.Products.Update(product.ID, model.ProductUpdate{Name: new("Magnesium, renamed")})
 	_, described, e7 := srv.Products.Describe(product.ID, "<p>For the nerves</p>")
 	s.add(created, edited, planned, replanned, recommended, ordered, listed, renamed, described)
 	return s, errors.Join(e1, e2, e3, e4, e5, e6, e7, s.collectIntegrations(srv))

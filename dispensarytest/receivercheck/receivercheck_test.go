@@ -289,7 +289,7 @@ func TestReceiverIsDescribed(t *testing.T) {
 		r := receivercheck.Target{Handler: http.NotFoundHandler(), Secret: webhookSecret, Challenge: challengeToken}
 		change(&r)
 		_, err := receivercheck.Examine(t.Context(), r)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		assert.ErrorContains(t, err, strings.TrimSpace(says))
 	}
 }

@@ -42,7 +42,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 		Tokens: tokens.Config{
 			Store: tokenstore.NewMemoryStore(), // a real application keeps tokens in its database
 			Verify: func(_ context.Context, grant tokens.Authorization) error {
-				if grant.Owner.Type != oauth.OwnerPractitioner {
+				if grant.Owner.Type != oauth.ResourceOwnerPractitioner {
 					return errors.New("connect the account of a practitioner")
 				}
 				switch grant.Clinic.ID { // a real application has the clinic of each user in its database

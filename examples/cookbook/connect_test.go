@@ -229,7 +229,7 @@ func Example_scopeIsMissing() {
 	client, err := users.Client(ctx, "dr-17")
 	must(err)
 
-	_, err = client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{
+	_, err = client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{
 		PractitionerID: platform.Clinics.Practitioners()[0].ID,
 	})
 	var missing *dispensary.ScopeError

@@ -24,7 +24,7 @@ func Example_answerWasLost() {
 	defer platform.Close()
 	platform.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
 	ctx, client := context.Background(), platform.Client(platform.Users()[0])
-	ada := clinic.NewPatient{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-4711"}}
+	ada := clinic.PatientCreate{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-4711"}}
 
 	_, err := client.Clinic.Patients.Create(ctx, ada)
 	fmt.Println("may have been applied:", errors.Is(err, dispensary.ErrMaybeApplied))

@@ -22,7 +22,7 @@ func newReceiver(t *testing.T, environment dispensary.Environment, secret, chall
 	orders = make(chan string, 100)
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		orders <- order.Data.OrderNumber
+		orders <- order.Object.OrderNumber
 		return nil
 	})
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
@@ -46,7 +46,7 @@ func TestAnOrderIsHandled(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, platform.Webhooks.RegisterHandler(receiver))
-	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	require.NoError(t, platform.Webhooks.WaitDelivered(t.Context(), event.ID)) // signed, sent and acknowledged
 	assert.Equal(t, order.Number, <-orders)

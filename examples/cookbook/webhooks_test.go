@@ -34,7 +34,7 @@ func Example_receiveWebhooks() {
 	handled := make(chan string)
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		handled <- order.Data.OrderNumber // an error would be tried again, later and later
+		handled <- order.Object.OrderNumber // an error would be tried again, later and later
 		return nil
 	})
 	keys, err := seal.ParseKeyRing(dispensary.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=")) // openssl rand -base64 32
@@ -57,7 +57,7 @@ func Example_receiveWebhooks() {
 	defer ehr.Close()
 	must(platform.Webhooks.Register(ehr.URL + "/webhooks/dispensary")) // on the dashboard
 
-	_, _, err = platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	_, _, err = platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	must(err)
 	fmt.Println("order", <-handled)
 	must(inbox.Close(context.Background()))
@@ -86,7 +86,7 @@ func Example_replaceReceiver() {
 		w.WriteHeader(http.StatusBadGateway) // of a proxy, in place of the old receiver's response
 	})))
 	patient := platform.Patients.All()[0].ID
-	_, _, err = platform.Orders.Place(patient, model.NewOrder{})
+	_, _, err = platform.Orders.Place(patient, model.OrderCreate{})
 	must(err)
 	clock.Advance(0) // the platform sends the event
 
@@ -99,7 +99,7 @@ func Example_replaceReceiver() {
 		if err != nil {
 			return err
 		}
-		handled <- fmt.Sprintln(order.Data.OrderNumber, "already handled:", before)
+		handled <- fmt.Sprintln(order.Object.OrderNumber, "already handled:", before)
 		return nil
 	})
 	must(sqlinbox.Migrate(context.Background(), db)) // adds the tables of the inbox
@@ -117,7 +117,7 @@ func Example_replaceReceiver() {
 	must(platform.Webhooks.RegisterHandler(handler))
 	clock.Advance(time.Minute) // the platform sends it again
 	fmt.Print(<-handled)
-	_, _, err = platform.Orders.Place(patient, model.NewOrder{})
+	_, _, err = platform.Orders.Place(patient, model.OrderCreate{})
 	must(err)
 	clock.Advance(0)
 	fmt.Print(<-handled)
@@ -162,7 +162,7 @@ func Example_twoApplicationsAtOneAddress() {
 
 	for name, platform := range map[string]*dispensarytest.Server{"us": us, "canada": canada} {
 		must(platform.Webhooks.Register(ehr.URL + "/webhooks/" + name))
-		_, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+		_, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 		must(err)
 		fmt.Println("order in", <-handled)
 	}
@@ -208,7 +208,7 @@ func Example_eventsOutOfOrder() {
 	handled := make(chan string)
 	var router webhook.Router
 	router.OnTreatmentPlanUpdated(func(ctx context.Context, e events.TreatmentPlanEvent) error {
-		plan, err := client.TreatmentPlans.Get(ctx, e.Data.ID)
+		plan, err := client.TreatmentPlans.Get(ctx, e.Object.ID)
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func Example_eventsOutOfOrder() {
 
 	platform.Fault(model.Fault{Effect: model.DeliveryReordered, Delay: time.Minute, Times: 1})
 	plan := platform.Plans.All()[0].ID
-	_, _, err = platform.Plans.Update(plan, model.PlanChange{}) // this one is late
+	_, _, err = platform.Plans.Update(plan, model.PlanUpdate{}) // this one is late
 	must(err)
 	_, _, err = platform.Plans.Cancel(plan)
 	must(err)
@@ -249,7 +249,7 @@ func Example_addressWasSwitchedOff() {
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	must(platform.Webhooks.RegisterHandler(down))
 	for range 3 {
-		_, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+		_, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 		must(err)
 		clock.Advance(12 * time.Hour)
 	}
@@ -259,7 +259,7 @@ func Example_addressWasSwitchedOff() {
 	handled := make(chan string, 10)
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		handled <- order.Data.OrderNumber
+		handled <- order.Object.OrderNumber
 		return nil
 	})
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})

@@ -84,7 +84,7 @@ func serve(ctx context.Context, config integration.Config, clinics map[string]st
 	router.OnTreatmentPlanCreated(planChanged)
 	router.OnTreatmentPlanUpdated(planChanged)
 	e.dispensary, err = integration.Open(ctx, config, integration.Setup{
-		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleSkip},
+		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StalePolicySkip},
 		Connect: connect.Config{User: signedIn},
 		Accounts: accounts.Config{
 			Locate: func(_ context.Context, id string) (dispensary.Environment, error) {
@@ -224,7 +224,7 @@ func show(w http.ResponseWriter, status int, name string, u user, view any) erro
 // planChanged stores the state of a plan, both or neither with that its event is handled.
 func planChanged(ctx context.Context, event events.TreatmentPlanEvent) error {
 	return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
-		return store(ctx, tx, event.ClinicID, event.Data.Patient.ID, care{event.Data.ID, "Plan", string(event.Data.State)})
+		return store(ctx, tx, event.ClinicID, event.Object.Patient.ID, care{event.Object.ID, "Plan", string(event.Object.State)})
 	})
 }
 
@@ -239,7 +239,7 @@ func (e *ehr) orderPlaced(ctx context.Context, event events.OrderEvent) error {
 	if err != nil {
 		return err
 	}
-	order, err := practice.Client.Clinic.Orders.Get(ctx, event.Data.ID)
+	order, err := practice.Client.Clinic.Orders.Get(ctx, event.Object.ID)
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *d
 		return err
 	}
 	protocols, err := client.TreatmentPlans.Protocols.List(r.Context(), u.Account.Owner.ID, treatmentplans.ProtocolListOptions{
-		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.AnyOwner,
+		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipAny,
 	})
 	if err != nil {
 		return err

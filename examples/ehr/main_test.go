@@ -141,7 +141,7 @@ func (p *person) field(page, name string) string {
 // order lets a patient order, and waits until the program has acknowledged the webhook.
 func (f *fixture) order(platform *dispensarytest.Server, patient model.Patient) model.Order {
 	f.Helper()
-	order, event, err := platform.Orders.Place(patient.ID, model.NewOrder{})
+	order, event, err := platform.Orders.Place(patient.ID, model.OrderCreate{})
 	require.NoError(f, err)
 	require.NoError(f, platform.Webhooks.WaitDelivered(f.Context(), event.ID))
 	return order
@@ -266,7 +266,7 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		read, err := f.US.Client(account).TreatmentPlans.Protocols.Get(f.Context(), protocol[1])
 		require.NoError(f, err)
 		backordered, available := model.VariantBackordered, model.VariantAvailable
-		_, _, err = f.US.Products.UpdateVariant(read.Recommendations[1].VariantID, model.VariantChange{Status: &backordered})
+		_, _, err = f.US.Products.UpdateVariant(read.Recommendations[1].VariantID, model.VariantUpdate{Status: &backordered})
 		require.NoError(f, err)
 		form.Set("units0", "")
 		form.Set("omit0", "yes")
@@ -278,7 +278,7 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		assert.Contains(f, second, `<p class="wrong">Variant is backordered</p>`, "beside the second line, which is the plan's first")
 		assert.Contains(f, first, `name="omit0" value="yes" checked`)
 
-		_, _, err = f.US.Products.UpdateVariant(read.Recommendations[1].VariantID, model.VariantChange{Status: &available})
+		_, _, err = f.US.Products.UpdateVariant(read.Recommendations[1].VariantID, model.VariantUpdate{Status: &available})
 		require.NoError(f, err)
 		before := len(f.US.Plans.All())
 		for range 2 { // it was sent twice
@@ -288,7 +288,7 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		plans := f.US.Plans.All()
 		require.Len(f, plans, before+1)
 		plan := plans[before]
-		assert.Equal(f, model.StateDraft, plan.State)
+		assert.Equal(f, model.PlanStateDraft, plan.State)
 		require.Len(f, plan.Recommendations, 1)
 		assert.Equal(f, "with food", plan.Recommendations[0].Dosage.AdditionalInfo)
 		p.sees("/", "<b>Plan</b> draft")

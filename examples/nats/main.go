@@ -43,10 +43,10 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 	defer func() { err = errors.Join(err, platform.Close()) }()
 	handled := make(chan string, 100)
 	settings := settings{Settings: dashboard, address: address, name: name, handle: func(_ context.Context, order events.OrderEvent) error {
-		if order.Data.OrderNumber == "R410000008" { // the fifth order
+		if order.Object.OrderNumber == "R410000008" { // the fifth order
 			return webhook.Permanent(webhook.WithReason("no_warehouse", errors.New("no such warehouse")))
 		}
-		handled <- order.Data.OrderNumber
+		handled <- order.Object.OrderNumber
 		return nil
 	}}
 	first, err := newReceiver(ctx, settings)

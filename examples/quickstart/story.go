@@ -113,7 +113,7 @@ func (s *story) search(ctx context.Context) error {
 		return err
 	}
 	for _, product := range found.Items {
-		if product.Status == catalog.Available && product.PrimaryVariant != nil {
+		if product.Status == catalog.StatusAvailable && product.PrimaryVariant != nil {
 			s.product = product
 			s.tell("It searches the catalog for magnesium: %d found, one that is available is %q.", found.Meta.TotalCount, product.Name)
 			return nil
@@ -123,7 +123,7 @@ func (s *story) search(ctx context.Context) error {
 }
 
 func (s *story) createPatient(ctx context.Context) (err error) {
-	s.patient, err = s.client.Clinic.Patients.Create(ctx, clinic.NewPatient{
+	s.patient, err = s.client.Clinic.Patients.Create(ctx, clinic.PatientCreate{
 		FirstName: "Robin", LastName: "Example", Email: "robin.example@example.com",
 		SendWelcomeEmail: dispensary.Value(false),
 		Metadata:         clinic.Metadata{ID: "ehr-patient-1001"},
@@ -136,11 +136,11 @@ func (s *story) createPatient(ctx context.Context) (err error) {
 }
 
 func (s *story) createPlan(ctx context.Context) (err error) {
-	s.plan, err = s.client.TreatmentPlans.Create(ctx, s.patient.ID, treatmentplans.NewPlan{
+	s.plan, err = s.client.TreatmentPlans.Create(ctx, s.patient.ID, treatmentplans.PlanCreate{
 		PractitionerID: s.platform.Users()[0].ID, State: treatmentplans.StateDraft,
 		Recommendations: []treatmentplans.Recommendation{{
 			VariantID: s.product.PrimaryVariant.ID, UnitsToPurchase: 1,
-			Dosage: treatmentplans.Dosage{Amount: "1", Frequency: treatmentplans.EveryNight, Duration: "30", Format: treatmentplans.Capsule},
+			Dosage: treatmentplans.Dosage{Amount: "1", Frequency: treatmentplans.FrequencyEveryNight, Duration: "30", Format: treatmentplans.FormatCapsule},
 		}},
 	})
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *story) createPlan(ctx context.Context) (err error) {
 // order lets the platform's patient act. The platform signs the webhook. The EHR verifies,
 // stores, acknowledges and handles it.
 func (s *story) order(ctx context.Context) error {
-	if _, _, err := s.platform.Orders.Place(s.patient.ID, model.NewOrder{PlanIDs: []string{s.plan.ID}}); err != nil {
+	if _, _, err := s.platform.Orders.Place(s.patient.ID, model.OrderCreate{PlanIDs: []string{s.plan.ID}}); err != nil {
 		return err
 	}
 	var placed events.OrderEvent
@@ -166,8 +166,8 @@ func (s *story) order(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.tell("The patient orders. The signed webhook %s arrives: the EHR verifies it, responds with the challenge, and handles order %s.", placed.Type, placed.Data.OrderNumber)
-	order, err := s.client.Clinic.Orders.Get(ctx, placed.Data.ID)
+	s.tell("The patient orders. The signed webhook %s arrives: the EHR verifies it, responds with the challenge, and handles order %s.", placed.Type, placed.Object.OrderNumber)
+	order, err := s.client.Clinic.Orders.Get(ctx, placed.Object.ID)
 	if err != nil {
 		return err
 	}

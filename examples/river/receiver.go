@@ -47,7 +47,7 @@ func newReceiver(ctx context.Context, s settings) (*receiver, error) {
 	var router webhook.Router
 	router.OnOrderPlaced(r.orderPlaced)
 	r.inbox, err = riverinbox.Open(ctx, s.pool, riverinbox.Config{
-		Work:   webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleReport},
+		Work:   webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StalePolicyReport},
 		Seal:   s.Keys,
 		Schema: s.inboxSchema(),
 	})
@@ -97,7 +97,7 @@ func (packing) Kind() string { return "packing" }
 // there is one of each.
 func (r *receiver) orderPlaced(ctx context.Context, order events.OrderEvent) error {
 	return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		number := order.Data.OrderNumber
+		number := order.Object.OrderNumber
 		if _, err := tx.Exec(ctx, "INSERT INTO shipments (order_number) VALUES ($1)", number); err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func Start() (*dispensarytest.Server, Settings, error) {
 
 // Order lets a patient order, and waits until the webhook is delivered.
 func Order(ctx context.Context, platform *dispensarytest.Server) (number string, err error) {
-	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	if err != nil {
 		return "", err
 	}

@@ -50,7 +50,7 @@ func (r *run) deliveryLog(ctx context.Context) Row {
 		return fail("no client can be made", consequence, "correct the site")
 	}
 	for delivery, err := range client.Events.Deliveries.All(ctx, events.DeliveryListOptions{
-		SortBy: events.DeliveriesByAttempt, Order: api.Descending, Paging: api.Paging{MaxItems: mostDeliveries},
+		SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending, Paging: api.Paging{MaxItems: mostDeliveries},
 	}) {
 		switch {
 		case errors.Is(err, api.ErrForbidden):

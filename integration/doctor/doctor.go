@@ -115,9 +115,9 @@ func (r *run) all(ctx context.Context) []Row {
 				<-done[before]
 				switch row := rows[at[before]]; {
 				case rows[i].Status != "":
-				case row.Status == Fail:
+				case row.Status == StatusFail:
 					rows[i] = skip("it needs what %q looks at, which failed", before)
-				case row.Status == Skip:
+				case row.Status == StatusSkip:
 					rows[i] = row // for the same reason
 				}
 			}

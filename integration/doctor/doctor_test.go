@@ -50,121 +50,121 @@ var errDriver = errors.New(`dial postgres://dispensary:pa55w0rd@db.internal/toke
 
 var faults = []fault{
 	{name: "plain HTTP", plant: func(f *fixture) { f.config.OAuth.Site.BaseURL = "http://platform.example/api" },
-		row: "site address", status: doctor.Fail, fix: "https"},
+		row: "site address", status: doctor.StatusFail, fix: "https"},
 	{name: "nothing answers", plant: func(f *fixture) { f.config.OAuth.Site.BaseURL = nowhere + "/api" },
-		row: "site address", status: doctor.Fail, fix: "firewall"},
+		row: "site address", status: doctor.StatusFail, fix: "firewall"},
 	{name: "not the platform", plant: func(f *fixture) {
 		other := httptest.NewServer(http.NotFoundHandler())
 		f.t.Cleanup(other.Close)
 		f.config.OAuth.Site.BaseURL, f.config.OAuth.HTTPClient = other.URL, other.Client()
-	}, row: "site address", status: doctor.Fail, fix: "/api included"},
+	}, row: "site address", status: doctor.StatusFail, fix: "/api included"},
 	{name: "a proxy answers", plant: func(f *fixture) { f.platform.Fault(model.Fault{Effect: model.ProxyError}) },
-		row: "site address", status: doctor.Fail, fix: "proxy"},
+		row: "site address", status: doctor.StatusFail, fix: "proxy"},
 	{name: "the platform's certificate is not trusted", plant: func(f *fixture) { f.config.OAuth.HTTPClient = &http.Client{Transport: new(http.Transport)} },
-		row: "TLS", status: doctor.Fail, fix: "do not switch the check off"},
+		row: "TLS", status: doctor.StatusFail, fix: "do not switch the check off"},
 	{name: "the platform's certificate has expired", plant: func(f *fixture) {
 		address, client := f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
 		f.config.OAuth.Site.BaseURL, f.config.OAuth.HTTPClient = address, client
-	}, row: "TLS", status: doctor.Fail, fix: "certificates"},
+	}, row: "TLS", status: doctor.StatusFail, fix: "certificates"},
 	{name: "six minutes ahead", plant: func(f *fixture) { f.shift(6 * time.Minute) },
-		row: "clock", status: doctor.Fail, fix: "time server", also: []string{"webhook signature"}},
+		row: "clock", status: doctor.StatusFail, fix: "time server", also: []string{"webhook signature"}},
 	{name: "six minutes behind", plant: func(f *fixture) { f.shift(-6 * time.Minute) },
-		row: "clock", status: doctor.Fail, fix: "time server", also: []string{"webhook signature"}},
+		row: "clock", status: doctor.StatusFail, fix: "time server", also: []string{"webhook signature"}},
 	{name: "a minute behind", plant: func(f *fixture) { f.shift(-time.Minute) },
-		row: "clock", status: doctor.Warn, fix: "time server"},
+		row: "clock", status: doctor.StatusWarn, fix: "time server"},
 
 	{name: "wrong client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.NewSecret("wr0ng-s3cret") },
-		row: "client credentials", status: doctor.Fail, fix: "developer dashboard of this environment"},
+		row: "client credentials", status: doctor.StatusFail, fix: "developer dashboard of this environment"},
 	{name: "another environment's credentials", plant: func(f *fixture) {
 		canada := dispensarytest.New(f.t, dispensarytest.WithRegion(model.Canada), dispensarytest.WithInMemory()).Application()
 		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.NewSecret(canada.ClientSecret)
-	}, row: "client credentials", status: doctor.Fail, fix: "each region and stage has its own"},
+	}, row: "client credentials", status: doctor.StatusFail, fix: "each region and stage has its own"},
 	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.Secret{} },
-		row: "client credentials", status: doctor.Fail, fix: "correct what is named"},
+		row: "client credentials", status: doctor.StatusFail, fix: "correct what is named"},
 	{name: "redirect address with a slash more", plant: func(f *fixture) { f.config.OAuth.RedirectURL += "/" },
-		row: "redirect address", status: doctor.Fail, fix: "to the letter"},
+		row: "redirect address", status: doctor.StatusFail, fix: "to the letter"},
 
 	{name: "not connected", plant: func(f *fixture) { f.config.User = "nobody" },
-		row: "token", status: doctor.Fail, fix: "connect again"},
+		row: "token", status: doctor.StatusFail, fix: "connect again"},
 	{name: "marked", plant: func(f *fixture) { f.mark(user, tokenstore.ReasonInvalidGrant) },
-		row: "token", status: doctor.Fail, fix: "connect again", also: []string{"store users"}},
+		row: "token", status: doctor.StatusFail, fix: "connect again", also: []string{"store users"}},
 	{name: "scopes added, known", plant: func(f *fixture) {
 		f.save(func(token *oauth.Token) { token.ConfiguredScope = api.ScopeCatalogRead })
 		f.config.OAuth.Scopes = []string{api.ScopeCatalogRead, api.ScopeClinicRead}
-	}, row: "token", status: doctor.Fail, fix: "connect again"},
+	}, row: "token", status: doctor.StatusFail, fix: "connect again"},
 	{name: "key lost", plant: func(f *fixture) { f.config.Store = f.sealed(f.keys()) },
-		row: "token", status: doctor.Fail, fix: "SealKeys"},
+		row: "token", status: doctor.StatusFail, fix: "SealKeys"},
 	{name: "token of another environment", plant: func(f *fixture) {
 		inner := f.config.Store
 		f.config.Store = store{Store: inner, load: func(r tokenstore.Record) tokenstore.Record {
 			r.Token.Environment = api.Environment{Region: api.Canada, Stage: api.Sandbox}
 			return r
 		}}
-	}, row: "token", status: doctor.Fail, fix: "under its own key", also: []string{"store sealed"}},
+	}, row: "token", status: doctor.StatusFail, fix: "under its own key", also: []string{"store sealed"}},
 	{name: "missing scope", options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopeCatalogRead, api.ScopePatientsRead)},
-		plant: func(*fixture) {}, row: "token scopes", status: doctor.Fail, fix: "add the scopes to the application"},
+		plant: func(*fixture) {}, row: "token scopes", status: doctor.StatusFail, fix: "add the scopes to the application"},
 	{name: "scopes not known", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.Scope = "" }) },
-		row: "token scopes", status: doctor.Warn, fix: "compare the scopes"},
+		row: "token scopes", status: doctor.StatusWarn, fix: "compare the scopes"},
 	{name: "revoked", plant: func(f *fixture) { f.platform.Tokens.InvalidateAll() },
-		row: "token refresh", status: doctor.Fail, fix: "connect again"},
+		row: "token refresh", status: doctor.StatusFail, fix: "connect again"},
 	{name: "scopes added, not known", plant: func(f *fixture) { require.NoError(f.t, f.platform.Tokens.ExtendScopes(api.ScopeClinicWrite)) },
 		options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopePatients, api.ScopeCatalogRead)},
-		row:     "token refresh", status: doctor.Fail, fix: "connect again", also: []string{"token scopes"}},
+		row:     "token refresh", status: doctor.StatusFail, fix: "connect again", also: []string{"token scopes"}},
 	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = api.Secret{} }) },
-		row: "token refresh", status: doctor.Fail, fix: "store the whole token"},
+		row: "token refresh", status: doctor.StatusFail, fix: "store the whole token"},
 	{name: "rotated away", options: []dispensarytest.Option{dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate)},
 		plant: func(f *fixture) {
 			record, err := f.config.Store.Load(f.t.Context(), f.key())
 			require.NoError(f.t, err)
 			_, err = f.client().Refresh(f.t.Context(), record.Token) // and does not store it
 			require.NoError(f.t, err)
-		}, row: "token refresh", status: doctor.Fail, fix: "second program"},
+		}, row: "token refresh", status: doctor.StatusFail, fix: "second program"},
 	{name: "token endpoint fails", plant: func(f *fixture) {
 		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "oauth.token", Skip: 1})
-	}, row: "token refresh", status: doctor.Fail, fix: "run this again"},
+	}, row: "token refresh", status: doctor.StatusFail, fix: "run this again"},
 
 	{name: "endpoint in plain HTTP", plant: func(f *fixture) { f.config.Webhook.URL = "http://ehr.example/webhooks?key=s3cret" },
-		row: "webhook address", status: doctor.Fail, fix: "TLS"},
+		row: "webhook address", status: doctor.StatusFail, fix: "TLS"},
 	{name: "endpoint is no address", plant: func(f *fixture) { f.config.Webhook.URL = "/webhooks" },
-		row: "webhook address", status: doctor.Fail, fix: "https://"},
+		row: "webhook address", status: doctor.StatusFail, fix: "https://"},
 	{name: "endpoint away", plant: func(f *fixture) { f.config.Webhook.URL = nowhere + "/webhooks?key=s3cret" },
-		row: "webhook address", status: doctor.Fail, fix: "from outside"},
+		row: "webhook address", status: doctor.StatusFail, fix: "from outside"},
 	{name: "endpoint's certificate is not trusted", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: new(http.Transport)} },
-		row: "webhook certificate", status: doctor.Fail, fix: "intermediate"},
+		row: "webhook certificate", status: doctor.StatusFail, fix: "intermediate"},
 	{name: "endpoint's certificate has expired", plant: func(f *fixture) {
 		f.config.Webhook.URL, f.config.Webhook.HTTPClient = f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
-	}, row: "webhook certificate", status: doctor.Fail, fix: "public authority"},
+	}, row: "webhook certificate", status: doctor.StatusFail, fix: "public authority"},
 	{name: "endpoint's certificate ends soon", plant: func(f *fixture) {
 		f.config.Webhook.URL, f.config.Webhook.HTTPClient = f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(5*24*time.Hour))
-	}, row: "webhook certificate", status: doctor.Warn, fix: "renew"},
+	}, row: "webhook certificate", status: doctor.StatusWarn, fix: "renew"},
 	{name: "endpoint has no TLS", plant: func(f *fixture) {
 		plain := httptest.NewServer(f.endpoint)
 		f.t.Cleanup(plain.Close)
 		f.config.Webhook.URL = strings.Replace(plain.URL, "http:", "https:", 1)
-	}, row: "webhook certificate", status: doctor.Fail, fix: "install a certificate"},
+	}, row: "webhook certificate", status: doctor.StatusFail, fix: "install a certificate"},
 	{name: "slow", plant: func(f *fixture) { f.slow(3 * time.Second) },
-		row: "webhook time", status: doctor.Fail, fix: "acknowledge once the event is stored"},
+		row: "webhook time", status: doctor.StatusFail, fix: "acknowledge once the event is stored"},
 	{name: "rather slow", plant: func(f *fixture) { f.slow(1500 * time.Millisecond) },
-		row: "webhook time", status: doctor.Warn, fix: "acknowledge once the event is stored"},
+		row: "webhook time", status: doctor.StatusWarn, fix: "acknowledge once the event is stored"},
 	{name: "no answer", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: late{}} },
-		row: "webhook time", status: doctor.Fail, fix: "acknowledge once the event is stored"},
+		row: "webhook time", status: doctor.StatusFail, fix: "acknowledge once the event is stored"},
 	{name: "redirects", plant: func(f *fixture) { f.answer(http.StatusMovedPermanently, "") },
-		row: "webhook redirects", status: doctor.Fail, fix: "register the address that it redirects to"},
+		row: "webhook redirects", status: doctor.StatusFail, fix: "register the address that it redirects to"},
 	{name: "410", plant: func(f *fixture) { f.answer(http.StatusGone, "") },
-		row: "webhook gone", status: doctor.Fail, fix: "503"},
+		row: "webhook gone", status: doctor.StatusFail, fix: "503"},
 	{name: "404", plant: func(f *fixture) { f.answer(http.StatusNotFound, "") },
-		row: "webhook signature", status: doctor.Fail, fix: "route"},
+		row: "webhook signature", status: doctor.StatusFail, fix: "route"},
 	{name: "500", plant: func(f *fixture) { f.answer(http.StatusInternalServerError, "") },
-		row: "webhook signature", status: doctor.Fail, fix: "log"},
+		row: "webhook signature", status: doctor.StatusFail, fix: "log"},
 	{name: "204", plant: func(f *fixture) { f.answer(http.StatusNoContent, "") },
-		row: "webhook signature", status: doctor.Fail, fix: "200 or 201"},
+		row: "webhook signature", status: doctor.StatusFail, fix: "200 or 201"},
 	{name: "wrong webhook secret", plant: func(f *fixture) { f.credentials("another-s3cret", f.app.ChallengeToken) },
-		row: "webhook signature", status: doctor.Fail, fix: "copy the webhook secret"},
+		row: "webhook signature", status: doctor.StatusFail, fix: "copy the webhook secret"},
 	{name: "secret and challenge swapped", plant: func(f *fixture) { f.credentials(f.app.ChallengeToken, f.app.WebhookSecret) },
-		row: "webhook signature", status: doctor.Fail, fix: "exchange them"},
+		row: "webhook signature", status: doctor.StatusFail, fix: "exchange them"},
 	{name: "endpoint has the old secret only", plant: func(f *fixture) {
 		f.config.Webhook.Secrets = []api.Secret{api.NewSecret("newest-s3cret"), f.config.Webhook.Secrets[0]}
-	}, row: "webhook signature", status: doctor.Fail, fix: "both secrets"},
+	}, row: "webhook signature", status: doctor.StatusFail, fix: "both secrets"},
 	{name: "endpoint takes no empty body", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.ContentLength == 0 {
@@ -173,24 +173,24 @@ var faults = []fault{
 			}
 			f.endpoint.ServeHTTP(w, r)
 		}))
-	}, row: "webhook signature", status: doctor.Warn, fix: "answer an empty body"},
+	}, row: "webhook signature", status: doctor.StatusWarn, fix: "answer an empty body"},
 	{name: "endpoint's clock is off", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", f.platform.Clock().Now().Add(6*time.Minute).Format(http.TimeFormat))
 			w.WriteHeader(http.StatusUnauthorized)
 		}))
-	}, row: "webhook signature", status: doctor.Fail, fix: "time server"},
+	}, row: "webhook signature", status: doctor.StatusFail, fix: "time server"},
 	{name: "no challenge", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			answer := httptest.NewRecorder()
 			f.endpoint.ServeHTTP(answer, r)
 			w.WriteHeader(answer.Code)
 		}))
-	}, row: "webhook challenge", status: doctor.Fail, fix: "answer 200 or 201"},
+	}, row: "webhook challenge", status: doctor.StatusFail, fix: "answer 200 or 201"},
 	{name: "the secret for a challenge", plant: func(f *fixture) { f.credentialsOf(f.app.WebhookSecret) },
-		row: "webhook challenge", status: doctor.Fail, fix: "new secret"},
+		row: "webhook challenge", status: doctor.StatusFail, fix: "new secret"},
 	{name: "no verification", plant: func(f *fixture) { f.answer(http.StatusOK, `{"challenge":"`+f.app.ChallengeToken+`"}`) },
-		row: "webhook forgery", status: doctor.Fail, fix: "raw body"},
+		row: "webhook forgery", status: doctor.StatusFail, fix: "raw body"},
 	{name: "410 to a wrong signature", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			answer := httptest.NewRecorder()
@@ -201,7 +201,7 @@ var faults = []fault{
 			w.WriteHeader(answer.Code)
 			_, _ = w.Write(answer.Body.Bytes())
 		}))
-	}, row: "webhook forgery", status: doctor.Fail, fix: "401"},
+	}, row: "webhook forgery", status: doctor.StatusFail, fix: "401"},
 	{name: "old signatures are taken", plant: func(f *fixture) {
 		handler, err := webhook.NewHandler(webhook.HandlerConfig{
 			Environment: f.platform.Site().Environment, Secrets: f.config.Webhook.Secrets, Challenge: f.config.Webhook.Challenge,
@@ -209,7 +209,7 @@ var faults = []fault{
 		})
 		require.NoError(f.t, err)
 		f.serve(handler)
-	}, row: "webhook replay", status: doctor.Fail, fix: "tolerance of 5 minutes"},
+	}, row: "webhook replay", status: doctor.StatusFail, fix: "tolerance of 5 minutes"},
 	{name: "rewritten body", plant: func(f *fixture) {
 		f.serve(rewrite(func(body []byte) []byte {
 			var value any
@@ -219,9 +219,9 @@ var faults = []fault{
 			again, _ := json.Marshal(value)
 			return again
 		}, f.endpoint))
-	}, row: "webhook body", status: doctor.Fail, fix: "raw bytes"},
+	}, row: "webhook body", status: doctor.StatusFail, fix: "raw bytes"},
 	{name: "trimmed body", plant: func(f *fixture) { f.serve(rewrite(bytes.TrimSpace, f.endpoint)) },
-		row: "webhook body", status: doctor.Fail, fix: "raw bytes"},
+		row: "webhook body", status: doctor.StatusFail, fix: "raw bytes"},
 	{name: "bodies are filtered", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.ContentLength > 0 {
@@ -230,29 +230,29 @@ var faults = []fault{
 			}
 			f.endpoint.ServeHTTP(w, r)
 		}))
-	}, row: "webhook body", status: doctor.Fail, fix: "proxy"},
+	}, row: "webhook body", status: doctor.StatusFail, fix: "proxy"},
 
 	{name: "some deliveries failed", plant: func(f *fixture) {
 		f.answer(http.StatusInternalServerError, "")
 		f.order(1)
 		f.serve(f.endpoint)
 		f.order(1)
-	}, row: "delivery failures", status: doctor.Warn, fix: "reconcile"},
+	}, row: "delivery failures", status: doctor.StatusWarn, fix: "reconcile"},
 	{name: "deliveries fail", plant: func(f *fixture) { f.failFor(2 * time.Hour) },
-		row: "delivery switch-off", status: doctor.Warn, fix: "delivery failures", also: []string{"delivery failures"}},
+		row: "delivery switch-off", status: doctor.StatusWarn, fix: "delivery failures", also: []string{"delivery failures"}},
 	{name: "near 24 hours", plant: func(f *fixture) { f.failFor(20 * time.Hour) },
-		row: "delivery switch-off", status: doctor.Fail, fix: "delivery failures", also: []string{"delivery failures"}},
+		row: "delivery switch-off", status: doctor.StatusFail, fix: "delivery failures", also: []string{"delivery failures"}},
 	{name: "switched off after 24 hours", plant: func(f *fixture) { f.failFor(30 * time.Hour) },
-		row: "delivery switch-off", status: doctor.Fail, fix: "switch the endpoint on", also: []string{"delivery failures"}},
+		row: "delivery switch-off", status: doctor.StatusFail, fix: "switch the endpoint on", also: []string{"delivery failures"}},
 	{name: "switched off by 410", plant: func(f *fixture) {
 		f.answer(http.StatusGone, "")
 		f.order(1)
 		f.serve(f.endpoint)
-	}, row: "delivery switch-off", status: doctor.Fail, fix: "503", also: []string{"delivery failures"}},
+	}, row: "delivery switch-off", status: doctor.StatusFail, fix: "503", also: []string{"delivery failures"}},
 	{name: "out of order", plant: func(f *fixture) {
 		patient := f.platform.Patients.All()[0].ID
 		edit := func(first string) {
-			_, _, err := f.platform.Patients.Edit(patient, model.PatientChange{FirstName: &first})
+			_, _, err := f.platform.Patients.Edit(patient, model.PatientUpdate{FirstName: &first})
 			require.NoError(f.t, err)
 			f.platform.Clock().Advance(time.Second)
 		}
@@ -261,60 +261,60 @@ var faults = []fault{
 		f.serve(f.endpoint)
 		edit("Late")
 		f.platform.Clock().Advance(time.Hour)
-	}, row: "delivery order", status: doctor.Warn, fix: "Stale"},
+	}, row: "delivery order", status: doctor.StatusWarn, fix: "Stale"},
 
 	{name: "inbox away", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, errDriver },
-		row: "inbox", status: doctor.Fail, fix: "database"},
+		row: "inbox", status: doctor.StatusFail, fix: "database"},
 	{name: "inbox closed", plant: func(f *fixture) { require.NoError(f.t, f.inbox.Close(f.t.Context())) },
-		row: "inbox", status: doctor.Fail, fix: "database"},
+		row: "inbox", status: doctor.StatusFail, fix: "database"},
 	{name: "inbox has an old schema", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, fmt.Errorf("%w: 3", doctor.ErrSchema) },
-		row: "inbox schema", status: doctor.Fail, fix: "may create tables"},
+		row: "inbox schema", status: doctor.StatusFail, fix: "may create tables"},
 	{name: "events wait", plant: func(f *fixture) {
 		f.config.Inbox = stats{Waiting: 12, Oldest: f.config.Now().Add(-time.Hour)}
-	}, row: "inbox waiting", status: doctor.Warn, fix: "handlers fail"},
+	}, row: "inbox waiting", status: doctor.StatusWarn, fix: "handlers fail"},
 	{name: "dead letters", plant: func(f *fixture) { f.config.Inbox = stats{Dead: 4000} },
-		row: "inbox dead letters", status: doctor.Warn, fix: "replay"},
+		row: "inbox dead letters", status: doctor.StatusWarn, fix: "replay"},
 	{name: "inbox's key lost", plant: func(f *fixture) { f.config.Inbox = lost{f.inbox} },
-		row: "inbox sealed", status: doctor.Fail, fix: "SealKeys"},
+		row: "inbox sealed", status: doctor.StatusFail, fix: "SealKeys"},
 	{name: "nothing ever reconciled", plant: func(f *fixture) { f.config.Inbox = noCheckpoints{f.inbox} },
-		row: "reconcile", status: doctor.Fail, fix: "DisableReconcile"},
+		row: "reconcile", status: doctor.StatusFail, fix: "DisableReconcile"},
 	{name: "nothing reconciles any more", plant: func(f *fixture) { f.config.ReconcileEvery = time.Nanosecond; f.shift(time.Second) },
-		row: "reconcile", status: doctor.Fail, fix: "log of the program"},
+		row: "reconcile", status: doctor.StatusFail, fix: "log of the program"},
 
 	{name: "database away", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, errDriver },
-		row: "store", status: doctor.Fail, fix: "database"},
+		row: "store", status: doctor.StatusFail, fix: "database"},
 	{name: "database does not answer", plant: func(f *fixture) { f.config.Store = broken{f.config.Store} },
-		row: "store", status: doctor.Fail, fix: "database"},
+		row: "store", status: doctor.StatusFail, fix: "database"},
 	{name: "database is read-only", plant: func(f *fixture) { f.config.Store = readOnly{f.config.Store} },
-		row: "store", status: doctor.Fail, fix: "primary"},
+		row: "store", status: doctor.StatusFail, fix: "primary"},
 	{name: "old schema", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, fmt.Errorf("%w: 1", doctor.ErrSchema) },
-		row: "store schema", status: doctor.Fail, fix: "may create tables"},
+		row: "store schema", status: doctor.StatusFail, fix: "may create tables"},
 	{name: "unsealed store", plant: func(f *fixture) {
 		f.config.Store = store{Store: f.inner}
 		f.connect(user)
-	}, row: "store sealed", status: doctor.Warn, fix: "tokenstore.Sealed"},
+	}, row: "store sealed", status: doctor.StatusWarn, fix: "tokenstore.Sealed"},
 	{name: "sealed with nothing", plant: func(f *fixture) {
 		f.config.Store = f.sealed(seal.InsecurePlaintext{})
 		f.connect(user)
-	}, row: "store sealed", status: doctor.Warn, fix: "tokenstore.Sealed"},
+	}, row: "store sealed", status: doctor.StatusWarn, fix: "tokenstore.Sealed"},
 	{name: "users have to authorize again", plant: func(f *fixture) {
 		f.connect("user-18")
 		f.mark("user-18", tokenstore.ReasonScopesExtended)
-	}, row: "store users", status: doctor.Warn, fix: "scopes were added"},
+	}, row: "store users", status: doctor.StatusWarn, fix: "scopes were added"},
 	{name: "lease stuck", plant: func(f *fixture) {
 		record, err := f.config.Store.Load(f.t.Context(), f.key())
 		require.NoError(f.t, err)
 		_, err = f.config.Store.Lease(f.t.Context(), tokenstore.Lease{Key: f.key(), Version: record.Version, Owner: "a replica"}, time.Hour)
 		require.NoError(f.t, err)
 		f.config.LeaseTTL = 20 * time.Millisecond
-	}, row: "store lease", status: doctor.Fail, fix: "replica that hangs"},
+	}, row: "store lease", status: doctor.StatusFail, fix: "replica that hangs"},
 	{name: "clinic key never sent", options: []dispensarytest.Option{dispensarytest.WithIntegrations(2)}, plant: func(f *fixture) {
 		_, err := f.platform.Clinics.RevokeKey(f.platform.ClinicKey()) // the other integration was never used
 		require.NoError(f.t, err)
 		f.config.ClinicKey = api.Secret{}
-	}, row: "webhook activation", status: doctor.Fail, fix: "configure the clinic key"},
+	}, row: "webhook activation", status: doctor.StatusFail, fix: "configure the clinic key"},
 	{name: "database without TLS", plant: func(f *fixture) { f.config.Databases[0].Private = false },
-		row: "database TLS", status: doctor.Warn, fix: "sslmode=verify-full"},
+		row: "database TLS", status: doctor.StatusWarn, fix: "sslmode=verify-full"},
 }
 
 // shift lets the clock of the machine go wrong.
@@ -403,7 +403,7 @@ func TestFaults(t *testing.T) {
 			text := f.texts(report)
 			found := map[string]bool{}
 			for _, row := range report.Rows {
-				if row.Status == doctor.Pass || row.Status == doctor.Skip {
+				if row.Status == doctor.StatusPass || row.Status == doctor.StatusSkip {
 					assert.Empty(t, row.Consequence+row.Fix, row.Check)
 					continue
 				}
@@ -468,7 +468,7 @@ func TestHealthy(t *testing.T) {
 			report := f.run()
 			text := f.texts(report)
 			for _, row := range report.Rows {
-				assert.Equal(t, doctor.Pass, row.Status, text)
+				assert.Equal(t, doctor.StatusPass, row.Status, text)
 			}
 			f.requireSilent(text)
 

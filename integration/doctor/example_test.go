@@ -30,7 +30,7 @@ func ExampleRun() {
 		log.Fatal(err)
 	}
 	for _, row := range report.Rows {
-		if row.Status == doctor.Fail {
+		if row.Status == doctor.StatusFail {
 			fmt.Printf("%s: %s\n  %s\n  %s\n", row.Check, row.Seen, row.Consequence, row.Fix)
 		}
 	}

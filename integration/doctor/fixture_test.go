@@ -241,7 +241,7 @@ func (f *fixture) mark(user string, reason tokenstore.Reason) {
 func (f *fixture) order(times int) {
 	f.t.Helper()
 	for range times {
-		_, _, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+		_, _, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.OrderCreate{})
 		require.NoError(f.t, err)
 		f.platform.Clock().Advance(time.Second)
 	}

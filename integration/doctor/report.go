@@ -13,10 +13,10 @@ type Status string
 
 // The statuses.
 const (
-	Pass Status = "pass"
-	Warn Status = "warn" // it works, and will not, or not always
-	Fail Status = "fail"
-	Skip Status = "skip" // it could not be looked at; Row.Seen says why
+	StatusPass Status = "pass"
+	StatusWarn Status = "warn" // it works, and will not, or not always
+	StatusFail Status = "fail"
+	StatusSkip Status = "skip" // it could not be looked at; Row.Seen says why
 )
 
 // Row is what one check has found.
@@ -86,7 +86,7 @@ func (r Report) Write(w io.Writer) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s: %d passed, %d warn, %d failed, %d skipped\n\n%s",
-		r.Environment, r.Count(Pass), r.Count(Warn), r.Count(Fail), r.Count(Skip), &table)
+		r.Environment, r.Count(StatusPass), r.Count(StatusWarn), r.Count(StatusFail), r.Count(StatusSkip), &table)
 	return err
 }
 
@@ -121,17 +121,17 @@ func (r Report) WriteCommands(w io.Writer) error {
 }
 
 func pass(format string, args ...any) Row {
-	return Row{Status: Pass, Seen: fmt.Sprintf(format, args...)}
+	return Row{Status: StatusPass, Seen: fmt.Sprintf(format, args...)}
 }
 
 func skip(format string, args ...any) Row {
-	return Row{Status: Skip, Seen: fmt.Sprintf(format, args...)}
+	return Row{Status: StatusSkip, Seen: fmt.Sprintf(format, args...)}
 }
 
 func warn(seen, consequence, fix string, commands ...string) Row {
-	return Row{Status: Warn, Seen: seen, Consequence: consequence, Fix: fix, Commands: commands}
+	return Row{Status: StatusWarn, Seen: seen, Consequence: consequence, Fix: fix, Commands: commands}
 }
 
 func fail(seen, consequence, fix string, commands ...string) Row {
-	return Row{Status: Fail, Seen: seen, Consequence: consequence, Fix: fix, Commands: commands}
+	return Row{Status: StatusFail, Seen: seen, Consequence: consequence, Fix: fix, Commands: commands}
 }

@@ -70,10 +70,10 @@ func TestNoRefresh(t *testing.T) {
 	after, err := f.config.Store.Load(t.Context(), f.key())
 	require.NoError(t, err)
 	assert.Equal(t, before.Version, after.Version)
-	assert.Equal(t, doctor.Pass, row(t, report, "delivery log").Status)
+	assert.Equal(t, doctor.StatusPass, row(t, report, "delivery log").Status)
 
 	f.platform.Clock().Advance(3 * time.Hour)
-	assert.Equal(t, doctor.Skip, row(t, f.run(), "token refresh").Status, "it has ended")
+	assert.Equal(t, doctor.StatusSkip, row(t, f.run(), "token refresh").Status, "it has ended")
 }
 
 func row(t *testing.T, report doctor.Report, name string) doctor.Row {
@@ -94,8 +94,8 @@ func TestNotConfigured(t *testing.T) {
 	f.config.Store, f.config.User, f.config.Inbox, f.config.Webhook = nil, "", nil, doctor.Webhook{}
 	f.config.SecretFiles, f.config.Databases = nil, nil
 	report := f.run()
-	assert.Equal(t, 5, report.Count(doctor.Pass), "what the application's credentials alone show")
-	assert.Equal(t, len(report.Rows)-5, report.Count(doctor.Skip))
+	assert.Equal(t, 5, report.Count(doctor.StatusPass), "what the application's credentials alone show")
+	assert.Equal(t, len(report.Rows)-5, report.Count(doctor.StatusSkip))
 	assert.Equal(t, "no token store is configured", row(t, report, "store").Seen)
 	assert.Equal(t, "no token store is configured", row(t, report, "store lease").Seen, "the cause is named, and not the row before")
 }
@@ -107,7 +107,7 @@ func TestUserIsFound(t *testing.T) {
 	f.config.User, f.config.AnyOrder = "", true
 	assert.Contains(t, row(t, f.run(), "token").Seen, user)
 	f.mark(user, tokenstore.ReasonDisconnecting)
-	assert.Equal(t, doctor.Skip, row(t, f.run(), "token").Status)
+	assert.Equal(t, doctor.StatusSkip, row(t, f.run(), "token").Status)
 }
 
 func TestInvalidConfig(t *testing.T) {
@@ -141,11 +141,11 @@ func (f *failing) Write(p []byte) (int, error) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	report := doctor.Report{Environment: "us/sandbox", Rows: []doctor.Row{
-		{Check: "site address", Status: doctor.Pass, Seen: "it answers"},
-		{Check: "clock", Status: doctor.Fail, Seen: "6 min behind", Consequence: "webhooks are refused", Fix: "follow a time server", Commands: []string{"timedatectl"}},
-		{Check: "store", Status: doctor.Skip, Seen: "no token store is configured"},
+		{Check: "site address", Status: doctor.StatusPass, Seen: "it answers"},
+		{Check: "clock", Status: doctor.StatusFail, Seen: "6 min behind", Consequence: "webhooks are refused", Fix: "follow a time server", Commands: []string{"timedatectl"}},
+		{Check: "store", Status: doctor.StatusSkip, Seen: "no token store is configured"},
 	}}
-	assert.Equal(t, 1, report.Count(doctor.Fail))
+	assert.Equal(t, 1, report.Count(doctor.StatusFail))
 	var table, commands bytes.Buffer
 	require.NoError(t, report.Write(&table))
 	assert.Equal(t, `us/sandbox: 1 passed, 0 warn, 1 failed, 1 skipped
@@ -167,7 +167,7 @@ skip  store         no token store is configured
 func TestReportIsWrapped(t *testing.T) {
 	t.Parallel()
 	words, long := strings.TrimSpace(strings.Repeat("ten lettérs ", 20)), strings.Repeat("x", 120)
-	report := doctor.Report{Rows: []doctor.Row{{Check: "redirect address", Status: doctor.Warn, Seen: words + " " + long + " end", Fix: words}}}
+	report := doctor.Report{Rows: []doctor.Row{{Check: "redirect address", Status: doctor.StatusWarn, Seen: words + " " + long + " end", Fix: words}}}
 	var table bytes.Buffer
 	require.NoError(t, report.Write(&table))
 	_, rows, _ := strings.Cut(table.String(), "\n\n")

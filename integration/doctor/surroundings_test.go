@@ -40,13 +40,13 @@ func TestSecretFilesOpenToOthers(t *testing.T) {
 	closed := []string{file("a", 0o600), file("b", 0o640), file("c", 0o400), filepath.Join(folder, "absent")}
 	private := file("private/d", 0o666)
 	require.NoError(t, os.Chmod(filepath.Dir(private), 0o700))
-	assert.Equal(t, doctor.Pass, run(append(closed, private)...).Status)
-	assert.Equal(t, doctor.Skip, run().Status)
+	assert.Equal(t, doctor.StatusPass, run(append(closed, private)...).Status)
+	assert.Equal(t, doctor.StatusSkip, run().Status)
 	link := filepath.Join(folder, "link")
 	require.NoError(t, os.Symlink(file("it's", 0o604), link))
 	for _, open := range []string{file("e", 0o644), file("f", 0o660), file("g", 0o602), link} {
 		got := run(append(closed, open)...)
-		assert.Equal(t, doctor.Warn, got.Status, open)
+		assert.Equal(t, doctor.StatusWarn, got.Status, open)
 		assert.Contains(t, got.Seen, open)
 		assert.Len(t, got.Commands, 1)
 	}

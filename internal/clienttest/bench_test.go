@@ -225,7 +225,7 @@ func BenchmarkPage(b *testing.B) {
 func BenchmarkPost(b *testing.B) {
 	request, answer := planBody()
 	var body floorPlan
-	var plan treatmentplans.NewPlan
+	var plan treatmentplans.PlanCreate
 	for _, into := range []any{&body, &plan} {
 		if err := json.Unmarshal(request, into); err != nil {
 			b.Fatal(err)

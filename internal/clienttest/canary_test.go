@@ -197,7 +197,7 @@ func canaryCalls(t testing.TB, c *fixture) map[string]calltest.Call {
 		})
 	}
 	table["patients.ensure"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
-		patient, _, err := s.Client.Clinic.Patients.Ensure(ctx, clinic.NewPatient{
+		patient, _, err := s.Client.Clinic.Patients.Ensure(ctx, clinic.PatientCreate{
 			Email: "ensured@example.com", FirstName: "Ensured", LastName: "Example", Metadata: clinic.Metadata{ID: "ehr-ensured"},
 		})
 		return patient, err

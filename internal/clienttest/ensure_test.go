@@ -50,15 +50,15 @@ func ensures(s *calltest.Fixture) map[string]func(context.Context, clinic.Metada
 			return s.Client.Clinic.Patients.Ensure(ctx, n)
 		},
 		"practitioners.create": func(ctx context.Context, id clinic.Metadata) (any, bool, error) {
-			return s.Client.Clinic.Practitioners.Ensure(ctx, clinic.NewPractitioner{
+			return s.Client.Clinic.Practitioners.Ensure(ctx, clinic.PractitionerCreate{
 				PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example", Email: "p@example.com", Metadata: id,
 			})
 		},
 		"staff.create": func(ctx context.Context, id clinic.Metadata) (any, bool, error) {
-			return s.Client.Clinic.Staff.Ensure(ctx, clinic.NewStaffMember{FirstName: "S", LastName: "Example", Email: "s@example.com", Metadata: id})
+			return s.Client.Clinic.Staff.Ensure(ctx, clinic.StaffMemberCreate{FirstName: "S", LastName: "Example", Email: "s@example.com", Metadata: id})
 		},
 		"treatment_plans.create": func(ctx context.Context, id clinic.Metadata) (any, bool, error) {
-			return s.Client.TreatmentPlans.Ensure(ctx, s.Patient, treatmentplans.NewPlan{
+			return s.Client.TreatmentPlans.Ensure(ctx, s.Patient, treatmentplans.PlanCreate{
 				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: id,
 			})
 		},
@@ -69,8 +69,8 @@ func metadataOf(kind string, i int) clinic.Metadata {
 	return clinic.Metadata{ID: fmt.Sprintf("ehr-%s-%d", kind, i)}
 }
 
-func newPatient(i int) clinic.NewPatient {
-	return clinic.NewPatient{
+func newPatient(i int) clinic.PatientCreate {
+	return clinic.PatientCreate{
 		FirstName: "E", LastName: "Example", Email: fmt.Sprintf("patient-%d@example.com", i),
 		SendWelcomeEmail: dispensary.Value(false), Metadata: metadataOf("patient", i),
 	}
@@ -106,20 +106,20 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 func TestEnsureAdoptsSamePersonOnly(t *testing.T) {
 	t.Parallel()
 	born, other := api.Date{Year: 1986, Month: 5, Day: 2}, api.Date{Year: 2019, Month: 9, Day: 14}
-	there := clinic.NewPatient{Email: "family@example.com", FirstName: "Ren\u00e9e", LastName: "O'Neill-Quill", DateOfBirth: born}
+	there := clinic.PatientCreate{Email: "family@example.com", FirstName: "Ren\u00e9e", LastName: "O'Neill-Quill", DateOfBirth: born}
 	for name, test := range map[string]struct {
-		change func(n *clinic.NewPatient)
+		change func(n *clinic.PatientCreate)
 		adopts bool
 	}{
-		"equal":             {func(*clinic.NewPatient) {}, true},
-		"case and accents":  {func(n *clinic.NewPatient) { n.FirstName, n.LastName = "RENEE", "o\u2019neill quill" }, true},
-		"combining accent":  {func(n *clinic.NewPatient) { n.FirstName = "Rene\u0301e" }, true},
-		"no date of birth":  {func(n *clinic.NewPatient) { n.DateOfBirth = api.Date{} }, true},
-		"address in spaces": {func(n *clinic.NewPatient) { n.Email = " Family@Example.COM\t" }, true},
-		"another person":    {func(n *clinic.NewPatient) { n.FirstName, n.DateOfBirth = "Noah", other }, false},
-		"first name":        {func(n *clinic.NewPatient) { n.FirstName = "Noah" }, false},
-		"last name":         {func(n *clinic.NewPatient) { n.LastName = "Vane" }, false},
-		"date of birth":     {func(n *clinic.NewPatient) { n.DateOfBirth = other }, false},
+		"equal":             {func(*clinic.PatientCreate) {}, true},
+		"case and accents":  {func(n *clinic.PatientCreate) { n.FirstName, n.LastName = "RENEE", "o\u2019neill quill" }, true},
+		"combining accent":  {func(n *clinic.PatientCreate) { n.FirstName = "Rene\u0301e" }, true},
+		"no date of birth":  {func(n *clinic.PatientCreate) { n.DateOfBirth = api.Date{} }, true},
+		"address in spaces": {func(n *clinic.PatientCreate) { n.Email = " Family@Example.COM\t" }, true},
+		"another person":    {func(n *clinic.PatientCreate) { n.FirstName, n.DateOfBirth = "Noah", other }, false},
+		"first name":        {func(n *clinic.PatientCreate) { n.FirstName = "Noah" }, false},
+		"last name":         {func(n *clinic.PatientCreate) { n.LastName = "Vane" }, false},
+		"date of birth":     {func(n *clinic.PatientCreate) { n.DateOfBirth = other }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +168,7 @@ func TestEnsureDoesNotFoldForeignLetters(t *testing.T) {
 		}
 		return respond(r, `{"patient":`+record+`}`), nil
 	})}))
-	patient, created, err := client.Clinic.Patients.Ensure(t.Context(), clinic.NewPatient{
+	patient, created, err := client.Clinic.Patients.Ensure(t.Context(), clinic.PatientCreate{
 		Email: "kate@example.com", FirstName: "Kate", LastName: "D", Metadata: clinic.Metadata{ID: "own-1"},
 	})
 	require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestEnsureReportsAlteredMetadataID(t *testing.T) {
 func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
-	n := treatmentplans.NewPlan{PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1)}
+	n := treatmentplans.PlanCreate{PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1)}
 	var made []string
 	for range 2 {
 		plan, err := s.Client.TreatmentPlans.Create(t.Context(), s.Patient, n)
@@ -261,7 +261,7 @@ func TestEnsureChecksItsArguments(t *testing.T) {
 	n.Metadata = clinic.Metadata{}
 	_, _, err = client.Clinic.Patients.Ensure(t.Context(), n)
 	assert.EqualError(t, err, "dispensary: patients.create: metadata.id can't be blank")
-	_, _, err = client.TreatmentPlans.Ensure(t.Context(), "", treatmentplans.NewPlan{Metadata: metadataOf("plan", 1)})
+	_, _, err = client.TreatmentPlans.Ensure(t.Context(), "", treatmentplans.PlanCreate{Metadata: metadataOf("plan", 1)})
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: patient_id must be an id, practitioner_id can't be blank, recommendations can't be blank")
 }
 
@@ -271,11 +271,11 @@ func TestEnsurePassesARefusalOn(t *testing.T) {
 	s := calltest.NewFixture(t)
 	taken, err := s.Client.Clinic.Practitioners.Get(t.Context(), s.Practitioner)
 	require.NoError(t, err)
-	_, _, err = s.Client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{
+	_, _, err = s.Client.Clinic.Practitioners.Ensure(t.Context(), clinic.PractitionerCreate{
 		PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example", Email: taken.Email, Metadata: metadataOf("practitioner", 1),
 	})
-	assert.ErrorIs(t, err, dispensary.ErrInvalid)
-	assert.ErrorIs(t, err, dispensary.ErrRefused)
+	assert.ErrorIs(t, err, dispensary.ErrValidation)
+	assert.ErrorIs(t, err, dispensary.ErrNotApplied)
 	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.FieldErrors(err))
 }
 

@@ -40,26 +40,26 @@ func pick(blank []string, field, text, good string) string {
 
 var forms = map[string]form{
 	"patients.create": {"/clinic/patients", []string{"email", "first_name", "last_name"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
-		n := clinic.NewPatient{
+		n := clinic.PatientCreate{
 			Email: pick(blank, "email", text, "new@example.com"), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Example"),
 		}
 		return n, func(ctx context.Context) error { _, err := f.Client.Clinic.Patients.Create(ctx, n); return err }
 	}},
 	"practitioners.create": {"/clinic/practitioners", []string{"practitioner_type_id", "email", "first_name", "last_name"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
-		n := clinic.NewPractitioner{
+		n := clinic.PractitionerCreate{
 			PractitionerTypeID: pick(blank, "practitioner_type_id", text, f.PractitionerType),
 			Email:              pick(blank, "email", text, "new@example.com"), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Doctor"),
 		}
 		return n, func(ctx context.Context) error { _, err := f.Client.Clinic.Practitioners.Create(ctx, n); return err }
 	}},
 	"staff.create": {"/clinic/staff", []string{"email", "first_name", "last_name"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
-		n := clinic.NewStaffMember{
+		n := clinic.StaffMemberCreate{
 			Email: pick(blank, "email", text, "new@example.com"), FirstName: pick(blank, "first_name", text, "New"), LastName: pick(blank, "last_name", text, "Desk"),
 		}
 		return n, func(ctx context.Context) error { _, err := f.Client.Clinic.Staff.Create(ctx, n); return err }
 	}},
 	"treatment_plans.create": {"/clinic/patients/%s/treatment_plans", []string{"practitioner_id", "recommendations"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
-		n := treatmentplans.NewPlan{PractitionerID: pick(blank, "practitioner_id", text, f.Practitioner)}
+		n := treatmentplans.PlanCreate{PractitionerID: pick(blank, "practitioner_id", text, f.Practitioner)}
 		if !slices.Contains(blank, "recommendations") {
 			n.Recommendations = []treatmentplans.Recommendation{{VariantID: f.Variant, UnitsToPurchase: 1}}
 		}
@@ -69,7 +69,7 @@ var forms = map[string]form{
 		}
 	}},
 	"dynamic_links.create": {"/clinic/dynamic_links/treatment_plans", []string{"patient.email"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
-		n := treatmentplans.NewDynamicLink{PractitionerID: f.Practitioner, Patient: &treatmentplans.LinkPatient{Email: pick(blank, "patient.email", text, "new@example.com")}}
+		n := treatmentplans.DynamicLinkCreate{PractitionerID: f.Practitioner, Patient: &treatmentplans.LinkPatient{Email: pick(blank, "patient.email", text, "new@example.com")}}
 		body := map[string]any{"treatment_plan": map[string]string{"practitioner_id": f.Practitioner}, "patient": n.Patient}
 		return body, func(ctx context.Context) error {
 			_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, n)
@@ -99,7 +99,7 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 					f.Platform.Journal().Reset()
 					body, send := form.fill(f, blank, text)
 					err := send(t.Context())
-					require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+					require.ErrorIs(t, err, dispensary.ErrArgument)
 					require.ErrorIs(t, err, dispensary.ErrNotSent)
 					assert.Zero(t, f.Platform.Journal().Len(), "something was sent")
 					var first *dispensary.ArgumentError
@@ -110,7 +110,7 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 					found := dispensary.FieldErrors(err)
 					assert.Len(t, found, bits.OnesCount(uint(which)))
 					_, err = f.Client.Do(t.Context(), dispensary.RawRequest{Method: http.MethodPost, Path: path, Body: body})
-					require.ErrorIs(t, err, dispensary.ErrRefused)
+					require.ErrorIs(t, err, dispensary.ErrNotApplied)
 					said := dispensary.FieldErrors(err)
 					for field, messages := range said {
 						said[field] = messages[:1] // a blank e-mail is no e-mail address either
@@ -135,7 +135,7 @@ var refusals = map[string]struct {
 	fields []string
 }{
 	"every field of a patient": {func(ctx context.Context, f *calltest.Fixture) error {
-		_, err := f.Client.Clinic.Patients.Create(ctx, clinic.NewPatient{
+		_, err := f.Client.Clinic.Patients.Create(ctx, clinic.PatientCreate{
 			Email: "jane.doe@example.org", FirstName: strings.Repeat("x", 300), LastName: strings.Repeat("x", 300), Gender: "other", MobileNumber: "555", Discount: 101,
 			Metadata: clinic.Metadata{ID: strings.Repeat("x", 300)},
 		})
@@ -148,7 +148,7 @@ var refusals = map[string]struct {
 		return err
 	}, []string{"email", "last_name", "metadata.id"}},
 	"a practitioner": {func(ctx context.Context, f *calltest.Fixture) error {
-		_, err := f.Client.Clinic.Practitioners.Create(ctx, clinic.NewPractitioner{PractitionerTypeID: "none", Email: "no address", FirstName: "New", LastName: "Doctor"})
+		_, err := f.Client.Clinic.Practitioners.Create(ctx, clinic.PractitionerCreate{PractitionerTypeID: "none", Email: "no address", FirstName: "New", LastName: "Doctor"})
 		return err
 	}, []string{"email", "practitioner_type_id"}},
 	"a member of the staff": {func(ctx context.Context, f *calltest.Fixture) error {
@@ -156,10 +156,10 @@ var refusals = map[string]struct {
 		return err
 	}, []string{"email", "first_name"}},
 	"a plan": {func(ctx context.Context, f *calltest.Fixture) error {
-		_, err := f.Client.TreatmentPlans.Create(ctx, f.Patient, treatmentplans.NewPlan{
+		_, err := f.Client.TreatmentPlans.Create(ctx, f.Patient, treatmentplans.PlanCreate{
 			PractitionerID: "none", State: "odd", Recommendations: []treatmentplans.Recommendation{
 				{VariantID: f.Variant, UnitsToPurchase: 1}, {VariantID: "none", UnitsToPurchase: -1},
-				{VariantID: f.Variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: treatmentplans.OncePerDay, Duration: strings.Repeat("x", 300)}},
+				{VariantID: f.Variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: treatmentplans.FrequencyOncePerDay, Duration: strings.Repeat("x", 300)}},
 			},
 		})
 		return err
@@ -175,7 +175,7 @@ var refusals = map[string]struct {
 		return err
 	}, []string{""}},
 	"a link": {func(ctx context.Context, f *calltest.Fixture) error {
-		_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{
+		_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{
 			PractitionerID: "none", Patient: &treatmentplans.LinkPatient{Email: "no address", Gender: "other"},
 		})
 		return err
@@ -211,7 +211,7 @@ func TestFieldsOfRefusals(t *testing.T) {
 			f := calltest.NewFixture(t, dispensarytest.WithBehavior(shape, status, dispensarytest.OversizedPageRefused, dispensarytest.UnknownFieldsRefused))
 			for name, refusal := range refusals {
 				err := refusal.call(t.Context(), f)
-				require.ErrorIs(t, err, dispensary.ErrInvalid, name)
+				require.ErrorIs(t, err, dispensary.ErrValidation, name)
 				fields := dispensary.FieldErrors(err)
 				var names []string
 				for field, messages := range fields {

@@ -17,8 +17,8 @@ func TestNewRateLimiter(t *testing.T) {
 	require.NoError(t, limiter.Wait(t.Context()))
 	for _, per := range []time.Duration{0, -1} {
 		_, err := dispensary.NewRateLimiter(1, per)
-		assert.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+		assert.ErrorIs(t, err, dispensary.ErrArgument)
 	}
 	_, err = dispensary.NewRateLimiter(0, time.Second)
-	assert.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+	assert.ErrorIs(t, err, dispensary.ErrArgument)
 }

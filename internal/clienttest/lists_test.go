@@ -23,7 +23,7 @@ import (
 func TestListPagesAndAllAgree(t *testing.T) {
 	t.Parallel()
 	f := calltest.NewFixture(t, dispensarytest.WithInMemory())
-	_, err := f.Client.Clinic.Staff.Create(t.Context(), clinic.NewStaffMember{
+	_, err := f.Client.Clinic.Staff.Create(t.Context(), clinic.StaffMemberCreate{
 		Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: metadataOf("any", 1),
 	})
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestListPagesAndAllAgree(t *testing.T) {
 	agree(t, clinic.CategoryListOptions{}, k.Categories.List, k.Categories.Pages, k.Categories.All)
 	agreeOn(t, f.Category, clinic.CategoryListOptions{}, k.Categories.Products, k.Categories.ProductPages, k.Categories.ProductAll)
 	agree(t, clinic.MetadataListOptions{ID: "ehr-any-1"}, k.Metadata.List, k.Metadata.Pages, k.Metadata.All)
-	agree(t, clinic.OrderListOptions{SortBy: clinic.OrdersByCompletion, Order: api.Descending}, k.Orders.List, k.Orders.Pages, k.Orders.All)
+	agree(t, clinic.OrderListOptions{SortBy: clinic.OrderSortCompletion, SortOrder: api.SortOrderDescending}, k.Orders.List, k.Orders.Pages, k.Orders.All)
 	agreeOn(t, f.Patient, clinic.PatientOrderListOptions{}, k.Orders.ListForPatient, k.Orders.PagesForPatient, k.Orders.AllForPatient)
 	agree(t, clinic.PatientListOptions{}, k.Patients.List, k.Patients.Pages, k.Patients.All)
 	agree(t, clinic.PatientSearchOptions{Query: "example.org"}, k.Patients.Search, k.Patients.SearchPages, k.Patients.SearchAll)
@@ -53,8 +53,8 @@ func TestListPagesAndAllAgree(t *testing.T) {
 	agree(t, clinic.StaffListOptions{}, k.Staff.List, k.Staff.Pages, k.Staff.All)
 
 	p := f.Client.TreatmentPlans
-	agreeOn(t, f.Patient, treatmentplans.ListOptions{SortBy: treatmentplans.ByUpdatedAt, Order: api.Descending}, p.List, p.Pages, p.All)
-	agreeOn(t, f.Practitioner, treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.AnyOwner}, p.Protocols.List, p.Protocols.Pages, p.Protocols.All)
+	agreeOn(t, f.Patient, treatmentplans.ListOptions{SortBy: treatmentplans.SortUpdatedAt, SortOrder: api.SortOrderDescending}, p.List, p.Pages, p.All)
+	agreeOn(t, f.Practitioner, treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.OwnershipAny}, p.Protocols.List, p.Protocols.Pages, p.Protocols.All)
 	//lint:ignore SA1019 templates are deprecated, and still there
 	agreeOn(t, f.Practitioner, treatmentplans.TemplateListOptions{}, p.Templates.List, p.Templates.Pages, p.Templates.All)
 }

@@ -27,7 +27,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	} {
 		_, err := dispensary.New(sandboxSite(), option)
 		assert.ErrorContains(t, err, want)
-		assert.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+		assert.ErrorIs(t, err, dispensary.ErrArgument)
 	}
 	_, err := dispensary.New(dispensary.Site{})
 	assert.ErrorContains(t, err, "Environment is missing")

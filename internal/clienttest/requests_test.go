@@ -59,7 +59,7 @@ func TestRequestBodiesOmitUnsetFields(t *testing.T) {
 			assert.JSONEq(t, want, last.String())
 		}
 	}
-	sends(`{"email":"l@example.com","first_name":"L","last_name":"E"}`)(care.Patients.Create(ctx, clinic.NewPatient{Email: "l@example.com", FirstName: "L", LastName: "E"}))
+	sends(`{"email":"l@example.com","first_name":"L","last_name":"E"}`)(care.Patients.Create(ctx, clinic.PatientCreate{Email: "l@example.com", FirstName: "L", LastName: "E"}))
 	sends(`{}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{}))
 	sends(`{"date_of_birth":"1999-12-31","gender":null,"mobile_number":null,"discount":0,"metadata":null}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{
 		DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31}), Gender: api.Null[clinic.Gender](), MobileNumber: api.Null[string](),
@@ -67,20 +67,20 @@ func TestRequestBodiesOmitUnsetFields(t *testing.T) {
 	}))
 	sends(`{"metadata":{"id":null}}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{Metadata: api.Value(clinic.Metadata{})}))
 	sends(`{"practitioner_type_id":"` + s.PractitionerType + `","email":"p@example.com","first_name":"P","last_name":"E"}`)(care.Practitioners.Create(ctx,
-		clinic.NewPractitioner{PractitionerTypeID: s.PractitionerType, Email: "p@example.com", FirstName: "P", LastName: "E"}))
+		clinic.PractitionerCreate{PractitionerTypeID: s.PractitionerType, Email: "p@example.com", FirstName: "P", LastName: "E"}))
 	sends(`{}`)(care.Practitioners.Update(ctx, s.Practitioner, clinic.PractitionerUpdate{}))
-	sends(`{"email":"s@example.com","first_name":"S","last_name":"E"}`)(care.Staff.Create(ctx, clinic.NewStaffMember{Email: "s@example.com", FirstName: "S", LastName: "E"}))
+	sends(`{"email":"s@example.com","first_name":"S","last_name":"E"}`)(care.Staff.Create(ctx, clinic.StaffMemberCreate{Email: "s@example.com", FirstName: "S", LastName: "E"}))
 	sends(`{}`)(care.Staff.Update(ctx, s.Staff, clinic.StaffMemberUpdate{}))
 
 	lines := []treatmentplans.Recommendation{{VariantID: s.Variant, UnitsToPurchase: 2, Dosage: treatmentplans.Dosage{AdditionalInfo: "before bed"}}, {VariantID: s.Variant, UnitsToPurchase: 1}}
 	sent := `"recommendations":[{"variant_id":"` + s.Variant + `","refill":false,"units_to_purchase":2,"dosage":{"additional_info":"before bed"}},
 		{"variant_id":"` + s.Variant + `","refill":false,"units_to_purchase":1}]`
 	practitioner := `"practitioner_id":"` + s.Practitioner + `"`
-	sends(`{` + practitioner + `,` + sent + `}`)(plans.Create(ctx, s.Patient, treatmentplans.NewPlan{PractitionerID: s.Practitioner, Recommendations: lines}))
+	sends(`{` + practitioner + `,` + sent + `}`)(plans.Create(ctx, s.Patient, treatmentplans.PlanCreate{PractitionerID: s.Practitioner, Recommendations: lines}))
 	sends(`{` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{Recommendations: lines}))
 	sends(`{"personal_message":null,` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{PersonalMessage: api.Null[string](), Recommendations: lines}))
-	sends(`{"treatment_plan":{` + practitioner + `}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{PractitionerID: s.Practitioner}))
-	sends(`{"treatment_plan":{},"patient":{"email":"l@example.com"}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{Patient: &treatmentplans.LinkPatient{Email: "l@example.com"}}))
+	sends(`{"treatment_plan":{` + practitioner + `}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{PractitionerID: s.Practitioner}))
+	sends(`{"treatment_plan":{},"patient":{"email":"l@example.com"}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{Patient: &treatmentplans.LinkPatient{Email: "l@example.com"}}))
 }
 
 // throughLastBody keeps the body of the last request of the fixture's client.
@@ -119,7 +119,7 @@ func TestNilRequestOptionChangesNothing(t *testing.T) {
 	client := platform.Client(model.User{})
 	_, err := client.Clinic.Get(t.Context(), nil)
 	require.NoError(t, err)
-	_, _, err = client.Clinic.Patients.Ensure(t.Context(), clinic.NewPatient{
+	_, _, err = client.Clinic.Patients.Ensure(t.Context(), clinic.PatientCreate{
 		FirstName: "Kim", LastName: "Doe", Email: "kim@example.org", Metadata: clinic.Metadata{ID: "ehr-1"},
 	}, nil)
 	require.NoError(t, err)

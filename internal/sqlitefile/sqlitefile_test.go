@@ -113,7 +113,7 @@ func TestCreateKeepsExistingFile(t *testing.T) {
 	}
 	for _, path := range []string{":memory:", "file:a.db"} {
 		_, err = sqlitefile.Create("field", path)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 	}
 	_, err = sqlitefile.Create("field", filepath.Join(t.TempDir(), "none", "a.db"))
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -81,7 +81,7 @@ func TestByteOrderMarkIsDroppedOnce(t *testing.T) {
 
 	client := newTestClient(t, says(422, mark+`{"error":["Email has already been taken"]}`))
 	failure := failureOf(t, create(t.Context(), client))
-	assert.Equal(t, api.OutcomeRefused, failure.Outcome)
+	assert.Equal(t, api.OutcomeNotApplied, failure.Outcome)
 	assert.Equal(t, []string{"Email has already been taken"}, failure.Messages())
 	assert.Equal(t, `{"error":["Email has already been taken"]}`, string(failure.Body()))
 }

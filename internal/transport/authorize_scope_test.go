@@ -56,7 +56,7 @@ func TestPreflightOfStatedScopes(t *testing.T) {
 		assert.Zero(t, transport.calls.Load(), granted)
 		require.ErrorIs(t, err, api.ErrForbidden)
 		require.ErrorIs(t, err, api.ErrNotSent)
-		assert.NotErrorIs(t, err, api.ErrRefused)
+		assert.NotErrorIs(t, err, api.ErrNotApplied)
 		var scope *api.ScopeError
 		require.ErrorAs(t, err, &scope)
 		assert.Equal(t, api.ScopeError{Operation: "plans.create", Scope: missing}, *scope)

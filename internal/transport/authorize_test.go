@@ -90,7 +90,7 @@ func TestUnauthorizedWithoutARefreshIsFinal(t *testing.T) {
 		err := create(t.Context(), newTestClient(t, transport, withTokens(source)))
 		assert.ErrorIs(t, err, errRefresh)
 		assert.ErrorIs(t, err, api.ErrUnauthorized)
-		assert.ErrorIs(t, err, api.ErrRefused)
+		assert.ErrorIs(t, err, api.ErrNotApplied)
 		assert.EqualValues(t, 1, transport.calls.Load())
 	})
 }

@@ -51,7 +51,7 @@ func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 			return nil, false, err
 		}
 		return value, true, nil
-	case errors.Is(err, api.ErrInvalid):
+	case errors.Is(err, api.ErrValidation):
 		// Another process may have been faster.
 		return e.orElse(ctx, err)
 	case !errors.Is(err, api.ErrMaybeApplied):

@@ -73,7 +73,7 @@ func TestEnsureRules(t *testing.T) {
 	t.Parallel()
 	lost := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeMaybeApplied}
 	unsent := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeNotSent}
-	invalid := &api.Error{Method: http.MethodPost, StatusCode: 422, Outcome: api.OutcomeRefused}
+	invalid := &api.Error{Method: http.MethodPost, StatusCode: 422, Outcome: api.OutcomeNotApplied}
 	foreign := &api.Error{Method: http.MethodPost, StatusCode: 422, Outcome: api.OutcomeMaybeApplied, Untrusted: true}
 	tests := map[string]struct {
 		platform ensured
@@ -92,7 +92,7 @@ func TestEnsureRules(t *testing.T) {
 		"response lost, never appears":       {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
 		"invalid, but not by the platform":   {ensured{failures: []error{foreign, nil}}, 1, "", api.ErrMaybeApplied},
 		"never sent":                         {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
-		"rejected":                           {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrInvalid},
+		"rejected":                           {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrValidation},
 		"rejected, as another was faster":    {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
 		"said made, response without record": {ensured{failures: []error{answered(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
 	}

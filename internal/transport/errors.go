@@ -87,7 +87,7 @@ func outcome(s *callState, err error) api.Outcome {
 	case status == http.StatusSeeOther, status == http.StatusRequestTimeout:
 		return api.OutcomeMaybeApplied
 	case status >= 300 && status < 500 && s.answer.fromPlatform(""):
-		return api.OutcomeRefused
+		return api.OutcomeNotApplied
 	}
 	return api.OutcomeMaybeApplied
 }

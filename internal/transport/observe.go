@@ -77,13 +77,13 @@ func (o *observation) retryReason() observe.RetryReason {
 	case o.last.Number == 0:
 		return ""
 	case o.last.Failure != observe.FailureStatus:
-		return observe.RetryNetwork
+		return observe.RetryReasonNetwork
 	case o.last.StatusCode == http.StatusUnauthorized:
-		return observe.RetryUnauthorized
+		return observe.RetryReasonUnauthorized
 	case o.last.StatusCode == http.StatusTooManyRequests:
-		return observe.RetryRateLimited
+		return observe.RetryReasonRateLimited
 	}
-	return observe.RetryServer
+	return observe.RetryReasonServer
 }
 
 // attemptEnd reports how the attempt that took d ended; err is why no whole answer came.

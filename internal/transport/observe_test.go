@@ -120,7 +120,7 @@ func TestObserverReceivesWhyACallFailed(t *testing.T) {
 		want      observe.CallResult
 	}{
 		"status":       {says(404, ""), nil, get, observe.CallResult{Attempts: 1, StatusCode: 404, Failure: observe.FailureStatus}},
-		"refused":      {says(422, "{}"), nil, createOnce, observe.CallResult{Attempts: 1, StatusCode: 422, Failure: observe.FailureStatus, Outcome: api.OutcomeRefused}},
+		"refused":      {says(422, "{}"), nil, createOnce, observe.CallResult{Attempts: 1, StatusCode: 422, Failure: observe.FailureStatus, Outcome: api.OutcomeNotApplied}},
 		"undecodable":  {says(201, "<html>"), nil, createOnce, observe.CallResult{Attempts: 1, StatusCode: 201, Failure: observe.FailureBadResponse, Outcome: api.OutcomeMaybeApplied}},
 		"too large":    {tooLarge, nil, get, observe.CallResult{Attempts: 1, StatusCode: 200, Failure: observe.FailureTooLarge}},
 		"argument":     {nil, nil, getOf(".."), unsent(observe.FailureArgument)},

@@ -78,7 +78,7 @@ func TestQueriesThatCannotBeEncodedNameTheField(t *testing.T) {
 	_, _, err := sent(t, Call{Operation: operation.OrderList, Query: struct{ C choosy }{}})
 	assert.EqualError(t, err, "dispensary: orders.list: CreatedAt ends before it begins")
 	_, _, err = sent(t, Call{Operation: operation.OrderList, Query: struct{ L leaky }{}})
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	assert.NotContains(t, err.Error(), "canary")
 }
 
@@ -137,11 +137,11 @@ func TestRaw(t *testing.T) {
 
 	for _, path := range []string{"", "versions", "/%2e%2E/canary", "/a/b%2F..%2Fcanary", "/canary%zz", "/canary%ff", "/a?b=canary", "/a#canary", "/../canary", "/a/./canary", "https://canary.example/"} {
 		_, err := Raw(t.Context(), client, "GET", path, nil, nil, nil)
-		require.ErrorIs(t, err, api.ErrInvalidArgument, path)
+		require.ErrorIs(t, err, api.ErrArgument, path)
 		assert.NotContains(t, err.Error(), "canary")
 	}
 	_, err = Raw(t.Context(), client, "get", "/versions", nil, nil, nil)
-	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.ErrorIs(t, err, api.ErrArgument)
 }
 
 // A raw path is sent as it is written, and what it leaves unescaped is escaped.
@@ -201,7 +201,7 @@ func assertRefused(t *testing.T, err error, field string) {
 	require.ErrorAs(t, err, &argument)
 	assert.Equal(t, field, argument.Field)
 	assert.Contains(t, argument.Reason, "control character")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	require.ErrorIs(t, err, api.ErrNotSent)
 	require.NotErrorIs(t, err, api.ErrMaybeApplied)
 	for _, text := range texts(err) {

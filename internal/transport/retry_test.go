@@ -72,7 +72,7 @@ func TestRetryRules(t *testing.T) {
 		"write, empty unavailable":        {createOnce, answering(503, "", "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, gateway timeout":          {createOnce, answer(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, gateway timeout until":    {createOnce, answer(504, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, conflict":                 {createOnce, answer(409), 1, []error{api.ErrInvalid, api.ErrRefused}},
+		"write, conflict":                 {createOnce, answer(409), 1, []error{api.ErrValidation, api.ErrNotApplied}},
 		"write, foreign conflict":         {createOnce, foreign(409), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign too large":        {createOnce, foreign(413), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign invalid":          {createOnce, foreign(422), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
@@ -88,7 +88,7 @@ func TestRetryRules(t *testing.T) {
 		"write, foreign rate limit":       {createOnce, foreign(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
 		"read, foreign rate limit":        {get, foreign(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited}},
 		"write, request timeout":          {createOnce, answer(408), 1, []error{api.ErrMaybeApplied}},
-		"write, too large":                {createOnce, answer(413), 1, []error{api.ErrRefused}},
+		"write, too large":                {createOnce, answer(413), 1, []error{api.ErrNotApplied}},
 		"write, foreign forbidden":        {createOnce, foreign(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign redirect":         {createOnce, foreign(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign success":          {createOnce, foreign(200), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
@@ -96,12 +96,12 @@ func TestRetryRules(t *testing.T) {
 		"write, empty success":            {createOnce, answering(201, "", "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
 		"read, foreign not found":         {get, foreign(404), 1, []error{api.ErrUntrusted}},
 		"read, not found breaks off":      {get, truncated(404), 4, []error{api.ErrUntrusted, io.ErrUnexpectedEOF}},
-		"write, rate limit":               {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrRefused}},
-		"write, rate limit until":         {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrRefused}},
+		"write, rate limit":               {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until":         {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
 		"write, connection lost":          {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
 		"write, connection never made":    {createOnce, fail(errDial), 4, []error{api.ErrNotSent}},
-		"write, invalid":                  {createOnce, answer(422), 1, []error{api.ErrInvalid, api.ErrRefused}},
-		"write, redirected":               {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrRefused}},
+		"write, invalid":                  {createOnce, answer(422), 1, []error{api.ErrValidation, api.ErrNotApplied}},
+		"write, redirected":               {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrNotApplied}},
 		"write, answer breaks off":        {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
 		"read, answer breaks off":         {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
 		"read, answer too large":          {get, func() (*http.Response, error) { return new(endless).reply(200) }, 1, []error{errTooLarge}},
@@ -124,7 +124,7 @@ func TestRetryRules(t *testing.T) {
 				}
 				assertOutcome(t, err, failure)
 				assert.Equal(t, failure.Untrusted, errors.Is(err, api.ErrUntrusted))
-				for _, certain := range []error{api.ErrUnauthorized, api.ErrForbidden, api.ErrNotFound, api.ErrInvalid, api.ErrRefused} {
+				for _, certain := range []error{api.ErrUnauthorized, api.ErrForbidden, api.ErrNotFound, api.ErrValidation, api.ErrNotApplied} {
 					assert.False(t, failure.Untrusted && errors.Is(err, certain), "%v", certain)
 				}
 				for _, text := range texts(err) {
@@ -158,7 +158,7 @@ func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 func assertOutcome(t *testing.T, err error, failure *api.Error) {
 	t.Helper()
 	var matched int
-	for _, outcome := range []error{api.ErrNotSent, api.ErrRefused, api.ErrMaybeApplied} {
+	for _, outcome := range []error{api.ErrNotSent, api.ErrNotApplied, api.ErrMaybeApplied} {
 		if errors.Is(err, outcome) {
 			matched++
 		}

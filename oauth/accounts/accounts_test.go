@@ -30,24 +30,24 @@ func TestAccountsLife(t *testing.T) {
 		client := p.client(t, user)
 		_, err := client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
-		assert.Equal(t, accounts.NotConnected, p.status(t, user))
+		assert.Equal(t, accounts.StatusNotConnected, p.status(t, user))
 
 		p.connect(t, 0, user)
 		_, err = client.Clinic.Get(ctx)
 		require.NoError(t, err, "the client from before goes on")
 		account, err := p.accounts.Status(ctx, user)
 		require.NoError(t, err)
-		assert.Equal(t, accounts.Connected, account.Status)
-		assert.Equal(t, oauth.OwnerPractitioner, account.Owner.Type)
+		assert.Equal(t, accounts.StatusConnected, account.Status)
+		assert.Equal(t, oauth.ResourceOwnerPractitioner, account.Owner.Type)
 		assert.Contains(t, account.Scopes, "catalog:read")
 		assert.Equal(t, time.Now().Add(2*time.Hour).Unix(), account.ExpiresAt.Unix())
 
 		time.Sleep(118 * time.Minute)
-		assert.Equal(t, accounts.Expiring, p.status(t, user))
+		assert.Equal(t, accounts.StatusExpiring, p.status(t, user))
 		time.Sleep(10 * time.Minute)
 		_, err = p.client(t, user).Clinic.Get(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, accounts.Connected, p.status(t, user))
+		assert.Equal(t, accounts.StatusConnected, p.status(t, user))
 
 		p.platforms[0].Tokens.InvalidateAll()
 		_, err = client.Clinic.Get(ctx)
@@ -55,10 +55,10 @@ func TestAccountsLife(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err = client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
-		assert.Equal(t, accounts.MustReauthorize, p.status(t, user))
+		assert.Equal(t, accounts.StatusMustReauthorize, p.status(t, user))
 		require.NoError(t, p.accounts.Restore(ctx, user))
-		assert.Equal(t, accounts.Connected, p.status(t, user))
-		require.ErrorIs(t, p.accounts.Restore(ctx, ""), dispensary.ErrInvalidArgument)
+		assert.Equal(t, accounts.StatusConnected, p.status(t, user))
+		require.ErrorIs(t, p.accounts.Restore(ctx, ""), dispensary.ErrArgument)
 
 		p.connect(t, 0, user)
 		_, err = client.Clinic.Get(ctx)
@@ -66,7 +66,7 @@ func TestAccountsLife(t *testing.T) {
 		require.NoError(t, p.accounts.Disconnect(ctx, user))
 		_, err = client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
-		assert.Equal(t, accounts.NotConnected, p.status(t, user))
+		assert.Equal(t, accounts.StatusNotConnected, p.status(t, user))
 		require.NoError(t, p.accounts.Disconnect(ctx, user))
 		require.NoError(t, p.accounts.Close(ctx))
 		assert.Zero(t, p.accounts.PendingCommits())
@@ -92,7 +92,7 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 		for account, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.NoError(t, err)
 			keys = append(keys, account.Key.String())
-			assert.Equal(t, accounts.Connected, account.Status)
+			assert.Equal(t, accounts.StatusConnected, account.Status)
 		}
 		assert.Equal(t, []string{"us/sandbox/us:dr-17", "ca/sandbox/ca:dr-17"}, keys)
 		canada := p.platforms[1].Site().Environment
@@ -156,7 +156,7 @@ func TestAccountsKeepFresh(t *testing.T) {
 		for i, user := range []string{"us:dr-17", "ca:dr-17"} {
 			account, err := p.accounts.Status(t.Context(), user)
 			require.NoError(t, err)
-			assert.Equal(t, accounts.Connected, account.Status)
+			assert.Equal(t, accounts.StatusConnected, account.Status)
 			sent := len(p.platforms[i].Journal().Of("oauth.token"))
 			_, err = p.client(t, user).Clinic.Get(t.Context())
 			require.NoError(t, err)
@@ -177,9 +177,9 @@ func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 		code, err := oauth.ParseCallback(back.Query(), "state-1")
 		require.NoError(t, err)
 		require.NoError(t, p.accounts.Connect(t.Context(), "dr-17", code))
-		assert.Equal(t, accounts.Connected, p.status(t, "dr-17"))
+		assert.Equal(t, accounts.StatusConnected, p.status(t, "dr-17"))
 		require.ErrorIs(t, p.accounts.Connect(t.Context(), "dr-17", code), oauth.ErrCodeRefused)
-		require.ErrorIs(t, p.accounts.Connect(t.Context(), "", code), dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, p.accounts.Connect(t.Context(), "", code), dispensary.ErrArgument)
 	})
 }
 
@@ -198,7 +198,7 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 		})
 		account, err := later.accounts.Status(t.Context(), "dr-17")
 		require.NoError(t, err)
-		assert.Equal(t, accounts.MustReauthorize, account.Status)
+		assert.Equal(t, accounts.StatusMustReauthorize, account.Status)
 		assert.Equal(t, tokenstore.ReasonScopesExtended, account.Reason)
 		assert.Equal(t, "accounts.Account{us/sandbox/dr-17 must_reauthorize scopes_extended}", fmt.Sprint(account))
 	})
@@ -226,7 +226,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		for _, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		require.ErrorIs(t, p.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, p.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), dispensary.ErrArgument)
 	})
 }
 
@@ -267,10 +267,10 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 	}
 	for _, user := range []string{"", " x", "a\x00"} {
 		_, err := users.Client(t.Context(), user)
-		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, err, dispensary.ErrArgument)
 		_, err = users.Status(t.Context(), user)
-		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
-		require.ErrorIs(t, users.Disconnect(t.Context(), user), dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, err, dispensary.ErrArgument)
+		require.ErrorIs(t, users.Disconnect(t.Context(), user), dispensary.ErrArgument)
 	}
 }
 

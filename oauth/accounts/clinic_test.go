@@ -203,7 +203,7 @@ func TestForClinicLeavesAUserWhoIsRefused(t *testing.T) {
 		assert.NotEqual(t, refused, held.User())
 		account, err := f.accounts.Status(t.Context(), refused)
 		require.NoError(t, err)
-		assert.Equal(t, accounts.Connected, account.Status)
+		assert.Equal(t, accounts.StatusConnected, account.Status)
 	})
 }
 
@@ -338,7 +338,7 @@ func TestForClinicFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		_, err := f.accounts.ForClinic(t.Context(), f.environment, "", accounts.ClinicOptions{})
-		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, err, dispensary.ErrArgument)
 		elsewhere := dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Sandbox}
 		_, err = f.accounts.ForClinic(t.Context(), elsewhere, "x", accounts.ClinicOptions{})
 		require.ErrorIs(t, err, dispensary.ErrUnknownSite)

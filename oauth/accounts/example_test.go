@@ -92,7 +92,7 @@ func ExampleAccounts_ForClinic() {
 		if err != nil {
 			return err // a *ClinicError until a user of the clinic connects; the event is tried again
 		}
-		current, err := clinic.Client.Clinic.Orders.Get(ctx, order.Data.ID)
+		current, err := clinic.Client.Clinic.Orders.Get(ctx, order.Object.ID)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func ExampleAccounts_ForClinic() {
 	})
 
 	// An engine calls the handler when the platform's webhook has come.
-	_, placed, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	_, placed, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -20,20 +20,20 @@ type Status string
 
 // The statuses of an [Account].
 const (
-	// NotConnected: nothing is stored for the user.
-	NotConnected Status = "not_connected"
+	// StatusNotConnected: nothing is stored for the user.
+	StatusNotConnected Status = "not_connected"
 
 	// Connected: calls work.
-	Connected Status = "connected"
+	StatusConnected Status = "connected"
 
 	// Expiring: the access token is at its end, or past it. Nothing is
 	// wrong: the next call, or [Accounts.KeepFresh], fetches a new one.
-	Expiring Status = "expiring"
+	StatusExpiring Status = "expiring"
 
-	// MustReauthorize: only the user can help, by connecting again.
+	// StatusMustReauthorize: only the user can help, by connecting again.
 	// [Account.Reason] says why. [Accounts.Restore] undoes it where it is a
 	// mistake.
-	MustReauthorize Status = "must_reauthorize"
+	StatusMustReauthorize Status = "must_reauthorize"
 )
 
 // Account is how one user stands with the platform, without any secret: it can
@@ -80,7 +80,7 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 	record, err := app.conns.Record(ctx, user)
 	switch {
 	case errors.Is(err, tokenstore.ErrNoRecord):
-		return Account{Key: key, Status: NotConnected, Reason: tokenstore.ReasonNotConnected}, nil
+		return Account{Key: key, Status: StatusNotConnected, Reason: tokenstore.ReasonNotConnected}, nil
 	case err != nil:
 		return Account{}, fmt.Errorf("accounts: status of %s: %w", key, err)
 	}
@@ -90,7 +90,7 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 // account says what a record means.
 func (app *application) account(record tokenstore.Record) Account {
 	account := Account{
-		Key: record.Key, Status: Connected,
+		Key: record.Key, Status: StatusConnected,
 		Owner: record.Token.ResourceOwner, Clinic: record.Token.Clinic, Scopes: record.Token.Scopes(),
 		ExpiresAt: record.Token.ExpiresAt, ConnectedAt: record.Token.ConnectedAt, UsedAt: record.Token.UsedAt, UpdatedAt: record.UpdatedAt,
 	}
@@ -98,9 +98,9 @@ func (app *application) account(record tokenstore.Record) Account {
 	end := record.Token.ExpiresAt
 	switch err := app.conns.Usable(record); {
 	case errors.As(err, &needsUser):
-		account.Status, account.Reason = MustReauthorize, needsUser.Reason
+		account.Status, account.Reason = StatusMustReauthorize, needsUser.Reason
 	case !end.IsZero() && time.Until(end) < tokens.Leeway:
-		account.Status = Expiring
+		account.Status = StatusExpiring
 	}
 	return account
 }

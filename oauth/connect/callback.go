@@ -220,7 +220,7 @@ func (h *Handler) log(ctx context.Context, result *Result) {
 		attrs = append(attrs, slog.Any("error", result.Err))
 	}
 	switch result.Outcome {
-	case OutcomeConnected, OutcomeCancelled:
+	case OutcomeConnected, OutcomeCanceled:
 		level = slog.LevelInfo
 	case OutcomePlatformFailed, OutcomeOwnerRefused:
 		level = slog.LevelWarn

@@ -180,7 +180,7 @@ func TestHandlerConnects(t *testing.T) {
 		assert.Equal(t, result.Record, record)
 		assert.Equal(t, "code-1", s.platform.Sent()[0]["code"])
 		assert.Equal(t, []tokens.Connected{{
-			Key: s.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
+			Key: s.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.ResourceOwnerPractitioner},
 			Scopes: []string{"catalog:read", "clinic:read"},
 		}}, s.events)
 	})
@@ -219,11 +219,11 @@ func TestHandlerOutcomes(t *testing.T) {
 	oauthtest.Each(t, map[string]test{
 		"cancelled": {
 			query:   func(state string) url.Values { return url.Values{"error": {"access_denied"}, "state": {state}} },
-			outcome: connect.OutcomeCancelled, status: 200, err: oauth.ErrCancelled,
+			outcome: connect.OutcomeCanceled, status: 200, err: oauth.ErrCanceled,
 		},
 		"cancelled without state": {
 			query:   func(string) url.Values { return url.Values{"error": {"access_denied"}} },
-			outcome: connect.OutcomeCancelled, status: 200, err: oauth.ErrCancelled,
+			outcome: connect.OutcomeCanceled, status: 200, err: oauth.ErrCanceled,
 		},
 		"error of the page": {
 			query:   func(state string) url.Values { return url.Values{"error": {"server_error"}, "state": {state}} },
@@ -279,7 +279,7 @@ func TestHandlerOutcomes(t *testing.T) {
 		},
 		"unusable user": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.user = " x" },
-			outcome: connect.OutcomeNotSignedIn, status: 401, err: api.ErrInvalidArgument,
+			outcome: connect.OutcomeNotSignedIn, status: 401, err: api.ErrArgument,
 		},
 		"expired code": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) },

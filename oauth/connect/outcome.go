@@ -20,9 +20,9 @@ const (
 	// another one of the same flow, on any replica: the user clicked twice or went back.
 	OutcomeConnected Outcome = "connected"
 
-	// OutcomeCancelled: the user did not authorize. It is no failure. Err matches
-	// [oauth.ErrCancelled].
-	OutcomeCancelled Outcome = "cancelled"
+	// OutcomeCanceled: the user did not authorize. It is no failure. Err matches
+	// [oauth.ErrCanceled].
+	OutcomeCanceled Outcome = "cancelled"
 
 	// OutcomeNotSignedIn: [Config.User] knows no user of the request.
 	// Err is what it returned.
@@ -104,8 +104,8 @@ func outcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return OutcomeConnected
-	case errors.Is(err, oauth.ErrCancelled):
-		return OutcomeCancelled
+	case errors.Is(err, oauth.ErrCanceled):
+		return OutcomeCanceled
 	case errors.Is(err, oauth.ErrState), errors.Is(err, oauth.ErrNoCode), errors.Is(err, oauth.ErrCodeRefused):
 		return OutcomeBadLink
 	case errors.Is(err, tokens.ErrOwnerRefused):

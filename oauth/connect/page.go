@@ -18,7 +18,7 @@ type pageText struct {
 
 // pages has a text for each outcome that is not a success.
 var pages = map[Outcome]pageText{
-	OutcomeCancelled:      {http.StatusOK, "Not connected", "You did not authorize the connection, so nothing has changed.", true},
+	OutcomeCanceled:       {http.StatusOK, "Not connected", "You did not authorize the connection, so nothing has changed.", true},
 	OutcomeNotSignedIn:    {http.StatusUnauthorized, "Please sign in", "You are not signed in. Sign in, then connect again.", false},
 	OutcomeOtherSite:      {http.StatusForbidden, "Connect your dispensary account?", "Another website opened this page. Continue only if you want to connect your dispensary account.", true},
 	OutcomeBadLink:        {http.StatusBadRequest, "This link does not work", "The link is incomplete, has expired, was already used or was made for another user or browser, or your browser blocks cookies. Nothing was connected.", true},

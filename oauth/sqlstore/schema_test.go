@@ -34,11 +34,11 @@ func TestMigrate(t *testing.T) {
 func TestOpenChecksArguments(t *testing.T) {
 	t.Parallel()
 	_, err := sqlstore.Open(t.Context(), nil, seal.InsecurePlaintext{})
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	_, err = sqlstore.Open(t.Context(), newDatabase(t, sqlstore.SQLite).open(t), nil)
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	_, err = sqlstore.Schema("oracle")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }
 
 func TestOpenCreatesTables(t *testing.T) {

@@ -59,7 +59,7 @@ func TestOpenSQLiteRejects(t *testing.T) {
 	t.Parallel()
 	_, err := sqlstore.OpenSQLite("sqlite", ":memory:")
 	require.ErrorContains(t, err, "sqlstore.OpenSQLite path must be the path of a file")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	_, err = sqlstore.OpenSQLite("no such driver", filepath.Join(t.TempDir(), "tokens.db"))
 	require.ErrorContains(t, err, "no such driver")
 }

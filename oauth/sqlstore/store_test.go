@@ -77,7 +77,7 @@ func token(access api.Secret) oauth.Token {
 	return oauth.Token{
 		AccessToken: access, RefreshToken: api.NewSecret("refresh-of-" + access.Reveal()), TokenType: "Bearer", Scope: "catalog:read",
 		ExpiresAt: time.Now().Add(time.Hour), Lifetime: oauth.DefaultLifetime, Environment: usSandbox,
-		ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
+		ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.ResourceOwnerPractitioner},
 	}
 }
 
@@ -120,9 +120,9 @@ func TestOwnersThatNoLeaseCanHave(t *testing.T) {
 		for _, owner := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
 			lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: owner}
 			_, err := store.Lease(t.Context(), lease, time.Minute)
-			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			require.ErrorIs(t, err, api.ErrArgument)
 			_, err = store.ClaimDue(t.Context(), tokenstore.Due{Environment: usSandbox, Limit: 1, Owner: owner})
-			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			require.ErrorIs(t, err, api.ErrArgument)
 			_, err = store.Commit(t.Context(), lease, token(api.NewSecret("next")))
 			require.ErrorIs(t, err, tokenstore.ErrConflict)
 			require.NoError(t, store.Release(t.Context(), lease))

@@ -95,8 +95,8 @@ func invalidTokens(t *testing.T, open opener) {
 		want  error
 	}{
 		"a token of another environment": {sample(tokenstore.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
-		"an empty token":                 {oauth.Token{Environment: usSandbox}, api.ErrInvalidArgument},
-		"a clinic of 256 bytes":          {clinic, api.ErrInvalidArgument},
+		"an empty token":                 {oauth.Token{Environment: usSandbox}, api.ErrArgument},
+		"a clinic of 256 bytes":          {clinic, api.ErrArgument},
 	} {
 		refused(t, c.want, name)(store.Save(ctx, user17, c.token))
 		refused(t, c.want, name)(store.SaveVersion(ctx, user17, record.Version, c.token))

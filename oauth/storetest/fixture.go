@@ -53,11 +53,11 @@ func sample(key tokenstore.Key, n int) oauth.Token {
 		TokenType: "Bearer", CreatedAt: made, ExpiresAt: made.Add(2 * time.Hour), Lifetime: 2*time.Hour + time.Microsecond,
 		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second), RejectedAt: made.Add(time.Minute),
 		Scope: "catalog:read clinic:read", ConfiguredScope: "catalog:read clinic:read patients:read",
-		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner},
+		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.ResourceOwnerPractitioner},
 		Clinic:        oauth.Clinic{ID: fmt.Sprintf("cl-%d", n), IntegrationID: fmt.Sprintf("int-%d", n), Name: fmt.Sprintf("Clinic %d", n)}, Environment: key.Environment,
 		Replaced: []oauth.ReplacedGrant{
 			{AccessToken: api.NewSecret("SECRET-oldest"), RefreshToken: api.NewSecret("SECRET-\xff-oldest-refresh"), ExpiresAt: time.UnixMicro(1).UTC(), Clinic: oauth.Clinic{ID: "cl-0", IntegrationID: "int-0"}},
-			{AccessToken: api.NewSecret(fmt.Sprintf("SECRET-replaced-%d", n)), ResourceOwner: oauth.ResourceOwner{ID: "prac-ü", Type: oauth.OwnerStaff}},
+			{AccessToken: api.NewSecret(fmt.Sprintf("SECRET-replaced-%d", n)), ResourceOwner: oauth.ResourceOwner{ID: "prac-ü", Type: oauth.ResourceOwnerStaff}},
 		},
 	}
 }

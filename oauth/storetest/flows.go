@@ -114,8 +114,8 @@ func flowArguments(t *testing.T, open opener) {
 		{Flow: "f", Owner: "a"}, claimOf("", "a"), claimOf("f", ""), claimOf("f f", "a"), claimOf("f\x00", "a"), claimOf("é", "a"), claimOf(strings.Repeat("f", 256), "a"),
 	} {
 		_, err := store.ClaimFlow(t.Context(), claim, long)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
-		require.ErrorIs(t, store.EndFlow(t.Context(), claim, "x"), api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
+		require.ErrorIs(t, store.EndFlow(t.Context(), claim, "x"), api.ErrArgument)
 	}
 	longest := claimOf(strings.Repeat("f", 255), strings.Repeat("a", 255))
 	requireResult(t, store, longest, "")

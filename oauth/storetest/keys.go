@@ -58,7 +58,7 @@ func invalidKeys(t *testing.T, open opener) {
 		"", " ", "user-17 ", "user-17\t", "user-17\n", "user-17\x00", "\x00", " user-17", "a\xff", "\xc3\x28", strings.Repeat("x", 256), strings.Repeat("x", 100_000),
 	} {
 		keys = append(keys, keyOf(user))
-		refused(t, api.ErrInvalidArgument, "%.20q", user)(store.Save(t.Context(), keyOf(user), sample(user17, 1)))
+		refused(t, api.ErrArgument, "%.20q", user)(store.Save(t.Context(), keyOf(user), sample(user17, 1)))
 	}
 	for _, key := range keys {
 		requireAbsent(t, store, key, record.Version)

@@ -106,7 +106,7 @@ func TestSetClinic(t *testing.T) {
 		assert.Equal(t, version, w.record(t).Version, "what is known is not written")
 
 		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", clinic), api.ErrReauthorize)
-		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrInvalidArgument)
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrArgument)
 
 		w.fail(t, tokenstore.ReasonInvalidGrant)
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: "cl-2"}))

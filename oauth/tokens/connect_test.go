@@ -31,11 +31,11 @@ func TestConnectReportsThePreviousOwner(t *testing.T) {
 		}).Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, tokens.Authorization{
-			Key: w.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
-			Previous: oauth.ResourceOwner{ID: "prac-0", Type: oauth.OwnerPractitioner}, Scopes: []string{"catalog:read", "clinic:read"},
+			Key: w.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.ResourceOwnerPractitioner},
+			Previous: oauth.ResourceOwner{ID: "prac-0", Type: oauth.ResourceOwnerPractitioner}, Scopes: []string{"catalog:read", "clinic:read"},
 		}, seen)
 		_, err = w.conns.Connect(t.Context(), " ", api.NewSecret("code-1"))
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 	})
 }
 
@@ -103,7 +103,7 @@ func TestDisconnectRevokesAndForgets(t *testing.T) {
 		w.requireForgotten(t)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user), "again is no error")
 		assert.Len(t, w.platform.Sent(), 1)
-		require.ErrorIs(t, w.conns.Disconnect(t.Context(), ""), api.ErrInvalidArgument)
+		require.ErrorIs(t, w.conns.Disconnect(t.Context(), ""), api.ErrArgument)
 	})
 }
 
@@ -357,7 +357,7 @@ func TestReloadFindsWhatAPeerStored(t *testing.T) {
 		w.requireToken(t, "access-9")
 		assert.Empty(t, w.platform.Sent())
 		_, err = w.conns.TokenSource("").Reload(t.Context())
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		_, err = w.conns.TokenSource("nobody").Reload(t.Context())
 		requireReauthorize(t, err, tokenstore.ReasonNotConnected)
 	})

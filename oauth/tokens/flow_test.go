@@ -75,7 +75,7 @@ func TestRunFlowFailsWithoutStore(t *testing.T) {
 		assert.False(t, ran)
 		for _, flow := range []string{"", "a b", "é"} {
 			_, _, err = w.conns.RunFlow(t.Context(), user, flow, returns("", 0))
-			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			require.ErrorIs(t, err, api.ErrArgument)
 		}
 	})
 }

@@ -297,7 +297,7 @@ func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
 func TestKeepFreshChecksPolicy(t *testing.T) {
 	t.Parallel()
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokenstore.NewMemoryStore())
-	require.ErrorIs(t, conns.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), api.ErrInvalidArgument)
+	require.ErrorIs(t, conns.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), api.ErrArgument)
 }
 
 // A limiter that takes its time is not waited for with other users' leases in hand:

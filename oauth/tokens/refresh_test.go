@@ -292,7 +292,7 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 func TestWhomRestoreLeavesAlone(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		requireReauthorize(t, w.conns.Restore(t.Context(), "nobody"), tokenstore.ReasonNotConnected)
-		require.ErrorIs(t, w.conns.Restore(t.Context(), ""), api.ErrInvalidArgument)
+		require.ErrorIs(t, w.conns.Restore(t.Context(), ""), api.ErrArgument)
 		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(500, ""))...)
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		requireReauthorize(t, w.conns.Restore(t.Context(), user), tokenstore.ReasonDisconnecting)

@@ -48,7 +48,7 @@ func inClinic1(c *settings) {
 func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
 	oauthtest.Each(t, map[string]func(*oauth.Token){
 		"other owner":  func(token *oauth.Token) { token.ResourceOwner.ID = "prac-0" },
-		"other type":   func(token *oauth.Token) { token.ResourceOwner.Type = oauth.OwnerClinic },
+		"other type":   func(token *oauth.Token) { token.ResourceOwner.Type = oauth.ResourceOwnerClinic },
 		"other clinic": func(token *oauth.Token) { token.Clinic.ID = "clinic-0" },
 	}, func(t *testing.T, change func(*oauth.Token)) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)

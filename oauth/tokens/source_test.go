@@ -294,9 +294,9 @@ func TestSourceRefusesBadArguments(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("", "a\nb", "bob ", "a\xff", strings.Repeat("x", 256)), func(t *testing.T, user string) {
 		source := conns.TokenSource(user)
 		_, err := source.Token(t.Context())
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		_, err = source.Refresh(t.Context(), token)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 	})
 }
 

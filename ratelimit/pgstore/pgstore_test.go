@@ -109,7 +109,7 @@ func TestMigrate(t *testing.T) {
 func TestNewWithoutPool(t *testing.T) {
 	t.Parallel()
 	_, err := pgstore.New(nil)
-	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.ErrorIs(t, err, api.ErrArgument)
 }
 
 // A database may have another isolation level by default.

@@ -153,5 +153,5 @@ func TestAnotherProgramsKey(t *testing.T) {
 func TestNewWithoutClient(t *testing.T) {
 	t.Parallel()
 	_, err := redisstore.New(nil)
-	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.ErrorIs(t, err, api.ErrArgument)
 }

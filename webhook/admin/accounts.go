@@ -47,7 +47,7 @@ func (h *Handler) accounts(w http.ResponseWriter, r *http.Request) {
 		v.Looked++
 		v.By[string(account.Status)]++
 		switch {
-		case account.Status != accounts.MustReauthorize:
+		case account.Status != accounts.StatusMustReauthorize:
 		case len(v.Reauthorize) < mostAccounts:
 			v.Reauthorize = append(v.Reauthorize, account)
 		default:

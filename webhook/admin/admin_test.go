@@ -91,7 +91,7 @@ func TestPagesShowNoPatientData(t *testing.T) {
 	assert.Greater(t, len(f.crawl()), 6)
 	dead := f.die(60)
 	waits := f.accept(func(d *webhook.Delivery) {
-		d.Type, d.Body = events.OrderPlaced, []byte(strings.Replace(string(d.Body), "patient.updated", "order.placed", 1))
+		d.Type, d.Body = events.TypeOrderPlaced, []byte(strings.Replace(string(d.Body), "patient.updated", "order.placed", 1))
 	})
 	f.page.RunEnd(t.Context(), report(), nil)
 	pages := f.crawl()

@@ -53,7 +53,7 @@ func Example() {
 
 	_, err = inbox.Accept(context.Background(), webhook.Delivery{
 		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
-		Type: events.ClinicKeyActivated,
+		Type: events.TypeClinicKeyActivated,
 		Body: []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`),
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ func newFixture(t *testing.T, change func(*fixture, *admin.Config)) *fixture {
 			return nil
 		}
 		err := fmt.Errorf("no such patient: %s", receivertest.Canary)
-		if e.Type == events.OrderPlaced {
+		if e.Type == events.TypeOrderPlaced {
 			return err // again in an hour
 		}
 		return webhook.Permanent(err)

@@ -29,7 +29,7 @@ func report() reconcile.Report {
 	return reconcile.Report{
 		Name: "clinic 7", Started: time.Now().Add(-time.Minute), Duration: 3 * time.Second, Missed: 12,
 		Recovered: make([]webhook.Key, 11), Unchecked: 2, Retries: 3,
-		Gaps: []reconcile.Gap{{Group: reconcile.Orders, EventID: "evt_9", Type: "order.placed"}},
+		Gaps: []reconcile.Gap{{Group: reconcile.GroupOrders, EventID: "evt_9", Type: "order.placed"}},
 		FailedDeliveries: []reconcile.FailedDelivery{
 			{Key: receivertest.NewDelivery().Key, Type: "order.placed", Attempts: 3, Status: 503, Reason: receivertest.Canary},
 		},
@@ -163,7 +163,7 @@ func (a *fakeAccounts) List(context.Context, accounts.ListOptions) iter.Seq2[acc
 	return func(yield func(accounts.Account, error) bool) {
 		for n, status := range a.statuses {
 			account := accounts.Account{Key: tokenstore.Key{Environment: receivertest.Sandbox, User: fmt.Sprint("dr-", n)}, Status: status}
-			if status == accounts.MustReauthorize {
+			if status == accounts.StatusMustReauthorize {
 				account.Reason = tokenstore.ReasonInvalidGrant
 			}
 			if !yield(account, nil) {
@@ -184,7 +184,7 @@ type endless struct{ fakeAccounts }
 
 func (*endless) List(ctx context.Context, _ accounts.ListOptions) iter.Seq2[accounts.Account, error] {
 	return func(yield func(accounts.Account, error) bool) {
-		yield(accounts.Account{Status: accounts.Connected}, nil)
+		yield(accounts.Account{Status: accounts.StatusConnected}, nil)
 		<-ctx.Done()
 		yield(accounts.Account{}, ctx.Err())
 	}
@@ -210,9 +210,9 @@ func TestAccounts(t *testing.T) {
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Accounts = users })
 	assert.Contains(t, f.get("accounts"), "No user has to.")
 	for range 250 {
-		users.statuses = append(users.statuses, accounts.Connected, accounts.MustReauthorize)
+		users.statuses = append(users.statuses, accounts.StatusConnected, accounts.StatusMustReauthorize)
 	}
-	users.statuses = append(users.statuses, accounts.Expiring)
+	users.statuses = append(users.statuses, accounts.StatusExpiring)
 	users.pending, users.paused = 3, time.Now().Add(time.Hour)
 	page := f.get("accounts")
 	for _, want := range []string{

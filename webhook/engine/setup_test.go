@@ -26,7 +26,7 @@ var (
 func delivery(id string) webhook.Delivery {
 	return webhook.Delivery{
 		Key:        webhook.Key{Environment: sandbox, EventID: id, IntegrationID: "in_1"},
-		Type:       events.OrderPlaced,
+		Type:       events.TypeOrderPlaced,
 		ReceivedAt: time.Now(),
 		Body:       []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
 	}

@@ -62,7 +62,7 @@ func (w *Worker) OrderingKeys(d webhook.Delivery) (order, object webhook.Orderin
 		return "", "" // nothing but the body is known of it
 	}
 	order = w.work.Order(d, event)
-	if w.work.Stale != webhook.StaleIgnore && !d.CreatedAt.IsZero() {
+	if w.work.Stale != webhook.StalePolicyIgnore && !d.CreatedAt.IsZero() {
 		object = webhook.ByObject(d, event)
 	}
 	return order, object
@@ -102,7 +102,7 @@ func (t Task) stale() bool {
 // called exactly once, even if ctx has ended: it must not depend on ctx.
 func (w *Worker) Do(ctx context.Context, t Task, record func(webhook.Attempt) error) error {
 	a := webhook.Attempt{Delivery: t.Delivery, Number: t.Attempt, Object: t.Object, Err: t.Err}
-	a.Stale = w.work.Stale != webhook.StaleIgnore && t.stale()
+	a.Stale = w.work.Stale != webhook.StalePolicyIgnore && t.stale()
 	ctx = w.work.Observer.AttemptStart(ctx, a)
 	w.attempt(ctx, &a)
 	err := record(a)
@@ -118,7 +118,7 @@ func (w *Worker) Do(ctx context.Context, t Task, record func(webhook.Attempt) er
 
 // attempt runs the handler unless there is no need to, and decides what follows.
 func (w *Worker) attempt(ctx context.Context, a *webhook.Attempt) {
-	if a.Stale && w.work.Stale == webhook.StaleSkip {
+	if a.Stale && w.work.Stale == webhook.StalePolicySkip {
 		a.Result, a.Err = webhook.ResultSkipped, nil
 		return
 	}

@@ -186,13 +186,13 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 		return nil
 	}
 	for policy, want := range map[webhook.StalePolicy]webhook.Result{
-		webhook.StaleIgnore: webhook.ResultHandled, webhook.StaleReport: webhook.ResultHandled, webhook.StaleSkip: webhook.ResultSkipped,
+		webhook.StalePolicyIgnore: webhook.ResultHandled, webhook.StalePolicyReport: webhook.ResultHandled, webhook.StalePolicySkip: webhook.ResultSkipped,
 	} {
 		seen = webhook.Handling{}
 		told, _ := do(t, t.Context(), webhook.Work{Handle: look, Order: webhook.ByObject, Stale: policy}, stale, nil)
 		assert.Equal(t, want, told.Result)
-		assert.Equal(t, policy != webhook.StaleIgnore, told.Stale)
-		if policy == webhook.StaleSkip {
+		assert.Equal(t, policy != webhook.StalePolicyIgnore, told.Stale)
+		if policy == webhook.StalePolicySkip {
 			assert.Zero(t, seen)
 		} else {
 			assert.Equal(t, webhook.Handling{Key: stale.Key, Attempt: 1, Stale: told.Stale}, seen)
@@ -213,11 +213,11 @@ func TestWorkerOrderingKeys(t *testing.T) {
 		delivery       webhook.Delivery
 		subject, mount webhook.OrderingKey
 	}{
-		{nil, webhook.StaleIgnore, d, "", ""},
-		{webhook.ByObject, webhook.StaleIgnore, d, order, ""},
-		{webhook.ByObject, webhook.StaleReport, d, order, order},
-		{webhook.ByObject, webhook.StaleReport, ageless, order, ""},
-		{webhook.ByObject, webhook.StaleReport, unreadable, "", ""},
+		{nil, webhook.StalePolicyIgnore, d, "", ""},
+		{webhook.ByObject, webhook.StalePolicyIgnore, d, order, ""},
+		{webhook.ByObject, webhook.StalePolicyReport, d, order, order},
+		{webhook.ByObject, webhook.StalePolicyReport, ageless, order, ""},
+		{webhook.ByObject, webhook.StalePolicyReport, unreadable, "", ""},
 	} {
 		w, err := engine.NewWorker(webhook.Work{Handle: succeed, Order: c.by, Stale: c.stale})
 		require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestWorkerRefuses(t *testing.T) {
 	t.Parallel()
 	for _, w := range []webhook.Work{
 		{}, {Handle: succeed, Workers: -1}, {Handle: succeed, HandlerTimeout: -1}, {Handle: succeed, Stale: 7},
-		{Handle: succeed, Stale: webhook.StaleSkip}, {Handle: succeed, Retry: webhook.RetryPolicy{MaxAttempts: -1}},
+		{Handle: succeed, Stale: webhook.StalePolicySkip}, {Handle: succeed, Retry: webhook.RetryPolicy{MaxAttempts: -1}},
 	} {
 		_, err := engine.NewWorker(w)
 		require.Error(t, err)

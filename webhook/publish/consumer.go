@@ -80,7 +80,7 @@ func (c ConsumerConfig) withDefaults() (ConsumerConfig, error) {
 		return missing("DeadLetterTopic")
 	case c.Seal == nil:
 		return missing("Seal")
-	case c.Work.Order != nil || c.Work.Stale != webhook.StaleIgnore:
+	case c.Work.Order != nil || c.Work.Stale != webhook.StalePolicyIgnore:
 		return c, &api.ArgumentError{Field: "publish.ConsumerConfig.Work", Reason: "has Order or Stale: the order is the broker's, by publish.Config.Order"}
 	}
 	c.Name = cmp.Or(c.Name, c.Topic)

@@ -56,7 +56,7 @@ func Example() {
 	handled := make(chan string)
 	var handlers webhook.Router
 	handlers.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		handled <- order.Data.OrderNumber
+		handled <- order.Object.OrderNumber
 		return nil
 	})
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
@@ -85,7 +85,7 @@ func Example() {
 	if err := platform.Webhooks.RegisterHandler(handler); err != nil {
 		log.Fatal(err)
 	}
-	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{}); err != nil {
+	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{}); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("handled", <-handled)

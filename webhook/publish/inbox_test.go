@@ -75,7 +75,7 @@ func (r *recorder) ids() (ids []string) {
 func delivery(n int, integration string) webhook.Delivery {
 	return webhook.Delivery{
 		Key:  webhook.Key{Environment: receivertest.Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: integration},
-		Type: events.PatientUpdated, ClinicID: "cl_1", CreatedAt: time.Unix(1_780_000_000, 0), ReceivedAt: time.Unix(1_780_000_001, 5),
+		Type: events.TypePatientUpdated, ClinicID: "cl_1", CreatedAt: time.Unix(1_780_000_000, 0), ReceivedAt: time.Unix(1_780_000_001, 5),
 		Body: receivertest.Body(n, integration),
 	}
 }

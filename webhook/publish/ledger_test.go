@@ -178,7 +178,7 @@ func TestCheckpoints(t *testing.T) {
 func TestLedgerSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := publish.LedgerSchema("oracle")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }
 
 // missedFixture is a platform whose webhooks are not received.
@@ -201,7 +201,7 @@ func newMissedFixture(t *testing.T) *missedFixture {
 func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	for range n {
-		_, event, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+		_, event, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.OrderCreate{})
 		require.NoError(t, err)
 		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: "in_1"}
 		ids = append(ids, key.String())

@@ -163,7 +163,7 @@ func (f *clinicsFixture) happen(t *testing.T, n int, clinics ...string) {
 	t.Helper()
 	for _, clinic := range clinics {
 		for range n {
-			_, _, err := f.platform.Patients.Register(model.NewPatient{ClinicID: clinic})
+			_, _, err := f.platform.Patients.Register(model.PatientCreate{ClinicID: clinic})
 			require.NoError(t, err)
 		}
 	}

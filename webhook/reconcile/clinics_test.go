@@ -374,13 +374,13 @@ func TestClinicsRefuse(t *testing.T) {
 	}
 	all, err := reconcile.New(f.config())
 	require.NoError(t, err)
-	require.ErrorIs(t, all.Loop(t.Context(), 0), api.ErrInvalidArgument)
+	require.ErrorIs(t, all.Loop(t.Context(), 0), api.ErrArgument)
 	ended := errors.New("the program ends")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ended)
 	require.ErrorIs(t, all.Loop(ctx, time.Hour), ended)
 	_, err = all.Run(t.Context(), "")
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	assert.Zero(t, all.Stats())
 }
 

@@ -19,7 +19,7 @@ const maxLogData = 32 << 20
 // saves reading them. The run continues without the log. listDeliveries returns an error only if
 // the run ends.
 func (r *run) listDeliveries(ctx context.Context) error {
-	options := events.DeliveryListOptions{Outcome: events.Undelivered, SortBy: events.DeliveriesByAttempt, Order: api.Descending}
+	options := events.DeliveryListOptions{Outcome: events.DeliveryOutcomeUndelivered, SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending}
 	known := map[webhook.Key]bool{}
 	for page, err := range r.clinic.Events.Deliveries.Pages(ctx, options) {
 		if err != nil {

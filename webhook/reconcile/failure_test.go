@@ -123,7 +123,7 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
 	for range n {
-		_, e, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
+		_, e, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.OrderCreate{})
 		require.NoError(t, err)
 		keys = append(keys, s.keys(e)...)
 		s.clock.Advance(2 * time.Hour)
@@ -160,7 +160,7 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 	keys := s.orders(t, 4)
 	s.clock.Advance(24 * time.Hour) // so that no attempt is made any more
 	read := func(c *config) {
-		c.Groups = []reconcile.Group{reconcile.ClinicKeys}
+		c.Groups = []reconcile.Group{reconcile.GroupClinicKeys}
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			deleteFromLog(body, "data")
 		})

@@ -216,13 +216,13 @@ func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 		var err error
 		switch s.happened % 5 {
 		case 0:
-			_, e, err = p.Patients.Register(model.NewPatient{})
+			_, e, err = p.Patients.Register(model.PatientCreate{})
 		case 1:
-			_, e, err = p.Patients.Edit(patient.ID, model.PatientChange{FirstName: new(fmt.Sprint("Canary", s.happened))})
+			_, e, err = p.Patients.Edit(patient.ID, model.PatientUpdate{FirstName: new(fmt.Sprint("Canary", s.happened))})
 		case 2:
-			_, e, err = p.Plans.Create(patient.ID, model.NewPlan{})
+			_, e, err = p.Plans.Create(patient.ID, model.PlanCreate{})
 		case 3:
-			_, e, err = p.Orders.Place(patient.ID, model.NewOrder{})
+			_, e, err = p.Orders.Place(patient.ID, model.OrderCreate{})
 		default:
 			_, e, err = p.Products.Describe(product.ID, fmt.Sprint("<p>News ", s.happened, "</p>"))
 		}

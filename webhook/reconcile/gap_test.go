@@ -31,7 +31,7 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	gap, gone := report.Gaps[0], s.platform.Events()[2]
 	assert.Equal(t, gone.ID, gap.EventID)
 	assert.Equal(t, gone.Type, string(gap.Type))
-	assert.Equal(t, reconcile.Orders, gap.Group)
+	assert.Equal(t, reconcile.GroupOrders, gap.Group)
 	assert.True(t, gap.From.Equal(gone.CreatedAt.Truncate(time.Millisecond)) && gap.To.Equal(gap.From))
 	assert.Equal(t, gone.Type+" "+gone.ID+" of 2026-03-04T15:06:09Z", gap.String())
 	s.clock.Advance(48 * time.Hour)
@@ -111,7 +111,7 @@ func TestFutureAttemptHidesNoDelivery(t *testing.T) {
 	run := func() []webhook.Key {
 		return s.reconcile(t, func(c *config) {
 			s.dated(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), keys[0].EventID)(c)
-			c.Groups = []reconcile.Group{reconcile.ClinicKeys}
+			c.Groups = []reconcile.Group{reconcile.GroupClinicKeys}
 			c.Now = func() time.Time { return s.clock.Now().Add(48 * time.Hour) }
 		}).Recovered
 	}
@@ -194,7 +194,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 				require.Len(t, report.Gaps, len(bad))
 				for n, gap := range report.Gaps {
 					assert.Equal(t, bad[n].EventID, gap.EventID)
-					assert.Equal(t, reconcile.Orders, gap.Group)
+					assert.Equal(t, reconcile.GroupOrders, gap.Group)
 					assert.ErrorIs(t, gap.Err, c.matches)
 				}
 			}

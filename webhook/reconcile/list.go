@@ -27,7 +27,7 @@ func (l *listRun) done() bool { return !l.unsorted && !l.last.IsZero() && l.last
 // listGroup lists a group and records events that the inbox has not seen. It returns an error only
 // if the run ends.
 func (r *run) listGroup(ctx context.Context, l *listRun) error {
-	options := events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}
+	options := events.ListOptions{SortBy: events.SortCreatedAt, SortOrder: api.SortOrderDescending}
 	for page, err := range r.clinic.group(l.group).Pages(ctx, options) {
 		if err != nil {
 			l.err, l.report.Err = err, err
@@ -52,13 +52,13 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 
 func (c *Clinic) group(g Group) events.Group {
 	switch g {
-	case ClinicKeys:
+	case GroupClinicKeys:
 		return c.Events.ClinicKeys
-	case Products:
+	case GroupProducts:
 		return c.Events.Products
-	case Patients:
+	case GroupPatients:
 		return c.Events.Patients
-	case TreatmentPlans:
+	case GroupTreatmentPlans:
 		return c.Events.TreatmentPlans
 	}
 	return c.Events.Orders

@@ -72,7 +72,7 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 	report := s.reconcile(t, s.rewritten(func(r *http.Request, _ map[string]any) {
 		if strings.HasSuffix(r.URL.Path, "/events/orders") {
 			for range 7 {
-				_, _, err := s.platform.Orders.Place(patient.ID, model.NewOrder{})
+				_, _, err := s.platform.Orders.Place(patient.ID, model.OrderCreate{})
 				assert.NoError(t, err)
 				during++
 			}
@@ -133,7 +133,7 @@ func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
-	logOnly := func(c *config) { c.Groups = []reconcile.Group{reconcile.ClinicKeys} }
+	logOnly := func(c *config) { c.Groups = []reconcile.Group{reconcile.GroupClinicKeys} }
 	keys := s.happen(t, 150)
 	s.clock.Advance(12 * time.Hour) // all attempts
 	assert.Len(t, s.reconcile(t, logOnly).Recovered, 150)

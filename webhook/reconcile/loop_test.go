@@ -228,7 +228,7 @@ func TestLoopRepeatsTheRunThatWasAskedFor(t *testing.T) {
 		require.Len(t, kept.all(), 1)
 
 		time.Sleep(time.Minute)
-		_, missed, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
+		_, missed, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.OrderCreate{})
 		require.NoError(t, err)
 		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 1})
 		r.Trigger()

@@ -168,11 +168,11 @@ func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 	assert.ErrorContains(t, err, "reconcile: run failed: orders: ")
 	assert.Len(t, report.Recovered, 8)
 	for _, group := range report.Groups {
-		assert.Equal(t, group.Group == reconcile.Orders, group.Err != nil, group.Group)
+		assert.Equal(t, group.Group == reconcile.GroupOrders, group.Err != nil, group.Group)
 	}
 	report = s.reconcile(t, func(c *config) {
 		limited(c)
-		c.Groups = slices.DeleteFunc(reconcile.Groups(), func(g reconcile.Group) bool { return g == reconcile.Orders })
+		c.Groups = slices.DeleteFunc(reconcile.Groups(), func(g reconcile.Group) bool { return g == reconcile.GroupOrders })
 	})
 	assert.Empty(t, report.Recovered)
 	assert.Len(t, s.reconcile(t, nil).Recovered, 2, "nothing of the group is taken for seen")

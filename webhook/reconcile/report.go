@@ -20,15 +20,17 @@ type Group string
 
 // The groups of events, in the order in which one thing leads to another.
 const (
-	ClinicKeys     Group = "clinic_keys"
-	Products       Group = "products"
-	Patients       Group = "patients"
-	TreatmentPlans Group = "treatment_plans"
-	Orders         Group = "orders"
+	GroupClinicKeys     Group = "clinic_keys"
+	GroupProducts       Group = "products"
+	GroupPatients       Group = "patients"
+	GroupTreatmentPlans Group = "treatment_plans"
+	GroupOrders         Group = "orders"
 )
 
 // Groups returns all groups.
-func Groups() []Group { return []Group{ClinicKeys, Products, Patients, TreatmentPlans, Orders} }
+func Groups() []Group {
+	return []Group{GroupClinicKeys, GroupProducts, GroupPatients, GroupTreatmentPlans, GroupOrders}
+}
 
 // Report is the result of one run of [Clinics]. Its printed and logged forms contain numbers only.
 type Report struct {

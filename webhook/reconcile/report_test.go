@@ -32,8 +32,8 @@ func TestReportIsANumberForEverything(t *testing.T) {
 		listed[group.Group] = [3]int{group.Listed, group.Missed, group.Recovered}
 	}
 	assert.Equal(t, map[reconcile.Group][3]int{
-		reconcile.ClinicKeys: {0, 0, 0}, reconcile.Patients: {5, 5, 5}, reconcile.TreatmentPlans: {3, 3, 3},
-		reconcile.Orders: {2, 2, 1}, reconcile.Products: {2, 2, 2},
+		reconcile.GroupClinicKeys: {0, 0, 0}, reconcile.GroupPatients: {5, 5, 5}, reconcile.GroupTreatmentPlans: {3, 3, 3},
+		reconcile.GroupOrders: {2, 2, 1}, reconcile.GroupProducts: {2, 2, 2},
 	}, listed)
 	assert.Equal(t, "us/sandbox/"+s.clinic, report.Name)
 	assert.Equal(t, s.clock.Now(), report.Started)

@@ -366,7 +366,7 @@ func newReceivingFixture(t *testing.T, clinics int) *clinicsFixture {
 // register registers a patient with a clinic, and returns the event.
 func (f *clinicsFixture) register(t *testing.T, clinic string) string {
 	t.Helper()
-	_, e, err := f.platform.Patients.Register(model.NewPatient{ClinicID: clinic})
+	_, e, err := f.platform.Patients.Register(model.PatientCreate{ClinicID: clinic})
 	require.NoError(t, err)
 	synctest.Wait() // until its webhook is sent
 	return e.ID

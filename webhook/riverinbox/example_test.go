@@ -38,12 +38,12 @@ func ExampleOpen() {
 	}
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		fmt.Println("order", order.Data.OrderNumber)
+		fmt.Println("order", order.Object.OrderNumber)
 		return nil
 	})
 	inbox, err := riverinbox.Open(ctx, pool, riverinbox.Config{
 		Seal: ring,
-		Work: webhook.Work{Handle: router.Dispatch, Workers: workers, Order: webhook.ByPatient, Stale: webhook.StaleReport},
+		Work: webhook.Work{Handle: router.Dispatch, Workers: workers, Order: webhook.ByPatient, Stale: webhook.StalePolicyReport},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -60,7 +60,7 @@ func ExampleInTransaction() {
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
 		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO shipments (order_id) VALUES ($1)", order.Data.ID)
+			_, err := tx.Exec(ctx, "INSERT INTO shipments (order_id) VALUES ($1)", order.Object.ID)
 			return err
 		})
 	})

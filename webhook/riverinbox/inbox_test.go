@@ -28,7 +28,7 @@ import (
 func TestKeysThatCannotBeIndexed(t *testing.T) {
 	t.Parallel()
 	inbox, made := newDatabase(t).start(t, receivertest.Succeed, func(c *riverinbox.Config) {
-		c.Work.Stale = webhook.StaleReport
+		c.Work.Stale = webhook.StalePolicyReport
 		c.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 			return webhook.OrderingKey("long " + d.Key.EventID + incompressible(3000))
 		}
@@ -62,16 +62,16 @@ func TestPollOnly(t *testing.T) {
 	pool := d.pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec })
 	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
 	config := d.config(t, func(ctx context.Context, e events.Event) error {
-		if e.Type == events.PatientCreated {
+		if e.Type == events.TypePatientCreated {
 			return errors.New(receivertest.Canary)
 		}
 		return riverinbox.InTransaction(ctx, write)
 	})
-	config.Work.Order, config.Work.Stale, config.Work.Retry.MaxAttempts = webhook.ByObject, webhook.StaleReport, 1
+	config.Work.Order, config.Work.Stale, config.Work.Retry.MaxAttempts = webhook.ByObject, webhook.StalePolicyReport, 1
 	config.PollOnly = true
 	made := receivertest.Observe(&config.Work)
 	inbox := open(t, pool, config)
-	dead := ofPatientOne(events.PatientCreated)
+	dead := ofPatientOne(events.TypePatientCreated)
 	acceptNew(t, inbox, dead)
 	assert.Equal(t, webhook.ResultDead, (<-made).Result)
 	handled := receivertest.Accept(t, inbox)
@@ -106,7 +106,7 @@ func TestResealBesideHandlers(t *testing.T) {
 	require.NoError(t, err)
 	config.Seal, _ = seal.NewKeyRing(old)
 	before := d.idle(t, config)
-	acceptNew(t, before, ofPatientOne(events.PatientCreated), ofPatientOne(events.PatientUpdated), ofPatientOne(events.PatientUpdated))
+	acceptNew(t, before, ofPatientOne(events.TypePatientCreated), ofPatientOne(events.TypePatientUpdated), ofPatientOne(events.TypePatientUpdated))
 	config.Seal = both
 	made := receivertest.Observe(&config.Work)
 	inbox := open(t, d.pool(t), config)
@@ -132,7 +132,7 @@ func TestResealBesideHandlers(t *testing.T) {
 func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
 	begun, gate = make(chan struct{}, 10), make(chan struct{})
 	return func(ctx context.Context, e events.Event) error {
-		if e.Type != events.PatientCreated {
+		if e.Type != events.TypePatientCreated {
 			return nil
 		}
 		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -165,11 +165,11 @@ func TestLongTransactionDelaysNoOther(t *testing.T) {
 			d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
 			handle, begun, gate := openHandler()
 			inbox, made := d.start(t, handle, func(c *riverinbox.Config) {
-				if c.Work.Order, c.Work.Stale = byEvent, webhook.StaleReport; sameOrder {
+				if c.Work.Order, c.Work.Stale = byEvent, webhook.StalePolicyReport; sameOrder {
 					c.Work.Order = webhook.ByObject
 				}
 			})
-			event, behind := ofPatientOne(events.PatientCreated), ofPatientOne(events.PatientUpdated)
+			event, behind := ofPatientOne(events.TypePatientCreated), ofPatientOne(events.TypePatientUpdated)
 			acceptNew(t, inbox, event)
 			<-begun
 			acceptNew(t, inbox, behind)

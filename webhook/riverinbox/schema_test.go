@@ -59,7 +59,7 @@ func TestOpenWithoutRightToCreate(t *testing.T) {
 	limited.address = sqltest.Limited(t, "pgx", d.address)
 	d.exec(t, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+d.schema+" TO PUBLIC")
 	inbox, made := limited.start(t, receivertest.Succeed, func(c *riverinbox.Config) {
-		c.Work.Order, c.Work.Stale = webhook.ByObject, webhook.StaleReport
+		c.Work.Order, c.Work.Stale = webhook.ByObject, webhook.StalePolicyReport
 	})
 	event := receivertest.Accept(t, inbox)
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)

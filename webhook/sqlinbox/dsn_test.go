@@ -22,7 +22,7 @@ func TestDSNRejectsMemoryAndURI(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{":memory:", "file:inbox.db"} {
 		_, err := sqlinbox.DSN(path)
-		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 	}
 }
 

@@ -45,7 +45,7 @@ func ExampleDSN() {
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
 		return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?)", order.Data.OrderNumber)
+			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?)", order.Object.OrderNumber)
 			return err
 		})
 	})
@@ -62,7 +62,7 @@ func ExampleDSN() {
 	}
 	_, err = inbox.Accept(ctx, webhook.Delivery{ // a webhook.Handler does it
 		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
-		Type: events.OrderPlaced,
+		Type: events.TypeOrderPlaced,
 		Body: []byte(`{"event":{"id":"evt_1","type":"order.placed","data":{"id":"or_1","order_number":"R100","patient_id":"pa_1"}}}`),
 	})
 	if err != nil {
@@ -103,7 +103,7 @@ func ExampleOpen_backup() {
 	}
 	ctx := context.Background()
 	key := webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"}
-	if _, err := inbox.Accept(ctx, webhook.Delivery{Key: key, Type: events.OrderPlaced}); err != nil {
+	if _, err := inbox.Accept(ctx, webhook.Delivery{Key: key, Type: events.TypeOrderPlaced}); err != nil {
 		log.Fatal(err)
 	}
 

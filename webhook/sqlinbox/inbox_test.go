@@ -50,7 +50,7 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	t.Parallel()
 	clock := &clock{}
 	c := config(t, receivertest.Succeed)
-	c.Work.Order, c.Work.Stale = webhook.ByObject, webhook.StaleReport
+	c.Work.Order, c.Work.Stale = webhook.ByObject, webhook.StalePolicyReport
 	made := receivertest.Observe(&c.Work)
 	path := newPath(t)
 	inbox := open(t, path, c.WithClock(clock.now, time.Minute))

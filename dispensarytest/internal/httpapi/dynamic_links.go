@@ -55,7 +55,7 @@ func getDynamicLink(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if p.State == model.StateCancelled {
+	if p.State == model.PlanStateCanceled {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}
 	return ok(c.viewDynamicLink(w, p)), nil
@@ -80,7 +80,7 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	p := &model.Plan{ClinicID: c.clinicID(), PractitionerID: practitioner, State: model.StateDraft, CreatedAt: c.now, UpdatedAt: c.now}
+	p := &model.Plan{ClinicID: c.clinicID(), PractitionerID: practitioner, State: model.PlanStateDraft, CreatedAt: c.now, UpdatedAt: c.now}
 	if patient != nil {
 		if patient.ID == "" {
 			patient.ID = w.NewID("patient")

@@ -80,7 +80,7 @@ func updatePatient(c *call, w *store.World, old *model.Patient) (reply, error) {
 func readPatient(f *form, p *model.Patient, isNew bool) {
 	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
 	f.day("date_of_birth").change(&p.DateOfBirth)
-	f.choice("gender", model.Male, model.Female, model.X).change(&p.Gender)
+	f.choice("gender", model.GenderMale, model.GenderFemale, model.GenderX).change(&p.Gender)
 	mobile := f.text("mobile_number")
 	if mobile.is != "" && !store.MobileNumber.MatchString(mobile.is) {
 		f.complain("mobile_number", "must be in international form, a + and digits")

@@ -69,11 +69,11 @@ func createPlan(c *call, w *store.World) (reply, error) {
 	if _, known := w.PractitionerOf(c.clinicID(), p.PractitionerID); p.PractitionerID != "" && !known {
 		c.form.complain("practitioner_id", "must exist")
 	}
-	p.State = c.form.choice("state", model.StateDraft, model.StateActive).or(model.StateActive)
+	p.State = c.form.choice("state", model.PlanStateDraft, model.PlanStateActive).or(model.PlanStateActive)
 	if err := readPlan(w, c.form, p); err != nil {
 		return reply{}, err
 	}
-	if p.State == model.StateActive {
+	if p.State == model.PlanStateActive {
 		p.AvailableAt = c.now
 	}
 	p.ID = w.NewID("treatment_plan")
@@ -92,10 +92,10 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 	if err := readPlan(w, c.form, &p); err != nil {
 		return reply{}, err
 	}
-	if old.State == model.StateCancelled && !c.behaviors.EditCancelled {
+	if old.State == model.PlanStateCanceled && !c.behaviors.EditCancelled {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}
-	if store.TouchPlan(&p, c.now); old.State == model.StateDraft && c.behaviors.UpdateActivates && store.PlanUnready(&p, c.behaviors) == "" {
+	if store.TouchPlan(&p, c.now); old.State == model.PlanStateDraft && c.behaviors.UpdateActivates && store.PlanUnready(&p, c.behaviors) == "" {
 		store.ActivatePlan(&p, c.now)
 	}
 	table.Put(&w.Plans, p.ID, &p)
@@ -147,13 +147,13 @@ func activatePlan(c *call, w *store.World) (reply, error) {
 		}
 		store.ActivatePlan(p, c.now)
 		return nil
-	}, model.StateDraft)
+	}, model.PlanStateDraft)
 }
 
 func cancelPlan(c *call, w *store.World) (reply, error) {
-	from := []string{model.StateActive}
+	from := []string{model.PlanStateActive}
 	if c.behaviors.CancelDrafts {
-		from = append(from, model.StateDraft)
+		from = append(from, model.PlanStateDraft)
 	}
 	return c.movePlan(w, func(p *model.Plan) error { store.CancelPlan(p, c.now); return nil }, from...)
 }
@@ -188,7 +188,7 @@ func checkoutPlan(c *call, w *store.World) (reply, error) {
 	if err := c.form.err(); err != nil { // there is no field to know
 		return reply{}, err
 	}
-	if p.State != model.StateActive && !(p.State == model.StateDraft && c.behaviors.CheckoutDrafts) {
+	if p.State != model.PlanStateActive && !(p.State == model.PlanStateDraft && c.behaviors.CheckoutDrafts) {
 		return reply{}, wrongState("Treatment plan is not active")
 	}
 	if why := store.PlanLacks(p); why != "" { // there is no cart, or nothing to put into it

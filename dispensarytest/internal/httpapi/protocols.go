@@ -69,7 +69,7 @@ func viewTemplate(p *model.Protocol) protocolView {
 // listProtocols has the API's filters and ownership_type, whose values and
 // default ("owned") are an assumption.
 func listProtocols(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
-	state, err := c.params.oneOf("current_state", model.StateActive, model.StateDraft, model.StateCancelled)
+	state, err := c.params.oneOf("current_state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled)
 	if err != nil {
 		return reply{}, err
 	}

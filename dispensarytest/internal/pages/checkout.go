@@ -56,10 +56,10 @@ func (v *visitor) checkout() {
 func (v *visitor) invitation() {
 	plan, known := v.People.Plans.Get(v.id)
 	switch {
-	case !known || plan.State == model.StateDraft && !v.Behaviors.Get().InviteDrafts:
+	case !known || plan.State == model.PlanStateDraft && !v.Behaviors.Get().InviteDrafts:
 		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
 	case v.shown(plan, "Your treatment plan"):
-	case plan.State == model.StateCancelled:
+	case plan.State == model.PlanStateCanceled:
 		_ = v.problem(http.StatusGone, "This treatment plan was cancelled.")
 	default:
 		v.buy(plan, "Your treatment plan", store.LinesOf(plan.Recommendations))
@@ -120,9 +120,9 @@ func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 	if len(wanted) == 0 {
 		return model.Refused("PlaceOrder", model.ErrInvalid, "an order needs at least one product")
 	}
-	in := model.NewOrder{PlanIDs: []string{plan.ID}, Lines: wanted}
+	in := model.OrderCreate{PlanIDs: []string{plan.ID}, Lines: wanted}
 	if slices.Equal(v.People.Patients.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
-		in = model.NewOrder{} // the cart as it is: good even if the plan was cancelled since
+		in = model.OrderCreate{} // the cart as it is: good even if the plan was cancelled since
 	}
 	order, _, err := v.People.Orders.Place(plan.PatientID, in)
 	if err == nil {

@@ -63,20 +63,20 @@ func (v *visitor) newPlan() {
 	}
 	edit := people.PlanEdit{Lines: []model.Recommendation{}}
 	if !v.posted() {
-		v.showPlan(http.StatusOK, "", model.Plan{State: model.StateDraft}, edit)
+		v.showPlan(http.StatusOK, "", model.Plan{State: model.PlanStateDraft}, edit)
 		return
 	}
 	edit, err := v.readEdit()
 	do := v.field("do")
 	if arrange(&edit, do) {
-		v.showPlan(http.StatusOK, "", model.Plan{State: model.StateDraft}, edit)
+		v.showPlan(http.StatusOK, "", model.Plan{State: model.PlanStateDraft}, edit)
 		return
 	}
 	if err == nil {
 		err = v.createPlan(edit, do)
 	}
 	if err != nil {
-		v.showPlan(http.StatusUnprocessableEntity, inWords(err), model.Plan{State: model.StateDraft}, edit)
+		v.showPlan(http.StatusUnprocessableEntity, inWords(err), model.Plan{State: model.PlanStateDraft}, edit)
 	}
 }
 
@@ -88,7 +88,7 @@ func (v *visitor) createPlan(e people.PlanEdit, do string) error {
 	case len(e.Lines) == 0:
 		return model.Refused("CreatePlan", model.ErrInvalid, "a plan recommends at least one product")
 	}
-	plan, _, err := v.People.Plans.Create(e.PatientID, model.NewPlan{
+	plan, _, err := v.People.Plans.Create(e.PatientID, model.PlanCreate{
 		PractitionerID: e.PractitionerID, PersonalMessage: e.Message, Recommendations: e.Lines, Draft: do != "send",
 	})
 	if err != nil {

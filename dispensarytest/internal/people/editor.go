@@ -60,20 +60,20 @@ func (p Plans) Save(planID string, e PlanEdit) (model.Event, error) {
 	changed, sameRest := e.changedLines(old)
 	unchanged := sameRest && len(changed) == 0 && e.Message == old.PersonalMessage && e.PatientID == ""
 	switch {
-	case unchanged && old.State != model.StateCancelled:
+	case unchanged && old.State != model.PlanStateCanceled:
 		return model.Event{}, nil
-	case sameRest && len(changed) == 1 && e.Message == old.PersonalMessage && old.State == model.StateActive:
+	case sameRest && len(changed) == 1 && e.Message == old.PersonalMessage && old.State == model.PlanStateActive:
 		_, event, err := p.UpdateRecommendation(planID, changed[0])
 		return event, err
 	}
-	_, event, err := p.change("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error { return e.apply(w, row) })
+	_, event, err := p.change("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error { return e.apply(w, row) })
 	return event, err
 }
 
 // Send lets the practitioner of a draft save it and send it to its patient at
 // once: the event of ActivatePlan, with the plan as it was sent.
 func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
-	_, event, err := p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.StateDraft}, func(w *store.World, row *model.Plan) error {
+	_, event, err := p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.PlanStateDraft}, func(w *store.World, row *model.Plan) error {
 		if err := e.apply(w, row); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func (p Orders) Get(id string) (model.Order, bool) {
 	return find(p.actions, func(w *store.World) table.Table[*model.Order] { return w.Orders }, id)
 }
 
-func (p Orders) Place(patientID string, in model.NewOrder) (out model.Order, e model.Event, err error) {
+func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	patient, known := w.Patients.Rows[patientID]

@@ -27,7 +27,7 @@ func (p Patients) Cart(patientID string) []model.Line {
 	return slices.Clone(c.Lines)
 }
 
-func (p Patients) Register(in model.NewPatient) (out model.Patient, e model.Event, err error) {
+func (p Patients) Register(in model.PatientCreate) (out model.Patient, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	n := len(w.Patients.Rows) + 1
@@ -48,7 +48,7 @@ func (p Patients) Register(in model.NewPatient) (out model.Patient, e model.Even
 	return out, e, nil
 }
 
-func (p Patients) Edit(patientID string, in model.PatientChange) (out model.Patient, e model.Event, err error) {
+func (p Patients) Edit(patientID string, in model.PatientUpdate) (out model.Patient, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	old, known := w.Patients.Rows[patientID]
@@ -84,7 +84,7 @@ func personFits(w *store.World, action string, p *model.Patient) error {
 		return model.Refused(action, model.ErrInvalid, "the e-mail address %q is taken", p.Email)
 	case p.DateOfBirth != "" && !store.ValidDay(p.DateOfBirth):
 		return model.Refused(action, model.ErrInvalid, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
-	case p.Gender != "" && !slices.Contains([]string{model.Male, model.Female, model.X}, p.Gender):
+	case p.Gender != "" && !slices.Contains([]string{model.GenderMale, model.GenderFemale, model.GenderX}, p.Gender):
 		return model.Refused(action, model.ErrInvalid, "%q is none of the genders", p.Gender)
 	case p.MobileNumber != "" && !store.MobileNumber.MatchString(p.MobileNumber):
 		return model.Refused(action, model.ErrInvalid, "%q is not a number in international form", p.MobileNumber)

@@ -20,7 +20,7 @@ func (p Plans) Get(id string) (model.Plan, bool) {
 	return find(p.actions, func(w *store.World) table.Table[*model.Plan] { return w.Plans }, id)
 }
 
-func (p Plans) Create(patientID string, in model.NewPlan) (out model.Plan, e model.Event, err error) {
+func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	patient, known := w.Patients.Rows[patientID]
@@ -29,7 +29,7 @@ func (p Plans) Create(patientID string, in model.NewPlan) (out model.Plan, e mod
 	}
 	now := p.Clock.Now()
 	row := &model.Plan{
-		ClinicID: patient.ClinicID, PatientID: patientID, State: model.StateDraft, Outside: true, CreatedAt: now, UpdatedAt: now,
+		ClinicID: patient.ClinicID, PatientID: patientID, State: model.PlanStateDraft, Outside: true, CreatedAt: now, UpdatedAt: now,
 		PractitionerID:  cmp.Or(in.PractitionerID, w.FirstPractitioner(patient.ClinicID)),
 		PersonalMessage: in.PersonalMessage, Recommendations: store.CloneRecommendations(in.Recommendations),
 	}
@@ -54,7 +54,7 @@ func (p Plans) Create(patientID string, in model.NewPlan) (out model.Plan, e mod
 }
 
 func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
-	return p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.StateDraft}, func(_ *store.World, row *model.Plan) error {
+	return p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.PlanStateDraft}, func(_ *store.World, row *model.Plan) error {
 		if why := store.PlanUnready(row, p.Behaviors.Get()); why != "" {
 			return model.Refused("ActivatePlan", model.ErrInvalid, "treatment plan %q %s", planID, why)
 		}
@@ -63,8 +63,8 @@ func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
 	})
 }
 
-func (p Plans) Update(planID string, in model.PlanChange) (model.Plan, model.Event, error) {
-	return p.change("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error {
+func (p Plans) Update(planID string, in model.PlanUpdate) (model.Plan, model.Event, error) {
+	return p.change("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
 		set(&row.PersonalMessage, in.PersonalMessage)
 		if in.Recommendations != nil {
 			row.Recommendations = store.CloneRecommendations(in.Recommendations)
@@ -74,7 +74,7 @@ func (p Plans) Update(planID string, in model.PlanChange) (model.Plan, model.Eve
 }
 
 func (p Plans) UpdateRecommendation(planID string, in model.Recommendation) (model.Plan, model.Event, error) {
-	return p.change("UpdateRecommendation", planID, model.TreatmentPlanRecommendation, []string{model.StateDraft, model.StateActive}, func(w *store.World, row *model.Plan) error {
+	return p.change("UpdateRecommendation", planID, model.TreatmentPlanRecommendation, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
 		at := slices.IndexFunc(row.Recommendations, func(r model.Recommendation) bool { return r.VariantID == in.VariantID })
 		if at < 0 {
 			return model.Unknown("UpdateRecommendation", "recommended variant", in.VariantID)
@@ -86,7 +86,7 @@ func (p Plans) UpdateRecommendation(planID string, in model.Recommendation) (mod
 }
 
 func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
-	return p.change("CancelPlan", planID, model.TreatmentPlanUpdated, []string{model.StateActive}, func(_ *store.World, row *model.Plan) error {
+	return p.change("CancelPlan", planID, model.TreatmentPlanUpdated, []string{model.PlanStateActive}, func(_ *store.World, row *model.Plan) error {
 		store.CancelPlan(row, p.Clock.Now())
 		return nil
 	})

@@ -31,7 +31,7 @@ func (p Products) All() []model.Product {
 	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
 }
 
-func (p Products) Create(in model.NewProduct) (out model.Product, e model.Event, err error) {
+func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	row := &model.Product{
@@ -44,7 +44,7 @@ func (p Products) Create(in model.NewProduct) (out model.Product, e model.Event,
 	}
 	packs := in.Variants
 	if len(packs) == 0 {
-		packs = []model.NewVariant{{}}
+		packs = []model.VariantCreate{{}}
 	}
 	for _, pack := range packs {
 		if err := statusFits("CreateProduct", cmp.Or(pack.Status, model.VariantAvailable)); err != nil {
@@ -62,7 +62,7 @@ func (p Products) Create(in model.NewProduct) (out model.Product, e model.Event,
 	return out, e, nil
 }
 
-func (p Products) Update(productID string, in model.ProductChange) (model.Product, model.Event, error) {
+func (p Products) Update(productID string, in model.ProductUpdate) (model.Product, model.Event, error) {
 	return p.changeProduct("UpdateProduct", productID, model.ProductUpdated, func(row *model.Product) error {
 		set(&row.Name, in.Name)
 		set(&row.Dosage, in.Dosage)
@@ -110,7 +110,7 @@ func (p Products) Remove(productID string) error {
 	return nil
 }
 
-func (p Products) UpdateVariant(variantID string, in model.VariantChange) (out model.Variant, e model.Event, err error) {
+func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out model.Variant, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	old, known := w.Variant(variantID)

@@ -21,16 +21,16 @@ func (p Protocols) Get(id string) (model.Protocol, bool) {
 	return find(p.actions, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols }, id)
 }
 
-func (p Protocols) Create(in model.NewProtocol) (out model.Protocol, err error) {
+func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err error) {
 	w, done := p.begin()
 	defer done()
 	row := &model.Protocol{
-		Name: cmp.Or(in.Name, fmt.Sprintf("New Protocol %d", len(w.Protocols.Rows)+1)), State: model.StateActive,
+		Name: cmp.Or(in.Name, fmt.Sprintf("New Protocol %d", len(w.Protocols.Rows)+1)), State: model.PlanStateActive,
 		PractitionerID: cmp.Or(in.PractitionerID, table.At(w.Practitioners, 0).ID), PersonalMessage: in.PersonalMessage,
 		Ownership: cmp.Or(in.Ownership, model.ProtocolOwned), Recommendations: slices.Clone(in.Recommendations),
 	}
 	if in.Draft {
-		row.State = model.StateDraft
+		row.State = model.PlanStateDraft
 	}
 	if v := w.FirstAvailable(); len(row.Recommendations) == 0 && v != nil {
 		row.Recommendations = []model.ProtocolRecommendation{{VariantID: v.ID, Quantity: 1}}
@@ -47,8 +47,8 @@ func (p Protocols) Create(in model.NewProtocol) (out model.Protocol, err error) 
 	return out, nil
 }
 
-func (p Protocols) Update(id string, in model.ProtocolChange) (model.Protocol, error) {
-	return p.changeProtocol("UpdateProtocol", id, []string{model.StateDraft, model.StateActive}, func(row *model.Protocol) {
+func (p Protocols) Update(id string, in model.ProtocolUpdate) (model.Protocol, error) {
+	return p.changeProtocol("UpdateProtocol", id, []string{model.PlanStateDraft, model.PlanStateActive}, func(row *model.Protocol) {
 		set(&row.Name, in.Name)
 		set(&row.PersonalMessage, in.PersonalMessage)
 		set(&row.Ownership, in.Ownership)
@@ -59,11 +59,11 @@ func (p Protocols) Update(id string, in model.ProtocolChange) (model.Protocol, e
 }
 
 func (p Protocols) Activate(id string) (model.Protocol, error) {
-	return p.changeProtocol("ActivateProtocol", id, []string{model.StateDraft}, func(row *model.Protocol) { row.State = model.StateActive })
+	return p.changeProtocol("ActivateProtocol", id, []string{model.PlanStateDraft}, func(row *model.Protocol) { row.State = model.PlanStateActive })
 }
 
 func (p Protocols) Cancel(id string) (model.Protocol, error) {
-	return p.changeProtocol("CancelProtocol", id, []string{model.StateDraft, model.StateActive}, func(row *model.Protocol) { row.State = model.StateCancelled })
+	return p.changeProtocol("CancelProtocol", id, []string{model.PlanStateDraft, model.PlanStateActive}, func(row *model.Protocol) { row.State = model.PlanStateCanceled })
 }
 
 func (p Protocols) changeProtocol(action, id string, from []string, change func(*model.Protocol)) (out model.Protocol, err error) {

@@ -104,7 +104,7 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 		ID: w.NewID("patient"), ClinicID: table.At(w.Clinics, n%len(w.Clinics.Rows)).ID, FirstName: first, LastName: last,
 		Email:       fmt.Sprintf("%s.%s.%d@example.org", strings.ToLower(first), strings.ToLower(last), n),
 		DateOfBirth: Epoch.AddDate(-18-dice.IntN(70), -dice.IntN(12), -dice.IntN(28)).Format(time.DateOnly),
-		Gender:      []string{model.Male, model.Female, model.X, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
+		Gender:      []string{model.GenderMale, model.GenderFemale, model.GenderX, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
 	}
 	if n%2 == 0 {
 		p.MetadataID = fmt.Sprintf("ehr-%d", 100_000+n)
@@ -131,7 +131,7 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 		if !brand.Available {
 			status = model.VariantUnavailable // the brand stays so
 		}
-		v := w.NewVariant(p.ID, brand.Prefix, i == 0, model.NewVariant{Units: 30 * (i + 1), MSRP: model.Cents(900 + dice.IntN(5000)), Status: status})
+		v := w.NewVariant(p.ID, brand.Prefix, i == 0, model.VariantCreate{Units: 30 * (i + 1), MSRP: model.Cents(900 + dice.IntN(5000)), Status: status})
 		if i > 0 {
 			leaveOut(v, n)
 		}
@@ -144,7 +144,7 @@ func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
 	patient := table.At(w.Patients, dice.IntN(len(w.Patients.Rows)))
 	practitioners := w.PractitionersOf(patient.ClinicID)
 	p := &model.Plan{
-		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.StateActive, PatientID: patient.ID,
+		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.PlanStateActive, PatientID: patient.ID,
 		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
 		Recommendations: w.recommend(dice.IntN(len(w.Products.Rows)), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
 	}
@@ -154,7 +154,7 @@ func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
 // generateOrder lets a patient order what a plan says, or something else.
 func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
 	var o *model.Order
-	if plan := table.At(w.Plans, dice.IntN(len(w.Plans.Rows))); dice.IntN(2) == 0 && plan.State == model.StateActive {
+	if plan := table.At(w.Plans, dice.IntN(len(w.Plans.Rows))); dice.IntN(2) == 0 && plan.State == model.PlanStateActive {
 		o = &model.Order{ClinicID: plan.ClinicID, PatientID: plan.PatientID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
 	} else {
 		patient := table.At(w.Patients, dice.IntN(len(w.Patients.Rows)))

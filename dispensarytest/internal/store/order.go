@@ -12,7 +12,7 @@ import (
 )
 
 // NewVariant stores a pack. Its SKU and code follow from its number.
-func (w *World) NewVariant(productID, prefix string, primary bool, in model.NewVariant) *model.Variant {
+func (w *World) NewVariant(productID, prefix string, primary bool, in model.VariantCreate) *model.Variant {
 	v := &model.Variant{
 		ID: w.NewID("variant"), ProductID: productID, Primary: primary, Units: in.Units, MSRP: in.MSRP,
 		UnitOfMeasure: cmp.Or(in.UnitOfMeasure, "capsules"), Status: cmp.Or(in.Status, model.VariantAvailable),
@@ -46,7 +46,7 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 			return model.Unknown("PlaceOrder", "treatment plan", planID)
 		case plan.PatientID != o.PatientID:
 			return model.Refused("PlaceOrder", model.ErrInvalid, "treatment plan %q belongs to another patient", planID)
-		case plan.State != model.StateActive && !fromCart:
+		case plan.State != model.PlanStateActive && !fromCart:
 			return model.Refused("PlaceOrder", model.ErrState, "treatment plan %q is %s", planID, plan.State)
 		}
 		if !slices.Contains(o.PlanIDs, planID) {
@@ -124,7 +124,7 @@ func PlanUnready(p *model.Plan, reads *behavior.Set) string {
 }
 
 func ActivatePlan(p *model.Plan, now time.Time) {
-	p.State, p.AvailableAt = model.StateActive, now
+	p.State, p.AvailableAt = model.PlanStateActive, now
 	TouchPlan(p, now)
 }
 
@@ -138,7 +138,7 @@ func TouchPlan(p *model.Plan, now time.Time) {
 
 // CancelPlan empties the plan. API section: "States and transitions".
 func CancelPlan(p *model.Plan, now time.Time) {
-	p.State, p.Recommendations = model.StateCancelled, nil
+	p.State, p.Recommendations = model.PlanStateCanceled, nil
 	TouchPlan(p, now)
 }
 

@@ -98,11 +98,11 @@ func (w *World) seedUser(id, clinicID, email, kind, name string) {
 func (w *World) seedPatients() {
 	clinic := table.At(w.Clinics, 0)
 	for i, p := range []model.Patient{
-		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: model.Female, MetadataID: "ehr-1001", TextNotification: true},
-		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: model.Male, Discount: 5},
-		{FirstName: "Priya", LastName: "Raman", DateOfBirth: "1990-07-25", Gender: model.Female, Discount: 10},
-		{FirstName: "Alex", LastName: "Tremblay", Gender: model.X},
-		{FirstName: "Walter", LastName: "Nguyen", DateOfBirth: "1958-01-30", Gender: model.Male},
+		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: model.GenderFemale, MetadataID: "ehr-1001", TextNotification: true},
+		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: model.GenderMale, Discount: 5},
+		{FirstName: "Priya", LastName: "Raman", DateOfBirth: "1990-07-25", Gender: model.GenderFemale, Discount: 10},
+		{FirstName: "Alex", LastName: "Tremblay", Gender: model.GenderX},
+		{FirstName: "Walter", LastName: "Nguyen", DateOfBirth: "1958-01-30", Gender: model.GenderMale},
 	} {
 		p.ID, p.ClinicID, p.Welcomed = w.NewID("patient"), clinic.ID, true
 		p.Email = strings.ToLower(p.FirstName+"."+p.LastName) + "@example.org"
@@ -145,11 +145,11 @@ func (w *World) seedCare() {
 	}
 	table.Put(&w.CustomDosages, custom.ID, custom)
 	for i, p := range []model.Protocol{
-		{Name: "Better Sleep", State: model.StateActive, PractitionerID: first.ID, Ownership: "owned", PersonalMessage: "Start two hours before bed."},
-		{Name: "Gut Reset", State: model.StateActive, PractitionerID: first.ID, Ownership: "shared"},
-		{Name: "Joint Comfort", State: model.StateDraft, PractitionerID: first.ID, Ownership: "owned"},
-		{Name: "Winter Immunity", State: model.StateActive, PractitionerID: second.ID, Ownership: "shared"},
-		{Name: "Old Energy Plan", State: model.StateCancelled, PractitionerID: second.ID, Ownership: "owned"},
+		{Name: "Better Sleep", State: model.PlanStateActive, PractitionerID: first.ID, Ownership: "owned", PersonalMessage: "Start two hours before bed."},
+		{Name: "Gut Reset", State: model.PlanStateActive, PractitionerID: first.ID, Ownership: "shared"},
+		{Name: "Joint Comfort", State: model.PlanStateDraft, PractitionerID: first.ID, Ownership: "owned"},
+		{Name: "Winter Immunity", State: model.PlanStateActive, PractitionerID: second.ID, Ownership: "shared"},
+		{Name: "Old Energy Plan", State: model.PlanStateCanceled, PractitionerID: second.ID, Ownership: "owned"},
 	} {
 		p.ID = w.NewID("protocol")
 		for _, r := range w.recommend(i*5, 2) {
@@ -162,7 +162,7 @@ func (w *World) seedCare() {
 	for i := range 3 {
 		patient, at := table.At(w.Patients, i), Epoch.AddDate(0, 0, -40+i*7)
 		plan := &model.Plan{
-			ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.StateActive, PatientID: patient.ID, PractitionerID: first.ID,
+			ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.PlanStateActive, PatientID: patient.ID, PractitionerID: first.ID,
 			AvailableAt: at, CreatedAt: at, UpdatedAt: at, Recommendations: w.recommend(i*3, 2), Outside: i > 0,
 		}
 		table.Put(&w.Plans, plan.ID, plan)

@@ -102,7 +102,7 @@ func (w *World) seedCatalog() {
 			p.IngredientIDs = append(p.IngredientIDs, byName[name])
 		}
 		for n, units := range line.units {
-			v := w.NewVariant(p.ID, brand.Prefix, n == 0, model.NewVariant{
+			v := w.NewVariant(p.ID, brand.Prefix, n == 0, model.VariantCreate{
 				Units: units, UnitOfMeasure: line.format + "s", Status: line.status,
 				// Bigger packs are cheaper by the unit.
 				MSRP: line.price * model.Cents(10+9*(units-line.units[0])/line.units[0]) / 10,

@@ -65,7 +65,7 @@ func Plan[D any](origin string, inviteDrafts bool, p *model.Plan, dosage func(mo
 		planItem: PlanItem(p), PersonalMessage: NullText(p.PersonalMessage),
 		Recommendations: make([]planLine[D], 0, len(p.Recommendations)), Metadata: Metadata(p.MetadataID),
 	}
-	if p.State != model.StateDraft || inviteDrafts {
+	if p.State != model.PlanStateDraft || inviteDrafts {
 		view.InvitationURL = new(origin + "/plans/" + p.ID + "/invitation")
 	}
 	for _, r := range p.Recommendations {

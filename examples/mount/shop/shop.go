@@ -102,7 +102,7 @@ func Run(ctx context.Context, out io.Writer, mount func(webhooks http.Handler) h
 	shop, err := Open(Settings{
 		Settings: settings, Database: filepath.Join(folder, "inbox.db"),
 		Ship: func(_ context.Context, order events.OrderEvent) error {
-			shipped <- order.Data.OrderNumber
+			shipped <- order.Object.OrderNumber
 			return nil
 		},
 	})

@@ -115,7 +115,7 @@ func TestEachBroker(t *testing.T) {
 func delivery(n int, integration string) webhook.Delivery {
 	return webhook.Delivery{
 		Key:  webhook.Key{Environment: receivertest.Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: integration},
-		Type: events.PatientUpdated, ClinicID: "cl_1", CreatedAt: time.Unix(1_780_000_000, 0), ReceivedAt: time.Now(),
+		Type: events.TypePatientUpdated, ClinicID: "cl_1", CreatedAt: time.Unix(1_780_000_000, 0), ReceivedAt: time.Now(),
 		Body: receivertest.Body(n, integration),
 	}
 }

@@ -73,7 +73,7 @@ type receiver struct {
 
 // open makes an inbox and its consumer. A broker that is away is waited for.
 func (r receiver) open(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, error) {
-	work.Workers, work.Order, work.Stale = r.Broker.workers(), nil, webhook.StaleIgnore
+	work.Workers, work.Order, work.Stale = r.Broker.workers(), nil, webhook.StalePolicyIgnore
 	inbox, err := r.start(work, ring)
 	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); inbox, err = r.start(work, ring) {
 		log.Print(err)

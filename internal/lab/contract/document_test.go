@@ -121,7 +121,7 @@ func TestPartsOfTheDocument(t *testing.T) {
 func TestOperationsNameHistoryScope(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	plan, _, err := s.fake.Plans.Create(s.patient(), model.NewPlan{})
+	plan, _, err := s.fake.Plans.Create(s.patient(), model.PlanCreate{})
 	require.NoError(t, err)
 	narrow := s.fake.Tokens.Issue(model.User{}, "clinic:read", "clinic:write", "patients:read").AccessToken
 	var needs []string

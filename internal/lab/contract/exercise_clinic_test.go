@@ -115,7 +115,7 @@ var clinicExercises = map[string]exercise{
 
 // patientEvent makes an event that has data.
 func patientEvent(s *fixture) string {
-	_, event, err := s.fake.Patients.Edit(s.patient(), model.PatientChange{LastName: new("Married")})
+	_, event, err := s.fake.Patients.Edit(s.patient(), model.PatientUpdate{LastName: new("Married")})
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -137,15 +137,15 @@ var eventExercises = map[string]exercise{
 		return request{}
 	}},
 	"events.list_treatment_plans": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Plans.Create(s.patient(), model.NewPlan{}) // the list is not empty then
+		_, _, _ = s.fake.Plans.Create(s.patient(), model.PlanCreate{}) // the list is not empty then
 		return request{}
 	}},
 	"events.list_orders": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Orders.Place(s.patient(), model.NewOrder{}) // the list is not empty then
+		_, _, _ = s.fake.Orders.Place(s.patient(), model.OrderCreate{}) // the list is not empty then
 		return request{}
 	}},
 	"events.list_products": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Products.Create(model.NewProduct{}) // the list is not empty then
+		_, _, _ = s.fake.Products.Create(model.ProductCreate{}) // the list is not empty then
 		return request{}
 	}},
 	"webhook_deliveries.list": {request: func(s *fixture) request {

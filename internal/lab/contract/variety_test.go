@@ -29,7 +29,7 @@ func linked(s *fixture) string {
 
 // unplanned lets a patient order without a plan, and get the money back.
 func unplanned(s *fixture) string {
-	order, _, err := s.fake.Orders.Place(s.patient(), model.NewOrder{})
+	order, _, err := s.fake.Orders.Place(s.patient(), model.OrderCreate{})
 	require.NoError(s.t, err)
 	_, err = s.fake.Orders.Refund(order.ID, 0)
 	require.NoError(s.t, err)
@@ -38,14 +38,14 @@ func unplanned(s *fixture) string {
 
 // bare is a product without a description.
 func bare(s *fixture) string {
-	product, _, err := s.fake.Products.Create(model.NewProduct{Variants: []model.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
+	product, _, err := s.fake.Products.Create(model.ProductCreate{Variants: []model.VariantCreate{{}, {Units: 120, Status: "vendor backorder"}}})
 	require.NoError(s.t, err)
 	return product.ID
 }
 
 // outside is a plan that a practitioner wrote on the platform.
 func outside(s *fixture) string {
-	plan, _, err := s.fake.Plans.Create(s.patient(), model.NewPlan{Draft: true})
+	plan, _, err := s.fake.Plans.Create(s.patient(), model.PlanCreate{Draft: true})
 	require.NoError(s.t, err)
 	return plan.ID
 }

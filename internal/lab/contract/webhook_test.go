@@ -90,22 +90,22 @@ var happenings = map[string][]happening{
 		return p.Clinics.RevokeKey(s.fake.ClinicKey())
 	}},
 	model.OrderPlaced: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Orders.Place(s.patient(), model.NewOrder{PlanIDs: []string{s.plan("active")}})
+		_, event, err := p.Orders.Place(s.patient(), model.OrderCreate{PlanIDs: []string{s.plan("active")}})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Orders.Place(s.patient(), model.NewOrder{})
+		_, event, err := p.Orders.Place(s.patient(), model.OrderCreate{})
 		return event, err
 	}},
 	model.PatientCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Patients.Register(model.NewPatient{})
+		_, event, err := p.Patients.Register(model.PatientCreate{})
 		return event, err
 	}},
 	model.PatientUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Patients.Edit(s.patient(), model.PatientChange{MobileNumber: new(""), TextNotification: new(true)})
+		_, event, err := p.Patients.Edit(s.patient(), model.PatientUpdate{MobileNumber: new(""), TextNotification: new(true)})
 		return event, err
 	}},
 	model.ProductCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Products.Create(model.NewProduct{})
+		_, event, err := p.Products.Create(model.ProductCreate{})
 		return event, err
 	}},
 	model.ProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
@@ -113,14 +113,14 @@ var happenings = map[string][]happening{
 		return event, err
 	}},
 	model.ProductUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Products.Update(s.product(), model.ProductChange{Name: new("Renamed")})
+		_, event, err := p.Products.Update(s.product(), model.ProductUpdate{Name: new("Renamed")})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Products.UpdateVariant(s.variant(), model.VariantChange{Status: new("vendor backorder")})
+		_, event, err := p.Products.UpdateVariant(s.variant(), model.VariantUpdate{Status: new("vendor backorder")})
 		return event, err
 	}},
 	model.TreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Plans.Create(s.patient(), model.NewPlan{PersonalMessage: "Rest."})
+		_, event, err := p.Plans.Create(s.patient(), model.PlanCreate{PersonalMessage: "Rest."})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Plans.Activate(s.plan("draft"))
@@ -133,7 +133,7 @@ var happenings = map[string][]happening{
 		return event, err
 	}},
 	model.TreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Plans.Update(s.plan("active"), model.PlanChange{PersonalMessage: new("")})
+		_, event, err := p.Plans.Update(s.plan("active"), model.PlanUpdate{PersonalMessage: new("")})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Plans.Cancel(s.plan("active"))

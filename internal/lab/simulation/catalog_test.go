@@ -134,11 +134,11 @@ func (w *catalogWorld) any() model.Product {
 
 func (w *catalogWorld) rename() {
 	p := w.any()
-	w.changed(w.platform.Products.Update(p.ID, model.ProductChange{Name: new(fmt.Sprintf("Name %d", w.changes))}))
+	w.changed(w.platform.Products.Update(p.ID, model.ProductUpdate{Name: new(fmt.Sprintf("Name %d", w.changes))}))
 }
 
 func (w *catalogWorld) add() {
-	w.changed(w.platform.Products.Create(model.NewProduct{Variants: make([]model.NewVariant, 1)}))
+	w.changed(w.platform.Products.Create(model.ProductCreate{Variants: make([]model.VariantCreate, 1)}))
 }
 
 func (w *catalogWorld) remove() {
@@ -167,7 +167,7 @@ func (w *catalogWorld) follow() {
 // noneIsGone holds that the store takes no product for gone that the platform has.
 func (w *catalogWorld) noneIsGone() {
 	for _, p := range w.platform.Products.All() {
-		if r, err := w.store.Get(context.Background(), p.ID); err == nil && r.Presence == catalogsync.Gone {
+		if r, err := w.store.Get(context.Background(), p.ID); err == nil && r.Presence == catalogsync.PresenceGone {
 			w.s.Failf("product %s is gone, and the platform has it", p.ID)
 		}
 	}
@@ -187,11 +187,11 @@ func (w *catalogWorld) differs() string {
 	all := w.platform.Products.All()
 	for _, p := range all {
 		r, err := w.store.Get(context.Background(), p.ID)
-		if err != nil || r.Product.Name != p.Name || r.Presence != catalogsync.Present {
+		if err != nil || r.Product.Name != p.Name || r.Presence != catalogsync.PresencePresent {
 			return p.ID
 		}
 	}
-	if state.Records[catalogsync.Present] != len(all) || state.Records[catalogsync.Missing] > 0 {
+	if state.Records[catalogsync.PresencePresent] != len(all) || state.Records[catalogsync.PresenceMissing] > 0 {
 		return "there are others"
 	}
 	return ""

@@ -31,7 +31,7 @@ func (w *eventWorld) reconcile(p *schedule.Process, r *receiver) {
 			return reconcile.Clinic{Events: client.Events, Integrations: reconcile.Integrations(w.integration)}, nil
 		},
 		WholeEvery: time.Nanosecond, // every run is whole
-		Groups:     []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: r.logger, Now: w.clockOf(p.Name),
+		Groups:     []reconcile.Group{reconcile.GroupPatients}, Overlap: time.Minute, Logger: r.logger, Now: w.clockOf(p.Name),
 	})
 	if err != nil {
 		panic(err)
@@ -152,7 +152,7 @@ func (w *eventWorld) begin(p *schedule.Process, key webhook.Key, name string) we
 			w.s.Failf("%s is handled before %s, which is older and waits", name, w.name(other.Key.EventID))
 		}
 	}
-	if w.stale == webhook.StaleSkip && this.object != "" && this.CreatedAt.Before(w.table.newest[this.object]) {
+	if w.stale == webhook.StalePolicySkip && this.object != "" && this.CreatedAt.Before(w.table.newest[this.object]) {
 		w.s.Failf("%s is handled although a newer event of its object was", name)
 	}
 	w.note(this.order, name, this.due)
@@ -212,7 +212,7 @@ func (w *eventWorld) promises() {
 	})
 	w.s.InTheEnd(func() error {
 		for _, e := range w.platform.Events() {
-			skipped := w.stale == webhook.StaleSkip
+			skipped := w.stale == webhook.StalePolicySkip
 			if w.handled[w.key(e.ID)] == 0 && !skipped {
 				return fmt.Errorf("%s was never handled", w.name(e.ID))
 			}

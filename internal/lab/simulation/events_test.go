@@ -100,7 +100,7 @@ func newEventWorld(s *schedule.Scheduler) *eventWorld {
 func newEvents(s *schedule.Scheduler) *eventWorld {
 	w := &eventWorld{
 		s: s, keys: 1, database: "the database", receivers: map[string]*receiver{}, names: map[string]string{}, handled: map[webhook.Key]int{},
-		running: map[webhook.OrderingKey]map[string]time.Time{}, stale: []webhook.StalePolicy{webhook.StaleIgnore, webhook.StaleReport, webhook.StaleSkip}[s.Rand.IntN(3)],
+		running: map[webhook.OrderingKey]map[string]time.Time{}, stale: []webhook.StalePolicy{webhook.StalePolicyIgnore, webhook.StalePolicyReport, webhook.StalePolicySkip}[s.Rand.IntN(3)],
 	}
 	w.table = newEventTable(func(key webhook.Key) string { return w.name(key.EventID) })
 	return w
@@ -146,7 +146,7 @@ func (w *eventWorld) actions() {
 	for i := range 1 + w.s.Rand.IntN(2) {
 		name := fmt.Sprintf("patient %d", i+1)
 		w.s.Action(name+" registers", 1, nil, func() {
-			patient, event, err := w.platform.Patients.Register(model.NewPatient{FirstName: canary, LastName: canary, Email: fmt.Sprintf("%s-%d@example.com", canary, i)})
+			patient, event, err := w.platform.Patients.Register(model.PatientCreate{FirstName: canary, LastName: canary, Email: fmt.Sprintf("%s-%d@example.com", canary, i)})
 			w.happened(event, err)
 			w.patients = append(w.patients, patient.ID)
 		})
@@ -154,7 +154,7 @@ func (w *eventWorld) actions() {
 	edits := 1 + w.s.Rand.IntN(3)
 	w.s.Action("a patient edits", edits, func() bool { return len(w.patients) > 0 }, func() {
 		edited := fmt.Sprintf("%s %d", canary, len(w.platform.Events()))
-		_, event, err := w.platform.Patients.Edit(w.patients[w.s.Rand.IntN(len(w.patients))], model.PatientChange{LastName: &edited})
+		_, event, err := w.platform.Patients.Edit(w.patients[w.s.Rand.IntN(len(w.patients))], model.PatientUpdate{LastName: &edited})
 		w.happened(event, err)
 	})
 	if w.s.Rand.IntN(2) == 0 {

@@ -107,7 +107,7 @@ func (w *wholeWorld) reconcile(p *schedule.Process, all *accounts.Accounts, r *r
 	environment := w.platform.Site().Environment
 	clinics, err := reconcile.New(reconcile.Config{
 		Environment: environment, Inbox: r.inbox, Overlap: time.Minute, Logger: r.logger, Now: w.events.clockOf(p.Name),
-		Groups:   []reconcile.Group{reconcile.Products, reconcile.Patients, reconcile.TreatmentPlans},
+		Groups:   []reconcile.Group{reconcile.GroupProducts, reconcile.GroupPatients, reconcile.GroupTreatmentPlans},
 		Parallel: 1, WholeEvery: w.wholeEvery,
 		List: func(ctx context.Context, after string, limit int) ([]string, error) {
 			return all.Clinics(ctx, environment, after, limit)
@@ -132,14 +132,14 @@ func (w *wholeWorld) reconcile(p *schedule.Process, all *accounts.Accounts, r *r
 // handler is what a replica does with events.
 func (w *wholeWorld) handler(all *accounts.Accounts, syncer *catalogsync.Syncer) webhook.HandlerFunc {
 	patient := func(ctx context.Context, e events.PatientEvent) error {
-		return w.ensurePlan(ctx, all, e.ClinicID, e.Data.ID)
+		return w.ensurePlan(ctx, all, e.ClinicID, e.Object.ID)
 	}
 	plan := func(ctx context.Context, e events.TreatmentPlanEvent) error {
 		one, err := all.ForClinic(ctx, w.platform.Site().Environment, e.ClinicID, accounts.ClinicOptions{})
 		if err != nil {
 			return err
 		}
-		_, err = one.Client.TreatmentPlans.Get(ctx, e.Data.ID)
+		_, err = one.Client.TreatmentPlans.Get(ctx, e.Object.ID)
 		return err
 	}
 	var router webhook.Router
@@ -161,7 +161,7 @@ func (w *wholeWorld) ensurePlan(ctx context.Context, all *accounts.Accounts, cli
 	if err != nil {
 		return err
 	}
-	_, _, err = one.Client.TreatmentPlans.Ensure(ctx, patient.ID, treatmentplans.NewPlan{
+	_, _, err = one.Client.TreatmentPlans.Ensure(ctx, patient.ID, treatmentplans.PlanCreate{
 		PractitionerID: w.author, State: treatmentplans.StateActive, Metadata: clinic.Metadata{ID: planOf(patient.ID)},
 		Recommendations: []treatmentplans.Recommendation{{VariantID: w.variant, UnitsToPurchase: 1}},
 	})

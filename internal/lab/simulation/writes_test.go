@@ -69,7 +69,7 @@ func (w *writeWorld) start(p *schedule.Process) {
 		go w.repeat(p, key, call)
 	}
 	patient := func(ctx context.Context) (bool, error) {
-		_, created, err := client.Clinic.Patients.Ensure(ctx, clinic.NewPatient{
+		_, created, err := client.Clinic.Patients.Ensure(ctx, clinic.PatientCreate{
 			FirstName: canary, LastName: canary, Email: "shared@example.com",
 			SendWelcomeEmail: dispensary.Value(false), Metadata: clinic.Metadata{ID: "patient-shared"},
 		})
@@ -79,7 +79,7 @@ func (w *writeWorld) start(p *schedule.Process) {
 	ensure("patient-shared ", patient) // a second person with the same patient
 	plan := "plan-of-" + strings.ReplaceAll(p.Name, " ", "-")
 	ensure(plan, func(ctx context.Context) (bool, error) {
-		_, created, err := client.TreatmentPlans.Ensure(ctx, w.patientID, treatmentplans.NewPlan{
+		_, created, err := client.TreatmentPlans.Ensure(ctx, w.patientID, treatmentplans.PlanCreate{
 			PractitionerID: w.author, State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: plan},
 			Recommendations: []treatmentplans.Recommendation{{VariantID: w.variantID, UnitsToPurchase: 1}},
 		})
@@ -125,7 +125,7 @@ func (w *writeWorld) create(p *schedule.Process, client *dispensary.Client) {
 		mail := fmt.Sprintf("call-%d@example.com", w.calls)
 		w.mu.Unlock()
 		ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
-		_, err := client.Clinic.Patients.Create(ctx, clinic.NewPatient{FirstName: canary, LastName: canary, Email: mail, SendWelcomeEmail: dispensary.Value(false)})
+		_, err := client.Clinic.Patients.Create(ctx, clinic.PatientCreate{FirstName: canary, LastName: canary, Email: mail, SendWelcomeEmail: dispensary.Value(false)})
 		cancel()
 		if !p.Alive() {
 			return

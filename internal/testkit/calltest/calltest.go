@@ -51,7 +51,7 @@ func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	f.Category = first(t, f.Client.Clinic.Categories.All(ctx, clinic.CategoryListOptions{})).ID
 	f.Protocol = first(t, f.Client.TreatmentPlans.Protocols.All(ctx, f.Practitioner, treatmentplans.ProtocolListOptions{})).ID
 	f.Plan, f.Draft = f.newPlan(t, treatmentplans.StateActive), f.newPlan(t, treatmentplans.StateDraft)
-	order, event, err := p.Orders.Place(f.Patient, model.NewOrder{PlanIDs: []string{f.Plan}})
+	order, event, err := p.Orders.Place(f.Patient, model.OrderCreate{PlanIDs: []string{f.Plan}})
 	must(t, err)
 	f.Order, f.OrderNumber, f.Event = order.ID, order.Number, event.ID
 	return f
@@ -65,7 +65,7 @@ func (f *Fixture) Through(wrap func(http.RoundTripper) http.RoundTripper) {
 
 func (f *Fixture) newPlan(t testing.TB, state treatmentplans.State) string {
 	t.Helper()
-	plan, err := f.Client.TreatmentPlans.Create(t.Context(), f.Patient, treatmentplans.NewPlan{
+	plan, err := f.Client.TreatmentPlans.Create(t.Context(), f.Patient, treatmentplans.PlanCreate{
 		PractitionerID: f.Practitioner, State: state, Recommendations: f.Recommendations(),
 	})
 	must(t, err)
@@ -76,7 +76,7 @@ func (f *Fixture) newPlan(t testing.TB, state treatmentplans.State) string {
 func (f *Fixture) Recommendations() []treatmentplans.Recommendation {
 	return []treatmentplans.Recommendation{{
 		VariantID: f.Variant, UnitsToPurchase: 1, Refill: true,
-		Dosage: treatmentplans.Dosage{Amount: "1-2", Frequency: treatmentplans.TwicePerDay, Duration: "30", Format: treatmentplans.Capsule},
+		Dosage: treatmentplans.Dosage{Amount: "1-2", Frequency: treatmentplans.FrequencyTwicePerDay, Duration: "30", Format: treatmentplans.FormatCapsule},
 	}}
 }
 
@@ -129,10 +129,10 @@ func table(t testing.TB, f *Fixture) map[string]call {
 
 		"dynamic_links.get": call1(f.Client.TreatmentPlans.DynamicLinks.Get, f.Draft),
 		"dynamic_links.new": call0(f.Client.TreatmentPlans.DynamicLinks.EmptyPlanURL),
-		"dynamic_links.create": call1(f.Client.TreatmentPlans.DynamicLinks.Create, treatmentplans.NewDynamicLink{
+		"dynamic_links.create": call1(f.Client.TreatmentPlans.DynamicLinks.Create, treatmentplans.DynamicLinkCreate{
 			PractitionerID: f.Practitioner,
 			Patient: &treatmentplans.LinkPatient{
-				Email: "link@example.com", FirstName: "Lin", LastName: "Example", Gender: clinic.X,
+				Email: "link@example.com", FirstName: "Lin", LastName: "Example", Gender: clinic.GenderX,
 				DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550155",
 				Discount: 5, SendWelcomeEmail: dispensary.Value(false),
 			},
@@ -167,25 +167,25 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"orders.get":              call1(f.Client.Clinic.Orders.Get, f.Order),
 		"orders.list": call1(f.Client.Clinic.Orders.List, clinic.OrderListOptions{
 			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
-			SortBy: clinic.OrdersByCompletion, Order: dispensary.Descending, Paging: page,
+			SortBy: clinic.OrderSortCompletion, SortOrder: dispensary.SortOrderDescending, Paging: page,
 		}),
 
 		"patients.list": call1(f.Client.Clinic.Patients.List, clinic.PatientListOptions{Paging: page}),
 		"patients.get":  call1(f.Client.Clinic.Patients.Get, f.Patient),
-		"patients.create": call1(f.Client.Clinic.Patients.Create, clinic.NewPatient{
-			FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.Female,
+		"patients.create": call1(f.Client.Clinic.Patients.Create, clinic.PatientCreate{
+			FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.GenderFemale,
 			DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550156", Discount: 7.5,
 			SendWelcomeEmail: dispensary.Value(false), Metadata: clinic.Metadata{ID: "ehr-1"},
 		}),
 		"patients.update": call2(f.Client.Clinic.Patients.Update, f.Patient, clinic.PatientUpdate{
 			Email: dispensary.Value("changed@example.com"), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Example"),
-			DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.X), MobileNumber: dispensary.Value("+15555550157"),
+			DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.GenderX), MobileNumber: dispensary.Value("+15555550157"),
 			Discount: dispensary.Value[float64](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
 		}),
 		"patients.search":    call1(f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: page}),
 		"practitioners.list": call1(f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: page}),
 		"practitioners.get":  call1(f.Client.Clinic.Practitioners.Get, f.Practitioner),
-		"practitioners.create": call1(f.Client.Clinic.Practitioners.Create, clinic.NewPractitioner{
+		"practitioners.create": call1(f.Client.Clinic.Practitioners.Create, clinic.PractitionerCreate{
 			PractitionerTypeID: f.PractitionerType, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor",
 			Metadata: clinic.Metadata{ID: "ehr-3"},
 		}),
@@ -195,7 +195,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		}),
 		"staff.list": call1(f.Client.Clinic.Staff.List, clinic.StaffListOptions{Paging: page}),
 		"staff.get":  call1(f.Client.Clinic.Staff.Get, f.Staff),
-		"staff.create": call1(f.Client.Clinic.Staff.Create, clinic.NewStaffMember{
+		"staff.create": call1(f.Client.Clinic.Staff.Create, clinic.StaffMemberCreate{
 			Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
 		}),
 		"staff.update": call2(f.Client.Clinic.Staff.Update, f.Staff, clinic.StaffMemberUpdate{
@@ -205,8 +205,8 @@ func table(t testing.TB, f *Fixture) map[string]call {
 
 		"protocols.get": call1(f.Client.TreatmentPlans.Protocols.Get, f.Protocol),
 		"protocols.list": call2(f.Client.TreatmentPlans.Protocols.List, f.Practitioner, treatmentplans.ProtocolListOptions{
-			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.Owned,
-			SortBy: treatmentplans.ProtocolsByName, Order: dispensary.Ascending, Paging: page,
+			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipOwned,
+			SortBy: treatmentplans.ProtocolSortName, SortOrder: dispensary.SortOrderAscending, Paging: page,
 		}),
 		//lint:ignore SA1019 templates are deprecated, and still there
 		"templates.get": call1(f.Client.TreatmentPlans.Templates.Get, f.Protocol),
@@ -214,9 +214,9 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"templates.list": call2(f.Client.TreatmentPlans.Templates.List, f.Practitioner, treatmentplans.TemplateListOptions{Paging: page}),
 
 		"treatment_plans.list": call2(f.Client.TreatmentPlans.List, f.Patient, treatmentplans.ListOptions{
-			SortBy: treatmentplans.ByUpdatedAt, Order: dispensary.Descending, Paging: page,
+			SortBy: treatmentplans.SortUpdatedAt, SortOrder: dispensary.SortOrderDescending, Paging: page,
 		}),
-		"treatment_plans.create": call2(f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.NewPlan{
+		"treatment_plans.create": call2(f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.PlanCreate{
 			PractitionerID: f.Practitioner, Recommendations: f.Recommendations(), PersonalMessage: "Take care",
 			State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
 		}),
@@ -229,17 +229,17 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"treatment_plans.activate":           call1(f.Client.TreatmentPlans.Activate, f.Draft),
 		"treatment_plans.in_office_checkout": call1(f.Client.TreatmentPlans.InOfficeCheckout, f.Plan),
 
-		"metadata.list": call1(f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataPatient, Paging: page}),
+		"metadata.list": call1(f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataTypePatient, Paging: page}),
 
 		"events.get":                  call1(f.Client.Events.Get, f.Event),
-		"events.list_clinic_keys":     call1(f.Client.Events.ClinicKeys.List, listed(events.ClinicKeyActivated)),
-		"events.list_patients":        call1(f.Client.Events.Patients.List, listed(events.PatientCreated)),
-		"events.list_treatment_plans": call1(f.Client.Events.TreatmentPlans.List, listed(events.TreatmentPlanCreated)),
-		"events.list_orders":          call1(f.Client.Events.Orders.List, listed(events.OrderPlaced)),
-		"events.list_products":        call1(f.Client.Events.Products.List, listed(events.ProductUpdated)),
+		"events.list_clinic_keys":     call1(f.Client.Events.ClinicKeys.List, listed(events.TypeClinicKeyActivated)),
+		"events.list_patients":        call1(f.Client.Events.Patients.List, listed(events.TypePatientCreated)),
+		"events.list_treatment_plans": call1(f.Client.Events.TreatmentPlans.List, listed(events.TypeTreatmentPlanCreated)),
+		"events.list_orders":          call1(f.Client.Events.Orders.List, listed(events.TypeOrderPlaced)),
+		"events.list_products":        call1(f.Client.Events.Products.List, listed(events.TypeProductUpdated)),
 		"webhook_deliveries.list": call1(f.Client.Events.Deliveries.List, events.DeliveryListOptions{
-			AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.Undelivered,
-			SortBy: events.DeliveriesByAttempt, Order: dispensary.Descending, Paging: page,
+			AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.DeliveryOutcomeUndelivered,
+			SortBy: events.DeliverySortAttempt, SortOrder: dispensary.SortOrderDescending, Paging: page,
 		}),
 	}
 }
@@ -247,7 +247,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 func listed(kind events.Type) events.ListOptions {
 	return events.ListOptions{
 		CreatedAt: dispensary.DateRange(dispensary.Date{Year: 2020, Month: 1, Day: 1}, dispensary.Date{Year: 2099, Month: 1, Day: 1}),
-		Type:      kind, SortBy: events.ByCreatedAt, Order: dispensary.Descending, Paging: dispensary.Paging{PageSize: 2},
+		Type:      kind, SortBy: events.SortCreatedAt, SortOrder: dispensary.SortOrderDescending, Paging: dispensary.Paging{PageSize: 2},
 	}
 }
 

@@ -31,7 +31,7 @@ func details(t *testing.T, open opener) {
 	assert.True(t, detailed(t, store, 1, single("a", "A", "<p>one</p>")), "new")
 	want, _ := catalogsync.Record{}.Detailed(single("a", "A", "<p>one</p>"), at(1))
 	requireSame(t, want, get(t, store, "a"))
-	assert.Equal(t, catalogsync.Present, want.Presence)
+	assert.Equal(t, catalogsync.PresencePresent, want.Presence)
 	revision := get(t, store, "a").Revision
 	assert.False(t, detailed(t, store, 2, single("a", "A", "<p>one</p>")))
 	assert.Equal(t, revision, get(t, store, "a").Revision)
@@ -168,10 +168,10 @@ func badIDs(t *testing.T, open opener) {
 	} {
 		same := unchanged(t, store)
 		_, err := catalogsync.NewListed(at(20), listed("c", "C"), listed(id, "Product"))
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		require.ErrorIs(t, err, api.ErrArgument, name)
 		_, err = store.SaveDetails(t.Context(), at(20), single(id, "Product", ""))
-		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
-		require.ErrorIs(t, store.Request(t.Context(), at(20), "c", id), api.ErrInvalidArgument, name)
+		require.ErrorIs(t, err, api.ErrArgument, name)
+		require.ErrorIs(t, store.Request(t.Context(), at(20), "c", id), api.ErrArgument, name)
 		_, err = store.Get(t.Context(), id)
 		require.ErrorIs(t, err, catalogsync.ErrNotStored, name)
 		require.NoError(t, store.Drop(t.Context(), catalogsync.Request{ProductID: id, At: at(20)}), name)

@@ -134,7 +134,7 @@ func noChangeIsSkipped(t *testing.T, open opener) {
 	}
 	assert.Equal(t, want, read)
 	assert.Len(t, want, 1+handles*callers*rounds)
-	assert.Equal(t, len(want), state(t, store).Records[catalogsync.Present])
+	assert.Equal(t, len(want), state(t, store).Records[catalogsync.PresencePresent])
 }
 
 // requestsAmongReads asks for a product while others answer: one that is asked for after the

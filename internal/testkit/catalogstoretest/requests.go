@@ -99,7 +99,7 @@ func requestsByTheList(t *testing.T, open opener) {
 	detailed(t, store, 31, single("b", "B", ""))
 	completed(t, store, w)
 	completed(t, store, began(t, store, 40))
-	assert.Equal(t, catalogsync.Missing, presence(t, store, "b"))
+	assert.Equal(t, catalogsync.PresenceMissing, presence(t, store, "b"))
 	w = began(t, store, 50)
 	saved(t, store, &w, 51, listed("b", "B"))
 	assert.Empty(t, requested(t, store), "that it is there again is no other content")

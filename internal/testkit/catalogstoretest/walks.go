@@ -171,7 +171,7 @@ func superseded(t *testing.T, open opener) {
 	later.Generation++
 	refused(later)
 	refused(completed(t, two, young)) // complete already
-	assert.Equal(t, catalogsync.Missing, presence(t, one, "b"), "once only")
+	assert.Equal(t, catalogsync.PresenceMissing, presence(t, one, "b"), "once only")
 }
 
 func missingIsGone(t *testing.T, open opener) {
@@ -184,10 +184,10 @@ func missingIsGone(t *testing.T, open opener) {
 	w = completed(t, store, w, "a", "b", "b", "d", "unknown") // a was seen; d is not missing yet
 	assert.Equal(t, 1, w.Missing, "d")
 	assert.Equal(t, 1, w.Gone, "b")
-	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.Present, "b": catalogsync.Gone, "c": catalogsync.Missing, "d": catalogsync.Missing} {
+	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.PresencePresent, "b": catalogsync.PresenceGone, "c": catalogsync.PresenceMissing, "d": catalogsync.PresenceMissing} {
 		assert.Equal(t, want, presence(t, store, id), id)
 	}
-	assert.Equal(t, map[catalogsync.Presence]int{catalogsync.Present: 1, catalogsync.Missing: 2, catalogsync.Gone: 1}, state(t, store).Records)
+	assert.Equal(t, map[catalogsync.Presence]int{catalogsync.PresencePresent: 1, catalogsync.PresenceMissing: 2, catalogsync.PresenceGone: 1}, state(t, store).Records)
 	records := feed(t, store, 0, 10)
 	assert.Len(t, records, 4, "what is gone is there too")
 	gone := get(t, store, "b").Revision
@@ -195,7 +195,7 @@ func missingIsGone(t *testing.T, open opener) {
 	assert.Equal(t, gone, get(t, store, "b").Revision, "gone stays gone")
 	assert.Zero(t, state(t, store).Detailed, "what is gone does not count")
 	detailed(t, store, 310, single("b", "B", ""))
-	assert.Equal(t, catalogsync.Missing, presence(t, store, "b"), "it was read by its id")
+	assert.Equal(t, catalogsync.PresenceMissing, presence(t, store, "b"), "it was read by its id")
 	assert.Greater(t, get(t, store, "b").Revision, gone)
 	assert.Equal(t, 1, state(t, store).Detailed)
 }
@@ -206,13 +206,13 @@ func reappears(t *testing.T, open opener) {
 	walked(t, store, 100)
 	w := began(t, store, 200)
 	assert.Equal(t, catalogsync.Counts{Updated: 1}, saved(t, store, &w, 201, listedAll("a")...))
-	assert.Equal(t, catalogsync.Present, presence(t, store, "a"))
+	assert.Equal(t, catalogsync.PresencePresent, presence(t, store, "a"))
 	completed(t, store, w, "b")
-	assert.Equal(t, catalogsync.Gone, presence(t, store, "b"))
+	assert.Equal(t, catalogsync.PresenceGone, presence(t, store, "b"))
 	before := state(t, store).Revision
 	w = began(t, store, 300)
 	assert.Equal(t, catalogsync.Counts{Updated: 1}, saved(t, store, &w, 301, listedAll("b")...), "it is no new record")
-	assert.Equal(t, catalogsync.Present, presence(t, store, "b"))
+	assert.Equal(t, catalogsync.PresencePresent, presence(t, store, "b"))
 	assert.Equal(t, before+1, state(t, store).Revision)
 	assert.Equal(t, 1, completed(t, store, w).Missing, "a")
 }
@@ -228,12 +228,12 @@ func readMeanwhile(t *testing.T, open opener) {
 	detailed(t, store, 102, single("c", "Product c", ""))
 	detailed(t, store, 102, single("new", "New", ""))
 	assert.Equal(t, 1, completed(t, store, w).Missing)
-	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.Present, "b": catalogsync.Missing, "c": catalogsync.Present, "new": catalogsync.Present} {
+	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.PresencePresent, "b": catalogsync.PresenceMissing, "c": catalogsync.PresencePresent, "new": catalogsync.PresencePresent} {
 		assert.Equal(t, want, presence(t, store, id), id)
 	}
 	assert.Equal(t, 2, walked(t, store, 200, listedAll("a", "b")...).Missing, "c and new, not seen by the next walk")
 	detailed(t, store, 201, single("c", "Product c", ""))
-	assert.Equal(t, catalogsync.Missing, presence(t, store, "c"), "a single product says nothing of the list")
+	assert.Equal(t, catalogsync.PresenceMissing, presence(t, store, "c"), "a single product says nothing of the list")
 }
 
 func unlisted(t *testing.T, open opener) {

@@ -50,11 +50,11 @@ func Products(n int) []catalogsync.Record {
 		}
 		taken[name] = true
 		brand := brands[random.IntN(len(brands))]
-		p := catalog.Product{ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i), Name: name, Status: catalog.Available, Brand: brand}
+		p := catalog.Product{ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i), Name: name, Status: catalog.StatusAvailable, Brand: brand}
 		for _, size := range []int{60, 120} {
 			p.Variants = append(p.Variants, catalog.Variant{
 				ID: fmt.Sprintf("%08x-0000-4000-9000-%012x", i, size), SKU: fmt.Sprintf("%s-%06d-%d", brand.Prefix, i, size),
-				UPC: fmt.Sprintf("0%011d", i*1_000+size), Status: catalog.Available, Primary: size == 60,
+				UPC: fmt.Sprintf("0%011d", i*1_000+size), Status: catalog.StatusAvailable, Primary: size == 60,
 			})
 		}
 		entries = append(entries, catalogsync.Record{

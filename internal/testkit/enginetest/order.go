@@ -176,8 +176,8 @@ func headHandledNow(r *harness) {
 
 // staleness tests events that arrive after a newer one was handled.
 var staleness = map[string]func(*harness){
-	"Reported": func(r *harness) { stale(r, webhook.StaleReport, webhook.ResultHandled) },
-	"Skipped":  func(r *harness) { stale(r, webhook.StaleSkip, webhook.ResultSkipped) },
+	"Reported": func(r *harness) { stale(r, webhook.StalePolicyReport, webhook.ResultHandled) },
+	"Skipped":  func(r *harness) { stale(r, webhook.StalePolicySkip, webhook.ResultSkipped) },
 }
 
 // stale handles an event and then one each that is older, of the same age, younger and

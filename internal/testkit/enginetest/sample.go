@@ -23,7 +23,7 @@ var (
 func patient(eventID, patientID string, n int) webhook.Delivery {
 	d := webhook.Delivery{
 		Key:        webhook.Key{Environment: usSandbox, EventID: eventID, IntegrationID: "in_1"},
-		Type:       events.PatientUpdated,
+		Type:       events.TypePatientUpdated,
 		ClinicID:   "cl_1",
 		CreatedAt:  epoch.Add(time.Duration(n) * time.Minute),
 		ReceivedAt: time.Now().UTC().Truncate(time.Microsecond),
@@ -37,7 +37,7 @@ func patient(eventID, patientID string, n int) webhook.Delivery {
 // created is patient for the event that the patient was created.
 func created(eventID, patientID string, n int) webhook.Delivery {
 	d := patient(eventID, patientID, n)
-	d.Type, d.Body = events.PatientCreated, bytes.Replace(d.Body, []byte(events.PatientUpdated), []byte(events.PatientCreated), 1)
+	d.Type, d.Body = events.TypePatientCreated, bytes.Replace(d.Body, []byte(events.TypePatientUpdated), []byte(events.TypePatientCreated), 1)
 	return d
 }
 

@@ -44,7 +44,7 @@ func unseen(r *harness) {
 		return nil
 	}, slow, func(w *webhook.Work) {
 		w.Logger = logtest.NewLogger(&out)
-		w.Order, w.Stale = webhook.ByPatient, webhook.StaleReport
+		w.Order, w.Stale = webhook.ByPatient, webhook.StalePolicyReport
 	})
 	of := func(id string) webhook.Delivery { return patient(id, id+canary, 1) }
 	r.accept(inbox, of("waits"), of("fails"), of("panics"), of("dies"), of("done"))

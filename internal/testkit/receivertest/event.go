@@ -85,7 +85,7 @@ func NewDeliveryAmong(patients int) webhook.Delivery {
 	n := int(number.Add(1))
 	return webhook.Delivery{
 		Key:  webhook.Key{Environment: Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: "in_1"},
-		Type: events.PatientUpdated, ClinicID: "cl_1", ReceivedAt: time.Now(), CreatedAt: time.Now(), Body: body(n, n%patients, "in_1"),
+		Type: events.TypePatientUpdated, ClinicID: "cl_1", ReceivedAt: time.Now(), CreatedAt: time.Now(), Body: body(n, n%patients, "in_1"),
 	}
 }
 

@@ -55,7 +55,7 @@ func (r Receiver) Run() error {
 		return err
 	}
 	inbox, err := r.Open(webhook.Work{
-		Workers: 8, Order: webhook.ByObject, Stale: webhook.StaleReport,
+		Workers: 8, Order: webhook.ByObject, Stale: webhook.StalePolicyReport,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Handle: func(ctx context.Context, _ events.Event) error {
 			key := webhook.HandlingFrom(ctx).Key.String()

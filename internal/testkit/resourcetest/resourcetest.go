@@ -65,7 +65,7 @@ func RequireUnsent(t *testing.T, platform *dispensarytest.Server, err error, ope
 	require.ErrorAs(t, err, &argument)
 	assert.Equal(t, operation, argument.Operation)
 	assert.Equal(t, field, argument.Field)
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	require.ErrorIs(t, err, api.ErrNotSent)
 	assert.Zero(t, platform.Journal().Len(), "something was sent")
 }

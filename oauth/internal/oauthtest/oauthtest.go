@@ -54,7 +54,7 @@ func FirstToken(left time.Duration) oauth.Token {
 	return oauth.Token{
 		AccessToken: api.NewSecret("access-0"), RefreshToken: api.NewSecret("refresh-0"), TokenType: "Bearer",
 		CreatedAt: time.Now().Add(left - oauth.DefaultLifetime).UTC(), ExpiresAt: time.Now().Add(left), Lifetime: oauth.DefaultLifetime,
-		Scope: "catalog:read clinic:read", ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
+		Scope: "catalog:read clinic:read", ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.ResourceOwnerPractitioner},
 		Environment: USSandbox,
 	}
 }

@@ -50,9 +50,9 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 			case o.repaired.Load():
 				o.handled.Add(1)
 				return nil
-			case e.Type == events.ProductCreated:
+			case e.Type == events.TypeProductCreated:
 				return context.DeadlineExceeded
-			case e.Type == events.OrderPlaced:
+			case e.Type == events.TypeOrderPlaced:
 				return webhook.Permanent(api.NewError(api.Error{
 					Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", StatusCode: 503,
 				}, nil, nil, nil))
@@ -93,9 +93,9 @@ type users struct{}
 func (users) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Account, error] {
 	return func(yield func(accounts.Account, error) bool) {
 		for n := range 40 {
-			account := accounts.Account{Key: tokenstore.Key{Environment: sandbox, User: fmt.Sprint("dr-", 100+n)}, Status: accounts.Connected}
+			account := accounts.Account{Key: tokenstore.Key{Environment: sandbox, User: fmt.Sprint("dr-", 100+n)}, Status: accounts.StatusConnected}
 			if n%10 == 3 {
-				account.Status, account.Reason = accounts.MustReauthorize, tokenstore.ReasonInvalidGrant
+				account.Status, account.Reason = accounts.StatusMustReauthorize, tokenstore.ReasonInvalidGrant
 				account.UpdatedAt, account.UsedAt = time.Now().Add(-5*time.Hour), time.Now().Add(-26*time.Hour)
 			}
 			if !yield(account, nil) {
@@ -112,7 +112,7 @@ var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
 
 // night gives the page something to show.
 func (o *operations) night(accept func(webhook.Delivery)) {
-	kinds := []events.Type{events.PatientUpdated, events.OrderPlaced, events.TreatmentPlanCreated, events.OrderPlaced, events.ProductCreated}
+	kinds := []events.Type{events.TypePatientUpdated, events.TypeOrderPlaced, events.TypeTreatmentPlanCreated, events.TypeOrderPlaced, events.TypeProductCreated}
 	for n := range 130 {
 		d := webhook.Delivery{
 			Key:  webhook.Key{Environment: sandbox, EventID: fmt.Sprintf("7f6d1c52-0f4b-4f0b-9c62-%012d", n), IntegrationID: "e1c9ab04"},
@@ -124,8 +124,8 @@ func (o *operations) night(accept func(webhook.Delivery)) {
 	}
 	o.page.RunEnd(context.Background(), reconcile.Report{
 		Name: "us/sandbox", Started: time.Now().Add(-20 * time.Minute), Duration: 3 * time.Second, Missed: 12, Recovered: make([]webhook.Key, 11),
-		Gaps:             []reconcile.Gap{{Group: reconcile.Orders, EventID: "evt_9", Type: events.OrderPlaced}},
-		FailedDeliveries: []reconcile.FailedDelivery{{Key: webhook.Key{Environment: sandbox, EventID: "evt_8"}, Type: events.OrderPlaced, Attempts: 3, Status: 503}},
+		Gaps:             []reconcile.Gap{{Group: reconcile.GroupOrders, EventID: "evt_9", Type: events.TypeOrderPlaced}},
+		FailedDeliveries: []reconcile.FailedDelivery{{Key: webhook.Key{Environment: sandbox, EventID: "evt_8"}, Type: events.TypeOrderPlaced, Attempts: 3, Status: 503}},
 	}, nil)
 	o.page.RunEnd(context.Background(), reconcile.Report{Name: "us/sandbox", Started: time.Now().Add(-time.Minute)}, errors.New("orders: 503"))
 }

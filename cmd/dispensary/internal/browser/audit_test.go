@@ -92,9 +92,9 @@ func (s *fixture) fill() {
 	p := s.fake
 	client, patient := s.client(), p.Patients.All()[0].ID
 	require.NoError(s.t, s.fake.Tokens.Expire(s.fake.Tokens.Issue(s.fake.Users()[1]).AccessToken))
-	_, _, err := p.Plans.Create(patient, model.NewPlan{Draft: true})
+	_, _, err := p.Plans.Create(patient, model.PlanCreate{Draft: true})
 	require.NoError(s.t, err)
-	_, _, err = p.Orders.Place(patient, model.NewOrder{})
+	_, _, err = p.Orders.Place(patient, model.OrderCreate{})
 	require.NoError(s.t, err)
 	s.attempted(1)
 	_, err = client.Clinic.Patients.Get(s.t.Context(), patient)
@@ -157,7 +157,7 @@ func TestAllPagesOfThePlatform(t *testing.T) {
 	plan := p.Plans.All()[0]
 	_, err := s.client().TreatmentPlans.InOfficeCheckout(t.Context(), plan.ID)
 	require.NoError(t, err)
-	cancelled, _, err := p.Plans.Create(p.Patients.All()[1].ID, model.NewPlan{PersonalMessage: "Hello"})
+	cancelled, _, err := p.Plans.Create(p.Patients.All()[1].ID, model.PlanCreate{PersonalMessage: "Hello"})
 	require.NoError(t, err)
 	_, _, err = p.Plans.Cancel(cancelled.ID)
 	require.NoError(t, err)

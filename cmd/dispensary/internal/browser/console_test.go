@@ -76,7 +76,7 @@ func TestPagesFollow(t *testing.T) {
 	require.Contains(t, state(), "true,Retry now")
 	before := state()
 
-	product, _, err := s.fake.Products.Create(model.NewProduct{Name: "Magnesium"})
+	product, _, err := s.fake.Products.Create(model.ProductCreate{Name: "Magnesium"})
 	require.NoError(t, err)
 	b.sees("product.created")
 	s.fake.Clock().Advance(10 * time.Second)
@@ -132,12 +132,12 @@ func TestTimeRuns(t *testing.T) {
 func (s *fixture) full() {
 	s.t.Helper()
 	p := s.fake
-	_, _, err := p.Patients.Register(model.NewPatient{
+	_, _, err := p.Patients.Register(model.PatientCreate{
 		FirstName: "Maximiliane-Alexandra-Theodora", LastName: strings.Repeat("von und zu Hohenstein-Wallerstein ", 3), Email: "maximiliane.alexandra@example.org",
 	})
 	require.NoError(s.t, err)
 	for range 3 {
-		_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
+		_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{})
 		require.NoError(s.t, err)
 	}
 	s.attempted(4)

@@ -15,7 +15,7 @@ import (
 func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
-		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.NewDynamicLink{
+		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.DynamicLinkCreate{
 			PractitionerID: s.fake.Clinics.Practitioners()[0].ID, Patient: &treatmentplans.LinkPatient{Email: "new.patient@example.org"},
 		})
 		require.NoError(b.t, err)
@@ -34,7 +34,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 		b.sees("The plan was sent to the patient.")
 		plan, known := s.fake.Plans.Get(link.TreatmentPlan.ID)
 		require.True(b.t, known)
-		assert.Equal(b.t, model.StateActive, plan.State)
+		assert.Equal(b.t, model.PlanStateActive, plan.State)
 		assert.Equal(b.t, "Sleep well", plan.PersonalMessage)
 		require.Len(b.t, plan.Recommendations, 1)
 		assert.Equal(b.t, 2, plan.Recommendations[0].UnitsToPurchase)
@@ -68,11 +68,11 @@ func TestAPlanOfAProductWithALongName(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t, dispensarytest.WithRegion(model.Canada)), open(t)
 	p := s.fake
-	product, _, err := p.Products.Create(model.NewProduct{
+	product, _, err := p.Products.Create(model.ProductCreate{
 		Name: "Magnesium bisglycinate with vitamin B6 and " + strings.Repeat("Donaudampfschifffahrt", 5) + " of the very first harvest of the year",
 	})
 	require.NoError(t, err)
-	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{
+	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.PlanCreate{
 		Recommendations: []model.Recommendation{{VariantID: product.VariantIDs[0], UnitsToPurchase: 1}},
 	})
 	require.NoError(t, err)

@@ -114,9 +114,9 @@ func (d *fixture) fill() {
 	token := d.fake.Tokens.Issue(model.User{})
 	require.NoError(d.t, d.fake.Tokens.Expire(d.fake.Tokens.Issue(model.User{}).AccessToken))
 	patient := d.fake.Patients.All()[0].ID
-	_, _, err := d.fake.Plans.Create(patient, model.NewPlan{Draft: true})
+	_, _, err := d.fake.Plans.Create(patient, model.PlanCreate{Draft: true})
 	require.NoError(d.t, err)
-	_, _, err = d.fake.Orders.Place(patient, model.NewOrder{})
+	_, _, err = d.fake.Orders.Place(patient, model.OrderCreate{})
 	require.NoError(d.t, err)
 	d.fake.Clock().Advance(0)
 	request, err := http.NewRequestWithContext(d.t.Context(), "GET", d.fake.BaseURL()+"/clinic?pages=it's", nil)

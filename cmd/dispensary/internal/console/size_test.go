@@ -31,7 +31,7 @@ func busy(t *testing.T, n int) http.Handler {
 		fake.Tokens.Issue(model.User{})
 	}
 	for i := range n {
-		_, _, err := fake.Orders.Place(patient, model.NewOrder{})
+		_, _, err := fake.Orders.Place(patient, model.OrderCreate{})
 		require.NoError(t, err)
 		fake.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/clinic/patients/%s?n=%d", patient, i), nil))
 	}

@@ -41,17 +41,17 @@ func made(e model.Event) *model.Event {
 func patientOperations() []Operation {
 	return []Operation{
 		act("platform.register_patient", "POST", "/patients", "A person registers with a clinic, the first unless another is named: patient.created. Names and address are made up where they are empty.",
-			func(c *call, in model.NewPatient) (patientActed, error) {
+			func(c *call, in model.PatientCreate) (patientActed, error) {
 				p, e, err := c.fake.Patients.Register(in)
 				return patientActed{p, made(e)}, err
 			}),
 		act("platform.edit_patient", "PATCH", "/patients/{patient_id}", `A patient edits the own details: patient.updated. "" clears a field.`,
-			func(c *call, in model.PatientChange) (patientActed, error) {
+			func(c *call, in model.PatientUpdate) (patientActed, error) {
 				p, e, err := c.fake.Patients.Edit(c.path("patient_id"), in)
 				return patientActed{p, made(e)}, err
 			}),
 		act("platform.place_order", "POST", "/patients/{patient_id}/orders", "A patient orders: order.placed. Empty, it is the plan, or the cart, or one pack of the first product that is available.",
-			func(c *call, in model.NewOrder) (orderActed, error) {
+			func(c *call, in model.OrderCreate) (orderActed, error) {
 				o, e, err := c.fake.Orders.Place(c.path("patient_id"), in)
 				return orderActed{o, made(e)}, err
 			}),
@@ -68,12 +68,12 @@ type refund struct{ Amount model.Cents }
 func planOperations() []Operation {
 	return []Operation{
 		act("platform.create_plan", "POST", "/patients/{patient_id}/plans", "A practitioner writes a plan for a patient: treatment_plan.created, unless it is a draft.",
-			func(c *call, in model.NewPlan) (planActed, error) {
+			func(c *call, in model.PlanCreate) (planActed, error) {
 				p, e, err := c.fake.Plans.Create(c.path("patient_id"), in)
 				return planActed{p, made(e)}, err
 			}),
 		act("platform.update_plan", "PATCH", "/plans/{plan_id}", "A practitioner edits a plan: treatment_plan.updated.",
-			func(c *call, in model.PlanChange) (planActed, error) {
+			func(c *call, in model.PlanUpdate) (planActed, error) {
 				p, e, err := c.fake.Plans.Update(c.path("plan_id"), in)
 				return planActed{p, made(e)}, err
 			}),
@@ -100,12 +100,12 @@ type description struct{ DescriptionHTML string }
 func catalogOperations() []Operation {
 	return []Operation{
 		act("platform.create_product", "POST", "/products", "A product comes into the catalog: product.created.",
-			func(c *call, in model.NewProduct) (productActed, error) {
+			func(c *call, in model.ProductCreate) (productActed, error) {
 				p, e, err := c.fake.Products.Create(in)
 				return productActed{p, made(e)}, err
 			}),
 		act("platform.update_product", "PATCH", "/products/{product_id}", "A product changes: product.updated.",
-			func(c *call, in model.ProductChange) (productActed, error) {
+			func(c *call, in model.ProductUpdate) (productActed, error) {
 				p, e, err := c.fake.Products.Update(c.path("product_id"), in)
 				return productActed{p, made(e)}, err
 			}),
@@ -115,7 +115,7 @@ func catalogOperations() []Operation {
 				return productActed{p, made(e)}, err
 			}),
 		act("platform.update_variant", "PATCH", "/variants/{variant_id}", `A pack of a product changes: product.updated. "" and 0 make a field null.`,
-			func(c *call, in model.VariantChange) (variantActed, error) {
+			func(c *call, in model.VariantUpdate) (variantActed, error) {
 				v, e, err := c.fake.Products.UpdateVariant(c.path("variant_id"), in)
 				return variantActed{v, made(e)}, err
 			}),

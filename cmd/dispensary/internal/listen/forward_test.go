@@ -54,7 +54,7 @@ func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
 var (
 	sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
 	key     = webhook.Key{Environment: sandbox, EventID: "evt_1", IntegrationID: "in_1"}
-	event   = events.Event{ID: "evt_1", Type: events.OrderPlaced, ClinicID: "cl_1", Data: []byte(`{"order":{"id":"or_1"}}`)}
+	event   = events.Event{ID: "evt_1", Type: events.TypeOrderPlaced, ClinicID: "cl_1", Data: []byte(`{"order":{"id":"or_1"}}`)}
 )
 
 // What the platform would count as delivered is done, and nothing else.

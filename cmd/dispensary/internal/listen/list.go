@@ -90,7 +90,7 @@ func (l *listing) read(ctx context.Context, found func(e events.Event, at time.T
 			ours = append(ours, t)
 		}
 	}
-	options := events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}
+	options := events.ListOptions{SortBy: events.SortCreatedAt, SortOrder: api.SortOrderDescending}
 	switch {
 	case l.types != nil && len(ours) == 0:
 		return nil

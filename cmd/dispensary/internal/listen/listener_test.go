@@ -59,7 +59,7 @@ func TestWebhookAndForwardedEventAreOne(t *testing.T) {
 		require.NoError(t, f.platform.Webhooks.Register(address+"/webhooks"))
 		f.start(t, nil, func() {
 			f.edit(t, 0, 2)
-			_, _, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+			_, _, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.OrderCreate{})
 			require.NoError(t, err)
 			_, _, err = f.platform.Products.Describe(f.platform.Products.All()[0].ID, "<p>Towel</p>")
 			require.NoError(t, err)
@@ -201,15 +201,15 @@ func TestTypes(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fixture) {
 		happen := func() (ids []string) {
 			f.edit(t, 0, 1)
-			_, placed, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+			_, placed, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.OrderCreate{})
 			require.NoError(t, err)
 			time.Sleep(time.Second)
-			_, registered, err := f.platform.Patients.Register(model.NewPatient{})
+			_, registered, err := f.platform.Patients.Register(model.PatientCreate{})
 			require.NoError(t, err)
 			return []string{placed.ID, registered.ID}
 		}
 		var want []string
-		f.start(t, func(c *listen.Config) { c.Types = []events.Type{events.OrderPlaced, events.PatientCreated} }, func() {
+		f.start(t, func(c *listen.Config) { c.Types = []events.Type{events.TypeOrderPlaced, events.TypePatientCreated} }, func() {
 			want = happen()
 			time.Sleep(time.Minute)
 		})
@@ -267,7 +267,7 @@ func TestEventsThatAreListedLate(t *testing.T) {
 				return slices.DeleteFunc(list, func(e map[string]any) bool { return e["id"] == late && time.Now().Before(until) })
 			}))
 			for range 200 {
-				_, _, err := f.platform.Patients.Edit(f.platform.Patients.All()[1].ID, model.PatientChange{FirstName: new("Marvin")})
+				_, _, err := f.platform.Patients.Edit(f.platform.Patients.All()[1].ID, model.PatientUpdate{FirstName: new("Marvin")})
 				require.NoError(t, err)
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -338,7 +338,7 @@ func TestSeveralClinics(t *testing.T) {
 					Name: clinic.ID, Environment: f.platform.Site().Environment,
 					Events: f.platform.Client(u).Events, Integrations: []string{integration},
 				})
-				registered, _, err := f.platform.Patients.Register(model.NewPatient{ClinicID: clinic.ID})
+				registered, _, err := f.platform.Patients.Register(model.PatientCreate{ClinicID: clinic.ID})
 				require.NoError(t, err)
 				patients = append(patients, registered.ID)
 				keys = append(keys, integration)
@@ -352,7 +352,7 @@ func TestSeveralClinics(t *testing.T) {
 		var want []webhook.Key
 		f.start(t, func(c *listen.Config) { c.Sources = sources }, func() {
 			for i, id := range patients {
-				_, e, err := f.platform.Patients.Edit(id, model.PatientChange{FirstName: new("Ford")})
+				_, e, err := f.platform.Patients.Edit(id, model.PatientUpdate{FirstName: new("Ford")})
 				require.NoError(t, err)
 				want = append(want, webhook.Key{Environment: f.platform.Site().Environment, EventID: e.ID, IntegrationID: keys[i]})
 				time.Sleep(time.Second)

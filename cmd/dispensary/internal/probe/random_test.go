@@ -89,11 +89,11 @@ func liveIn(t *testing.T, fake *dispensarytest.Server) {
 	require.NoError(t, err)
 	for _, product := range fake.Products.All() {
 		if variant, _ := fake.Products.Variant(product.VariantIDs[0]); variant.Status == model.VariantUnavailable {
-			_, _, err := fake.Products.UpdateVariant(variant.ID, model.VariantChange{Status: new(model.VariantVendorBackorder)})
+			_, _, err := fake.Products.UpdateVariant(variant.ID, model.VariantUpdate{Status: new(model.VariantVendorBackorder)})
 			require.NoError(t, err)
 		}
 	}
-	_, _, err = fake.Orders.Place(fake.Patients.All()[0].ID, model.NewOrder{})
+	_, _, err = fake.Orders.Place(fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	for range 3 {
 		fake.Clock().Advance(5 * time.Minute)
