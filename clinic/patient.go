@@ -201,12 +201,12 @@ func (p PatientSummary) LogValue() slog.Value { return redact.LogValue("clinic.P
 
 // Format prints the type and the integrator's id only.
 func (p PatientCreate) Format(f fmt.State, _ rune) {
-	redact.Format(f, "clinic.NewPatient", p.Metadata.ID)
+	redact.Format(f, "clinic.PatientCreate", p.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
 func (p PatientCreate) LogValue() slog.Value {
-	return redact.LogValue("clinic.NewPatient", p.Metadata.ID)
+	return redact.LogValue("clinic.PatientCreate", p.Metadata.ID)
 }
 
 // Format prints the type only.

@@ -114,12 +114,12 @@ func (p Practitioner) LogValue() slog.Value { return redact.LogValue("clinic.Pra
 
 // Format prints the type and the integrator's id only.
 func (n PractitionerCreate) Format(f fmt.State, _ rune) {
-	redact.Format(f, "clinic.NewPractitioner", n.Metadata.ID)
+	redact.Format(f, "clinic.PractitionerCreate", n.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
 func (n PractitionerCreate) LogValue() slog.Value {
-	return redact.LogValue("clinic.NewPractitioner", n.Metadata.ID)
+	return redact.LogValue("clinic.PractitionerCreate", n.Metadata.ID)
 }
 
 // Format prints the type only.

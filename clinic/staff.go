@@ -109,12 +109,12 @@ func (p StaffMember) LogValue() slog.Value { return redact.LogValue("clinic.Staf
 
 // Format prints the type and the integrator's id only.
 func (n StaffMemberCreate) Format(f fmt.State, _ rune) {
-	redact.Format(f, "clinic.NewStaffMember", n.Metadata.ID)
+	redact.Format(f, "clinic.StaffMemberCreate", n.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
 func (n StaffMemberCreate) LogValue() slog.Value {
-	return redact.LogValue("clinic.NewStaffMember", n.Metadata.ID)
+	return redact.LogValue("clinic.StaffMemberCreate", n.Metadata.ID)
 }
 
 // Format prints the type only.

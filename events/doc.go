@@ -14,7 +14,7 @@
 //	order, err := events.As[clinic.Order](event)
 //	…
 //	order.ID                 // the event's id
-//	order.Data.OrderNumber   // the order
+//	order.Object.OrderNumber // the order
 //	order.Event.Data         // the data as it arrived
 //
 // Programs that receive webhooks do neither by hand: package webhook's Router

@@ -113,12 +113,12 @@ func (l DynamicLink) LogValue() slog.Value {
 
 // Format prints the type only.
 func (n DynamicLinkCreate) Format(f fmt.State, _ rune) {
-	redact.Format(f, "treatmentplans.NewDynamicLink", "")
+	redact.Format(f, "treatmentplans.DynamicLinkCreate", "")
 }
 
 // LogValue logs the type only.
 func (n DynamicLinkCreate) LogValue() slog.Value {
-	return redact.LogValue("treatmentplans.NewDynamicLink", "")
+	return redact.LogValue("treatmentplans.DynamicLinkCreate", "")
 }
 
 // Format prints the type only.

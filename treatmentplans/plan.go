@@ -120,12 +120,12 @@ func (s PlanSummary) LogValue() slog.Value {
 
 // Format prints the type and the integrator's id only.
 func (n PlanCreate) Format(f fmt.State, _ rune) {
-	redact.Format(f, "treatmentplans.NewPlan", n.Metadata.ID)
+	redact.Format(f, "treatmentplans.PlanCreate", n.Metadata.ID)
 }
 
 // LogValue logs the type and the integrator's id only.
 func (n PlanCreate) LogValue() slog.Value {
-	return redact.LogValue("treatmentplans.NewPlan", n.Metadata.ID)
+	return redact.LogValue("treatmentplans.PlanCreate", n.Metadata.ID)
 }
 
 // Format prints the type only.
