@@ -75,12 +75,14 @@ func setBearer(s *callState, token api.AccessToken) error {
 	if problem != "" {
 		return &localError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}}
 	}
-	if _, sent := s.request.Header["Authorization"]; sent {
+	header := s.bearer[:]
+	if _, sent := s.request.Header["Authorization"]; sent { // and a transport may still read it
 		again := *s.request
 		again.Header = headerForRetry(again.Header)
-		s.request = &again
+		s.request, header = &again, make([]string, 1)
 	}
-	s.request.Header["Authorization"] = []string{"Bearer " + token.Secret.Reveal()}
+	header[0] = "Bearer " + token.Secret.Reveal()
+	s.request.Header["Authorization"] = header
 	return nil
 }
 

@@ -13,13 +13,14 @@ import (
 // callState is what the links know of one call: what is sent, and the last answer.
 type callState struct {
 	client   *Client
-	call     *Call
+	call     Call
 	settings api.RequestSettings
 	observed *observation // nil without observers
 
 	requestCtx   context.Context // of the call, as every attempt starts with it
-	request      *http.Request
-	body         []byte          // nil for none
+	built        outgoing
+	request      *http.Request   // of the next attempt, without its context
+	bearer       [1]string       // the first Authorization header
 	missingScope *api.ScopeError // what the token was found to lack, if anything
 
 	attempts      int
@@ -43,9 +44,9 @@ func (c *Call) apply(settings *api.RequestSettings) {
 }
 
 // newCallState starts a call, and returns its context.
-func newCallState(ctx context.Context, c *Client, call *Call) (context.Context, *callState) {
+func newCallState(ctx context.Context, c *Client, call Call) (context.Context, *callState) {
 	s := &callState{client: c, call: call}
-	call.apply(&s.settings)
+	s.call.apply(&s.settings)
 	if observers := c.config.Observers; len(observers) > 0 {
 		op := call.Operation
 		ctx, s.observed = observeCall(ctx, observers, observe.Call{
@@ -70,10 +71,10 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 		// failed read is repeated in any case.
 		s.requestCtx = httptrace.WithClientTrace(ctx, s.trace.hooks())
 	}
-	var err error
-	if s.request, s.body, err = s.client.newRequest(s.requestCtx, s.call); err != nil {
+	if err := s.built.build(&s.client.endpoint, &s.call); err != nil {
 		return err
 	}
+	s.request = &s.built.request
 	return next(ctx, s)
 }
 

@@ -84,7 +84,7 @@ func New(config Config) (*Client, error) {
 	}
 	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(config.UserAgent)}}
 	client := &Client{&core{
-		endpoint: newEndpoint(base, header), config: config, http: newHTTPClient(config.HTTPClient), attemptTimeout: attemptTimeout(config.HTTPClient),
+		endpoint: endpoint{base: base, header: header}, config: config, http: newHTTPClient(config.HTTPClient), attemptTimeout: attemptTimeout(config.HTTPClient),
 		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
 	}}
 	if !config.ClinicKey.IsZero() {

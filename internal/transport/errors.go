@@ -98,7 +98,7 @@ func outcome(s *callState, err error) api.Outcome {
 func (s *callState) fieldsOfRequest() requestFields {
 	names := typeFields(nil, "", reflect.TypeOf(s.call.Body), 0)
 	var sent any
-	if json.Unmarshal(s.body, &sent) == nil {
+	if json.Unmarshal(s.built.body, &sent) == nil {
 		names = valueFields(names, "", sent)
 	}
 	if query := reflect.TypeOf(s.call.Query); query != nil && query.Kind() == reflect.Struct {

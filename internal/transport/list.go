@@ -80,7 +80,7 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, ca
 	call := r.call
 	call.captured = captured
 	call.encodedQuery = r.query + strconv.Itoa(number)
-	s, err := c.send(ctx, &call)
+	s, err := c.send(ctx, call)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func compose(links ...link) step {
 // send carries a call through the pipeline. On success the state holds the whole
 // answer, and the caller decodes and releases it; on failure there is nothing to
 // release, and the error says everything.
-func (c *Client) send(ctx context.Context, call *Call) (*callState, error) {
+func (c *Client) send(ctx context.Context, call Call) (*callState, error) {
 	ctx, s := newCallState(ctx, c, call)
 	if err := pipeline(ctx, s); err != nil {
 		s.release()

@@ -2,9 +2,9 @@ package transport
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -83,33 +83,30 @@ func Blank(pairs ...string) []string {
 // endpoint makes requests to one site. Views of a client differ in the clinic key only.
 type endpoint struct {
 	base      *url.URL
-	template  *http.Request // what all requests have in common; never sent itself
-	header    http.Header   // what every request carries; never changed once made
-	clinicKey *api.Secret   // nil sends none
+	header    http.Header // of every request; read-only
+	clinicKey *api.Secret // nil sends none
 }
 
-func newEndpoint(base *url.URL, header http.Header) endpoint {
-	return endpoint{base: base, header: header, template: &http.Request{
-		Host: base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}}
+// outgoing is the request of a call without its authorization and context. The request
+// and its URL are parts of one allocation.
+type outgoing struct {
+	request http.Request
+	url     url.URL
+	body    []byte // nil for none
 }
 
-// newRequest builds the HTTP request of a call, without its authorization, and its
-// body, nil for none. Its error has all arguments that cannot be sent.
-func (e *endpoint) newRequest(ctx context.Context, call *Call) (*http.Request, []byte, error) {
-	header := make(http.Header, len(e.header)+3)
-	for name, values := range e.header {
-		header[name] = values
-	}
-	u, wrong := e.url(call)
+// build builds the request of a call. Its error has all arguments that cannot be sent.
+func (o *outgoing) build(e *endpoint, call *Call) error {
+	header := maps.Clone(e.header)
+	o.url = *e.base
+	wrong := call.setURL(&o.url)
 	wrong = append(wrong, call.wrong...)
 	for _, field := range call.Blank {
 		wrong = append(wrong, call.invalid(field, "can't be blank"))
 	}
-	var body []byte
 	if call.Body != nil {
-		var err error
-		if body, err = json.Marshal(call.Body); err != nil {
+		body, err := json.Marshal(call.Body)
+		if err != nil {
 			for _, field := range unencodable(nil, "", reflect.ValueOf(call.Body)) {
 				wrong = append(wrong, call.invalid(field, "is not valid"))
 			}
@@ -119,6 +116,7 @@ func (e *endpoint) newRequest(ctx context.Context, call *Call) (*http.Request, [
 				wrong = append(wrong, call.invalid(field, notUTF8))
 			}
 		}
+		o.body = body
 		header["Content-Type"] = contentTypeJSON
 	}
 	if e.clinicKey != nil {
@@ -127,25 +125,28 @@ func (e *endpoint) newRequest(ctx context.Context, call *Call) (*http.Request, [
 		}
 	}
 	if err := wrong.Err(); err != nil {
-		return nil, nil, err
+		return err
 	}
-	request := e.template.WithContext(ctx)
-	request.Method, request.URL, request.Header, request.ContentLength = call.Operation.Method, u, header, int64(len(body))
-	return request, body, nil
+	o.request = http.Request{
+		Method: call.Operation.Method, URL: &o.url, Host: e.base.Host, Header: header, ContentLength: int64(len(o.body)),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	return nil
 }
 
 var contentTypeJSON = []string{"application/json"}
 
-// url returns the address of a call, or what of its route and query cannot be sent.
-func (e *endpoint) url(call *Call) (_ *url.URL, wrong api.ArgumentErrors) {
-	u := *e.base
-	u.Path, u.RawPath, wrong = call.expand(e.base)
-	u.RawQuery = call.encodedQuery
-	if u.RawQuery == "" && call.Query != nil {
-		encoded, problems := call.encodeQuery()
+// setURL turns the base URL into the URL of the call. It returns the arguments of route and
+// query that cannot be sent.
+func (c *Call) setURL(u *url.URL) (wrong api.ArgumentErrors) {
+	base := *u
+	u.Path, u.RawPath, wrong = c.expand(&base)
+	u.RawQuery = c.encodedQuery
+	if u.RawQuery == "" && c.Query != nil {
+		encoded, problems := c.encodeQuery()
 		u.RawQuery, wrong = encoded, append(wrong, problems...)
 	}
-	return &u, wrong
+	return wrong
 }
 
 // expand fills in the route's parameters below the base address, as they are and,

@@ -34,9 +34,9 @@ type tag struct {
 
 func fieldsOfCall(t *testing.T, call Call) requestFields {
 	t.Helper()
-	s := &callState{call: &call}
+	s := &callState{call: call}
 	var err error
-	s.request, s.body, err = sent(t, call)
+	s.request, s.built.body, err = sent(t, call)
 	require.NoError(t, err)
 	return s.fieldsOfRequest()
 }
@@ -58,7 +58,7 @@ func TestFieldsOfARequest(t *testing.T) {
 	assert.Equal(t, requestFields{"page[size]", "x"}, fieldsOfCall(t, Call{Operation: operation.ProductSearch, Query: url.Values{"x": {"1"}, "page[size]": {"2"}}}))
 	assert.Empty(t, fieldsOfCall(t, Call{Operation: operation.ClinicGet}))
 	assert.Empty(t, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: json.RawMessage(`7`)}))
-	assert.Empty(t, (&callState{call: &Call{Operation: operation.ClinicGet}}).fieldsOfRequest(), "nothing was built")
+	assert.Empty(t, (&callState{call: Call{Operation: operation.ClinicGet}}).fieldsOfRequest(), "nothing was built")
 }
 
 func TestSentencesAboutFields(t *testing.T) {

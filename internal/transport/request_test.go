@@ -19,7 +19,12 @@ import (
 // sent returns what the client would send for a call.
 func sent(t *testing.T, call Call, change ...func(*Config)) (*http.Request, []byte, error) {
 	t.Helper()
-	return newTestClient(t, nil, change...).newRequest(t.Context(), &call)
+	var o outgoing
+	err := o.build(&newTestClient(t, nil, change...).endpoint, &call)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &o.request, o.body, nil
 }
 
 func TestPathElementsAreEscaped(t *testing.T) {

@@ -59,8 +59,8 @@ func (r *retrier) send(ctx context.Context, s *callState) error {
 	r.ctx, r.s, r.request.Request = ctx, s, s.request
 	r.client.HTTPClient, r.client.RetryMax = s.client.http, s.client.config.Retry.MaxAttempts-1
 	var body any // an untyped nil is no body
-	if s.body != nil {
-		body = s.body
+	if s.built.body != nil {
+		body = s.built.body
 	}
 	if err := r.request.SetBody(body); err != nil {
 		return s.call.invalid("body", "cannot be sent")

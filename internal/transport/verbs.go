@@ -14,7 +14,7 @@ import (
 
 // One sends a call and returns the object of the answer.
 func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
-	s, err := c.send(ctx, &call)
+	s, err := c.send(ctx, call)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
 // Do sends a call that returns no content. A write must succeed with a JSON object that
 // reports no error.
 func Do(ctx context.Context, c *Client, call Call) error {
-	s, err := c.send(ctx, &call)
+	s, err := c.send(ctx, call)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func Ensure[T any](
 	ctx context.Context, c *Client, call Call, key string, ids func(*T) (id, key string), find func(context.Context) (*T, error),
 ) (value *T, created bool, err error) {
 	call.Blank = append(Blank("metadata.id", key), call.Blank...)
-	if _, _, err := c.newRequest(ctx, &call); err != nil {
+	if err := new(outgoing).build(&c.endpoint, &call); err != nil {
 		return nil, false, err // before anything is looked for
 	}
 	e := ensuring[T]{operation: call.Operation, key: key, ids: ids, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
@@ -112,7 +112,7 @@ func Raw(ctx context.Context, c *Client, method, path string, query url.Values, 
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || hasDotSegment(plain) {
 		return nil, call.invalid("Path", "must start with a slash, be below the base address and hold no query")
 	}
-	s, err := c.send(ctx, &call)
+	s, err := c.send(ctx, call)
 	if err != nil {
 		return nil, err
 	}
