@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// startAttempt begins one attempt, and returns the request to send. The deadline of its
-// context covers the response body. It replaces http.Client.Timeout, which starts a
-// goroutine for each attempt through a wrapped transport.
+// startAttempt begins one attempt, and returns the request to send.
 func startAttempt(s *callState, request *http.Request) *http.Request {
 	s.attempts++
-	ctx := s.observed.attemptStart(s.requestCtx, s.attempts, s.wait)
+	if s.attempts > 1 {
+		s.attempt = &attemptContext{} // a transport may still use the last one
+		request = request.WithContext(s.attempt)
+	}
+	s.attempt.Context = s.observed.attemptStart(s.requestCtx, s.attempts, s.wait)
 	s.wait = 0
 	s.began = time.Now()
 	if timeout := s.client.attemptTimeout; timeout > 0 {
-		ctx, s.cancelAttempt = context.WithTimeout(ctx, timeout)
-	} else {
-		ctx, s.cancelAttempt = context.WithCancel(ctx)
+		s.attempt.deadline = s.began.Add(timeout)
 	}
 	s.trace.reset()
 	s.answer.reset()
-	return request.WithContext(ctx)
+	return request
 }
 
 // readAnswer reads the answer to the attempt, once.
@@ -42,7 +42,7 @@ func readAnswer(s *callState, response *http.Response) error {
 // endAttempt logs and reports the attempt that just ended; err is why no whole answer
 // came.
 func endAttempt(ctx context.Context, s *callState, err error) {
-	s.cancelAttempt()
+	s.attempt.end()
 	logAttempt(ctx, s, err)
 	s.observed.attemptEnd(&s.answer, time.Since(s.began), err)
 }

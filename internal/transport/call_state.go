@@ -19,16 +19,17 @@ type callState struct {
 
 	requestCtx   context.Context // of the call, as every attempt starts with it
 	built        outgoing
-	request      *http.Request   // of the next attempt, without its context
+	request      *http.Request   // of the next attempt
 	bearer       [1]string       // the first Authorization header
 	missingScope *api.ScopeError // what the token was found to lack, if anything
 
-	attempts      int
-	cancelAttempt context.CancelFunc // ends the context of the last attempt
-	wait          time.Duration      // before the next attempt
-	began         time.Time          // of the last attempt
-	trace         connectionTrace
-	answer        answer // of the last attempt
+	attempts int
+	attempt  *attemptContext // of the last attempt
+	first    attemptContext
+	wait     time.Duration // before the next attempt
+	began    time.Time     // of the last attempt
+	trace    connectionTrace
+	answer   answer // of the last attempt
 }
 
 // step carries a call on: a link with all that follow it.
@@ -71,10 +72,11 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 		// failed read is repeated in any case.
 		s.requestCtx = httptrace.WithClientTrace(ctx, s.trace.hooks())
 	}
-	if err := s.built.build(&s.client.endpoint, &s.call); err != nil {
+	var err error
+	s.first.Context, s.attempt = s.requestCtx, &s.first
+	if s.request, err = s.built.build(&s.first, &s.client.endpoint, &s.call); err != nil {
 		return err
 	}
-	s.request = &s.built.request
 	return next(ctx, s)
 }
 

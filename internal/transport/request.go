@@ -2,6 +2,7 @@ package transport
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -87,16 +88,15 @@ type endpoint struct {
 	clinicKey *api.Secret // nil sends none
 }
 
-// outgoing is the request of a call without its authorization and context. The request
-// and its URL are parts of one allocation.
+// outgoing stores the parts of a request that it refers to.
 type outgoing struct {
-	request http.Request
-	url     url.URL
-	body    []byte // nil for none
+	url  url.URL
+	body []byte // nil for none
 }
 
-// build builds the request of a call. Its error has all arguments that cannot be sent.
-func (o *outgoing) build(e *endpoint, call *Call) error {
+// build builds the request of a call, without its authorization. Its error has all
+// arguments that cannot be sent.
+func (o *outgoing) build(ctx context.Context, e *endpoint, call *Call) (*http.Request, error) {
 	header := maps.Clone(e.header)
 	o.url = *e.base
 	wrong := call.setURL(&o.url)
@@ -125,13 +125,13 @@ func (o *outgoing) build(e *endpoint, call *Call) error {
 		}
 	}
 	if err := wrong.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	o.request = http.Request{
+	request := http.Request{
 		Method: call.Operation.Method, URL: &o.url, Host: e.base.Host, Header: header, ContentLength: int64(len(o.body)),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	return nil
+	return request.WithContext(ctx), nil
 }
 
 var contentTypeJSON = []string{"application/json"}

@@ -20,11 +20,8 @@ import (
 func sent(t *testing.T, call Call, change ...func(*Config)) (*http.Request, []byte, error) {
 	t.Helper()
 	var o outgoing
-	err := o.build(&newTestClient(t, nil, change...).endpoint, &call)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &o.request, o.body, nil
+	request, err := o.build(t.Context(), &newTestClient(t, nil, change...).endpoint, &call)
+	return request, o.body, err
 }
 
 func TestPathElementsAreEscaped(t *testing.T) {

@@ -19,8 +19,7 @@ func sendWithRetries(ctx context.Context, s *callState, _ step) error {
 	if err := waitForLimit(ctx, s); err != nil {
 		return err
 	}
-	s.cancelAttempt = func() {}
-	defer func() { s.cancelAttempt() }()
+	defer func() { s.attempt.end() }()
 	r := retriers.Get().(*retrier)
 	err := r.send(ctx, s)
 	retriers.Put(r) // not after a panic: a hook may have been interrupted

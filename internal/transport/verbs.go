@@ -89,7 +89,7 @@ func Ensure[T any](
 	ctx context.Context, c *Client, call Call, key string, ids func(*T) (id, key string), find func(context.Context) (*T, error),
 ) (value *T, created bool, err error) {
 	call.Blank = append(Blank("metadata.id", key), call.Blank...)
-	if err := new(outgoing).build(&c.endpoint, &call); err != nil {
+	if _, err := new(outgoing).build(ctx, &c.endpoint, &call); err != nil {
 		return nil, false, err // before anything is looked for
 	}
 	e := ensuring[T]{operation: call.Operation, key: key, ids: ids, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
