@@ -42,6 +42,19 @@ type ArgumentError = api.ArgumentError
 // API section: "Errors".
 func FieldErrors(err error) map[string][]string { return api.FieldErrors(err) }
 
+// Problem describes an error for the user of your application: a status for your own
+// response, a sentence, and messages beside the fields of a form. Encoded as JSON it is a
+// problem document of RFC 9457.
+//
+// Its fields are Status, Title, Fields, Other, Reauthorize and RetryAfter, its method For; see
+// [api.Problem].
+type Problem = api.Problem
+
+// ProblemOf returns the problem of an error from any package of this module, or nil for nil.
+// [api.ProblemOf] has a table of errors and statuses.
+// API section: "Errors".
+func ProblemOf(err error) *Problem { return api.ProblemOf(err) }
+
 // ScopeError is the cause of a call that failed because the token lacks a scope,
 // which it names. It matches [ErrForbidden].
 //

@@ -1,6 +1,9 @@
 package api
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+)
 
 // ArgumentError reports an argument that is missing or unusable. Nothing was
 // sent. It matches [ErrArgument] and names the field, never its value.
@@ -110,4 +113,17 @@ func (e *ArgumentError) message() Message {
 		return Message{Text: text}
 	}
 	return Message{Field: e.Field, Text: text}
+}
+
+// problem describes the arguments for a user. A name of Go was never a field of a form: no
+// user can correct it.
+func (e ArgumentErrors) problem() *Problem {
+	messages := make([]Message, len(e))
+	for i, one := range e {
+		if strings.ContainsAny(one.Field, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			return newProblem(http.StatusInternalServerError, textUnknown)
+		}
+		messages[i] = Message{Field: one.Field, Text: FieldLabel(one.Field) + " " + one.Reason}
+	}
+	return invalid(messages)
 }

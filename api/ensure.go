@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 )
 
@@ -83,4 +84,18 @@ func (e *EnsureError) Fields() map[string][]string {
 		return nil
 	}
 	return byField([]Message{{Field: e.Field, Text: FieldLabel(e.Field) + " has already been taken"}})
+}
+
+// problem describes the error for a user, with a sentence such as the platform writes for
+// the taken field.
+func (e *EnsureError) problem() *Problem {
+	switch {
+	case e.Field != "":
+		return invalid([]Message{{Field: e.Field, Text: FieldLabel(e.Field) + " has already been taken"}})
+	case e.Reason == EnsureUnknown:
+		return newProblem(http.StatusBadGateway, textUnconfirmedEnsure)
+	case e.Reason == EnsureAmbiguous:
+		return newProblem(http.StatusConflict, textAmbiguous)
+	}
+	return newProblem(http.StatusConflict, textConflict)
 }

@@ -1,0 +1,245 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Problem describes an error for the user of your application. [ProblemOf] returns it.
+//
+// Encoded as JSON it is a problem document of RFC 9457, for the content type
+// application/problem+json. It prints its status and title only: the messages of Fields and
+// Other may repeat input, so do not log them.
+type Problem struct {
+	// Status is the HTTP status for the response of your own endpoint.
+	Status int `json:"status"`
+
+	// Title is a sentence or two for the user. It contains no id, no input and no text of
+	// the platform.
+	Title string `json:"title"`
+
+	// Fields are the messages about the input by field of the request, as JSON names it:
+	// "last_name", "metadata.id", "recommendations[0].variant_id". Show them beside the
+	// fields. See [Problem.For]. It is empty if the error is not about the input.
+	Fields map[string][]string `json:"fields,omitempty"`
+
+	// Other are the messages about the input as a whole, or about a field that your form
+	// does not have. Show them above the form.
+	Other []string `json:"other,omitempty"`
+
+	// Reauthorize reports whether the user has to connect a dispensary account, for the
+	// first time or again. Show a link to the connect page.
+	Reauthorize bool `json:"reauthorize,omitempty"`
+
+	// RetryAfter is how long the platform asked to wait before the next request, for a
+	// Retry-After header. It is 0 if the platform did not ask.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// The titles. A user reads them, so they avoid the words of the API.
+const (
+	textInvalid           = "The dispensary does not accept this. Please check your entries."
+	textReauthorize       = "Please connect your dispensary account."
+	textForbidden         = "Your dispensary account does not allow this."
+	textNotFound          = "The dispensary does not have this record."
+	textAmbiguous         = "The dispensary has several records for this. Please contact support."
+	textConflict          = "The dispensary stored this record differently. Please contact support."
+	textBusy              = "The dispensary is busy. Please try again later."
+	textUnconfirmed       = "The dispensary did not confirm this. Please check whether it was done before you try again."
+	textUnconfirmedEnsure = "The dispensary did not confirm this. Please try again in a few minutes."
+	textFailed            = "The dispensary does not work as expected. Please try again later."
+	textUnreachable       = "The dispensary cannot be reached. Please try again later."
+	textTimeout           = "The dispensary did not respond in time. Please try again."
+	textUnsent            = "This is not possible right now. Please try again later."
+	textCanceled          = "This was canceled. Please try again."
+	textSetup             = "The connection to the dispensary is not set up correctly. Please contact support."
+	textUnknown           = "Something went wrong. If it happens again, please contact support."
+)
+
+// ProblemOf returns the problem of an error from any package of this module, or nil for nil.
+// The first row that fits decides:
+//
+//	error                                            status  user
+//	an [EnsureError] that names a taken field        422     corrects the field
+//	an EnsureError with [EnsureUnknown]              502     tries again in a few minutes
+//	any other EnsureError                            409     contacts support
+//	[ErrMaybeApplied]                                502     checks before trying again
+//	an error with a method Problem() *Problem        its own, for example treatmentplans.UnavailableError
+//	[ErrReauthorize]                                 409     connects the account: Reauthorize is true
+//	[ErrWrongEnvironment], [ErrInsecure]             500     contacts support
+//	[ErrForbidden], [ScopeError]                     403     cannot do this
+//	[ErrNotFound]                                    404     chooses another record
+//	[ErrValidation]                                  422     corrects the fields
+//	[ErrRateLimited]                                 503     tries again after RetryAfter
+//	a canceled context                               503     tries again
+//	a timeout                                        504     tries again
+//	no response                                      502     tries again later
+//	a call that failed before its first attempt      503     tries again later
+//	[ErrUnauthorized], [ErrServer], [ErrUntrusted],
+//	[ErrBadResponse], any other response             502     tries again later
+//	[ArgumentError], [ArgumentErrors] of input       422     corrects the fields
+//	any other error                                  500     contacts support
+//
+// An [Error] counts by its own response. The errors of the token endpoint, which it may have
+// as its cause, are never about the input or a record. An argument with a name of Go, such as
+// "Paging.MaxItems", is a mistake of the program and counts as any other error. Status 409
+// stands for ErrReauthorize because many front ends take 401 and 403 for their own session.
+//
+// The messages of fields are the same if this module rejects the input before it sends it
+// and if the platform does. They are sentences in the order in which they were found. A
+// required field is blank if it contains white space only. Which statuses of the platform
+// are about the input is an assumption: see ErrValidation.
+// API section: "Errors".
+func ProblemOf(err error) *Problem {
+	if err == nil {
+		return nil
+	}
+	var ensure *EnsureError
+	var call *Error
+	var own interface {
+		error
+		Problem() *Problem
+	}
+	var scope *ScopeError
+	isCall := errors.As(err, &call)
+	switch {
+	case errors.As(err, &ensure):
+		return ensure.problem()
+	case isCall && call.Outcome == OutcomeMaybeApplied, !isCall && errors.Is(err, ErrMaybeApplied):
+		return newProblem(http.StatusBadGateway, textUnconfirmed)
+	case errors.As(err, &own):
+		return own.Problem()
+	case errors.Is(err, ErrReauthorize):
+		p := newProblem(http.StatusConflict, textReauthorize)
+		p.Reauthorize = true
+		return p
+	case errors.Is(err, ErrWrongEnvironment), errors.Is(err, ErrInsecure):
+		return newProblem(http.StatusInternalServerError, textSetup)
+	case errors.As(err, &scope):
+		return newProblem(http.StatusForbidden, textForbidden)
+	case isCall:
+		return call.problem()
+	}
+	return problemOfOther(err)
+}
+
+// problem describes the response of a call, or why there is none.
+func (e *Error) problem() *Problem {
+	cause := e.Unwrap()
+	p := newProblem(http.StatusBadGateway, textFailed)
+	var inner *Error
+	switch sentinel := e.statusSentinel(); {
+	case sentinel == ErrRateLimited, e.StatusCode == 0 && errors.Is(cause, ErrRateLimited):
+		p = newProblem(http.StatusServiceUnavailable, textBusy)
+	case e.Code != "", sentinel == ErrUnauthorized, sentinel == ErrServer: // only OAuth has codes
+	case sentinel != errNone:
+		return problemOfSentinel(sentinel, e.details().messages)
+	case errors.Is(cause, context.Canceled):
+		p = newProblem(http.StatusServiceUnavailable, textCanceled)
+	case e.Timeout():
+		p = newProblem(http.StatusGatewayTimeout, textTimeout)
+	case errors.As(cause, &inner): // of the token endpoint: never about the input or a record
+	case e.StatusCode == 0 && e.Attempts == 0:
+		p = newProblem(http.StatusServiceUnavailable, textUnsent)
+	case e.StatusCode == 0:
+		p.Title = textUnreachable
+	}
+	if p.RetryAfter = e.RetryAfter; p.RetryAfter == 0 && errors.As(cause, &inner) {
+		p.RetryAfter = inner.RetryAfter
+	}
+	return p
+}
+
+// problemOfOther describes an error that is not of a call.
+func problemOfOther(err error) *Problem {
+	var arguments ArgumentErrors
+	var argument *ArgumentError
+	switch {
+	case errors.As(err, &arguments):
+		return arguments.problem()
+	case errors.As(err, &argument):
+		return ArgumentErrors{argument}.problem()
+	}
+	for _, sentinel := range []error{
+		ErrForbidden, ErrNotFound, ErrValidation, ErrRateLimited, context.Canceled, context.DeadlineExceeded,
+		ErrUnauthorized, ErrServer, ErrUntrusted, ErrBadResponse,
+	} {
+		if errors.Is(err, sentinel) {
+			return problemOfSentinel(sentinel, nil)
+		}
+	}
+	return newProblem(http.StatusInternalServerError, textUnknown)
+}
+
+func problemOfSentinel(sentinel error, messages []Message) *Problem {
+	switch sentinel {
+	case ErrForbidden:
+		return newProblem(http.StatusForbidden, textForbidden)
+	case ErrNotFound:
+		return newProblem(http.StatusNotFound, textNotFound)
+	case ErrValidation:
+		return invalid(messages)
+	case ErrRateLimited:
+		return newProblem(http.StatusServiceUnavailable, textBusy)
+	case context.Canceled:
+		return newProblem(http.StatusServiceUnavailable, textCanceled)
+	case context.DeadlineExceeded:
+		return newProblem(http.StatusGatewayTimeout, textTimeout)
+	}
+	return newProblem(http.StatusBadGateway, textFailed)
+}
+
+func newProblem(status int, title string) *Problem { return &Problem{Status: status, Title: title} }
+
+// invalid returns the problem of input.
+func invalid(messages []Message) *Problem {
+	p := newProblem(http.StatusUnprocessableEntity, textInvalid)
+	for _, m := range messages {
+		if m.Field == "" {
+			p.Other = append(p.Other, m.Text)
+			continue
+		}
+		if p.Fields == nil {
+			p.Fields = map[string][]string{}
+		}
+		p.Fields[m.Field] = append(p.Fields[m.Field], m.Text)
+	}
+	return p
+}
+
+// For returns the problem for a form with the given fields, named as the request names them:
+// the messages about any other field are moved to Other, in the order of the fields' names.
+// It returns nil if p is nil.
+func (p *Problem) For(fields ...string) *Problem {
+	if p == nil {
+		return nil
+	}
+	form := *p
+	form.Fields, form.Other = map[string][]string{}, slices.Clone(p.Other)
+	for _, field := range slices.Sorted(maps.Keys(p.Fields)) {
+		if slices.Contains(fields, field) {
+			form.Fields[field] = p.Fields[field]
+		} else {
+			form.Other = append(form.Other, p.Fields[field]...)
+		}
+	}
+	return &form
+}
+
+// Format prints status and title for every verb.
+func (p Problem) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, strconv.Itoa(p.Status)+" "+p.Title)
+}
+
+// LogValue logs status and title.
+func (p Problem) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int("status", p.Status), slog.String("title", p.Title))
+}
