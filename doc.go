@@ -37,8 +37,9 @@
 // # Errors
 //
 // A call that fails returns an [*Error], or an [*ArgumentError] ([api.ArgumentErrors] for
-// several) where it was never sent because of its arguments. [FieldErrors] returns what
-// either says of the input by field, for a form. Test the meaning with [errors.Is]:
+// several) where it was never sent because of its arguments. [ProblemOf] describes
+// each error for the user: a status, a sentence, and messages for the fields of a form. Test
+// the meaning with [errors.Is]:
 //
 //	switch {
 //	case errors.Is(err, dispensary.ErrNotFound):

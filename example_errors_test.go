@@ -2,8 +2,14 @@ package dispensary_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
@@ -62,21 +68,17 @@ func Example_argumentErrors() {
 }
 
 // A form shows each message beside its field, whichever side found it.
-func ExampleFieldErrors() {
+func ExampleProblemOf() {
 	platform := fake()
 	defer platform.Close()
 	client := platform.Client(model.User{})
 
 	save := func(form clinic.PatientCreate) {
 		patient, err := client.Clinic.Patients.Create(context.Background(), form)
-		if fields := dispensary.FieldErrors(err); fields != nil {
-			fmt.Println("above the form:", fields[""])
-			fmt.Println("beside the e-mail:", fields["email"])
-			fmt.Println("beside the number:", fields["mobile_number"])
-			return
-		}
-		if err != nil {
-			fmt.Println("try again later")
+		if problem := dispensary.ProblemOf(err).For("email", "first_name", "last_name"); problem != nil {
+			fmt.Println(problem.Status, problem.Title)
+			fmt.Println("above the form:", problem.Other)
+			fmt.Println("beside the e-mail:", problem.Fields["email"])
 			return
 		}
 		fmt.Println("saved", patient.FirstName)
@@ -85,11 +87,37 @@ func ExampleFieldErrors() {
 	save(clinic.PatientCreate{FirstName: "Ada", LastName: "Example", Email: "jane.doe@example.org", MobileNumber: "555-0155"})
 	save(clinic.PatientCreate{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", MobileNumber: "+15125550155"})
 	// Output:
+	// 422 The dispensary does not accept this. Please check your entries.
 	// above the form: []
 	// beside the e-mail: [Email can't be blank]
-	// beside the number: []
-	// above the form: []
+	// 422 The dispensary does not accept this. Please check your entries.
+	// above the form: [Mobile number must be in international form, a + and digits]
 	// beside the e-mail: [Email has already been taken]
-	// beside the number: [Mobile number must be in international form, a + and digits]
 	// saved Ada
+}
+
+// A JSON endpoint responds with the problem of an error, as RFC 9457 describes it.
+func ExampleProblem() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(model.User{})
+
+	patient := func(w http.ResponseWriter, r *http.Request) {
+		patient, err := client.Clinic.Patients.Get(r.Context(), r.FormValue("id"))
+		if problem := dispensary.ProblemOf(err); problem != nil {
+			slog.WarnContext(r.Context(), "patient", "error", err)
+			w.Header().Set("Content-Type", "application/problem+json")
+			if wait := problem.RetryAfter; wait > 0 {
+				w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+			}
+			w.WriteHeader(problem.Status)
+			_ = json.NewEncoder(w).Encode(problem)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(patient)
+	}
+	response := httptest.NewRecorder()
+	patient(response, httptest.NewRequest(http.MethodGet, "/patient?id=unknown", nil))
+	fmt.Println(response.Code, response.Body)
+	// Output: 404 {"status":404,"title":"The dispensary does not have this record."}
 }

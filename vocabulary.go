@@ -12,35 +12,17 @@ import (
 // holds an address, a query, a body or a token. Calls return a *Error.
 //
 // Its fields are Operation, Method, Route, StatusCode, RequestID, Code, RetryAfter,
-// Attempts, Outcome and Untrusted, its methods Body, Messages, Fields, Timeout and Temporary; see
+// Attempts, Outcome and Untrusted, its methods Body, Messages, Timeout and Temporary; see
 // [api.Error].
 type Error = api.Error
 
 // ArgumentError is an argument that cannot be sent; it names the field as the request
 // does: "last_name". Nothing was sent. Calls return a *ArgumentError, or
-// [api.ArgumentErrors] for several, which match [ErrArgument]. [FieldErrors] reads
+// [api.ArgumentErrors] for several, which match [ErrArgument]. [ProblemOf] reads
 // both.
 //
-// Its fields are Operation, Field, Reason and Err, its method Fields; see
-// [api.ArgumentError].
+// Its fields are Operation, Field, Reason and Err; see [api.ArgumentError].
 type ArgumentError = api.ArgumentError
-
-// FieldErrors returns what is wrong with the input of a call by field, for a form that
-// shows each message beside its field. It is the same for what was found out before
-// anything was sent ([ArgumentError], [api.ArgumentErrors]), for what the platform refused
-// ([Error]) and for what an Ensure call found in the way ([api.EnsureError]); so it is for
-// every error with a method Fields, such as [treatmentplans.UnavailableError].
-//
-// Keys are names of the request's fields as JSON has them: "last_name", "metadata.id",
-// "recommendations[0].variant_id". Under "" is what is about no single field, or what
-// does not let know which it is about: show it above the form. Messages are sentences, and
-// may repeat what was sent: do not log them. A required field is blank where it holds
-// white space alone.
-//
-// It returns nil where err is not about the input: nil, no answer, a token that is
-// refused, an unknown record, a server error.
-// API section: "Errors".
-func FieldErrors(err error) map[string][]string { return api.FieldErrors(err) }
 
 // Problem describes an error for the user of your application: a status for your own
 // response, a sentence, and messages beside the fields of a form. Encoded as JSON it is a
@@ -67,7 +49,7 @@ var (
 	ErrUnauthorized = api.ErrUnauthorized // 401
 	ErrForbidden    = api.ErrForbidden    // 403: the token lacks a scope
 	ErrNotFound     = api.ErrNotFound     // 404
-	ErrValidation   = api.ErrValidation   // 400, 409, 422: see FieldErrors
+	ErrValidation   = api.ErrValidation   // 400, 409, 422: see ProblemOf
 	ErrRateLimited  = api.ErrRateLimited  // 429: see Error.RetryAfter
 	ErrServer       = api.ErrServer       // 500 to 599
 )

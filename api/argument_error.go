@@ -9,7 +9,7 @@ import (
 // sent. It matches [ErrArgument] and names the field, never its value.
 //
 // A call reports all of its arguments that cannot be sent at once: one is an
-// *ArgumentError, several are [ArgumentErrors]. [FieldErrors] reads both.
+// *ArgumentError, several are [ArgumentErrors]. [ProblemOf] reads both.
 type ArgumentError struct {
 	// Operation is the id of the call, for example "patients.create"; empty
 	// where the argument belongs to no single call.
@@ -48,9 +48,6 @@ func (e *ArgumentError) Unwrap() error { return e.Err }
 func (e *ArgumentError) Is(target error) bool {
 	return target == ErrArgument || target == ErrNotSent
 }
-
-// Fields returns the reason as a sentence, by the field; see [FieldErrors].
-func (e *ArgumentError) Fields() map[string][]string { return ArgumentErrors{e}.Fields() }
 
 // ArgumentErrors are the arguments of one call that cannot be sent, all of them.
 // Nothing was sent. [errors.As] finds the first as an [*ArgumentError], and
@@ -94,25 +91,6 @@ func (e ArgumentErrors) Unwrap() []error {
 		all[i] = one
 	}
 	return all
-}
-
-// Fields returns the reasons as sentences, by their fields; see [FieldErrors].
-func (e ArgumentErrors) Fields() map[string][]string {
-	messages := make([]Message, len(e))
-	for i, one := range e {
-		messages[i] = one.message()
-	}
-	return byField(messages)
-}
-
-// message words the error as the platform would. What has a Go name was never a
-// field of a form.
-func (e *ArgumentError) message() Message {
-	text := FieldLabel(e.Field) + " " + e.Reason
-	if strings.ContainsAny(e.Field, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		return Message{Text: text}
-	}
-	return Message{Field: e.Field, Text: text}
 }
 
 // problem describes the arguments for a user. A name of Go was never a field of a form: no

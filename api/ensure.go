@@ -77,15 +77,6 @@ func (e *EnsureError) Error() string {
 // reason is [EnsureUnknown].
 func (e *EnsureError) Unwrap() error { return e.Err }
 
-// Fields returns the taken field with a sentence such as the platform writes; see
-// [FieldErrors].
-func (e *EnsureError) Fields() map[string][]string {
-	if e.Field == "" {
-		return nil
-	}
-	return byField([]Message{{Field: e.Field, Text: FieldLabel(e.Field) + " has already been taken"}})
-}
-
 // problem describes the error for a user, with a sentence such as the platform writes for
 // the taken field.
 func (e *EnsureError) problem() *Problem {

@@ -106,7 +106,8 @@ func (e *Error) Body() []byte {
 }
 
 // Messages returns what the platform wrote for people, for example "Last name
-// can't be blank". A message may repeat what was sent: do not log it.
+// can't be blank". A message may repeat what was sent: do not log it. [ProblemOf] returns
+// them by field.
 func (e *Error) Messages() []string {
 	var texts []string
 	for _, m := range e.details().messages {
@@ -114,18 +115,6 @@ func (e *Error) Messages() []string {
 	}
 	return texts
 }
-
-// Fields returns the messages by the field of the request that they are about, as
-// JSON names it: "last_name", "metadata.id", "recommendations[0].variant_id". What is
-// about no field, or does not let know which, is under "". Keys are never names that
-// the request did not have. A form reads [FieldErrors], which knows
-// whether an error is about the input at all.
-//
-// The API does not show what an error's body looks like. Messages are
-// placed by the key that they are under, or by the field's name at their beginning
-// ("Last name can't be blank"): an assumption.
-// API section: "Errors" 6.
-func (e *Error) Fields() map[string][]string { return byField(e.details().messages) }
 
 // Unwrap returns the cause: a context's error, a network error without
 // address or query, an [AccessToken] source's error, or nil.

@@ -22,7 +22,7 @@ var (
 
 	// ErrValidation (400, 409, 422): the platform refused the content, for example a
 	// missing field, a duplicate e-mail, or a plan that is in the wrong state.
-	// Nothing was changed. See [FieldErrors].
+	// Nothing was changed. See [ProblemOf].
 	ErrValidation = errors.New("dispensary: invalid request")
 
 	// ErrRateLimited (429): too many requests. See [Error.RetryAfter]. A call

@@ -3,6 +3,7 @@ package treatmentplans
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -84,15 +85,15 @@ func (e *UnavailableError) Error() string {
 	return "dispensary: variants that are not available: " + strings.Join(all, ", ")
 }
 
-// Fields returns a sentence for each variant, by its field
-// ("recommendations[1].variant_id"); see [api.FieldErrors].
-func (e *UnavailableError) Fields() map[string][]string {
-	fields := map[string][]string{}
+// Problem returns a sentence for each variant, by its field ("recommendations[1].variant_id");
+// see [api.ProblemOf].
+func (e *UnavailableError) Problem() *api.Problem {
+	p := &api.Problem{Status: http.StatusUnprocessableEntity, Title: "Some products are not available.", Fields: map[string][]string{}}
 	for _, v := range e.Variants {
 		field := variantField(v.Position)
-		fields[field] = []string{api.FieldLabel(field) + " " + v.problem()}
+		p.Fields[field] = []string{api.FieldLabel(field) + " " + v.problem()}
 	}
-	return fields
+	return p
 }
 
 func (v UnavailableVariant) problem() string {

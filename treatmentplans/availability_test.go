@@ -38,7 +38,7 @@ func TestCheckAvailable(t *testing.T) {
 			"recommendations[1].variant_id": {"Recommendations[1].variant is " + status},
 			"recommendations[2].variant_id": {"Recommendations[2].variant is not in the catalog"},
 			"recommendations[3].variant_id": {"Recommendations[3].variant is " + status},
-		}, api.FieldErrors(err))
+		}, api.ProblemOf(err).Fields)
 		assert.EqualError(t, err, "dispensary: variants that are not available: "+sold+" is "+status+", "+unknown+" is not in the catalog, "+sold+" is "+status)
 		assert.Equal(t, 3, b.Journal().Len(), "a variant is looked up once")
 	}

@@ -194,7 +194,7 @@ func ExampleFromProtocol() {
 
 	choices := treatmentplans.PlanChoices{PractitionerID: practitionerID, State: treatmentplans.StateDraft}
 	_, err = treatmentplans.FromProtocol(protocol, choices)
-	fmt.Println(dispensary.FieldErrors(err)["recommendations[0].dosage.additional_info"])
+	fmt.Println(dispensary.ProblemOf(err).Fields["recommendations[0].dosage.additional_info"])
 	fmt.Println(protocol.Recommendations[0].DosagePermutations)
 
 	choices.Recommendations = []treatmentplans.RecommendationChoice{

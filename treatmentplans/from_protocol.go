@@ -76,7 +76,7 @@ type RecommendationChoice struct {
 // What has to be chosen first is an [*api.ArgumentError], or [api.ArgumentErrors] for
 // several, by the plan's JSON names with the positions of the protocol:
 // "practitioner_id", "recommendations[1].units_to_purchase",
-// "recommendations[0].dosage.additional_info". [api.FieldErrors] reads them.
+// "recommendations[0].dosage.additional_info". [PlanChoices.ProblemOf] reads them.
 // API section: "Protocol (formerly template)", POST /clinic/patients/<patient_id>/treatment_plans.
 func FromProtocol(protocol *Protocol, choices PlanChoices) (PlanCreate, error) {
 	if protocol == nil {
@@ -118,20 +118,20 @@ func FromProtocol(protocol *Protocol, choices PlanChoices) (PlanCreate, error) {
 	return plan, nil
 }
 
-// FieldErrors returns what is wrong with the plan by field, as [api.FieldErrors] does, for
-// the form that the choices came from: always with the positions of the protocol, where
-// the errors of [Service.CheckAvailable], [Service.Create] and [Service.Ensure] have those
-// of the plan, which lacks what is omitted. Messages name the field of a recommendation
-// without its position: "Units to purchase must be a whole number above 0".
-func (c PlanChoices) FieldErrors(err error) map[string][]string {
-	fields := api.FieldErrors(err)
-	if fields == nil {
-		return nil
+// ProblemOf returns the problem of an error as [api.ProblemOf] does, for the form that the
+// choices came from. Fields always have the positions of the protocol. The errors of
+// [Service.CheckAvailable], [Service.Create] and [Service.Ensure] have those of the plan, which
+// lacks the omitted recommendations. Messages name the field of a recommendation without its
+// position: "Units to purchase must be a whole number above 0".
+func (c PlanChoices) ProblemOf(err error) *api.Problem {
+	p := api.ProblemOf(err)
+	if p == nil || len(p.Fields) == 0 {
+		return p
 	}
-	var refused *api.ArgumentError // by FromProtocol: the call itself refuses nothing that has a position
-	ofProtocol := errors.As(err, &refused) && refused.Operation == operation.TreatmentPlanCreate.Name
+	var argument *api.ArgumentError // of FromProtocol: the call itself rejects no argument with a position
+	ofProtocol := errors.As(err, &argument) && argument.Operation == operation.TreatmentPlanCreate.Name
 	moved := map[string][]string{}
-	for field, messages := range fields {
+	for field, messages := range p.Fields {
 		position, inner, ok := recommendationField(field)
 		if !ok {
 			moved[field] = messages
@@ -148,7 +148,8 @@ func (c PlanChoices) FieldErrors(err error) map[string][]string {
 			moved[at] = append(moved[at], message)
 		}
 	}
-	return moved
+	p.Fields = moved
+	return p
 }
 
 // recommendationField takes apart "recommendations[1].dosage.format".

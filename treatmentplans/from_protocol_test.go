@@ -91,11 +91,19 @@ func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
 		}
 		require.ErrorIs(t, err, api.ErrArgument, name)
 		assert.EqualExportedValues(t, treatmentplans.PlanCreate{}, plan, name)
-		assert.ElementsMatch(t, test.fields, keys(api.FieldErrors(err)), name)
+		assert.ElementsMatch(t, test.fields, keys(api.ProblemOf(err).Fields), name)
 		assert.NotContains(t, err.Error(), "with food", name)
 	}
 	_, err := treatmentplans.FromProtocol(nil, choices{})
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: protocol is nil")
+}
+
+// fieldsOf returns the fields of a problem, nil for no problem.
+func fieldsOf(p *api.Problem) map[string][]string {
+	if p == nil {
+		return nil
+	}
+	return p.Fields
 }
 
 func keys(fields map[string][]string) []string {
@@ -140,6 +148,6 @@ func TestErrorsHaveThePositionsOfTheProtocol(t *testing.T) {
 			_, test.err = treatmentplans.FromProtocol(sleepProtocol(), choices)
 			require.Error(t, test.err)
 		}
-		assert.Equal(t, test.want, choices.FieldErrors(test.err), name)
+		assert.Equal(t, test.want, fieldsOf(choices.ProblemOf(test.err)), name)
 	}
 }

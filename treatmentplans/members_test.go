@@ -59,7 +59,7 @@ func TestUpdateKeepsUnknownMembers(t *testing.T) {
 	update.Recommendations[1].VariantID = "v\xff"
 	_, err = client.TreatmentPlans.Update(t.Context(), "p1", update)
 	require.ErrorIs(t, err, api.ErrArgument)
-	assert.Contains(t, api.FieldErrors(err), "recommendations[1].variant_id")
+	assert.Contains(t, api.ProblemOf(err).Fields, "recommendations[1].variant_id")
 }
 
 func TestUnknownMembersDoNotPrint(t *testing.T) {

@@ -106,11 +106,12 @@ var homePage = template.Must(template.New("home").Parse(`<!DOCTYPE html>
 <body>
 <main>
 <h1>Example EHR</h1>
-<p>The dispensary is <strong>{{.Status}}</strong>{{with .Clinic}} with {{.}}{{end}}.</p>
-{{if eq .Status "connected"}}
-<form method="post" action="/disconnect"><button>Disconnect</button></form>
+{{with .Problem}}
+<p>{{.Title}}</p>
+{{if .Reauthorize}}<p>The dispensary is <strong>not connected</strong>. <a href="/dispensary/connect?return_to=/">Connect</a></p>{{end}}
 {{else}}
-<p><a href="/dispensary/connect?return_to=/">Connect</a></p>
+<p>The dispensary is <strong>connected</strong> with {{.Clinic}}.</p>
+<form method="post" action="/disconnect"><button>Disconnect</button></form>
 {{end}}
 </main>
 </body>
@@ -119,7 +120,10 @@ var homePage = template.Must(template.New("home").Parse(`<!DOCTYPE html>
 
 // home shows whether the practitioner is connected, and calls the platform as them.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
-	view := struct{ Status, Clinic string }{Status: "connected"}
+	var view struct {
+		Clinic  string
+		Problem *dispensary.Problem
+	}
 	client, err := a.users.Client(r.Context(), currentUser)
 	if err == nil {
 		clinic, failure := client.Clinic.Get(r.Context())
@@ -127,12 +131,8 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 			view.Clinic = clinic.Name
 		}
 	}
-	switch {
-	case errors.Is(err, dispensary.ErrReauthorize):
-		view.Status = "not connected"
-	case err != nil:
-		slog.ErrorContext(r.Context(), "clinic", "error", err)
-		view.Status = "not to be reached"
+	if view.Problem = dispensary.ProblemOf(err); err != nil {
+		slog.WarnContext(r.Context(), "clinic", "error", err)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = homePage.Execute(w, view) // fails only when the browser went away
@@ -141,8 +141,9 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 // disconnect revokes the token and forgets it.
 func (a *app) disconnect(w http.ResponseWriter, r *http.Request) {
 	if err := a.users.Disconnect(r.Context(), currentUser); err != nil {
-		slog.ErrorContext(r.Context(), "disconnect", "error", err)
-		http.Error(w, "The dispensary cannot be reached at the moment. Please try again.", http.StatusBadGateway)
+		slog.WarnContext(r.Context(), "disconnect", "error", err)
+		problem := dispensary.ProblemOf(err)
+		http.Error(w, problem.Title, problem.Status)
 		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)

@@ -196,14 +196,13 @@ func (e *ehr) page(serve func(http.ResponseWriter, *http.Request, user, *dispens
 		if err == nil {
 			err = serve(w, r, u, client)
 		}
-		switch {
-		case errors.Is(err, dispensary.ErrReauthorize):
-			show(w, http.StatusOK, "Connect the dispensary", u, nil)
-		case errors.Is(err, dispensary.ErrNotFound):
-			show(w, http.StatusNotFound, "Something went wrong", u, "There is no such patient, plan, protocol or product.")
-		case err != nil:
-			slog.ErrorContext(r.Context(), "page", "path", r.URL.Path, "error", err)
-			show(w, http.StatusBadGateway, "Something went wrong", u, "The dispensary does not answer as it should. Please try again.")
+		switch problem := dispensary.ProblemOf(err).For(); {
+		case problem == nil:
+		case problem.Reauthorize:
+			show(w, problem.Status, "Connect the dispensary", u, nil)
+		default:
+			slog.WarnContext(r.Context(), "page", "path", r.URL.Path, "error", err)
+			show(w, problem.Status, "Something went wrong", u, problem)
 		}
 	})
 }
@@ -311,17 +310,16 @@ func (e *ehr) plan(w http.ResponseWriter, r *http.Request, u user, client *dispe
 	if err != nil {
 		return err
 	}
-	choices, status, wrong := choicesOf(r, u.Account.Owner.ID, protocol), http.StatusOK, map[string][]string{}
+	choices, problem := choicesOf(r, u.Account.Owner.ID, protocol), &dispensary.Problem{Status: http.StatusOK}
 	if r.Method == http.MethodPost {
 		err := e.makePlan(r, u, client, protocol, choices)
 		if err == nil {
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 			return nil
 		}
-		if wrong = choices.FieldErrors(err); wrong == nil {
+		if problem = choices.ProblemOf(err).For(fieldsOf(protocol)...); problem.Status != http.StatusUnprocessableEntity {
 			return err
 		}
-		status = http.StatusUnprocessableEntity
 	}
 	var names []string
 	for _, recommendation := range protocol.Recommendations {
@@ -331,7 +329,16 @@ func (e *ehr) plan(w http.ResponseWriter, r *http.Request, u user, client *dispe
 		}
 		names = append(names, variant.Product.Name)
 	}
-	return show(w, status, "New plan", u, map[string]any{"Protocol": protocol, "Names": names, "Form": r.Form, "ID": choices.Metadata.ID, "Errors": wrong})
+	return show(w, problem.Status, "New plan", u, map[string]any{"Protocol": protocol, "Names": names, "Form": r.Form, "ID": choices.Metadata.ID, "Problem": problem})
+}
+
+// fieldsOf returns the fields of the request that the form has.
+func fieldsOf(protocol *treatmentplans.Protocol) (fields []string) {
+	for i := range protocol.Recommendations {
+		at := "recommendations[" + strconv.Itoa(i) + "]."
+		fields = append(fields, at+"variant_id", at+"units_to_purchase", at+"dosage.additional_info")
+	}
+	return fields
 }
 
 // choicesOf reads the form. Its id makes one plan of a form that is sent twice.

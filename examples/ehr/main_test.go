@@ -119,6 +119,15 @@ func (p *person) get(path string) string {
 	return page
 }
 
+// isAskedToConnect expects the page with the link to the connect page.
+func (p *person) isAskedToConnect(path string) string {
+	p.Helper()
+	status, page := p.read(p.browser.Get(p.home + path))
+	assert.Equal(p, http.StatusConflict, status, path)
+	assert.Contains(p, page, "<h1>Connect the dispensary</h1>")
+	return page
+}
+
 func (p *person) send(path string, form url.Values) (int, string) {
 	p.Helper()
 	return p.read(p.browser.PostForm(p.home+path, form))
@@ -166,7 +175,7 @@ func TestThreeClinics(t *testing.T) {
 		var people []*person
 		for i, id := range []string{"osei", "fitzwilliam", "whitcombe"} {
 			p := f.person(id)
-			assert.Contains(f, p.get("/"), "Connect the dispensary")
+			p.isAskedToConnect("/")
 			assert.Contains(f, p.connect(platforms[i], accounts[i]), patientOf(platforms[i], accounts[i]).Email)
 			people = append(people, p)
 		}
@@ -185,7 +194,7 @@ func TestThreeClinics(t *testing.T) {
 func TestProductSearch(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		p, canadian := f.person("osei"), f.person("whitcombe")
-		assert.Contains(f, p.get("/search?q=magn"), "Connect the dispensary")
+		p.isAskedToConnect("/search?q=magn")
 		p.connect(f.US, f.Users()[0])
 		canadian.connect(f.Canada, f.Users()[2])
 		assert.NotContains(f, p.get("/catalog"), " found")
@@ -221,8 +230,7 @@ func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		p := f.person("fitzwilliam")
 		assert.Contains(f, p.connect(f.US, f.Users()[0]), "<h1>Wrong account</h1>")
-		page := p.get("/")
-		assert.Contains(f, page, "<h1>Connect the dispensary</h1>")
+		page := p.isAskedToConnect("/")
 		for i, account := range f.Users()[:2] {
 			clinic, err := f.US.Client(account).Clinic.Get(f.Context())
 			require.NoError(f, err)
@@ -262,6 +270,15 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		assert.NotContains(f, page, `id="info1-wrong"`)
 		assert.Contains(f, page, `name="units0" inputmode="numeric" placeholder="1" value="many"`, "what was typed is still there")
 		assert.Equal(f, form.Get("id"), p.field(page, "id"))
+
+		form.Set("units0", "")
+		form.Set("info0", "with food")
+		form.Set("state", "odd")
+		status, page = p.send(path, form)
+		assert.Equal(f, http.StatusUnprocessableEntity, status)
+		assert.Contains(f, page, "Please check your entries.</p><ul><li>State ", "the form has no field for it")
+		form.Del("state")
+		form.Del("info0")
 
 		read, err := f.US.Client(account).TreatmentPlans.Protocols.Get(f.Context(), protocol[1])
 		require.NoError(f, err)

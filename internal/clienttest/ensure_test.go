@@ -98,7 +98,7 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureTaken, refused.Reason)
 	assert.Equal(t, []string{there.ID}, refused.IDs)
-	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.FieldErrors(err))
+	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.ProblemOf(err).Fields)
 	assert.NotContains(t, err.Error(), "example.com")
 	assert.NotContains(t, err.Error(), "canary")
 }
@@ -250,7 +250,7 @@ func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureTaken, refused.Reason)
 	assert.Equal(t, []string{plan.ID}, refused.IDs)
-	assert.Equal(t, map[string][]string{"metadata.id": {"Metadata.id has already been taken"}}, dispensary.FieldErrors(err))
+	assert.Equal(t, map[string][]string{"metadata.id": {"Metadata.id has already been taken"}}, dispensary.ProblemOf(err).Fields)
 }
 
 func TestEnsureChecksItsArguments(t *testing.T) {
@@ -276,7 +276,7 @@ func TestEnsurePassesARefusalOn(t *testing.T) {
 	})
 	assert.ErrorIs(t, err, dispensary.ErrValidation)
 	assert.ErrorIs(t, err, dispensary.ErrNotApplied)
-	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.FieldErrors(err))
+	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.ProblemOf(err).Fields)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

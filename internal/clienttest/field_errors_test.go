@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -107,11 +108,11 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 					assert.Equal(t, operation, first.Operation)
 					assert.Equal(t, blank[0], first.Field)
 
-					found := dispensary.FieldErrors(err)
+					found := dispensary.ProblemOf(err).Fields
 					assert.Len(t, found, bits.OnesCount(uint(which)))
 					_, err = f.Client.Do(t.Context(), dispensary.RawRequest{Method: http.MethodPost, Path: path, Body: body})
 					require.ErrorIs(t, err, dispensary.ErrNotApplied)
-					said := dispensary.FieldErrors(err)
+					said := dispensary.ProblemOf(err).Fields
 					for field, messages := range said {
 						said[field] = messages[:1] // a blank e-mail is no e-mail address either
 					}
@@ -129,7 +130,7 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 	}
 }
 
-// refusals are calls that the platform refuses, with the fields that it is about.
+// refusals are calls that the platform refuses, with the fields that it is about: "" for Other.
 var refusals = map[string]struct {
 	call   func(ctx context.Context, f *calltest.Fixture) error
 	fields []string
@@ -203,7 +204,7 @@ var refusals = map[string]struct {
 // errors have.
 func TestFieldsOfRefusals(t *testing.T) {
 	t.Parallel()
-	placed := map[string]map[string][]string{}
+	placed := map[string]*dispensary.Problem{}
 	for _, shape := range []dispensarytest.Behavior{
 		dispensarytest.ErrorShapeByStatus, dispensarytest.ErrorShapeText, dispensarytest.ErrorShapeStatusAndText, dispensarytest.ErrorShapeCodedList,
 	} {
@@ -212,37 +213,53 @@ func TestFieldsOfRefusals(t *testing.T) {
 			for name, refusal := range refusals {
 				err := refusal.call(t.Context(), f)
 				require.ErrorIs(t, err, dispensary.ErrValidation, name)
-				fields := dispensary.FieldErrors(err)
+				problem := dispensary.ProblemOf(err)
+				assert.Equal(t, http.StatusUnprocessableEntity, problem.Status)
 				var names []string
-				for field, messages := range fields {
+				for field, messages := range problem.Fields {
 					names = append(names, field)
 					assert.NotEmpty(t, messages)
 				}
-				assert.ElementsMatch(t, refusal.fields, names, "%s, %s, %s: %v", name, shape, status, fields)
-				if placed[name] == nil {
-					placed[name] = fields
+				if len(problem.Other) > 0 {
+					names = append(names, "")
 				}
-				assert.Equal(t, placed[name], fields, "%s, %s, %s: as in every other shape", name, shape, status)
+				assert.ElementsMatch(t, refusal.fields, names, "%s, %s, %s: %v", name, shape, status, problem.Fields)
+				if placed[name] == nil {
+					placed[name] = problem
+				}
+				assert.Equal(t, placed[name], problem, "%s, %s, %s: as in every other shape", name, shape, status)
 				assert.NotContains(t, err.Error(), "x")
 			}
 		}
 	}
-	assert.Equal(t, []string{"Email has already been taken"}, placed["every field of a patient"]["email"])
+	assert.Equal(t, []string{"Email has already been taken"}, placed["every field of a patient"].Fields["email"])
 }
 
-// An error that is about no input has no fields.
-func TestNoFieldErrors(t *testing.T) {
+// A problem that is not about the input has its own status and no messages.
+func TestProblemWithoutInput(t *testing.T) {
 	t.Parallel()
 	f := calltest.NewFixture(t)
-	assert.Nil(t, dispensary.FieldErrors(nil))
+	check := func(status int, err error) {
+		t.Helper()
+		require.Error(t, err)
+		p := dispensary.ProblemOf(err)
+		assert.Equal(t, status, p.Status, p.Title)
+		assert.Empty(t, p.Fields)
+		assert.Empty(t, p.Other)
+	}
+	get := func(client *dispensary.Client) error { _, err := client.Clinic.Get(t.Context()); return err }
 	_, err := f.Client.Clinic.Patients.Get(t.Context(), "none")
-	require.ErrorIs(t, err, dispensary.ErrNotFound)
-	assert.Nil(t, dispensary.FieldErrors(err))
-	_, err = f.Client.WithTokenSource(f.Platform.TokenSource(model.User{}, "catalog:read")).Clinic.Get(t.Context())
-	require.ErrorIs(t, err, dispensary.ErrForbidden)
-	assert.Nil(t, dispensary.FieldErrors(err))
+	check(http.StatusNotFound, err)
+	check(http.StatusForbidden, get(f.Client.WithTokenSource(f.Platform.TokenSource(model.User{}, "catalog:read"))))
+	check(http.StatusServiceUnavailable, get(f.Client.WithTokenSource(nil)))
+	f.Platform.Fault(model.Fault{Effect: model.TooManyRequests, RetryAfter: time.Hour})
+	for range 2 { // the second is not sent
+		err := get(f.Client)
+		check(http.StatusServiceUnavailable, err)
+		assert.InDelta(t, time.Hour, dispensary.ProblemOf(err).RetryAfter, float64(time.Minute))
+	}
+	f = calltest.NewFixture(t)
 	f.Platform.Close()
 	_, err = f.Client.Clinic.Patients.Update(t.Context(), f.Patient, clinic.PatientUpdate{})
-	require.Error(t, err)
-	assert.Nil(t, dispensary.FieldErrors(err))
+	check(http.StatusBadGateway, err)
 }

@@ -3,7 +3,9 @@ package transport
 import (
 	"encoding/json"
 	"math"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,11 +122,13 @@ func TestAllArgumentsThatCannotBeSentAreReported(t *testing.T) {
 	})
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: patient_id must be an id, CreatedAt ends before it begins, "+
 		"name can't be blank, last_name can't be blank, born is not valid, discount is not valid, tag.of is not valid, tags[1].rate is not valid")
+	assert.Equal(t, http.StatusInternalServerError, api.ProblemOf(err).Status, "no form has a field CreatedAt")
+	var all api.ArgumentErrors
+	require.ErrorAs(t, err, &all)
 	assert.Equal(t, map[string][]string{
-		"":           {"CreatedAt ends before it begins"},
 		"patient_id": {"Patient must be an id"}, "name": {"Name can't be blank"}, "last_name": {"Last name can't be blank"}, "born": {"Born is not valid"},
 		"discount": {"Discount is not valid"}, "tag.of": {"Tag.of is not valid"}, "tags[1].rate": {"Tags[1].rate is not valid"},
-	}, api.FieldErrors(err))
+	}, api.ProblemOf(slices.Delete(all, 1, 2)).Fields)
 }
 
 func TestListsReportAllThatCannotBeSent(t *testing.T) {
