@@ -72,8 +72,15 @@ const (
 //	an EnsureError with [EnsureUnknown]              502     tries again in a few minutes
 //	any other EnsureError                            409     contacts support
 //	[ErrMaybeApplied]                                502     checks before trying again
-//	an error with a method Problem() *Problem        its own, for example treatmentplans.UnavailableError
-//	[ErrReauthorize]                                 409     connects the account: Reauthorize is true
+//	treatmentplans.UnavailableError                  422     chooses other products
+//	oauth.ErrCanceled                                409     connects the account
+//	oauth.ErrState, ErrNoCode, ErrCodeRefused        400     connects the account
+//	oauth.ErrCallback, tokens.ErrUndecided           502     tries again later
+//	oauth.ConfigError                                500     contacts support
+//	tokens.ErrOwnerRefused                           403     connects another account
+//	tokens.StoreError, catalogsync.ErrNotLoaded      503     tries again later
+//	any other error with a method Problem() *Problem         its own
+//	[ErrReauthorize]                                 409     connects the account
 //	[ErrWrongEnvironment], [ErrInsecure]             500     contacts support
 //	[ErrForbidden], [ScopeError]                     403     cannot do this
 //	[ErrNotFound]                                    404     chooses another record
@@ -92,6 +99,7 @@ const (
 // as its cause, are never about the input or a record. An argument with a name of Go, such as
 // "Paging.MaxItems", is a mistake of the program and counts as any other error. Status 409
 // stands for ErrReauthorize because many front ends take 401 and 403 for their own session.
+// Reauthorize is true in each row in which the user connects an account.
 //
 // The messages of fields are the same if this module rejects the input before it sends it
 // and if the platform does. They are sentences in the order in which they were found. A

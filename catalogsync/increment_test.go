@@ -176,7 +176,9 @@ func TestLoad(t *testing.T) {
 		syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
 		feed := &countedStore{Store: store}
 		var searcher catalogsync.Searcher
-		require.ErrorIs(t, searcher.Load(t.Context(), feed), catalogsync.ErrNotLoaded)
+		err := searcher.Load(t.Context(), feed)
+		require.ErrorIs(t, err, catalogsync.ErrNotLoaded)
+		assert.Equal(t, 503, api.ProblemOf(err).Status)
 
 		mustSync(t, syncer)
 		time.Sleep(time.Minute)

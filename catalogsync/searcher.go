@@ -32,13 +32,18 @@ package catalogsync
 
 import (
 	"context"
-	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sentinel"
 )
 
 // ErrNotLoaded is what a search returns before there is an index.
-var ErrNotLoaded = errors.New("catalogsync: the catalog is not loaded yet")
+var ErrNotLoaded = sentinel.New("catalogsync: the catalog is not loaded yet", api.Problem{
+	Status: http.StatusServiceUnavailable, Title: "The catalog is not ready yet. Please try again in a few minutes.",
+})
 
 // Searcher searches an index of a catalog. The zero value has none. It is safe for concurrent
 // use.

@@ -2,9 +2,11 @@ package oauth
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sentinel"
 )
 
 // ErrReauthorize says that no valid token can be had without sending the user
@@ -19,25 +21,34 @@ var (
 	// ErrCanceled: the user pressed cancel on the authorization page, or may
 	// not authorize. It is an answer, not a failure: show a "not connected"
 	// page and log nothing.
-	ErrCanceled = errors.New("oauth: the user did not authorize")
+	ErrCanceled = sentinel.New("oauth: the user did not authorize", api.Problem{
+		Status: http.StatusConflict, Title: "The dispensary account was not connected.", Reauthorize: true,
+	})
 
 	// ErrState: the callback does not carry the state that this browser was
 	// sent away with. The callback may be forged: its code must not be used.
-	ErrState = errors.New("oauth: the callback's state is not the one that was sent")
+	ErrState = sentinel.New("oauth: the callback's state is not the one that was sent", badLink)
 
 	// ErrNoCode: the callback carries the right state, but no code and no
 	// error, or one of them twice.
-	ErrNoCode = errors.New("oauth: the callback carries no authorization code")
+	ErrNoCode = sentinel.New("oauth: the callback carries no authorization code", badLink)
 
 	// ErrCallback: the platform sent the browser back with another error than
 	// a refusal by the user. [CallbackError.Code] says which.
-	ErrCallback = errors.New("oauth: the authorization page reported an error")
+	ErrCallback = sentinel.New("oauth: the authorization page reported an error", api.Problem{
+		Status: http.StatusBadGateway, Title: "The dispensary reported an error. Please try again later.",
+	})
 
 	// ErrCodeRefused: the platform does not accept the authorization code: it has
 	// been used, is older than 10 minutes, or belongs to another application or
 	// redirect address. A code is never tried twice: start the flow again.
-	ErrCodeRefused = errors.New("oauth: the authorization code was refused")
+	ErrCodeRefused = sentinel.New("oauth: the authorization code was refused", badLink)
 )
+
+// badLink describes a link that has expired, was used already, or is of another browser.
+var badLink = api.Problem{
+	Status: http.StatusBadRequest, Title: "This link does not work. Please connect your dispensary account again.", Reauthorize: true,
+}
 
 // ErrOwnerChanged says that a refresh returned a token of another [ResourceOwner] than the one
 // whose refresh token was sent. The token is dropped and not revoked: it may belong to a user
@@ -62,6 +73,9 @@ type ConfigError struct {
 func (e *ConfigError) Error() string {
 	return "oauth: the platform refuses the application (" + e.Code + "): check ClientID, ClientSecret and RedirectURL for " + e.Environment.String()
 }
+
+// Problem tells the user to contact support; see [api.ProblemOf].
+func (e *ConfigError) Problem() *api.Problem { return api.ProblemOf(api.ErrWrongEnvironment) }
 
 // Unwrap returns the platform's answer, an [*api.Error].
 func (e *ConfigError) Unwrap() error { return e.err }

@@ -5,21 +5,27 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sentinel"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // ErrOwnerRefused says that the user authorized with an account of the platform that the
 // integrator does not accept for them. The token has been revoked.
-var ErrOwnerRefused = errors.New("tokens: the platform account is not accepted for this user")
+var ErrOwnerRefused = sentinel.New("tokens: the platform account is not accepted for this user", api.Problem{
+	Status: http.StatusForbidden, Title: "This dispensary account cannot be connected here. Please use another one.", Reauthorize: true,
+})
 
 // ErrUndecided is the error for [Config].Verify to return if it cannot decide, for example
 // because the clinic is not known. [Connections.Connect] returns it without
 // [ErrOwnerRefused]. The token has been revoked, and the user can try again.
-var ErrUndecided = errors.New("tokens: the platform account could not be checked")
+var ErrUndecided = sentinel.New("tokens: the platform account could not be checked", api.Problem{
+	Status: http.StatusBadGateway, Title: "The dispensary account could not be checked. Please try again later.",
+})
 
 // StoreError is a failure of the [tokenstore.Store] itself, for example of its database.
 // What the platform granted is not lost by it: a token pair that could not be
@@ -37,6 +43,11 @@ type StoreError struct {
 // Error names the method, the key and the store's own reason.
 func (e *StoreError) Error() string {
 	return "tokens: store: " + e.Op + " of " + e.Key.String() + ": " + e.err.Error()
+}
+
+// Problem tells the user to try again later; see [api.ProblemOf].
+func (e *StoreError) Problem() *api.Problem {
+	return &api.Problem{Status: http.StatusServiceUnavailable, Title: "This is not possible right now. Please try again later."}
 }
 
 // Unwrap returns the store's own error.

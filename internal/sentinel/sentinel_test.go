@@ -1,0 +1,25 @@
+package sentinel_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sentinel"
+)
+
+func TestSentinelDescribesItself(t *testing.T) {
+	t.Parallel()
+	problem := api.Problem{Status: 409, Title: "Please wait."}
+	one, other := sentinel.New("text", problem), sentinel.New("text", problem)
+	wrapped := fmt.Errorf("wrapped: %w: %w", one, errors.New("cause"))
+	assert.ErrorIs(t, wrapped, one)
+	assert.NotErrorIs(t, wrapped, other)
+	assert.EqualError(t, one, "text")
+	assert.Equal(t, &problem, api.ProblemOf(wrapped))
+	api.ProblemOf(one).Status = 500
+	assert.Equal(t, &problem, api.ProblemOf(one), "it is a copy")
+}
