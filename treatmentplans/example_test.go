@@ -1,12 +1,14 @@
 package treatmentplans_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -37,7 +39,7 @@ func ExampleService_Create() {
 			UnitsToPurchase: 1,
 			Refill:          true,
 			Dosage: treatmentplans.Dosage{
-				Amount: "1-2", Frequency: treatmentplans.FrequencyEveryNight, Duration: treatmentplans.FrequencyAsNeeded, Format: treatmentplans.FormatCapsule,
+				Amount: "1-2", Frequency: treatmentplans.FrequencyEveryNight, Duration: treatmentplans.DurationAsNeeded, Format: treatmentplans.FormatCapsule,
 			},
 		}},
 	})
@@ -55,6 +57,24 @@ func ExampleService_Create() {
 	// Output:
 	// draft
 	// active - 1-2 capsule every night
+}
+
+// A form starts with the dosage that the practitioner prefers, or the manufacturer suggests.
+func ExampleDosageOf() {
+	platform, client := connect()
+	defer platform.Close()
+
+	id := platform.Products.All()[2].ID
+	product, err := client.Catalog.Products.Get(context.Background(), id, catalog.ProductGetOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	recommendation := treatmentplans.Recommendation{
+		VariantID: product.Variants[0].ID, UnitsToPurchase: 1,
+		Dosage: treatmentplans.DosageOf(cmp.Or(product.CustomDosage, product.Dosage)),
+	}
+	fmt.Println(recommendation.Dosage.Amount, recommendation.Dosage.Frequency)
+	// Output: 2 every morning
 }
 
 // An update replaces the recommendations, and only what it names beside them.
@@ -178,7 +198,7 @@ func ExampleProtocols_All() {
 
 // A plan from a protocol: what the protocol leaves open is chosen, here by the
 // practitioner in a form, and the rest is taken over.
-func ExampleFromProtocol() {
+func ExampleProtocol_NewPlan() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
@@ -193,7 +213,7 @@ func ExampleFromProtocol() {
 	}
 
 	choices := treatmentplans.PlanChoices{PractitionerID: practitionerID, State: treatmentplans.StateDraft}
-	_, err = treatmentplans.FromProtocol(protocol, choices)
+	_, err = protocol.NewPlan(choices)
 	fmt.Println(dispensary.ProblemOf(err).Fields["recommendations[0].dosage.additional_info"])
 	fmt.Println(protocol.Recommendations[0].DosagePermutations)
 
@@ -201,7 +221,7 @@ func ExampleFromProtocol() {
 		{AdditionalInfo: dispensary.Value[string]("with food, two hours before bed")},
 		{Omit: true},
 	}
-	plan, err := treatmentplans.FromProtocol(protocol, choices)
+	plan, err := protocol.NewPlan(choices)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -240,7 +260,7 @@ func ExampleService_CheckAvailable() {
 		log.Fatal(err)
 	}
 
-	plan, err := treatmentplans.FromProtocol(protocol, choices)
+	plan, err := protocol.NewPlan(choices)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -252,7 +272,7 @@ func ExampleService_CheckAvailable() {
 			choices.Recommendations[variant.Position].Omit = true // nothing was omitted before: positions are the protocol's
 		}
 	}
-	plan, err = treatmentplans.FromProtocol(protocol, choices)
+	plan, err = protocol.NewPlan(choices)
 	fmt.Println(len(plan.Recommendations), err)
 	// Output:
 	// recommendation 1 is backordered

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/treatmentplans"
@@ -59,4 +60,13 @@ func TestEmptyPlanURLReportsErrors(t *testing.T) {
 	b.Tokens.InvalidateAll()
 	_, err := b.DynamicLinks.EmptyPlanURL(t.Context())
 	require.ErrorIs(t, err, api.ErrUnauthorized)
+}
+
+func TestDosageOfCatalog(t *testing.T) {
+	t.Parallel()
+	assert.Zero(t, treatmentplans.DosageOf(nil))
+	suggested := &catalog.Dosage{Amount: "1-2", Frequency: "twice per day", Duration: "30", Format: "capsule", AdditionalInfo: "with food"}
+	assert.Equal(t, treatmentplans.Dosage{
+		Amount: "1-2", Frequency: treatmentplans.FrequencyTwicePerDay, Duration: "30", Format: treatmentplans.FormatCapsule, AdditionalInfo: "with food",
+	}, treatmentplans.DosageOf(suggested))
 }

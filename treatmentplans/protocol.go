@@ -44,14 +44,20 @@ const (
 // ProtocolRecommendation is one product of a protocol or template.
 // API section: "Protocol" (recommendations).
 type ProtocolRecommendation struct {
-	VariantID           string `json:"variant_id"`
-	Refill              bool   `json:"refill"`
-	DosageAmount        string `json:"dosage_amount"`
-	DosageFrequency     string `json:"dosage_frequency"`
-	DosageDuration      string `json:"dosage_duration"` // empty where none is set
-	DosagePermutations  string `json:"dosage_permutations"`
-	DosageFormat        string `json:"dosage_format"`
-	QuantityRecommended int    `json:"quantity_recommended"`
+	VariantID           string    `json:"variant_id"`
+	Refill              bool      `json:"refill"`
+	DosageAmount        string    `json:"dosage_amount"`
+	DosageFrequency     Frequency `json:"dosage_frequency"`
+	DosageDuration      Duration  `json:"dosage_duration"` // empty where none is set
+	DosagePermutations  string    `json:"dosage_permutations"`
+	DosageFormat        Format    `json:"dosage_format"`
+	QuantityRecommended int       `json:"quantity_recommended"`
+}
+
+// Dosage returns the dosage that the recommendation has in a plan. DosagePermutations has no
+// field in a plan, see [Protocol.NewPlan].
+func (r ProtocolRecommendation) Dosage() Dosage {
+	return Dosage{Amount: r.DosageAmount, Frequency: r.DosageFrequency, Duration: r.DosageDuration, Format: r.DosageFormat}
 }
 
 // Protocols calls the protocol endpoints. Get it from [Service].

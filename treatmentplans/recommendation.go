@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/internal/redact"
 )
 
@@ -29,58 +30,78 @@ type Recommendation struct {
 	Unknown Members `json:"-" unknown:"keep"`
 }
 
-// Dosage says how a product is to be taken. Every field is free text to the
-// platform: the constants below are the values that have been seen, and any other
-// is sent and read unchanged. Events write recommended_amount, recommended_frequency and
+// Dosage says how a product is to be taken. Every field is free text to the platform. Any
+// text is sent and read unchanged. Events write recommended_amount, recommended_frequency and
 // recommended_duration, which a Dosage reads too.
 // It prints as its type: see "Patient data" in package api.
 type Dosage struct {
 	// Amount is a number, a range or a fraction: "1", "1-2", "1/2".
 	Amount string `json:"amount,omitempty" alias:"recommended_amount"`
 
-	Frequency string `json:"frequency,omitempty" alias:"recommended_frequency"`
+	Frequency Frequency `json:"frequency,omitempty" alias:"recommended_frequency"`
 
-	// Duration is a number of days or one of the constants.
-	Duration string `json:"duration,omitempty" alias:"recommended_duration"`
+	Duration Duration `json:"duration,omitempty" alias:"recommended_duration"`
 
-	Format         string `json:"format,omitempty"`
+	Format         Format `json:"format,omitempty"`
 	AdditionalInfo string `json:"additional_info,omitempty"`
 
 	// Unknown is as in [Recommendation].
 	Unknown Members `json:"-" unknown:"keep"`
 }
 
+// DosageOf returns a dosage of the catalog for a recommendation. It returns the zero Dosage for
+// nil. The practitioner's own dosage comes before the manufacturer's:
+//
+//	treatmentplans.DosageOf(cmp.Or(product.CustomDosage, product.Dosage))
+func DosageOf(d *catalog.Dosage) Dosage {
+	if d == nil {
+		return Dosage{}
+	}
+	return Dosage{
+		Amount: d.Amount, Frequency: Frequency(d.Frequency), Duration: Duration(d.Duration), Format: Format(d.Format), AdditionalInfo: d.AdditionalInfo,
+	}
+}
+
+// Frequency is how often a product is to be taken, as text.
+type Frequency string
+
 // Frequencies that have been seen (an assumption: the API lists none).
 const (
-	FrequencyOncePerDay       = "once per day"
-	FrequencyTwicePerDay      = "twice per day"
-	FrequencyThreeTimesPerDay = "three times per day"
-	FrequencyFourTimesPerDay  = "four times per day"
-	FrequencyEveryMorning     = "every morning"
-	FrequencyEveryNight       = "every night"
+	FrequencyOncePerDay       Frequency = "once per day"
+	FrequencyTwicePerDay      Frequency = "twice per day"
+	FrequencyThreeTimesPerDay Frequency = "three times per day"
+	FrequencyFourTimesPerDay  Frequency = "four times per day"
+	FrequencyEveryMorning     Frequency = "every morning"
+	FrequencyEveryNight       Frequency = "every night"
 )
+
+// Duration is how long a product is to be taken: a number of days, such as "30", or a text.
+type Duration string
 
 // Durations that have been seen (an assumption: the API lists none).
 const (
-	FrequencyAsNeeded            = "as needed"
-	DurationUntilSymptomsResolve = "until symptoms resolve"
-	DurationOngoing              = "ongoing"
+	DurationAsNeeded             Duration = "as needed"
+	DurationUntilSymptomsResolve Duration = "until symptoms resolve"
+	DurationOngoing              Duration = "ongoing"
 )
+
+// Format is the form in which a product is taken, as text.
+type Format string
 
 // Formats that have been seen (an assumption: the API lists none).
 const (
-	FormatCapsule     = "capsule"
-	FormatChewable    = "chewable"
-	FormatGel         = "gel"
-	FormatLiquid      = "liquid"
-	FormatLozenge     = "lozenge"
-	FormatPacket      = "packet"
-	FormatPellet      = "pellet"
-	FormatDrops       = "drops"
-	FormatPowder      = "powder"
-	FormatStrip       = "strip"
-	FormatSuppository = "suppository"
-	FormatTablet      = "tablet"
+	FormatCapsule     Format = "capsule"
+	FormatChewable    Format = "chewable"
+	FormatGel         Format = "gel"
+	FormatLiquid      Format = "liquid"
+	FormatLozenge     Format = "lozenge"
+	FormatPacket      Format = "packet"
+	FormatPellet      Format = "pellet"
+	FormatDrops       Format = "drops"
+	FormatPowder      Format = "powder"
+	FormatStrip       Format = "strip"
+	FormatSuppository Format = "suppository"
+	FormatTablet      Format = "tablet"
 )
 
 // Format prints the type and the variant's id only.

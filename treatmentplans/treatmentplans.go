@@ -4,7 +4,7 @@
 //
 // A plan is created as a draft or active. A draft is activated, which sends it
 // to the patient; an active plan is cancelled, which empties its recommendations.
-// Protocols are reusable plans, and read-only: [FromProtocol] makes a plan of one.
+// Protocols are reusable plans, and read-only: [Protocol.NewPlan] returns a plan for one.
 //
 //	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.PlanCreate{
 //		PractitionerID:  practitionerID,

@@ -290,7 +290,7 @@ func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *d
 
 // makePlan makes a plan if the catalog has its products. What is made here comes with no webhook.
 func (e *ehr) makePlan(r *http.Request, u user, client *dispensary.Client, protocol *treatmentplans.Protocol, choices treatmentplans.PlanChoices) error {
-	plan, err := treatmentplans.FromProtocol(protocol, choices)
+	plan, err := protocol.NewPlan(choices)
 	if err != nil {
 		return err
 	}

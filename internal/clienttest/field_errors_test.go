@@ -160,7 +160,7 @@ var refusals = map[string]struct {
 		_, err := f.Client.TreatmentPlans.Create(ctx, f.Patient, treatmentplans.PlanCreate{
 			PractitionerID: "none", State: "odd", Recommendations: []treatmentplans.Recommendation{
 				{VariantID: f.Variant, UnitsToPurchase: 1}, {VariantID: "none", UnitsToPurchase: -1},
-				{VariantID: f.Variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: treatmentplans.FrequencyOncePerDay, Duration: strings.Repeat("x", 300)}},
+				{VariantID: f.Variant, UnitsToPurchase: 1, Dosage: treatmentplans.Dosage{Amount: "once per day", Duration: treatmentplans.Duration(strings.Repeat("x", 300))}},
 			},
 		})
 		return err

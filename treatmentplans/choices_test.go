@@ -21,9 +21,9 @@ func sleepProtocol() *treatmentplans.Protocol {
 	}
 }
 
-func TestFromProtocol(t *testing.T) {
+func TestNewPlan(t *testing.T) {
 	t.Parallel()
-	plan, err := treatmentplans.FromProtocol(sleepProtocol(), treatmentplans.PlanChoices{
+	plan, err := sleepProtocol().NewPlan(treatmentplans.PlanChoices{
 		PractitionerID: "prescriber", State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
 		Recommendations: []treatmentplans.RecommendationChoice{{AdditionalInfo: api.Value[string]("with breakfast")}, {UnitsToPurchase: 3}},
 	})
@@ -37,7 +37,7 @@ func TestFromProtocol(t *testing.T) {
 	}, plan)
 
 	for want, message := range map[string]api.Optional[string]{"": api.Null[string](), "Mine.": api.Value("Mine.")} {
-		plan, err := treatmentplans.FromProtocol(sleepProtocol(), treatmentplans.PlanChoices{
+		plan, err := sleepProtocol().NewPlan(treatmentplans.PlanChoices{
 			PractitionerID: "prescriber", PersonalMessage: message, PermutationsAsInfo: true,
 			Recommendations: []treatmentplans.RecommendationChoice{{UnitsToPurchase: 5}, {Omit: true}},
 		})
@@ -48,7 +48,7 @@ func TestFromProtocol(t *testing.T) {
 		assert.Equal(t, 5, plan.Recommendations[0].UnitsToPurchase, "the choice goes before what the protocol recommends")
 	}
 
-	plan, err = treatmentplans.FromProtocol(sleepProtocol(), treatmentplans.PlanChoices{
+	plan, err = sleepProtocol().NewPlan(treatmentplans.PlanChoices{
 		PractitionerID: "prescriber", Recommendations: []treatmentplans.RecommendationChoice{{Omit: true}, {UnitsToPurchase: 3}},
 	})
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestFromProtocol(t *testing.T) {
 	}, plan.Recommendations, "each choice is that of its line")
 }
 
-func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
+func TestNewPlanNamesWhatHasToBeChosen(t *testing.T) {
 	t.Parallel()
 	info := "recommendations[0].dosage.additional_info"
 	type choices = treatmentplans.PlanChoices
@@ -84,7 +84,7 @@ func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
 		if test.change != nil {
 			test.change(protocol)
 		}
-		plan, err := treatmentplans.FromProtocol(protocol, test.choices)
+		plan, err := protocol.NewPlan(test.choices)
 		if test.fields == nil {
 			require.NoError(t, err, name)
 			continue
@@ -94,8 +94,6 @@ func TestFromProtocolNamesWhatHasToBeChosen(t *testing.T) {
 		assert.ElementsMatch(t, test.fields, keys(api.ProblemOf(err).Fields), name)
 		assert.NotContains(t, err.Error(), "with food", name)
 	}
-	_, err := treatmentplans.FromProtocol(nil, choices{})
-	assert.EqualError(t, err, "dispensary: treatment_plans.create: protocol is nil")
 }
 
 // fieldsOf returns the fields of a problem, nil for no problem.
@@ -145,7 +143,7 @@ func TestErrorsHaveThePositionsOfTheProtocol(t *testing.T) {
 	} {
 		choices := treatmentplans.PlanChoices{PractitionerID: "prescriber", Recommendations: test.lines}
 		if name == "before the plan" {
-			_, test.err = treatmentplans.FromProtocol(sleepProtocol(), choices)
+			_, test.err = sleepProtocol().NewPlan(choices)
 			require.Error(t, test.err)
 		}
 		assert.Equal(t, test.want, fieldsOf(choices.ProblemOf(test.err)), name)

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// PlanChoices is what a plan needs beyond its protocol; see [FromProtocol].
+// PlanChoices is what a plan needs beyond its protocol; see [Protocol.NewPlan].
 // It prints as its type and the metadata id: see "Patient data" in package api.
 type PlanChoices struct {
 	// PractitionerID is who makes the plan. It is required: the protocol's own
@@ -55,7 +55,7 @@ type RecommendationChoice struct {
 	AdditionalInfo api.Optional[string]
 }
 
-// FromProtocol returns the plan that a protocol describes, for [Service.Create] or
+// NewPlan returns the plan that the protocol describes, for [Service.Create] or
 // [Service.Ensure]. It calls nothing: get the protocol with [Protocols.Get] first (those
 // of lists have no recommendations), and ask [Service.CheckAvailable] afterwards. The
 // plan's recommendations are the protocol's in their order, less those that are
@@ -78,21 +78,18 @@ type RecommendationChoice struct {
 // "practitioner_id", "recommendations[1].units_to_purchase",
 // "recommendations[0].dosage.additional_info". [PlanChoices.ProblemOf] reads them.
 // API section: "Protocol (formerly template)", POST /clinic/patients/<patient_id>/treatment_plans.
-func FromProtocol(protocol *Protocol, choices PlanChoices) (PlanCreate, error) {
-	if protocol == nil {
-		return PlanCreate{}, wrongChoice("protocol", "is nil")
-	}
+func (p Protocol) NewPlan(choices PlanChoices) (PlanCreate, error) {
 	var wrong api.ArgumentErrors
 	for _, field := range transport.Blank("practitioner_id", choices.PractitionerID) {
 		wrong = append(wrong, wrongChoice(field, "can't be blank"))
 	}
 	plan := PlanCreate{
-		PractitionerID: choices.PractitionerID, State: choices.State, Metadata: choices.Metadata, PersonalMessage: protocol.PersonalMessage,
+		PractitionerID: choices.PractitionerID, State: choices.State, Metadata: choices.Metadata, PersonalMessage: p.PersonalMessage,
 	}
 	if !choices.PersonalMessage.IsZero() {
 		plan.PersonalMessage, _ = choices.PersonalMessage.Get()
 	}
-	for i, line := range protocol.Recommendations {
+	for i, line := range p.Recommendations {
 		var choice RecommendationChoice
 		if i < len(choices.Recommendations) {
 			choice = choices.Recommendations[i]
@@ -109,7 +106,7 @@ func FromProtocol(protocol *Protocol, choices PlanChoices) (PlanCreate, error) {
 	if len(plan.Recommendations) == 0 {
 		wrong = append(wrong, wrongChoice("recommendations", "can't be blank"))
 	}
-	for i := len(protocol.Recommendations); i < len(choices.Recommendations); i++ {
+	for i := len(p.Recommendations); i < len(choices.Recommendations); i++ {
 		wrong = append(wrong, wrongChoice("recommendations["+strconv.Itoa(i)+"]", "is not in the protocol"))
 	}
 	if err := wrong.Err(); err != nil {
@@ -128,7 +125,7 @@ func (c PlanChoices) ProblemOf(err error) *api.Problem {
 	if p == nil || len(p.Fields) == 0 {
 		return p
 	}
-	var argument *api.ArgumentError // of FromProtocol: the call itself rejects no argument with a position
+	var argument *api.ArgumentError // of NewPlan: the call itself rejects no argument with a position
 	ofProtocol := errors.As(err, &argument) && argument.Operation == operation.TreatmentPlanCreate.Name
 	moved := map[string][]string{}
 	for field, messages := range p.Fields {
@@ -188,11 +185,9 @@ func (r ProtocolRecommendation) decide(choice RecommendationChoice, path string)
 	if r.DosagePermutations != "" && choice.AdditionalInfo.IsZero() {
 		wrong = append(wrong, wrongChoice(path+".dosage.additional_info", "has to be chosen: the protocol has dosage permutations"))
 	}
-	info, _ := choice.AdditionalInfo.Get()
-	return Recommendation{
-		VariantID: r.VariantID, Refill: r.Refill, UnitsToPurchase: units,
-		Dosage: Dosage{Amount: r.DosageAmount, Frequency: r.DosageFrequency, Duration: r.DosageDuration, Format: r.DosageFormat, AdditionalInfo: info},
-	}, wrong
+	dosage := r.Dosage()
+	dosage.AdditionalInfo, _ = choice.AdditionalInfo.Get()
+	return Recommendation{VariantID: r.VariantID, Refill: r.Refill, UnitsToPurchase: units, Dosage: dosage}, wrong
 }
 
 func wrongChoice(field, reason string) *api.ArgumentError {
