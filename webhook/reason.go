@@ -208,7 +208,7 @@ func hasName(err error) bool {
 		t = t.Elem()
 	}
 	switch t.PkgPath() {
-	case "", "errors", "fmt", "github.com/pkg/errors":
+	case "", "errors", "fmt", "github.com/pkg/errors", "github.com/dispensary-go/dispensary/internal/sentinel":
 		return false
 	}
 	return t.Name() != ""

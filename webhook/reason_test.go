@@ -76,7 +76,7 @@ func TestReasonNamesErrors(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("%s: %w", marked, err) }
 	for want, errs := range map[string][]error{
 		"unnamed error: see webhook.WithReason": {
-			errors.New(marked), wrap(errors.New(marked)), errors.Join(errors.New(marked), wrap(errDown)), fmt.Errorf("%s", marked),
+			errors.New(marked), wrap(errors.New(marked)), wrap(tokens.ErrUndecided), errors.Join(errors.New(marked), wrap(errDown)), fmt.Errorf("%s", marked),
 		},
 		"error of type *webhook_test.chartError":                             {&chartError{marked, nil}, wrap(&chartError{marked, errDown}), errors.Join(errDown, &chartError{marked, nil})},
 		"error of type *webhook_test.chartError: sql: no rows in result set": {wrap(&chartError{marked, wrap(sql.ErrNoRows)})},
