@@ -12,7 +12,7 @@ import (
 // holds an address, a query, a body or a token. Calls return a *Error.
 //
 // Its fields are Operation, Method, Route, StatusCode, RequestID, Code, RetryAfter,
-// Attempts, Outcome and Untrusted, its methods Body, Messages, Timeout and Temporary; see
+// Attempts, Outcome and Untrusted, its methods Body, Messages and Timeout; see
 // [api.Error].
 type Error = api.Error
 

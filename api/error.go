@@ -162,17 +162,10 @@ func (e *Error) outcomeSentinel() error {
 // errNone equals no target: a plain nil would match errors.Is(err, nil).
 var errNone = errors.New("none")
 
-// Timeout reports that the call ended because time ran out; with Temporary it
-// makes an Error a [net.Error].
+// Timeout reports whether the call ended because time ran out.
 func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.Unwrap(), &t) && t.Timeout()
-}
-
-// Temporary reports an error that a later call may not meet: a rate limit, a
-// server error, an Untrusted response, or no response at all.
-func (e *Error) Temporary() bool {
-	return e.Untrusted || e.StatusCode == 0 || e.StatusCode == http.StatusTooManyRequests || e.StatusCode >= 500
 }
 
 // Error returns a line like

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
 )
@@ -90,14 +88,12 @@ func TestErrorSentinels(t *testing.T) {
 	assert.False(t, errors.Is(&api.Error{}, nil))
 }
 
-func TestErrorIsANetError(t *testing.T) {
+func TestTimeout(t *testing.T) {
 	t.Parallel()
-	var failure net.Error
-	require.ErrorAs(t, error(api.NewError(api.Error{}, context.DeadlineExceeded, nil, nil)), &failure)
-	assert.True(t, failure.Timeout())
-	assert.False(t, (&api.Error{StatusCode: 404}).Timeout())
-	assert.False(t, (&api.Error{StatusCode: 404}).Temporary())
-	assert.True(t, (&api.Error{StatusCode: 503}).Temporary())
+	assert.True(t, api.NewError(api.Error{}, context.DeadlineExceeded, nil, nil).Timeout())
+	assert.True(t, api.NewError(api.Error{}, fmt.Errorf("token: %w", api.NewError(api.Error{}, context.DeadlineExceeded, nil, nil)), nil, nil).Timeout())
+	assert.False(t, api.NewError(api.Error{}, context.Canceled, nil, nil).Timeout())
+	assert.False(t, (&api.Error{StatusCode: 504}).Timeout())
 }
 
 func TestZeroErrorWorks(t *testing.T) {
