@@ -39,8 +39,8 @@ const (
 	StatusUnavailable       Status = "unavailable"
 )
 
-// ProductBrand is the brand as part of a product.
-type ProductBrand struct {
+// BrandSummary is the brand as part of a product.
+type BrandSummary struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 

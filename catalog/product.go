@@ -22,7 +22,7 @@ type Product struct {
 	VariantCount int    `json:"variant_count"`
 
 	// Brand holds id, name and prefix.
-	Brand ProductBrand `json:"brand"`
+	Brand BrandSummary `json:"brand"`
 
 	// PrimaryVariant is the variant to display; nil in a single product.
 	PrimaryVariant *Variant `json:"primary_variant"`

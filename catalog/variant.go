@@ -44,14 +44,14 @@ type Variant struct {
 	ImageURLLarge  string `json:"image_url_large"`
 
 	// Product comes only with [Variants.Get]; nil elsewhere.
-	Product *VariantProduct `json:"product"`
+	Product *ProductSummary `json:"product"`
 }
 
-// VariantProduct is the product as part of a single variant.
-type VariantProduct struct {
+// ProductSummary is the product as part of a single variant.
+type ProductSummary struct {
 	ID    string       `json:"id"`
 	Name  string       `json:"name"`
-	Brand ProductBrand `json:"brand"`
+	Brand BrandSummary `json:"brand"`
 }
 
 // Variants calls the variant endpoint. Get it from [Service].

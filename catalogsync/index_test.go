@@ -20,7 +20,7 @@ import (
 // entry is a product of the brand Äpfel & Söhne, or another, with a variant.
 func entry(name, brand, sku, upc string) catalogsync.Record {
 	return catalogsync.Record{Product: catalog.Product{
-		ID: name, Name: name, Brand: catalog.ProductBrand{ID: brand, Name: brand, Prefix: "P" + brand[:2]},
+		ID: name, Name: name, Brand: catalog.BrandSummary{ID: brand, Name: brand, Prefix: "P" + brand[:2]},
 		PrimaryVariant: &catalog.Variant{ID: "v-" + name, SKU: sku, UPC: upc},
 	}}
 }

@@ -243,7 +243,7 @@ func ExampleStaff_Update() {
 }
 
 // The integrator's id leads to the records that carry it, of any kind.
-func ExampleMetadataLookup_All() {
+func ExampleMetadataEntries_All() {
 	platform, client := connect()
 	defer platform.Close()
 

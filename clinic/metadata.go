@@ -67,8 +67,8 @@ func (e MetadataEntry) Decode(into any) error {
 	return nil
 }
 
-// MetadataLookup calls the metadata endpoint. Get it from [Service].
-type MetadataLookup struct{ t *transport.Client }
+// MetadataEntries calls the metadata endpoint. Get it from [Service].
+type MetadataEntries struct{ t *transport.Client }
 
 // MetadataListOptions says which records are looked for.
 // API section: GET /clinic/metadata.
@@ -83,25 +83,25 @@ type MetadataListOptions struct {
 	api.Paging `url:"-"`
 }
 
-func (s MetadataLookup) list(o MetadataListOptions, options []api.RequestOption) transport.Call {
+func (s MetadataEntries) list(o MetadataListOptions, options []api.RequestOption) transport.Call {
 	return transport.Call{Operation: operation.MetadataList, Query: o, Options: options}
 }
 
 // List returns one page of the records that match.
 // API section: GET /clinic/metadata.
-func (s MetadataLookup) List(ctx context.Context, o MetadataListOptions, options ...api.RequestOption) (*api.Page[MetadataEntry], error) {
+func (s MetadataEntries) List(ctx context.Context, o MetadataListOptions, options ...api.RequestOption) (*api.Page[MetadataEntry], error) {
 	return transport.List[MetadataEntry](ctx, s.t, s.list(o, options), o.Paging)
 }
 
 // Pages returns the records that match page by page; an error ends the sequence.
 // API section: GET /clinic/metadata.
-func (s MetadataLookup) Pages(ctx context.Context, o MetadataListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[MetadataEntry], error] {
+func (s MetadataEntries) Pages(ctx context.Context, o MetadataListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[MetadataEntry], error] {
 	return transport.Pages[MetadataEntry](ctx, s.t, s.list(o, options), o.Paging)
 }
 
 // All returns the records that match one by one; an error ends the sequence.
 // API section: GET /clinic/metadata.
-func (s MetadataLookup) All(ctx context.Context, o MetadataListOptions, options ...api.RequestOption) iter.Seq2[MetadataEntry, error] {
+func (s MetadataEntries) All(ctx context.Context, o MetadataListOptions, options ...api.RequestOption) iter.Seq2[MetadataEntry, error] {
 	return transport.All[MetadataEntry](ctx, s.t, s.list(o, options), o.Paging)
 }
 

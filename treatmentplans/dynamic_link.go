@@ -38,13 +38,13 @@ type DynamicLinkCreate struct {
 
 	// Patient is found by its e-mail, or created; nil lets the practitioner
 	// choose on the page.
-	Patient *LinkPatient
+	Patient *DynamicLinkPatient
 }
 
-// LinkPatient is the patient of a new link. Email is required, and white space alone
+// DynamicLinkPatient is the patient of a new link. Email is required, and white space alone
 // is blank; the other fields are assumed to describe a patient that is created.
 // It prints as its type: see "Patient data" in package api.
-type LinkPatient struct {
+type DynamicLinkPatient struct {
 	Email        string        `json:"email"`
 	FirstName    string        `json:"first_name,omitempty"`
 	LastName     string        `json:"last_name,omitempty"`
@@ -94,8 +94,8 @@ func (s DynamicLinks) Create(ctx context.Context, n DynamicLinkCreate, options .
 		PractitionerID string `json:"practitioner_id,omitempty"`
 	}
 	body := struct {
-		TreatmentPlan plan         `json:"treatment_plan"`
-		Patient       *LinkPatient `json:"patient,omitempty"`
+		TreatmentPlan plan                `json:"treatment_plan"`
+		Patient       *DynamicLinkPatient `json:"patient,omitempty"`
 	}{plan{n.PractitionerID}, n.Patient}
 	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: operation.DynamicLinkCreate, Body: body, Blank: blank, Options: options})
 }
@@ -122,7 +122,11 @@ func (n DynamicLinkCreate) LogValue() slog.Value {
 }
 
 // Format prints the type only.
-func (p LinkPatient) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.LinkPatient", "") }
+func (p DynamicLinkPatient) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.DynamicLinkPatient", "")
+}
 
 // LogValue logs the type only.
-func (p LinkPatient) LogValue() slog.Value { return redact.LogValue("treatmentplans.LinkPatient", "") }
+func (p DynamicLinkPatient) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.DynamicLinkPatient", "")
+}

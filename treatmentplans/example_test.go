@@ -158,7 +158,7 @@ func ExampleDynamicLinks_Create() {
 
 	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.DynamicLinkCreate{
 		PractitionerID: platform.Clinics.Practitioners()[0].ID,
-		Patient:        &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}, // found, or created
+		Patient:        &treatmentplans.DynamicLinkPatient{Email: "jane.doe@example.org"}, // found, or created
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -10,20 +10,20 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 )
 
-// Members are the members of a JSON object, without its braces. They print as their length
+// UnknownMembers are members of a JSON object, without its braces. They print as their length
 // only.
-type Members string
+type UnknownMembers string
 
 // Format prints the length, for every verb.
-func (m Members) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.length()) }
+func (m UnknownMembers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.length()) }
 
 // LogValue logs the length.
-func (m Members) LogValue() slog.Value { return slog.StringValue(m.length()) }
+func (m UnknownMembers) LogValue() slog.Value { return slog.StringValue(m.length()) }
 
-func (m Members) length() string { return fmt.Sprintf("%d bytes", len(m)) }
+func (m UnknownMembers) length() string { return fmt.Sprintf("%d bytes", len(m)) }
 
 // appendTo appends the members to an encoded object.
-func (m Members) appendTo(object []byte) []byte {
+func (m UnknownMembers) appendTo(object []byte) []byte {
 	if m == "" {
 		return object
 	}

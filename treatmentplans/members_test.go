@@ -69,7 +69,7 @@ func TestUnknownMembersDoNotPrint(t *testing.T) {
 	plan, err := client.TreatmentPlans.Get(t.Context(), "p1")
 	require.NoError(t, err)
 	members := plan.Recommendations[0].Unknown
-	assert.Equal(t, treatmentplans.Members(`"marked":{"a":["\u00e9"]}`), members)
+	assert.Equal(t, treatmentplans.UnknownMembers(`"marked":{"a":["\u00e9"]}`), members)
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("plan", "members", members, "line", plan.Recommendations[0])
 	text := log.String()

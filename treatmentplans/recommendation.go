@@ -27,7 +27,7 @@ type Recommendation struct {
 	// Unknown has the members that the platform has added since this release.
 	// [Service.Update] writes them back, because it replaces all recommendations. They are
 	// not part of the JSON of a Recommendation.
-	Unknown Members `json:"-" unknown:"keep"`
+	Unknown UnknownMembers `json:"-" unknown:"keep"`
 }
 
 // Dosage says how a product is to be taken. Every field is free text to the platform. Any
@@ -46,7 +46,7 @@ type Dosage struct {
 	AdditionalInfo string `json:"additional_info,omitempty"`
 
 	// Unknown is as in [Recommendation].
-	Unknown Members `json:"-" unknown:"keep"`
+	Unknown UnknownMembers `json:"-" unknown:"keep"`
 }
 
 // DosageOf returns a dosage of the catalog for a recommendation. It returns the zero Dosage for

@@ -70,7 +70,7 @@ var forms = map[string]form{
 		}
 	}},
 	"dynamic_links.create": {"/clinic/dynamic_links/treatment_plans", []string{"patient.email"}, func(f *calltest.Fixture, blank []string, text string) (any, func(context.Context) error) {
-		n := treatmentplans.DynamicLinkCreate{PractitionerID: f.Practitioner, Patient: &treatmentplans.LinkPatient{Email: pick(blank, "patient.email", text, "new@example.com")}}
+		n := treatmentplans.DynamicLinkCreate{PractitionerID: f.Practitioner, Patient: &treatmentplans.DynamicLinkPatient{Email: pick(blank, "patient.email", text, "new@example.com")}}
 		body := map[string]any{"treatment_plan": map[string]string{"practitioner_id": f.Practitioner}, "patient": n.Patient}
 		return body, func(ctx context.Context) error {
 			_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, n)
@@ -177,7 +177,7 @@ var refusals = map[string]struct {
 	}, []string{""}},
 	"a link": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{
-			PractitionerID: "none", Patient: &treatmentplans.LinkPatient{Email: "no address", Gender: "other"},
+			PractitionerID: "none", Patient: &treatmentplans.DynamicLinkPatient{Email: "no address", Gender: "other"},
 		})
 		return err
 	}, []string{"patient.email", "patient.gender", "treatment_plan.practitioner_id"}},

@@ -80,7 +80,7 @@ func TestRequestBodiesOmitUnsetFields(t *testing.T) {
 	sends(`{` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{Recommendations: lines}))
 	sends(`{"personal_message":null,` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{PersonalMessage: api.Null[string](), Recommendations: lines}))
 	sends(`{"treatment_plan":{` + practitioner + `}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{PractitionerID: s.Practitioner}))
-	sends(`{"treatment_plan":{},"patient":{"email":"l@example.com"}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{Patient: &treatmentplans.LinkPatient{Email: "l@example.com"}}))
+	sends(`{"treatment_plan":{},"patient":{"email":"l@example.com"}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{Patient: &treatmentplans.DynamicLinkPatient{Email: "l@example.com"}}))
 }
 
 // throughLastBody keeps the body of the last request of the fixture's client.

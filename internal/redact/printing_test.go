@@ -53,7 +53,7 @@ var models = []struct {
 	{events.Typed[treatmentplans.Plan]{}, "Event.ID"},
 	{treatmentplans.Checkout{}, ""},
 	{treatmentplans.DynamicLink{}, "TreatmentPlan.ID"},
-	{treatmentplans.LinkPatient{}, ""},
+	{treatmentplans.DynamicLinkPatient{}, ""},
 	{treatmentplans.PlanCreate{}, "Metadata.ID"},
 	{treatmentplans.DynamicLinkCreate{}, ""},
 	{treatmentplans.Plan{}, "ID"},

@@ -131,7 +131,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"dynamic_links.new": call0(f.Client.TreatmentPlans.DynamicLinks.EmptyPlanURL),
 		"dynamic_links.create": call1(f.Client.TreatmentPlans.DynamicLinks.Create, treatmentplans.DynamicLinkCreate{
 			PractitionerID: f.Practitioner,
-			Patient: &treatmentplans.LinkPatient{
+			Patient: &treatmentplans.DynamicLinkPatient{
 				Email: "link@example.com", FirstName: "Lin", LastName: "Example", Gender: clinic.GenderX,
 				DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550155",
 				Discount: 5, SendWelcomeEmail: dispensary.Value(false),

@@ -27,7 +27,7 @@ func kept(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 // listed is a product as lists show it.
 func listed(id, name string) catalog.Product {
 	return catalog.Product{
-		ID: id, Name: name, Status: catalog.StatusAvailable, VariantCount: 2, Brand: catalog.ProductBrand{ID: "b-1", Name: "Kelp & Co", Prefix: "KLP"},
+		ID: id, Name: name, Status: catalog.StatusAvailable, VariantCount: 2, Brand: catalog.BrandSummary{ID: "b-1", Name: "Kelp & Co", Prefix: "KLP"},
 		PrimaryVariant: &catalog.Variant{
 			ID: id + "-60", SKU: "KLP-" + id, Units: "60", UnitOfMeasure: "capsules", UPC: "012345678905", MSRP: "12.50", Status: catalog.StatusAvailable,
 			Availability: "In Stock", Primary: true, ImageURLSmall: "https://images.example/1?a=1&b=2",

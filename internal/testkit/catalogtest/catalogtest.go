@@ -29,9 +29,9 @@ var (
 func Products(n int) []catalogsync.Record {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	any := func(of []string) string { return of[random.IntN(len(of))] }
-	brands := make([]catalog.ProductBrand, max(1, n/100))
+	brands := make([]catalog.BrandSummary, max(1, n/100))
 	for i := range brands {
-		brands[i] = catalog.ProductBrand{
+		brands[i] = catalog.BrandSummary{
 			ID: fmt.Sprintf("brand-%d", i), Name: title(any(syllables) + any(syllables) + any(syllables) + " labs"), Prefix: fmt.Sprintf("%c%c%c", 'A'+i/676%26, 'A'+i/26%26, 'A'+i%26),
 		}
 	}

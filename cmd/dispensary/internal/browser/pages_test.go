@@ -16,7 +16,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.DynamicLinkCreate{
-			PractitionerID: s.fake.Clinics.Practitioners()[0].ID, Patient: &treatmentplans.LinkPatient{Email: "new.patient@example.org"},
+			PractitionerID: s.fake.Clinics.Practitioners()[0].ID, Patient: &treatmentplans.DynamicLinkPatient{Email: "new.patient@example.org"},
 		})
 		require.NoError(b.t, err)
 		b.visit(link.RedirectURL)
