@@ -50,18 +50,18 @@ type DataError struct {
 	// where it is not known.
 	Field string
 
-	// Reason is [ErrNoData], [ErrOtherObject] or [ErrBadData].
-	Reason error
+	// Err is [ErrNoData], [ErrOtherObject] or [ErrBadData].
+	Err error
 }
 
 // Error returns type, id, reason and field.
 func (e *DataError) Error() string {
-	text := e.Reason.Error() + ": " + string(e.Type) + " " + strconv.Quote(e.ID)
+	text := e.Err.Error() + ": " + string(e.Type) + " " + strconv.Quote(e.ID)
 	if e.Field != "" {
 		text += ", field " + e.Field
 	}
 	return text
 }
 
-// Unwrap returns the Reason.
-func (e *DataError) Unwrap() error { return e.Reason }
+// Unwrap returns Err.
+func (e *DataError) Unwrap() error { return e.Err }

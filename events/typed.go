@@ -81,7 +81,7 @@ type ClinicKey struct {
 func As[T Payload](e Event) (Typed[T], error) {
 	object := objectOf[T]()
 	fail := func(reason error, field string) (Typed[T], error) {
-		return Typed[T]{}, &DataError{Type: e.Type, ID: e.ID, Field: field, Reason: reason}
+		return Typed[T]{}, &DataError{Type: e.Type, ID: e.ID, Field: field, Err: reason}
 	}
 	if e.Type.object() != object {
 		return fail(ErrOtherObject, "")

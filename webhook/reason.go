@@ -101,7 +101,7 @@ func describe(err error) string {
 	var caught PanicError
 	switch {
 	case errors.As(err, &data):
-		text := data.Reason.Error()
+		text := data.Err.Error()
 		if data.Field != "" {
 			text += ", field " + data.Field
 		}

@@ -45,8 +45,8 @@ func TestReasonIsThatOfTheCause(t *testing.T) {
 	for want, errs := range map[string][2]error{
 		"dispensary: orders.get GET /orders/{id}: 503 Service Unavailable": {call("r-1"), fmt.Errorf("%s: %w", marked, call("r-2"))},
 		"events: data cannot be decoded, field first_name": {
-			&events.DataError{Type: events.TypePatientCreated, ID: "evt_1", Field: "first_name", Reason: events.ErrBadData},
-			&events.DataError{Type: events.TypePatientUpdated, ID: "evt_2", Field: "first_name", Reason: events.ErrBadData},
+			&events.DataError{Type: events.TypePatientCreated, ID: "evt_1", Field: "first_name", Err: events.ErrBadData},
+			&events.DataError{Type: events.TypePatientUpdated, ID: "evt_2", Field: "first_name", Err: events.ErrBadData},
 		},
 	} {
 		for _, err := range errs {

@@ -49,7 +49,7 @@ func do(t *testing.T, ctx context.Context, w webhook.Work, task engine.Task, not
 func TestWorkerDecides(t *testing.T) {
 	t.Parallel()
 	badData := func(context.Context, events.Event) error {
-		return fmt.Errorf("order: %w", &events.DataError{Reason: events.ErrBadData})
+		return fmt.Errorf("order: %w", &events.DataError{Err: events.ErrBadData})
 	}
 	permanent := func(context.Context, events.Event) error { return fmt.Errorf("order: %w", webhook.Permanent(errDown)) }
 	panics := func(context.Context, events.Event) error { panic(marked) }
