@@ -17,8 +17,8 @@ type EnsureError struct {
 	Reason EnsureReason
 
 	// Field is the field of the record whose value is taken, as JSON names it:
-	// "email" or "metadata.id". It is empty unless Reason is [EnsureTaken] or
-	// [EnsureContradicted].
+	// "email" or "metadata.id". It is empty unless Reason is [EnsureReasonTaken] or
+	// [EnsureReasonContradicted].
 	Field string
 
 	// IDs are the platform's ids of the records that were found or created.
@@ -28,33 +28,33 @@ type EnsureError struct {
 	Err error
 }
 
-// EnsureReason says why an Ensure call failed.
+// EnsureReason is a short code for the cause of a failed Ensure call.
 type EnsureReason string
 
 // The reasons.
 const (
-	// EnsureAmbiguous: several records carry the metadata id. Decide which one
+	// EnsureReasonAmbiguous: several records carry the metadata id. Decide which one
 	// is meant, and remove the id from the others: update them with empty metadata.
-	EnsureAmbiguous EnsureReason = "several records carry the metadata id"
+	EnsureReasonAmbiguous EnsureReason = "ambiguous"
 
-	// EnsureTaken: a record that must be unique exists under another metadata
+	// EnsureReasonTaken: a record that must be unique exists under another metadata
 	// id, or the metadata id is on a record of another owner.
-	EnsureTaken EnsureReason = "a record is in the way that belongs to another metadata id or owner"
+	EnsureReasonTaken EnsureReason = "taken"
 
-	// EnsureContradicted: a patient has the e-mail, but another name or date of birth.
+	// EnsureReasonContradicted: a patient has the e-mail, but another name or date of birth.
 	// A parent's e-mail on a child's record is a frequent cause. Ensure did not change
 	// the patient. Compare the two records before you use the one in IDs.
-	EnsureContradicted EnsureReason = "a record with this e-mail has another name or date of birth"
+	EnsureReasonContradicted EnsureReason = "contradicted"
 
-	// EnsureAltered: the platform stored the record under another metadata id than the
+	// EnsureReasonAltered: the platform stored the record under another metadata id than the
 	// call sent, or under none. Ensure cannot find such a record again. Store the id in
 	// IDs with your own record and do not ensure this metadata id again: another process
 	// would create another record.
-	EnsureAltered EnsureReason = "the record was stored under another metadata id"
+	EnsureReasonAltered EnsureReason = "altered"
 
-	// EnsureUnknown: a create call may have been applied, and no record has
+	// EnsureReasonUnknown: a create call may have been applied, and no record has
 	// appeared since. Call Ensure again later: it looks before it creates.
-	EnsureUnknown EnsureReason = "a create call may have been applied, but no record has appeared"
+	EnsureReasonUnknown EnsureReason = "unknown"
 )
 
 // Error returns operation, field, reason and ids.
@@ -63,7 +63,7 @@ func (e *EnsureError) Error() string {
 	if e.Field != "" {
 		text += e.Field + ": "
 	}
-	text += string(e.Reason)
+	text += e.Reason.sentence()
 	if len(e.IDs) > 0 {
 		text += " (" + strings.Join(e.IDs, ", ") + ")"
 	}
@@ -73,8 +73,25 @@ func (e *EnsureError) Error() string {
 	return text
 }
 
+// sentence returns the reason as part of an error's text, or the code of an unknown reason.
+func (r EnsureReason) sentence() string {
+	switch r {
+	case EnsureReasonAmbiguous:
+		return "several records carry the metadata id"
+	case EnsureReasonTaken:
+		return "a record is in the way that belongs to another metadata id or owner"
+	case EnsureReasonContradicted:
+		return "a record with this e-mail has another name or date of birth"
+	case EnsureReasonAltered:
+		return "the record was stored under another metadata id"
+	case EnsureReasonUnknown:
+		return "a create call may have been applied, but no record has appeared"
+	}
+	return string(r)
+}
+
 // Unwrap returns the create call's error; it matches [ErrMaybeApplied] where the
-// reason is [EnsureUnknown].
+// reason is [EnsureReasonUnknown].
 func (e *EnsureError) Unwrap() error { return e.Err }
 
 // problem describes the error for a user, with a sentence such as the platform writes for
@@ -83,9 +100,9 @@ func (e *EnsureError) problem() *Problem {
 	switch {
 	case e.Field != "":
 		return invalid([]Message{{Field: e.Field, Text: FieldLabel(e.Field) + " has already been taken"}})
-	case e.Reason == EnsureUnknown:
+	case e.Reason == EnsureReasonUnknown:
 		return newProblem(http.StatusBadGateway, textUnconfirmedEnsure)
-	case e.Reason == EnsureAmbiguous:
+	case e.Reason == EnsureReasonAmbiguous:
 		return newProblem(http.StatusConflict, textAmbiguous)
 	}
 	return newProblem(http.StatusConflict, textConflict)

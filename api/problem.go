@@ -69,7 +69,7 @@ const (
 //
 //	error                                            status  user
 //	an [EnsureError] that names a taken field        422     corrects the field
-//	an EnsureError with [EnsureUnknown]              502     tries again in a few minutes
+//	an EnsureError with [EnsureReasonUnknown]              502     tries again in a few minutes
 //	any other EnsureError                            409     contacts support
 //	[ErrMaybeApplied]                                502     checks before trying again
 //	treatmentplans.UnavailableError                  422     chooses other products

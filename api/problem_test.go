@@ -69,11 +69,11 @@ func TestProblemOf(t *testing.T) {
 		status int
 		title  string
 	}{
-		"ensure taken":              {&api.EnsureError{Reason: api.EnsureTaken, Field: "email", IDs: []string{canaryText}}, 422, invalid},
-		"ensure contradicted":       {&api.EnsureError{Reason: api.EnsureContradicted, Field: "email"}, 422, invalid},
-		"ensure unknown":            {&api.EnsureError{Reason: api.EnsureUnknown, Err: lost}, 502, "The dispensary did not confirm this. Please try again in a few minutes."},
-		"ensure ambiguous":          {&api.EnsureError{Reason: api.EnsureAmbiguous, IDs: []string{canaryText}}, 409, "The dispensary has several records for this. Please contact support."},
-		"ensure altered":            {&api.EnsureError{Reason: api.EnsureAltered, IDs: []string{canaryText}}, 409, "The dispensary stored this record differently. Please contact support."},
+		"ensure taken":              {&api.EnsureError{Reason: api.EnsureReasonTaken, Field: "email", IDs: []string{canaryText}}, 422, invalid},
+		"ensure contradicted":       {&api.EnsureError{Reason: api.EnsureReasonContradicted, Field: "email"}, 422, invalid},
+		"ensure unknown":            {&api.EnsureError{Reason: api.EnsureReasonUnknown, Err: lost}, 502, "The dispensary did not confirm this. Please try again in a few minutes."},
+		"ensure ambiguous":          {&api.EnsureError{Reason: api.EnsureReasonAmbiguous, IDs: []string{canaryText}}, 409, "The dispensary has several records for this. Please contact support."},
+		"ensure altered":            {&api.EnsureError{Reason: api.EnsureReasonAltered, IDs: []string{canaryText}}, 409, "The dispensary stored this record differently. Please contact support."},
 		"lost response":             {lost, 502, unconfirmed},
 		"server error of a write":   {api.NewError(api.Error{StatusCode: 500, Outcome: api.OutcomeMaybeApplied}, nil, nil, nil), 502, unconfirmed},
 		"untrusted write":           {untrusted(422, api.OutcomeMaybeApplied), 502, unconfirmed},
@@ -180,7 +180,7 @@ func TestProblemPlacesMessages(t *testing.T) {
 		"without messages": {refused(422), nil, nil},
 		"argument":         {blank("practitioner_id"), fields{"practitioner_id": {"Practitioner can't be blank"}}, nil},
 		"arguments":        {api.ArgumentErrors{blank("email"), blank("last_name")}, both, nil},
-		"taken":            {&api.EnsureError{Operation: "patients.create", Reason: api.EnsureTaken, Field: "email"}, fields{"email": {"Email has already been taken"}}, nil},
+		"taken":            {&api.EnsureError{Operation: "patients.create", Reason: api.EnsureReasonTaken, Field: "email"}, fields{"email": {"Email has already been taken"}}, nil},
 	} {
 		p := api.ProblemOf(test.err)
 		assert.Equal(t, test.fields, p.Fields, name)
@@ -256,6 +256,18 @@ func TestFieldLabel(t *testing.T) {
 
 func TestEnsureErrorNamesTheField(t *testing.T) {
 	t.Parallel()
-	err := &api.EnsureError{Operation: "patients.create", Reason: api.EnsureTaken, Field: "email", IDs: []string{"p1"}}
+	err := &api.EnsureError{Operation: "patients.create", Reason: api.EnsureReasonTaken, Field: "email", IDs: []string{"p1"}}
 	assert.EqualError(t, err, "dispensary: ensure, patients.create: email: a record is in the way that belongs to another metadata id or owner (p1)")
+}
+
+func TestEnsureErrorExplainsTheReason(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []api.EnsureReason{
+		api.EnsureReasonAmbiguous, api.EnsureReasonTaken, api.EnsureReasonContradicted, api.EnsureReasonAltered, api.EnsureReasonUnknown,
+	} {
+		assert.Regexp(t, "^[a-z]+$", string(reason), "a code")
+		text := (&api.EnsureError{Operation: "patients.create", Reason: reason}).Error()
+		assert.Regexp(t, `^dispensary: ensure, patients\.create: (a|several|the) [a-z ,-]+ [a-z ,-]+$`, text)
+	}
+	assert.EqualError(t, &api.EnsureError{Operation: "patients.create", Reason: "odd"}, "dispensary: ensure, patients.create: odd")
 }

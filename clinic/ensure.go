@@ -65,10 +65,10 @@ func (s Patients) adopt(ctx context.Context, n PatientCreate, options []api.Requ
 		failure := &api.EnsureError{Operation: operation.PatientCreate.Name, Field: "email", IDs: []string{patient.ID}}
 		switch {
 		case patient.Metadata.ID != "":
-			failure.Reason = api.EnsureTaken
+			failure.Reason = api.EnsureReasonTaken
 			return nil, failure
 		case n.contradicts(patient):
-			failure.Reason = api.EnsureContradicted
+			failure.Reason = api.EnsureReasonContradicted
 			return nil, failure
 		}
 		return s.setID(ctx, patient.ID, n.Metadata, options)
@@ -80,7 +80,7 @@ func (s Patients) adopt(ctx context.Context, n PatientCreate, options []api.Requ
 func (s Patients) setID(ctx context.Context, id string, m Metadata, options []api.RequestOption) (*Patient, error) {
 	patient, err := s.Update(ctx, id, PatientUpdate{Metadata: api.Value(m)}, options...)
 	if err == nil && patient.Metadata != m {
-		return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureAltered, IDs: []string{id}}
+		return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureReasonAltered, IDs: []string{id}}
 	}
 	return patient, err
 }

@@ -29,7 +29,7 @@ func (s Service) Ensure(ctx context.Context, patientID string, n PlanCreate, opt
 		op := operation.TreatmentPlanCreate
 		found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTypeTreatmentPlan), n.Metadata.ID, options)
 		if err == nil && found != nil && found.Patient.ID != patientID {
-			return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureTaken, Field: "metadata.id", IDs: []string{found.ID}}
+			return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureReasonTaken, Field: "metadata.id", IDs: []string{found.ID}}
 		}
 		return found, err
 	})

@@ -96,7 +96,7 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 	_, _, err = s.Client.Clinic.Patients.Ensure(t.Context(), n)
 	var refused *api.EnsureError
 	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, api.EnsureTaken, refused.Reason)
+	assert.Equal(t, api.EnsureReasonTaken, refused.Reason)
 	assert.Equal(t, []string{there.ID}, refused.IDs)
 	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.ProblemOf(err).Fields)
 	assert.NotContains(t, err.Error(), "example.com")
@@ -141,7 +141,7 @@ func TestEnsureAdoptsSamePersonOnly(t *testing.T) {
 			}
 			var refused *api.EnsureError
 			require.ErrorAs(t, err, &refused)
-			assert.Equal(t, api.EnsureContradicted, refused.Reason)
+			assert.Equal(t, api.EnsureReasonContradicted, refused.Reason)
 			assert.Equal(t, []string{made.ID}, refused.IDs)
 			assert.Equal(t, "email", refused.Field)
 			assert.Empty(t, stored.Metadata.ID)
@@ -206,7 +206,7 @@ func TestEnsureReportsAlteredMetadataID(t *testing.T) {
 		var first, second *api.EnsureError
 		_, _, err := ensure(ctx, clinic.Metadata{ID: "EHR 17"})
 		require.ErrorAs(t, err, &first, name)
-		assert.Equal(t, api.EnsureAltered, first.Reason, name)
+		assert.Equal(t, api.EnsureReasonAltered, first.Reason, name)
 		require.Len(t, first.IDs, 1, name)
 		assert.NotEmpty(t, first.IDs[0], name)
 		calls := len(s.Platform.Journal().Of(name))
@@ -223,7 +223,7 @@ func TestEnsureReportsAlteredMetadataID(t *testing.T) {
 	_, _, err = s.Client.Clinic.Patients.Ensure(ctx, adopted)
 	var altered *api.EnsureError
 	require.ErrorAs(t, err, &altered)
-	assert.Equal(t, api.EnsureAltered, altered.Reason)
+	assert.Equal(t, api.EnsureReasonAltered, altered.Reason)
 }
 
 func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
@@ -239,7 +239,7 @@ func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	_, _, err := s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, n)
 	var refused *api.EnsureError
 	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, api.EnsureAmbiguous, refused.Reason)
+	assert.Equal(t, api.EnsureReasonAmbiguous, refused.Reason)
 	assert.ElementsMatch(t, made, refused.IDs)
 
 	n.Metadata.ID = "elsewhere"
@@ -248,7 +248,7 @@ func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, n)
 	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, api.EnsureTaken, refused.Reason)
+	assert.Equal(t, api.EnsureReasonTaken, refused.Reason)
 	assert.Equal(t, []string{plan.ID}, refused.IDs)
 	assert.Equal(t, map[string][]string{"metadata.id": {"Metadata.id has already been taken"}}, dispensary.ProblemOf(err).Fields)
 }

@@ -49,7 +49,7 @@ func Find[T any](ctx context.Context, t *transport.Client, create *operation.Ope
 		}
 		return decode[T](found[0])
 	}
-	ambiguous := &api.EnsureError{Operation: create.Name, Reason: api.EnsureAmbiguous}
+	ambiguous := &api.EnsureError{Operation: create.Name, Reason: api.EnsureReasonAmbiguous}
 	for _, e := range found {
 		id, err := idOf(e)
 		if err != nil {

@@ -47,7 +47,7 @@ func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 	switch {
 	case err == nil:
 		if id, key := e.ids(value); key != e.key {
-			err = c.altered.add(c.config.Tokens, name, &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureAltered, IDs: []string{id}})
+			err = c.altered.add(c.config.Tokens, name, &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureReasonAltered, IDs: []string{id}})
 			return nil, false, err
 		}
 		return value, true, nil
@@ -59,7 +59,7 @@ func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 	}
 	value, lookErr := e.look(ctx)
 	if lookErr == nil && value == nil {
-		lookErr = &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureUnknown, Err: err}
+		lookErr = &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureReasonUnknown, Err: err}
 	}
 	return value, value != nil, lookErr
 }

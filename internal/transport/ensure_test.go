@@ -105,7 +105,7 @@ func TestEnsureRules(t *testing.T) {
 				if test.err != nil {
 					require.ErrorIs(t, err, test.err)
 					var unknown *api.EnsureError
-					assert.Equal(t, test.err == api.ErrMaybeApplied, errors.As(err, &unknown) && unknown.Reason == api.EnsureUnknown)
+					assert.Equal(t, test.err == api.ErrMaybeApplied, errors.As(err, &unknown) && unknown.Reason == api.EnsureReasonUnknown)
 					return
 				}
 				require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestEnsureKeepsWhatIsKnownWhenTheCallerLeaves(t *testing.T) {
 		_, _, err := platform.run(t, ctx)
 		var unknown *api.EnsureError
 		require.ErrorAs(t, err, &unknown)
-		assert.Equal(t, api.EnsureUnknown, unknown.Reason)
+		assert.Equal(t, api.EnsureReasonUnknown, unknown.Reason)
 		assert.ErrorIs(t, err, api.ErrMaybeApplied)
 	})
 }
