@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// An event is recognised first, which any envelope and any type allows, and its
+// An event is recognized first, which any envelope and any type allows, and its
 // data is decoded when it is needed.
 func ExampleParse() {
 	event, err := events.Parse([]byte(`{"event_payload":{"event":{"id":"evt_1","type":"invoice.paid","data":{"amount":"12.50"}}}}`))

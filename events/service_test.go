@@ -48,7 +48,7 @@ func (b *bench) happen(t *testing.T) []model.Event {
 	require.NoError(t, err)
 	_, ordered, err := p.Orders.Place(patient.ID, model.OrderCreate{PlanIDs: []string{plan.ID}})
 	require.NoError(t, err)
-	_, cancelled, err := p.Plans.Cancel(plan.ID)
+	_, canceled, err := p.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
 	_, product, err := p.Products.Create(model.ProductCreate{})
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func (b *bench) happen(t *testing.T) []model.Event {
 	require.NoError(t, err)
 	activated, err := p.Clinics.ActivateKey(b.platform.ClinicKey())
 	require.NoError(t, err)
-	return []model.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
+	return []model.Event{created, updated, planned, ordered, canceled, product, revoked, activated}
 }
 
 // The data of every type that the platform makes decodes to what the platform

@@ -99,7 +99,7 @@ func ExampleService_Update() {
 	// Output: 1 One is enough for now. ehr-plan-7
 }
 
-// An active plan is cancelled once. A plan in another state is refused, and stays
+// An active plan is canceled once. A plan in another state is refused, and stays
 // as it is.
 func ExampleService_Cancel() {
 	platform, client := connect()

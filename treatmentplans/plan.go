@@ -40,7 +40,7 @@ type Plan struct {
 // State is the state of a plan. Values that are not listed here may come.
 type State string
 
-// The states: a draft is activated, an active plan is cancelled.
+// The states: a draft is activated, an active plan is canceled.
 // API section: "States and transitions".
 const (
 	StateDraft    State = "draft"

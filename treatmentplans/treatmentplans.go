@@ -3,7 +3,7 @@
 // platform's own pages where a practitioner completes a plan.
 //
 // A plan is created as a draft or active. A draft is activated, which sends it
-// to the patient; an active plan is cancelled, which empties its recommendations.
+// to the patient; an active plan is canceled, which empties its recommendations.
 // Protocols are reusable plans, and read-only: [Protocol.NewPlan] returns a plan for one.
 //
 //	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.PlanCreate{
