@@ -15,7 +15,7 @@
 //	…
 //	order.ID                 // the event's id
 //	order.Object.OrderNumber // the order
-//	order.Event.Data         // the data as it arrived
+//	order.Data               // the data as it arrived
 //
 // Programs that receive webhooks do neither by hand: package webhook's Router
 // hands them the typed event.

@@ -19,16 +19,16 @@ type Payload interface {
 }
 
 // Typed is an event with its data decoded. It prints and logs as the [Event]
-// does, without data. The data as it arrived is in Event.Data.
+// does, without data. The data as it arrived is in Data of the Event.
 type Typed[T Payload] struct {
 	Event
 
-	// Data is the object the event concerns. What the platform left out is
+	// Object is the object the event concerns. What the platform left out is
 	// zero.
 	Object T `json:"data"`
 
 	// InvalidFields are the paths of the fields of the object that could not be decoded,
-	// such as "line_items[0].quantity". They are zero in Data. "id" stands for an object
+	// such as "line_items[0].quantity". They are zero in Object. "id" stands for an object
 	// without an id.
 	InvalidFields []string `json:"-"`
 }

@@ -24,7 +24,7 @@ func bothWays[T events.Payload](t *testing.T, kind events.Type, wrapper, data st
 	t.Helper()
 	bare, err := events.As[T](event(kind, data))
 	require.NoError(t, err)
-	assert.JSONEq(t, data, string(bare.Event.Data))
+	assert.JSONEq(t, data, string(bare.Data))
 	wrapped, err := events.As[T](event(kind, `{"`+wrapper+`":`+data+`,"new":{}}`))
 	require.NoError(t, err)
 	assert.EqualExportedValues(t, bare.Object, wrapped.Object)
@@ -115,7 +115,7 @@ func TestAsSparesRecommendations(t *testing.T) {
 	plan, err := events.As[treatmentplans.Plan](event(events.TypeTreatmentPlanRecommendationUpdated, `{"recommendation":{"variant_id":"va_1"}}`))
 	require.NoError(t, err)
 	assert.Empty(t, plan.Object.ID)
-	assert.JSONEq(t, `{"recommendation":{"variant_id":"va_1"}}`, string(plan.Event.Data))
+	assert.JSONEq(t, `{"recommendation":{"variant_id":"va_1"}}`, string(plan.Data))
 }
 
 func TestAsReadsClinicKeysWhateverTheyHold(t *testing.T) {
