@@ -67,33 +67,33 @@ const (
 // ProblemOf returns the problem of an error from any package of this module, or nil for nil.
 // The first row that fits decides:
 //
-//	error                                            status  user
-//	an [EnsureError] that names a taken field        422     corrects the field
-//	an EnsureError with [EnsureReasonUnknown]              502     tries again in a few minutes
-//	any other EnsureError                            409     contacts support
-//	[ErrMaybeApplied]                                502     checks before trying again
-//	treatmentplans.UnavailableError                  422     chooses other products
-//	oauth.ErrCanceled                                409     connects the account
-//	oauth.ErrState, ErrNoCode, ErrCodeRefused        400     connects the account
-//	oauth.ErrCallback, tokens.ErrUndecided           502     tries again later
-//	oauth.ConfigError                                500     contacts support
-//	tokens.ErrOwnerRefused                           403     connects another account
-//	tokens.StoreError, catalogsync.ErrNotLoaded      503     tries again later
-//	any other error with a method Problem() *Problem         its own
-//	[ErrReauthorize]                                 409     connects the account
-//	[ErrWrongEnvironment], [ErrInsecure]             500     contacts support
-//	[ErrForbidden], [ScopeError]                     403     cannot do this
-//	[ErrNotFound]                                    404     chooses another record
-//	[ErrValidation]                                  422     corrects the fields
-//	[ErrRateLimited]                                 503     tries again after RetryAfter
-//	a canceled context                               503     tries again
-//	a timeout                                        504     tries again
-//	no response                                      502     tries again later
-//	a call that failed before its first attempt      503     tries again later
-//	[ErrUnauthorized], [ErrServer], [ErrUntrusted],
-//	[ErrBadResponse], any other response             502     tries again later
-//	[ArgumentError], [ArgumentErrors] of input       422     corrects the fields
-//	any other error                                  500     contacts support
+//	error                                          status  user
+//	an EnsureError that names a taken field        422     corrects the field
+//	an EnsureError with EnsureReasonUnknown        502     tries again in a few minutes
+//	any other EnsureError                          409     contacts support
+//	ErrMaybeApplied                                502     checks before trying again
+//	treatmentplans.UnavailableError                422     chooses other products
+//	oauth.ErrCanceled                              409     connects the account
+//	oauth.ErrState, ErrNoCode, ErrCodeRefused      400     connects the account
+//	oauth.ErrCallback, tokens.ErrUndecided         502     tries again later
+//	oauth.ConfigError                              500     contacts support
+//	tokens.ErrOwnerRefused                         403     connects another account
+//	tokens.StoreError, catalogsync.ErrNotLoaded    503     tries again later
+//	an error with a method Problem() *Problem      its own problem, unless it is nil
+//	ErrReauthorize                                 409     connects the account
+//	ErrWrongEnvironment, ErrInsecure               500     contacts support
+//	ErrForbidden, ScopeError                       403     cannot do this
+//	ErrNotFound                                    404     chooses another record
+//	ErrValidation                                  422     corrects the fields
+//	ErrRateLimited                                 503     tries again after RetryAfter
+//	ErrUnauthorized, ErrServer                     502     tries again later
+//	a canceled context                             503     tries again
+//	a timeout                                      504     tries again
+//	a call that failed before its first attempt    503     tries again later
+//	a call without a response                      502     tries again later
+//	ErrUntrusted, ErrBadResponse, other responses  502     tries again later
+//	ArgumentError, ArgumentErrors of input         422     corrects the fields
+//	any other error                                500     contacts support
 //
 // An [Error] counts by its own response. The errors of the token endpoint, which it may have
 // as its cause, are never about the input or a record. An argument with a name of Go, such as
@@ -123,7 +123,7 @@ func ProblemOf(err error) *Problem {
 		return ensure.problem()
 	case isCall && call.Outcome == OutcomeMaybeApplied, !isCall && errors.Is(err, ErrMaybeApplied):
 		return newProblem(http.StatusBadGateway, textUnconfirmed)
-	case errors.As(err, &own):
+	case errors.As(err, &own) && own.Problem() != nil:
 		return own.Problem()
 	case errors.Is(err, ErrReauthorize):
 		p := newProblem(http.StatusConflict, textReauthorize)

@@ -37,6 +37,11 @@ type described struct{ error }
 
 func (described) Problem() *api.Problem { return &api.Problem{Status: 422, Title: "Its own."} }
 
+// undescribed is an error that has no problem to tell apart.
+type undescribed struct{ error }
+
+func (undescribed) Problem() *api.Problem { return nil }
+
 const (
 	invalid     = "The dispensary does not accept this. Please check your entries."
 	connect     = "Please connect your dispensary account."
@@ -82,6 +87,7 @@ func TestProblemOf(t *testing.T) {
 		"bare maybe applied":        {fmt.Errorf(canaryText+": %w", api.ErrMaybeApplied), 502, unconfirmed},
 		"described":                 {described{errors.New(canaryText)}, 422, "Its own."},
 		"described cause":           {failed(0, fmt.Errorf(canaryText+": %w", described{errors.New(canaryText)})), 422, "Its own."},
+		"undescribed":               {undescribed{errors.New(canaryText)}, 500, unknown},
 		"reauthorize":               {fmt.Errorf(canaryText+": %w", api.ErrReauthorize), 409, connect},
 		"reauthorize before a call": {failed(0, fmt.Errorf(canaryText+": %w: %w", api.ErrReauthorize, token(400, "invalid_grant"))), 409, connect},
 		"reauthorize after a 401":   {api.NewError(api.Error{StatusCode: 401, Attempts: 1, Outcome: api.OutcomeNotApplied}, api.ErrReauthorize, nil, nil), 409, connect},
