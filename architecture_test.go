@@ -126,7 +126,7 @@ func TestImportArrows(t *testing.T) {
 // house lists the folders of the whole house from the top down. Imports point down the list.
 var house = strings.Fields(`
 	examples internal/lab internal/tools cmd
-	integration otel health
+	integration dispensaryotel health
 	internal/testkit
 	webhook oauth dispensarytest catalogsync
 	.

@@ -56,8 +56,8 @@
 // # Observing calls
 //
 // [WithLogger] writes a line for each attempt, and [WithObserver] reports how calls go:
-// what was sent again and why, how long it took, how it ended. The module's otel
-// package, with its own go.mod, makes spans and metrics of that, and of what packages
+// what was sent again and why, how long it took, how it ended. Package
+// dispensaryotel, with its own go.mod, makes spans and metrics of that, and of what packages
 // oauth and webhook report.
 //
 // # Privacy

@@ -268,7 +268,7 @@ func stable(_ []string, a slog.Attr) slog.Attr {
 }
 
 // An observer counts what it likes: here how often requests are sent again, and
-// why. Package otel, a separate module, makes spans and metrics of the same.
+// why. Package dispensaryotel, a separate module, makes spans and metrics of the same.
 func ExampleWithObserver() {
 	platform := fake()
 	defer platform.Close()

@@ -74,7 +74,7 @@ func WithLogger(logger *slog.Logger) Option {
 
 // WithObserver reports to observer how calls go: what was called, how often it was
 // sent and why, how long it took, how it ended. Several observers may be given. See
-// [Observer]; the module's otel package makes spans and metrics of it.
+// [Observer]; package dispensaryotel makes spans and metrics of it.
 func WithObserver(observer Observer) Option {
 	return func(c *config) error {
 		c.transport.Observers = append(c.transport.Observers, observer)

@@ -105,9 +105,9 @@ require (
 replace (
 	github.com/dispensary-go/dispensary => ../
 	github.com/dispensary-go/dispensary/catalogsync/sqlstore => ../catalogsync/sqlstore
+	github.com/dispensary-go/dispensary/dispensaryotel => ../dispensaryotel
 	github.com/dispensary-go/dispensary/integration => ../integration
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
-	github.com/dispensary-go/dispensary/otel => ../otel
 	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../ratelimit/pgstore
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../webhook/sqlinbox

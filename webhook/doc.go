@@ -119,8 +119,8 @@
 // An engine lists, counts, replays and discards dead letters by type, clinic, reason and age:
 // see engine.Filter. Package admin is a page for that.
 //
-// An [Observer] watches requests, in [HandlerConfig], and attempts, in [Work]. The otel package
-// of this module makes spans and metrics of them.
+// An [Observer] watches requests, in [HandlerConfig], and attempts, in [Work]. Package
+// dispensaryotel makes spans and metrics of them.
 //
 // # Patient data
 //

@@ -1,6 +1,6 @@
 // Package observe is what an observer of a client learns: which call was made, how
 // often it was sent and why, how long it took, and how it ended. Tracing and metrics
-// are built on it; the module "otel" is an example.
+// are built on it; package dispensaryotel is an example.
 package observe
 
 import (

@@ -14,7 +14,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/dispensary-go/dispensary"
-	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+	"github.com/dispensary-go/dispensary/dispensaryotel"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )

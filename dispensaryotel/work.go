@@ -8,7 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/dispensary-go/dispensary/otel/internal/signal"
+	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )

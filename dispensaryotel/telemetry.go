@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/otel/internal/signal"
+	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 )
 
 // Config says where signals go. The zero value is a good one.
@@ -48,7 +48,7 @@ type Telemetry struct {
 }
 
 // scope is the name of the instrumentation.
-const scope = "github.com/dispensary-go/dispensary/otel"
+const scope = "github.com/dispensary-go/dispensary/dispensaryotel"
 
 // New returns a Telemetry. It fails if the meter provider refuses an instrument.
 func New(c Config) (*Telemetry, error) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api/observe"
-	"github.com/dispensary-go/dispensary/otel/internal/signal"
+	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 )
 
 // Client returns the option that observes a client's calls. Options of other

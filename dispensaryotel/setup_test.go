@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+	"github.com/dispensary-go/dispensary/dispensaryotel"
 )
 
 // recorded is a Telemetry whose signals are kept in memory.
@@ -126,7 +126,7 @@ func (r *recorded) collect(t testing.TB) (all []metricdata.Metrics) {
 	var data metricdata.ResourceMetrics
 	require.NoError(t, r.metrics.Collect(context.Background(), &data))
 	for _, scope := range data.ScopeMetrics {
-		assert.Equal(t, "github.com/dispensary-go/dispensary/otel", scope.Scope.Name)
+		assert.Equal(t, "github.com/dispensary-go/dispensary/dispensaryotel", scope.Scope.Name)
 		all = append(all, scope.Metrics...)
 	}
 	return all

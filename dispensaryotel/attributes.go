@@ -10,8 +10,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
+	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/otel/internal/signal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 

@@ -1,4 +1,4 @@
-module github.com/dispensary-go/dispensary/otel
+module github.com/dispensary-go/dispensary/dispensaryotel
 
 go 1.26.0
 

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/dispensary-go/dispensary/dispensaryotel"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	dispensaryotel "github.com/dispensary-go/dispensary/otel"
 )
 
 // The zero Config takes the global providers. Here the spans are kept in memory.

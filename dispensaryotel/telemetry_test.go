@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+	"github.com/dispensary-go/dispensary/dispensaryotel"
 )
 
 // refusing is a provider of meters that make no counters.

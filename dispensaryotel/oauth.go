@@ -7,10 +7,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
-	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
 
 // OAuth returns c with observation added: calls of the token endpoint are spans, like
