@@ -51,7 +51,7 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			options := []dispensary.Option{dispensary.WithTokenSource(token{}), dispensary.WithHTTPClient(&http.Client{Transport: canned})}
 			if telemetry != nil {
-				options = append(options, telemetry.Client())
+				options = append(options, dispensary.WithObserver(telemetry.Calls()))
 			}
 			client, err := dispensary.New(site, options...)
 			require.NoError(b, err)

@@ -6,20 +6,17 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 )
 
-// Client returns the option that observes a client's calls. Options of other
-// observers may be given too.
+// Calls returns the observer of API calls and token requests, for [dispensary.WithObserver] and
+// oauth.Config.Observers.
 //
 // A call is a span with the operation's id as its name, and each attempt a span
 // of kind client below it, "GET /clinic/patients/{id}". The spans of whatever the
 // call waits for, such as a token's refresh, are below the call too.
-func (t *Telemetry) Client() dispensary.Option { return dispensary.WithObserver(t.calls()) }
-
-func (t *Telemetry) calls() observe.Observer {
+func (t *Telemetry) Calls() observe.Observer {
 	return observe.Observer{
 		CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd, InvalidField: t.invalidField,
 	}

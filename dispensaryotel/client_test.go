@@ -37,7 +37,7 @@ func TestCallWithRetries(t *testing.T) {
 	var parents []trace.SpanID
 	limiter, err := dispensary.NewRateLimiter(100, time.Second)
 	require.NoError(t, err)
-	client := platform.Client(model.User{}, quick(), r.Client(), dispensary.WithLimiter(limiter),
+	client := platform.Client(model.User{}, quick(), dispensary.WithObserver(r.Calls()), dispensary.WithLimiter(limiter),
 		dispensary.WithHTTPClient(through(platform.HTTPClient().Transport, func(r *http.Request) {
 			parents = append(parents, trace.SpanContextFromContext(r.Context()).SpanID())
 			assert.Empty(t, r.Header.Get("Traceparent"), "no trace goes to the platform")
@@ -119,7 +119,7 @@ func TestFailedCalls(t *testing.T) {
 			if c.fault.Effect != "" {
 				platform.Fault(c.fault)
 			}
-			require.Error(t, c.call(t.Context(), platform.Client(model.User{}, r.Client(), quick())))
+			require.Error(t, c.call(t.Context(), platform.Client(model.User{}, dispensary.WithObserver(r.Calls()), quick())))
 			var span tracetest.SpanStub
 			for _, s := range r.spans.GetSpans() {
 				if s.SpanKind == trace.SpanKindInternal {
@@ -154,7 +154,7 @@ func TestInvalidFieldsAreCounted(t *testing.T) {
 		body := `{"patient":{"id":"p1","discount":"canary","date_of_birth":"canary"}}`
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
 	})
-	client := platform.Client(model.User{}, r.Client(), dispensary.WithHTTPClient(&http.Client{Transport: odd}))
+	client := platform.Client(model.User{}, dispensary.WithObserver(r.Calls()), dispensary.WithHTTPClient(&http.Client{Transport: odd}))
 	_, err := client.Clinic.Patients.Get(t.Context(), "p1")
 	require.NoError(t, err)
 	assert.Equal(t, []point{{map[string]string{
@@ -168,7 +168,7 @@ func TestListIsACallForEachPage(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
-	client := platform.Client(model.User{}, r.Client())
+	client := platform.Client(model.User{}, dispensary.WithObserver(r.Calls()))
 	paging := dispensary.Paging{PageSize: 2, MaxItems: 8, Prefetch: 3}
 	for _, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: paging}) {
 		require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestRawCallRecordsNoPath(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	id := platform.Patients.All()[0].ID
-	_, err := platform.Client(model.User{}, r.Client()).Do(t.Context(), dispensary.RawRequest{Method: "GET", Path: "/clinic/patients/" + id})
+	_, err := platform.Client(model.User{}, dispensary.WithObserver(r.Calls())).Do(t.Context(), dispensary.RawRequest{Method: "GET", Path: "/clinic/patients/" + id})
 	require.NoError(t, err)
 	assert.Equal(t, "(raw)", set(r.one(t, "GET (raw)"))["url.template"])
 	assert.NotContains(t, r.dump(t), id)
@@ -196,7 +196,7 @@ func TestRawCallRecordsNoPath(t *testing.T) {
 func TestTwoObserversDoNotMixTheirSpans(t *testing.T) {
 	t.Parallel()
 	platform, a, b := dispensarytest.New(t), record(t), record(t)
-	_, err := platform.Client(model.User{}, a.Client(), b.Client()).Clinic.Get(t.Context())
+	_, err := platform.Client(model.User{}, dispensary.WithObserver(a.Calls()), dispensary.WithObserver(b.Calls())).Clinic.Get(t.Context())
 	require.NoError(t, err)
 	for _, r := range []*recorded{a, b} {
 		assert.Equal(t, []string{"GET /clinic", "clinic.get"}, r.names())

@@ -2,28 +2,21 @@
 // calls, of token refreshes, of webhooks and of what becomes of their events.
 //
 //	telemetry, err := dispensaryotel.New(dispensaryotel.Config{}) // the global providers
+//	app, err := integration.Open(ctx, config, integration.Setup{Telemetry: telemetry, …})
 //
-//	client, err := dispensary.New(site, dispensary.WithTokenSource(tokens), telemetry.Client())
-//	app, err := oauth.New(telemetry.OAuth(oauth.Config{…}))
-//	conns, err := tokens.NewConnections(telemetry.Tokens(tokens.Config{Client: app, …}))
+// observes all parts of package integration. A program that creates its parts itself observes
+// each of them:
+//
+//	client, err := dispensary.New(site, dispensary.WithObserver(telemetry.Calls()), …)
+//	app, err := oauth.New(oauth.Config{Observers: []observe.Observer{telemetry.Calls()}, …})
+//	conns, err := tokens.NewConnections(tokens.Config{Observers: []tokens.Observer{telemetry.Tokens()}, …})
 //	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch}), …})
 //	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.HandlerConfig{Inbox: inbox, …}))
+//	clinics, err := reconcile.New(telemetry.Reconcile(reconcile.Config{Inbox: inbox, …}))
 //	stop, err := telemetry.WatchInbox("orders", inbox)
 //
-// Each of them adds to what the program observes with on its own and replaces
-// nothing. With package accounts, return Client from the function Config.Options, and
-// give the results of OAuth to Config.Applications and that of Tokens to Config.Tokens.
-// With package integration it is
-//
-//	integration.Setup{
-//		Work:     telemetry.Work(webhook.Work{Handle: router.Dispatch}),
-//		Accounts: accounts.Config{Options: observed, Tokens: telemetry.Tokens(tokens.Config{})},
-//		OAuth:    telemetry.OAuth(oauth.Config{}),
-//		Webhooks: telemetry.Webhook(webhook.HandlerConfig{}), WrapInbox: telemetry.Inbox,
-//		…
-//	}
-//
-// where observed is a function that returns []dispensary.Option{telemetry.Client()}.
+// The program's own observers keep working. With package accounts, set Options to a function that
+// returns WithObserver(telemetry.Calls()).
 //
 // # Spans
 //
@@ -56,6 +49,8 @@
 //	messaging.process.duration            attempts, by environment, event type, result, error.type
 //	dispensary.inbox.wait                 from arrival to the first attempt
 //	dispensary.inbox.dead_letters         by environment, event type, error.type
+//	dispensary.reconcile.run.duration     each search for missed webhooks, by environment, short, error.type
+//	dispensary.reconcile.events           events without a webhook, by environment, result: recovered, lost
 //	dispensary.inbox.events               held now, by inbox, state: see [Telemetry.WatchInbox]
 //	dispensary.inbox.age                  of the oldest that is not handled yet, by inbox
 //

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensaryotel"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -26,7 +27,7 @@ func Example() {
 	}
 	defer func() { _ = platform.Close() }()
 
-	client := platform.Client(model.User{}, telemetry.Client()) // or dispensary.New(site, telemetry.Client(), …)
+	client := platform.Client(model.User{}, dispensary.WithObserver(telemetry.Calls())) // or dispensary.New
 	if _, err := client.Clinic.Get(context.Background()); err != nil {
 		log.Fatal(err)
 	}

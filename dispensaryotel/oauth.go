@@ -2,31 +2,22 @@ package dispensaryotel
 
 import (
 	"context"
-	"slices"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// OAuth returns c with observation added: calls of the token endpoint are spans, like
-// those of the API. Observers that c has are called first.
-func (t *Telemetry) OAuth(c oauth.Config) oauth.Config {
-	c.Observers = append(slices.Clip(c.Observers), t.calls())
-	return c
-}
-
-// Tokens returns c with observation added; observers that c has are called first.
+// Tokens returns the observer of stored tokens, for [tokens.Config].Observers.
 //
 // A refresh is a span "oauth.refresh", below the call that needed it, with the
 // calls of the token endpoint in it. What happens to users and to the application
 // is counted, see [tokens.Observer]. No signal names the user.
-func (t *Telemetry) Tokens(c tokens.Config) tokens.Config {
-	c.Observers = append(slices.Clip(c.Observers), tokens.Observer{
+func (t *Telemetry) Tokens() tokens.Observer {
+	return tokens.Observer{
 		RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,
 		Connected: func(ctx context.Context, e tokens.Connected) { t.countTokenEvent(ctx, e.Key.Environment, "connected") },
 		Disconnected: func(ctx context.Context, key tokenstore.Key) {
@@ -45,8 +36,7 @@ func (t *Telemetry) Tokens(c tokens.Config) tokens.Config {
 		ConfigErrorDetected: func(ctx context.Context, e tokens.ConfigErrorDetected) {
 			t.countTokenEvent(ctx, e.Err.Environment, "config_error_detected")
 		},
-	})
-	return c
+	}
 }
 
 func (t *Telemetry) countTokenEvent(ctx context.Context, of api.Environment, name string, more ...signal.Attribute) {

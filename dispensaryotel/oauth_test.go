@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -40,17 +41,18 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	t.Helper()
 	c := &connected{recorded: r, platform: dispensarytest.New(t), store: tokenstore.NewMemoryStore()}
 	app := c.platform.Application()
-	client, err := oauth.New(c.OAuth(oauth.Config{
-		Site: c.platform.Site(), HTTPClient: c.platform.HTTPClient(), RedirectURL: app.RedirectURI,
+	client, err := oauth.New(oauth.Config{
+		Observers: []observe.Observer{c.Calls()},
+		Site:      c.platform.Site(), HTTPClient: c.platform.HTTPClient(), RedirectURL: app.RedirectURI,
 		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
-	}))
+	})
 	require.NoError(t, err)
-	c.conns, err = tokens.NewConnections(c.Tokens(tokens.Config{
+	c.conns, err = tokens.NewConnections(tokens.Config{
 		Client: client, Store: c.store, Observers: []tokens.Observer{{RefreshEnd: func(context.Context, tokens.RefreshResult) {
 			c.refreshes++
 			panic("an observer of the program's own")
-		}}},
-	}))
+		}}, c.Tokens()},
+	})
 	require.NoError(t, err)
 	issued := c.platform.Tokens.Issue(c.platform.Users()[0])
 	_, err = c.store.Save(t.Context(), c.conns.Key(user), oauth.Token{
@@ -58,7 +60,7 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 		ExpiresAt: time.Now().Add(lifetime), Environment: c.platform.Site().Environment,
 	})
 	require.NoError(t, err)
-	c.client = c.platform.Client(model.User{}, c.Client()).WithTokenSource(c.conns.TokenSource(user))
+	c.client = c.platform.Client(model.User{}, dispensary.WithObserver(c.Calls())).WithTokenSource(c.conns.TokenSource(user))
 	return c
 }
 
@@ -122,7 +124,7 @@ func TestUserWhoMustReauthorize(t *testing.T) {
 func TestEventsHaveNames(t *testing.T) {
 	t.Parallel()
 	r, ctx := record(t), t.Context()
-	observe := r.Tokens(tokens.Config{}).Observers[0]
+	observe := r.Tokens()
 	observe.Connected(ctx, tokens.Connected{})
 	observe.Disconnected(ctx, tokenstore.Key{})
 	observe.MustReauthorize(ctx, tokens.MustReauthorize{})

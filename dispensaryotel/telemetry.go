@@ -43,6 +43,9 @@ type Telemetry struct {
 	inboxWait       signal.Histogram
 	deadLetters     signal.Counter
 
+	reconcileDuration signal.Histogram
+	reconcileEvents   signal.Counter
+
 	inboxEvents signal.Gauge
 	inboxAge    signal.Gauge
 }
@@ -77,6 +80,9 @@ func New(c Config) (*Telemetry, error) {
 		processDuration: m.Histogram("messaging.process.duration", "Duration of attempts to handle an event.", signal.Requests),
 		inboxWait:       m.Histogram("dispensary.inbox.wait", "Time from an event's arrival to its first attempt: how far the inbox is behind.", signal.Waits),
 		deadLetters:     m.Counter("dispensary.inbox.dead_letters", "Events that were given up.", "{event}"),
+
+		reconcileDuration: m.Histogram("dispensary.reconcile.run.duration", "Duration of searches for missed webhooks of one clinic.", signal.Waits),
+		reconcileEvents:   m.Counter("dispensary.reconcile.events", "Events whose webhooks never came.", "{event}"),
 
 		inboxEvents: m.Gauge("dispensary.inbox.events", "Events that an inbox holds.", "{event}"),
 		inboxAge:    m.Gauge("dispensary.inbox.age", "How long the oldest event has waited that is not handled yet.", "s"),

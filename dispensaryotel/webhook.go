@@ -11,14 +11,18 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Webhook returns c with observation added; what c observes with is called first.
+// Webhook returns c with observation added. The observer of c is called first.
 //
 // A request is a span "receive webhook", of kind server unless something in front
-// of the handler has begun one for it already. Its inbox is wrapped by
-// [Telemetry.Inbox]; the inboxes of tenants are not, as they are not in c.
+// of the handler has begun one for it already. Storing its event in c.Inbox is a span "accept",
+// of kind producer, below it. A tenant that has an inbox of its own needs
+// telemetry.Webhook(webhook.HandlerConfig{Inbox: inbox}).Inbox in its place.
+//
+// This process remembers the last 4,096 spans of accepted events, for links from the attempts
+// to handle these events: see [Telemetry.Work].
 func (t *Telemetry) Webhook(c webhook.HandlerConfig) webhook.HandlerConfig {
 	if c.Inbox != nil {
-		c.Inbox = t.Inbox(c.Inbox)
+		c.Inbox = &observedInbox{t, c.Inbox}
 	}
 	c.Observer.RequestStart = within(c.Observer.RequestStart, t.receiving)
 	c.Observer.RequestEnd = both(c.Observer.RequestEnd, t.received)
@@ -57,14 +61,7 @@ func (t *Telemetry) received(ctx context.Context, o webhook.Observation) {
 	}
 }
 
-// Inbox returns an inbox that hands everything on to inbox and observes it:
-// storing an event is a span "accept", of kind producer, below that of the request.
-//
-// The span is remembered, in the memory of this process, for a link from the
-// attempts to handle the event; see [Telemetry.Work]. Engines are made of the
-// inbox itself: what is returned can be given to a handler and nothing else.
-func (t *Telemetry) Inbox(inbox webhook.Inbox) webhook.Inbox { return &observedInbox{t, inbox} }
-
+// observedInbox is the inbox of a handler.
 type observedInbox struct {
 	telemetry *Telemetry
 	inbox     webhook.Inbox

@@ -94,7 +94,7 @@ func TestEventFromRequestToHandler(t *testing.T) {
 	t.Parallel()
 	var r *receiver
 	r = newReceiver(t, func(ctx context.Context, e events.Event) error {
-		_, err := r.platform.Client(model.User{}, r.Client()).Clinic.Get(ctx)
+		_, err := r.platform.Client(model.User{}, dispensary.WithObserver(r.Calls())).Clinic.Get(ctx)
 		return err
 	}, nil)
 	event := r.deliver(t, anOrder)
@@ -158,6 +158,11 @@ func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Rece
 	return f(ctx, d)
 }
 
+// inbox returns the inbox that a handler gets in place of the given one.
+func (r *recorded) inbox(inbox webhook.Inbox) webhook.Inbox {
+	return r.Webhook(webhook.HandlerConfig{Inbox: inbox}).Inbox
+}
+
 // An inbox that fails is an error, of the request too, and its text is recorded nowhere.
 func TestInboxThatFails(t *testing.T) {
 	t.Parallel()
@@ -169,7 +174,7 @@ func TestInboxThatFails(t *testing.T) {
 		"unknown": {fmt.Errorf("cannot store: %w", errors.New("secret text")), "*errors.errorString", "inbox"},
 	} {
 		r := record(t)
-		inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, c.err }))
+		inbox := r.inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, c.err }))
 		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
 		require.ErrorIs(t, err, c.err)
 		span := r.one(t, "accept order.placed")
@@ -200,7 +205,7 @@ func delivery(id string) webhook.Delivery {
 func TestUnknownEventTypeIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	r := record(t)
-	inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+	inbox := r.inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
 		return webhook.Receipt{Duplicate: true}, nil
 	}))
 	d := delivery("evt_1")
@@ -311,7 +316,7 @@ func TestNothingOfAnEventLeaks(t *testing.T) {
 	}
 	forge("t=1,v1="+strings.Repeat("0", 64), body)
 	forge("t=Zaphod", body)
-	_, err := r.Inbox(inboxFunc(func(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	_, err := r.inbox(inboxFunc(func(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		return webhook.Receipt{}, errors.New(string(d.Body))
 	})).Accept(t.Context(), webhook.Delivery{Type: events.TypePatientCreated, Body: body})
 	require.Error(t, err)

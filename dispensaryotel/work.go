@@ -13,8 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Work returns w with observation added; what w observes with is called first. It
-// serves every engine:
+// Work returns w with observation added, for any engine. The observer of w is called first.
 //
 //	sqlinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch}), …}
 //

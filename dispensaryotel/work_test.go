@@ -80,7 +80,7 @@ func TestResultsOfAttempts(t *testing.T) {
 func TestAttemptWithoutALink(t *testing.T) {
 	t.Parallel()
 	r := record(t)
-	inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, nil }))
+	inbox := r.inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, nil }))
 	accept := func(id string) {
 		_, err := inbox.Accept(t.Context(), delivery(id))
 		require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
 	t.Parallel()
 	r := record(t)
 	var problem error
-	inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, problem }))
+	inbox := r.inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, problem }))
 	for _, problem = range []error{webhook.ErrInboxFull, nil, nil} { // and a repeated one
 		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
 		assert.Equal(t, problem, err)

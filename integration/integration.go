@@ -72,6 +72,7 @@ type Integration struct {
 	events   reconcile.Inbox           // Inbox, for reconcilers
 
 	store, inbox closer          // of their databases
+	unwatch      func() error    // nil without Setup.Telemetry
 	limits       ratelimit.Store // nil if each process has its own
 
 	running  run
@@ -106,8 +107,8 @@ func (i *Integration) serveWebhook(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	observer := observedBy(i.setup.Webhooks.Observer, slices.Collect(maps.Values(i.alarms))...)
-	webhook.NotFoundHandler(cmp.Or(i.setup.Webhooks.Logger, i.setup.Logger), observer).ServeHTTP(w, r)
+	observed := i.observedWebhooks(i.setup.Webhooks, slices.Collect(maps.Values(i.alarms))...)
+	webhook.NotFoundHandler(cmp.Or(observed.Logger, i.setup.Logger), observed.Observer).ServeHTTP(w, r)
 }
 
 // observedBy returns an observer that reports requests to alarms, and then to the program's own.

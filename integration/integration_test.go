@@ -192,7 +192,7 @@ func TestOutage(t *testing.T) {
 	setup := f.setup(succeed)
 	setup.Webhooks.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	setup.Webhooks.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { seen <- o }
-	setup.WrapInbox = func(inbox webhook.Inbox) webhook.Inbox { return unreliable{inbox, &broken} }
+	setup.Telemetry = &telemetry{seen: map[string]int{}, wrap: func(inbox webhook.Inbox) webhook.Inbox { return unreliable{inbox, &broken} }}
 	setup.Outage = func(_ context.Context, environment dispensary.Environment, outage webhook.Outage) {
 		assert.Equal(t, canada, environment)
 		outages <- outage

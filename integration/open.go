@@ -28,6 +28,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	if err := errors.Join(config.Check(), setup.check(config)); err != nil {
 		return nil, err
 	}
+	setup = setup.observed()
 	setup.ReconcileEvery = cmp.Or(setup.ReconcileEvery, DefaultReconcileEvery)
 	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, DefaultOldestWaiting)
 	setup.Drain = cmp.Or(setup.Drain, DefaultDrain)
@@ -57,6 +58,9 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	if !config.Inbox.IsZero() {
 		if err := i.openInbox(ctx, keys); err != nil {
 			return nil, fmt.Errorf("integration: inbox: %w", err)
+		}
+		if err := i.watchInbox(); err != nil {
+			return nil, fmt.Errorf("integration: telemetry: %w", err)
 		}
 	}
 	checks := health.Checks{}
@@ -150,15 +154,11 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 	checks["alarm "+environment.String()] = health.Alarm(alarm)
 	c := i.setup.Webhooks
 	c.Environment, c.Secrets, c.Challenge, c.Inbox = environment, a.WebhookSecrets, a.WebhookChallenge, i.Inbox
-	if i.setup.WrapInbox != nil {
-		c.Inbox = i.setup.WrapInbox(c.Inbox)
-	}
 	if c.Logger == nil {
 		c.Logger = i.logger()
 	}
 	c.Logger = c.Logger.With("application", a.Name())
-	c.Observer = observedBy(c.Observer, alarm)
-	handler, err := webhook.NewHandler(c)
+	handler, err := webhook.NewHandler(i.observedWebhooks(c, alarm))
 	if err != nil {
 		return err
 	}

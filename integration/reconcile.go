@@ -40,6 +40,9 @@ func (i *Integration) openClinics(environment dispensary.Environment) (*reconcil
 	if c.Logger == nil {
 		c.Logger = i.setup.Logger
 	}
+	if i.setup.Telemetry != nil {
+		c = i.setup.Telemetry.Reconcile(c)
+	}
 	return reconcile.New(c)
 }
 

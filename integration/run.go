@@ -125,6 +125,9 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...Server) error {
 	for _, server := range servers {
 		attempt("a server", server.Shutdown)
 	}
+	if i.unwatch != nil {
+		attempt("the telemetry of the inbox", func(context.Context) error { return i.unwatch() })
+	}
 	inboxEnded := i.Inbox == nil || attempt("the inbox", func(ctx context.Context) error {
 		if cancel == nil { // events wait for Run, which does not come
 			now, end := context.WithCancel(ctx)

@@ -52,11 +52,8 @@ type Setup struct {
 	// OAuth is what the applications have in common beside their credentials.
 	OAuth oauth.Config
 
-	// Webhooks is what the handlers of webhooks have in common, and WrapInbox returns what
-	// they give events to, for observing it: the function gets the inbox, and has to hand
-	// everything on to it. Nil gives events to the inbox itself.
-	Webhooks  webhook.HandlerConfig
-	WrapInbox func(webhook.Inbox) webhook.Inbox
+	// Webhooks is what the handlers of webhooks have in common.
+	Webhooks webhook.HandlerConfig
 
 	// Reconcile adjusts how missed webhooks are found in all environments, for example its
 	// Budget, WholeEvery and Observer. Environment, Name, Inbox, List and Open must be empty.
@@ -108,6 +105,11 @@ type Setup struct {
 	// accepts events: see [sqlinbox.Config]. 0 means [sqlinbox.DefaultMinFreeBytes], and a
 	// negative value disables the check. Other inboxes ignore it.
 	MinFreeBytes int64
+
+	// Telemetry observes all parts, beside the observers of Work, Accounts, OAuth, Webhooks and
+	// Reconcile. For spans and metrics of OpenTelemetry, set it to the result of
+	// dispensaryotel.New. Nil observes nothing.
+	Telemetry Telemetry
 
 	// Logger is that of all parts that are not given another. Nil logs nothing.
 	Logger *slog.Logger

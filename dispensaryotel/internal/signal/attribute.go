@@ -58,6 +58,12 @@ var (
 	OperationType  = Key[string]{semconv.MessagingOperationTypeKey}
 )
 
+// Attributes of the search for missed webhooks. None names a clinic.
+var (
+	ReconcileShort  = Key[bool]{"dispensary.reconcile.short"}    // the event lists were not read
+	ReconcileResult = Key[string]{"dispensary.reconcile.result"} // of missed events: "recovered"
+)
+
 // Attribute is a key that is allowed, with a value.
 type Attribute struct{ pair attribute.KeyValue }
 

@@ -66,9 +66,12 @@ func (m *Meter) Counter(name, description, unit string) Counter {
 }
 
 // Count adds one.
-func (c Counter) Count(ctx context.Context, attributes ...Attribute) {
+func (c Counter) Count(ctx context.Context, attributes ...Attribute) { c.Add(ctx, 1, attributes...) }
+
+// Add adds n.
+func (c Counter) Add(ctx context.Context, n int, attributes ...Attribute) {
 	if c.counter.Enabled(ctx) {
-		c.counter.Add(ctx, 1, set(attributes))
+		c.counter.Add(ctx, int64(n), set(attributes))
 	}
 }
 
