@@ -90,9 +90,7 @@ func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (
 			return counts, ErrSuperseded
 		}
 		m.state.Newest = w.stored()
-		last := LastOfEach(products)
-		counts.Repeated = len(products) - len(last)
-		for _, p := range last {
+		for _, p := range products {
 			id, readAt := p.Product.ID, stored(p.ReadAt)
 			r := m.record(id)
 			next, changed := r.Listed(p.Product, readAt)

@@ -199,24 +199,6 @@ func newListed(readAt time.Time, p catalog.Product) (Listed, error) {
 	}, nil
 }
 
-// LastOfEach returns the last product of each id, which is the one that a [Store] saves.
-func LastOfEach(products []Listed) []Listed {
-	last := make(map[string]int, len(products))
-	for i := range products {
-		last[products[i].Product.ID] = i
-	}
-	if len(last) == len(products) {
-		return products
-	}
-	of := make([]Listed, 0, len(last))
-	for i, p := range products {
-		if last[p.Product.ID] == i {
-			of = append(of, p)
-		}
-	}
-	return of
-}
-
 // ContentHash returns what [Record.Hash] is of a product: SHA-256 of the JSON forms of Product
 // and Attributes, one after the other, in hexadecimal digits. Two records with one hash have
 // the same content.

@@ -2,6 +2,7 @@ package catalogsync_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -43,6 +44,37 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 3, state.Complete.Skipped)
 	}
+}
+
+// distinct is a store that requires different ids in a page.
+type distinct struct {
+	catalogsync.Store
+	t *testing.T
+}
+
+func (d distinct) SavePage(ctx context.Context, w catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
+	ids := map[string]bool{}
+	for _, p := range products {
+		assert.False(d.t, ids[p.Product.ID], p.Product.ID)
+		ids[p.Product.ID] = true
+	}
+	return d.Store.SavePage(ctx, w, products)
+}
+
+func TestSyncSavesLastOfRepeatedProducts(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(20), distinct{catalogsync.NewMemoryStore(), t}
+	list.spoil = func(p *catalog.Product) {
+		if p.ID == "p-00007" {
+			p.ID, p.Name = "p-00005", "The last"
+		}
+	}
+	var counts catalogsync.Counts
+	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, OnProgress: func(p catalogsync.Progress) { counts = p.Counts }}))
+	assert.Equal(t, catalogsync.Counts{Created: 19, Repeated: 1}, counts)
+	record, err := store.Get(t.Context(), "p-00005")
+	require.NoError(t, err)
+	assert.Equal(t, "The last", record.Product.Name)
 }
 
 // A product that the list shows without its id is missing, but the platform has it: it never

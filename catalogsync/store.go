@@ -43,10 +43,9 @@ type Store interface {
 	// newest walk; [ErrSuperseded] if it is not.
 	Begin(ctx context.Context, w Walk) error
 
-	// SavePage stores the products of a page, which have one ReadAt, as [Record.Listed] says, as
-	// seen by the walk, and how far the walk is with them. The walk has to be the newest, and
-	// not complete: [ErrSuperseded]. If an id is there twice the last one counts, and the other
-	// is Repeated. A record that had details and gets another Hash is requested, at the time of
+	// SavePage stores the products of a page, which have one ReadAt and different ids, as
+	// [Record.Listed] says, as seen by the walk, and how far the walk is with them. The walk has
+	// to be the newest, and not complete: [ErrSuperseded]. A record that had details and gets another Hash is requested, at the time of
 	// its page: its variants may have changed too.
 	SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error)
 

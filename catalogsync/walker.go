@@ -56,8 +56,9 @@ type walker struct {
 // listedPage is a page of the list, and when its request began and ended.
 type listedPage struct {
 	*api.Page[catalog.Product]
-	listed       []Listed
-	skipped      int // products that are not in listed
+	listed       []Listed // with different ids
+	repeated     int      // products that the page shows again later
+	skipped      int      // other products that are not in listed
 	err          error
 	began, ended time.Time
 }
@@ -187,6 +188,9 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	}
 	if p.err == nil {
 		p.listed, p.skipped = w.listed(ctx, p, number) // here, so that pages are encoded while others are stored
+		all := len(p.listed)
+		p.listed = lastOfEach(p.listed)
+		p.repeated = all - len(p.listed)
 	}
 	return p
 }
@@ -214,6 +218,24 @@ func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed [
 	return listed, skipped
 }
 
+// lastOfEach returns the last product of each id.
+func lastOfEach(products []Listed) []Listed {
+	last := make(map[string]int, len(products))
+	for i := range products {
+		last[products[i].Product.ID] = i
+	}
+	if len(last) == len(products) {
+		return products
+	}
+	of := make([]Listed, 0, len(last))
+	for i, p := range products {
+		if last[p.Product.ID] == i {
+			of = append(of, p)
+		}
+	}
+	return of
+}
+
 // save stores a page, as read up to it or to the one before.
 func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (Counts, error) {
 	walk := w.walk
@@ -229,6 +251,7 @@ func (w *walker) save(ctx context.Context, page listedPage, number int, back boo
 	if err != nil {
 		return counts, err
 	}
+	counts.Repeated += page.repeated
 	w.last = max(page.Meta.TotalPages, page.Meta.NextPage)
 	w.walk, w.ended = walk, page.ended
 	w.counts.add(counts)

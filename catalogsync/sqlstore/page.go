@@ -10,10 +10,9 @@ import (
 
 // SavePage implements [catalogsync.Store].
 func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
-	fresh := catalogsync.LastOfEach(products)
-	ids := make([]string, len(fresh))
-	for i := range fresh {
-		ids[i] = fresh[i].Product.ID
+	ids := make([]string, len(products))
+	for i := range products {
+		ids[i] = products[i].Product.ID
 	}
 	var counts catalogsync.Counts
 	err := s.change(ctx, "save a page", func(t *tx) error {
@@ -21,11 +20,11 @@ func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []cat
 			return err
 		}
 		t.newest = newWalk(w)
-		p := page{tx: t, generation: w.Generation, counts: catalogsync.Counts{Repeated: len(products) - len(fresh)}}
+		p := page{tx: t, generation: w.Generation}
 		if len(products) > 0 {
 			p.readAt = products[0].ReadAt
 		}
-		if err := p.save(fresh, ids); err != nil {
+		if err := p.save(products, ids); err != nil {
 			return err
 		}
 		counts = p.counts
@@ -54,22 +53,22 @@ type known struct {
 
 // save stores the products of a page. What it has stored of one says which Hash a list gives
 // it: if that is the same, nothing has changed, and its document is neither read nor written.
-func (p *page) save(fresh []catalogsync.Listed, ids []string) error {
+func (p *page) save(products []catalogsync.Listed, ids []string) error {
 	stored, err := p.known(ids)
 	if err != nil {
 		return err
 	}
 	var numbers []int64
 	changed := map[string]catalogsync.Listed{}
-	for _, f := range fresh {
-		switch k, there := stored[f.Product.ID]; {
+	for _, listed := range products {
+		switch k, there := stored[listed.Product.ID]; {
 		case !there:
-			p.create(f)
-		case k.listed == f.Hash && k.presence == string(catalogsync.PresencePresent):
+			p.create(listed)
+		case k.listed == listed.Hash && k.presence == string(catalogsync.PresencePresent):
 			p.count(k.generation, false)
 			p.marked = append(p.marked, k.number)
 		default:
-			numbers, changed[k.id] = append(numbers, k.number), f
+			numbers, changed[k.id] = append(numbers, k.number), listed
 		}
 	}
 	if err := p.update(numbers, changed); err != nil {
