@@ -61,7 +61,7 @@ func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
 		}
 		for _, product := range platform.Products.All() {
 			for _, o := range []catalogsync.SearchOptions{{Query: product.Name}, {BrandID: product.BrandID}} {
-				o.Limit = catalogsync.MaxLimit
+				o.Limit = 100
 				found := func(r catalogsync.Result, err error) bool {
 					require.NoError(t, err)
 					assert.Equal(t, o.Permitted != nil, r.PermittedOnly)

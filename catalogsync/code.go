@@ -20,7 +20,7 @@ func codeTerms(text string) (terms []string) {
 	code := join(all)
 	at := 0
 	for _, w := range all {
-		terms = append(terms, code[at:min(len(code), at+MaxQuery)])
+		terms = append(terms, code[at:min(len(code), at+maxQuery)])
 		at += len(w.text)
 	}
 	return append(terms, bare(code)...)

@@ -186,7 +186,7 @@ func addText(terms, texts *builder, product int, text string, first, other place
 			where = first
 		}
 		terms.add(all[s.at:end], product, where)
-		texts.add(all[s.at:min(rest, s.at+MaxQuery)], product, where)
+		texts.add(all[s.at:min(rest, s.at+maxQuery)], product, where)
 		if i > 0 && !s.apart {
 			before := starts[i-1].at
 			if !s.cut || s.at-before <= short || end-s.at <= short {

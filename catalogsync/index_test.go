@@ -26,7 +26,7 @@ func entry(name, brand, sku, upc string) catalogsync.Record {
 }
 
 // storeOf returns a store that has records, without their presence and times.
-func storeOf(t testing.TB, records ...catalogsync.Record) *catalogsync.MemoryStore {
+func storeOf(t testing.TB, records ...catalogsync.Record) catalogsync.Store {
 	t.Helper()
 	store, attributes := catalogsync.NewMemoryStore(), map[string]catalogsync.Attributes{}
 	walk := catalogsync.Walk{Generation: 1, StartedAt: time.Now()}

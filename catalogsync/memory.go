@@ -10,10 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// MemoryStore is a [Store] that ends with its process: for tests, and where a program reads
-// the catalog anew when it starts. Get it from [NewMemoryStore]. Its records share what they
-// point to with those that it returns: do not change that.
-type MemoryStore struct {
+// memoryStore is the Store of [NewMemoryStore].
+type memoryStore struct {
 	mu       sync.Mutex
 	locked   bool
 	state    State // without what is counted
@@ -35,13 +33,15 @@ type memoryChange struct {
 	id       string
 }
 
-// NewMemoryStore returns an empty store.
-func NewMemoryStore() *MemoryStore {
-	return &MemoryStore{records: map[string]*memoryRecord{}, requests: map[string]time.Time{}}
+// NewMemoryStore returns an empty store in the memory of this process, for tests, and for a
+// program that reads the catalog again after each start. Its records share what they point to
+// with those that it returns: do not change that.
+func NewMemoryStore() Store {
+	return &memoryStore{records: map[string]*memoryRecord{}, requests: map[string]time.Time{}}
 }
 
-// Lock is [Store.Lock].
-func (m *MemoryStore) Lock(ctx context.Context) (unlock func() error, err error) {
+// Lock implements [Store].
+func (m *memoryStore) Lock(ctx context.Context) (unlock func() error, err error) {
 	return locked(ctx, m, func() (func() error, error) {
 		if m.locked {
 			return nil, ErrSyncing
@@ -56,8 +56,8 @@ func (m *MemoryStore) Lock(ctx context.Context) (unlock func() error, err error)
 	})
 }
 
-// State is [Store.State].
-func (m *MemoryStore) State(ctx context.Context) (State, error) {
+// State implements [Store].
+func (m *memoryStore) State(ctx context.Context) (State, error) {
 	return locked(ctx, m, func() (State, error) {
 		state := m.state
 		state.Records, state.Requested = map[Presence]int{}, len(m.requests)
@@ -71,25 +71,25 @@ func (m *MemoryStore) State(ctx context.Context) (State, error) {
 	})
 }
 
-// Begin is [Store.Begin].
-func (m *MemoryStore) Begin(ctx context.Context, w Walk) error {
+// Begin implements [Store].
+func (m *memoryStore) Begin(ctx context.Context, w Walk) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		if w.Generation != m.state.Newest.Generation+1 {
 			return none, ErrSuperseded
 		}
-		m.state.Newest = w.stored()
+		m.state.Newest = storedWalk(w)
 		return none, nil
 	})
 	return err
 }
 
-// SavePage is [Store.SavePage].
-func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error) {
+// SavePage implements [Store].
+func (m *memoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error) {
 	return locked(ctx, m, func() (counts Counts, err error) {
 		if !m.underWay(w) {
 			return counts, ErrSuperseded
 		}
-		m.state.Newest = w.stored()
+		m.state.Newest = storedWalk(w)
 		for _, p := range products {
 			id, readAt := p.Product.ID, stored(p.ReadAt)
 			r := m.record(id)
@@ -114,10 +114,10 @@ func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (
 	})
 }
 
-// Unlisted is [Store.Unlisted].
-func (m *MemoryStore) Unlisted(ctx context.Context, w Walk, limit int) ([]string, error) {
+// Unlisted implements [Store].
+func (m *memoryStore) Unlisted(ctx context.Context, w Walk, limit int) ([]string, error) {
 	return locked(ctx, m, func() ([]string, error) {
-		found := m.unlisted(w.stored(), PresenceMissing)
+		found := m.unlisted(storedWalk(w), PresenceMissing)
 		slices.SortFunc(found, func(a, b *memoryRecord) int {
 			return cmp.Or(a.ReadAt.Compare(b.ReadAt), cmp.Compare(a.Product.ID, b.Product.ID))
 		})
@@ -129,13 +129,13 @@ func (m *MemoryStore) Unlisted(ctx context.Context, w Walk, limit int) ([]string
 	})
 }
 
-// Complete is [Store.Complete].
-func (m *MemoryStore) Complete(ctx context.Context, w Walk, gone []string) (Walk, error) {
+// Complete implements [Store].
+func (m *memoryStore) Complete(ctx context.Context, w Walk, gone []string) (Walk, error) {
 	return locked(ctx, m, func() (Walk, error) {
 		if !m.underWay(w) {
 			return Walk{}, ErrSuperseded
 		}
-		w = w.stored()
+		w = storedWalk(w)
 		unlisted := m.unlisted(w, PresencePresent)
 		w.Missing = len(unlisted)
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(gone))) {
@@ -153,8 +153,8 @@ func (m *MemoryStore) Complete(ctx context.Context, w Walk, gone []string) (Walk
 	})
 }
 
-// SaveAttributes is [Store.SaveAttributes].
-func (m *MemoryStore) SaveAttributes(ctx context.Context, attributes map[string]Attributes) error {
+// SaveAttributes implements [Store].
+func (m *memoryStore) SaveAttributes(ctx context.Context, attributes map[string]Attributes) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		for id, r := range m.records {
 			next, changed := r.Attributed(attributes[id])
@@ -165,8 +165,8 @@ func (m *MemoryStore) SaveAttributes(ctx context.Context, attributes map[string]
 	return err
 }
 
-// SaveDetails is [Store.SaveDetails].
-func (m *MemoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catalog.Product) (changed bool, err error) {
+// SaveDetails implements [Store].
+func (m *memoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catalog.Product) (changed bool, err error) {
 	return locked(ctx, m, func() (bool, error) {
 		if err := CheckID(p.ID); err != nil {
 			return false, err
@@ -182,8 +182,8 @@ func (m *MemoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catal
 	})
 }
 
-// Request is [Store.Request].
-func (m *MemoryStore) Request(ctx context.Context, at time.Time, ids ...string) error {
+// Request implements [Store].
+func (m *memoryStore) Request(ctx context.Context, at time.Time, ids ...string) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		for _, id := range ids {
 			if err := CheckID(id); err != nil {
@@ -198,8 +198,8 @@ func (m *MemoryStore) Request(ctx context.Context, at time.Time, ids ...string) 
 	return err
 }
 
-// Requested is [Store.Requested].
-func (m *MemoryStore) Requested(ctx context.Context, limit int) ([]Request, error) {
+// Requested implements [Store].
+func (m *memoryStore) Requested(ctx context.Context, limit int) ([]Request, error) {
 	return locked(ctx, m, func() ([]Request, error) {
 		all := make([]Request, 0, len(m.requests))
 		for id, at := range m.requests {
@@ -212,8 +212,8 @@ func (m *MemoryStore) Requested(ctx context.Context, limit int) ([]Request, erro
 	})
 }
 
-// Drop is [Store.Drop].
-func (m *MemoryStore) Drop(ctx context.Context, r Request) error {
+// Drop implements [Store].
+func (m *memoryStore) Drop(ctx context.Context, r Request) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		if at, requested := m.requests[r.ProductID]; requested && !at.After(stored(r.At)) {
 			delete(m.requests, r.ProductID)
@@ -223,8 +223,8 @@ func (m *MemoryStore) Drop(ctx context.Context, r Request) error {
 	return err
 }
 
-// Undetailed is [Store.Undetailed].
-func (m *MemoryStore) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
+// Undetailed implements [Store].
+func (m *memoryStore) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
 	return locked(ctx, m, func() (ids []string, err error) {
 		for id, r := range m.records {
 			if id > after && r.Presence != PresenceGone && r.DetailsAt.IsZero() {
@@ -236,8 +236,8 @@ func (m *MemoryStore) Undetailed(ctx context.Context, after string, limit int) (
 	})
 }
 
-// Get is [Store.Get].
-func (m *MemoryStore) Get(ctx context.Context, id string) (Record, error) {
+// Get implements [Store].
+func (m *memoryStore) Get(ctx context.Context, id string) (Record, error) {
 	return locked(ctx, m, func() (Record, error) {
 		r := m.records[id]
 		if r == nil {
@@ -247,8 +247,8 @@ func (m *MemoryStore) Get(ctx context.Context, id string) (Record, error) {
 	})
 }
 
-// Changes is [Store.Changes].
-func (m *MemoryStore) Changes(ctx context.Context, after int64, limit int) ([]Record, error) {
+// Changes implements [Store].
+func (m *memoryStore) Changes(ctx context.Context, after int64, limit int) ([]Record, error) {
 	return locked(ctx, m, func() (records []Record, err error) {
 		from, _ := slices.BinarySearchFunc(m.changes, after+1, func(c memoryChange, revision int64) int {
 			return cmp.Compare(c.revision, revision)
@@ -265,7 +265,7 @@ func (m *MemoryStore) Changes(ctx context.Context, after int64, limit int) ([]Re
 }
 
 // locked calls a function under the lock, unless the context has ended.
-func locked[T any](ctx context.Context, m *MemoryStore, call func() (T, error)) (T, error) {
+func locked[T any](ctx context.Context, m *memoryStore, call func() (T, error)) (T, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -275,12 +275,12 @@ func locked[T any](ctx context.Context, m *MemoryStore, call func() (T, error)) 
 }
 
 // underWay says whether a walk may write.
-func (m *MemoryStore) underWay(w Walk) bool {
+func (m *memoryStore) underWay(w Walk) bool {
 	return w.Generation == m.state.Newest.Generation && m.state.Newest.Generation > 0 && m.state.Newest.CompletedAt.IsZero()
 }
 
 // unlisted returns the records that a walk has not seen, and that were not read since.
-func (m *MemoryStore) unlisted(w Walk, p Presence) (found []*memoryRecord) {
+func (m *memoryStore) unlisted(w Walk, p Presence) (found []*memoryRecord) {
 	for _, r := range m.records {
 		if r.Presence == p && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
 			found = append(found, r)
@@ -290,7 +290,7 @@ func (m *MemoryStore) unlisted(w Walk, p Presence) (found []*memoryRecord) {
 }
 
 // record returns a record to be saved, which is zero if it is new.
-func (m *MemoryStore) record(id string) *memoryRecord {
+func (m *memoryStore) record(id string) *memoryRecord {
 	if r := m.records[id]; r != nil {
 		return r
 	}
@@ -299,7 +299,7 @@ func (m *MemoryStore) record(id string) *memoryRecord {
 	return r
 }
 
-func (m *MemoryStore) save(r *memoryRecord, next Record, changed bool) {
+func (m *memoryStore) save(r *memoryRecord, next Record, changed bool) {
 	if changed {
 		m.state.Revision++
 		next.Revision = m.state.Revision
@@ -311,7 +311,7 @@ func (m *MemoryStore) save(r *memoryRecord, next Record, changed bool) {
 	}
 }
 
-func (m *MemoryStore) request(at time.Time, id string) {
+func (m *memoryStore) request(at time.Time, id string) {
 	if before, requested := m.requests[id]; requested && !at.After(before) {
 		at = before.Add(time.Microsecond)
 	}
@@ -321,8 +321,8 @@ func (m *MemoryStore) request(at time.Time, id string) {
 // stored is a time as stores keep it.
 func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// stored is a walk as stores keep it.
-func (w Walk) stored() Walk {
+// storedWalk is a walk as stores keep it.
+func storedWalk(w Walk) Walk {
 	w.StartedAt = stored(w.StartedAt)
 	if !w.CompletedAt.IsZero() {
 		w.CompletedAt = stored(w.CompletedAt)

@@ -43,7 +43,8 @@ type Record struct {
 	// Attributes are what the product can be filtered by.
 	Attributes
 
-	// Hash is of Product and Attributes: see [ContentHash].
+	// Hash is SHA-256 of the JSON forms of Product and Attributes, one after the other, in
+	// hexadecimal digits. Two records with one Hash have the same content.
 	Hash string
 
 	Presence Presence
@@ -142,7 +143,8 @@ func (r Record) Unlisted() (Record, bool) {
 
 func (r Record) with(p catalog.Product, presence Presence) (Record, bool) {
 	hash, presenceBefore := r.Hash, r.Presence
-	r.Product, r.Hash, r.Presence = p, ContentHash(p, r.Attributes), presence
+	document, _ := json.Marshal(p) // see NewListed
+	r.Product, r.Hash, r.Presence = p, hashOf(document, r.Attributes), presence
 	return r, r.Hash != hash || presence != presenceBefore
 }
 
@@ -170,21 +172,9 @@ func CheckID(id string) error {
 	return nil
 }
 
-// NewListed returns the products of a page whose request began at readAt. It fails with the
-// error of [CheckID], or if a Decimal is not a number.
-func NewListed(readAt time.Time, products ...catalog.Product) ([]Listed, error) {
-	page := make([]Listed, 0, len(products))
-	for _, p := range products {
-		listed, err := newListed(readAt, p)
-		if err != nil {
-			return nil, err
-		}
-		page = append(page, listed)
-	}
-	return page, nil
-}
-
-func newListed(readAt time.Time, p catalog.Product) (Listed, error) {
+// NewListed returns a product of a page whose request began at readAt. It fails with the error
+// of [CheckID], or if a Decimal is not a number.
+func NewListed(readAt time.Time, p catalog.Product) (Listed, error) {
 	if err := CheckID(p.ID); err != nil {
 		return Listed{}, err
 	}
@@ -199,14 +189,7 @@ func newListed(readAt time.Time, p catalog.Product) (Listed, error) {
 	}, nil
 }
 
-// ContentHash returns what [Record.Hash] is of a product: SHA-256 of the JSON forms of Product
-// and Attributes, one after the other, in hexadecimal digits. Two records with one hash have
-// the same content.
-func ContentHash(p catalog.Product, a Attributes) string {
-	document, _ := json.Marshal(p) // see NewListed
-	return hashOf(document, a)
-}
-
+// hashOf returns the Hash of a product with this JSON form.
 func hashOf(document []byte, a Attributes) string {
 	attributes, _ := json.Marshal(a) // has nothing that cannot be encoded
 	sum := sha256.Sum256(append(document, attributes...))

@@ -12,13 +12,13 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// The limits of a search.
+// The limits of a search, which SearchOptions states.
 const (
-	DefaultLimit = 10  // hits, where SearchOptions.Limit is 0
-	MaxLimit     = 100 // hits
-	MaxQuery     = 200 // bytes of a query
-	MaxWords     = 16  // words of a query
-	MaxFilters   = 32  // ids of ingredients and allergens
+	defaultLimit = 10
+	maxLimit     = 100
+	maxQuery     = 200
+	maxWords     = 16
+	maxFilters   = 32
 )
 
 // SearchOptions says what is looked for. All conditions apply together. Without any,
@@ -29,10 +29,10 @@ type SearchOptions struct {
 	// punctuation, and spaces within a name make no difference: omega3 finds Omega 3, and
 	// 5000 finds 5,000. UPC-A, EAN-13 and GTIN-14 find each other: codes of 8 to 14 digits
 	// match without their leading zeros. Query may be empty if there is another condition.
-	// At most [MaxQuery] bytes and [MaxWords] words.
+	// At most 200 bytes and 16 words.
 	Query string
 
-	// Limit is how many hits are wanted, at most [MaxLimit]; 0 means [DefaultLimit].
+	// Limit is how many hits are wanted, at most 100; 0 means 10.
 	Limit int
 
 	// BrandID keeps the products of a brand.
@@ -40,7 +40,7 @@ type SearchOptions struct {
 
 	// IngredientIDs and AllergenIDs keep the products that have all of them. An index
 	// that does not know them finds nothing: see [SyncerConfig]. Together at most
-	// [MaxFilters].
+	// 32.
 	IngredientIDs []string
 	AllergenIDs   []string
 
@@ -101,7 +101,7 @@ func (x *index) search(o SearchOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	best := ranking{limit: cmp.Or(o.Limit, DefaultLimit)}
+	best := ranking{limit: cmp.Or(o.Limit, defaultLimit)}
 	if o.Permitted != nil {
 		best.permits = func(product uint32) bool { return o.Permitted.permits(x.products[product].brandID) }
 	}
@@ -136,21 +136,21 @@ func (x *index) search(o SearchOptions) (Result, error) {
 
 // parse returns the words of the query.
 func (o SearchOptions) parse() ([]word, error) {
-	if o.Limit < 0 || o.Limit > MaxLimit {
-		return nil, &api.ArgumentError{Field: "limit", Reason: fmt.Sprintf("must be from 0 to %d", MaxLimit)}
+	if o.Limit < 0 || o.Limit > maxLimit {
+		return nil, &api.ArgumentError{Field: "limit", Reason: fmt.Sprintf("must be from 0 to %d", maxLimit)}
 	}
-	if len(o.Query) > MaxQuery {
-		return nil, &api.ArgumentError{Field: "query", Reason: fmt.Sprintf("is longer than %d bytes", MaxQuery)}
+	if len(o.Query) > maxQuery {
+		return nil, &api.ArgumentError{Field: "query", Reason: fmt.Sprintf("is longer than %d bytes", maxQuery)}
 	}
 	if !utf8.ValidString(o.Query) {
 		return nil, &api.ArgumentError{Field: "query", Reason: "is not UTF-8"}
 	}
-	if len(o.IngredientIDs)+len(o.AllergenIDs) > MaxFilters {
-		return nil, &api.ArgumentError{Field: "filters", Reason: fmt.Sprintf("are more than %d", MaxFilters)}
+	if len(o.IngredientIDs)+len(o.AllergenIDs) > maxFilters {
+		return nil, &api.ArgumentError{Field: "filters", Reason: fmt.Sprintf("are more than %d", maxFilters)}
 	}
 	typed := words(o.Query)
-	if len(typed) > MaxWords {
-		return nil, &api.ArgumentError{Field: "query", Reason: fmt.Sprintf("has more than %d words", MaxWords)}
+	if len(typed) > maxWords {
+		return nil, &api.ArgumentError{Field: "query", Reason: fmt.Sprintf("has more than %d words", maxWords)}
 	}
 	return typed, nil
 }

@@ -12,12 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// Defaults of a [SyncerConfig].
-const (
-	DefaultPageSize = 100
-	DefaultInterval = time.Hour
-)
-
 // SyncerConfig is what a [Syncer] is made of. Catalog and Store are required.
 type SyncerConfig struct {
 	// Catalog is what is read: the Catalog of a client with a token source. All who use the
@@ -36,7 +30,7 @@ type SyncerConfig struct {
 	// 0 and 1 mean one after the other.
 	Prefetch int
 
-	// PageSize is how many products a page has; 0 means [DefaultPageSize].
+	// PageSize is how many products a page has; 0 means 100.
 	PageSize int
 
 	// Filters reads after each walk the ingredients and allergens that products can be filtered
@@ -48,8 +42,8 @@ type SyncerConfig struct {
 	// to be read. Without it they are read for events.
 	Details bool
 
-	// Interval is the time from one walk to the next in [Syncer.Run]; 0 means
-	// [DefaultInterval]. What is in stock makes no event: it is as old as that.
+	// Interval is the time from one walk to the next in [Syncer.Run]; 0 means an
+	// hour. What is in stock makes no event: it is as old as that.
 	Interval time.Duration
 
 	// OnProgress is called after each stored page by the goroutine that called Sync or Run.
@@ -102,7 +96,7 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, err
 	}
-	c.Prefetch, c.PageSize, c.Interval = max(c.Prefetch, 1), cmp.Or(c.PageSize, DefaultPageSize), cmp.Or(c.Interval, DefaultInterval)
+	c.Prefetch, c.PageSize, c.Interval = max(c.Prefetch, 1), cmp.Or(c.PageSize, 100), cmp.Or(c.Interval, time.Hour)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

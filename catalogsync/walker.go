@@ -203,7 +203,7 @@ func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed [
 		about = append(about, slog.String("first_reason", "not an object"))
 	}
 	for _, product := range p.Items {
-		one, err := newListed(p.began, product)
+		one, err := NewListed(p.began, product)
 		if err == nil {
 			listed = append(listed, one)
 			continue
@@ -254,7 +254,7 @@ func (w *walker) save(ctx context.Context, page listedPage, number int, back boo
 	counts.Repeated += page.repeated
 	w.last = max(page.Meta.TotalPages, page.Meta.NextPage)
 	w.walk, w.ended = walk, page.ended
-	w.counts.add(counts)
+	w.counts = sum(w.counts, counts)
 	if w.config.OnProgress != nil {
 		w.config.OnProgress(Progress{
 			Walk: w.walk, Counts: w.counts, Pages: max(w.last, number), Requests: int(w.requests.Load()), Elapsed: time.Since(w.startedAt),
@@ -305,11 +305,11 @@ func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
 	return gone, nil
 }
 
-func (c *Counts) add(other Counts) {
-	c.Created += other.Created
-	c.Updated += other.Updated
-	c.Unchanged += other.Unchanged
-	c.Repeated += other.Repeated
+func sum(a, b Counts) Counts {
+	return Counts{
+		Created: a.Created + b.Created, Updated: a.Updated + b.Updated,
+		Unchanged: a.Unchanged + b.Unchanged, Repeated: a.Repeated + b.Repeated,
+	}
 }
 
 // ceil is how many portions of a size hold n.

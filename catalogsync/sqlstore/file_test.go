@@ -25,10 +25,10 @@ func TestReplacedFileStopsStore(t *testing.T) {
 		for _, end := range ends {
 			require.NoError(t, os.Rename(d.name+end, d.name+".old"+end))
 		}
-		page, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+		listed, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
 		require.NoError(t, err)
 		for range 2 {
-			_, err = store.SavePage(t.Context(), w, page)
+			_, err = store.SavePage(t.Context(), w, []catalogsync.Listed{listed})
 			require.ErrorIs(t, err, sqlstore.ErrReplaced)
 		}
 		require.ErrorIs(t, store.Request(t.Context(), start, "a"), sqlstore.ErrReplaced)

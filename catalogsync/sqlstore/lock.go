@@ -37,7 +37,7 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 		return nil, err
 	}
 	if path == "" {
-		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "is in memory, where no other process can see it: use catalogsync.MemoryStore"}
+		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "is in memory, where no other process can see it: use catalogsync.NewMemoryStore"}
 	}
 	lock, err := filelock.Acquire(path + ".dispensary_catalog_lock")
 	if errors.Is(err, filelock.ErrHeld) {

@@ -39,9 +39,9 @@ func TestALockThatIsLost(t *testing.T) {
 	}, patience, moment)
 	next := catalogsync.Walk{Generation: 2}
 	require.NoError(t, two.Begin(t.Context(), next))
-	page, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+	listed, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
 	require.NoError(t, err)
-	_, err = one.SavePage(t.Context(), w, page)
+	_, err = one.SavePage(t.Context(), w, []catalogsync.Listed{listed})
 	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
 	require.Error(t, unlock(), "it was lost")
 
@@ -67,15 +67,15 @@ func TestRemovedLockFileStopsSync(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, locks, 1)
 	require.NoError(t, os.Remove(locks[0]))
-	page, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+	listed, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
 	require.NoError(t, err)
-	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, page)
+	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, []catalogsync.Listed{listed})
 	require.ErrorIs(t, err, catalogsync.ErrSyncing)
 	require.NoError(t, unlock())
 
 	unlock, err = store.Lock(t.Context())
 	require.NoError(t, err)
-	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, page)
+	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, []catalogsync.Listed{listed})
 	require.NoError(t, err)
 	require.NoError(t, unlock())
 }

@@ -33,7 +33,7 @@ func (r *row) encode(record catalogsync.Record) error {
 	if err != nil {
 		return err
 	}
-	r.fill(record, listed[0].Hash, document)
+	r.fill(record, listed.Hash, document)
 	r.Attributes, err = encodeAttributes(record.Attributes)
 	return err
 }

@@ -20,9 +20,9 @@ func save(t *testing.T, store catalogsync.Store) {
 	t.Helper()
 	w := catalogsync.Walk{Generation: 1, StartedAt: time.Now()}
 	require.NoError(t, store.Begin(t.Context(), w))
-	page, err := catalogsync.NewListed(time.Now(), catalog.Product{ID: "a", Name: "Zinc"})
+	listed, err := catalogsync.NewListed(time.Now(), catalog.Product{ID: "a", Name: "Zinc"})
 	require.NoError(t, err)
-	_, err = store.SavePage(t.Context(), w, page)
+	_, err = store.SavePage(t.Context(), w, []catalogsync.Listed{listed})
 	require.NoError(t, err)
 }
 

@@ -142,14 +142,14 @@ dispensary catalog sync --filters read.`,
 				return errors.New("search wants a query, --brand, --ingredient or --allergen")
 			}
 			if o.Limit < 1 {
-				return fmt.Errorf("--limit must be from 1 to %d", catalogsync.MaxLimit)
+				return errors.New("--limit must be from 1 to 100")
 			}
 			return store.search(command.Context(), o)
 		},
 	}
 	flags := command.Flags()
 	store.define(flags)
-	flags.IntVar(&o.Limit, "limit", catalogsync.DefaultLimit, "`NUMBER` of products at most")
+	flags.IntVar(&o.Limit, "limit", 10, "`NUMBER` of products at most")
 	flags.StringVar(&o.BrandID, "brand", "", "products of the brand `ID` only")
 	flags.StringArrayVar(&o.IngredientIDs, "ingredient", nil, "products with the ingredient `ID` only; may be repeated")
 	flags.StringArrayVar(&o.AllergenIDs, "allergen", nil, "products with the allergen attribute `ID` only; may be repeated")

@@ -16,7 +16,7 @@ import (
 type products struct {
 	mu       sync.Mutex // held while the catalog is read
 	read     time.Time
-	store    *catalogsync.MemoryStore
+	store    catalogsync.Store
 	searcher catalogsync.Searcher
 }
 

@@ -24,7 +24,7 @@ func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 500, 25_000) }
 type catalogWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
-	store    *catalogsync.MemoryStore
+	store    catalogsync.Store
 	announce func(model.Event) // what becomes of the platform's events
 	kept     string            // the id of a product that stays
 	changes  int
@@ -199,7 +199,7 @@ func (w *catalogWorld) differs() string {
 
 // catalogStore is the store as one replica sees it.
 type catalogStore struct {
-	*catalogsync.MemoryStore
+	catalogsync.Store
 	process *schedule.Process
 	w       *catalogWorld
 }
@@ -235,40 +235,40 @@ func (s catalogStore) Lock(ctx context.Context) (unlock func() error, err error)
 }
 
 func (s catalogStore) State(ctx context.Context) (catalogsync.State, error) {
-	return askCatalog(ctx, s, "State", func() (catalogsync.State, error) { return s.MemoryStore.State(ctx) })
+	return askCatalog(ctx, s, "State", func() (catalogsync.State, error) { return s.Store.State(ctx) })
 }
 
 func (s catalogStore) Begin(ctx context.Context, walk catalogsync.Walk) error {
-	_, err := askCatalog(ctx, s, "Begin", func() (nothing, error) { return nothing{}, s.MemoryStore.Begin(ctx, walk) })
+	_, err := askCatalog(ctx, s, "Begin", func() (nothing, error) { return nothing{}, s.Store.Begin(ctx, walk) })
 	return err
 }
 
 func (s catalogStore) SavePage(ctx context.Context, walk catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
-	return askCatalog(ctx, s, fmt.Sprintf("SavePage %d", walk.Page), func() (catalogsync.Counts, error) { return s.MemoryStore.SavePage(ctx, walk, products) })
+	return askCatalog(ctx, s, fmt.Sprintf("SavePage %d", walk.Page), func() (catalogsync.Counts, error) { return s.Store.SavePage(ctx, walk, products) })
 }
 
 func (s catalogStore) Unlisted(ctx context.Context, walk catalogsync.Walk, limit int) ([]string, error) {
-	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.MemoryStore.Unlisted(ctx, walk, limit) })
+	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.Store.Unlisted(ctx, walk, limit) })
 }
 
 func (s catalogStore) Complete(ctx context.Context, walk catalogsync.Walk, gone []string) (catalogsync.Walk, error) {
-	return askCatalog(ctx, s, "Complete", func() (catalogsync.Walk, error) { return s.MemoryStore.Complete(ctx, walk, gone) })
+	return askCatalog(ctx, s, "Complete", func() (catalogsync.Walk, error) { return s.Store.Complete(ctx, walk, gone) })
 }
 
 func (s catalogStore) SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (bool, error) {
-	return askCatalog(ctx, s, "SaveDetails", func() (bool, error) { return s.MemoryStore.SaveDetails(ctx, readAt, product) })
+	return askCatalog(ctx, s, "SaveDetails", func() (bool, error) { return s.Store.SaveDetails(ctx, readAt, product) })
 }
 
 func (s catalogStore) Request(ctx context.Context, at time.Time, ids ...string) error {
-	_, err := askCatalog(ctx, s, "Request", func() (nothing, error) { return nothing{}, s.MemoryStore.Request(ctx, at, ids...) })
+	_, err := askCatalog(ctx, s, "Request", func() (nothing, error) { return nothing{}, s.Store.Request(ctx, at, ids...) })
 	return err
 }
 
 func (s catalogStore) Requested(ctx context.Context, limit int) ([]catalogsync.Request, error) {
-	return askCatalog(ctx, s, "Requested", func() ([]catalogsync.Request, error) { return s.MemoryStore.Requested(ctx, limit) })
+	return askCatalog(ctx, s, "Requested", func() ([]catalogsync.Request, error) { return s.Store.Requested(ctx, limit) })
 }
 
 func (s catalogStore) Drop(ctx context.Context, r catalogsync.Request) error {
-	_, err := askCatalog(ctx, s, "Drop", func() (nothing, error) { return nothing{}, s.MemoryStore.Drop(ctx, r) })
+	_, err := askCatalog(ctx, s, "Drop", func() (nothing, error) { return nothing{}, s.Store.Drop(ctx, r) })
 	return err
 }

@@ -64,8 +64,12 @@ func began(t testing.TB, store catalogsync.Store, seconds int) catalogsync.Walk 
 // page is a page of products that was read at the second.
 func page(t testing.TB, second int, products ...catalog.Product) []catalogsync.Listed {
 	t.Helper()
-	page, err := catalogsync.NewListed(at(second), products...)
-	require.NoError(t, err)
+	page := make([]catalogsync.Listed, len(products))
+	for i, p := range products {
+		var err error
+		page[i], err = catalogsync.NewListed(at(second), p)
+		require.NoError(t, err)
+	}
 	return page
 }
 
@@ -152,6 +156,12 @@ func idsOf(records []catalogsync.Record) []string {
 		ids = append(ids, r.Product.ID)
 	}
 	return ids
+}
+
+// hashOf returns the Hash of a record with a product and attributes.
+func hashOf(p catalog.Product, a catalogsync.Attributes) string {
+	r, _ := catalogsync.Record{Product: p}.Attributed(a)
+	return r.Hash
 }
 
 // requireSame compares records in all but their revisions.

@@ -105,7 +105,7 @@ func attributes(t *testing.T, open opener) {
 	save(map[string]catalogsync.Attributes{"a": both, "b": {AllergenIDs: []string{"x"}}, "unknown": both})
 	a := get(t, store, "a")
 	assert.Equal(t, both, a.Attributes)
-	assert.Equal(t, catalogsync.ContentHash(a.Product, both), a.Hash)
+	assert.Equal(t, hashOf(a.Product, both), a.Hash)
 	assert.Equal(t, []string{"x"}, get(t, store, "b").AllergenIDs)
 	assert.Equal(t, before+2, state(t, store).Revision, "c has not changed")
 	_, err := store.Get(t.Context(), "unknown")
@@ -167,7 +167,7 @@ func badIDs(t *testing.T, open opener) {
 		"empty": "", "NUL": "\x00", "NUL inside": "a\x00b", "NUL at the end": "a\x00", "not UTF-8": "a\xff", "half a surrogate": "\xed\xa0\x80", "half a character": "\xc3",
 	} {
 		same := unchanged(t, store)
-		_, err := catalogsync.NewListed(at(20), listed("c", "C"), listed(id, "Product"))
+		_, err := catalogsync.NewListed(at(20), listed(id, "Product"))
 		require.ErrorIs(t, err, api.ErrArgument, name)
 		_, err = store.SaveDetails(t.Context(), at(20), single(id, "Product", ""))
 		require.ErrorIs(t, err, api.ErrArgument, name)
@@ -222,7 +222,7 @@ func recordsAreWhole(t *testing.T, open opener) {
 	records := feed(t, store, 0, 1)
 	require.Len(t, records, 1)
 	assert.Equal(t, get(t, store, "a"), records[0])
-	assert.Equal(t, catalogsync.ContentHash(want.Product, want.Attributes), records[0].Hash)
+	assert.Equal(t, hashOf(want.Product, want.Attributes), records[0].Hash)
 	assert.EqualValues(t, 4, records[0].Revision)
 	assert.Equal(t, time.UTC, records[0].ReadAt.Location())
 }
