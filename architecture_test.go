@@ -27,7 +27,8 @@ var arrows = map[string][]string{
 	"api":                      {},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
-	"catalogsync":              {"api", "catalog", "events", "internal/fold", "internal/sentinel"},
+	"catalogsync":              {"api", "catalog", "catalogsync/catalogstore", "events", "internal/fold", "internal/sentinel"},
+	"catalogsync/catalogstore": {"api", "catalog"},
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
@@ -95,8 +96,8 @@ var arrows = map[string][]string{
 
 	// Test kits. Only tests and other test kits import them.
 	"internal/testkit/calltest":         {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
-	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
-	"internal/testkit/catalogtest":      {"catalog", "catalogsync"},
+	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync/catalogstore", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testkit/catalogtest":      {"catalog", "catalogsync", "catalogsync/catalogstore"},
 	"internal/testkit/docgen":           {},
 	"internal/testkit/enginetest":       {"api", "events", "internal/testkit/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/layers":           {},

@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -32,7 +33,7 @@ func ExampleSyncer() {
 	router.OnProductDescriptionUpdated(syncer.HandleEvent)
 
 	var revision int64 // kept beside the program's own tables
-	copyChanges := func() (changed []catalogsync.Record) {
+	copyChanges := func() (changed []catalogstore.Record) {
 		for {
 			records, err := store.Changes(ctx, revision, 100)
 			if err != nil {

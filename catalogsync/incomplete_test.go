@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // A list that ends before its own count completes no walk. The next Sync continues the walk
@@ -29,10 +30,10 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 			state, err := store.State(t.Context())
 			require.NoError(t, err)
 			assert.Zero(t, state.Complete.Generation)
-			assert.Equal(t, cut, state.Records[catalogsync.PresencePresent], "its products are stored")
+			assert.Equal(t, cut, state.Records[catalogstore.PresencePresent], "its products are stored")
 			list.cut = 0
 			assert.Equal(t, 50, mustSync(t, syncer).Total)
-			assert.Len(t, stored(t, store, catalogsync.PresencePresent), 50)
+			assert.Len(t, stored(t, store, catalogstore.PresencePresent), 50)
 		}
 	}
 }

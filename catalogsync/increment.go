@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/events"
 )
 
@@ -39,7 +40,7 @@ const (
 // An event without a product id that a store can contain is logged and skipped. An error is
 // that of the store. API section: "Event types".
 func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
-	if err := CheckID(e.Object.ID); err != nil {
+	if err := catalogstore.CheckID(e.Object.ID); err != nil {
 		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "a product event was skipped", slog.String("reason", err.Error()))
 		return nil
 	}
@@ -61,8 +62,8 @@ func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
 // stays requested and is logged. [Syncer.Run] postpones it by ten seconds, and by more each
 // time; a call of FetchRequested tries it.
 //
-// Errors: [ErrSyncing] while another one reads; those of the store; those of the API, of
-// which the first is returned.
+// Errors: [catalogstore.ErrSyncing] while another one reads; those of the store; those of the
+// API, of which the first is returned.
 // API section: GET /catalog/products/<id>.
 func (s *Syncer) FetchRequested(ctx context.Context) error {
 	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
@@ -83,7 +84,7 @@ func (s *Syncer) fetch(ctx context.Context, id string) error {
 	}
 	product, err := s.config.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
 	if err == nil {
-		if wrong := CheckID(product.ID); wrong != nil {
+		if wrong := catalogstore.CheckID(product.ID); wrong != nil {
 			err = fmt.Errorf("%w: %w", api.ErrBadResponse, wrong)
 		}
 	}
@@ -155,7 +156,7 @@ func (s *Syncer) fetchUntil(ctx context.Context, postponed bool, ended func() bo
 
 // answer reads what is requested. A request that was there before is answered, however the
 // clock went of who made it; that for a product which was postponed stays.
-func (s *Syncer) answer(ctx context.Context, requests []Request, fetch func(id string) error) error {
+func (s *Syncer) answer(ctx context.Context, requests []catalogstore.Request, fetch func(id string) error) error {
 	for _, r := range requests {
 		if err := fetch(r.ProductID); err != nil {
 			return err
@@ -171,9 +172,9 @@ func (s *Syncer) answer(ctx context.Context, requests []Request, fetch func(id s
 }
 
 // due returns requests whose products are not postponed, the oldest first.
-func (s *Syncer) due(ctx context.Context) ([]Request, error) {
+func (s *Syncer) due(ctx context.Context) ([]catalogstore.Request, error) {
 	requests, err := s.config.Store.Requested(ctx, requestPage+len(s.postponed))
-	return slices.DeleteFunc(requests, func(r Request) bool { return s.isPostponed(r.ProductID) }), err
+	return slices.DeleteFunc(requests, func(r catalogstore.Request) bool { return s.isPostponed(r.ProductID) }), err
 }
 
 // fetchOrPostpone is fetch. A product that the platform does not have is no error, and one
@@ -280,7 +281,7 @@ func (s *Syncer) attempt(ctx context.Context, r *retry, failure string, call fun
 	switch {
 	case err == nil:
 		*r = retry{}
-	case ctx.Err() != nil || errors.Is(err, ErrSyncing): // another one reads
+	case ctx.Err() != nil || errors.Is(err, catalogstore.ErrSyncing): // another one reads
 	default:
 		r.fail(s.config.Interval)
 		s.config.Logger.LogAttrs(ctx, slog.LevelError, failure, slog.String("reason", err.Error()), slog.Duration("retry_in", r.pause))

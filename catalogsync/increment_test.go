@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 )
@@ -197,7 +198,7 @@ func TestLoad(t *testing.T) {
 		require.NoError(t, err)
 		assert.Zero(t, result.Age, "but it is younger")
 		time.Sleep(time.Minute)
-		require.NoError(t, store.Begin(t.Context(), catalogsync.Walk{Generation: 3, StartedAt: time.Now()}))
+		require.NoError(t, store.Begin(t.Context(), catalogstore.Walk{Generation: 3, StartedAt: time.Now()}))
 		require.NoError(t, searcher.Load(t.Context(), feed))
 		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
@@ -249,12 +250,12 @@ var errBroken = errors.New("the store is broken")
 
 // countedStore counts the records that are read, and fails after most of them; 0 is no limit.
 type countedStore struct {
-	catalogsync.Store
+	catalogstore.Store
 	read, most int
 	between    func() // called once, before the second page
 }
 
-func (s *countedStore) Changes(ctx context.Context, after int64, limit int) ([]catalogsync.Record, error) {
+func (s *countedStore) Changes(ctx context.Context, after int64, limit int) ([]catalogstore.Record, error) {
 	if s.most > 0 && s.read >= s.most {
 		return nil, errBroken
 	}

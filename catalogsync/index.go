@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // index is a catalog to be searched. It never changes, and is safe for concurrent use.
@@ -53,7 +54,7 @@ const (
 
 // newIndex makes an index of what a store has. A record that changes meanwhile may come twice, or
 // be gone after it came. The store's revision is another one for the next call then.
-func newIndex(ctx context.Context, store Store, asOf time.Time) (*index, error) {
+func newIndex(ctx context.Context, store catalogstore.Store, asOf time.Time) (*index, error) {
 	found, err := gather(ctx, store)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (x *index) at(asOf time.Time) *index {
 const changesPage = 1000
 
 // gather reads the records of a store that are not gone, each as it came last.
-func gather(ctx context.Context, store Store) ([]candidate, error) {
+func gather(ctx context.Context, store catalogstore.Store) ([]candidate, error) {
 	var found []candidate
 	at := map[string]int{}
 	shared := map[string]string{} // what many products have
@@ -106,7 +107,7 @@ func gather(ctx context.Context, store Store) ([]candidate, error) {
 		}
 		for _, r := range records {
 			after = r.Revision
-			if r.Presence == PresenceGone {
+			if r.Presence == catalogstore.PresenceGone {
 				continue
 			}
 			c := newCandidate(r, shared)
@@ -121,7 +122,7 @@ func gather(ctx context.Context, store Store) ([]candidate, error) {
 
 // newCandidate copies all strings, which would otherwise keep the answers of the API that
 // they were cut from.
-func newCandidate(r Record, shared map[string]string) candidate {
+func newCandidate(r catalogstore.Record, shared map[string]string) candidate {
 	share := func(text string) string {
 		kept, known := shared[text]
 		if !known {

@@ -13,23 +13,24 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/testkit/catalogtest"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 // entry is a product of the brand Äpfel & Söhne, or another, with a variant.
-func entry(name, brand, sku, upc string) catalogsync.Record {
-	return catalogsync.Record{Product: catalog.Product{
+func entry(name, brand, sku, upc string) catalogstore.Record {
+	return catalogstore.Record{Product: catalog.Product{
 		ID: name, Name: name, Brand: catalog.BrandSummary{ID: brand, Name: brand, Prefix: "P" + brand[:2]},
 		PrimaryVariant: &catalog.Variant{ID: "v-" + name, SKU: sku, UPC: upc},
 	}}
 }
 
 // storeOf returns a store that has records, without their presence and times.
-func storeOf(t testing.TB, records ...catalogsync.Record) catalogsync.Store {
+func storeOf(t testing.TB, records ...catalogstore.Record) catalogstore.Store {
 	t.Helper()
-	store, attributes := catalogsync.NewMemoryStore(), map[string]catalogsync.Attributes{}
-	walk := catalogsync.Walk{Generation: 1, StartedAt: time.Now()}
+	store, attributes := catalogsync.NewMemoryStore(), map[string]catalogstore.Attributes{}
+	walk := catalogstore.Walk{Generation: 1, StartedAt: time.Now()}
 	require.NoError(t, store.Begin(t.Context(), walk))
 	walk.Page = 1
 	_, err := store.SavePage(t.Context(), walk, nil)
@@ -44,14 +45,14 @@ func storeOf(t testing.TB, records ...catalogsync.Record) catalogsync.Store {
 }
 
 // loaded returns a searcher of a store.
-func loaded(t testing.TB, store catalogsync.Store) *catalogsync.Searcher {
+func loaded(t testing.TB, store catalogstore.Store) *catalogsync.Searcher {
 	t.Helper()
 	var x catalogsync.Searcher
 	require.NoError(t, x.Load(t.Context(), store))
 	return &x
 }
 
-func newSearcher(t testing.TB, records ...catalogsync.Record) *catalogsync.Searcher {
+func newSearcher(t testing.TB, records ...catalogstore.Record) *catalogsync.Searcher {
 	t.Helper()
 	return loaded(t, storeOf(t, records...))
 }

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // memoryStore is the Store of [NewMemoryStore].
 type memoryStore struct {
 	mu       sync.Mutex
 	locked   bool
-	state    State // without what is counted
+	state    catalogstore.State // without what is counted
 	records  map[string]*memoryRecord
 	requests map[string]time.Time
 
@@ -24,7 +25,7 @@ type memoryStore struct {
 }
 
 type memoryRecord struct {
-	Record
+	catalogstore.Record
 	seen int64 // the generation of the last walk that did
 }
 
@@ -36,15 +37,15 @@ type memoryChange struct {
 // NewMemoryStore returns an empty store in the memory of this process, for tests, and for a
 // program that reads the catalog again after each start. Its records share what they point to
 // with those that it returns: do not change that.
-func NewMemoryStore() Store {
+func NewMemoryStore() catalogstore.Store {
 	return &memoryStore{records: map[string]*memoryRecord{}, requests: map[string]time.Time{}}
 }
 
-// Lock implements [Store].
+// Lock implements [catalogstore.Store].
 func (m *memoryStore) Lock(ctx context.Context) (unlock func() error, err error) {
 	return locked(ctx, m, func() (func() error, error) {
 		if m.locked {
-			return nil, ErrSyncing
+			return nil, catalogstore.ErrSyncing
 		}
 		m.locked = true
 		return sync.OnceValue(func() error {
@@ -56,14 +57,14 @@ func (m *memoryStore) Lock(ctx context.Context) (unlock func() error, err error)
 	})
 }
 
-// State implements [Store].
-func (m *memoryStore) State(ctx context.Context) (State, error) {
-	return locked(ctx, m, func() (State, error) {
+// State implements [catalogstore.Store].
+func (m *memoryStore) State(ctx context.Context) (catalogstore.State, error) {
+	return locked(ctx, m, func() (catalogstore.State, error) {
 		state := m.state
-		state.Records, state.Requested = map[Presence]int{}, len(m.requests)
+		state.Records, state.Requested = map[catalogstore.Presence]int{}, len(m.requests)
 		for _, r := range m.records {
 			state.Records[r.Presence]++
-			if r.Presence != PresenceGone && !r.DetailsAt.IsZero() {
+			if r.Presence != catalogstore.PresenceGone && !r.DetailsAt.IsZero() {
 				state.Detailed++
 			}
 		}
@@ -71,11 +72,11 @@ func (m *memoryStore) State(ctx context.Context) (State, error) {
 	})
 }
 
-// Begin implements [Store].
-func (m *memoryStore) Begin(ctx context.Context, w Walk) error {
+// Begin implements [catalogstore.Store].
+func (m *memoryStore) Begin(ctx context.Context, w catalogstore.Walk) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		if w.Generation != m.state.Newest.Generation+1 {
-			return none, ErrSuperseded
+			return none, catalogstore.ErrSuperseded
 		}
 		m.state.Newest = storedWalk(w)
 		return none, nil
@@ -83,11 +84,11 @@ func (m *memoryStore) Begin(ctx context.Context, w Walk) error {
 	return err
 }
 
-// SavePage implements [Store].
-func (m *memoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error) {
-	return locked(ctx, m, func() (counts Counts, err error) {
+// SavePage implements [catalogstore.Store].
+func (m *memoryStore) SavePage(ctx context.Context, w catalogstore.Walk, products []catalogstore.Listed) (catalogstore.Counts, error) {
+	return locked(ctx, m, func() (counts catalogstore.Counts, err error) {
 		if !m.underWay(w) {
-			return counts, ErrSuperseded
+			return counts, catalogstore.ErrSuperseded
 		}
 		m.state.Newest = storedWalk(w)
 		for _, p := range products {
@@ -114,10 +115,10 @@ func (m *memoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (
 	})
 }
 
-// Unlisted implements [Store].
-func (m *memoryStore) Unlisted(ctx context.Context, w Walk, limit int) ([]string, error) {
+// Unlisted implements [catalogstore.Store].
+func (m *memoryStore) Unlisted(ctx context.Context, w catalogstore.Walk, limit int) ([]string, error) {
 	return locked(ctx, m, func() ([]string, error) {
-		found := m.unlisted(storedWalk(w), PresenceMissing)
+		found := m.unlisted(storedWalk(w), catalogstore.PresenceMissing)
 		slices.SortFunc(found, func(a, b *memoryRecord) int {
 			return cmp.Or(a.ReadAt.Compare(b.ReadAt), cmp.Compare(a.Product.ID, b.Product.ID))
 		})
@@ -129,17 +130,17 @@ func (m *memoryStore) Unlisted(ctx context.Context, w Walk, limit int) ([]string
 	})
 }
 
-// Complete implements [Store].
-func (m *memoryStore) Complete(ctx context.Context, w Walk, gone []string) (Walk, error) {
-	return locked(ctx, m, func() (Walk, error) {
+// Complete implements [catalogstore.Store].
+func (m *memoryStore) Complete(ctx context.Context, w catalogstore.Walk, gone []string) (catalogstore.Walk, error) {
+	return locked(ctx, m, func() (catalogstore.Walk, error) {
 		if !m.underWay(w) {
-			return Walk{}, ErrSuperseded
+			return catalogstore.Walk{}, catalogstore.ErrSuperseded
 		}
 		w = storedWalk(w)
-		unlisted := m.unlisted(w, PresencePresent)
+		unlisted := m.unlisted(w, catalogstore.PresencePresent)
 		w.Missing = len(unlisted)
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(gone))) {
-			if r := m.records[id]; r != nil && r.Presence == PresenceMissing && r.seen < w.Generation {
+			if r := m.records[id]; r != nil && r.Presence == catalogstore.PresenceMissing && r.seen < w.Generation {
 				unlisted = append(unlisted, r)
 			}
 		}
@@ -153,8 +154,8 @@ func (m *memoryStore) Complete(ctx context.Context, w Walk, gone []string) (Walk
 	})
 }
 
-// SaveAttributes implements [Store].
-func (m *memoryStore) SaveAttributes(ctx context.Context, attributes map[string]Attributes) error {
+// SaveAttributes implements [catalogstore.Store].
+func (m *memoryStore) SaveAttributes(ctx context.Context, attributes map[string]catalogstore.Attributes) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		for id, r := range m.records {
 			next, changed := r.Attributed(attributes[id])
@@ -165,10 +166,10 @@ func (m *memoryStore) SaveAttributes(ctx context.Context, attributes map[string]
 	return err
 }
 
-// SaveDetails implements [Store].
+// SaveDetails implements [catalogstore.Store].
 func (m *memoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catalog.Product) (changed bool, err error) {
 	return locked(ctx, m, func() (bool, error) {
-		if err := CheckID(p.ID); err != nil {
+		if err := catalogstore.CheckID(p.ID); err != nil {
 			return false, err
 		}
 		readAt = stored(readAt)
@@ -182,11 +183,11 @@ func (m *memoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catal
 	})
 }
 
-// Request implements [Store].
+// Request implements [catalogstore.Store].
 func (m *memoryStore) Request(ctx context.Context, at time.Time, ids ...string) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		for _, id := range ids {
-			if err := CheckID(id); err != nil {
+			if err := catalogstore.CheckID(id); err != nil {
 				return none, err
 			}
 		}
@@ -198,22 +199,22 @@ func (m *memoryStore) Request(ctx context.Context, at time.Time, ids ...string) 
 	return err
 }
 
-// Requested implements [Store].
-func (m *memoryStore) Requested(ctx context.Context, limit int) ([]Request, error) {
-	return locked(ctx, m, func() ([]Request, error) {
-		all := make([]Request, 0, len(m.requests))
+// Requested implements [catalogstore.Store].
+func (m *memoryStore) Requested(ctx context.Context, limit int) ([]catalogstore.Request, error) {
+	return locked(ctx, m, func() ([]catalogstore.Request, error) {
+		all := make([]catalogstore.Request, 0, len(m.requests))
 		for id, at := range m.requests {
-			all = append(all, Request{ProductID: id, At: at})
+			all = append(all, catalogstore.Request{ProductID: id, At: at})
 		}
-		slices.SortFunc(all, func(a, b Request) int {
+		slices.SortFunc(all, func(a, b catalogstore.Request) int {
 			return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ProductID, b.ProductID))
 		})
 		return all[:min(limit, len(all))], nil
 	})
 }
 
-// Drop implements [Store].
-func (m *memoryStore) Drop(ctx context.Context, r Request) error {
+// Drop implements [catalogstore.Store].
+func (m *memoryStore) Drop(ctx context.Context, r catalogstore.Request) error {
 	_, err := locked(ctx, m, func() (none struct{}, err error) {
 		if at, requested := m.requests[r.ProductID]; requested && !at.After(stored(r.At)) {
 			delete(m.requests, r.ProductID)
@@ -223,11 +224,11 @@ func (m *memoryStore) Drop(ctx context.Context, r Request) error {
 	return err
 }
 
-// Undetailed implements [Store].
+// Undetailed implements [catalogstore.Store].
 func (m *memoryStore) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
 	return locked(ctx, m, func() (ids []string, err error) {
 		for id, r := range m.records {
-			if id > after && r.Presence != PresenceGone && r.DetailsAt.IsZero() {
+			if id > after && r.Presence != catalogstore.PresenceGone && r.DetailsAt.IsZero() {
 				ids = append(ids, id)
 			}
 		}
@@ -236,20 +237,20 @@ func (m *memoryStore) Undetailed(ctx context.Context, after string, limit int) (
 	})
 }
 
-// Get implements [Store].
-func (m *memoryStore) Get(ctx context.Context, id string) (Record, error) {
-	return locked(ctx, m, func() (Record, error) {
+// Get implements [catalogstore.Store].
+func (m *memoryStore) Get(ctx context.Context, id string) (catalogstore.Record, error) {
+	return locked(ctx, m, func() (catalogstore.Record, error) {
 		r := m.records[id]
 		if r == nil {
-			return Record{}, ErrNotStored
+			return catalogstore.Record{}, catalogstore.ErrNotStored
 		}
 		return r.Record, nil
 	})
 }
 
-// Changes implements [Store].
-func (m *memoryStore) Changes(ctx context.Context, after int64, limit int) ([]Record, error) {
-	return locked(ctx, m, func() (records []Record, err error) {
+// Changes implements [catalogstore.Store].
+func (m *memoryStore) Changes(ctx context.Context, after int64, limit int) ([]catalogstore.Record, error) {
+	return locked(ctx, m, func() (records []catalogstore.Record, err error) {
 		from, _ := slices.BinarySearchFunc(m.changes, after+1, func(c memoryChange, revision int64) int {
 			return cmp.Compare(c.revision, revision)
 		})
@@ -275,12 +276,12 @@ func locked[T any](ctx context.Context, m *memoryStore, call func() (T, error)) 
 }
 
 // underWay says whether a walk may write.
-func (m *memoryStore) underWay(w Walk) bool {
+func (m *memoryStore) underWay(w catalogstore.Walk) bool {
 	return w.Generation == m.state.Newest.Generation && m.state.Newest.Generation > 0 && m.state.Newest.CompletedAt.IsZero()
 }
 
 // unlisted returns the records that a walk has not seen, and that were not read since.
-func (m *memoryStore) unlisted(w Walk, p Presence) (found []*memoryRecord) {
+func (m *memoryStore) unlisted(w catalogstore.Walk, p catalogstore.Presence) (found []*memoryRecord) {
 	for _, r := range m.records {
 		if r.Presence == p && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
 			found = append(found, r)
@@ -299,7 +300,7 @@ func (m *memoryStore) record(id string) *memoryRecord {
 	return r
 }
 
-func (m *memoryStore) save(r *memoryRecord, next Record, changed bool) {
+func (m *memoryStore) save(r *memoryRecord, next catalogstore.Record, changed bool) {
 	if changed {
 		m.state.Revision++
 		next.Revision = m.state.Revision
@@ -322,7 +323,7 @@ func (m *memoryStore) request(at time.Time, id string) {
 func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // storedWalk is a walk as stores keep it.
-func storedWalk(w Walk) Walk {
+func storedWalk(w catalogstore.Walk) catalogstore.Walk {
 	w.StartedAt = stored(w.StartedAt)
 	if !w.CompletedAt.IsZero() {
 		w.CompletedAt = stored(w.CompletedAt)

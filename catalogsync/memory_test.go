@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/testkit/catalogstoretest"
 )
 
 func TestMemoryStore(t *testing.T) {
 	t.Parallel()
-	catalogstoretest.Run(t, func(*testing.T) func() catalogsync.Store {
+	catalogstoretest.Run(t, func(*testing.T) func() catalogstore.Store {
 		store := catalogsync.NewMemoryStore()
-		return func() catalogsync.Store { return store }
+		return func() catalogstore.Store { return store }
 	})
 }

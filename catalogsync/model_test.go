@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -43,7 +44,7 @@ type world struct {
 	t        *testing.T
 	platform *dispensarytest.Server
 	client   *dispensary.Client
-	store    catalogsync.Store
+	store    catalogstore.Store
 	syncer   *catalogsync.Syncer
 
 	mu        sync.Mutex
@@ -100,7 +101,7 @@ func (w *world) play() {
 	}
 	state, err := w.store.State(ctx)
 	require.NoError(w.t, err)
-	assert.Zero(w.t, state.Records[catalogsync.PresenceMissing])
+	assert.Zero(w.t, state.Records[catalogstore.PresenceMissing])
 	assert.Zero(w.t, state.Requested)
 	w.equal()
 }
@@ -190,10 +191,10 @@ func (w *world) change() {
 	delete(w.unknown, p.ID)
 }
 
-func (w *world) records() map[string]catalogsync.Record {
+func (w *world) records() map[string]catalogstore.Record {
 	records, err := w.store.Changes(w.t.Context(), 0, 1_000_000)
 	require.NoError(w.t, err)
-	byID := map[string]catalogsync.Record{}
+	byID := map[string]catalogstore.Record{}
 	for _, r := range records {
 		byID[r.Product.ID] = r
 	}
@@ -203,7 +204,7 @@ func (w *world) records() map[string]catalogsync.Record {
 func (w *world) noneIsGone() {
 	records := w.records()
 	for _, p := range w.platform.Products.All() {
-		require.NotEqual(w.t, catalogsync.PresenceGone, records[p.ID].Presence, p.ID)
+		require.NotEqual(w.t, catalogstore.PresenceGone, records[p.ID].Presence, p.ID)
 	}
 }
 
@@ -216,7 +217,7 @@ func (w *world) equal() {
 		require.NoError(w.t, err)
 		there[listed.ID] = true
 		r := records[listed.ID]
-		require.Equal(w.t, catalogsync.PresencePresent, r.Presence, listed.ID)
+		require.Equal(w.t, catalogstore.PresencePresent, r.Presence, listed.ID)
 		shown := r.Product
 		shown.DescriptionHTML, shown.Variants, shown.Dosage, shown.CustomDosage = "", nil, nil, nil
 		require.Equal(w.t, listed, shown)
@@ -233,6 +234,6 @@ func (w *world) equal() {
 		require.Equal(w.t, *single, r.Product)
 	}
 	for id, r := range records {
-		require.True(w.t, there[id] || r.Presence != catalogsync.PresencePresent, id)
+		require.True(w.t, there[id] || r.Presence != catalogstore.PresencePresent, id)
 	}
 }

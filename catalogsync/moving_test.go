@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // movingList is a platform whose list of products a test changes while it is read. Products
@@ -49,7 +50,7 @@ func newMovingList(n int) *movingList {
 	return m
 }
 
-func (m *movingList) syncer(t testing.TB, store catalogsync.Store, c catalogsync.SyncerConfig) *catalogsync.Syncer {
+func (m *movingList) syncer(t testing.TB, store catalogstore.Store, c catalogsync.SyncerConfig) *catalogsync.Syncer {
 	t.Helper()
 	c.Catalog, c.Store = m.catalog(t), store
 	syncer, err := catalogsync.NewSyncer(c)

@@ -6,11 +6,11 @@
 //	err = syncer.Run(ctx)                                 // reads the list every hour, and what events are about
 //	records, err := store.Changes(ctx, revision, 1000)    // what has changed since, for your own tables
 //
-// A [Store] has every product with its content, and says whether the list still has it. Package
-// sqlstore has one on SQLite and PostgreSQL; [NewMemoryStore] reads the whole list again after
-// each start of the program. A product is missing once a walk over the whole list has not seen it, and gone only when the next one has not
-// either and the platform does not have it by its id: a list that shifts while it is read
-// deletes nothing.
+// A [catalogstore.Store] has every product with its content, and says whether the list still has
+// it. Package sqlstore has one on SQLite and PostgreSQL; [NewMemoryStore] reads the whole list
+// again after each start of the program. A product is missing once a walk over the whole list
+// has not seen it, and gone only when the next one has not either and the platform does not have
+// it by its id: a list that shifts while it is read deletes nothing.
 //
 //	var searcher catalogsync.Searcher
 //	err = searcher.Load(ctx, store)                       // and again, for example every minute
@@ -37,6 +37,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/sentinel"
 )
 
@@ -72,7 +73,7 @@ func (s *Searcher) Search(o SearchOptions) (Result, error) {
 // newest if none is complete. If no record has changed since the last call, Load moves this
 // time only, so call it often, for one store. Before the first walk has stored a page the error
 // is [ErrNotLoaded]. Other errors are those of the store.
-func (s *Searcher) Load(ctx context.Context, store Store) error {
+func (s *Searcher) Load(ctx context.Context, store catalogstore.Store) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	state, err := store.State(ctx)

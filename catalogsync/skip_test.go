@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // renamed returns a function that gives products other ids.
@@ -36,7 +37,7 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 		walk := mustSync(t, syncer)
 		assert.Equal(t, 3, walk.Skipped)
 		assert.False(t, walk.CompletedAt.IsZero())
-		assert.Len(t, stored(t, store, catalogsync.PresencePresent), 57)
+		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 57)
 		assert.Contains(t, log.String(), `msg="products of the list were skipped" first_product_id="" first_reason="dispensary: product.id is empty" page=1 skipped=2`)
 		assert.Contains(t, log.String(), `first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL" page=4 skipped=1`)
 		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "a line for a page")
@@ -48,11 +49,11 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 
 // distinct is a store that requires different ids in a page.
 type distinct struct {
-	catalogsync.Store
+	catalogstore.Store
 	t *testing.T
 }
 
-func (d distinct) SavePage(ctx context.Context, w catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
+func (d distinct) SavePage(ctx context.Context, w catalogstore.Walk, products []catalogstore.Listed) (catalogstore.Counts, error) {
 	ids := map[string]bool{}
 	for _, p := range products {
 		assert.False(d.t, ids[p.Product.ID], p.Product.ID)
@@ -69,9 +70,9 @@ func TestSyncSavesLastOfRepeatedProducts(t *testing.T) {
 			p.ID, p.Name = "p-00005", "The last"
 		}
 	}
-	var counts catalogsync.Counts
+	var counts catalogstore.Counts
 	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, OnProgress: func(p catalogsync.Progress) { counts = p.Counts }}))
-	assert.Equal(t, catalogsync.Counts{Created: 19, Repeated: 1}, counts)
+	assert.Equal(t, catalogstore.Counts{Created: 19, Repeated: 1}, counts)
 	record, err := store.Get(t.Context(), "p-00005")
 	require.NoError(t, err)
 	assert.Equal(t, "The last", record.Product.Name)
@@ -87,12 +88,12 @@ func TestSyncKeepsProductThatLostItsID(t *testing.T) {
 	list.spoil = renamed(map[string]string{"p-00005": ""})
 	for range 4 {
 		mustSync(t, syncer)
-		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogsync.PresenceMissing))
+		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogstore.PresenceMissing))
 	}
 	assert.Len(t, names(t, loaded(t, store), catalogsync.SearchOptions{Query: "product", Limit: 100}), 30)
 	list.spoil = nil
 	mustSync(t, syncer)
-	assert.Len(t, stored(t, store, catalogsync.PresencePresent), 30)
+	assert.Len(t, stored(t, store, catalogstore.PresencePresent), 30)
 }
 
 func TestSyncRejectsListOfBadProducts(t *testing.T) {
@@ -131,7 +132,7 @@ func TestSyncSkipsElementsWithoutProduct(t *testing.T) {
 		list.nulls = []string{at}
 		walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}))
 		assert.Equal(t, 1, walk.Skipped, at)
-		assert.Len(t, stored(t, store, catalogsync.PresencePresent), 49, at)
+		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 49, at)
 	}
 }
 
@@ -159,7 +160,7 @@ func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 	mustSync(t, syncer)
 	record, err := store.Get(t.Context(), "p1")
 	require.NoError(t, err)
-	assert.Equal(t, catalogsync.Attributes{AllergenIDs: []string{"nut-free"}}, record.Attributes)
+	assert.Equal(t, catalogstore.Attributes{AllergenIDs: []string{"nut-free"}}, record.Attributes)
 	searcher := loaded(t, store)
 	for want, o := range map[int]catalogsync.SearchOptions{1: {AllergenIDs: []string{"nut-free"}}, 0: {IngredientIDs: []string{""}}} {
 		result, err := searcher.Search(o)

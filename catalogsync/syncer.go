@@ -3,6 +3,7 @@ package catalogsync
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // SyncerConfig is what a [Syncer] is made of. Catalog and Store are required.
@@ -19,7 +21,7 @@ type SyncerConfig struct {
 	Catalog catalog.Service
 
 	// Store is where the catalog is kept.
-	Store Store
+	Store catalogstore.Store
 
 	// Limiter is the budget: every request of the Syncer waits for it, for example for a
 	// dispensary.RateLimiter. Nil means that they wait for nothing but what the client
@@ -53,18 +55,22 @@ type SyncerConfig struct {
 	Logger *slog.Logger
 }
 
+// ErrTooManySkipped is the error of [Syncer.Sync] if more than a fifth of the products of the
+// list, and more than 10, have no usable id.
+var ErrTooManySkipped = errors.New("catalogsync: too many products of the list have no usable id")
+
 // Progress is how far a call of [Syncer.Sync] is.
 type Progress struct {
-	Walk   Walk   // as it is stored
-	Counts Counts // of all pages that the call has read
+	Walk   catalogstore.Walk   // as it is stored
+	Counts catalogstore.Counts // of all pages that the call has read
 
 	Pages    int           // of the list, as it said last
 	Requests int           // that the call has made, for pages to come too
 	Elapsed  time.Duration // since the call began
 }
 
-// Syncer keeps a copy of the catalog in a [Store]. It is safe for concurrent use. Get it from
-// [NewSyncer].
+// Syncer keeps a copy of the catalog in a [catalogstore.Store]. It is safe for concurrent use.
+// Get it from [NewSyncer].
 type Syncer struct {
 	config SyncerConfig
 	wake   chan struct{} // has something when a request has come
@@ -115,12 +121,12 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 // left stays missing until a later walk.
 //
 // A product without an id, or one that cannot be stored otherwise, is logged and skipped:
-// [Walk].Skipped. A stored product that the list shows in this way becomes missing, as it is
+// [catalogstore.Walk].Skipped. A stored product that the list shows in this way becomes missing, as it is
 // not recognized, but is gone only if the platform does not have it by its id.
 //
 // Errors:
 //
-//   - [ErrSyncing]: another call reads the list.
+//   - [catalogstore.ErrSyncing]: another call reads the list.
 //   - [*api.IncompleteListError]: the list ended before its own count of products. The next
 //     Sync continues there.
 //   - [ErrTooManySkipped]: the walk changes no presence. The next Sync reads the whole list.
@@ -128,11 +134,11 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 //
 // Sync returns the walk as far as it came, also with an error.
 // API section: GET /catalog/products, GET /catalog/products/<id>.
-func (s *Syncer) Sync(ctx context.Context) (walk Walk, err error) {
+func (s *Syncer) Sync(ctx context.Context) (walk catalogstore.Walk, err error) {
 	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
 	unlock, err := s.config.Store.Lock(ctx)
 	if err != nil {
-		return Walk{}, err
+		return catalogstore.Walk{}, err
 	}
 	defer func() { err = cmp.Or(err, unlock()) }()
 	w := walker{Syncer: s, startedAt: time.Now(), pages: map[int]chan listedPage{}}
@@ -156,12 +162,12 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 	if !s.config.Filters {
 		return nil
 	}
-	all, c := map[string]Attributes{}, s.config.Catalog
+	all, c := map[string]catalogstore.Attributes{}, s.config.Catalog
 	wait := func() error {
 		_, err := s.wait(ctx)
 		return err
 	}
-	search := func(id string, o catalog.ProductSearchOptions, add func(*Attributes)) error {
+	search := func(id string, o catalog.ProductSearchOptions, add func(*catalogstore.Attributes)) error {
 		if id == "" { // the search would find every product
 			s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "an attribute of products was skipped", slog.String("reason", "no id"))
 			return nil
@@ -174,13 +180,13 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 		})
 	}
 	err := each(c.Ingredients.Pages(ctx, catalog.IngredientListOptions{}), wait, func(i catalog.Ingredient) error {
-		return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
+		return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *catalogstore.Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
 	})
 	if err != nil {
 		return err
 	}
 	err = each(c.Allergens.Pages(ctx, catalog.AllergenListOptions{}), wait, func(i catalog.Allergen) error {
-		return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
+		return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *catalogstore.Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -17,7 +18,7 @@ import (
 // fixture is a platform whose catalog is kept in a store.
 type fixture struct {
 	platform *dispensarytest.Server
-	store    catalogsync.Store
+	store    catalogstore.Store
 	syncer   *catalogsync.Syncer
 }
 
@@ -31,18 +32,18 @@ func newFixture(t *testing.T, c catalogsync.SyncerConfig) *fixture {
 	return f
 }
 
-func (f *fixture) sync(t *testing.T) catalogsync.Walk {
+func (f *fixture) sync(t *testing.T) catalogstore.Walk {
 	t.Helper()
 	walk, err := f.syncer.Sync(t.Context())
 	require.NoError(t, err)
 	return walk
 }
 
-func (f *fixture) records(t *testing.T) map[string]catalogsync.Record {
+func (f *fixture) records(t *testing.T) map[string]catalogstore.Record {
 	t.Helper()
 	records, err := f.store.Changes(context.WithoutCancel(t.Context()), 0, 1_000_000)
 	require.NoError(t, err)
-	byID := map[string]catalogsync.Record{}
+	byID := map[string]catalogstore.Record{}
 	for _, r := range records {
 		byID[r.Product.ID] = r
 	}
@@ -63,7 +64,7 @@ func TestSync(t *testing.T) {
 	assert.False(t, walk.CompletedAt.IsZero())
 	require.Len(t, seen, pages)
 	last := seen[pages-1]
-	assert.Equal(t, catalogsync.Counts{Created: len(products)}, last.Counts)
+	assert.Equal(t, catalogstore.Counts{Created: len(products)}, last.Counts)
 	assert.Equal(t, pages, last.Pages)
 	records := f.records(t)
 	assert.Len(t, records, len(products))
@@ -71,7 +72,7 @@ func TestSync(t *testing.T) {
 	for _, p := range products {
 		r := records[p.ID]
 		assert.Equal(t, p.Name, r.Product.Name)
-		assert.Equal(t, catalogsync.PresencePresent, r.Presence)
+		assert.Equal(t, catalogstore.PresencePresent, r.Presence)
 		if len(r.IngredientIDs) > 0 { // a search finds what the clinic may order
 			assert.ElementsMatch(t, p.IngredientIDs, r.IngredientIDs, p.Name)
 			assert.ElementsMatch(t, p.AllergenIDs, r.AllergenIDs, p.Name)
@@ -98,7 +99,7 @@ func TestSyncReportsAttributesThatFail(t *testing.T) {
 }
 
 // recordsRead are the records, with the times of others.
-func (f *fixture) recordsRead(t *testing.T, others map[string]catalogsync.Record) map[string]catalogsync.Record {
+func (f *fixture) recordsRead(t *testing.T, others map[string]catalogstore.Record) map[string]catalogstore.Record {
 	t.Helper()
 	records := f.records(t)
 	for id, r := range records {

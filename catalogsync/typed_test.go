@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 func named(t testing.TB, names ...string) *catalogsync.Searcher {
 	t.Helper()
-	var entries []catalogsync.Record
+	var entries []catalogstore.Record
 	for _, name := range names {
 		entries = append(entries, entry(name, "Kelp", "", ""))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // refuse makes requests for single products fail: those that match one of the ids.
@@ -109,7 +110,7 @@ func TestSyncPassesOverWhatCannotBeRead(t *testing.T) {
 		_, err = syncer.Sync(t.Context())
 		require.NoError(t, err)
 	}
-	for id, want := range map[string]catalogsync.Presence{"p-00000": catalogsync.PresenceMissing, "p-00001": catalogsync.PresenceGone, "p-00002": catalogsync.PresencePresent} {
+	for id, want := range map[string]catalogstore.Presence{"p-00000": catalogstore.PresenceMissing, "p-00001": catalogstore.PresenceGone, "p-00002": catalogstore.PresencePresent} {
 		record, err := store.Get(t.Context(), id)
 		require.NoError(t, err)
 		assert.Equal(t, want, record.Presence, id)

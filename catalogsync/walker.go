@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 const (
@@ -40,11 +41,11 @@ const (
 type walker struct {
 	*Syncer
 	startedAt time.Time
-	walk      Walk // as it is stored
+	walk      catalogstore.Walk // as it is stored
 
 	before   int          // requests that the walk made before this call
 	requests atomic.Int64 // of this call
-	counts   Counts
+	counts   catalogstore.Counts
 	extra    int // requests that were made beside one for each page
 
 	pages  map[int]chan listedPage // those that are read ahead, by number
@@ -56,9 +57,9 @@ type walker struct {
 // listedPage is a page of the list, and when its request began and ended.
 type listedPage struct {
 	*api.Page[catalog.Product]
-	listed       []Listed // with different ids
-	repeated     int      // products that the page shows again later
-	skipped      int      // other products that are not in listed
+	listed       []catalogstore.Listed // with different ids
+	repeated     int                   // products that the page shows again later
+	skipped      int                   // other products that are not in listed
 	err          error
 	began, ended time.Time
 }
@@ -110,7 +111,7 @@ func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
 		w.extra = max(0, newest.Requests-newest.Page) // a walk has one budget, however often it is interrupted
 		return true, nil
 	}
-	w.walk, w.last = Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
+	w.walk, w.last = catalogstore.Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
 	return false, w.config.Store.Begin(ctx, w.walk)
 }
 
@@ -197,13 +198,13 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 
 // listed returns the products of a page that a store can contain, and the number of the
 // others. It logs once, because a page may consist of them.
-func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed []Listed, skipped int) {
+func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed []catalogstore.Listed, skipped int) {
 	var about []slog.Attr // of the first
 	if skipped = p.Omitted; skipped > 0 {
 		about = append(about, slog.String("first_reason", "not an object"))
 	}
 	for _, product := range p.Items {
-		one, err := NewListed(p.began, product)
+		one, err := catalogstore.NewListed(p.began, product)
 		if err == nil {
 			listed = append(listed, one)
 			continue
@@ -219,7 +220,7 @@ func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed [
 }
 
 // lastOfEach returns the last product of each id.
-func lastOfEach(products []Listed) []Listed {
+func lastOfEach(products []catalogstore.Listed) []catalogstore.Listed {
 	last := make(map[string]int, len(products))
 	for i := range products {
 		last[products[i].Product.ID] = i
@@ -227,7 +228,7 @@ func lastOfEach(products []Listed) []Listed {
 	if len(last) == len(products) {
 		return products
 	}
-	of := make([]Listed, 0, len(last))
+	of := make([]catalogstore.Listed, 0, len(last))
 	for i, p := range products {
 		if last[p.Product.ID] == i {
 			of = append(of, p)
@@ -237,7 +238,7 @@ func lastOfEach(products []Listed) []Listed {
 }
 
 // save stores a page, as read up to it or to the one before.
-func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (Counts, error) {
+func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (catalogstore.Counts, error) {
 	walk := w.walk
 	walk.Page, walk.Total, walk.Requests = number, page.total(), w.before+int(w.requests.Load())
 	walk.Skipped += page.skipped
@@ -305,8 +306,8 @@ func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
 	return gone, nil
 }
 
-func sum(a, b Counts) Counts {
-	return Counts{
+func sum(a, b catalogstore.Counts) catalogstore.Counts {
+	return catalogstore.Counts{
 		Created: a.Created + b.Created, Updated: a.Updated + b.Updated,
 		Unchanged: a.Unchanged + b.Unchanged, Repeated: a.Repeated + b.Repeated,
 	}

@@ -18,11 +18,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 // stored are the ids of the records of a presence, in order.
-func stored(t testing.TB, store catalogsync.Store, presence catalogsync.Presence) (ids []string) {
+func stored(t testing.TB, store catalogstore.Store, presence catalogstore.Presence) (ids []string) {
 	t.Helper()
 	records, err := store.Changes(t.Context(), 0, 1_000_000)
 	require.NoError(t, err)
@@ -35,7 +36,7 @@ func stored(t testing.TB, store catalogsync.Store, presence catalogsync.Presence
 	return ids
 }
 
-func mustSync(t testing.TB, s *catalogsync.Syncer) catalogsync.Walk {
+func mustSync(t testing.TB, s *catalogsync.Syncer) catalogstore.Walk {
 	t.Helper()
 	walk, err := s.Sync(t.Context())
 	require.NoError(t, err)
@@ -83,8 +84,8 @@ func TestWalkGoesBackWhenProductsSlip(t *testing.T) {
 			made := list.requests() - before
 			assert.Equal(t, made, walk.Requests)
 			assert.LessOrEqual(t, made, max(10, (len(list.all())+9)/10)+test.extra)
-			missing := stored(t, store, catalogsync.PresenceMissing)
-			assert.Empty(t, stored(t, store, catalogsync.PresenceGone))
+			missing := stored(t, store, catalogstore.PresenceMissing)
+			assert.Empty(t, stored(t, store, catalogstore.PresenceGone))
 			for _, id := range list.all() {
 				assert.NotContains(t, missing, id, "it was there all the time")
 			}
@@ -114,7 +115,7 @@ func TestWalkNoticesPagesReadInAnotherOrder(t *testing.T) {
 			return nil
 		}
 		mustSync(t, syncer)
-		assert.Empty(t, stored(t, store, catalogsync.PresenceMissing))
+		assert.Empty(t, stored(t, store, catalogstore.PresenceMissing))
 		assert.LessOrEqual(t, list.requests()-before, 11+3)
 	})
 }
@@ -126,7 +127,7 @@ func TestWalkMakesTheMostOfSmallPages(t *testing.T) {
 	walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 50, Prefetch: 3}))
 	assert.Equal(t, 7, walk.PageSize, "the platform gives no more")
 	assert.Equal(t, 15, walk.Requests)
-	assert.Len(t, stored(t, store, catalogsync.PresencePresent), 100)
+	assert.Len(t, stored(t, store, catalogstore.PresencePresent), 100)
 }
 
 // A walk that is interrupted after any request goes on where it was, and reads one page again.
@@ -151,7 +152,7 @@ func TestSyncResumes(t *testing.T) {
 			assert.Equal(t, first.StartedAt.UnixMicro(), walk.StartedAt.UnixMicro())
 			assert.Equal(t, 12, list.requests())
 		}
-		assert.Len(t, stored(t, store, catalogsync.PresencePresent), 100)
+		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 100)
 	}
 }
 
@@ -169,7 +170,7 @@ func TestSyncResumesAfterTheListMoved(t *testing.T) {
 			return append(ids[test.leave:], newMovingList(1000).ids[900:900+test.come]...)
 		})
 		mustSync(t, syncer)
-		present := stored(t, store, catalogsync.PresencePresent)
+		present := stored(t, store, catalogstore.PresencePresent)
 		for _, id := range list.all() {
 			assert.Contains(t, present, id, "%+v", test)
 		}
@@ -203,11 +204,11 @@ func TestHiddenProductsAreNeverGone(t *testing.T) {
 	assert.Equal(t, 100, mustSync(t, syncer).Missing)
 	for range 3 {
 		mustSync(t, syncer)
-		assert.Equal(t, whole, stored(t, store, catalogsync.PresenceMissing))
+		assert.Equal(t, whole, stored(t, store, catalogstore.PresenceMissing))
 	}
 	list.hideFromList(nil)
 	mustSync(t, syncer)
-	assert.Equal(t, whole, stored(t, store, catalogsync.PresencePresent))
+	assert.Equal(t, whole, stored(t, store, catalogstore.PresencePresent))
 }
 
 // What two walks have not seen is gone once the platform does not have it, ten of them a walk
@@ -238,8 +239,8 @@ func TestGoneIsConfirmed(t *testing.T) {
 		gone += walk.Gone
 	}
 	assert.Equal(t, 3, gone)
-	assert.Equal(t, whole[12:15], stored(t, store, catalogsync.PresenceGone))
-	assert.Equal(t, hidden, stored(t, store, catalogsync.PresenceMissing), "the platform has them")
+	assert.Equal(t, whole[12:15], stored(t, store, catalogstore.PresenceGone))
+	assert.Equal(t, hidden, stored(t, store, catalogstore.PresenceMissing), "the platform has them")
 }
 
 func TestTwoSyncsAtOnce(t *testing.T) {
@@ -250,8 +251,8 @@ func TestTwoSyncsAtOnce(t *testing.T) {
 	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00001"))
 	list.before = onRequest(5, func() {
 		_, err := other.Sync(t.Context())
-		assert.ErrorIs(t, err, catalogsync.ErrSyncing)
-		assert.ErrorIs(t, other.FetchRequested(t.Context()), catalogsync.ErrSyncing)
+		assert.ErrorIs(t, err, catalogstore.ErrSyncing)
+		assert.ErrorIs(t, other.FetchRequested(t.Context()), catalogstore.ErrSyncing)
 	})
 	mustSync(t, syncer)
 	mustSync(t, other)
@@ -301,7 +302,7 @@ func TestPrefetch(t *testing.T) {
 			walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{Prefetch: prefetch}))
 			took = time.Since(began)
 			assert.Equal(t, 40, walk.Requests)
-			assert.Len(t, stored(t, store, catalogsync.PresencePresent), 4_000)
+			assert.Len(t, stored(t, store, catalogstore.PresencePresent), 4_000)
 		})
 		return took
 	}
@@ -372,7 +373,7 @@ func walkOfAListThatMoves(t *testing.T, seed uint64) {
 		walk := mustSync(t, syncer)
 		pages := (walk.Total + size - 1) / size
 		spare := walk.Requests < pages+max(10, pages/10)
-		gone, missing := stored(t, store, catalogsync.PresenceGone), stored(t, store, catalogsync.PresenceMissing)
+		gone, missing := stored(t, store, catalogstore.PresenceGone), stored(t, store, catalogstore.PresenceMissing)
 		for _, id := range there {
 			require.NotContains(t, gone, id)
 			if mode < 2 && spare {
@@ -384,5 +385,5 @@ func walkOfAListThatMoves(t *testing.T, seed uint64) {
 	mustSync(t, syncer)
 	want := list.all()
 	slices.Sort(want)
-	require.Equal(t, want, stored(t, store, catalogsync.PresencePresent))
+	require.Equal(t, want, stored(t, store, catalogstore.PresencePresent))
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // batch is how many records are read at a time where all of them are.
 const batch = 500
 
-// SaveDetails implements [catalogsync.Store].
+// SaveDetails implements [catalogstore.Store].
 func (s *Store) SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (changed bool, err error) {
-	if err := catalogsync.CheckID(product.ID); err != nil {
+	if err := catalogstore.CheckID(product.ID); err != nil {
 		return false, err
 	}
 	readAt = exact(readAt)
@@ -25,7 +25,7 @@ func (s *Store) SaveDetails(ctx context.Context, readAt time.Time, product catal
 			return err
 		}
 		var r row
-		var before catalogsync.Record
+		var before catalogstore.Record
 		if len(stored) > 0 {
 			r = stored[0]
 			if before, err = r.record(); err != nil {
@@ -49,8 +49,8 @@ func (s *Store) SaveDetails(ctx context.Context, readAt time.Time, product catal
 	return changed && err == nil, err
 }
 
-// SaveAttributes implements [catalogsync.Store].
-func (s *Store) SaveAttributes(ctx context.Context, attributes map[string]catalogsync.Attributes) error {
+// SaveAttributes implements [catalogstore.Store].
+func (s *Store) SaveAttributes(ctx context.Context, attributes map[string]catalogstore.Attributes) error {
 	return s.change(ctx, "save attributes", func(t *tx) error {
 		for after := int64(0); ; {
 			last, changed, err := t.attributed(after, attributes)
@@ -67,7 +67,7 @@ func (s *Store) SaveAttributes(ctx context.Context, attributes map[string]catalo
 
 // attributed looks at the products after one, and returns the number of the last one, and
 // the numbers of those whose attributes are others.
-func (t *tx) attributed(after int64, attributes map[string]catalogsync.Attributes) (last int64, changed []int64, err error) {
+func (t *tx) attributed(after int64, attributes map[string]catalogstore.Attributes) (last int64, changed []int64, err error) {
 	_, err = rowsOf(t.ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
 		var id string
 		var stored *string
@@ -84,7 +84,7 @@ func (t *tx) attributed(after int64, attributes map[string]catalogsync.Attribute
 }
 
 // attribute stores other attributes.
-func (t *tx) attribute(numbers []int64, attributes map[string]catalogsync.Attributes) error {
+func (t *tx) attribute(numbers []int64, attributes map[string]catalogstore.Attributes) error {
 	if len(numbers) == 0 {
 		return nil
 	}
@@ -108,27 +108,27 @@ func (t *tx) attribute(numbers []int64, attributes map[string]catalogsync.Attrib
 	return t.put(all)
 }
 
-// Get implements [catalogsync.Store].
-func (s *Store) Get(ctx context.Context, id string) (catalogsync.Record, error) {
-	if catalogsync.CheckID(id) != nil {
-		return catalogsync.Record{}, cmp.Or(ctx.Err(), catalogsync.ErrNotStored)
+// Get implements [catalogstore.Store].
+func (s *Store) Get(ctx context.Context, id string) (catalogstore.Record, error) {
+	if catalogstore.CheckID(id) != nil {
+		return catalogstore.Record{}, cmp.Or(ctx.Err(), catalogstore.ErrNotStored)
 	}
 	records, err := read(ctx, s, "get", scanRecord, s.sql.record, id)
 	if err == nil && len(records) == 0 {
-		err = catalogsync.ErrNotStored
+		err = catalogstore.ErrNotStored
 	}
 	if err != nil {
-		return catalogsync.Record{}, err
+		return catalogstore.Record{}, err
 	}
 	return records[0], nil
 }
 
-// Changes implements [catalogsync.Store].
-func (s *Store) Changes(ctx context.Context, after int64, limit int) ([]catalogsync.Record, error) {
+// Changes implements [catalogstore.Store].
+func (s *Store) Changes(ctx context.Context, after int64, limit int) ([]catalogstore.Record, error) {
 	return read(ctx, s, "read changes", scanRecord, s.sql.changes, after, limit)
 }
 
-// Undetailed implements [catalogsync.Store].
+// Undetailed implements [catalogstore.Store].
 func (s *Store) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
 	return read(ctx, s, "read what has no details", scanText, s.sql.undetailed, after, limit)
 }

@@ -1,6 +1,6 @@
 // Package sqlstore keeps the copy of the catalog of package catalogsync in a database that
 // the program has anyway, PostgreSQL or SQLite, through database/sql. It is a
-// [catalogsync.Store] for any number of processes.
+// [catalogstore.Store] for any number of processes.
 //
 //	db, err := sqlstore.OpenSQLite(ctx, "sqlite", "catalog.db")
 //	store, err := sqlstore.Open(ctx, db)

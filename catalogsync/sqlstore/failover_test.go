@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 )
 
@@ -21,10 +21,10 @@ func TestWritesReplaceReadOnlyConnections(t *testing.T) {
 		name string
 		run  func() error
 	}{
-		{"begin", func() error { return store.Begin(ctx, catalogsync.Walk{Generation: 1, StartedAt: start}) }},
+		{"begin", func() error { return store.Begin(ctx, catalogstore.Walk{Generation: 1, StartedAt: start}) }},
 		{"request", func() error { return store.Request(ctx, start, "pr-1") }},
 		{"details", func() error { _, err := store.SaveDetails(ctx, start, catalog.Product{ID: "pr-1"}); return err }},
-		{"drop", func() error { return store.Drop(ctx, catalogsync.Request{ProductID: "pr-1", At: start}) }},
+		{"drop", func() error { return store.Drop(ctx, catalogstore.Request{ProductID: "pr-1", At: start}) }},
 	} {
 		sqltest.Demote(t, "pgx", db, 3)
 		require.NoError(t, write.run(), write.name)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 )
 
@@ -20,15 +20,15 @@ func TestReplacedFileStopsStore(t *testing.T) {
 	for _, ends := range [][]string{{"", "-wal", "-shm"}, {""}, {"-wal"}} {
 		d := newDatabase(t, "sqlite")
 		store := d.store(t, d.open(t))
-		w := catalogsync.Walk{Generation: 1}
+		w := catalogstore.Walk{Generation: 1}
 		require.NoError(t, store.Begin(t.Context(), w))
 		for _, end := range ends {
 			require.NoError(t, os.Rename(d.name+end, d.name+".old"+end))
 		}
-		listed, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+		listed, err := catalogstore.NewListed(start, catalog.Product{ID: "a"})
 		require.NoError(t, err)
 		for range 2 {
-			_, err = store.SavePage(t.Context(), w, []catalogsync.Listed{listed})
+			_, err = store.SavePage(t.Context(), w, []catalogstore.Listed{listed})
 			require.ErrorIs(t, err, sqlstore.ErrReplaced)
 		}
 		require.ErrorIs(t, store.Request(t.Context(), start, "a"), sqlstore.ErrReplaced)

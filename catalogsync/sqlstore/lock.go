@@ -8,12 +8,12 @@ import (
 	"sync"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/filelock"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
-// Lock implements [catalogsync.Store]. In SQLite the lock is on a file beside the database,
+// Lock implements [catalogstore.Store]. In SQLite the lock is on a file beside the database,
 // which stays: the name of the database with ".dispensary_catalog_lock". In PostgreSQL it is an advisory lock of a connection, which is taken from the
 // pool until unlock is called. Both end with the process.
 func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
@@ -22,7 +22,7 @@ func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
 	} else {
 		unlock, err = s.lockSession(ctx)
 	}
-	if errors.Is(err, catalogsync.ErrSyncing) {
+	if errors.Is(err, catalogstore.ErrSyncing) {
 		return nil, err
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 	}
 	lock, err := filelock.Acquire(path + ".dispensary_catalog_lock")
 	if errors.Is(err, filelock.ErrHeld) {
-		return nil, catalogsync.ErrSyncing
+		return nil, catalogstore.ErrSyncing
 	}
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 	}, nil
 }
 
-// checkLock fails with [catalogsync.ErrSyncing] if the lock file of a sync was removed,
+// checkLock fails with [catalogstore.ErrSyncing] if the lock file of a sync was removed,
 // so that another process can sync.
 func (s *Store) checkLock() error {
 	lock := s.lock.Load()
@@ -62,7 +62,7 @@ func (s *Store) checkLock() error {
 	}
 	err := lock.Check()
 	if errors.Is(err, filelock.ErrLost) {
-		return catalogsync.ErrSyncing
+		return catalogstore.ErrSyncing
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error
 	var locked bool
 	err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock(`+sessionKey+`)`).Scan(&locked)
 	if err == nil && !locked {
-		err = catalogsync.ErrSyncing
+		err = catalogstore.ErrSyncing
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())

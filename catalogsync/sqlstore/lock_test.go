@@ -11,7 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // A connection that breaks loses the lock, and the next one that walks stops the first: it
@@ -23,10 +23,10 @@ func TestALockThatIsLost(t *testing.T) {
 	one, two := d.store(t, db), d.store(t, d.open(t))
 	unlock, err := one.Lock(t.Context())
 	require.NoError(t, err)
-	w := catalogsync.Walk{Generation: 1}
+	w := catalogstore.Walk{Generation: 1}
 	require.NoError(t, one.Begin(t.Context(), w))
 	_, err = two.Lock(t.Context())
-	require.ErrorIs(t, err, catalogsync.ErrSyncing)
+	require.ErrorIs(t, err, catalogstore.ErrSyncing)
 
 	// classid and objid of a lock are the two halves of its key.
 	_, err = db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
@@ -37,16 +37,16 @@ func TestALockThatIsLost(t *testing.T) {
 		unlockTwo, err = two.Lock(t.Context())
 		return err == nil
 	}, patience, moment)
-	next := catalogsync.Walk{Generation: 2}
+	next := catalogstore.Walk{Generation: 2}
 	require.NoError(t, two.Begin(t.Context(), next))
-	listed, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+	listed, err := catalogstore.NewListed(start, catalog.Product{ID: "a"})
 	require.NoError(t, err)
-	_, err = one.SavePage(t.Context(), w, []catalogsync.Listed{listed})
-	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
+	_, err = one.SavePage(t.Context(), w, []catalogstore.Listed{listed})
+	require.ErrorIs(t, err, catalogstore.ErrSuperseded)
 	require.Error(t, unlock(), "it was lost")
 
 	_, err = one.Lock(t.Context())
-	require.ErrorIs(t, err, catalogsync.ErrSyncing, "the pool goes on with another connection")
+	require.ErrorIs(t, err, catalogstore.ErrSyncing, "the pool goes on with another connection")
 	require.NoError(t, unlockTwo())
 	unlock, err = one.Lock(t.Context())
 	require.NoError(t, err)
@@ -62,20 +62,20 @@ func TestRemovedLockFileStopsSync(t *testing.T) {
 	store := d.store(t, d.open(t))
 	unlock, err := store.Lock(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, store.Begin(t.Context(), catalogsync.Walk{Generation: 1}))
+	require.NoError(t, store.Begin(t.Context(), catalogstore.Walk{Generation: 1}))
 	locks, err := filepath.Glob(filepath.Join(filepath.Dir(d.name), "*lock"))
 	require.NoError(t, err)
 	require.Len(t, locks, 1)
 	require.NoError(t, os.Remove(locks[0]))
-	listed, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+	listed, err := catalogstore.NewListed(start, catalog.Product{ID: "a"})
 	require.NoError(t, err)
-	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, []catalogsync.Listed{listed})
-	require.ErrorIs(t, err, catalogsync.ErrSyncing)
+	_, err = store.SavePage(t.Context(), catalogstore.Walk{Generation: 1}, []catalogstore.Listed{listed})
+	require.ErrorIs(t, err, catalogstore.ErrSyncing)
 	require.NoError(t, unlock())
 
 	unlock, err = store.Lock(t.Context())
 	require.NoError(t, err)
-	_, err = store.SavePage(t.Context(), catalogsync.Walk{Generation: 1}, []catalogsync.Listed{listed})
+	_, err = store.SavePage(t.Context(), catalogstore.Walk{Generation: 1}, []catalogstore.Listed{listed})
 	require.NoError(t, err)
 	require.NoError(t, unlock())
 }

@@ -5,16 +5,16 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// SavePage implements [catalogsync.Store].
-func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
+// SavePage implements [catalogstore.Store].
+func (s *Store) SavePage(ctx context.Context, w catalogstore.Walk, products []catalogstore.Listed) (catalogstore.Counts, error) {
 	ids := make([]string, len(products))
 	for i := range products {
 		ids[i] = products[i].Product.ID
 	}
-	var counts catalogsync.Counts
+	var counts catalogstore.Counts
 	err := s.change(ctx, "save a page", func(t *tx) error {
 		if err := t.underWay(w); err != nil {
 			return err
@@ -38,7 +38,7 @@ type page struct {
 	*tx
 	generation int64
 	readAt     time.Time
-	counts     catalogsync.Counts
+	counts     catalogstore.Counts
 
 	rows      []row    // those that changed
 	marked    []int64  // numbers of the others
@@ -53,18 +53,18 @@ type known struct {
 
 // save stores the products of a page. What it has stored of one says which Hash a list gives
 // it: if that is the same, nothing has changed, and its document is neither read nor written.
-func (p *page) save(products []catalogsync.Listed, ids []string) error {
+func (p *page) save(products []catalogstore.Listed, ids []string) error {
 	stored, err := p.known(ids)
 	if err != nil {
 		return err
 	}
 	var numbers []int64
-	changed := map[string]catalogsync.Listed{}
+	changed := map[string]catalogstore.Listed{}
 	for _, listed := range products {
 		switch k, there := stored[listed.Product.ID]; {
 		case !there:
 			p.create(listed)
-		case k.listed == listed.Hash && k.presence == string(catalogsync.PresencePresent):
+		case k.listed == listed.Hash && k.presence == string(catalogstore.PresencePresent):
 			p.count(k.generation, false)
 			p.marked = append(p.marked, k.number)
 		default:
@@ -97,7 +97,7 @@ func scanKnown(rows *sql.Rows) (k known, err error) {
 	return k, err
 }
 
-func (p *page) create(l catalogsync.Listed) {
+func (p *page) create(l catalogstore.Listed) {
 	l.Revision = p.next()
 	r := row{Number: l.Revision, Generation: p.generation}
 	r.fill(l.Record, l.Hash, l.Document)
@@ -106,7 +106,7 @@ func (p *page) create(l catalogsync.Listed) {
 }
 
 // update lists products again that are stored with other content, or as missing or gone.
-func (p *page) update(numbers []int64, changed map[string]catalogsync.Listed) error {
+func (p *page) update(numbers []int64, changed map[string]catalogstore.Listed) error {
 	if len(numbers) == 0 {
 		return nil
 	}

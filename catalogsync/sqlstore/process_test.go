@@ -23,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -55,7 +56,7 @@ type order struct {
 
 // report is what it prints once it has synced.
 type report struct {
-	Walk   catalogsync.Walk
+	Walk   catalogstore.Walk
 	Locked int // how often another one had the lock
 }
 
@@ -88,7 +89,7 @@ func syncOnce(text string, out io.Writer) error {
 		return err
 	}
 	var r report
-	for r.Walk, err = syncer.Sync(ctx); errors.Is(err, catalogsync.ErrSyncing) && r.Locked < 1_000; r.Walk, err = syncer.Sync(ctx) {
+	for r.Walk, err = syncer.Sync(ctx); errors.Is(err, catalogstore.ErrSyncing) && r.Locked < 1_000; r.Walk, err = syncer.Sync(ctx) {
 		r.Locked++
 		time.Sleep(10 * time.Millisecond) // a server needs a moment to see that a process was killed
 	}
@@ -102,7 +103,7 @@ func syncOnce(text string, out io.Writer) error {
 type world struct {
 	*testing.T
 	platform *dispensarytest.Server
-	store    catalogsync.Store
+	store    catalogstore.Store
 	order    order
 
 	mu       sync.Mutex
@@ -178,11 +179,11 @@ func (w *world) sync(after int) (r report, killed bool) {
 }
 
 // stored returns the records of a presence, by their ids.
-func (w *world) stored(presence catalogsync.Presence) map[string]catalogsync.Record {
+func (w *world) stored(presence catalogstore.Presence) map[string]catalogstore.Record {
 	w.Helper()
 	records, err := w.store.Changes(w.Context(), 0, 1_000_000)
 	require.NoError(w, err)
-	found := map[string]catalogsync.Record{}
+	found := map[string]catalogstore.Record{}
 	for _, r := range records {
 		if r.Presence == presence {
 			found[r.Product.ID] = r
@@ -215,7 +216,7 @@ func killSyncs(t *testing.T, d database) {
 		} else {
 			walks, pages = walks+1, pages+report.Walk.Page
 		}
-		for id := range w.stored(catalogsync.PresenceGone) {
+		for id := range w.stored(catalogstore.PresenceGone) {
 			p, _ := w.platform.Products.Get(id)
 			require.True(t, p.Removed, "%s is gone, and the platform has it", p.Name)
 		}
@@ -232,7 +233,7 @@ func killSyncs(t *testing.T, d database) {
 	before := w.listed
 	report, _ = w.sync(0)
 	assert.Equal(t, report.Walk.Page, w.listed-before)
-	records, listed := w.stored(catalogsync.PresencePresent), 0
+	records, listed := w.stored(catalogstore.PresencePresent), 0
 	for p, err := range w.platform.Client(model.User{}).Catalog.Products.All(t.Context(), catalog.ProductListOptions{}) {
 		require.NoError(t, err)
 		stored := records[p.ID].Product

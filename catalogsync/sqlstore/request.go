@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// Request implements [catalogsync.Store].
+// Request implements [catalogstore.Store].
 func (s *Store) Request(ctx context.Context, at time.Time, ids ...string) error {
 	for _, id := range ids {
-		if err := catalogsync.CheckID(id); err != nil {
+		if err := catalogstore.CheckID(id); err != nil {
 			return err
 		}
 	}
@@ -26,21 +26,21 @@ func request(ctx context.Context, q querier, query string, at time.Time, ids []s
 	return err
 }
 
-// Requested implements [catalogsync.Store].
-func (s *Store) Requested(ctx context.Context, limit int) ([]catalogsync.Request, error) {
+// Requested implements [catalogstore.Store].
+func (s *Store) Requested(ctx context.Context, limit int) ([]catalogstore.Request, error) {
 	return read(ctx, s, "read requests", scanRequest, s.sql.requested, limit)
 }
 
-func scanRequest(rows *sql.Rows) (r catalogsync.Request, err error) {
+func scanRequest(rows *sql.Rows) (r catalogstore.Request, err error) {
 	var at int64
 	err = rows.Scan(&r.ProductID, &at)
 	r.At = fromMicros(at)
 	return r, err
 }
 
-// Drop implements [catalogsync.Store].
-func (s *Store) Drop(ctx context.Context, r catalogsync.Request) error {
-	if catalogsync.CheckID(r.ProductID) != nil {
+// Drop implements [catalogstore.Store].
+func (s *Store) Drop(ctx context.Context, r catalogstore.Request) error {
+	if catalogstore.CheckID(r.ProductID) != nil {
 		return ctx.Err()
 	}
 	return s.write(ctx, "drop a request", func(conn *sql.Conn) error {

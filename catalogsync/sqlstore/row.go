@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // row is a record as it is stored, in both tables.
@@ -24,8 +24,8 @@ type row struct {
 }
 
 // encode fills in what is the record's.
-func (r *row) encode(record catalogsync.Record) error {
-	listed, err := catalogsync.NewListed(record.ReadAt, record.Product)
+func (r *row) encode(record catalogstore.Record) error {
+	listed, err := catalogstore.NewListed(record.ReadAt, record.Product)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (r *row) encode(record catalogsync.Record) error {
 }
 
 // fill fills in what is encoded already.
-func (r *row) fill(record catalogsync.Record, listed string, document []byte) {
+func (r *row) fill(record catalogstore.Record, listed string, document []byte) {
 	r.ID, r.Revision, r.Presence, r.Hash, r.Listed = record.Product.ID, record.Revision, string(record.Presence), record.Hash, listed
 	r.ReadAt, r.DetailsAt, r.Document = micros(record.ReadAt), nil, string(document)
 	if !record.DetailsAt.IsZero() {
@@ -48,7 +48,7 @@ func (r *row) fill(record catalogsync.Record, listed string, document []byte) {
 }
 
 // encodeAttributes returns nil where there are none.
-func encodeAttributes(a catalogsync.Attributes) (*string, error) {
+func encodeAttributes(a catalogstore.Attributes) (*string, error) {
 	if len(a.IngredientIDs) == 0 && len(a.AllergenIDs) == 0 {
 		return nil, nil
 	}
@@ -57,8 +57,8 @@ func encodeAttributes(a catalogsync.Attributes) (*string, error) {
 }
 
 // record decodes a row.
-func (r *row) record() (record catalogsync.Record, err error) {
-	record = catalogsync.Record{Hash: r.Hash, Presence: catalogsync.Presence(r.Presence), ReadAt: fromMicros(r.ReadAt), Revision: r.Revision}
+func (r *row) record() (record catalogstore.Record, err error) {
+	record = catalogstore.Record{Hash: r.Hash, Presence: catalogstore.Presence(r.Presence), ReadAt: fromMicros(r.ReadAt), Revision: r.Revision}
 	if r.DetailsAt != nil {
 		record.DetailsAt = fromMicros(*r.DetailsAt)
 	}
@@ -77,10 +77,10 @@ func scanRow(rows *sql.Rows) (r row, err error) {
 	return r, err
 }
 
-func scanRecord(rows *sql.Rows) (catalogsync.Record, error) {
+func scanRecord(rows *sql.Rows) (catalogstore.Record, error) {
 	r, err := scanRow(rows)
 	if err != nil {
-		return catalogsync.Record{}, err
+		return catalogstore.Record{}, err
 	}
 	return r.record()
 }

@@ -10,27 +10,27 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 )
 
 // save stores a catalog of one product.
-func save(t *testing.T, store catalogsync.Store) {
+func save(t *testing.T, store catalogstore.Store) {
 	t.Helper()
-	w := catalogsync.Walk{Generation: 1, StartedAt: time.Now()}
+	w := catalogstore.Walk{Generation: 1, StartedAt: time.Now()}
 	require.NoError(t, store.Begin(t.Context(), w))
-	listed, err := catalogsync.NewListed(time.Now(), catalog.Product{ID: "a", Name: "Zinc"})
+	listed, err := catalogstore.NewListed(time.Now(), catalog.Product{ID: "a", Name: "Zinc"})
 	require.NoError(t, err)
-	_, err = store.SavePage(t.Context(), w, []catalogsync.Listed{listed})
+	_, err = store.SavePage(t.Context(), w, []catalogstore.Listed{listed})
 	require.NoError(t, err)
 }
 
-func count(t *testing.T, store catalogsync.Store) int {
+func count(t *testing.T, store catalogstore.Store) int {
 	t.Helper()
 	state, err := store.State(t.Context())
 	require.NoError(t, err)
-	return state.Records[catalogsync.PresencePresent]
+	return state.Records[catalogstore.PresencePresent]
 }
 
 func TestOpenCreatesTables(t *testing.T) {

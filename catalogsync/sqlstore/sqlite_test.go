@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
@@ -134,7 +134,7 @@ func TestLockIsOfTheFile(t *testing.T) {
 	unlock, err := one.Lock(t.Context())
 	require.NoError(t, err)
 	_, err = two.Lock(t.Context())
-	require.ErrorIs(t, err, catalogsync.ErrSyncing)
+	require.ErrorIs(t, err, catalogstore.ErrSyncing)
 
 	require.NoError(t, unlock())
 	require.NoError(t, unlock(), "again")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/filelock"
@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// Store is a [catalogsync.Store] on database/sql. Get it from [Open]. It is safe for concurrent
+// Store is a [catalogstore.Store] on database/sql. Get it from [Open]. It is safe for concurrent
 // use; make one for a database and share it.
 type Store struct {
 	db   *sql.DB
@@ -37,7 +37,7 @@ type pool interface {
 	Do(ctx context.Context, run func(*sql.Conn) error) error
 }
 
-var _ catalogsync.Store = (*Store)(nil)
+var _ catalogstore.Store = (*Store)(nil)
 
 // Open returns a store in db, which stays the caller's to close. It finds out whether db is
 // PostgreSQL or SQLite, and creates the missing tables. If none is missing, it only reads, so a

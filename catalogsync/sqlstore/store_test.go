@@ -3,7 +3,7 @@ package sqlstore_test
 import (
 	"testing"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/testkit/catalogstoretest"
 )
 
@@ -12,9 +12,9 @@ func TestConformance(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			catalogstoretest.Run(t, func(t *testing.T) func() catalogsync.Store {
+			catalogstoretest.Run(t, func(t *testing.T) func() catalogstore.Store {
 				d := newDatabase(t, driver)
-				return func() catalogsync.Store { return d.store(t, d.open(t)) }
+				return func() catalogstore.Store { return d.store(t, d.open(t)) }
 			})
 		})
 	}

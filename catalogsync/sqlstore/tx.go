@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
@@ -56,7 +56,7 @@ func (s *Store) write(ctx context.Context, op string, run func(*sql.Conn) error)
 		return failed(ctx, op, err)
 	}
 	err := contention.Retry(ctx, func() error { return s.pool.Do(ctx, run) })
-	if err == nil || errors.Is(err, catalogsync.ErrSuperseded) {
+	if err == nil || errors.Is(err, catalogstore.ErrSuperseded) {
 		return err
 	}
 	return failed(ctx, op, err)

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// walk is how a [catalogsync.Walk] is stored.
+// walk is how a [catalogstore.Walk] is stored.
 type walk struct {
 	Generation  int64     `json:"generation"`
 	StartedAt   time.Time `json:"started_at"`
@@ -25,7 +25,7 @@ type walk struct {
 	Gone        int       `json:"gone"`
 }
 
-func newWalk(w catalogsync.Walk) walk {
+func newWalk(w catalogstore.Walk) walk {
 	w.StartedAt, w.CompletedAt = exact(w.StartedAt), exact(w.CompletedAt)
 	return walk(w)
 }
@@ -43,83 +43,83 @@ func decodeWalks(newest, complete []byte, n, c *walk) error {
 	return nil
 }
 
-// State implements [catalogsync.Store].
-func (s *Store) State(ctx context.Context) (catalogsync.State, error) {
+// State implements [catalogstore.Store].
+func (s *Store) State(ctx context.Context) (catalogstore.State, error) {
 	states, err := read(ctx, s, "read the state", scanState, s.sql.state)
 	if err == nil && len(states) != 1 {
 		err = errState
 	}
 	if err != nil {
-		return catalogsync.State{}, err
+		return catalogstore.State{}, err
 	}
 	return states[0], nil
 }
 
-func scanState(rows *sql.Rows) (state catalogsync.State, err error) {
+func scanState(rows *sql.Rows) (state catalogstore.State, err error) {
 	var newest, complete []byte
 	var present, missing, gone int
 	if err := rows.Scan(&state.Revision, &newest, &complete, &state.Requested, &present, &missing, &gone, &state.Detailed); err != nil {
 		return state, err
 	}
-	state.Records = map[catalogsync.Presence]int{catalogsync.PresencePresent: present, catalogsync.PresenceMissing: missing, catalogsync.PresenceGone: gone}
-	maps.DeleteFunc(state.Records, func(_ catalogsync.Presence, n int) bool { return n == 0 })
+	state.Records = map[catalogstore.Presence]int{catalogstore.PresencePresent: present, catalogstore.PresenceMissing: missing, catalogstore.PresenceGone: gone}
+	maps.DeleteFunc(state.Records, func(_ catalogstore.Presence, n int) bool { return n == 0 })
 	return state, decodeWalks(newest, complete, (*walk)(&state.Newest), (*walk)(&state.Complete))
 }
 
-// Begin implements [catalogsync.Store].
-func (s *Store) Begin(ctx context.Context, w catalogsync.Walk) error {
+// Begin implements [catalogstore.Store].
+func (s *Store) Begin(ctx context.Context, w catalogstore.Walk) error {
 	return s.change(ctx, "begin a walk", func(t *tx) error {
 		if w.Generation != t.newest.Generation+1 {
-			return catalogsync.ErrSuperseded
+			return catalogstore.ErrSuperseded
 		}
 		t.newest = newWalk(w)
 		return nil
 	})
 }
 
-// Unlisted implements [catalogsync.Store].
-func (s *Store) Unlisted(ctx context.Context, w catalogsync.Walk, limit int) ([]string, error) {
-	return read(ctx, s, "read unlisted products", scanText, s.sql.unlisted, string(catalogsync.PresenceMissing), w.Generation, micros(w.StartedAt), limit)
+// Unlisted implements [catalogstore.Store].
+func (s *Store) Unlisted(ctx context.Context, w catalogstore.Walk, limit int) ([]string, error) {
+	return read(ctx, s, "read unlisted products", scanText, s.sql.unlisted, string(catalogstore.PresenceMissing), w.Generation, micros(w.StartedAt), limit)
 }
 
-// Complete implements [catalogsync.Store].
-func (s *Store) Complete(ctx context.Context, w catalogsync.Walk, gone []string) (catalogsync.Walk, error) {
-	gone = slices.DeleteFunc(slices.Clone(gone), func(id string) bool { return catalogsync.CheckID(id) != nil })
-	var complete catalogsync.Walk
+// Complete implements [catalogstore.Store].
+func (s *Store) Complete(ctx context.Context, w catalogstore.Walk, gone []string) (catalogstore.Walk, error) {
+	gone = slices.DeleteFunc(slices.Clone(gone), func(id string) bool { return catalogstore.CheckID(id) != nil })
+	var complete catalogstore.Walk
 	err := s.change(ctx, "complete a walk", func(t *tx) (err error) {
 		if err := t.underWay(w); err != nil {
 			return err
 		}
 		t.newest = newWalk(w)
 		// In this order: what becomes missing now does not become gone.
-		if t.newest.Gone, err = t.unlist(s.sql.gone, array(gone), catalogsync.PresenceMissing); err != nil {
+		if t.newest.Gone, err = t.unlist(s.sql.gone, array(gone), catalogstore.PresenceMissing); err != nil {
 			return err
 		}
-		if t.newest.Missing, err = t.unlist(s.sql.missing, micros(w.StartedAt), catalogsync.PresencePresent); err != nil {
+		if t.newest.Missing, err = t.unlist(s.sql.missing, micros(w.StartedAt), catalogstore.PresencePresent); err != nil {
 			return err
 		}
 		t.complete = t.newest
-		complete = catalogsync.Walk(t.complete)
+		complete = catalogstore.Walk(t.complete)
 		return nil
 	})
 	if err != nil {
-		return catalogsync.Walk{}, err
+		return catalogstore.Walk{}, err
 	}
 	return complete, nil
 }
 
 // underWay refuses what a walk writes that is not the newest, or complete.
-func (t *tx) underWay(w catalogsync.Walk) error {
+func (t *tx) underWay(w catalogstore.Walk) error {
 	if w.Generation < 1 || w.Generation != t.newest.Generation || !t.newest.CompletedAt.IsZero() {
-		return catalogsync.ErrSuperseded
+		return catalogstore.ErrSuperseded
 	}
 	return nil
 }
 
 // unlist changes records that the newest walk has not seen, those of one presence that a
 // statement selects by condition, and returns how many they are.
-func (t *tx) unlist(query string, condition any, before catalogsync.Presence) (int, error) {
-	after, _ := catalogsync.Record{Presence: before}.Unlisted()
+func (t *tx) unlist(query string, condition any, before catalogstore.Presence) (int, error) {
+	after, _ := catalogstore.Record{Presence: before}.Unlisted()
 	changed, err := t.exec(query, condition, string(after.Presence), t.revision, string(before), t.newest.Generation)
 	t.revision += changed
 	return int(changed), err

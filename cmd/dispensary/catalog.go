@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 func newCatalogCommand(p *program) *cobra.Command {
@@ -43,7 +44,7 @@ type walkDocument struct {
 	Gone        int       `json:"gone"`
 }
 
-func newWalkDocument(w catalogsync.Walk) *walkDocument {
+func newWalkDocument(w catalogstore.Walk) *walkDocument {
 	if w.Generation == 0 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (s *catalogStore) printStatus(ctx context.Context) error {
 	}
 	d := statusDocument{
 		Complete: newWalkDocument(state.Complete),
-		Present:  state.Records[catalogsync.PresencePresent], Missing: state.Records[catalogsync.PresenceMissing], Gone: state.Records[catalogsync.PresenceGone],
+		Present:  state.Records[catalogstore.PresencePresent], Missing: state.Records[catalogstore.PresenceMissing], Gone: state.Records[catalogstore.PresenceGone],
 		Detailed: state.Detailed, Requested: state.Requested, Revision: state.Revision,
 	}
 	complete, old, unfinished := "never", "", ""

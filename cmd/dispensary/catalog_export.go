@@ -21,6 +21,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // exportCommand is the command with its flags.
@@ -102,7 +103,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 }
 
 // write writes records in the order of their changes, and returns the last revision.
-func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to io.Writer) (products int, revision int64, err error) {
+func (c *exportCommand) write(ctx context.Context, store catalogstore.Store, to io.Writer) (products int, revision int64, err error) {
 	add := writeJSON(to)
 	if !c.json {
 		table := csv.NewWriter(to)
@@ -110,7 +111,7 @@ func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to i
 		if err := table.Write(csvColumns); err != nil {
 			return 0, 0, err
 		}
-		add = func(r catalogsync.Record) error { return table.WriteAll(csvRows(r)) }
+		add = func(r catalogstore.Record) error { return table.WriteAll(csvRows(r)) }
 	}
 	const page = 500
 	for revision = c.since; ; {
@@ -120,7 +121,7 @@ func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to i
 		}
 		for _, r := range records {
 			revision = r.Revision
-			if r.Presence == catalogsync.PresenceGone && !c.changes {
+			if r.Presence == catalogstore.PresenceGone && !c.changes {
 				continue
 			}
 			products++
@@ -136,21 +137,21 @@ func (c *exportCommand) write(ctx context.Context, store catalogsync.Store, to i
 
 // exportDocument is a line of JSON.
 type exportDocument struct {
-	Product       catalog.Product      `json:"product"`
-	IngredientIDs []string             `json:"ingredient_ids"`
-	AllergenIDs   []string             `json:"allergen_ids"`
-	Presence      catalogsync.Presence `json:"presence"`
-	Revision      int64                `json:"revision"`
-	Hash          string               `json:"hash"`
-	ReadAt        time.Time            `json:"read_at"`
-	DetailsAt     time.Time            `json:"details_at,omitzero"`
+	Product       catalog.Product       `json:"product"`
+	IngredientIDs []string              `json:"ingredient_ids"`
+	AllergenIDs   []string              `json:"allergen_ids"`
+	Presence      catalogstore.Presence `json:"presence"`
+	Revision      int64                 `json:"revision"`
+	Hash          string                `json:"hash"`
+	ReadAt        time.Time             `json:"read_at"`
+	DetailsAt     time.Time             `json:"details_at,omitzero"`
 }
 
 // writeJSON returns a function that writes a record as a line of JSON.
-func writeJSON(to io.Writer) func(catalogsync.Record) error {
+func writeJSON(to io.Writer) func(catalogstore.Record) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
-	return func(r catalogsync.Record) error {
+	return func(r catalogstore.Record) error {
 		return encoder.Encode(exportDocument{
 			r.Product, append([]string{}, r.IngredientIDs...), append([]string{}, r.AllergenIDs...), r.Presence, r.Revision, r.Hash, r.ReadAt.UTC(), r.DetailsAt.UTC(),
 		})
@@ -164,7 +165,7 @@ var csvColumns = []string{
 }
 
 // csvRows returns a row for each variant of a product that is known.
-func csvRows(r catalogsync.Record) (rows [][]string) {
+func csvRows(r catalogstore.Record) (rows [][]string) {
 	variants := slices.Clone(r.Product.Variants)
 	if primary := r.Product.PrimaryVariant; primary != nil && !slices.ContainsFunc(variants, func(v catalog.Variant) bool { return v.ID == primary.ID }) {
 		variants = slices.Insert(variants, 0, *primary)

@@ -17,6 +17,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of files
 
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 )
 
@@ -61,7 +62,7 @@ func (s *catalogStore) open(ctx context.Context, write bool) (*catalogCopy, erro
 	}
 	c.Store, err = sqlstore.Open(ctx, c.db)
 	if err == nil && !write {
-		var state catalogsync.State
+		var state catalogstore.State
 		if state, err = c.State(ctx); err == nil && state.Newest.Generation == 0 {
 			err = catalogsync.ErrNotLoaded
 		}
@@ -143,13 +144,13 @@ func (c *catalogCopy) problem(err error) error {
 		return fmt.Errorf("--store %s: not a catalog; it is left as it is", name)
 	case errors.Is(err, catalogsync.ErrNotLoaded):
 		return fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", name)
-	case errors.Is(err, catalogsync.ErrSyncing):
+	case errors.Is(err, catalogstore.ErrSyncing):
 		return fmt.Errorf("--store %s: another sync of it is under way", name)
 	}
 	return fmt.Errorf("--store %s: %w", name, err)
 }
 
 // pagesOf is how many pages the list had, as it said last.
-func pagesOf(w catalogsync.Walk) int {
+func pagesOf(w catalogstore.Walk) int {
 	return max(w.Page, (w.Total+w.PageSize-1)/max(w.PageSize, 1))
 }

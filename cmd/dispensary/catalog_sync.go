@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // defaultBudget is half of what the platform is assumed to allow, so that the rest is left for
@@ -134,9 +135,9 @@ func (s *syncProgress) document(done bool) syncDocument {
 }
 
 // ended says how a sync ended that did not come to its end, and what the next one does.
-func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catalogsync.Walk, err error) error {
+func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catalogstore.Walk, err error) error {
 	switch {
-	case errors.Is(err, catalogsync.ErrSyncing):
+	case errors.Is(err, catalogstore.ErrSyncing):
 		return store.problem(err)
 	case ctx.Err() != nil && !walk.CompletedAt.IsZero():
 		return failed(errors.New("interrupted: the list was read as a whole, and the same command goes on with the rest"))
@@ -155,7 +156,7 @@ func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catal
 }
 
 // done prints what a sync did.
-func (s *syncProgress) done(walk catalogsync.Walk) error {
+func (s *syncProgress) done(walk catalogstore.Walk) error {
 	s.last.Walk = walk
 	d := s.document(true)
 	if walk.Skipped > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -268,7 +268,7 @@ func TestCatalogSyncReportsSkippedProducts(t *testing.T) {
 	t.Parallel()
 	var out, stderr bytes.Buffer
 	s := syncProgress{p: newFixture(t).program(nil, &out, &stderr)}
-	require.NoError(t, s.done(catalogsync.Walk{Generation: 1, Page: 1, PageSize: 100, Total: 20, Skipped: 2}))
+	require.NoError(t, s.done(catalogstore.Walk{Generation: 1, Page: 1, PageSize: 100, Total: 20, Skipped: 2}))
 	assert.Equal(t, "2 products of the list were skipped, because they have no usable id\n", stderr.String())
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // products is the catalog of one country in memory. It is searched for every letter that a
@@ -16,7 +17,7 @@ import (
 type products struct {
 	mu       sync.Mutex // held while the catalog is read
 	read     time.Time
-	store    catalogsync.Store
+	store    catalogstore.Store
 	searcher catalogsync.Searcher
 }
 

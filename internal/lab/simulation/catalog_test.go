@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
@@ -24,12 +25,12 @@ func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 500, 25_000) }
 type catalogWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
-	store    catalogsync.Store
+	store    catalogstore.Store
 	announce func(model.Event) // what becomes of the platform's events
 	kept     string            // the id of a product that stays
 	changes  int
-	read     int64                         // of the changes
-	feed     map[string]catalogsync.Record // by the product's id
+	read     int64                          // of the changes
+	feed     map[string]catalogstore.Record // by the product's id
 
 	mu     sync.Mutex        // of what follows
 	locked *schedule.Process // who syncs; a process that is dead does not
@@ -55,7 +56,7 @@ func newCatalogWorld(s *schedule.Scheduler) {
 
 // newCatalog makes the store of a platform's products.
 func newCatalog(s *schedule.Scheduler, p *platform) *catalogWorld {
-	return &catalogWorld{s: s, platform: p, store: catalogsync.NewMemoryStore(), feed: map[string]catalogsync.Record{}}
+	return &catalogWorld{s: s, platform: p, store: catalogsync.NewMemoryStore(), feed: map[string]catalogstore.Record{}}
 }
 
 func (w *catalogWorld) actions() {
@@ -167,7 +168,7 @@ func (w *catalogWorld) follow() {
 // noneIsGone holds that the store takes no product for gone that the platform has.
 func (w *catalogWorld) noneIsGone() {
 	for _, p := range w.platform.Products.All() {
-		if r, err := w.store.Get(context.Background(), p.ID); err == nil && r.Presence == catalogsync.PresenceGone {
+		if r, err := w.store.Get(context.Background(), p.ID); err == nil && r.Presence == catalogstore.PresenceGone {
 			w.s.Failf("product %s is gone, and the platform has it", p.ID)
 		}
 	}
@@ -187,11 +188,11 @@ func (w *catalogWorld) differs() string {
 	all := w.platform.Products.All()
 	for _, p := range all {
 		r, err := w.store.Get(context.Background(), p.ID)
-		if err != nil || r.Product.Name != p.Name || r.Presence != catalogsync.PresencePresent {
+		if err != nil || r.Product.Name != p.Name || r.Presence != catalogstore.PresencePresent {
 			return p.ID
 		}
 	}
-	if state.Records[catalogsync.PresencePresent] != len(all) || state.Records[catalogsync.PresenceMissing] > 0 {
+	if state.Records[catalogstore.PresencePresent] != len(all) || state.Records[catalogstore.PresenceMissing] > 0 {
 		return "there are others"
 	}
 	return ""
@@ -199,7 +200,7 @@ func (w *catalogWorld) differs() string {
 
 // catalogStore is the store as one replica sees it.
 type catalogStore struct {
-	catalogsync.Store
+	catalogstore.Store
 	process *schedule.Process
 	w       *catalogWorld
 }
@@ -220,7 +221,7 @@ func (s catalogStore) Lock(ctx context.Context) (unlock func() error, err error)
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
 		if s.w.locked != nil && s.w.locked.Alive() {
-			return nil, catalogsync.ErrSyncing
+			return nil, catalogstore.ErrSyncing
 		}
 		s.w.locked = s.process
 		return func() error {
@@ -234,25 +235,25 @@ func (s catalogStore) Lock(ctx context.Context) (unlock func() error, err error)
 	})
 }
 
-func (s catalogStore) State(ctx context.Context) (catalogsync.State, error) {
-	return askCatalog(ctx, s, "State", func() (catalogsync.State, error) { return s.Store.State(ctx) })
+func (s catalogStore) State(ctx context.Context) (catalogstore.State, error) {
+	return askCatalog(ctx, s, "State", func() (catalogstore.State, error) { return s.Store.State(ctx) })
 }
 
-func (s catalogStore) Begin(ctx context.Context, walk catalogsync.Walk) error {
+func (s catalogStore) Begin(ctx context.Context, walk catalogstore.Walk) error {
 	_, err := askCatalog(ctx, s, "Begin", func() (nothing, error) { return nothing{}, s.Store.Begin(ctx, walk) })
 	return err
 }
 
-func (s catalogStore) SavePage(ctx context.Context, walk catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
-	return askCatalog(ctx, s, fmt.Sprintf("SavePage %d", walk.Page), func() (catalogsync.Counts, error) { return s.Store.SavePage(ctx, walk, products) })
+func (s catalogStore) SavePage(ctx context.Context, walk catalogstore.Walk, products []catalogstore.Listed) (catalogstore.Counts, error) {
+	return askCatalog(ctx, s, fmt.Sprintf("SavePage %d", walk.Page), func() (catalogstore.Counts, error) { return s.Store.SavePage(ctx, walk, products) })
 }
 
-func (s catalogStore) Unlisted(ctx context.Context, walk catalogsync.Walk, limit int) ([]string, error) {
+func (s catalogStore) Unlisted(ctx context.Context, walk catalogstore.Walk, limit int) ([]string, error) {
 	return askCatalog(ctx, s, "Unlisted", func() ([]string, error) { return s.Store.Unlisted(ctx, walk, limit) })
 }
 
-func (s catalogStore) Complete(ctx context.Context, walk catalogsync.Walk, gone []string) (catalogsync.Walk, error) {
-	return askCatalog(ctx, s, "Complete", func() (catalogsync.Walk, error) { return s.Store.Complete(ctx, walk, gone) })
+func (s catalogStore) Complete(ctx context.Context, walk catalogstore.Walk, gone []string) (catalogstore.Walk, error) {
+	return askCatalog(ctx, s, "Complete", func() (catalogstore.Walk, error) { return s.Store.Complete(ctx, walk, gone) })
 }
 
 func (s catalogStore) SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (bool, error) {
@@ -264,11 +265,11 @@ func (s catalogStore) Request(ctx context.Context, at time.Time, ids ...string) 
 	return err
 }
 
-func (s catalogStore) Requested(ctx context.Context, limit int) ([]catalogsync.Request, error) {
-	return askCatalog(ctx, s, "Requested", func() ([]catalogsync.Request, error) { return s.Store.Requested(ctx, limit) })
+func (s catalogStore) Requested(ctx context.Context, limit int) ([]catalogstore.Request, error) {
+	return askCatalog(ctx, s, "Requested", func() ([]catalogstore.Request, error) { return s.Store.Requested(ctx, limit) })
 }
 
-func (s catalogStore) Drop(ctx context.Context, r catalogsync.Request) error {
+func (s catalogStore) Drop(ctx context.Context, r catalogstore.Request) error {
 	_, err := askCatalog(ctx, s, "Drop", func() (nothing, error) { return nothing{}, s.Store.Drop(ctx, r) })
 	return err
 }

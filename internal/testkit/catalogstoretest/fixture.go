@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // opener opens a handle on the storage of one test.
-type opener func() catalogsync.Store
+type opener func() catalogstore.Store
 
 // t0 has what a store does not keep: nanoseconds, and a place.
 var t0 = time.Date(2026, 11, 22, 10, 20, 30, 123_456_789, time.FixedZone("", -5*3600))
@@ -54,27 +54,27 @@ func listedAll(ids ...string) []catalog.Product {
 }
 
 // began begins the next walk, at(seconds).
-func began(t testing.TB, store catalogsync.Store, seconds int) catalogsync.Walk {
+func began(t testing.TB, store catalogstore.Store, seconds int) catalogstore.Walk {
 	t.Helper()
-	w := catalogsync.Walk{Generation: state(t, store).Newest.Generation + 1, StartedAt: at(seconds), PageSize: 100}
+	w := catalogstore.Walk{Generation: state(t, store).Newest.Generation + 1, StartedAt: at(seconds), PageSize: 100}
 	require.NoError(t, store.Begin(t.Context(), w))
 	return w
 }
 
 // page is a page of products that was read at the second.
-func page(t testing.TB, second int, products ...catalog.Product) []catalogsync.Listed {
+func page(t testing.TB, second int, products ...catalog.Product) []catalogstore.Listed {
 	t.Helper()
-	page := make([]catalogsync.Listed, len(products))
+	page := make([]catalogstore.Listed, len(products))
 	for i, p := range products {
 		var err error
-		page[i], err = catalogsync.NewListed(at(second), p)
+		page[i], err = catalogstore.NewListed(at(second), p)
 		require.NoError(t, err)
 	}
 	return page
 }
 
 // saved saves products as the next page of a walk, read at the second.
-func saved(t testing.TB, store catalogsync.Store, w *catalogsync.Walk, second int, products ...catalog.Product) catalogsync.Counts {
+func saved(t testing.TB, store catalogstore.Store, w *catalogstore.Walk, second int, products ...catalog.Product) catalogstore.Counts {
 	t.Helper()
 	w.Page++
 	w.Requests++
@@ -84,7 +84,7 @@ func saved(t testing.TB, store catalogsync.Store, w *catalogsync.Walk, second in
 }
 
 // completed completes a walk.
-func completed(t testing.TB, store catalogsync.Store, w catalogsync.Walk, gone ...string) catalogsync.Walk {
+func completed(t testing.TB, store catalogstore.Store, w catalogstore.Walk, gone ...string) catalogstore.Walk {
 	t.Helper()
 	w.CompletedAt = w.StartedAt.Add(time.Minute)
 	w, err := store.Complete(t.Context(), w, gone)
@@ -93,40 +93,40 @@ func completed(t testing.TB, store catalogsync.Store, w catalogsync.Walk, gone .
 }
 
 // walked is a complete walk that sees products: it begins at the second, and reads then.
-func walked(t testing.TB, store catalogsync.Store, second int, products ...catalog.Product) catalogsync.Walk {
+func walked(t testing.TB, store catalogstore.Store, second int, products ...catalog.Product) catalogstore.Walk {
 	t.Helper()
 	w := began(t, store, second)
 	saved(t, store, &w, second, products...)
 	return completed(t, store, w)
 }
 
-func detailed(t testing.TB, store catalogsync.Store, second int, p catalog.Product) bool {
+func detailed(t testing.TB, store catalogstore.Store, second int, p catalog.Product) bool {
 	t.Helper()
 	changed, err := store.SaveDetails(t.Context(), at(second), p)
 	require.NoError(t, err)
 	return changed
 }
 
-func state(t testing.TB, store catalogsync.Store) catalogsync.State {
+func state(t testing.TB, store catalogstore.Store) catalogstore.State {
 	t.Helper()
 	state, err := store.State(t.Context())
 	require.NoError(t, err)
 	return state
 }
 
-func get(t testing.TB, store catalogsync.Store, id string) catalogsync.Record {
+func get(t testing.TB, store catalogstore.Store, id string) catalogstore.Record {
 	t.Helper()
 	record, err := store.Get(t.Context(), id)
 	require.NoError(t, err)
 	return record
 }
 
-func presence(t testing.TB, store catalogsync.Store, id string) catalogsync.Presence {
+func presence(t testing.TB, store catalogstore.Store, id string) catalogstore.Presence {
 	t.Helper()
 	return get(t, store, id).Presence
 }
 
-func requested(t testing.TB, store catalogsync.Store) []catalogsync.Request {
+func requested(t testing.TB, store catalogstore.Store) []catalogstore.Request {
 	t.Helper()
 	requests, err := store.Requested(t.Context(), 1000)
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func requested(t testing.TB, store catalogsync.Store) []catalogsync.Request {
 }
 
 // feed reads all changes after a revision, in portions.
-func feed(t testing.TB, store catalogsync.Store, after int64, limit int) (all []catalogsync.Record) {
+func feed(t testing.TB, store catalogstore.Store, after int64, limit int) (all []catalogstore.Record) {
 	t.Helper()
 	for {
 		some, err := store.Changes(t.Context(), after, limit)
@@ -150,7 +150,7 @@ func feed(t testing.TB, store catalogsync.Store, after int64, limit int) (all []
 	}
 }
 
-func idsOf(records []catalogsync.Record) []string {
+func idsOf(records []catalogstore.Record) []string {
 	var ids []string
 	for _, r := range records {
 		ids = append(ids, r.Product.ID)
@@ -159,19 +159,19 @@ func idsOf(records []catalogsync.Record) []string {
 }
 
 // hashOf returns the Hash of a record with a product and attributes.
-func hashOf(p catalog.Product, a catalogsync.Attributes) string {
-	r, _ := catalogsync.Record{Product: p}.Attributed(a)
+func hashOf(p catalog.Product, a catalogstore.Attributes) string {
+	r, _ := catalogstore.Record{Product: p}.Attributed(a)
 	return r.Hash
 }
 
 // requireSame compares records in all but their revisions.
-func requireSame(t testing.TB, want, got catalogsync.Record, args ...any) {
+func requireSame(t testing.TB, want, got catalogstore.Record, args ...any) {
 	t.Helper()
 	want.Revision, got.Revision = 0, 0
 	require.JSONEq(t, encoded(t, want), encoded(t, got), args...)
 }
 
-func encoded(t testing.TB, r catalogsync.Record) string {
+func encoded(t testing.TB, r catalogstore.Record) string {
 	t.Helper()
 	r.ReadAt, r.DetailsAt = kept(r.ReadAt), kept(r.DetailsAt)
 	text, err := json.Marshal(r)
@@ -180,7 +180,7 @@ func encoded(t testing.TB, r catalogsync.Record) string {
 }
 
 // requireWalk compares walks, whose times come back as they are kept.
-func requireWalk(t testing.TB, want, got catalogsync.Walk, args ...any) {
+func requireWalk(t testing.TB, want, got catalogstore.Walk, args ...any) {
 	t.Helper()
 	for _, at := range []*time.Time{&want.StartedAt, &want.CompletedAt, &got.StartedAt, &got.CompletedAt} {
 		if !at.IsZero() {
@@ -191,7 +191,7 @@ func requireWalk(t testing.TB, want, got catalogsync.Walk, args ...any) {
 }
 
 // unchanged returns a check that nothing of the store has changed.
-func unchanged(t testing.TB, store catalogsync.Store) func(args ...any) {
+func unchanged(t testing.TB, store catalogstore.Store) func(args ...any) {
 	t.Helper()
 	before, records, requests := state(t, store), feed(t, store, 0, 100), requested(t, store)
 	return func(args ...any) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // products plays what records hold.
@@ -29,9 +29,9 @@ var products = map[string]func(*testing.T, opener){
 func details(t *testing.T, open opener) {
 	store := open()
 	assert.True(t, detailed(t, store, 1, single("a", "A", "<p>one</p>")), "new")
-	want, _ := catalogsync.Record{}.Detailed(single("a", "A", "<p>one</p>"), at(1))
+	want, _ := catalogstore.Record{}.Detailed(single("a", "A", "<p>one</p>"), at(1))
 	requireSame(t, want, get(t, store, "a"))
-	assert.Equal(t, catalogsync.PresencePresent, want.Presence)
+	assert.Equal(t, catalogstore.PresencePresent, want.Presence)
 	revision := get(t, store, "a").Revision
 	assert.False(t, detailed(t, store, 2, single("a", "A", "<p>one</p>")))
 	assert.Equal(t, revision, get(t, store, "a").Revision)
@@ -57,16 +57,16 @@ func detailsAreKept(t *testing.T, open opener) {
 	store := open()
 	detailed(t, store, 1, single("a", "A", "<p>"))
 	w := began(t, store, 10)
-	assert.Equal(t, catalogsync.Counts{Unchanged: 1}, saved(t, store, &w, 11, listed("a", "A")), "a list shows less, which is no change")
+	assert.Equal(t, catalogstore.Counts{Unchanged: 1}, saved(t, store, &w, 11, listed("a", "A")), "a list shows less, which is no change")
 	assert.Empty(t, requested(t, store))
-	assert.Equal(t, catalogsync.Counts{Repeated: 1}, saved(t, store, &w, 12, listed("a", "B")))
+	assert.Equal(t, catalogstore.Counts{Repeated: 1}, saved(t, store, &w, 12, listed("a", "B")))
 	a := get(t, store, "a")
 	assert.Equal(t, "B", a.Product.Name)
 	assert.Equal(t, "<p>", a.Product.DescriptionHTML)
 	assert.Len(t, a.Product.Variants, 2)
 	assert.NotNil(t, a.Product.Dosage)
 	assert.Equal(t, kept(at(1)), a.DetailsAt.UTC())
-	assert.Equal(t, []catalogsync.Request{{ProductID: "a", At: kept(at(12))}}, requested(t, store), "its variants may have changed")
+	assert.Equal(t, []catalogstore.Request{{ProductID: "a", At: kept(at(12))}}, requested(t, store), "its variants may have changed")
 	saved(t, store, &w, 12, listed("b", "B"))
 	saved(t, store, &w, 13, listed("b", "C"))
 	assert.Len(t, requested(t, store), 1, "b never had details")
@@ -96,26 +96,26 @@ func undetailed(t *testing.T, open opener) {
 func attributes(t *testing.T, open opener) {
 	store := open()
 	walked(t, store, 0, listedAll("a", "b", "c")...)
-	save := func(attributes map[string]catalogsync.Attributes) {
+	save := func(attributes map[string]catalogstore.Attributes) {
 		t.Helper()
 		require.NoError(t, store.SaveAttributes(t.Context(), attributes))
 	}
-	both := catalogsync.Attributes{IngredientIDs: []string{"i-1", "i'2"}, AllergenIDs: []string{"x"}}
+	both := catalogstore.Attributes{IngredientIDs: []string{"i-1", "i'2"}, AllergenIDs: []string{"x"}}
 	before := state(t, store).Revision
-	save(map[string]catalogsync.Attributes{"a": both, "b": {AllergenIDs: []string{"x"}}, "unknown": both})
+	save(map[string]catalogstore.Attributes{"a": both, "b": {AllergenIDs: []string{"x"}}, "unknown": both})
 	a := get(t, store, "a")
 	assert.Equal(t, both, a.Attributes)
 	assert.Equal(t, hashOf(a.Product, both), a.Hash)
 	assert.Equal(t, []string{"x"}, get(t, store, "b").AllergenIDs)
 	assert.Equal(t, before+2, state(t, store).Revision, "c has not changed")
 	_, err := store.Get(t.Context(), "unknown")
-	require.ErrorIs(t, err, catalogsync.ErrNotStored)
+	require.ErrorIs(t, err, catalogstore.ErrNotStored)
 
-	save(map[string]catalogsync.Attributes{"a": both, "c": both})
+	save(map[string]catalogstore.Attributes{"a": both, "c": both})
 	assert.Equal(t, before+4, state(t, store).Revision, "a has not changed")
 	assert.Empty(t, get(t, store, "b").AllergenIDs, "who is not named has none")
 	w := began(t, store, 100)
-	assert.Equal(t, catalogsync.Counts{Unchanged: 2}, saved(t, store, &w, 101, listedAll("a", "b")...))
+	assert.Equal(t, catalogstore.Counts{Unchanged: 2}, saved(t, store, &w, 101, listedAll("a", "b")...))
 	assert.Equal(t, both, get(t, store, "a").Attributes, "a list says nothing of them")
 	detailed(t, store, 102, single("a", "Product a", "<p>"))
 	assert.Equal(t, both, get(t, store, "a").Attributes)
@@ -146,13 +146,13 @@ func anyText(t *testing.T, open opener) {
 		p := single(id, text, text)
 		p.Brand.Name, p.Status, p.Variants[1].SKU, p.Dosage.AdditionalInfo = text, catalog.Status(text), text, text
 		detailed(t, store, 1, p)
-		want, _ := catalogsync.Record{}.Detailed(p, at(1))
+		want, _ := catalogstore.Record{}.Detailed(p, at(1))
 		requireSame(t, want, get(t, store, id), name)
 		require.NoError(t, store.Request(t.Context(), at(2), id), name)
-		require.Contains(t, requested(t, store), catalogsync.Request{ProductID: id, At: kept(at(2))}, name)
+		require.Contains(t, requested(t, store), catalogstore.Request{ProductID: id, At: kept(at(2))}, name)
 		w := began(t, store, 10)
-		require.Equal(t, catalogsync.Counts{Unchanged: 1}, saved(t, store, &w, 11, listedLike(p)), name)
-		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{id: {IngredientIDs: []string{text}}}), name)
+		require.Equal(t, catalogstore.Counts{Unchanged: 1}, saved(t, store, &w, 11, listedLike(p)), name)
+		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogstore.Attributes{id: {IngredientIDs: []string{text}}}), name)
 		require.Equal(t, []string{text}, get(t, store, id).IngredientIDs, name)
 	}
 }
@@ -167,18 +167,18 @@ func badIDs(t *testing.T, open opener) {
 		"empty": "", "NUL": "\x00", "NUL inside": "a\x00b", "NUL at the end": "a\x00", "not UTF-8": "a\xff", "half a surrogate": "\xed\xa0\x80", "half a character": "\xc3",
 	} {
 		same := unchanged(t, store)
-		_, err := catalogsync.NewListed(at(20), listed(id, "Product"))
+		_, err := catalogstore.NewListed(at(20), listed(id, "Product"))
 		require.ErrorIs(t, err, api.ErrArgument, name)
 		_, err = store.SaveDetails(t.Context(), at(20), single(id, "Product", ""))
 		require.ErrorIs(t, err, api.ErrArgument, name)
 		require.ErrorIs(t, store.Request(t.Context(), at(20), "c", id), api.ErrArgument, name)
 		_, err = store.Get(t.Context(), id)
-		require.ErrorIs(t, err, catalogsync.ErrNotStored, name)
-		require.NoError(t, store.Drop(t.Context(), catalogsync.Request{ProductID: id, At: at(20)}), name)
-		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{id: {IngredientIDs: []string{"i"}}}), name)
+		require.ErrorIs(t, err, catalogstore.ErrNotStored, name)
+		require.NoError(t, store.Drop(t.Context(), catalogstore.Request{ProductID: id, At: at(20)}), name)
+		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogstore.Attributes{id: {IngredientIDs: []string{"i"}}}), name)
 		same(name)
 	}
-	_, err := catalogsync.NewListed(at(20), catalog.Product{ID: "a", PrimaryVariant: &catalog.Variant{MSRP: "no number"}})
+	_, err := catalogstore.NewListed(at(20), catalog.Product{ID: "a", PrimaryVariant: &catalog.Variant{MSRP: "no number"}})
 	require.ErrorContains(t, err, "product a")
 	w := began(t, store, 30)
 	saved(t, store, &w, 31, listedAll("a")...)
@@ -206,14 +206,14 @@ func anyTime(t *testing.T, open opener) {
 // make of the same events.
 func recordsAreWhole(t *testing.T, open opener) {
 	store := open()
-	var want catalogsync.Record
+	var want catalogstore.Record
 	w := began(t, store, 0)
 	saved(t, store, &w, 1, listed("a", "One"))
 	want, _ = want.Listed(listed("a", "One"), kept(at(1)))
 	detailed(t, store, 2, single("a", "Two", "<p>"))
 	want, _ = want.Detailed(single("a", "Two", "<p>"), kept(at(2)))
-	require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}}))
-	want, _ = want.Attributed(catalogsync.Attributes{IngredientIDs: []string{"i"}})
+	require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogstore.Attributes{"a": {IngredientIDs: []string{"i"}}}))
+	want, _ = want.Attributed(catalogstore.Attributes{IngredientIDs: []string{"i"}})
 	completed(t, store, w)
 	w = began(t, store, 50)
 	completed(t, store, w)

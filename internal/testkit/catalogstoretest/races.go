@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // races plays callers that come at the same time, through handles of their own.
@@ -26,7 +26,7 @@ const (
 )
 
 // runConcurrently runs act for every caller at once, and waits for them.
-func runConcurrently(open opener, act func(store catalogsync.Store, caller int)) {
+func runConcurrently(open opener, act func(store catalogstore.Store, caller int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for handle := range handles {
@@ -44,11 +44,11 @@ func runConcurrently(open opener, act func(store catalogsync.Store, caller int))
 
 func oneLock(t *testing.T, open opener) {
 	var inside, won atomic.Int32
-	runConcurrently(open, func(store catalogsync.Store, _ int) {
+	runConcurrently(open, func(store catalogstore.Store, _ int) {
 		for range 5 {
 			unlock, err := store.Lock(t.Context())
 			if err != nil {
-				assert.ErrorIs(t, err, catalogsync.ErrSyncing)
+				assert.ErrorIs(t, err, catalogstore.ErrSyncing)
 				continue
 			}
 			won.Add(1)
@@ -63,13 +63,13 @@ func oneLock(t *testing.T, open opener) {
 func oneBegins(t *testing.T, open opener) {
 	for generation := int64(1); generation <= 5; generation++ {
 		var won atomic.Int32
-		runConcurrently(open, func(store catalogsync.Store, caller int) {
-			err := store.Begin(t.Context(), catalogsync.Walk{Generation: generation, StartedAt: t0, Requests: caller})
+		runConcurrently(open, func(store catalogstore.Store, caller int) {
+			err := store.Begin(t.Context(), catalogstore.Walk{Generation: generation, StartedAt: t0, Requests: caller})
 			if err == nil {
 				won.Add(1)
 				return
 			}
-			assert.ErrorIs(t, err, catalogsync.ErrSuperseded)
+			assert.ErrorIs(t, err, catalogstore.ErrSuperseded)
 		})
 		require.EqualValues(t, 1, won.Load())
 		assert.Equal(t, generation, state(t, open()).Newest.Generation)
@@ -109,7 +109,7 @@ func noChangeIsSkipped(t *testing.T, open opener) {
 			}
 		}
 	})
-	runConcurrently(open, func(store catalogsync.Store, caller int) {
+	runConcurrently(open, func(store catalogstore.Store, caller int) {
 		for round := range rounds {
 			own, name := fmt.Sprintf("own-%d-%d", caller, round), fmt.Sprintf("by %d in %d", caller, round)
 			var err error
@@ -134,14 +134,14 @@ func noChangeIsSkipped(t *testing.T, open opener) {
 	}
 	assert.Equal(t, want, read)
 	assert.Len(t, want, 1+handles*callers*rounds)
-	assert.Equal(t, len(want), state(t, store).Records[catalogsync.PresencePresent])
+	assert.Equal(t, len(want), state(t, store).Records[catalogstore.PresencePresent])
 }
 
 // requestsAmongReads asks for a product while others answer: one that is asked for after the
 // last reading began stays.
 func requestsAmongReads(t *testing.T, open opener) {
 	const rounds = 10
-	runConcurrently(open, func(store catalogsync.Store, caller int) {
+	runConcurrently(open, func(store catalogstore.Store, caller int) {
 		for round := range rounds {
 			if caller%2 == 0 {
 				assert.NoError(t, store.Request(t.Context(), at(round), "a", fmt.Sprint(caller)))

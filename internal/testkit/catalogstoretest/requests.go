@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // requests plays how products are asked for.
@@ -20,7 +20,7 @@ var requests = map[string]func(*testing.T, opener){
 	"RequestsByTheList": requestsByTheList,
 }
 
-func asked(t testing.TB, store catalogsync.Store, second int, ids ...string) {
+func asked(t testing.TB, store catalogstore.Store, second int, ids ...string) {
 	t.Helper()
 	require.NoError(t, store.Request(t.Context(), at(second), ids...))
 }
@@ -29,7 +29,7 @@ func request(t *testing.T, open opener) {
 	store := open()
 	asked(t, store, 5, "unknown", "a")
 	asked(t, store, 9, "a")
-	assert.Equal(t, []catalogsync.Request{{ProductID: "unknown", At: kept(at(5))}, {ProductID: "a", At: kept(at(9))}}, requested(t, store), "once, at the latest time")
+	assert.Equal(t, []catalogstore.Request{{ProductID: "unknown", At: kept(at(5))}, {ProductID: "a", At: kept(at(9))}}, requested(t, store), "once, at the latest time")
 	assert.Equal(t, 2, state(t, store).Requested)
 	asked(t, store, 7, "a")
 	assert.Equal(t, kept(at(9)).Add(time.Microsecond), requested(t, store)[1].At, "asked again, so what is being read does not answer it")
@@ -64,9 +64,9 @@ func drop(t *testing.T, open opener) {
 	require.NoError(t, store.Drop(t.Context(), old))
 	assert.Len(t, requested(t, store), 2, "a younger one has come instead of it")
 	require.NoError(t, store.Drop(t.Context(), requested(t, store)[1]))
-	require.NoError(t, store.Drop(t.Context(), catalogsync.Request{ProductID: "unknown", At: t0}))
-	assert.Equal(t, []catalogsync.Request{{ProductID: "b", At: kept(at(5))}}, requested(t, store))
-	require.NoError(t, store.Drop(t.Context(), catalogsync.Request{ProductID: "b", At: at(6)}))
+	require.NoError(t, store.Drop(t.Context(), catalogstore.Request{ProductID: "unknown", At: t0}))
+	assert.Equal(t, []catalogstore.Request{{ProductID: "b", At: kept(at(5))}}, requested(t, store))
+	require.NoError(t, store.Drop(t.Context(), catalogstore.Request{ProductID: "b", At: at(6)}))
 	assert.Empty(t, requested(t, store))
 }
 
@@ -92,14 +92,14 @@ func requestsByTheList(t *testing.T, open opener) {
 	asked(t, store, 20, "a")
 	w := began(t, store, 2)
 	saved(t, store, &w, 10, listed("a", "B"))
-	assert.Equal(t, []catalogsync.Request{{ProductID: "a", At: kept(at(20)).Add(time.Microsecond)}}, requested(t, store))
+	assert.Equal(t, []catalogstore.Request{{ProductID: "a", At: kept(at(20)).Add(time.Microsecond)}}, requested(t, store))
 	detailed(t, store, 30, single("a", "B", ""))
 	saved(t, store, &w, 25, listed("a", "Old"))
 	assert.Empty(t, requested(t, store), "it was read since")
 	detailed(t, store, 31, single("b", "B", ""))
 	completed(t, store, w)
 	completed(t, store, began(t, store, 40))
-	assert.Equal(t, catalogsync.PresenceMissing, presence(t, store, "b"))
+	assert.Equal(t, catalogstore.PresenceMissing, presence(t, store, "b"))
 	w = began(t, store, 50)
 	saved(t, store, &w, 51, listed("b", "B"))
 	assert.Empty(t, requested(t, store), "that it is there again is no other content")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // walks plays how the whole list is read.
@@ -31,40 +31,40 @@ var walks = map[string]func(*testing.T, opener){
 
 func empty(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
-	assert.Equal(t, catalogsync.State{Records: map[catalogsync.Presence]int{}}, state(t, store))
+	assert.Equal(t, catalogstore.State{Records: map[catalogstore.Presence]int{}}, state(t, store))
 	_, err := store.Get(ctx, "a")
-	require.ErrorIs(t, err, catalogsync.ErrNotStored)
+	require.ErrorIs(t, err, catalogstore.ErrNotStored)
 	assert.Empty(t, feed(t, store, 0, 10))
 	assert.Empty(t, requested(t, store))
 	ids, err := store.Undetailed(ctx, "", 10)
 	require.NoError(t, err)
 	assert.Empty(t, ids)
-	ids, err = store.Unlisted(ctx, catalogsync.Walk{Generation: 1, StartedAt: t0}, 10)
+	ids, err = store.Unlisted(ctx, catalogstore.Walk{Generation: 1, StartedAt: t0}, 10)
 	require.NoError(t, err)
 	assert.Empty(t, ids)
-	_, err = store.SavePage(ctx, catalogsync.Walk{}, page(t, 0, listedAll("a")...))
-	require.ErrorIs(t, err, catalogsync.ErrSuperseded, "no walk has begun")
-	_, err = store.Complete(ctx, catalogsync.Walk{CompletedAt: t0}, nil)
-	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
-	require.NoError(t, store.Drop(ctx, catalogsync.Request{ProductID: "a", At: t0}))
-	require.NoError(t, store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}}))
-	assert.Equal(t, catalogsync.State{Records: map[catalogsync.Presence]int{}}, state(t, store))
+	_, err = store.SavePage(ctx, catalogstore.Walk{}, page(t, 0, listedAll("a")...))
+	require.ErrorIs(t, err, catalogstore.ErrSuperseded, "no walk has begun")
+	_, err = store.Complete(ctx, catalogstore.Walk{CompletedAt: t0}, nil)
+	require.ErrorIs(t, err, catalogstore.ErrSuperseded)
+	require.NoError(t, store.Drop(ctx, catalogstore.Request{ProductID: "a", At: t0}))
+	require.NoError(t, store.SaveAttributes(ctx, map[string]catalogstore.Attributes{"a": {IngredientIDs: []string{"i"}}}))
+	assert.Equal(t, catalogstore.State{Records: map[catalogstore.Presence]int{}}, state(t, store))
 }
 
 func lock(t *testing.T, open opener) {
 	one, two := open(), open()
 	unlock, err := one.Lock(t.Context())
 	require.NoError(t, err)
-	for _, store := range []catalogsync.Store{one, two} {
+	for _, store := range []catalogstore.Store{one, two} {
 		_, err = store.Lock(t.Context())
-		require.ErrorIs(t, err, catalogsync.ErrSyncing)
+		require.ErrorIs(t, err, catalogstore.ErrSyncing)
 	}
 	walked(t, two, 0, listedAll("a")...) // the lock is for those who ask for it
 	require.NoError(t, unlock())
 	other, err := two.Lock(t.Context())
 	require.NoError(t, err)
 	_, err = one.Lock(t.Context())
-	require.ErrorIs(t, err, catalogsync.ErrSyncing)
+	require.ErrorIs(t, err, catalogstore.ErrSyncing)
 	require.NoError(t, other())
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func lock(t *testing.T, open opener) {
 	require.NoError(t, err)
 	cancel()
 	_, err = two.Lock(t.Context())
-	require.ErrorIs(t, err, catalogsync.ErrSyncing, "a context that ends takes no lock away")
+	require.ErrorIs(t, err, catalogstore.ErrSyncing, "a context that ends takes no lock away")
 	require.NoError(t, unlock())
 	unlock, err = two.Lock(t.Context())
 	require.NoError(t, err)
@@ -81,12 +81,12 @@ func lock(t *testing.T, open opener) {
 
 func begin(t *testing.T, open opener) {
 	store := open()
-	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1, Skipped: 2}
+	first := catalogstore.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1, Skipped: 2}
 	require.NoError(t, store.Begin(t.Context(), first))
 	requireWalk(t, first, state(t, store).Newest)
-	requireWalk(t, catalogsync.Walk{}, state(t, store).Complete)
+	requireWalk(t, catalogstore.Walk{}, state(t, store).Complete)
 	for _, generation := range []int64{0, 1, 3} {
-		require.ErrorIs(t, store.Begin(t.Context(), catalogsync.Walk{Generation: generation, StartedAt: at(1)}), catalogsync.ErrSuperseded, generation)
+		require.ErrorIs(t, store.Begin(t.Context(), catalogstore.Walk{Generation: generation, StartedAt: at(1)}), catalogstore.ErrSuperseded, generation)
 	}
 	requireWalk(t, first, state(t, store).Newest)
 
@@ -105,25 +105,25 @@ func saveUpdated(t *testing.T, open opener) {
 	walked(t, store, 0, listedAll("a", "b", "c")...)
 	detailed(t, store, 2, single("c", "Product c", "text"))
 	w := began(t, store, 100)
-	assert.Equal(t, catalogsync.Counts{Updated: 2, Unchanged: 1}, saved(t, store, &w, 101, listed("a", "New"), listed("b", "Product b"), listed("c", "New")))
+	assert.Equal(t, catalogstore.Counts{Updated: 2, Unchanged: 1}, saved(t, store, &w, 101, listed("a", "New"), listed("b", "Product b"), listed("c", "New")))
 	assert.Equal(t, "New", get(t, store, "a").Product.Name)
 	for _, id := range []string{"a", "b", "c"} {
 		assert.Equal(t, kept(at(101)), get(t, store, id).ReadAt.UTC(), id)
 	}
-	assert.Equal(t, []catalogsync.Request{{ProductID: "c", At: kept(at(101))}}, requested(t, store))
+	assert.Equal(t, []catalogstore.Request{{ProductID: "c", At: kept(at(101))}}, requested(t, store))
 }
 
 func savePage(t *testing.T, open opener) {
 	store := open()
 	w := began(t, store, 0)
 	w.Total = 4
-	assert.Equal(t, catalogsync.Counts{Created: 2}, saved(t, store, &w, 1, listedAll("a", "b")...))
+	assert.Equal(t, catalogstore.Counts{Created: 2}, saved(t, store, &w, 1, listedAll("a", "b")...))
 	requireWalk(t, w, state(t, store).Newest)
-	assert.Equal(t, catalogsync.Counts{Created: 1, Repeated: 1}, saved(t, store, &w, 2, listedAll("b", "c")...), "the walk had seen b")
-	assert.Equal(t, catalogsync.Counts{}, saved(t, store, &w, 3), "an empty page moves on")
+	assert.Equal(t, catalogstore.Counts{Created: 1, Repeated: 1}, saved(t, store, &w, 2, listedAll("b", "c")...), "the walk had seen b")
+	assert.Equal(t, catalogstore.Counts{}, saved(t, store, &w, 3), "an empty page moves on")
 	requireWalk(t, w, state(t, store).Newest)
 	a := get(t, store, "a")
-	want, _ := catalogsync.Record{}.Listed(listed("a", "Product a"), at(1))
+	want, _ := catalogstore.Record{}.Listed(listed("a", "Product a"), at(1))
 	requireSame(t, want, a)
 	assert.EqualValues(t, 1, a.Revision)
 	completed(t, store, w)
@@ -131,15 +131,15 @@ func savePage(t *testing.T, open opener) {
 	w = began(t, store, 100)
 	before := get(t, store, "b").Revision
 	renamed := listed("a", "New")
-	assert.Equal(t, catalogsync.Counts{Updated: 1, Unchanged: 1}, saved(t, store, &w, 101, renamed, listed("b", "Product b")))
+	assert.Equal(t, catalogstore.Counts{Updated: 1, Unchanged: 1}, saved(t, store, &w, 101, renamed, listed("b", "Product b")))
 	assert.Equal(t, "New", get(t, store, "a").Product.Name)
 	assert.Greater(t, get(t, store, "a").Revision, a.Revision)
 	assert.Equal(t, before, get(t, store, "b").Revision, "no change, no revision")
 	assert.Equal(t, kept(at(101)), get(t, store, "b").ReadAt.UTC())
-	assert.Equal(t, catalogsync.Counts{Repeated: 1}, saved(t, store, &w, 102, listed("a", "Newer")))
+	assert.Equal(t, catalogstore.Counts{Repeated: 1}, saved(t, store, &w, 102, listed("a", "Newer")))
 	assert.Equal(t, "Newer", get(t, store, "a").Product.Name, "what is repeated is stored too")
 
-	assert.Equal(t, catalogsync.Counts{Unchanged: 1}, saved(t, store, &w, 1, listed("c", "Old")))
+	assert.Equal(t, catalogstore.Counts{Unchanged: 1}, saved(t, store, &w, 1, listed("c", "Old")))
 	assert.Equal(t, "Product c", get(t, store, "c").Product.Name, "what is older changes nothing")
 	w.Page = 1 // back
 	_, err := store.SavePage(t.Context(), w, nil)
@@ -154,14 +154,14 @@ func superseded(t *testing.T, open opener) {
 	saved(t, one, &old, 1, listedAll("a", "b")...)
 	young := began(t, two, 10)
 	saved(t, two, &young, 11, listedAll("a")...)
-	refused := func(w catalogsync.Walk) {
+	refused := func(w catalogstore.Walk) {
 		t.Helper()
 		same := unchanged(t, one)
 		_, err := one.SavePage(t.Context(), w, page(t, 20, listedAll("x")...))
-		require.ErrorIs(t, err, catalogsync.ErrSuperseded)
+		require.ErrorIs(t, err, catalogstore.ErrSuperseded)
 		w.CompletedAt = at(30)
 		_, err = one.Complete(t.Context(), w, nil)
-		require.ErrorIs(t, err, catalogsync.ErrSuperseded)
+		require.ErrorIs(t, err, catalogstore.ErrSuperseded)
 		same()
 	}
 	refused(old)
@@ -169,7 +169,7 @@ func superseded(t *testing.T, open opener) {
 	later.Generation++
 	refused(later)
 	refused(completed(t, two, young)) // complete already
-	assert.Equal(t, catalogsync.PresenceMissing, presence(t, one, "b"), "once only")
+	assert.Equal(t, catalogstore.PresenceMissing, presence(t, one, "b"), "once only")
 }
 
 func missingIsGone(t *testing.T, open opener) {
@@ -182,10 +182,10 @@ func missingIsGone(t *testing.T, open opener) {
 	w = completed(t, store, w, "a", "b", "b", "d", "unknown") // a was seen; d is not missing yet
 	assert.Equal(t, 1, w.Missing, "d")
 	assert.Equal(t, 1, w.Gone, "b")
-	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.PresencePresent, "b": catalogsync.PresenceGone, "c": catalogsync.PresenceMissing, "d": catalogsync.PresenceMissing} {
+	for id, want := range map[string]catalogstore.Presence{"a": catalogstore.PresencePresent, "b": catalogstore.PresenceGone, "c": catalogstore.PresenceMissing, "d": catalogstore.PresenceMissing} {
 		assert.Equal(t, want, presence(t, store, id), id)
 	}
-	assert.Equal(t, map[catalogsync.Presence]int{catalogsync.PresencePresent: 1, catalogsync.PresenceMissing: 2, catalogsync.PresenceGone: 1}, state(t, store).Records)
+	assert.Equal(t, map[catalogstore.Presence]int{catalogstore.PresencePresent: 1, catalogstore.PresenceMissing: 2, catalogstore.PresenceGone: 1}, state(t, store).Records)
 	records := feed(t, store, 0, 10)
 	assert.Len(t, records, 4, "what is gone is there too")
 	gone := get(t, store, "b").Revision
@@ -193,7 +193,7 @@ func missingIsGone(t *testing.T, open opener) {
 	assert.Equal(t, gone, get(t, store, "b").Revision, "gone stays gone")
 	assert.Zero(t, state(t, store).Detailed, "what is gone does not count")
 	detailed(t, store, 310, single("b", "B", ""))
-	assert.Equal(t, catalogsync.PresenceMissing, presence(t, store, "b"), "it was read by its id")
+	assert.Equal(t, catalogstore.PresenceMissing, presence(t, store, "b"), "it was read by its id")
 	assert.Greater(t, get(t, store, "b").Revision, gone)
 	assert.Equal(t, 1, state(t, store).Detailed)
 }
@@ -203,14 +203,14 @@ func reappears(t *testing.T, open opener) {
 	walked(t, store, 0, listedAll("a", "b")...)
 	walked(t, store, 100)
 	w := began(t, store, 200)
-	assert.Equal(t, catalogsync.Counts{Updated: 1}, saved(t, store, &w, 201, listedAll("a")...))
-	assert.Equal(t, catalogsync.PresencePresent, presence(t, store, "a"))
+	assert.Equal(t, catalogstore.Counts{Updated: 1}, saved(t, store, &w, 201, listedAll("a")...))
+	assert.Equal(t, catalogstore.PresencePresent, presence(t, store, "a"))
 	completed(t, store, w, "b")
-	assert.Equal(t, catalogsync.PresenceGone, presence(t, store, "b"))
+	assert.Equal(t, catalogstore.PresenceGone, presence(t, store, "b"))
 	before := state(t, store).Revision
 	w = began(t, store, 300)
-	assert.Equal(t, catalogsync.Counts{Updated: 1}, saved(t, store, &w, 301, listedAll("b")...), "it is no new record")
-	assert.Equal(t, catalogsync.PresencePresent, presence(t, store, "b"))
+	assert.Equal(t, catalogstore.Counts{Updated: 1}, saved(t, store, &w, 301, listedAll("b")...), "it is no new record")
+	assert.Equal(t, catalogstore.PresencePresent, presence(t, store, "b"))
 	assert.Equal(t, before+1, state(t, store).Revision)
 	assert.Equal(t, 1, completed(t, store, w).Missing, "a")
 }
@@ -226,19 +226,19 @@ func readMeanwhile(t *testing.T, open opener) {
 	detailed(t, store, 102, single("c", "Product c", ""))
 	detailed(t, store, 102, single("new", "New", ""))
 	assert.Equal(t, 1, completed(t, store, w).Missing)
-	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.PresencePresent, "b": catalogsync.PresenceMissing, "c": catalogsync.PresencePresent, "new": catalogsync.PresencePresent} {
+	for id, want := range map[string]catalogstore.Presence{"a": catalogstore.PresencePresent, "b": catalogstore.PresenceMissing, "c": catalogstore.PresencePresent, "new": catalogstore.PresencePresent} {
 		assert.Equal(t, want, presence(t, store, id), id)
 	}
 	assert.Equal(t, 2, walked(t, store, 200, listedAll("a", "b")...).Missing, "c and new, not seen by the next walk")
 	detailed(t, store, 201, single("c", "Product c", ""))
-	assert.Equal(t, catalogsync.PresenceMissing, presence(t, store, "c"), "a single product says nothing of the list")
+	assert.Equal(t, catalogstore.PresenceMissing, presence(t, store, "c"), "a single product says nothing of the list")
 }
 
 func unlisted(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	walked(t, store, 0, listedAll("a", "b", "c", "d", "e")...)
 	walked(t, store, 100, listedAll("e")...)
-	want := func(w catalogsync.Walk, limit int, ids ...string) {
+	want := func(w catalogstore.Walk, limit int, ids ...string) {
 		t.Helper()
 		got, err := store.Unlisted(ctx, w, limit)
 		require.NoError(t, err)
@@ -277,7 +277,7 @@ func endedContext(t *testing.T, open opener) {
 		"Lock":  func(ctx context.Context) error { return errorOf(store.Lock(ctx)) },
 		"State": func(ctx context.Context) error { return errorOf(store.State(ctx)) },
 		"Begin": func(ctx context.Context) error {
-			return store.Begin(ctx, catalogsync.Walk{Generation: 3, StartedAt: at(1)})
+			return store.Begin(ctx, catalogstore.Walk{Generation: 3, StartedAt: at(1)})
 		},
 		"SavePage": func(ctx context.Context) error {
 			return errorOf(store.SavePage(ctx, w, page(t, 101, listedAll("c")...)))
@@ -285,7 +285,7 @@ func endedContext(t *testing.T, open opener) {
 		"Unlisted": func(ctx context.Context) error { return errorOf(store.Unlisted(ctx, w, 1)) },
 		"Complete": func(ctx context.Context) error { return errorOf(store.Complete(ctx, w, nil)) },
 		"SaveAttributes": func(ctx context.Context) error {
-			return store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}})
+			return store.SaveAttributes(ctx, map[string]catalogstore.Attributes{"a": {IngredientIDs: []string{"i"}}})
 		},
 		"SaveDetails": func(ctx context.Context) error {
 			return errorOf(store.SaveDetails(ctx, at(101), single("a", "New", "")))
@@ -293,7 +293,7 @@ func endedContext(t *testing.T, open opener) {
 		"Request":   func(ctx context.Context) error { return store.Request(ctx, at(101), "b") },
 		"Requested": func(ctx context.Context) error { return errorOf(store.Requested(ctx, 1)) },
 		"Drop": func(ctx context.Context) error {
-			return store.Drop(ctx, catalogsync.Request{ProductID: "a", At: at(1)})
+			return store.Drop(ctx, catalogstore.Request{ProductID: "a", At: at(1)})
 		},
 		"Undetailed": func(ctx context.Context) error { return errorOf(store.Undetailed(ctx, "", 1)) },
 		"Get":        func(ctx context.Context) error { return errorOf(store.Get(ctx, "a")) },
@@ -318,5 +318,5 @@ func smallPagesOfMany(t *testing.T, open opener) {
 	assert.Equal(t, 500, w.Missing)
 	assert.Equal(t, time.Minute, w.CompletedAt.Sub(w.StartedAt))
 	w = began(t, store, 200)
-	assert.Equal(t, catalogsync.Counts{Updated: 500, Unchanged: 500}, saved(t, store, &w, 201, all...), "in one page too")
+	assert.Equal(t, catalogstore.Counts{Updated: 500, Unchanged: 500}, saved(t, store, &w, 201, all...), "in one page too")
 }

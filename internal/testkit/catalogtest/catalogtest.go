@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 // Products returns n products with different names, the same for the same n: about one
 // substance, form, second substance, line of the maker, amount and shape each, of one
 // of n/100 brands, in two sizes.
-func Products(n int) []catalogsync.Record {
+func Products(n int) []catalogstore.Record {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	any := func(of []string) string { return of[random.IntN(len(of))] }
 	brands := make([]catalog.BrandSummary, max(1, n/100))
@@ -39,7 +39,7 @@ func Products(n int) []catalogsync.Record {
 	for i := range lines {
 		lines[i] = title(any(syllables) + any(syllables) + any(syllables) + any(syllables))
 	}
-	entries, taken := make([]catalogsync.Record, 0, n), map[string]bool{}
+	entries, taken := make([]catalogstore.Record, 0, n), map[string]bool{}
 	for i := 0; len(entries) < n; i++ {
 		name := strings.Join([]string{any(substances), any(forms), any(lines), fmt.Sprint(50 * (1 + random.IntN(40))), any(shapes)}, " ")
 		if random.IntN(3) == 0 {
@@ -57,8 +57,8 @@ func Products(n int) []catalogsync.Record {
 				UPC: fmt.Sprintf("0%011d", i*1_000+size), Status: catalog.StatusAvailable, Primary: size == 60,
 			})
 		}
-		entries = append(entries, catalogsync.Record{
-			Product: p, Attributes: catalogsync.Attributes{
+		entries = append(entries, catalogstore.Record{
+			Product: p, Attributes: catalogstore.Attributes{
 				IngredientIDs: []string{fmt.Sprintf("ingredient-%d", i%len(substances))}, AllergenIDs: []string{fmt.Sprintf("allergen-%d", i%7)},
 			},
 		})

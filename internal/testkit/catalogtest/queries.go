@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // Query is what a person types who looks for one product.
@@ -30,7 +30,7 @@ const enough = 5
 // the name and the brand; words with an error in one of them; words in another order; and a
 // SKU or UPC, or a part of it. A query has no more words than it takes until at most five
 // products have words that begin so, or else all words of the product.
-func Queries(entries []catalogsync.Record, n int) []Query {
+func Queries(entries []catalogstore.Record, n int) []Query {
 	random := rand.New(rand.NewPCG(2, uint64(n)))
 	products := make([][]string, len(entries)) // their words
 	for i, e := range entries {

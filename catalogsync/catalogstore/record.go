@@ -1,4 +1,4 @@
-package catalogsync
+package catalogstore
 
 import (
 	"cmp"
@@ -181,7 +181,7 @@ func NewListed(readAt time.Time, p catalog.Product) (Listed, error) {
 	p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = "", nil, nil, nil
 	document, err := json.Marshal(p)
 	if err != nil {
-		return Listed{}, fmt.Errorf("catalogsync: product %s of a list: %w", p.ID, err)
+		return Listed{}, fmt.Errorf("catalogstore: product %s of a list: %w", p.ID, err)
 	}
 	return Listed{
 		Record:   Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: PresencePresent, ReadAt: readAt},

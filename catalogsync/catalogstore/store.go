@@ -1,4 +1,18 @@
-package catalogsync
+// Package catalogstore is the contract between package catalogsync and the stores that keep its
+// copy of the catalog. Package catalogsync/sqlstore has a [Store] on SQLite and PostgreSQL.
+//
+// A program reads the copy with [Store].Get and [Store].Changes:
+//
+//	records, err := store.Changes(ctx, revision, 1000)
+//	for _, r := range records {
+//		if r.Presence == catalogstore.PresenceGone { … } // else save r.Product
+//		revision = r.Revision
+//	}
+//
+// A Store decides nothing about a product by itself. The methods of [Record] return what it is
+// after a list, a single read, or a walk that did not see it. [NewListed] and [CheckID] are for
+// stores that encode products or test them.
+package catalogstore
 
 import (
 	"context"
@@ -11,17 +25,13 @@ import (
 // Errors of a [Store]. Others are those of its database, and name what was tried.
 var (
 	// ErrSyncing: another process, or another part of this one, is syncing the store.
-	ErrSyncing = errors.New("catalogsync: another sync of this store is under way")
+	ErrSyncing = errors.New("catalogstore: another sync of this store is under way")
 
 	// ErrSuperseded: a later walk has begun, so that this one stores nothing any more.
-	ErrSuperseded = errors.New("catalogsync: a later walk has begun")
-
-	// ErrTooManySkipped: more than a fifth of the products of the list, and more than 10, had no
-	// usable id.
-	ErrTooManySkipped = errors.New("catalogsync: too many products of the list have no usable id")
+	ErrSuperseded = errors.New("catalogstore: a later walk has begun")
 
 	// ErrNotStored: the store does not have the product.
-	ErrNotStored = errors.New("catalogsync: the store does not have the product")
+	ErrNotStored = errors.New("catalogstore: the store does not have the product")
 )
 
 // Store keeps a copy of the catalog, and how far it was read. It is safe for concurrent use,
