@@ -146,7 +146,7 @@ func (d *documented) values(owner string, groups ...[]*doc.Value) {
 }
 
 // unlisted are methods that a reader looks for in the interfaces that they implement.
-var unlisted = strings.Fields("Error Unwrap Is String GoString Format LogValue MarshalJSON UnmarshalJSON MarshalText UnmarshalText EncodeValues")
+var unlisted = strings.Fields("Error Unwrap Is String GoString Format LogValue MarshalJSON UnmarshalJSON MarshalText UnmarshalText Scan Value EncodeValues")
 
 // go doc shows nothing of what an alias stands for: the comment of each links to it, and
 // names its fields and methods.

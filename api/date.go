@@ -1,13 +1,14 @@
 package api
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// Date is a day without time or zone, written yyyy-mm-dd. The zero value stands
-// for null. Dates compare with == and order with [Date.Compare].
+// Date is a day without time or zone, written yyyy-mm-dd. The zero value stands for null and for
+// NULL. Dates compare with == and order with [Date.Compare].
 // API section: "Patient" (date_of_birth).
 type Date struct {
 	Year  int
@@ -21,16 +22,17 @@ func DateOf(t time.Time) Date {
 	return Date{y, m, d}
 }
 
-// ParseDate reads yyyy-mm-dd. Its error does not repeat the text.
+// ParseDate reads yyyy-mm-dd. The error is an [*ArgumentError] for "date", also for the empty
+// text, and does not repeat the text.
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
-		return Date{}, errors.New("dispensary: not a date of the form yyyy-mm-dd")
+		return Date{}, &ArgumentError{Field: "date", Reason: "is not a day of the form yyyy-mm-dd"}
 	}
 	return DateOf(t), nil
 }
 
-// IsZero reports the zero Date, which stands for null.
+// IsZero reports whether d is the zero Date, which stands for null.
 func (d Date) IsZero() bool { return d == Date{} }
 
 // String returns yyyy-mm-dd, or "" for the zero Date.
@@ -44,31 +46,23 @@ func (d Date) String() string {
 // utc returns midnight of the day in UTC.
 func (d Date) utc() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC) }
 
-// Compare returns -1, 0 or +1 as d is before, equal to or after e.
+// Compare returns -1, 0 or +1 as d is before, equal to or after e. The zero Date is before all
+// days.
 func (d Date) Compare(e Date) int { return d.utc().Compare(e.utc()) }
 
-// Validate reports a day that no calendar has, such as February 30.
+// Validate returns an [*ArgumentError] for a day that no calendar has, such as February 30, and
+// for a year that has not four digits. The zero Date is valid.
 func (d Date) Validate() error {
-	if !d.IsZero() && DateOf(d.utc()) != d {
-		return errors.New("dispensary: no such day")
+	if d.IsZero() {
+		return nil
+	}
+	if DateOf(d.utc()) != d || d.Year < 0 || d.Year > 9999 {
+		return &ArgumentError{Field: "date", Reason: "is a day that no calendar has"}
 	}
 	return nil
 }
 
-// MarshalJSON writes the day as a string, or null for the zero Date. A day that
-// no calendar has is an error.
-func (d Date) MarshalJSON() ([]byte, error) {
-	if d.IsZero() {
-		return []byte("null"), nil
-	}
-	if err := d.Validate(); err != nil {
-		return nil, err
-	}
-	return []byte(`"` + d.String() + `"`), nil
-}
-
-// UnmarshalJSON reads a date, the day of a timestamp as it is written there,
-// "" and null.
+// UnmarshalJSON reads a date, the day of a timestamp as it is written there, "" and null.
 func (d *Date) UnmarshalJSON(data []byte) error {
 	text, null := scalarText(data)
 	if null {
@@ -79,5 +73,70 @@ func (d *Date) UnmarshalJSON(data []byte) error {
 		*d = DateOf(t)
 		return nil
 	}
-	return errors.New("not a date")
+	return errors.New("not a date") // no ArgumentError, because the platform wrote it
+}
+
+// MarshalJSON writes the day as a string, or null for the zero Date. Its error is that of
+// [Date.Validate].
+func (d Date) MarshalJSON() ([]byte, error) {
+	text, err := d.MarshalText()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) == 0:
+		return []byte("null"), nil
+	}
+	return []byte(`"` + string(text) + `"`), nil
+}
+
+// UnmarshalText reads yyyy-mm-dd as [ParseDate] does, and the zero Date from the empty text. YAML,
+// flags and keys of maps use it.
+func (d *Date) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*d = Date{}
+		return nil
+	}
+	parsed, err := ParseDate(string(text))
+	if err == nil {
+		*d = parsed
+	}
+	return err
+}
+
+// MarshalText writes yyyy-mm-dd, or the empty text for the zero Date. Its error is that of
+// [Date.Validate].
+func (d Date) MarshalText() ([]byte, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	return []byte(d.String()), nil
+}
+
+// Scan reads a column of type DATE or TEXT: it is a [database/sql.Scanner]. NULL and the empty text
+// are the zero Date. Of a [time.Time] it reads the day in its own location. The error is an
+// [*ArgumentError].
+func (d *Date) Scan(source any) error {
+	switch source := source.(type) {
+	case nil:
+		*d = Date{}
+		return nil
+	case string:
+		return d.UnmarshalText([]byte(source))
+	case []byte:
+		return d.UnmarshalText(source)
+	case time.Time:
+		*d = DateOf(source)
+		return nil
+	}
+	return &ArgumentError{Field: "date", Reason: fmt.Sprintf("cannot be read from %T: use a column of DATE or TEXT", source)}
+}
+
+// Value returns yyyy-mm-dd for a column, or nil for the zero Date: it is a [driver.Valuer]. Its
+// error is that of [Date.Validate].
+func (d Date) Value() (driver.Value, error) {
+	text, err := d.MarshalText()
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	return string(text), nil
 }

@@ -1,21 +1,70 @@
 package api
 
 import (
+	"cmp"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 )
 
-// Decimal is an exact decimal number, kept as the platform wrote it: money and
-// percentages must not pass through a float. The zero value is the empty
-// string, which stands for null. It is read from a string or a number and
-// written as a string.
+// Decimal is an exact decimal number as the platform wrote it: money and percentages must not
+// pass through a float. The zero value is the empty string, which stands for null and for NULL.
+//
+// The text has an optional sign, digits with at most one point, and an optional exponent from
+// -308 to 308, for example 12.50, -3, .5 and 1e3. A constant converts to a Decimal. Read other
+// text with [ParseDecimal]. Compare numbers with [Decimal.Compare], because == compares texts:
+// 1.50 and 1.5 are one number. Calculate with [Decimal.Rat].
 // API section: "Variant" (msrp), "Order" (totals).
 type Decimal string
 
-// UnmarshalJSON reads "12.50", 12.50, "" and null, and the exponent that a JSON number may
-// have. A number that is infinite as a float is an error.
+// ParseDecimal returns text as a Decimal. It does not change the text. The error is an
+// [*ArgumentError] for "decimal", also for the empty text, and does not repeat the text.
+func ParseDecimal(text string) (Decimal, error) {
+	if !isDecimal(text) {
+		return "", notDecimal()
+	}
+	return Decimal(text), nil
+}
+
+func notDecimal() error {
+	return &ArgumentError{Field: "decimal", Reason: "is not a number such as 12.50"}
+}
+
+// IsZero reports whether d is the zero value, which stands for null. The number 0 is not:
+// compare it with d.Compare("0").
+func (d Decimal) IsZero() bool { return d == "" }
+
+// Compare returns -1, 0 or +1 as d is less than, equal to or greater than e. It is exact. Null
+// is less than every number, and so is a converted text that is not a number.
+func (d Decimal) Compare(e Decimal) int {
+	a, b := d.value(), e.value()
+	if a.sign != b.sign {
+		return cmp.Compare(a.sign, b.sign)
+	}
+	magnitudes := cmp.Or(cmp.Compare(a.point, b.point), strings.Compare(a.digits, b.digits))
+	if a.sign < 0 {
+		return -magnitudes
+	}
+	return magnitudes
+}
+
+// Rat returns the exact number, to calculate with, or nil for null and for a converted text
+// that is not a number. A result r returns to a Decimal with Decimal(r.FloatString(2)).
+func (d Decimal) Rat() *big.Rat {
+	if !isDecimal(string(d)) {
+		return nil
+	}
+	r, _ := new(big.Rat).SetString(string(d)) // reads more forms than isDecimal accepts
+	return r
+}
+
+// String returns the number as the platform wrote it, or "" for null.
+func (d Decimal) String() string { return string(d) }
+
+// UnmarshalJSON reads "12.50", 12.50, "" and null.
 func (d *Decimal) UnmarshalJSON(data []byte) error {
 	characters, null := scalarText(data)
 	if null {
@@ -24,34 +73,81 @@ func (d *Decimal) UnmarshalJSON(data []byte) error {
 	}
 	text := string(characters)
 	if !isDecimal(text) {
-		return errors.New("not a decimal number")
-	}
-	if len(text) > 300 || strings.IndexByte(text, 'e') >= 0 || strings.IndexByte(text, 'E') >= 0 {
-		if _, err := strconv.ParseFloat(text, 64); err != nil {
-			return errors.New("not a finite number")
-		}
+		return errors.New("not a decimal number") // no ArgumentError, because the platform wrote it
 	}
 	*d = Decimal(text)
 	return nil
 }
 
-// MarshalJSON writes a string, or null for the zero value.
+// MarshalJSON writes a string, or null for the zero value. For a text that is not a number, the
+// error is an [*ArgumentError].
 func (d Decimal) MarshalJSON() ([]byte, error) {
-	if d == "" {
+	text, err := d.MarshalText()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) == 0:
 		return []byte("null"), nil
 	}
-	if !isDecimal(string(d)) {
-		return nil, fmt.Errorf("dispensary: Decimal holds no decimal number")
-	}
-	return strconv.AppendQuote(nil, string(d)), nil
+	return strconv.AppendQuote(nil, string(text)), nil
 }
 
-// String returns the number as the platform wrote it, or "".
-func (d Decimal) String() string { return string(d) }
+// UnmarshalText reads the text as [ParseDecimal] does, and null from the empty text. YAML, flags
+// and keys of maps use it.
+func (d *Decimal) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*d = ""
+		return nil
+	}
+	parsed, err := ParseDecimal(string(text))
+	if err == nil {
+		*d = parsed
+	}
+	return err
+}
 
-// isDecimal accepts an optional sign, digits with at most one point, and the exponent
-// that JSON numbers may carry: what strconv.ParseFloat reads, without hexadecimal,
-// "inf" and underscores.
+// MarshalText writes the number as it is, or the empty text for null. For a text that is not a
+// number, the error is an [*ArgumentError].
+func (d Decimal) MarshalText() ([]byte, error) {
+	if d != "" && !isDecimal(string(d)) {
+		return nil, notDecimal()
+	}
+	return []byte(d), nil
+}
+
+// Scan reads a column of type DECIMAL, NUMERIC, TEXT or an integer: it is a [database/sql.Scanner].
+// NULL and the empty text are null. The error is an [*ArgumentError], for floats too, because
+// they are not exact. SQLite stores a NUMERIC column as a float, so use TEXT there.
+func (d *Decimal) Scan(source any) error {
+	switch source := source.(type) {
+	case nil:
+		*d = ""
+		return nil
+	case string:
+		return d.UnmarshalText([]byte(source))
+	case []byte:
+		return d.UnmarshalText(source)
+	case int64:
+		*d = Decimal(strconv.FormatInt(source, 10))
+		return nil
+	}
+	return &ArgumentError{Field: "decimal", Reason: fmt.Sprintf("cannot be read from %T: use a column of DECIMAL or TEXT", source)}
+}
+
+// Value returns the text for a column, or nil for null: it is a [driver.Valuer]. For a text that
+// is not a number, the error is an [*ArgumentError]. Some drivers add the text to it.
+func (d Decimal) Value() (driver.Value, error) {
+	text, err := d.MarshalText()
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	return string(text), nil
+}
+
+// maxExponent bounds the exponent of a Decimal, so that no short text stands for a long number.
+const maxExponent = 308
+
+// isDecimal reports whether s is the text of a number as [Decimal] describes it.
 func isDecimal(s string) bool {
 	i := signLen(s, 0)
 	whole := digitsLen(s, i)
@@ -65,14 +161,46 @@ func isDecimal(s string) bool {
 		return false
 	}
 	if i < len(s) && s[i]|0x20 == 'e' {
-		i += 1 + signLen(s, i+1)
-		exponent := digitsLen(s, i)
-		i += exponent
-		if exponent == 0 {
-			return false
-		}
+		exponent, err := strconv.Atoi(s[i+1:])
+		return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 	}
 	return i == len(s)
+}
+
+// decimalValue is a number: sign times 0.digits times 10 to the power of point. Digits neither
+// begins nor ends with 0. Only digits and point of 0 are empty.
+type decimalValue struct {
+	sign   int // notNumber for null
+	digits string
+	point  int
+}
+
+// notNumber is less than the signs of numbers.
+const notNumber = -2
+
+// value returns the number that d stands for. Equal numbers have one value.
+func (d Decimal) value() decimalValue {
+	text := string(d)
+	if !isDecimal(text) {
+		return decimalValue{sign: notNumber}
+	}
+	sign := 1
+	if text[0] == '-' {
+		sign = -1
+	}
+	text = text[signLen(text, 0):]
+	exponent := 0
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		exponent, _ = strconv.Atoi(text[at+1:])
+		text = text[:at]
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if digits == "" {
+		return decimalValue{}
+	}
+	point := len(digits) - len(fraction) + exponent
+	return decimalValue{sign, strings.TrimRight(digits, "0"), point}
 }
 
 // signLen returns the length of the sign at i, 0 or 1.

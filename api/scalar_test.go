@@ -89,22 +89,6 @@ func TestStrictOut(t *testing.T) {
 	}
 }
 
-func TestDates(t *testing.T) {
-	t.Parallel()
-	date, err := api.ParseDate("1984-02-29")
-	require.NoError(t, err)
-	assert.Equal(t, api.Date{Year: 1984, Month: 2, Day: 29}, date)
-	assert.Equal(t, "1984-02-29", date.String())
-	assert.Empty(t, api.Date{}.String())
-	assert.NoError(t, date.Validate())
-	assert.Error(t, api.Date{Year: 1985, Month: 2, Day: 29}.Validate())
-	assert.Equal(t, -1, date.Compare(api.Date{Year: 1984, Month: 3, Day: 1}))
-	assert.Zero(t, date.Compare(date))
-	assert.Equal(t, date, api.DateOf(time.Date(1984, 2, 29, 23, 0, 0, 0, time.UTC)))
-	_, err = api.ParseDate("canary")
-	assert.EqualError(t, err, "dispensary: not a date of the form yyyy-mm-dd")
-}
-
 // Whatever arrives, a scalar decodes or fails; what it decodes to survives a
 // round trip.
 func FuzzScalars(f *testing.F) {

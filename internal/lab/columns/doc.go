@@ -1,0 +1,2 @@
+// Package columns holds tests only: they store scalars in columns of real databases.
+package columns
