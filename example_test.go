@@ -272,7 +272,7 @@ func stable(_ []string, a slog.Attr) slog.Attr {
 func ExampleWithObserver() {
 	platform := fake()
 	defer platform.Close()
-	platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503, Times: 1})
+	platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503, Times: 1})
 	client := platform.Client(model.User{}, dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Millisecond}),
 		dispensary.WithObserver(dispensary.Observer{
 			AttemptEnd: func(_ context.Context, a observe.AttemptResult) {

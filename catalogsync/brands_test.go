@@ -107,7 +107,7 @@ func TestBrandCache(t *testing.T) {
 		assert.Equal(t, 24*time.Hour, result.PermittedAge)
 		time.Sleep(time.Second)
 		clients = clientsOf(platform)
-		platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: "brands.list", Times: 1})
+		platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: http.StatusForbidden, Operation: "brands.list", Times: 1})
 		_, err = get(0)
 		var refused *api.Error
 		require.ErrorAs(t, err, &refused)
@@ -123,7 +123,7 @@ func TestBrandCacheWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform, clients := twoClinics(t)
-		platform.Fault(model.Fault{Effect: model.Latency, Delay: 20 * time.Second, Operation: "brands.list"})
+		platform.Fault(model.Fault{Effect: model.EffectLatency, Delay: 20 * time.Second, Operation: "brands.list"})
 		var cache catalogsync.BrandCache
 		first := make(chan error, 1)
 		go func() {

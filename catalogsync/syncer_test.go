@@ -92,7 +92,7 @@ func TestSyncReportsAttributesThatFail(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, catalogsync.SyncerConfig{Filters: true})
 	for _, operation := range []string{"products.search", "ingredients.list", "allergens.list"} {
-		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: operation, Times: 1})
+		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: http.StatusForbidden, Operation: operation, Times: 1})
 		_, err := f.syncer.Sync(t.Context())
 		require.ErrorAs(t, err, new(*api.Error), operation)
 	}

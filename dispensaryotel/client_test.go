@@ -32,8 +32,8 @@ func quick() dispensary.Option {
 func TestCallWithRetries(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
-	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.ErrorStatus, Status: 503, Times: 1})
-	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.TruncatedBody, Times: 1})
+	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.EffectErrorStatus, Status: 503, Times: 1})
+	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.EffectTruncatedBody, Times: 1})
 	var parents []trace.SpanID
 	limiter, err := dispensary.NewRateLimiter(100, time.Second)
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestFailedCalls(t *testing.T) {
 		"not found": {model.Fault{}, getPatient("nobody"), "404", ""},
 		"argument":  {model.Fault{}, getPatient(""), "invalid_argument", "not_sent"},
 		"unknown outcome": {
-			model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit}, createPatient, "connection_closed", "maybe_applied",
+			model.Fault{Operation: "patients.create", Effect: model.EffectDropAfterCommit}, createPatient, "connection_closed", "maybe_applied",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

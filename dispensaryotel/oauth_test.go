@@ -89,7 +89,7 @@ func TestRefreshBelowTheCall(t *testing.T) {
 func TestRefusedTokenIsReplacedWithinTheCall(t *testing.T) {
 	t.Parallel()
 	c := connect(t, time.Hour)
-	c.platform.Fault(model.Fault{Operation: "clinic.get", Effect: model.TokenExpired, Times: 1})
+	c.platform.Fault(model.Fault{Operation: "clinic.get", Effect: model.EffectTokenExpired, Times: 1})
 	_, err := c.client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 	attempts := c.ended("GET /clinic")

@@ -303,7 +303,7 @@ func TestNothingOfAnEventLeaks(t *testing.T) {
 		mount.ServeHTTP(w, q)
 	})
 	event := r.deliver(t, func(p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Patients.Register(model.PatientCreate{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
+		_, event, err := p.Patients.Create(model.PatientCreate{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
 		return event, err
 	})
 	results := []webhook.Result{(<-r.attempts).Result, (<-r.attempts).Result} // of two workers, in any order

@@ -23,7 +23,7 @@ func TestRequestInFlightPassesBackoffCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
+		b.fake.Fault(model.Fault{Effect: model.EffectTooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
 		b.get("/clinic")
 		time.Sleep(100 * time.Millisecond)
 		b.get("/clinic").ok(200)
@@ -46,7 +46,7 @@ func TestBackoffCheckFindsImpatientClient(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := start(t, WithInMemory())
-				b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: len(waits), RetryAfter: 2 * time.Second})
+				b.fake.Fault(model.Fault{Effect: model.EffectTooManyRequests, Times: len(waits), RetryAfter: 2 * time.Second})
 				b.get("/clinic")
 				for _, d := range waits {
 					time.Sleep(d)
@@ -63,8 +63,8 @@ func TestBackoffCheckMeasuresFromResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		b.fake.Fault(model.Fault{Effect: model.Latency, Delay: 5 * time.Second, Times: 1})
-		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
+		b.fake.Fault(model.Fault{Effect: model.EffectLatency, Delay: 5 * time.Second, Times: 1})
+		b.fake.Fault(model.Fault{Effect: model.EffectTooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
 		b.get("/clinic")
 		time.Sleep(time.Second)
 		b.get("/clinic").ok(200)

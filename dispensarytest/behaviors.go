@@ -130,7 +130,7 @@ func (s *Server) putBehaviors(b behavior.Set) {
 	s.tokens.SetRotation(b.Rotation)
 	switch {
 	case b.Limited && s.limit == nil:
-		s.limit = s.faults.Add(model.Fault{Effect: model.RateLimit, Limit: 5000, Window: 5 * time.Minute})
+		s.limit = s.faults.Add(model.Fault{Effect: model.EffectRateLimit, Limit: 5000, Window: 5 * time.Minute})
 	case !b.Limited && s.limit != nil:
 		s.limit.Remove()
 		s.limit = nil

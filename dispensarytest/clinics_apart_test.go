@@ -38,12 +38,12 @@ func TestPeopleActInTheirOwnClinic(t *testing.T) {
 	t.Parallel()
 	_, second := twoClinics(t)
 	p, clinic := second.fake, second.fake.Clinics.All()[1]
-	patient, event, err := p.Patients.Register(model.PatientCreate{ClinicID: clinic.ID})
+	patient, event, err := p.Patients.Create(model.PatientCreate{ClinicID: clinic.ID})
 	require.NoError(t, err)
 	assert.Equal(t, clinic.ID, patient.ClinicID)
 	assert.Equal(t, clinic.ID, event.ClinicID)
 	second.get("/clinic/patients/" + patient.ID).ok(200)
-	_, _, err = p.Patients.Register(model.PatientCreate{ClinicID: "x"})
+	_, _, err = p.Patients.Create(model.PatientCreate{ClinicID: "x"})
 	require.ErrorContains(t, err, "no clinic has the id")
 
 	plan, _, err := p.Plans.Create(patient.ID, model.PlanCreate{})

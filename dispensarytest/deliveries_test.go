@@ -32,8 +32,8 @@ func (b *browser) oneOfEach() map[string]model.Event {
 		events[e.Type] = e
 	}
 	jane, plan, product := b.fake.Patients.All()[0], b.fake.Plans.All()[0], b.fake.Products.All()[0]
-	note(b.fake.Patients.Register(model.PatientCreate{}))
-	note(b.fake.Patients.Edit(jane.ID, model.PatientUpdate{Gender: new(model.GenderX)}))
+	note(b.fake.Patients.Create(model.PatientCreate{}))
+	note(b.fake.Patients.Update(jane.ID, model.PatientUpdate{Gender: new(model.GenderX)}))
 	note(b.fake.Plans.Create(jane.ID, model.PlanCreate{}))
 	note(b.fake.Plans.Update(plan.ID, model.PlanUpdate{PersonalMessage: new("Hello")}))
 	note(b.fake.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
@@ -63,7 +63,7 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 	}
 	for kind, e := range events {
 		sent := byID[e.ID]
-		if kind == model.ClinicKeyRevoked {
+		if kind == model.EventClinicKeyRevoked {
 			assert.NotNil(t, sent, "the revocation is the last thing that is sent")
 		}
 		require.NotNil(t, sent, kind)
@@ -75,7 +75,7 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 		data, err := json.Marshal(sent["data"])
 		require.NoError(t, err)
 		assert.JSONEq(t, string(e.Data), string(data), kind)
-		if group := model.EventGroup(kind); kind == model.OrderPlaced || kind == model.ProductCreated {
+		if group := model.EventGroup(kind); kind == model.EventOrderPlaced || kind == model.EventProductCreated {
 			assert.Contains(t, sent["data"], "id", kind)
 		} else {
 			assert.Equal(t, []string{group}, keysOf(sent["data"]), "the data is wrapped")
@@ -91,10 +91,10 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 func TestDeliveryConditions(t *testing.T) {
 	t.Parallel()
 	needs := map[string]string{
-		model.PatientCreated: "patients:read", model.PatientUpdated: "patients:read", model.OrderPlaced: "patients:order_history",
-		model.TreatmentPlanCreated: "patients:treatment_plan_history", model.TreatmentPlanUpdated: "patients:treatment_plan_history", model.TreatmentPlanRecommendation: "patients:treatment_plan_history",
-		model.ProductCreated: "catalog:read", model.ProductUpdated: "catalog:read", model.ProductDescriptionUpdated: "catalog:read",
-		model.ClinicKeyRevoked: "", model.ClinicKeyActivated: "",
+		model.EventPatientCreated: "patients:read", model.EventPatientUpdated: "patients:read", model.EventOrderPlaced: "patients:order_history",
+		model.EventTreatmentPlanCreated: "patients:treatment_plan_history", model.EventTreatmentPlanUpdated: "patients:treatment_plan_history", model.EventTreatmentPlanRecommendationUpdated: "patients:treatment_plan_history",
+		model.EventProductCreated: "catalog:read", model.EventProductUpdated: "catalog:read", model.EventProductDescriptionUpdated: "catalog:read",
+		model.EventClinicKeyRevoked: "", model.EventClinicKeyActivated: "",
 	}
 	for _, held := range []string{"patients:read", "patients:order_history", "patients:treatment_plan_history", "catalog:read"} {
 		b, _ := hooked(t, nil)
@@ -148,7 +148,7 @@ func TestEndpointsReplaceEachOther(t *testing.T) {
 	second.secret = first.secret
 	require.NoError(t, b.fake.Host(ehr, second))
 	activate(b.t, b.fake)
-	require.NoError(t, b.fake.Webhooks.Register(ehr+"/hook", model.OrderPlaced))
+	require.NoError(t, b.fake.Webhooks.Register(ehr+"/hook", model.EventOrderPlaced))
 	_, e := b.place()
 	require.NoError(t, b.wait(e))
 	assert.Empty(t, first.all())

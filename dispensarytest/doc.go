@@ -42,7 +42,7 @@
 // The client's timers are in the bubble, too. A hold of 90 seconds after a 429 ends with
 // a sleep that takes no time:
 //
-//	fake.Fault(model.Fault{Effect: model.TooManyRequests, RetryAfter: 90 * time.Second, Times: 1})
+//	fake.Fault(model.Fault{Effect: model.EffectTooManyRequests, RetryAfter: 90 * time.Second, Times: 1})
 //	_, err := client.Clinic.Get(ctx) // ErrRateLimited if ctx ends before the hold
 //	time.Sleep(90 * time.Second)
 //	_, err = client.Clinic.Get(ctx)
@@ -80,7 +80,7 @@
 // repeated, reordered, too old, too new or wrongly signed. A [FaultHandle] tells
 // how often each has fired.
 //
-//	lost := fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
+//	lost := fake.Fault(model.Fault{Operation: "patients.create", Effect: model.EffectDropAfterCommit, Times: 1})
 //
 // # What the API leaves open
 //
@@ -201,7 +201,7 @@
 //     a key was revoked has all its attempts; the integration is sent nothing else from
 //     then on. Deliveries go one at a time, see
 //     [WithParallelDelivery], and in the order of
-//     their events, see [model.DeliveryReordered].
+//     their events, see [model.EffectDeliveryReordered].
 //   - A rate limit does not count what it refuses, and is off unless a [model.Fault] or
 //     a behavior sets it.
 //   - Events of one object are at least a millisecond apart, also where the clock stands,

@@ -20,7 +20,7 @@ func ExampleServer_Fault() {
 		return
 	}
 	defer func() { _ = fake.Close() }()
-	lost := fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
+	lost := fake.Fault(model.Fault{Operation: "patients.create", Effect: model.EffectDropAfterCommit, Times: 1})
 
 	_, err = fake.Client(model.User{}).Do(context.Background(), dispensary.RawRequest{
 		Method: "POST", Path: "/clinic/patients",

@@ -47,7 +47,7 @@ func ExampleWebhooks_RegisterHandler() {
 		fmt.Println(err)
 		return
 	}
-	if err := fake.Webhooks.RegisterHandler(receiver, model.OrderPlaced); err != nil {
+	if err := fake.Webhooks.RegisterHandler(receiver, model.EventOrderPlaced); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -79,7 +79,7 @@ func ExampleClock_Advance() {
 		fmt.Println(err)
 		return
 	}
-	if _, _, err := fake.Patients.Register(model.PatientCreate{}); err != nil {
+	if _, _, err := fake.Patients.Create(model.PatientCreate{}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -44,9 +44,9 @@ func TestFaultDeliverySignatures(t *testing.T) {
 		age     time.Duration
 		genuine bool
 	}{
-		model.DeliveryStale:  {10 * time.Minute, true},
-		model.DeliveryFuture: {-10 * time.Minute, true},
-		model.DeliveryForged: {0, false},
+		model.EffectDeliveryStale:  {10 * time.Minute, true},
+		model.EffectDeliveryFuture: {-10 * time.Minute, true},
+		model.EffectDeliveryForged: {0, false},
 	} {
 		b, hook := hooked(t, func(n int, w http.ResponseWriter, challenge string) {
 			if n == 1 {
@@ -55,7 +55,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 			}
 			acknowledge(w, challenge)
 		})
-		fault := b.fake.Fault(model.Fault{Effect: effect, EventType: model.OrderPlaced, Times: 1})
+		fault := b.fake.Fault(model.Fault{Effect: effect, EventType: model.EventOrderPlaced, Times: 1})
 		_, e := b.place()
 		b.fake.Clock().Advance(0)
 		age, genuine := b.verified(hook.all()[0])
@@ -70,7 +70,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 		assert.Equal(t, 1, fault.Fired())
 	}
 	b, hook := hooked(t, nil)
-	b.fake.Fault(model.Fault{Effect: model.DeliveryStale, Delay: time.Hour})
+	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryStale, Delay: time.Hour})
 	b.place()
 	b.fake.Clock().Advance(0)
 	age, _ := b.verified(hook.all()[0])
@@ -80,7 +80,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 func TestFaultDeliveryRepeated(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
-	b.fake.Fault(model.Fault{Effect: model.DeliveryRepeated, Times: 2})
+	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryRepeated, Times: 2})
 	_, first := b.place()
 	b.fake.Clock().Advance(time.Second)
 	_, second := b.place()
@@ -90,7 +90,7 @@ func TestFaultDeliveryRepeated(t *testing.T) {
 	require.NoError(t, b.wait(first))
 	attempts := b.fake.Webhooks.Deliveries()[0].Attempts
 	require.Len(t, attempts, 2)
-	assert.Equal(t, model.DeliveryRepeated, attempts[1].Fault)
+	assert.Equal(t, model.EffectDeliveryRepeated, attempts[1].Fault)
 	_, genuine := b.verified(hook.all()[1])
 	assert.True(t, genuine)
 }
@@ -98,7 +98,7 @@ func TestFaultDeliveryRepeated(t *testing.T) {
 func TestFaultDeliveryReordered(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
-	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, Times: 1})
+	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryReordered, Times: 1})
 	_, first := b.place()
 	b.fake.Clock().Advance(time.Second)
 	assert.Empty(t, hook.all(), "it waits to be overtaken")
@@ -107,7 +107,7 @@ func TestFaultDeliveryReordered(t *testing.T) {
 	require.NoError(t, b.wait(first))
 	assert.Equal(t, []any{second.ID, first.ID}, hook.eventFields(t, "id"))
 
-	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, Times: 1, Delay: time.Hour})
+	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryReordered, Times: 1, Delay: time.Hour})
 	_, alone := b.place()
 	require.ErrorContains(t, b.wait(alone), "the clock is frozen")
 	b.fake.Clock().Advance(time.Hour)

@@ -54,7 +54,7 @@ func TestFaultDrops(t *testing.T) {
 	for _, c := range []struct {
 		effect             model.Effect
 		made, first, again int // patients that are there, and the answers that the platform made
-	}{{model.DropAfterCommit, 1, 201, 422}, {model.DropBeforeCommit, 0, 0, 201}} {
+	}{{model.EffectDropAfterCommit, 1, 201, 422}, {model.EffectDropBeforeCommit, 0, 0, 201}} {
 		everyWay(t, func(t *testing.T, way Option) {
 			b := start(t, way)
 			drop := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: c.effect, Times: 1})
@@ -78,8 +78,8 @@ func TestFaultTruncatesTheBody(t *testing.T) {
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
 		whole := b.get("/clinic").text
-		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.TruncatedBody, Times: 1})
-		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.TruncatedBody, Times: 1, Bytes: 10})
+		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.EffectTruncatedBody, Times: 1})
+		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.EffectTruncatedBody, Times: 1, Bytes: 10})
 		for _, want := range []string{whole[:len(whole)/2], whole[:10]} {
 			req := b.request("GET", "/clinic")
 			req.Header.Set("Authorization", "Bearer "+b.token)
@@ -99,7 +99,7 @@ func TestFaultStatusInThePlatformsShapes(t *testing.T) {
 		422: `{"error":["No"]}`, 500: `{"status":500,"error":"No"}`, 503: `{"status":503,"error":"No"}`,
 	} {
 		b := start(t, WithInMemory())
-		fault := b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: status, Messages: []string{"No"}, Times: 2})
+		fault := b.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: status, Messages: []string{"No"}, Times: 2})
 		a := b.get("/clinic/patients")
 		assert.JSONEq(t, want, a.text)
 		assert.Equal(t, status, a.status)
@@ -109,7 +109,7 @@ func TestFaultStatusInThePlatformsShapes(t *testing.T) {
 		assert.False(t, fault.Active())
 	}
 	b := start(t, WithInMemory())
-	b.fake.Fault(model.Fault{Operation: "oauth.token", Effect: model.ErrorStatus, Status: 400, Times: 1})
+	b.fake.Fault(model.Fault{Operation: "oauth.token", Effect: model.EffectErrorStatus, Status: 400, Times: 1})
 	b.post("/oauth/token", b.credentials(nil)).refused(400, `{"error":"invalid_grant","error_description":"Bad Request"}`)
 }
 
@@ -117,8 +117,8 @@ func TestFaultOfAProxy(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
-		b.fake.Fault(model.Fault{Effect: model.ProxyError, Times: 1})
-		b.fake.Fault(model.Fault{Effect: model.ProxyError, Times: 1, Status: 504})
+		b.fake.Fault(model.Fault{Effect: model.EffectProxyError, Times: 1})
+		b.fake.Fault(model.Fault{Effect: model.EffectProxyError, Times: 1, Status: 504})
 		for _, want := range []int{502, 504} {
 			resp, err := b.fake.HTTPClient().Do(b.request("GET", "/clinic"))
 			require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestFaultTooManyRequests(t *testing.T) {
 		{model.Fault{RetryAfter: 1500 * time.Millisecond}, "2"},
 		{model.Fault{RetryAfter: 7 * time.Second, RetryAfterDate: true}, "Mon, 02 Mar 2026 09:00:07 GMT"},
 	} {
-		c.fault.Effect, c.fault.Times = model.TooManyRequests, 1
+		c.fault.Effect, c.fault.Times = model.EffectTooManyRequests, 1
 		b.fake.Fault(c.fault)
 		a := b.get("/clinic")
 		a.refused(429, "Rate limit exceeded")
@@ -157,7 +157,7 @@ func TestFaultTooManyRequests(t *testing.T) {
 func TestFaultRateLimit(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	limit := b.fake.Fault(model.Fault{Effect: model.RateLimit, Limit: 3, Window: time.Minute})
+	limit := b.fake.Fault(model.Fault{Effect: model.EffectRateLimit, Limit: 3, Window: time.Minute})
 	b.get("/clinic").ok(200)
 	b.fake.Clock().Advance(20 * time.Second)
 	b.get("/clinic").ok(200)
@@ -175,7 +175,7 @@ func TestFaultRateLimit(t *testing.T) {
 	b.get("/clinic").refused(429, "Rate limit")
 	limit.Remove()
 	b.get("/clinic").ok(200)
-	b.fake.Fault(model.Fault{Effect: model.RateLimit, Limit: 1, Window: time.Minute, Silent: true})
+	b.fake.Fault(model.Fault{Effect: model.EffectRateLimit, Limit: 1, Window: time.Minute, Silent: true})
 	b.get("/clinic").ok(200)
 	assert.Empty(t, b.get("/clinic").header.Get("Retry-After"))
 }
@@ -184,7 +184,7 @@ func TestFaultLatencyInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.Latency, Delay: 10 * time.Second, Skip: 1, Times: 2})
+		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.EffectLatency, Delay: 10 * time.Second, Skip: 1, Times: 2})
 		for _, want := range []time.Duration{0, 10 * time.Second, 10 * time.Second, 0} {
 			began := time.Now()
 			b.get("/clinic").ok(200)
@@ -192,7 +192,7 @@ func TestFaultLatencyInTheBubble(t *testing.T) {
 		}
 		hasty := *b.fake.HTTPClient()
 		hasty.Timeout = time.Second
-		slow := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: model.Latency, Delay: time.Minute})
+		slow := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: model.EffectLatency, Delay: time.Minute})
 		_, err := hasty.Do(b.newcomer("ida@example.org"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 1, slow.Fired())
@@ -207,7 +207,7 @@ func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way, WithClock(frozen()))
-		slow := b.fake.Fault(model.Fault{Effect: model.Latency, Delay: time.Hour})
+		slow := b.fake.Fault(model.Fault{Effect: model.EffectLatency, Delay: time.Hour})
 		done := make(chan int)
 		go func() {
 			status, _, _ := b.try(b.newcomer("ida@example.org"))
@@ -232,7 +232,7 @@ func TestFaultSlowBodyInTheBubble(t *testing.T) {
 		b := start(t, WithInMemory())
 		whole := b.get("/clinic").text
 		for size, piece := range map[int]int{50: 50, 0: 64} {
-			b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.SlowBody, Delay: time.Second, Bytes: size, Times: 1})
+			b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.EffectSlowBody, Delay: time.Second, Bytes: size, Times: 1})
 			began := time.Now()
 			assert.Equal(t, whole, b.get("/clinic").text)
 			assert.Equal(t, time.Duration((len(whole)-1)/piece)*time.Second, time.Since(began))
@@ -245,19 +245,19 @@ func TestFaultTokensEndMidFlight(t *testing.T) {
 	b := start(t, WithInMemory())
 	pair := b.fake.Tokens.Issue(model.User{})
 	b.token = pair.AccessToken
-	b.fake.Fault(model.Fault{Operation: "patients.list", Effect: model.TokenExpired, Skip: 1, Times: 1})
+	b.fake.Fault(model.Fault{Operation: "patients.list", Effect: model.EffectTokenExpired, Skip: 1, Times: 1})
 	b.get("/clinic/patients?page[size]=2").ok(200)
 	b.get("/clinic/patients?page[size]=2&page[number]=2").refused(401, "The access token expired")
 	renewed := b.renew(pair.RefreshToken).object(200, "oauth")
 	b.token = renewed["access_token"].(string)
 	b.get("/clinic/patients").ok(200)
 
-	b.fake.Fault(model.Fault{Effect: model.TokenInvalidated, Times: 1})
+	b.fake.Fault(model.Fault{Effect: model.EffectTokenInvalidated, Times: 1})
 	b.get("/clinic/patients").refused(401, "The access token was invalidated")
 	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
 	unknown := *b
 	unknown.token = "x"
-	b.fake.Fault(model.Fault{Effect: model.TokenExpired, Times: 1})
+	b.fake.Fault(model.Fault{Effect: model.EffectTokenExpired, Times: 1})
 	unknown.get("/clinic").refused(401, "invalid")
 }
 
@@ -266,9 +266,9 @@ func TestFaultsCombine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		slow := b.fake.Fault(model.Fault{Effect: model.Latency, Delay: time.Second})
-		drop := b.fake.Fault(model.Fault{Effect: model.DropBeforeCommit, Times: 1})
-		never := b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "staff.list"})
+		slow := b.fake.Fault(model.Fault{Effect: model.EffectLatency, Delay: time.Second})
+		drop := b.fake.Fault(model.Fault{Effect: model.EffectDropBeforeCommit, Times: 1})
+		never := b.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "staff.list"})
 		began := time.Now()
 		_, _, err := b.try(b.newcomer("ida@example.org"))
 		require.Error(t, err)
@@ -281,7 +281,7 @@ func TestFaultsCombine(t *testing.T) {
 		slow.Remove()
 		assert.Equal(t, "fault-2 drop_before_commit of any: fired 1 times", drop.String())
 		assert.Equal(t, "fault-3", never.ID())
-		assert.Equal(t, model.ErrorStatus, never.Fault().Effect)
+		assert.Equal(t, model.EffectErrorStatus, never.Fault().Effect)
 	})
 }
 
@@ -289,7 +289,7 @@ func TestFaultChance(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64) (refused []int) {
 		b := start(t, WithInMemory())
-		b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503, Chance: 0.3, Seed: seed})
+		b.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503, Chance: 0.3, Seed: seed})
 		for i := range 200 {
 			if b.get("/clinic").status == 503 {
 				refused = append(refused, i)
@@ -308,18 +308,18 @@ func TestWrongFaultsPanic(t *testing.T) {
 	fake := New(t, WithInMemory())
 	for says, f := range map[string]model.Fault{
 		`there is no effect "boom"`:                {Effect: "boom"},
-		`did you mean "patients.create"?`:          {Effect: model.Latency, Delay: 1, Operation: "patient.create"},
-		`latency has no operation "q"`:             {Effect: model.Latency, Delay: 1, Operation: "q"},
-		`latency has no event type "order.placed"`: {Effect: model.Latency, Delay: 1, EventType: model.OrderPlaced},
-		`delivery_lost has no operation`:           {Effect: model.DeliveryLost, Operation: "clinic.get"},
-		`did you mean "order.placed"?`:             {Effect: model.DeliveryLost, EventType: "orders.placed"},
-		"a negative number":                        {Effect: model.TruncatedBody, Bytes: -1},
-		"a negative duration":                      {Effect: model.TooManyRequests, RetryAfter: -1},
-		"Chance is between":                        {Effect: model.DropBeforeCommit, Chance: 2},
-		"needs a Status from 400":                  {Effect: model.ErrorStatus, Status: 200},
-		"ProxyError needs a Status":                {Effect: model.ProxyError, Status: 200},
-		"a Delay is needed":                        {Effect: model.SlowBody},
-		"RateLimit needs Limit and Window":         {Effect: model.RateLimit, Limit: 1},
+		`did you mean "patients.create"?`:          {Effect: model.EffectLatency, Delay: 1, Operation: "patient.create"},
+		`latency has no operation "q"`:             {Effect: model.EffectLatency, Delay: 1, Operation: "q"},
+		`latency has no event type "order.placed"`: {Effect: model.EffectLatency, Delay: 1, EventType: model.EventOrderPlaced},
+		`delivery_lost has no operation`:           {Effect: model.EffectDeliveryLost, Operation: "clinic.get"},
+		`did you mean "order.placed"?`:             {Effect: model.EffectDeliveryLost, EventType: "orders.placed"},
+		"a negative number":                        {Effect: model.EffectTruncatedBody, Bytes: -1},
+		"a negative duration":                      {Effect: model.EffectTooManyRequests, RetryAfter: -1},
+		"Chance is between":                        {Effect: model.EffectDropBeforeCommit, Chance: 2},
+		"needs a Status from 400":                  {Effect: model.EffectErrorStatus, Status: 200},
+		"EffectProxyError needs a Status":          {Effect: model.EffectProxyError, Status: 200},
+		"a Delay is needed":                        {Effect: model.EffectSlowBody},
+		"EffectRateLimit needs Limit and Window":   {Effect: model.EffectRateLimit, Limit: 1},
 	} {
 		require.ErrorContains(t, f.Validate(), says)
 		assert.Panics(t, func() { fake.Fault(f) })
@@ -337,7 +337,7 @@ func TestWrongFaultsPanic(t *testing.T) {
 func TestFaultsMeetPages(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithAddr(defaultAddr))
-	b.fake.Fault(model.Fault{Operation: "oauth.authorize", Effect: model.TruncatedBody, Times: 1, Bytes: 20})
+	b.fake.Fault(model.Fault{Operation: "oauth.authorize", Effect: model.EffectTruncatedBody, Times: 1, Bytes: 20})
 	resp, err := b.fake.HTTPClient().Get(b.authorizeURL(nil))
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -35,7 +35,7 @@ func newTarget(t testing.TB) *target {
 	all := fake.Tokens.Issue(model.User{}).AccessToken
 	activate(t, fake)
 	require.NoError(t, fake.Webhooks.RegisterHandler(newReceiver(nil)))
-	_, event, err := fake.Patients.Register(model.PatientCreate{})
+	_, event, err := fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 	_ = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // the answer is wrong; an attempt is in the log all the same
 	expired := fake.Tokens.Issue(model.User{}).AccessToken

@@ -57,7 +57,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 				t.Parallel()
 				opts := [][]Option{{WithInMemory()}, {WithRegion(model.Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
 				b := start(t, opts...)
-				hook := b.hosts(nil, model.OrderPlaced)
+				hook := b.hosts(nil, model.EventOrderPlaced)
 				upset(t, b, n)
 				assert.Equal(t, fmt.Sprint("Jane ", n), b.fake.Patients.All()[0].FirstName)
 				assert.Equal(t, fmt.Sprint("Product ", n), b.fake.Products.All()[0].Name)
@@ -132,7 +132,7 @@ func TestPlatformsShareAClock(t *testing.T) {
 	for _, fake := range []*Server{us, ca} {
 		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(down))
-		_, _, err := fake.Patients.Register(model.PatientCreate{})
+		_, _, err := fake.Patients.Create(model.PatientCreate{})
 		require.NoError(t, err)
 	}
 	clock.Advance(time.Minute)

@@ -163,7 +163,10 @@ func TestChanges(t *testing.T) {
 		{"more scopes", func() error { return b.fake.Tokens.ExtendScopes("patients:write") }},
 		{"the end of a consent", func() error { b.fake.Tokens.Revoke(model.User{}); return nil }},
 		{"the end of all tokens", func() error { b.fake.Tokens.InvalidateAll(); return nil }},
-		{"a fault", func() error { fault = b.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Times: 1}); return nil }},
+		{"a fault", func() error {
+			fault = b.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Times: 1})
+			return nil
+		}},
 		{"the end of a fault", func() error { fault.Remove(); return nil }},
 		{"a reading", func() error { return b.fake.SetBehavior(ResumeAfterEnableResumed) }},
 		{"an endpoint", func() error { return b.fake.Webhooks.Register("http://127.0.0.1:1/") }},

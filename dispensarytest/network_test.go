@@ -46,7 +46,7 @@ func TestWebhooksReachAHandler(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithDeliveryClient(&http.Client{})}} {
 		b := start(t, append(opts, WithBehavior(ProbeBeforeEach))...)
-		hook := b.hosts(nil, model.OrderPlaced)
+		hook := b.hosts(nil, model.EventOrderPlaced)
 		_, event := b.place()
 		require.NoError(t, b.wait(event))
 		got := hook.all()
@@ -243,7 +243,7 @@ func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 		require.NoError(t, err)
 		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
-		_, event, err := fake.Patients.Register(model.PatientCreate{})
+		_, event, err := fake.Patients.Create(model.PatientCreate{})
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)

@@ -64,7 +64,7 @@ func TestUpdateVariantClearsFields(t *testing.T) {
 	change := model.VariantUpdate{Units: new(0), UnitOfMeasure: new(""), UPC: new(""), SupplierSKU: new(""), Status: new("")}
 	_, event, err := b.fake.Products.UpdateVariant(id, change)
 	require.NoError(t, err)
-	assert.Equal(t, model.ProductUpdated, event.Type)
+	assert.Equal(t, model.EventProductUpdated, event.Type)
 	variant := b.get("/catalog/variants/"+id).object(200, "variant")
 	for _, field := range nullable {
 		assert.Contains(t, variant, field)

@@ -29,7 +29,7 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	t.Helper()
 	patient, practitioner, plan, product := b.fake.Patients.All()[0].ID, b.fake.Clinics.Practitioners()[0].ID, b.fake.Plans.All()[0].ID, b.fake.Products.All()[2].ID
 	draft := b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
-	_, event, err := b.fake.Patients.Register(model.PatientCreate{Email: "event@example.org"})
+	_, event, err := b.fake.Patients.Create(model.PatientCreate{Email: "event@example.org"})
 	require.NoError(t, err)
 	w := b.fake.store.World
 	ids := map[string]string{

@@ -139,7 +139,7 @@ func (b *browser) crowd(n int, period time.Duration) {
 		case 0, 1:
 			_, _, err = b.fake.Orders.Place(patient, model.OrderCreate{})
 		case 2:
-			_, _, err = b.fake.Patients.Edit(patient, model.PatientUpdate{TextNotification: new(i%2 == 0)})
+			_, _, err = b.fake.Patients.Update(patient, model.PatientUpdate{TextNotification: new(i%2 == 0)})
 		case 3:
 			_, _, err = b.fake.Plans.Create(patient, model.PlanCreate{})
 		default:
@@ -156,7 +156,7 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch)), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 20}))
 	b.crowd(testsize.Of(400, 2000), 25*24*time.Hour) // events older than 30 days disappear
 	for range 30 {                                   // at one moment
-		_, _, err := b.fake.Patients.Register(model.PatientCreate{})
+		_, _, err := b.fake.Patients.Create(model.PatientCreate{})
 		require.NoError(t, err)
 	}
 	b.fake.Clock().Advance(20 * 24 * time.Hour)
@@ -218,7 +218,7 @@ func TestPatientSearchAgainstAWalk(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 60}))
 	for n, p := range b.fake.Patients.All() {
 		if n%3 == 0 {
-			_, _, err := b.fake.Patients.Edit(p.ID, model.PatientUpdate{FirstName: new("\u0130smail"), LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
+			_, _, err := b.fake.Patients.Update(p.ID, model.PatientUpdate{FirstName: new("\u0130smail"), LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
 			require.NoError(t, err)
 		}
 	}

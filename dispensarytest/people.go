@@ -14,11 +14,11 @@ type Patients interface {
 	// Cart returns the lines that an in-office checkout put into a patient's cart.
 	Cart(patientID string) []model.Line
 
-	// Register registers a person with a clinic: patient.created.
-	Register(in model.PatientCreate) (model.Patient, model.Event, error)
+	// Create registers a person with a clinic: patient.created.
+	Create(in model.PatientCreate) (model.Patient, model.Event, error)
 
-	// Edit changes details of a patient: patient.updated.
-	Edit(patientID string, in model.PatientUpdate) (model.Patient, model.Event, error)
+	// Update changes details of a patient: patient.updated.
+	Update(patientID string, in model.PatientUpdate) (model.Patient, model.Event, error)
 }
 
 // Plans are the treatment plans of all clinics, and the actions of practitioners on them.

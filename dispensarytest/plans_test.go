@@ -92,7 +92,7 @@ func TestIncompleteDraftsAreNotSent(t *testing.T) {
 		b.send("PATCH", path+"/activate", nil).refused(422, says)
 		b.send("POST", path+"/in_office_checkout", nil).refused(422, says)
 		_, _, err := b.fake.Plans.Activate(id)
-		require.ErrorIs(t, err, model.ErrInvalid)
+		require.ErrorIs(t, err, model.ErrValidation)
 		plan, _ := b.fake.Plans.Get(id)
 		assert.Equal(t, model.PlanStateDraft, plan.State)
 		assert.Zero(t, plan.AvailableAt)
@@ -273,11 +273,11 @@ func TestProtocolActionsRefuse(t *testing.T) {
 		says string
 	}{
 		{one(fake.Protocols.Create(model.ProtocolCreate{PractitionerID: "x"})), model.ErrNotFound, "no practitioner"},
-		{one(fake.Protocols.Create(model.ProtocolCreate{Ownership: "mine"})), model.ErrInvalid, `ownership "mine"`},
+		{one(fake.Protocols.Create(model.ProtocolCreate{Ownership: "mine"})), model.ErrValidation, `ownership "mine"`},
 		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound, "no variant"},
-		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: variant}}})), model.ErrInvalid, "quantity"},
+		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: variant}}})), model.ErrValidation, "quantity"},
 		{one(fake.Protocols.Update("x", model.ProtocolUpdate{})), model.ErrNotFound, "no protocol"},
-		{one(fake.Protocols.Update(active, model.ProtocolUpdate{Name: new("")})), model.ErrInvalid, "needs a name"},
+		{one(fake.Protocols.Update(active, model.ProtocolUpdate{Name: new("")})), model.ErrValidation, "needs a name"},
 		{one(fake.Protocols.Update(gone, model.ProtocolUpdate{})), model.ErrState, "is cancelled"},
 		{one(fake.Protocols.Activate(active)), model.ErrState, "is active"},
 		{one(fake.Protocols.Cancel(gone)), model.ErrState, "is cancelled"},

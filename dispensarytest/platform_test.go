@@ -38,46 +38,46 @@ func TestEveryActionRefuses(t *testing.T) {
 		err    error
 		says   string
 	}{
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{Email: jane.Email})), "is taken"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{Email: "nonsense"})), "e-mail"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{DateOfBirth: "1.1.1990"})), "date"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{Gender: "Female"})), "genders"},
-		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.PatientCreate{MobileNumber: "555"})), "international"},
-		{"EditPatient", model.ErrNotFound, one(fake.Patients.Edit("x", model.PatientUpdate{})), "no patient"},
-		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientUpdate{Email: &sam.Email})), "is taken"},
-		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientUpdate{LastName: new("")})), "taken away"},
+		{"CreatePatient", model.ErrValidation, one(fake.Patients.Create(model.PatientCreate{Email: jane.Email})), "is taken"},
+		{"CreatePatient", model.ErrValidation, one(fake.Patients.Create(model.PatientCreate{Email: "nonsense"})), "e-mail"},
+		{"CreatePatient", model.ErrValidation, one(fake.Patients.Create(model.PatientCreate{DateOfBirth: "1.1.1990"})), "date"},
+		{"CreatePatient", model.ErrValidation, one(fake.Patients.Create(model.PatientCreate{Gender: "Female"})), "genders"},
+		{"CreatePatient", model.ErrValidation, one(fake.Patients.Create(model.PatientCreate{MobileNumber: "555"})), "international"},
+		{"UpdatePatient", model.ErrNotFound, one(fake.Patients.Update("x", model.PatientUpdate{})), "no patient"},
+		{"UpdatePatient", model.ErrValidation, one(fake.Patients.Update(jane.ID, model.PatientUpdate{Email: &sam.Email})), "is taken"},
+		{"UpdatePatient", model.ErrValidation, one(fake.Patients.Update(jane.ID, model.PatientUpdate{LastName: new("")})), "taken away"},
 		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create("x", model.PlanCreate{})), "no patient"},
 		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.PlanCreate{PractitionerID: "x"})), "no practitioner"},
 		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.PlanCreate{Recommendations: []model.Recommendation{{VariantID: "x", UnitsToPurchase: 1}}})), "no variant"},
-		{"CreatePlan", model.ErrInvalid, one(fake.Plans.Create(jane.ID, model.PlanCreate{Recommendations: []model.Recommendation{{VariantID: variant}}})), "number of units"},
+		{"CreatePlan", model.ErrValidation, one(fake.Plans.Create(jane.ID, model.PlanCreate{Recommendations: []model.Recommendation{{VariantID: variant}}})), "number of units"},
 		{"ActivatePlan", model.ErrNotFound, one(fake.Plans.Activate("x")), "no treatment plan"},
 		{"ActivatePlan", model.ErrState, one(fake.Plans.Activate(active.ID)), "is active"},
 		{"ActivatePlan", model.ErrState, one(fake.Plans.Activate(gone.ID)), "is cancelled"},
 		{"UpdatePlan", model.ErrState, one(fake.Plans.Update(gone.ID, model.PlanUpdate{})), "is cancelled"},
-		{"UpdatePlan", model.ErrInvalid, one(fake.Plans.Update(active.ID, model.PlanUpdate{Recommendations: []model.Recommendation{{VariantID: variant, UnitsToPurchase: -1}}})), "units"},
+		{"UpdatePlan", model.ErrValidation, one(fake.Plans.Update(active.ID, model.PlanUpdate{Recommendations: []model.Recommendation{{VariantID: variant, UnitsToPurchase: -1}}})), "units"},
 		{"UpdateRecommendation", model.ErrNotFound, one(fake.Plans.UpdateRecommendation(draft.ID, model.Recommendation{VariantID: "x", UnitsToPurchase: 1})), "recommended variant"},
 		{"UpdateRecommendation", model.ErrState, one(fake.Plans.UpdateRecommendation(gone.ID, line[0])), "is cancelled"},
 		{"CancelPlan", model.ErrState, one(fake.Plans.Cancel(draft.ID)), "is draft"},
 		{"CancelPlan", model.ErrState, one(fake.Plans.Cancel(gone.ID)), "is cancelled"},
 		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place("x", model.OrderCreate{})), "no patient"},
 		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.OrderCreate{PlanIDs: []string{"x"}})), "no treatment plan"},
-		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(sam.ID, model.OrderCreate{PlanIDs: []string{active.ID}})), "another patient"},
+		{"PlaceOrder", model.ErrValidation, one(fake.Orders.Place(sam.ID, model.OrderCreate{PlanIDs: []string{active.ID}})), "another patient"},
 		{"PlaceOrder", model.ErrState, one(fake.Orders.Place(jane.ID, model.OrderCreate{PlanIDs: []string{draft.ID}})), "is draft"},
 		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.OrderCreate{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), "no variant"},
-		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(jane.ID, model.OrderCreate{Lines: []model.Line{{VariantID: variant}}})), "quantity"},
+		{"PlaceOrder", model.ErrValidation, one(fake.Orders.Place(jane.ID, model.OrderCreate{Lines: []model.Line{{VariantID: variant}}})), "quantity"},
 		{"RefundOrder", model.ErrNotFound, two(fake.Orders.Refund("x", 0)), "no order"},
 		{"RefundOrder", model.ErrState, two(fake.Orders.Refund(refunded.ID, 0)), "refunded already"},
-		{"RefundOrder", model.ErrInvalid, two(fake.Orders.Refund(fake.Orders.All()[0].ID, -1)), "cannot be refunded"},
-		{"RefundOrder", model.ErrInvalid, two(fake.Orders.Refund(fake.Orders.All()[0].ID, 1_000_000)), "cannot be refunded"},
+		{"RefundOrder", model.ErrValidation, two(fake.Orders.Refund(fake.Orders.All()[0].ID, -1)), "cannot be refunded"},
+		{"RefundOrder", model.ErrValidation, two(fake.Orders.Refund(fake.Orders.All()[0].ID, 1_000_000)), "cannot be refunded"},
 		{"CreateProduct", model.ErrNotFound, one(fake.Products.Create(model.ProductCreate{BrandID: "x"})), "no brand"},
-		{"CreateProduct", model.ErrInvalid, one(fake.Products.Create(model.ProductCreate{Variants: []model.VariantCreate{{Status: "sold"}}})), "statuses"},
+		{"CreateProduct", model.ErrValidation, one(fake.Products.Create(model.ProductCreate{Variants: []model.VariantCreate{{Status: "sold"}}})), "statuses"},
 		{"UpdateProduct", model.ErrNotFound, one(fake.Products.Update("x", model.ProductUpdate{})), "no product"},
-		{"UpdateProduct", model.ErrInvalid, one(fake.Products.Update(fake.Products.All()[0].ID, model.ProductUpdate{Name: new("")})), "needs a name"},
+		{"UpdateProduct", model.ErrValidation, one(fake.Products.Update(fake.Products.All()[0].ID, model.ProductUpdate{Name: new("")})), "needs a name"},
 		{"DescribeProduct", model.ErrNotFound, one(fake.Products.Describe("x", "")), "no product"},
 		{"UpdateVariant", model.ErrNotFound, one(fake.Products.UpdateVariant("x", model.VariantUpdate{})), "no variant"},
-		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{Status: new("sold")})), "statuses"},
-		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{Units: new(-1)})), "number of units"},
-		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{MSRP: new(model.Cents(-1))})), "price"},
+		{"UpdateVariant", model.ErrValidation, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{Status: new("sold")})), "statuses"},
+		{"UpdateVariant", model.ErrValidation, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{Units: new(-1)})), "number of units"},
+		{"UpdateVariant", model.ErrValidation, one(fake.Products.UpdateVariant(variant, model.VariantUpdate{MSRP: new(model.Cents(-1))})), "price"},
 		{"RevokeClinicKey", model.ErrNotFound, two(fake.Clinics.RevokeKey("x")), "no integration's key"},
 		{"ActivateClinicKey", model.ErrNotFound, two(fake.Clinics.ActivateKey("x")), "no integration's key"},
 		{"ActivateClinicKey", model.ErrState, two(fake.Clinics.ActivateKey(fake.ClinicKey())), "active already"},
@@ -88,7 +88,7 @@ func TestEveryActionRefuses(t *testing.T) {
 		assert.Equal(t, c.action, typed.Action)
 		assert.Contains(t, c.err.Error(), "dispensarytest: "+c.action+": "+c.kind.Error()+": ")
 		assert.Contains(t, c.err.Error(), c.says)
-		for _, other := range []error{model.ErrNotFound, model.ErrInvalid, model.ErrState} {
+		for _, other := range []error{model.ErrNotFound, model.ErrValidation, model.ErrState} {
 			assert.Equal(t, other == c.kind, errors.Is(c.err, other))
 		}
 	}
@@ -99,17 +99,17 @@ func TestEveryActionRefuses(t *testing.T) {
 func TestPatientsRegisterAndEdit(t *testing.T) {
 	t.Parallel()
 	p := New(t, WithInMemory())
-	made, _, err := p.Patients.Register(model.PatientCreate{})
+	made, _, err := p.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, "newcomer-6@example.org", made.Email, "what is empty is made up, in reserved names")
 	assert.True(t, made.Welcomed)
 	full := model.PatientCreate{FirstName: "Ada", LastName: "Lowe", Email: "ada@example.org", DateOfBirth: "1990-12-10", Gender: model.GenderFemale, MobileNumber: "+15035550142"}
-	ada, _, err := p.Patients.Register(full)
+	ada, _, err := p.Patients.Create(full)
 	require.NoError(t, err)
 	got, found := p.Patients.Get(ada.ID)
 	require.True(t, found)
 	assert.Equal(t, ada, got)
-	edited, event, err := p.Patients.Edit(ada.ID, model.PatientUpdate{DateOfBirth: new(""), MobileNumber: new("+15035550143"), TextNotification: new(true)})
+	edited, event, err := p.Patients.Update(ada.ID, model.PatientUpdate{DateOfBirth: new(""), MobileNumber: new("+15035550143"), TextNotification: new(true)})
 	require.NoError(t, err)
 	assert.Empty(t, edited.DateOfBirth)
 	assert.True(t, edited.TextNotification)
@@ -176,7 +176,7 @@ func TestCatalogChanges(t *testing.T) {
 			changed, e, err := b.fake.Products.UpdateVariant(product.VariantIDs[i], model.VariantUpdate{Status: &s})
 			require.NoError(t, err)
 			assert.Equal(t, s, changed.Status)
-			assert.Equal(t, model.ProductUpdated, e.Type)
+			assert.Equal(t, model.EventProductUpdated, e.Type)
 		}
 		assert.Equal(t, c.want, status(), "%+v", c)
 	}
@@ -184,7 +184,7 @@ func TestCatalogChanges(t *testing.T) {
 	require.NoError(t, err)
 	_, e, err := b.fake.Products.Describe(product.ID, "")
 	require.NoError(t, err)
-	assert.Equal(t, model.ProductDescriptionUpdated, e.Type)
+	assert.Equal(t, model.EventProductDescriptionUpdated, e.Type)
 	shown = b.get("/catalog/products/"+product.ID).object(200, "product")
 	assert.Equal(t, "Kelp Plus", shown["name"])
 	assert.Nil(t, shown["description_html"])
@@ -199,7 +199,7 @@ func TestOverview(t *testing.T) {
 	p := start(t).fake
 	_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
-	_, _, err = p.Patients.Register(model.PatientCreate{})
+	_, _, err = p.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 
 	o := p.Overview(2)

@@ -23,7 +23,7 @@ func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	activated := b.fake.Events()[0]
 	_, sent := b.place()
 	b.fake.Clock().Advance(time.Hour)
-	require.NoError(t, b.fake.Webhooks.Register("https://receiver.dispensary.test/webhooks", model.PatientCreated))
+	require.NoError(t, b.fake.Webhooks.Register("https://receiver.dispensary.test/webhooks", model.EventPatientCreated))
 	_, skipped := b.place()
 	require.Len(t, b.fake.Webhooks.Deliveries(), 1)
 	require.Len(t, b.fake.Webhooks.Skipped(), 2)

@@ -30,11 +30,11 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	var status atomic.Int64
 	status.Store(http.StatusInternalServerError)
 	b, hook := hooked(t, failing(&status))
-	registered, event, err := b.fake.Patients.Register(model.PatientCreate{})
+	registered, event, err := b.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
-	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, EventType: model.PatientUpdated})
-	_, held, err := b.fake.Patients.Edit(registered.ID, model.PatientUpdate{Gender: new(model.GenderX)})
+	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryReordered, EventType: model.EventPatientUpdated})
+	_, held, err := b.fake.Patients.Update(registered.ID, model.PatientUpdate{Gender: new(model.GenderX)})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 
@@ -47,7 +47,7 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	require.ErrorContains(t, b.wait(event), "attempt 1 failed: status 500 is neither 200 nor 201; the clinic revoked the integration's key")
 	require.ErrorContains(t, b.wait(held), "no attempt yet; the clinic revoked the integration's key")
 	b.fake.Clock().Advance(24 * time.Hour)
-	assert.Equal(t, []any{model.PatientCreated, model.ClinicKeyRevoked, model.ClinicKeyRevoked}, hook.eventFields(t, "type"), "the revocation has all its attempts")
+	assert.Equal(t, []any{model.EventPatientCreated, model.EventClinicKeyRevoked, model.EventClinicKeyRevoked}, hook.eventFields(t, "type"), "the revocation has all its attempts")
 	require.NoError(t, b.wait(revoked))
 
 	_, err = b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
@@ -55,7 +55,7 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	require.NoError(t, b.fake.SetBehavior(ResumeAfterEnableResumed))
 	require.NoError(t, b.fake.Webhooks.Enable())
 	b.fake.Clock().Advance(24 * time.Hour)
-	assert.Equal(t, []any{model.PatientCreated, model.ClinicKeyRevoked, model.ClinicKeyRevoked, model.ClinicKeyActivated}, hook.eventFields(t, "type"), "what was stopped is not resumed")
+	assert.Equal(t, []any{model.EventPatientCreated, model.EventClinicKeyRevoked, model.EventClinicKeyRevoked, model.EventClinicKeyActivated}, hook.eventFields(t, "type"), "what was stopped is not resumed")
 	assert.True(t, b.fake.Webhooks.Deliveries()[0].Revoked)
 }
 

@@ -100,9 +100,9 @@ func TestPlatformsOfOneSnapshotAreIsolated(t *testing.T) {
 // swapAddresses gives a person the address that another one gave up.
 func (b *browser) swapAddresses() {
 	one, other := b.fake.Patients.All()[1], b.fake.Patients.All()[2]
-	_, _, err := b.fake.Patients.Edit(one.ID, model.PatientUpdate{Email: new("elsewhere@example.org")})
+	_, _, err := b.fake.Patients.Update(one.ID, model.PatientUpdate{Email: new("elsewhere@example.org")})
 	require.NoError(b.t, err)
-	_, _, err = b.fake.Patients.Edit(other.ID, model.PatientUpdate{Email: &one.Email})
+	_, _, err = b.fake.Patients.Update(other.ID, model.PatientUpdate{Email: &one.Email})
 	require.NoError(b.t, err)
 }
 
@@ -149,11 +149,11 @@ func TestSavedBytesFollowEachChange(t *testing.T) {
 
 // oneOfEachButKeys changes something of everybody's.
 func (b *browser) oneOfEachButKeys() {
-	_, _, err := b.fake.Patients.Register(model.PatientCreate{})
+	_, _, err := b.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(b.t, err)
 	_, _, err = b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(b.t, err)
-	_, _, err = b.fake.Patients.Edit(b.fake.Patients.All()[0].ID, model.PatientUpdate{Gender: new(model.GenderMale)})
+	_, _, err = b.fake.Patients.Update(b.fake.Patients.All()[0].ID, model.PatientUpdate{Gender: new(model.GenderMale)})
 	require.NoError(b.t, err)
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }
@@ -230,7 +230,7 @@ func TestResetStartsOver(t *testing.T) {
 		received <- challenge
 		w.WriteHeader(http.StatusInternalServerError)
 	})
-	b := start(t, WithClock(frozen()), WithWebhook(receiver.URL, model.OrderPlaced), WithScopes("patients:order_history"))
+	b := start(t, WithClock(frozen()), WithWebhook(receiver.URL, model.EventOrderPlaced), WithScopes("patients:order_history"))
 	require.NoError(t, b.fake.Tokens.ExtendScopes("clinic:read"))
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	keys, patients := b.fake.ClinicKeys(), b.fake.Patients.All()
@@ -240,7 +240,7 @@ func TestResetStartsOver(t *testing.T) {
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 	<-received
-	_, _, err = b.fake.Patients.Register(model.PatientCreate{})
+	_, _, err = b.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 
 	at := b.fake.Clock().Now()
@@ -253,7 +253,7 @@ func TestResetStartsOver(t *testing.T) {
 	assert.Zero(t, b.fake.Journal().Len())
 	assert.Equal(t, []string{"catalog:read", "patients:order_history"}, b.fake.Application().Scopes)
 	endpoint, _ := b.fake.Webhooks.Endpoint()
-	assert.Equal(t, model.Endpoint{URL: receiver.URL, Types: []string{model.OrderPlaced}}, endpoint)
+	assert.Equal(t, model.Endpoint{URL: receiver.URL, Types: []string{model.EventOrderPlaced}}, endpoint)
 	assert.Equal(t, at, b.fake.Clock().Now())
 	_, waiting := b.fake.Clock().Next()
 	assert.False(t, waiting, "no delivery of before is due any more")
@@ -313,7 +313,7 @@ func TestResetReturnsToTheSnapshot(t *testing.T) {
 		next, _ := second.fake.Clock().Next()
 		assert.Equal(t, due, next, "what was due still is")
 	}
-	again := start(t, WithSnapshot(b.fake.snapshot()), WithWebhook("http://127.0.0.1:1/", model.OrderPlaced))
+	again := start(t, WithSnapshot(b.fake.snapshot()), WithWebhook("http://127.0.0.1:1/", model.EventOrderPlaced))
 	again.fake.Reset()
 	endpoint, _ := again.fake.Webhooks.Endpoint()
 	assert.Equal(t, "http://127.0.0.1:1/", endpoint.URL, "options have the last word")

@@ -129,7 +129,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	assert.Empty(t, b.kinds(0), "nothing has happened yet")
 	p = p.press("send", url.Values{"message": {"Twice a day & <b>gladly</b>"}, "units.0": {"2"}, "frequency.0": {"twice per day"}, "refill.0": {"yes"}})
 	p.sees(200, "The plan was sent to the patient.", "Twice a day &amp; &lt;b&gt;gladly&lt;/b&gt;", "Cancel the plan")
-	assert.Equal(t, []string{model.TreatmentPlanCreated}, b.kinds(0))
+	assert.Equal(t, []string{model.EventTreatmentPlanCreated}, b.kinds(0))
 	assert.Equal(t, calls, b.fake.Journal().Len(), "a page is no call of the API")
 
 	plan := b.latestPlan()
@@ -153,16 +153,16 @@ func TestAPlanIsChangedAndCancelled(t *testing.T) {
 	p = p.press("save", nil).sees(200, "was saved")
 	assert.Empty(t, b.kinds(before), "nothing changed")
 	p = p.press("save", url.Values{"units.0": {"5"}}).sees(200, `value="5"`)
-	assert.Equal(t, []string{model.TreatmentPlanRecommendation}, b.kinds(before))
+	assert.Equal(t, []string{model.EventTreatmentPlanRecommendationUpdated}, b.kinds(before))
 	p = p.add(b.fake.Products.All()[5].Name).press("save", nil).sees(200, "was saved")
 	p = p.press("save", url.Values{"message": {"Hello again"}}).sees(200, "Hello again")
-	assert.Equal(t, []string{model.TreatmentPlanUpdated, model.TreatmentPlanUpdated}, b.kinds(before+1))
+	assert.Equal(t, []string{model.EventTreatmentPlanUpdated, model.EventTreatmentPlanUpdated}, b.kinds(before+1))
 	p.press("remove:0", nil).press("remove:0", nil).sees(200, "Nothing is recommended yet")
 	p.press("save", url.Values{"units.0": {"many"}}).sees(422, `&#34;many&#34; is not a number of units`)
 	p.press("save", url.Values{"units.0": {"0"}}).sees(422, "0 is not a number of units")
 	p.press("dance", nil).sees(422, "no button")
 	p.press("cancel", url.Values{"units.0": {"many"}}).sees(200, "was cancelled", "This plan is cancelled.", "<blockquote>Hello again</blockquote>")
-	assert.Equal(t, model.TreatmentPlanUpdated, b.kinds(before + 3)[0])
+	assert.Equal(t, model.EventTreatmentPlanUpdated, b.kinds(before + 3)[0])
 	p.press("save", nil).sees(422, "is cancelled")
 	p.press("show", nil).sees(200, "This plan is cancelled.")
 }
@@ -178,7 +178,7 @@ func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 	p.press("send", nil).sees(200, "was sent")
 	plan := b.latestPlan()
 	assert.Equal(t, []string{patient.ID, model.PlanStateActive}, []string{plan.PatientID, plan.State})
-	assert.Equal(t, []string{model.TreatmentPlanUpdated, model.TreatmentPlanCreated}, b.kinds(0))
+	assert.Equal(t, []string{model.EventTreatmentPlanUpdated, model.EventTreatmentPlanCreated}, b.kinds(0))
 }
 
 func TestANewPlanIsWritten(t *testing.T) {
@@ -196,7 +196,7 @@ func TestANewPlanIsWritten(t *testing.T) {
 	draft.press("send", nil).sees(200, "was sent")
 	p.press("send", url.Values{"practitioner": {"nobody"}}).sees(422, "practitioner")
 	p.press("send", url.Values{"practitioner": {practitioner.ID}}).sees(200, "was sent")
-	assert.Equal(t, []string{model.TreatmentPlanCreated, model.TreatmentPlanCreated}, b.kinds(0))
+	assert.Equal(t, []string{model.EventTreatmentPlanCreated, model.EventTreatmentPlanCreated}, b.kinds(0))
 	plan := b.latestPlan()
 	assert.Equal(t, []string{patient.ID, practitioner.ID, model.PlanStateActive}, []string{plan.PatientID, plan.PractitionerID, plan.State})
 }
@@ -232,7 +232,7 @@ func TestAnOrderIsPlacedInTheOffice(t *testing.T) {
 	done.sees(200, order.Number, order.PaymentTotal.String())
 	assert.Equal(t, []string{plan.ID}, order.PlanIDs)
 	assert.Equal(t, store.LinesOf(plan.Recommendations), order.Lines)
-	assert.Equal(t, []string{model.OrderPlaced}, b.kinds(before))
+	assert.Equal(t, []string{model.EventOrderPlaced}, b.kinds(before))
 	p.press("place", nil).sees(404, "placed already")
 }
 
@@ -297,7 +297,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 func TestSendingFromThePageHonoursTheReading(t *testing.T) {
 	t.Parallel()
 	for reading, want := range map[string][]string{
-		"on-activation": {model.TreatmentPlanCreated}, "on-creation": {model.TreatmentPlanCreated, model.TreatmentPlanUpdated},
+		"on-activation": {model.EventTreatmentPlanCreated}, "on-creation": {model.EventTreatmentPlanCreated, model.EventTreatmentPlanUpdated},
 	} {
 		b := start(t, WithBehavior("plan-created-event="+Behavior(reading)))
 		plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{Draft: true})

@@ -249,9 +249,9 @@ func (w *walk) checkOut() {
 func (w *walk) register() {
 	email := w.address()
 	w.did("register %s", email)
-	p, e, err := w.fake.Patients.Register(model.PatientCreate{Email: email})
+	p, e, err := w.fake.Patients.Create(model.PatientCreate{Email: email})
 	if w.taken(email, nil) {
-		require.ErrorIs(w.t, err, model.ErrInvalid)
+		require.ErrorIs(w.t, err, model.ErrValidation)
 		return
 	}
 	w.happened("patient.created", p.ID, e, err)
@@ -261,12 +261,12 @@ func (w *walk) register() {
 func (w *walk) edit() {
 	p, email := one(w, w.patients), w.address()
 	w.did("edit %s", email)
-	_, e, err := w.fake.Patients.Edit(idOf(p, patientID), model.PatientUpdate{Email: &email})
+	_, e, err := w.fake.Patients.Update(idOf(p, patientID), model.PatientUpdate{Email: &email})
 	switch {
 	case p == nil:
 		require.ErrorIs(w.t, err, model.ErrNotFound)
 	case w.taken(email, p):
-		require.ErrorIs(w.t, err, model.ErrInvalid)
+		require.ErrorIs(w.t, err, model.ErrValidation)
 	default:
 		w.happened("patient.updated", p.id, e, err)
 		p.email = email

@@ -87,7 +87,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 		require.ErrorContains(t, b.wait(event), text)
 	}
 	says("no webhook endpoint is registered")
-	b.subscribe(hook, model.PatientCreated)
+	b.subscribe(hook, model.EventPatientCreated)
 	says("not subscribed to order.placed")
 	b.subscribe(hook)
 	b.fake.Tokens.InvalidateAll()
@@ -148,7 +148,7 @@ func TestCloseEndsDeliveries(t *testing.T) {
 	defer close(stuck)
 	activate(t, fake)
 	require.NoError(t, fake.Webhooks.Register(hook.URL))
-	_, event, err := fake.Patients.Register(model.PatientCreate{})
+	_, event, err := fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 	<-reached
 	require.NoError(t, fake.Close())

@@ -58,9 +58,9 @@ func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
 	assert.Equal(t, one.Users(), two.Users())
 	assert.NotEqual(t, one.Tokens.Issue(model.User{}).AccessToken, two.Tokens.Issue(model.User{}).AccessToken, "a token is good on one platform alone")
-	made, _, err := one.Patients.Register(model.PatientCreate{})
+	made, _, err := one.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
-	same, _, err := two.Patients.Register(model.PatientCreate{})
+	same, _, err := two.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, made, same, "what happens later has the same ids, too")
 }

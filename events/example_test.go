@@ -99,7 +99,7 @@ func ExampleService_Get() {
 	platform, client := connect()
 	defer platform.Close()
 
-	_, patient, err := platform.Patients.Register(model.PatientCreate{FirstName: "Ada", LastName: "Example"})
+	_, patient, err := platform.Patients.Create(model.PatientCreate{FirstName: "Ada", LastName: "Example"})
 	if err != nil {
 		log.Fatal(err)
 	}

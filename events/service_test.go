@@ -40,9 +40,9 @@ func start(t *testing.T) *bench {
 func (b *bench) happen(t *testing.T) []model.Event {
 	t.Helper()
 	p := b.platform
-	patient, created, err := p.Patients.Register(model.PatientCreate{})
+	patient, created, err := p.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
-	_, updated, err := p.Patients.Edit(patient.ID, model.PatientUpdate{FirstName: new("Changed")})
+	_, updated, err := p.Patients.Update(patient.ID, model.PatientUpdate{FirstName: new("Changed")})
 	require.NoError(t, err)
 	plan, planned, err := p.Plans.Create(patient.ID, model.PlanCreate{})
 	require.NoError(t, err)

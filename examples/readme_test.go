@@ -132,7 +132,7 @@ func TestWholeIntegration(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	assert.Contains(t, string(body), `"status":"ok"`)
-	require.NoError(t, platform.Webhooks.Register("http://"+address+"/webhooks/us-sandbox", model.OrderPlaced))
+	require.NoError(t, platform.Webhooks.Register("http://"+address+"/webhooks/us-sandbox", model.EventOrderPlaced))
 	order, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	lines := bufio.NewScanner(output)

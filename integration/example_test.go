@@ -100,7 +100,7 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	fmt.Println("connected with", practice.Name)
-	if err := platform.Webhooks.Register(server.URL+"/webhooks/us-sandbox", model.OrderPlaced); err != nil {
+	if err := platform.Webhooks.Register(server.URL+"/webhooks/us-sandbox", model.EventOrderPlaced); err != nil {
 		log.Fatal(err)
 	}
 	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{}); err != nil {

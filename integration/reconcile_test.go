@@ -71,7 +71,7 @@ func (f *fixture) orders(every time.Duration) (setup integration.Setup, numbers 
 // missed has a patient order, and the platform lose the webhook.
 func (f *fixture) missed(t *testing.T) (number string) {
 	t.Helper()
-	lost := f.platforms[us].Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+	lost := f.platforms[us].Fault(model.Fault{Effect: model.EffectDeliveryLost, Times: 1})
 	defer lost.Remove()
 	number, _ = f.order(t, us)
 	return number
@@ -168,7 +168,7 @@ func TestClinicWithoutConnectedUser(t *testing.T) {
 	setup.Logger = slog.New(slog.NewTextHandler(io.Writer(&log), nil))
 	i := f.open(t, setup)
 	f.connect(t, us, "dr-1")
-	f.platforms[us].Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "oauth.revoke"})
+	f.platforms[us].Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "oauth.revoke"})
 	require.Error(t, i.Accounts.Disconnect(t.Context(), "dr-1"), "the user is marked, and the clinic stays known")
 	running(t, i)
 	require.Error(t, <-runs)
@@ -208,7 +208,7 @@ func TestDeliveryLogConfirmsOutage(t *testing.T) {
 			i := f.open(t, setup)
 			f.connect(t, us, "dr-1")
 			if failed { // the secret is rotated on the dashboard alone
-				f.platforms[us].Fault(model.Fault{Effect: model.DeliveryForged})
+				f.platforms[us].Fault(model.Fault{Effect: model.EffectDeliveryForged})
 			}
 			handler, err := i.WebhooksOf(us)
 			require.NoError(t, err)

@@ -190,7 +190,7 @@ func TestCatalogSyncThatFailsAfterTheList(t *testing.T) {
 	t.Parallel()
 	for flag, operation := range map[string]string{"--details": "products.get", "--filters": "ingredients.list"} {
 		f := newFixture(t).withToken()
-		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 403, Operation: operation})
+		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 403, Operation: operation})
 		code, _, stderr := f.run("catalog", "sync", flag)
 		assert.Equal(t, exitFailed, code, flag)
 		assert.Contains(t, stderr, "the list was read as a whole", flag)

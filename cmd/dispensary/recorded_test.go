@@ -154,7 +154,7 @@ func (r *recording) listens() {
 	out, end := r.starts("listen", "--forward-to", to.url, "--interval", "20ms")
 	with := receiverSecrets{out.after(r.t, "webhook secret"), out.after(r.t, "challenge token")}
 	to.configure(r.t, with)
-	patient, registered, err := r.platform.Patients.Register(model.PatientCreate{})
+	patient, registered, err := r.platform.Patients.Create(model.PatientCreate{})
 	require.NoError(r.t, err)
 	out.after(r.t, registered.ID)
 	to.handler.Store(nil)

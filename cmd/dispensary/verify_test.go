@@ -28,7 +28,7 @@ func (f *fixture) saved() []byte {
 	}))
 	f.t.Cleanup(receiver.Close)
 	require.NoError(f.t, f.platform.Webhooks.Register(receiver.URL))
-	_, _, err := f.platform.Patients.Register(model.PatientCreate{FirstName: "Canary", LastName: "Canary", Email: "canary@example.com"})
+	_, _, err := f.platform.Patients.Create(model.PatientCreate{FirstName: "Canary", LastName: "Canary", Email: "canary@example.com"})
 	require.NoError(f.t, err)
 	return <-got
 }

@@ -111,7 +111,7 @@ type VariantUpdate struct {
 // ActionError is why an action of the platform's users failed.
 type ActionError struct {
 	Action string // the method: "PlaceOrder"
-	Kind   error  // ErrNotFound, ErrInvalid or ErrState
+	Kind   error  // ErrNotFound, ErrValidation or ErrState
 	Detail string
 }
 
@@ -128,8 +128,8 @@ var (
 	// ErrNotFound: nothing has the id that was named.
 	ErrNotFound = errors.New("not found")
 
-	// ErrInvalid: a value is missing, taken or of the wrong form.
-	ErrInvalid = errors.New("invalid")
+	// ErrValidation: a value is missing, taken or of the wrong form.
+	ErrValidation = errors.New("invalid")
 
 	// ErrState: the object's state does not allow the action.
 	ErrState = errors.New("wrong state")

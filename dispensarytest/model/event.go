@@ -9,25 +9,25 @@ import (
 
 // Event types. API section: "Event types".
 const (
-	ClinicKeyActivated          = "clinic_key.activated"
-	ClinicKeyRevoked            = "clinic_key.revoked"
-	OrderPlaced                 = "order.placed"
-	PatientCreated              = "patient.created"
-	PatientUpdated              = "patient.updated"
-	ProductCreated              = "product.created"
-	ProductDescriptionUpdated   = "product.description.updated"
-	ProductUpdated              = "product.updated"
-	TreatmentPlanCreated        = "treatment_plan.created"
-	TreatmentPlanUpdated        = "treatment_plan.updated"
-	TreatmentPlanRecommendation = "treatment_plan.recommendation.updated"
+	EventClinicKeyActivated                 = "clinic_key.activated"
+	EventClinicKeyRevoked                   = "clinic_key.revoked"
+	EventOrderPlaced                        = "order.placed"
+	EventPatientCreated                     = "patient.created"
+	EventPatientUpdated                     = "patient.updated"
+	EventProductCreated                     = "product.created"
+	EventProductDescriptionUpdated          = "product.description.updated"
+	EventProductUpdated                     = "product.updated"
+	EventTreatmentPlanCreated               = "treatment_plan.created"
+	EventTreatmentPlanUpdated               = "treatment_plan.updated"
+	EventTreatmentPlanRecommendationUpdated = "treatment_plan.recommendation.updated"
 )
 
 // EventTypes returns all event types of the API, sorted.
 func EventTypes() []string {
 	return []string{
-		ClinicKeyActivated, ClinicKeyRevoked, OrderPlaced, PatientCreated, PatientUpdated,
-		ProductCreated, ProductDescriptionUpdated, ProductUpdated,
-		TreatmentPlanCreated, TreatmentPlanRecommendation, TreatmentPlanUpdated,
+		EventClinicKeyActivated, EventClinicKeyRevoked, EventOrderPlaced, EventPatientCreated, EventPatientUpdated,
+		EventProductCreated, EventProductDescriptionUpdated, EventProductUpdated,
+		EventTreatmentPlanCreated, EventTreatmentPlanRecommendationUpdated, EventTreatmentPlanUpdated,
 	}
 }
 

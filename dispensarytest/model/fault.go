@@ -16,71 +16,71 @@ type Effect string
 
 // Effects on requests to the API; see [Fault] for the fields they read.
 const (
-	// DropAfterCommit breaks the connection off after the platform has done what
+	// EffectDropAfterCommit breaks the connection off after the platform has done what
 	// was asked, and before the first byte of its answer: the caller cannot know.
-	DropAfterCommit Effect = "drop_after_commit"
+	EffectDropAfterCommit Effect = "drop_after_commit"
 
-	// DropBeforeCommit breaks the connection off with nothing done.
-	DropBeforeCommit Effect = "drop_before_commit"
+	// EffectDropBeforeCommit breaks the connection off with nothing done.
+	EffectDropBeforeCommit Effect = "drop_before_commit"
 
-	// ErrorStatus refuses with Status and Messages, in the platform's own shape.
-	ErrorStatus Effect = "error_status"
+	// EffectErrorStatus refuses with Status and Messages, in the platform's own shape.
+	EffectErrorStatus Effect = "error_status"
 
-	// Latency lets the request wait for Delay before anything is done. The wait counts from
+	// EffectLatency lets the request wait for Delay before anything is done. The wait counts from
 	// when the request came: once the fault has fired, a clock moved by Delay ends it.
-	Latency Effect = "latency"
+	EffectLatency Effect = "latency"
 
-	// ProxyError refuses with Status (502 unless set) in the name of a proxy in
+	// EffectProxyError refuses with Status (502 unless set) in the name of a proxy in
 	// front of the platform: an HTML page, without a request id.
-	ProxyError Effect = "proxy_error"
+	EffectProxyError Effect = "proxy_error"
 
-	// RateLimit refuses with 429 what is beyond Limit requests in any Window, and
+	// EffectRateLimit refuses with 429 what is beyond Limit requests in any Window, and
 	// says with Retry-After when there is room again, unless Silent.
-	RateLimit Effect = "rate_limit"
+	EffectRateLimit Effect = "rate_limit"
 
-	// SlowBody sends the answer in pieces of Bytes (64 unless set), with a wait of
+	// EffectSlowBody sends the answer in pieces of Bytes (64 unless set), with a wait of
 	// Delay before each but the first.
-	SlowBody Effect = "slow_body"
+	EffectSlowBody Effect = "slow_body"
 
-	// TokenExpired lets the access token expire as the request comes in; the
+	// EffectTokenExpired lets the access token expire as the request comes in; the
 	// refresh token stays good.
-	TokenExpired Effect = "token_expired"
+	EffectTokenExpired Effect = "token_expired"
 
-	// TokenInvalidated ends the whole consent as the request comes in, the refresh
+	// EffectTokenInvalidated ends the whole consent as the request comes in, the refresh
 	// token included: the user has to authorize again.
-	TokenInvalidated Effect = "token_invalidated"
+	EffectTokenInvalidated Effect = "token_invalidated"
 
-	// TooManyRequests refuses with 429, and with Retry-After when RetryAfter is
+	// EffectTooManyRequests refuses with 429, and with Retry-After when RetryAfter is
 	// set: in seconds, or as a date with RetryAfterDate.
-	TooManyRequests Effect = "too_many_requests"
+	EffectTooManyRequests Effect = "too_many_requests"
 
-	// TruncatedBody breaks the connection off after Bytes of the answer's body, or
+	// EffectTruncatedBody breaks the connection off after Bytes of the answer's body, or
 	// after half of it.
-	TruncatedBody Effect = "truncated_body"
+	EffectTruncatedBody Effect = "truncated_body"
 )
 
 // Effects on webhook deliveries.
 const (
-	// DeliveryForged signs an attempt with another secret.
-	DeliveryForged Effect = "delivery_forged"
+	// EffectDeliveryForged signs an attempt with another secret.
+	EffectDeliveryForged Effect = "delivery_forged"
 
-	// DeliveryFuture signs an attempt with a timestamp that is Delay ahead: ten
+	// EffectDeliveryFuture signs an attempt with a timestamp that is Delay ahead: ten
 	// minutes unless set.
-	DeliveryFuture Effect = "delivery_future"
+	EffectDeliveryFuture Effect = "delivery_future"
 
-	// DeliveryLost never makes the delivery: only the event lists have the event.
-	DeliveryLost Effect = "delivery_lost"
+	// EffectDeliveryLost never makes the delivery: only the event lists have the event.
+	EffectDeliveryLost Effect = "delivery_lost"
 
-	// DeliveryReordered holds a delivery back until another one was attempted, or
+	// EffectDeliveryReordered holds a delivery back until another one was attempted, or
 	// for Delay: one minute unless set.
-	DeliveryReordered Effect = "delivery_reordered"
+	EffectDeliveryReordered Effect = "delivery_reordered"
 
-	// DeliveryRepeated sends an event again that was delivered, signed anew.
-	DeliveryRepeated Effect = "delivery_repeated"
+	// EffectDeliveryRepeated sends an event again that was delivered, signed anew.
+	EffectDeliveryRepeated Effect = "delivery_repeated"
 
-	// DeliveryStale signs an attempt with a timestamp that is Delay old: ten
+	// EffectDeliveryStale signs an attempt with a timestamp that is Delay old: ten
 	// minutes unless set.
-	DeliveryStale Effect = "delivery_stale"
+	EffectDeliveryStale Effect = "delivery_stale"
 )
 
 // AnyOperation stands for every operation in a [Fault]; so does the empty string.
@@ -101,15 +101,15 @@ type Fault struct {
 	Chance    float64 // between 0 and 1: how likely it fires each time; 0 is always
 	Seed      uint64  // where Chance throws its dice; the same seed, the same throws
 
-	Delay          time.Duration // of Latency, SlowBody and deliveries
-	Status         int           // of ErrorStatus and ProxyError
-	Messages       []string      // of ErrorStatus; made up where empty
-	RetryAfter     time.Duration // of TooManyRequests; whole seconds are sent
+	Delay          time.Duration // of EffectLatency, EffectSlowBody and deliveries
+	Status         int           // of EffectErrorStatus and EffectProxyError
+	Messages       []string      // of EffectErrorStatus; made up where empty
+	RetryAfter     time.Duration // of EffectTooManyRequests; whole seconds are sent
 	RetryAfterDate bool          // Retry-After is a date
-	Limit          int           // of RateLimit
-	Window         time.Duration // of RateLimit
-	Silent         bool          // RateLimit sends no Retry-After
-	Bytes          int           // of TruncatedBody and SlowBody
+	Limit          int           // of EffectRateLimit
+	Window         time.Duration // of EffectRateLimit
+	Silent         bool          // EffectRateLimit sends no Retry-After
+	Bytes          int           // of EffectTruncatedBody and EffectSlowBody
 }
 
 // Validate says what is wrong with a fault, if anything is.
@@ -124,10 +124,10 @@ func (f Fault) Validate() error {
 		{f.Skip < 0 || f.Times < 0 || f.Bytes < 0, "a negative number"},
 		{f.Delay < 0 || f.RetryAfter < 0, "a negative duration"},
 		{f.Chance < 0 || f.Chance > 1, "Chance is between 0 and 1"},
-		{f.Effect == ErrorStatus && (f.Status < 400 || f.Status > 599), "ErrorStatus needs a Status from 400 to 599"},
-		{f.Effect == ProxyError && f.Status != 0 && (f.Status < 400 || f.Status > 599), "ProxyError needs a Status from 400 to 599"},
-		{(f.Effect == Latency || f.Effect == SlowBody) && f.Delay == 0, "a Delay is needed"},
-		{f.Effect == RateLimit && (f.Limit < 1 || f.Window <= 0), "RateLimit needs Limit and Window"},
+		{f.Effect == EffectErrorStatus && (f.Status < 400 || f.Status > 599), "EffectErrorStatus needs a Status from 400 to 599"},
+		{f.Effect == EffectProxyError && f.Status != 0 && (f.Status < 400 || f.Status > 599), "EffectProxyError needs a Status from 400 to 599"},
+		{(f.Effect == EffectLatency || f.Effect == EffectSlowBody) && f.Delay == 0, "a Delay is needed"},
+		{f.Effect == EffectRateLimit && (f.Limit < 1 || f.Window <= 0), "EffectRateLimit needs Limit and Window"},
 	} {
 		if wrong.is {
 			return errors.New("dispensarytest: Fault: " + wrong.text)
@@ -170,12 +170,12 @@ func (f Fault) String() string {
 }
 
 // DeliveryEffects are those that befall webhooks.
-var DeliveryEffects = []Effect{DeliveryForged, DeliveryFuture, DeliveryLost, DeliveryReordered, DeliveryRepeated, DeliveryStale}
+var DeliveryEffects = []Effect{EffectDeliveryForged, EffectDeliveryFuture, EffectDeliveryLost, EffectDeliveryReordered, EffectDeliveryRepeated, EffectDeliveryStale}
 
 // Effects returns every effect there is, those of requests first.
 func Effects() []Effect {
 	return append([]Effect{
-		DropAfterCommit, DropBeforeCommit, ErrorStatus, Latency, ProxyError, RateLimit,
-		SlowBody, TokenExpired, TokenInvalidated, TooManyRequests, TruncatedBody,
+		EffectDropAfterCommit, EffectDropBeforeCommit, EffectErrorStatus, EffectLatency, EffectProxyError, EffectRateLimit,
+		EffectSlowBody, EffectTokenExpired, EffectTokenInvalidated, EffectTooManyRequests, EffectTruncatedBody,
 	}, DeliveryEffects...)
 }

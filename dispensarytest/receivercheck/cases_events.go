@@ -94,7 +94,7 @@ var eventCases = []testCase{
 				c.acceptsEdited("an event without "+field, c.Hooks.EventType, func(event map[string]any) { delete(event, field) })
 				c.acceptsEdited("an event whose "+field+" is null", c.Hooks.EventType, func(event map[string]any) { event[field] = nil })
 			}
-			for _, kind := range []string{model.OrderPlaced, model.PatientUpdated, model.ProductUpdated, model.TreatmentPlanUpdated} {
+			for _, kind := range []string{model.EventOrderPlaced, model.EventPatientUpdated, model.EventProductUpdated, model.EventTreatmentPlanUpdated} {
 				c.acceptsEdited(kind+" whose data is null", kind, func(event map[string]any) { event["data"] = nil })
 				c.acceptsEdited(kind+" whose object has only an id", kind, func(event map[string]any) { strip(event["data"].(map[string]any)) })
 			}
@@ -105,12 +105,12 @@ var eventCases = []testCase{
 	{
 		name: "Events/OtherForms",
 		run: func(c *checker) {
-			c.acceptsEdited("patient.updated with booleans and numbers in strings", model.PatientUpdated, func(event map[string]any) {
+			c.acceptsEdited("patient.updated with booleans and numbers in strings", model.EventPatientUpdated, func(event map[string]any) {
 				patient := event["data"].(map[string]any)["patient"].(map[string]any)
 				patient["active"], patient["text_message_notification"], patient["discount"] = "true", "true", "12.5"
 			})
 			respelled := strings.NewReplacer("recommended_amount", "amount", "recommended_frequency", "frequency", "recommended_duration", "duration")
-			body := respelled.Replace(string(c.newEventOf(model.TreatmentPlanUpdated).body()))
+			body := respelled.Replace(string(c.newEventOf(model.EventTreatmentPlanUpdated).body()))
 			c.accepts("treatment_plan.updated with the dosage as in answers", c.deliver([]byte(body)))
 		},
 		consequence: "events fail whose booleans and numbers come as strings, or whose dosage is spelled as in answers; both are seen.",
@@ -119,7 +119,7 @@ var eventCases = []testCase{
 	{
 		name: "Events/Wrapping",
 		run: func(c *checker) {
-			for kind, name := range sortedByKey(map[string]string{model.OrderPlaced: "order", model.ProductCreated: "product"}) {
+			for kind, name := range sortedByKey(map[string]string{model.EventOrderPlaced: "order", model.EventProductCreated: "product"}) {
 				direct, wrapped := c.newEventOf(kind), c.newEventOf(kind)
 				wrapped.Data = encode(map[string]any{name: wrapped.Data})
 				for where, ev := range sortedByKey(map[string]event{"data": direct, "data." + name: wrapped}) {

@@ -20,8 +20,8 @@ var signatureCases = []testCase{
 	{
 		name: "Signature/RawBytes",
 		run: func(c *checker) {
-			c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(c.newEventOf(model.PatientUpdated).unusual()))
-			body := c.newEventOf(model.PatientUpdated).unusual()
+			c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(c.newEventOf(model.EventPatientUpdated).unusual()))
+			body := c.newEventOf(model.EventPatientUpdated).unusual()
 			var compact bytes.Buffer
 			_ = json.Compact(&compact, body) // it is a constant but for ids
 			e := c.post(request{body: body, signature: c.sign(c.Secret, compact.Bytes())})

@@ -44,7 +44,7 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 		{What: "the e-mail address of the patient", Value: in.Email}, {What: "the date of birth of the patient", Value: in.DateOfBirth},
 		{What: "the mobile number of the patient", Value: in.MobileNumber}, {What: "the personal message of a plan", Value: message},
 	})
-	patient, created, err := srv.Patients.Register(in)
+	patient, created, err := srv.Patients.Create(in)
 	if err != nil {
 		return s, err
 	}
@@ -58,7 +58,7 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	if err != nil {
 		return s, err
 	}
-	_, edited, e1 := srv.Patients.Edit(patient.ID, model.PatientUpdate{TextNotification: new(true)})
+	_, edited, e1 := srv.Patients.Update(patient.ID, model.PatientUpdate{TextNotification: new(true)})
 	_, ordered, e2 := srv.Orders.Place(patient.ID, model.OrderCreate{PlanIDs: []string{plan.ID}})
 	_, replanned, e3 := srv.Plans.Update(plan.ID, model.PlanUpdate{PersonalMessage: new(message)})
 	_, recommended, e4 := srv.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0])

@@ -134,7 +134,7 @@ func (t Target) withDefaults() (Target, error) {
 		return t, err
 	}
 	t.Path = cmp.Or(t.Path, "/webhooks")
-	t.Hooks.EventType = cmp.Or(t.Hooks.EventType, model.OrderPlaced)
+	t.Hooks.EventType = cmp.Or(t.Hooks.EventType, model.EventOrderPlaced)
 	t.Client = cmp.Or(t.Client, http.DefaultClient)
 	if t.Timing.Now == nil {
 		t.Timing.Now = time.Now

@@ -22,7 +22,7 @@ import (
 func Example_answerWasLost() {
 	platform := start()
 	defer platform.Close()
-	platform.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
+	platform.Fault(model.Fault{Operation: "patients.create", Effect: model.EffectDropAfterCommit, Times: 1})
 	ctx, client := context.Background(), platform.Client(platform.Users()[0])
 	ada := clinic.PatientCreate{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-4711"}}
 
@@ -42,7 +42,7 @@ func Example_testA429() {
 	platform := start()
 	defer platform.Close()
 	client := platform.Client(platform.Users()[0])
-	platform.Fault(model.Fault{Effect: model.TooManyRequests, RetryAfter: time.Hour, Times: 1})
+	platform.Fault(model.Fault{Effect: model.EffectTooManyRequests, RetryAfter: time.Hour, Times: 1})
 
 	for range 2 {
 		_, err := client.Clinic.Get(context.Background())

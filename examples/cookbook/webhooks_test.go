@@ -226,7 +226,7 @@ func Example_eventsOutOfOrder() {
 	must(err)
 	must(platform.Webhooks.RegisterHandler(handler))
 
-	platform.Fault(model.Fault{Effect: model.DeliveryReordered, Delay: time.Minute, Times: 1})
+	platform.Fault(model.Fault{Effect: model.EffectDeliveryReordered, Delay: time.Minute, Times: 1})
 	plan := platform.Plans.All()[0].ID
 	_, _, err = platform.Plans.Update(plan, model.PlanUpdate{}) // this one is late
 	must(err)

@@ -205,7 +205,7 @@ func TestProductSearch(t *testing.T) {
 		assert.Contains(f, p.get("/catalog?q=xyzzy"), "0 found")
 		assert.Contains(f, p.get("/search?q=magn+glyc"), `"name":"Magnesium Glycinate"`)
 		assert.Empty(f, f.US.Journal().Requests(), "the catalog is in memory")
-		f.Canada.Fault(model.Fault{Operation: "brands.list", Effect: model.ErrorStatus, Status: http.StatusForbidden})
+		f.Canada.Fault(model.Fault{Operation: "brands.list", Effect: model.EffectErrorStatus, Status: http.StatusForbidden})
 		unrestricted := canadian.get("/catalog?q=magn")
 		assert.Contains(f, unrestricted, "Magnesium")
 		assert.NotContains(f, unrestricted, "may order", "the brands cannot be read")
@@ -239,7 +239,7 @@ func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
 				assert.Contains(f, p.connect(f.US, account), "<small>"+clinic.Name+"</small>")
 			}
 		}
-		f.US.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusServiceUnavailable, Operation: "clinic.get"})
+		f.US.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: http.StatusServiceUnavailable, Operation: "clinic.get"})
 		assert.Contains(f, p.connect(f.US, f.Users()[1]), "cannot be reached")
 		f.US.ClearFaults()
 		assert.Contains(f, p.get("/"), "<h1>Patients</h1>")
@@ -355,7 +355,7 @@ func TestTheProgramEnds(t *testing.T) {
 		account := f.Users()[0]
 		p := f.person("osei")
 		p.connect(f.US, account)
-		f.US.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: "orders.get"})
+		f.US.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: http.StatusForbidden, Operation: "orders.get"})
 		order := f.order(f.US, patientOf(f.US, account))
 		require.NoError(f, f.stop())
 		f.US.ClearFaults()

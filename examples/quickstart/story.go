@@ -77,7 +77,7 @@ func (s *story) open(ctx context.Context) error {
 	if s.ehr, err = openEHR(ctx, config, s.orders); err != nil {
 		return err
 	}
-	return s.platform.Webhooks.Register(s.home+"/webhooks/"+config.Applications[0].Name(), model.OrderPlaced)
+	return s.platform.Webhooks.Register(s.home+"/webhooks/"+config.Applications[0].Name(), model.EventOrderPlaced)
 }
 
 // tell prints a step.

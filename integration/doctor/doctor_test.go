@@ -58,7 +58,7 @@ var faults = []fault{
 		f.t.Cleanup(other.Close)
 		f.config.OAuth.Site.BaseURL, f.config.OAuth.HTTPClient = other.URL, other.Client()
 	}, row: "site address", status: doctor.StatusFail, fix: "/api included"},
-	{name: "a proxy answers", plant: func(f *fixture) { f.platform.Fault(model.Fault{Effect: model.ProxyError}) },
+	{name: "a proxy answers", plant: func(f *fixture) { f.platform.Fault(model.Fault{Effect: model.EffectProxyError}) },
 		row: "site address", status: doctor.StatusFail, fix: "proxy"},
 	{name: "the platform's certificate is not trusted", plant: func(f *fixture) { f.config.OAuth.HTTPClient = &http.Client{Transport: new(http.Transport)} },
 		row: "TLS", status: doctor.StatusFail, fix: "do not switch the check off"},
@@ -120,7 +120,7 @@ var faults = []fault{
 			require.NoError(f.t, err)
 		}, row: "token refresh", status: doctor.StatusFail, fix: "second program"},
 	{name: "token endpoint fails", plant: func(f *fixture) {
-		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "oauth.token", Skip: 1})
+		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "oauth.token", Skip: 1})
 	}, row: "token refresh", status: doctor.StatusFail, fix: "run this again"},
 
 	{name: "endpoint in plain HTTP", plant: func(f *fixture) { f.config.Webhook.URL = "http://ehr.example/webhooks?key=s3cret" },
@@ -252,7 +252,7 @@ var faults = []fault{
 	{name: "out of order", plant: func(f *fixture) {
 		patient := f.platform.Patients.All()[0].ID
 		edit := func(first string) {
-			_, _, err := f.platform.Patients.Edit(patient, model.PatientUpdate{FirstName: &first})
+			_, _, err := f.platform.Patients.Update(patient, model.PatientUpdate{FirstName: &first})
 			require.NoError(f.t, err)
 			f.platform.Clock().Advance(time.Second)
 		}

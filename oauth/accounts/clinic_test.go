@@ -196,7 +196,7 @@ func TestForClinicLeavesAUserWhoIsRefused(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		held := f.forClinic(t, f.clinics[0])
 		refused := held.User()
-		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 401, Operation: "clinic.get", Times: 3})
+		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 401, Operation: "clinic.get", Times: 3})
 		_, err := held.Client.Clinic.Get(t.Context())
 		require.ErrorIs(t, err, dispensary.ErrUnauthorized)
 		f.reaches(t, held)
@@ -348,7 +348,7 @@ func TestForClinicFails(t *testing.T) {
 
 		// A platform that cannot refresh is no reason to mark a user, or to try them all.
 		time.Sleep(3 * time.Hour)
-		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503, Operation: "oauth.token"})
+		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503, Operation: "oauth.token"})
 		_, err = f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{})
 		require.Error(t, err)
 		require.NotErrorIs(t, err, dispensary.ErrReauthorize)

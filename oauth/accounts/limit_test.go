@@ -32,7 +32,7 @@ func newLimitedFixture(t *testing.T, users int) (f *fixture, rejections interfac
 		f.connect(t, 0, fmt.Sprint("us:dr-", i))
 	}
 	time.Sleep(3 * time.Hour)
-	return f, f.platforms[0].Fault(model.Fault{Effect: model.RateLimit, Limit: limitRequests, Window: limitPer})
+	return f, f.platforms[0].Fault(model.Fault{Effect: model.EffectRateLimit, Limit: limitRequests, Window: limitPer})
 }
 
 // Refreshes and calls share the limit, so the platform rejects none of them.

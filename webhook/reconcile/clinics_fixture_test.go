@@ -54,7 +54,7 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 	}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: clinics}),
 		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(60_000))
-	f.lost = f.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	f.lost = f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	f.environment = f.platform.Site().Environment
 	for _, person := range f.platform.Users() {
 		clinic := person.ClinicID
@@ -163,7 +163,7 @@ func (f *clinicsFixture) happen(t *testing.T, n int, clinics ...string) {
 	t.Helper()
 	for _, clinic := range clinics {
 		for range n {
-			_, _, err := f.platform.Patients.Register(model.PatientCreate{ClinicID: clinic})
+			_, _, err := f.platform.Patients.Create(model.PatientCreate{ClinicID: clinic})
 			require.NoError(t, err)
 		}
 	}

@@ -78,10 +78,10 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 func TestReconcilerKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	failing := func(operation string, skip, times int) model.Fault {
-		return model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: times}
+		return model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: times}
 	}
 	limited := func(operation string, skip int) model.Fault {
-		return model.Fault{Effect: model.TooManyRequests, Operation: operation, Skip: skip, Times: 1}
+		return model.Fault{Effect: model.EffectTooManyRequests, Operation: operation, Skip: skip, Times: 1}
 	}
 	for name, c := range map[string]struct {
 		faults       []model.Fault
@@ -91,7 +91,7 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 		"rate limited":              {[]model.Fault{limited("events.get", 7)}, api.ErrRateLimited, 7, 8},
 		"server error":              {[]model.Fault{failing("events.get", 7, 3)}, api.ErrServer, 117, 120},
 		"server error at the start": {[]model.Fault{failing("events.get", 0, 3)}, api.ErrServer, 0, 3},
-		"token ends":                {[]model.Fault{{Effect: model.TokenExpired, Operation: "events.get", Skip: 7, Times: 1}}, api.ErrUnauthorized, 7, 8},
+		"token ends":                {[]model.Fault{{Effect: model.EffectTokenExpired, Operation: "events.get", Skip: 7, Times: 1}}, api.ErrUnauthorized, 7, 8},
 		"in a list":                 {[]model.Fault{limited("events.list_orders", 0)}, api.ErrRateLimited, 0, 0},
 		"in the log":                {[]model.Fault{limited("webhook_deliveries.list", 0)}, api.ErrRateLimited, 0, 0},
 		"some cannot be read":       {[]model.Fault{failing("events.get", 2, 1), failing("events.get", 30, 1), failing("events.get", 60, 1)}, api.ErrServer, 117, 120},
@@ -137,7 +137,7 @@ func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 	for _, date := range []any{nil, "soon"} {
 		s := newLossyFixture(t)
 		keys := s.orders(t, 5)
-		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+		s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "events.get", Times: 1})
 		report, err := s.reconciler(t, s.rewritten(func(_ *http.Request, body map[string]any) {
 			for _, e := range items(body, "events") {
 				if e["id"] == keys[0].EventID {
@@ -165,7 +165,7 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 			deleteFromLog(body, "data")
 		})
 	}
-	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "events.get", Times: 1})
 	report, _ := s.fails(t, api.ErrServer, read)
 	assert.Equal(t, keys[1:], report.Recovered)
 	assert.Equal(t, keys[:1], s.reconcile(t, read).Recovered)

@@ -98,7 +98,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 func newLossyFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
 	s := newFixture(t, options...)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	return s
 }
 
@@ -216,9 +216,9 @@ func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 		var err error
 		switch s.happened % 5 {
 		case 0:
-			_, e, err = p.Patients.Register(model.PatientCreate{})
+			_, e, err = p.Patients.Create(model.PatientCreate{})
 		case 1:
-			_, e, err = p.Patients.Edit(patient.ID, model.PatientUpdate{FirstName: new(fmt.Sprint("Canary", s.happened))})
+			_, e, err = p.Patients.Update(patient.ID, model.PatientUpdate{FirstName: new(fmt.Sprint("Canary", s.happened))})
 		case 2:
 			_, e, err = p.Plans.Create(patient.ID, model.PlanCreate{})
 		case 3:

@@ -24,7 +24,7 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 5)
-	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Skip: 2, Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 404, Operation: "events.get", Skip: 2, Times: 1})
 	report := s.reconcile(t, nil)
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
 	require.Len(t, report.Gaps, 1)
@@ -64,7 +64,7 @@ func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 20)
-	fault := s.platform.Fault(model.Fault{Effect: model.ProxyError, Status: 404, Operation: "events.get"})
+	fault := s.platform.Fault(model.Fault{Effect: model.EffectProxyError, Status: 404, Operation: "events.get"})
 	for range 2 {
 		s.fails(t, api.ErrUntrusted, nil)
 		s.clock.Advance(48 * time.Hour)
@@ -128,7 +128,7 @@ func TestReconcilerReportsTheGap(t *testing.T) {
 	s := newFixture(t)
 	assert.Empty(t, s.reconcile(t, nil).Gaps)
 	began := s.clock.Now()
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	s.clock.Advance(time.Hour)
 	s.happen(t, 5) // forgotten
 	s.clock.Advance(20 * 24 * time.Hour)

@@ -65,7 +65,7 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 	s.happen(t, 5)
 	s.reconcile(t, nil)
 	s.clock.Advance(2 * time.Hour)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	keys := s.happen(t, 750)
 	patient := s.platform.Patients.All()[0]
 	during := 0
@@ -108,7 +108,7 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 	s.clock.Advance(48 * time.Hour)
 	keys = append(keys, s.happen(t, 5)...)
 	s.reconcile(t, nil)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	lost := s.happen(t, 10)
 	client := s.ascending("/events/")
 	report := s.reconcile(t, func(c *config) { c.Events = client.Events })

@@ -72,7 +72,7 @@ func TestLoopTriesAgainSoonerAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
-		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 5})
+		s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "events.list_orders", Times: 5})
 		start := time.Now()
 		var kept runs
 		loop(t, s.observed(t, &kept), beat)
@@ -230,7 +230,7 @@ func TestLoopRepeatsTheRunThatWasAskedFor(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, missed, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.OrderCreate{})
 		require.NoError(t, err)
-		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 1})
+		s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "events.list_orders", Times: 1})
 		r.Trigger()
 		runs := kept.all()
 		require.Len(t, runs, 2)

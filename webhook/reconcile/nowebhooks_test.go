@@ -34,7 +34,7 @@ func TestMissingWebhooksAreReported(t *testing.T) {
 		assert.Contains(t, log.Take(), "some had not arrived as webhooks")
 
 		all, _ := f.reconcileAll(t, time.Hour, logged)
-		disabled := f.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+		disabled := f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 		accept()
 		began := time.Now()
 		for range 24 {
@@ -73,7 +73,7 @@ func TestLostWebhookDoesNotCount(t *testing.T) {
 	s := newFixture(t)
 	var log bytes.Buffer
 	logged := func(c *config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost, Times: 1})
 	keys := s.orders(t, 1)
 	report := s.reconcile(t, logged)
 	assert.True(t, report.First)
@@ -81,14 +81,14 @@ func TestLostWebhookDoesNotCount(t *testing.T) {
 	assert.NotContains(t, log.String(), "level=WARN")
 	for range 3 {
 		log.Reset()
-		s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+		s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost, Times: 1})
 		keys = append(keys, s.orders(t, 2)...)
 		report = s.reconcile(t, logged)
 		assert.Len(t, report.Recovered, 1)
 		assert.Zero(t, report.NoWebhooks, "a later webhook arrived")
 		assert.Contains(t, log.String(), "level=WARN")
 	}
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost, Times: 1})
 	keys = append(keys, s.orders(t, 1)...)
 	report = s.reconcile(t, logged)
 	assert.Equal(t, 1, report.NoWebhooks.Runs)

@@ -49,14 +49,14 @@ func TestReconcilerServesSeveralIntegrations(t *testing.T) {
 	s := newFixture(t, dispensarytest.WithIntegrations(2))
 	require.Len(t, s.integrations, 2)
 	keys := s.happen(t, 5)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	lost := s.happen(t, 5)
 	report := s.reconcile(t, nil)
 	assert.Equal(t, lost, report.Recovered)
 	assert.Equal(t, 5, report.Reads)
 
 	s.platform.ClearFaults()
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost, Times: 1})
 	half := s.happen(t, 1)
 	report = s.reconcile(t, nil)
 	require.Len(t, report.Recovered, 1)
@@ -123,7 +123,7 @@ func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 	assert.Len(t, report.FailedDeliveries, 5)
 
 	more := s.happen(t, 5)
-	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list"})
+	s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "webhook_deliveries.list"})
 	report = s.reconcile(t, nil)
 	assert.Equal(t, more, report.Recovered)
 	assert.Equal(t, 5, report.Reads)
@@ -184,7 +184,7 @@ func TestReconcilerGoesBackAsFarAsConfigured(t *testing.T) {
 	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 5) // the log has them, but they are none of its concern
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	s.happen(t, 5)
 	s.clock.Advance(10 * time.Minute)
 	keys := s.happen(t, 5)
@@ -204,7 +204,7 @@ func TestReconcilerGoesBackAsFarAsConfigured(t *testing.T) {
 func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithIntegrations(2))
-	fault := s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	fault := s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	keys := s.happen(t, 5)
 	fault.Remove()
 	s.clock.Advance(48 * time.Hour)

@@ -19,9 +19,9 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 7)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	s.happen(t, 5)
-	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 404, Operation: "events.get", Times: 1})
 	report := s.reconcile(t, nil)
 	text := "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1; retried later: 1; failed deliveries: 7 (7 status 503)"
 	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%d"} {
@@ -58,15 +58,15 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 10)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	s.happen(t, 10)
 	var out bytes.Buffer
 	loud := func(c *config) { c.Logger = receivertest.Loggers(&out) }
 	for _, f := range []model.Fault{
-		{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
-		{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
-		{Effect: model.TruncatedBody, Operation: "events.get", Skip: 1, Times: 1},
-		{Effect: model.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list", Messages: []string{"Canary said the platform"}, Times: 1},
+		{Effect: model.EffectErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
+		{Effect: model.EffectErrorStatus, Status: 404, Operation: "events.get", Times: 1},
+		{Effect: model.EffectTruncatedBody, Operation: "events.get", Skip: 1, Times: 1},
+		{Effect: model.EffectErrorStatus, Status: 500, Operation: "webhook_deliveries.list", Messages: []string{"Canary said the platform"}, Times: 1},
 	} {
 		s.platform.Fault(f)
 		report, err := s.reconciler(t, loud).Run(t.Context())

@@ -160,9 +160,9 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 		fault  model.Fault
 		change func(*http.Request, map[string]any)
 	}{
-		"it fails": {fault: model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list"}},
+		"it fails": {fault: model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "webhook_deliveries.list"}},
 		"a delivery cannot be read": {
-			fault: model.Fault{Effect: model.DeliveryForged},
+			fault: model.Fault{Effect: model.EffectDeliveryForged},
 			change: func(_ *http.Request, body map[string]any) {
 				for _, row := range items(body, "webhook_deliveries") {
 					row["event_payload"] = map[string]any{}
@@ -218,7 +218,7 @@ func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 				unsent := f.registerUnsent(t, f.clinics[0])
 				accept := f.refuse()
 				f.register(t, f.clinics[0])
-				fault := f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: operation})
+				fault := f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: operation})
 				time.Sleep(30*time.Minute + 30*time.Second)
 				assert.Equal(t, 1, f.failures(f.clinics[0]))
 				stop()
@@ -282,7 +282,7 @@ func TestShortRunsRetryMissingEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
 		unsent := f.registerUnsent(t, f.clinics[0])
-		gone := f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get"})
+		gone := f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 404, Operation: "events.get"})
 		f.reconcileAll(t, time.Hour, nil)
 		time.Sleep(90 * time.Minute)
 		gone.Remove()
@@ -303,7 +303,7 @@ func TestOneWholeRunAfterOneThatFailed(t *testing.T) {
 		all.RunAfterOutage(webhook.Outage{Over: true})
 		time.Sleep(time.Minute)
 		assert.Equal(t, []string{"ww"}, f.kinds())
-		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Times: 2 * pagesOfARun})
+		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Times: 2 * pagesOfARun})
 		time.Sleep(3 * time.Hour)
 		assert.Positive(t, f.failures(f.clinics[0]))
 		assert.Equal(t, []string{"wss"}, f.kinds())
@@ -366,7 +366,7 @@ func newReceivingFixture(t *testing.T, clinics int) *clinicsFixture {
 // register registers a patient with a clinic, and returns the event.
 func (f *clinicsFixture) register(t *testing.T, clinic string) string {
 	t.Helper()
-	_, e, err := f.platform.Patients.Register(model.PatientCreate{ClinicID: clinic})
+	_, e, err := f.platform.Patients.Create(model.PatientCreate{ClinicID: clinic})
 	require.NoError(t, err)
 	synctest.Wait() // until its webhook is sent
 	return e.ID
@@ -375,14 +375,14 @@ func (f *clinicsFixture) register(t *testing.T, clinic string) string {
 // registerUnsent registers a patient, and no attempt is made to send the webhook.
 func (f *clinicsFixture) registerUnsent(t *testing.T, clinic string) string {
 	t.Helper()
-	lost := f.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	lost := f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	defer lost.Remove()
 	return f.register(t, clinic)
 }
 
 // refuse has the receiver refuse all webhooks from now on.
 func (f *clinicsFixture) refuse() (stop func()) {
-	return f.platform.Fault(model.Fault{Effect: model.DeliveryForged}).Remove
+	return f.platform.Fault(model.Fault{Effect: model.EffectDeliveryForged}).Remove
 }
 
 // kinds says of each clinic which runs were whole (w) and which were short (s), since the

@@ -123,9 +123,9 @@ const (
 // OnActivation is the type of the event that activating a draft makes.
 func (r *Set) OnActivation() string {
 	if r.DraftMakesEvent {
-		return model.TreatmentPlanUpdated
+		return model.EventTreatmentPlanUpdated
 	}
-	return model.TreatmentPlanCreated
+	return model.EventTreatmentPlanCreated
 }
 
 // keyRule is which requests have to carry a clinic key.

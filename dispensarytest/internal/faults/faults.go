@@ -103,7 +103,7 @@ func (s *Set) Fire(name string, now time.Time, effects ...model.Effect) (f model
 	for _, h := range s.all {
 		if slices.Contains(effects, h.fault.Effect) && h.fault.About(name) && h.fires(now) {
 			f = h.fault
-			if f.Effect == model.RateLimit {
+			if f.Effect == model.EffectRateLimit {
 				f.RetryAfter = h.full
 			}
 			return f, true
@@ -121,7 +121,7 @@ func (h *Handle) fires(now time.Time) bool {
 	if h.met <= h.fault.Skip || !h.isChosen() {
 		return false
 	}
-	if h.fault.Effect == model.RateLimit && h.hasRoom(now) {
+	if h.fault.Effect == model.EffectRateLimit && h.hasRoom(now) {
 		return false
 	}
 	h.fired++

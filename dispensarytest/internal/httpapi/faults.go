@@ -28,7 +28,7 @@ func (c *call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 	if token != nil { // so that the journal knows whom a fault has met
 		c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
 	}
-	if f, fires := c.fire(model.Latency); fires {
+	if f, fires := c.fire(model.EffectLatency); fires {
 		// It counts from the time at which the fault fired: who has seen it fire and
 		// then moves the clock by the delay has ended the wait, begun or not.
 		c.pause(c.now.Add(f.Delay))
@@ -37,13 +37,13 @@ func (c *call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 	if !c.op.Open {
 		c.loseToken(token)
 	}
-	if f, fires := c.fire(model.ErrorStatus, model.TooManyRequests, model.RateLimit, model.ProxyError, model.DropBeforeCommit); fires {
-		if f.Effect == model.DropBeforeCommit {
+	if f, fires := c.fire(model.EffectErrorStatus, model.EffectTooManyRequests, model.EffectRateLimit, model.EffectProxyError, model.EffectDropBeforeCommit); fires {
+		if f.Effect == model.EffectDropBeforeCommit {
 			panic(http.ErrAbortHandler)
 		}
 		return w, c.faultProblem(f, w)
 	}
-	f, fires := c.fire(model.DropAfterCommit, model.TruncatedBody, model.SlowBody)
+	f, fires := c.fire(model.EffectDropAfterCommit, model.EffectTruncatedBody, model.EffectSlowBody)
 	if !fires {
 		return w, nil
 	}
@@ -77,10 +77,10 @@ func (c *call) loseToken(token *tokens.AccessToken) {
 	if token == nil {
 		return
 	}
-	f, fires := c.fire(model.TokenExpired, model.TokenInvalidated)
+	f, fires := c.fire(model.EffectTokenExpired, model.EffectTokenInvalidated)
 	switch {
 	case !fires:
-	case f.Effect == model.TokenExpired:
+	case f.Effect == model.EffectTokenExpired:
 		c.api.Tokens.ExpireAt(token, c.now)
 	default:
 		c.api.Tokens.EndConsent(token)
@@ -90,7 +90,7 @@ func (c *call) loseToken(token *tokens.AccessToken) {
 // faultProblem is the refusal that a fault asks for.
 func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 	switch f.Effect {
-	case model.ProxyError:
+	case model.EffectProxyError:
 		// What never reached the platform has no request id of its own.
 		w.Header().Del("X-Request-Id")
 		p := problemOf(proxyStatus, "a proxy answered in the platform's place")
@@ -99,7 +99,7 @@ func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 		}
 		p.html, p.injected = true, true
 		return p
-	case model.ErrorStatus:
+	case model.EffectErrorStatus:
 		messages := f.Messages
 		if len(messages) == 0 {
 			messages = []string{cmp.Or(http.StatusText(f.Status), "Error")}
@@ -112,7 +112,7 @@ func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 		return p
 	}
 	p := problemOf(http.StatusTooManyRequests, "Rate limit exceeded")
-	if f.RetryAfter > 0 && !(f.Effect == model.RateLimit && f.Silent) {
+	if f.RetryAfter > 0 && !(f.Effect == model.EffectRateLimit && f.Silent) {
 		c.record.RetryAfter = f.RetryAfter.Truncate(time.Second)
 		if c.record.RetryAfter < f.RetryAfter {
 			c.record.RetryAfter += time.Second
@@ -153,7 +153,7 @@ type spoiltAnswer struct {
 
 // WriteHeader is the first moment at which a handler has done its work.
 func (a *spoiltAnswer) WriteHeader(status int) {
-	if a.fault.Effect == model.DropAfterCommit {
+	if a.fault.Effect == model.EffectDropAfterCommit {
 		panic(http.ErrAbortHandler)
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -162,9 +162,9 @@ func (a *spoiltAnswer) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (a *spoiltAnswer) Write(p []byte) (int, error) {
 	switch a.fault.Effect {
-	case model.DropAfterCommit:
+	case model.EffectDropAfterCommit:
 		panic(http.ErrAbortHandler)
-	case model.TruncatedBody:
+	case model.EffectTruncatedBody:
 		keep := a.fault.Bytes
 		if keep == 0 {
 			keep = len(p) / 2

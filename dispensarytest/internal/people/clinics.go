@@ -28,7 +28,7 @@ func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	case old.Revoked:
 		return e, model.Refused("RevokeClinicKey", model.ErrState, "the key is revoked already")
 	}
-	e = p.emit(model.ClinicKeyRevoked, old.ClinicID, old.ID, view.ClinicKey(old))
+	e = p.emit(model.EventClinicKeyRevoked, old.ClinicID, old.ID, view.ClinicKey(old))
 	changed := *old
 	changed.Revoked = true
 	table.Put(&w.Integrations, changed.ID, &changed)
@@ -88,5 +88,5 @@ func (p Clinics) activate(w *store.World, old *model.Integration) model.Event {
 		changed.Activated = p.Clock.Now()
 	}
 	table.Put(&w.Integrations, changed.ID, &changed)
-	return p.emit(model.ClinicKeyActivated, changed.ClinicID, changed.ID, view.ClinicKey(&changed))
+	return p.emit(model.EventClinicKeyActivated, changed.ClinicID, changed.ID, view.ClinicKey(&changed))
 }

@@ -66,7 +66,7 @@ func (p Plans) Save(planID string, e PlanEdit) (model.Event, error) {
 		_, event, err := p.UpdateRecommendation(planID, changed[0])
 		return event, err
 	}
-	_, event, err := p.change("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error { return e.apply(w, row) })
+	_, event, err := p.change("UpdatePlan", planID, model.EventTreatmentPlanUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error { return e.apply(w, row) })
 	return event, err
 }
 
@@ -79,9 +79,9 @@ func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
 		}
 		switch {
 		case row.PatientID == "":
-			return model.Refused("ActivatePlan", model.ErrInvalid, "a plan is sent to a patient, and this one has none")
+			return model.Refused("ActivatePlan", model.ErrValidation, "a plan is sent to a patient, and this one has none")
 		case len(row.Recommendations) == 0:
-			return model.Refused("ActivatePlan", model.ErrInvalid, "a plan recommends at least one product")
+			return model.Refused("ActivatePlan", model.ErrValidation, "a plan recommends at least one product")
 		}
 		store.ActivatePlan(row, p.Clock.Now())
 		return nil

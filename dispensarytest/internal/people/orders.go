@@ -36,7 +36,7 @@ func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, 
 	}
 	table.Put(&w.Carts, patient.ID, &store.Cart{PatientID: patient.ID})
 	w.PutOrder(row, p.Clock.Now())
-	out, e = store.Detached(*row), p.emit(model.OrderPlaced, row.ClinicID, row.ID, p.unwrapped("order", view.Order(row)))
+	out, e = store.Detached(*row), p.emit(model.EventOrderPlaced, row.ClinicID, row.ID, p.unwrapped("order", view.Order(row)))
 	return out, e, nil
 }
 
@@ -54,7 +54,7 @@ func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err
 		amount = old.PaymentTotal
 	}
 	if amount < 0 || amount > old.PaymentTotal {
-		return out, model.Refused("RefundOrder", model.ErrInvalid, "%s of %s cannot be refunded", amount, old.PaymentTotal)
+		return out, model.Refused("RefundOrder", model.ErrValidation, "%s of %s cannot be refunded", amount, old.PaymentTotal)
 	}
 	row := *old
 	row.PaymentTotal -= amount

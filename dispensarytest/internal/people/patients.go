@@ -27,7 +27,7 @@ func (p Patients) Cart(patientID string) []model.Line {
 	return slices.Clone(c.Lines)
 }
 
-func (p Patients) Register(in model.PatientCreate) (out model.Patient, e model.Event, err error) {
+func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	n := len(w.Patients.Rows) + 1
@@ -37,23 +37,23 @@ func (p Patients) Register(in model.PatientCreate) (out model.Patient, e model.E
 		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
 	}
 	if _, known := w.Clinics.Rows[row.ClinicID]; !known {
-		return out, e, model.Unknown("RegisterPatient", "clinic", row.ClinicID)
+		return out, e, model.Unknown("CreatePatient", "clinic", row.ClinicID)
 	}
-	if err := personFits(w, "RegisterPatient", row); err != nil {
+	if err := personFits(w, "CreatePatient", row); err != nil {
 		return out, e, err
 	}
 	row.ID = w.NewID("patient")
 	table.Put(&w.Patients, row.ID, row)
-	out, e = store.Detached(*row), p.emit(model.PatientCreated, row.ClinicID, row.ID, view.PatientData(w, row))
+	out, e = store.Detached(*row), p.emit(model.EventPatientCreated, row.ClinicID, row.ID, view.PatientData(w, row))
 	return out, e, nil
 }
 
-func (p Patients) Edit(patientID string, in model.PatientUpdate) (out model.Patient, e model.Event, err error) {
+func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Patient, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	old, known := w.Patients.Rows[patientID]
 	if !known {
-		return out, e, model.Unknown("EditPatient", "patient", patientID)
+		return out, e, model.Unknown("UpdatePatient", "patient", patientID)
 	}
 	row := *old
 	set(&row.FirstName, in.FirstName)
@@ -65,13 +65,13 @@ func (p Patients) Edit(patientID string, in model.PatientUpdate) (out model.Pati
 	set(&row.TextNotification, in.TextNotification)
 	// A patient that a dynamic link made has no names to begin with.
 	if old.FirstName != "" && row.FirstName == "" || old.LastName != "" && row.LastName == "" {
-		return out, e, model.Refused("EditPatient", model.ErrInvalid, "a name cannot be taken away")
+		return out, e, model.Refused("UpdatePatient", model.ErrValidation, "a name cannot be taken away")
 	}
-	if err := personFits(w, "EditPatient", &row); err != nil {
+	if err := personFits(w, "UpdatePatient", &row); err != nil {
 		return out, e, err
 	}
 	table.Put(&w.Patients, row.ID, &row)
-	out, e = store.Detached(row), p.emit(model.PatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
+	out, e = store.Detached(row), p.emit(model.EventPatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
 	return out, e, nil
 }
 
@@ -79,15 +79,15 @@ func (p Patients) Edit(patientID string, in model.PatientUpdate) (out model.Pati
 func personFits(w *store.World, action string, p *model.Patient) error {
 	switch {
 	case !store.ValidEmail(p.Email):
-		return model.Refused(action, model.ErrInvalid, "%q is not an e-mail address", p.Email)
+		return model.Refused(action, model.ErrValidation, "%q is not an e-mail address", p.Email)
 	case w.EmailTaken(p.Email, p.ID):
-		return model.Refused(action, model.ErrInvalid, "the e-mail address %q is taken", p.Email)
+		return model.Refused(action, model.ErrValidation, "the e-mail address %q is taken", p.Email)
 	case p.DateOfBirth != "" && !store.ValidDay(p.DateOfBirth):
-		return model.Refused(action, model.ErrInvalid, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
+		return model.Refused(action, model.ErrValidation, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
 	case p.Gender != "" && !slices.Contains([]string{model.GenderMale, model.GenderFemale, model.GenderX}, p.Gender):
-		return model.Refused(action, model.ErrInvalid, "%q is none of the genders", p.Gender)
+		return model.Refused(action, model.ErrValidation, "%q is none of the genders", p.Gender)
 	case p.MobileNumber != "" && !store.MobileNumber.MatchString(p.MobileNumber):
-		return model.Refused(action, model.ErrInvalid, "%q is not a number in international form", p.MobileNumber)
+		return model.Refused(action, model.ErrValidation, "%q is not a number in international form", p.MobileNumber)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 	}
 	table.Put(&w.Plans, row.ID, row)
 	if out = store.Detached(*row); !in.Draft || p.Behaviors.Get().DraftMakesEvent {
-		e = p.emitPlan(model.TreatmentPlanCreated, row)
+		e = p.emitPlan(model.EventTreatmentPlanCreated, row)
 	}
 	return out, e, nil
 }
@@ -56,7 +56,7 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
 	return p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.PlanStateDraft}, func(_ *store.World, row *model.Plan) error {
 		if why := store.PlanUnready(row, p.Behaviors.Get()); why != "" {
-			return model.Refused("ActivatePlan", model.ErrInvalid, "treatment plan %q %s", planID, why)
+			return model.Refused("ActivatePlan", model.ErrValidation, "treatment plan %q %s", planID, why)
 		}
 		store.ActivatePlan(row, p.Clock.Now())
 		return nil
@@ -64,7 +64,7 @@ func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
 }
 
 func (p Plans) Update(planID string, in model.PlanUpdate) (model.Plan, model.Event, error) {
-	return p.change("UpdatePlan", planID, model.TreatmentPlanUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
+	return p.change("UpdatePlan", planID, model.EventTreatmentPlanUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
 		set(&row.PersonalMessage, in.PersonalMessage)
 		if in.Recommendations != nil {
 			row.Recommendations = store.CloneRecommendations(in.Recommendations)
@@ -74,7 +74,7 @@ func (p Plans) Update(planID string, in model.PlanUpdate) (model.Plan, model.Eve
 }
 
 func (p Plans) UpdateRecommendation(planID string, in model.Recommendation) (model.Plan, model.Event, error) {
-	return p.change("UpdateRecommendation", planID, model.TreatmentPlanRecommendation, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
+	return p.change("UpdateRecommendation", planID, model.EventTreatmentPlanRecommendationUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
 		at := slices.IndexFunc(row.Recommendations, func(r model.Recommendation) bool { return r.VariantID == in.VariantID })
 		if at < 0 {
 			return model.Unknown("UpdateRecommendation", "recommended variant", in.VariantID)
@@ -86,7 +86,7 @@ func (p Plans) UpdateRecommendation(planID string, in model.Recommendation) (mod
 }
 
 func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
-	return p.change("CancelPlan", planID, model.TreatmentPlanUpdated, []string{model.PlanStateActive}, func(_ *store.World, row *model.Plan) error {
+	return p.change("CancelPlan", planID, model.EventTreatmentPlanUpdated, []string{model.PlanStateActive}, func(_ *store.World, row *model.Plan) error {
 		store.CancelPlan(row, p.Clock.Now())
 		return nil
 	})
@@ -118,7 +118,7 @@ func recommendationsFit(w *store.World, action string, p *model.Plan) error {
 			return model.Unknown(action, "variant", r.VariantID)
 		}
 		if r.UnitsToPurchase < 1 {
-			return model.Refused(action, model.ErrInvalid, "%d is not a number of units", r.UnitsToPurchase)
+			return model.Refused(action, model.ErrValidation, "%d is not a number of units", r.UnitsToPurchase)
 		}
 	}
 	return nil

@@ -58,23 +58,23 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 	}
 	table.Put(&w.Products, row.ID, row)
 	w.RefreshBrand(row.BrandID)
-	out, e = store.Detached(*row), p.emit(model.ProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.Behaviors.Get())))
+	out, e = store.Detached(*row), p.emit(model.EventProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.Behaviors.Get())))
 	return out, e, nil
 }
 
 func (p Products) Update(productID string, in model.ProductUpdate) (model.Product, model.Event, error) {
-	return p.changeProduct("UpdateProduct", productID, model.ProductUpdated, func(row *model.Product) error {
+	return p.changeProduct("UpdateProduct", productID, model.EventProductUpdated, func(row *model.Product) error {
 		set(&row.Name, in.Name)
 		set(&row.Dosage, in.Dosage)
 		if row.Name == "" {
-			return model.Refused("UpdateProduct", model.ErrInvalid, "a product needs a name")
+			return model.Refused("UpdateProduct", model.ErrValidation, "a product needs a name")
 		}
 		return nil
 	})
 }
 
 func (p Products) Describe(productID, html string) (model.Product, model.Event, error) {
-	return p.changeProduct("DescribeProduct", productID, model.ProductDescriptionUpdated, func(row *model.Product) error {
+	return p.changeProduct("DescribeProduct", productID, model.EventProductDescriptionUpdated, func(row *model.Product) error {
 		row.DescriptionHTML = html
 		return nil
 	})
@@ -130,7 +130,7 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out m
 	table.Put(&w.Variants, row.ID, &row)
 	product, _ := w.Products.Rows[row.ProductID]
 	w.RefreshBrand(product.BrandID)
-	out, e = store.Detached(row), p.emit(model.ProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))
+	out, e = store.Detached(row), p.emit(model.EventProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))
 	return out, e, nil
 }
 
@@ -138,9 +138,9 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out m
 func variantFits(v *model.Variant) error {
 	switch {
 	case v.MSRP < 0:
-		return model.Refused("UpdateVariant", model.ErrInvalid, "%s is not a price", v.MSRP)
+		return model.Refused("UpdateVariant", model.ErrValidation, "%s is not a price", v.MSRP)
 	case v.Units < 0:
-		return model.Refused("UpdateVariant", model.ErrInvalid, "%d is not a number of units", v.Units)
+		return model.Refused("UpdateVariant", model.ErrValidation, "%d is not a number of units", v.Units)
 	case v.Status == "":
 		return nil
 	}
@@ -150,7 +150,7 @@ func variantFits(v *model.Variant) error {
 func statusFits(action, status string) error {
 	known := []string{model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable, model.VariantVendorBackorder}
 	if !slices.Contains(known, status) {
-		return model.Refused(action, model.ErrInvalid, "%q is none of the variant statuses", status)
+		return model.Refused(action, model.ErrValidation, "%q is none of the variant statuses", status)
 	}
 	return nil
 }

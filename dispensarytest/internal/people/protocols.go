@@ -89,16 +89,16 @@ func (p Protocols) changeProtocol(action, id string, from []string, change func(
 func protocolFits(w *store.World, action string, row *model.Protocol) error {
 	switch {
 	case row.Name == "":
-		return model.Refused(action, model.ErrInvalid, "a protocol needs a name")
+		return model.Refused(action, model.ErrValidation, "a protocol needs a name")
 	case row.Ownership != model.ProtocolOwned && row.Ownership != model.ProtocolShared:
-		return model.Refused(action, model.ErrInvalid, "ownership %q is neither %q nor %q", row.Ownership, model.ProtocolOwned, model.ProtocolShared)
+		return model.Refused(action, model.ErrValidation, "ownership %q is neither %q nor %q", row.Ownership, model.ProtocolOwned, model.ProtocolShared)
 	}
 	for _, r := range row.Recommendations {
 		if _, known := w.Variant(r.VariantID); !known {
 			return model.Unknown(action, "variant", r.VariantID)
 		}
 		if r.Quantity < 1 {
-			return model.Refused(action, model.ErrInvalid, "%d is not a quantity", r.Quantity)
+			return model.Refused(action, model.ErrValidation, "%d is not a quantity", r.Quantity)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 		case !known:
 			return model.Unknown("PlaceOrder", "treatment plan", planID)
 		case plan.PatientID != o.PatientID:
-			return model.Refused("PlaceOrder", model.ErrInvalid, "treatment plan %q belongs to another patient", planID)
+			return model.Refused("PlaceOrder", model.ErrValidation, "treatment plan %q belongs to another patient", planID)
 		case plan.State != model.PlanStateActive && !fromCart:
 			return model.Refused("PlaceOrder", model.ErrState, "treatment plan %q is %s", planID, plan.State)
 		}
@@ -68,7 +68,7 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 // Price adds up an order.
 func (w *World) Price(o *model.Order, discount float64) error {
 	if len(o.Lines) == 0 {
-		return model.Refused("PlaceOrder", model.ErrInvalid, "an order needs lines")
+		return model.Refused("PlaceOrder", model.ErrValidation, "an order needs lines")
 	}
 	for _, l := range o.Lines {
 		v, known := w.Variant(l.VariantID)
@@ -76,7 +76,7 @@ func (w *World) Price(o *model.Order, discount float64) error {
 		case !known:
 			return model.Unknown("PlaceOrder", "variant", l.VariantID)
 		case l.Quantity < 1:
-			return model.Refused("PlaceOrder", model.ErrInvalid, "%d is not a quantity", l.Quantity)
+			return model.Refused("PlaceOrder", model.ErrValidation, "%d is not a quantity", l.Quantity)
 		}
 		o.MSRPTotal += v.MSRP * model.Cents(l.Quantity)
 	}

@@ -57,10 +57,10 @@ func (s *Sender) plan(e model.Event, now time.Time, i *model.Integration) {
 		EventID: e.ID, EventType: e.Type, IntegrationID: i.ID,
 	}}
 	d.NextAttemptAt = now
-	switch f, fires := s.fire(d, model.DeliveryLost, model.DeliveryReordered); {
+	switch f, fires := s.fire(d, model.EffectDeliveryLost, model.EffectDeliveryReordered); {
 	case !fires:
 		s.schedule(d)
-	case f.Effect == model.DeliveryLost:
+	case f.Effect == model.EffectDeliveryLost:
 		d.Lost, d.NextAttemptAt = true, time.Time{}
 	default:
 		s.hold(d, f)
@@ -96,7 +96,7 @@ func (s *Sender) attempt(id string, t *clock.Task) {
 	if target == "" {
 		return
 	}
-	f, _ := s.fire(d, model.DeliveryForged, model.DeliveryFuture, model.DeliveryStale)
+	f, _ := s.fire(d, model.EffectDeliveryForged, model.EffectDeliveryFuture, model.EffectDeliveryStale)
 	a := s.send(target, d, f)
 	s.settle(id, a)
 	if a.Err == "" {
@@ -185,11 +185,11 @@ func (s *Sender) signatureOf(f model.Fault) Signature {
 		lag = signatureLag
 	}
 	switch f.Effect {
-	case model.DeliveryStale:
+	case model.EffectDeliveryStale:
 		return Signature{shift: -lag}
-	case model.DeliveryFuture:
+	case model.EffectDeliveryFuture:
 		return Signature{shift: lag}
-	case model.DeliveryForged:
+	case model.EffectDeliveryForged:
 		return Signature{with: forgedSecret}
 	}
 	return Signature{}
@@ -198,7 +198,7 @@ func (s *Sender) signatureOf(f model.Fault) Signature {
 // repeat sends what was delivered once more, as a platform does that did not
 // understand the answer. What comes of it changes nothing but the log.
 func (s *Sender) repeat(target string, d *Entry) {
-	f, fires := s.fire(d, model.DeliveryRepeated)
+	f, fires := s.fire(d, model.EffectDeliveryRepeated)
 	if !fires {
 		return
 	}
@@ -278,7 +278,7 @@ func (s *Sender) Revoke(integrationID string) {
 	defer s.mu.Unlock()
 	defer s.announce()
 	s.halt(func(d *Entry) bool {
-		return d.IntegrationID == integrationID && d.EventType != model.ClinicKeyRevoked
+		return d.IntegrationID == integrationID && d.EventType != model.EventClinicKeyRevoked
 	}, func(d *Entry) { d.Revoked = true })
 }
 

@@ -118,7 +118,7 @@ func Run(ctx context.Context, out io.Writer, mount func(webhooks http.Handler) h
 	server := &http.Server{Handler: mount(shop.Webhooks), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }() // ends with Shutdown
 	defer func() { err = errors.Join(err, server.Shutdown(ctx)) }()
-	if err := platform.Webhooks.Register("http://"+listener.Addr().String()+WebhookPath, model.OrderPlaced); err != nil {
+	if err := platform.Webhooks.Register("http://"+listener.Addr().String()+WebhookPath, model.EventOrderPlaced); err != nil {
 		return err
 	}
 	placed, err := scene.Order(ctx, platform)

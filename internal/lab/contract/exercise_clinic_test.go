@@ -115,7 +115,7 @@ var clinicExercises = map[string]exercise{
 
 // patientEvent makes an event that has data.
 func patientEvent(s *fixture) string {
-	_, event, err := s.fake.Patients.Edit(s.patient(), model.PatientUpdate{LastName: new("Married")})
+	_, event, err := s.fake.Patients.Update(s.patient(), model.PatientUpdate{LastName: new("Married")})
 	if err != nil {
 		s.t.Error(err)
 	}

@@ -80,59 +80,59 @@ type happening func(s *fixture, p *dispensarytest.Server) (model.Event, error)
 
 // happenings make each event type, where one can happen in different ways in each.
 var happenings = map[string][]happening{
-	model.ClinicKeyActivated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventClinicKeyActivated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		if _, err := p.Clinics.RevokeKey(s.fake.ClinicKey()); err != nil {
 			return model.Event{}, err
 		}
 		return p.Clinics.ActivateKey(s.fake.ClinicKey())
 	}},
-	model.ClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		return p.Clinics.RevokeKey(s.fake.ClinicKey())
 	}},
-	model.OrderPlaced: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventOrderPlaced: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Orders.Place(s.patient(), model.OrderCreate{PlanIDs: []string{s.plan("active")}})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Orders.Place(s.patient(), model.OrderCreate{})
 		return event, err
 	}},
-	model.PatientCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Patients.Register(model.PatientCreate{})
+	model.EventPatientCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Patients.Create(model.PatientCreate{})
 		return event, err
 	}},
-	model.PatientUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Patients.Edit(s.patient(), model.PatientUpdate{MobileNumber: new(""), TextNotification: new(true)})
+	model.EventPatientUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Patients.Update(s.patient(), model.PatientUpdate{MobileNumber: new(""), TextNotification: new(true)})
 		return event, err
 	}},
-	model.ProductCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventProductCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Products.Create(model.ProductCreate{})
 		return event, err
 	}},
-	model.ProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Products.Describe(s.product(), "<p>Better than ever.</p>")
 		return event, err
 	}},
-	model.ProductUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventProductUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Products.Update(s.product(), model.ProductUpdate{Name: new("Renamed")})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Products.UpdateVariant(s.variant(), model.VariantUpdate{Status: new("vendor backorder")})
 		return event, err
 	}},
-	model.TreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventTreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Plans.Create(s.patient(), model.PlanCreate{PersonalMessage: "Rest."})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Plans.Activate(s.plan("draft"))
 		return event, err
 	}},
-	model.TreatmentPlanRecommendation: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventTreatmentPlanRecommendationUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Plans.UpdateRecommendation(s.plan("draft"), model.Recommendation{
 			VariantID: s.variant(), UnitsToPurchase: 3, Dosage: &model.Dosage{Amount: "1/2", Format: "tablet"},
 		})
 		return event, err
 	}},
-	model.TreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+	model.EventTreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		_, event, err := p.Plans.Update(s.plan("active"), model.PlanUpdate{PersonalMessage: new("")})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {

@@ -141,12 +141,12 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func (w *eventWorld) actions() {
 	if w.s.Rand.IntN(2) == 0 { // only the event lists have some
-		w.platform.Fault(model.Fault{Effect: model.DeliveryLost, Chance: 0.5, Seed: w.s.Rand.Uint64()})
+		w.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost, Chance: 0.5, Seed: w.s.Rand.Uint64()})
 	}
 	for i := range 1 + w.s.Rand.IntN(2) {
 		name := fmt.Sprintf("patient %d", i+1)
 		w.s.Action(name+" registers", 1, nil, func() {
-			patient, event, err := w.platform.Patients.Register(model.PatientCreate{FirstName: canary, LastName: canary, Email: fmt.Sprintf("%s-%d@example.com", canary, i)})
+			patient, event, err := w.platform.Patients.Create(model.PatientCreate{FirstName: canary, LastName: canary, Email: fmt.Sprintf("%s-%d@example.com", canary, i)})
 			w.happened(event, err)
 			w.patients = append(w.patients, patient.ID)
 		})
@@ -154,13 +154,13 @@ func (w *eventWorld) actions() {
 	edits := 1 + w.s.Rand.IntN(3)
 	w.s.Action("a patient edits", edits, func() bool { return len(w.patients) > 0 }, func() {
 		edited := fmt.Sprintf("%s %d", canary, len(w.platform.Events()))
-		_, event, err := w.platform.Patients.Edit(w.patients[w.s.Rand.IntN(len(w.patients))], model.PatientUpdate{LastName: &edited})
+		_, event, err := w.platform.Patients.Update(w.patients[w.s.Rand.IntN(len(w.patients))], model.PatientUpdate{LastName: &edited})
 		w.happened(event, err)
 	})
 	if w.s.Rand.IntN(2) == 0 {
 		var broken *dispensarytest.FaultHandle
 		w.s.Action("single events cannot be read", 1, nil, func() {
-			broken = w.platform.Fault(model.Fault{Effect: model.ErrorStatus, Operation: "events.get", Status: http.StatusInternalServerError})
+			broken = w.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Operation: "events.get", Status: http.StatusInternalServerError})
 			w.s.Disturb()
 		})
 		w.s.OnRecovery(func() {

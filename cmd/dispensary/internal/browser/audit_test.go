@@ -102,7 +102,7 @@ func (s *fixture) fill() {
 	answer, err := http.Get(s.fake.BaseURL() + "/clinic/nothing?here=too")
 	require.NoError(s.t, err)
 	require.NoError(s.t, answer.Body.Close())
-	s.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Operation: "patients.create", Times: 1})
+	s.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Operation: "patients.create", Times: 1})
 }
 
 // Every page of the console is in order, and whatever it links to is there.

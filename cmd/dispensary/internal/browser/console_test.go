@@ -132,7 +132,7 @@ func TestTimeRuns(t *testing.T) {
 func (s *fixture) full() {
 	s.t.Helper()
 	p := s.fake
-	_, _, err := p.Patients.Register(model.PatientCreate{
+	_, _, err := p.Patients.Create(model.PatientCreate{
 		FirstName: "Maximiliane-Alexandra-Theodora", LastName: strings.Repeat("von und zu Hohenstein-Wallerstein ", 3), Email: "maximiliane.alexandra@example.org",
 	})
 	require.NoError(s.t, err)

@@ -39,7 +39,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 		require.Len(b.t, plan.Recommendations, 1)
 		assert.Equal(b.t, 2, plan.Recommendations[0].UnitsToPurchase)
 		assert.Equal(b.t, "every night", plan.Recommendations[0].Dosage.Frequency)
-		assert.Equal(b.t, []string{model.TreatmentPlanCreated}, s.kinds())
+		assert.Equal(b.t, []string{model.EventTreatmentPlanCreated}, s.kinds())
 	})
 }
 
@@ -59,7 +59,7 @@ func TestAnInOfficeCheckout(t *testing.T) {
 		placed := s.fake.Orders.All()[orders:]
 		require.Len(b.t, placed, 1)
 		assert.Equal(b.t, 3, placed[0].Lines[0].Quantity)
-		assert.Equal(b.t, []string{model.OrderPlaced}, s.kinds())
+		assert.Equal(b.t, []string{model.EventOrderPlaced}, s.kinds())
 	})
 }
 

@@ -31,7 +31,7 @@ func TestScreenshots(t *testing.T) {
 	s.fill()
 	s.fake.Clock().Advance(10 * time.Minute)
 	s.status.Store(http.StatusOK)
-	_, _, err := s.fake.Patients.Register(model.PatientCreate{})
+	_, _, err := s.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 	s.attempted(4)
 	b.look("light", 1000)

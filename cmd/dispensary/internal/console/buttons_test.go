@@ -25,7 +25,7 @@ func TestButtons(t *testing.T) {
 	page := d.press("world", "Order")
 	assert.Contains(t, page, `<p role="status"><b>Done.</b>`)
 	assert.Contains(t, page, "/control/patients/"+p.Orders.All()[len(p.Orders.All())-1].PatientID+"/orders")
-	assert.Equal(t, model.OrderPlaced, p.Events()[0].Type)
+	assert.Equal(t, model.EventOrderPlaced, p.Events()[0].Type)
 
 	d.press("world", "Register a patient")
 	d.press("world", "Write a plan")
@@ -51,7 +51,7 @@ func TestButtons(t *testing.T) {
 	d.press("tokens", "Issue a token for")
 	d.press("tokens", "Invalidate all")
 	d.sees("tokens", "invalidated")
-	d.fake.Fault(model.Fault{Effect: model.DropAfterCommit})
+	d.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit})
 	d.press("faults", "Remove<")
 	assert.Empty(t, d.fake.Faults())
 	for _, p := range presets {

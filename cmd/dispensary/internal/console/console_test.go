@@ -132,7 +132,7 @@ func TestEveryRoom(t *testing.T) {
 		d.sees(r.Path, `aria-current="page">`+r.Title+"</a>", "<h1>"+r.Title+"</h1>")
 	}
 	d.fill()
-	d.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Times: 1})
+	d.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Times: 1})
 	app := d.fake.Application()
 	d.sees("", app.ClientSecret, app.WebhookSecret, d.fake.Users()[0].Password, "patients:read")
 	d.sees("tokens", "ends in 2 h", "expired", "does not expire", "Let it expire")
@@ -194,7 +194,7 @@ func TestResetTakesBackEndpoint(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.fill()
-	d.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503})
+	d.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503})
 	d.sees("", "the webhook endpoint and open points become those of the start", "Faults, sign-ins and requests are removed.")
 	d.press("", "Reset the platform")
 	_, registered := d.fake.Webhooks.Endpoint()

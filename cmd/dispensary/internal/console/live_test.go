@@ -79,7 +79,7 @@ func TestAPageHearsOfChanges(t *testing.T) {
 		assert.Equal(t, []string{""}, s.heard(), "nothing has happened")
 
 		for range 3 {
-			_, _, err := fake.Patients.Register(model.PatientCreate{})
+			_, _, err := fake.Patients.Create(model.PatientCreate{})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, []string{message("change", at)}, s.heard())

@@ -111,7 +111,7 @@ func TestRefusals(t *testing.T) {
 	r.refused("POST", "/patients", `{"email":7}`, 422, "email is not a string")
 	r.refused("POST", "/patients", `[]`, 422, "the body is not a JSON object")
 	r.refused("POST", "/patients", `{"email":"x"`, 422, "the body is not a JSON object")
-	r.refused("POST", "/patients", `{"email":"no address"}`, 422, "RegisterPatient: invalid")
+	r.refused("POST", "/patients", `{"email":"no address"}`, 422, "CreatePatient: invalid")
 	r.refused("POST", "/patients", `{"email":"`+strings.Repeat("x", maxBody)+`"}`, 413, "larger than 1 MiB")
 	r.refused("POST", "/plans/x/activate", "", 404, "ActivatePlan: not found")
 	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":[{"quantity":"2"}]}`, 422, "lines[0].quantity is not a whole number")

@@ -117,8 +117,8 @@ func TestThePlatformsPeople(t *testing.T) {
 	line := plan["plan"].(map[string]any)["recommendations"].([]any)[0].(map[string]any)
 	variant := line["variant_id"].(string)
 	assert.Nil(t, line["dosage"])
-	assert.Equal(t, model.TreatmentPlanUpdated, r.ok("PATCH", "/plans/"+id, `{"personal_message":"Hello again"}`, "event", "type"))
-	assert.Equal(t, model.TreatmentPlanCreated, r.ok("POST", "/plans/"+id+"/activate", "", "event", "type"))
+	assert.Equal(t, model.EventTreatmentPlanUpdated, r.ok("PATCH", "/plans/"+id, `{"personal_message":"Hello again"}`, "event", "type"))
+	assert.Equal(t, model.EventTreatmentPlanCreated, r.ok("POST", "/plans/"+id+"/activate", "", "event", "type"))
 	assert.Equal(t, "twice", r.ok("PATCH", "/plans/"+id+"/recommendation",
 		`{"variant_id":"`+variant+`","units_to_purchase":2,"dosage":{"frequency":"twice"}}`, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)["recommended_frequency"])
 	order := r.ok("POST", "/patients/"+patient+"/orders", `{"plan_ids":["`+id+`"]}`, "order").(map[string]any)
@@ -140,8 +140,8 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 	assert.Equal(t, "backordered", r.ok("PATCH", "/variants/"+variant, `{"status":"backordered"}`, "variant", "status"))
 	assert.Equal(t, "Zinc", r.only("/products?id="+id, "products")["name"])
 	key := r.ok("GET", "/clinic_keys", "", "clinic_keys").([]any)[0].(string)
-	assert.Equal(t, model.ClinicKeyRevoked, r.ok("POST", "/clinic_keys/"+key+"/revoke", "", "event", "type"))
-	assert.Equal(t, model.ClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/activate", "", "event", "type"))
+	assert.Equal(t, model.EventClinicKeyRevoked, r.ok("POST", "/clinic_keys/"+key+"/revoke", "", "event", "type"))
+	assert.Equal(t, model.EventClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/activate", "", "event", "type"))
 	for _, name := range []string{"patients", "plans", "orders", "products", "events"} {
 		assert.NotNil(t, r.ok("GET", "/"+name+"?limit=1", "", name), name)
 	}

@@ -42,12 +42,12 @@ func patientOperations() []Operation {
 	return []Operation{
 		act("platform.register_patient", "POST", "/patients", "A person registers with a clinic, the first unless another is named: patient.created. Names and address are made up where they are empty.",
 			func(c *call, in model.PatientCreate) (patientActed, error) {
-				p, e, err := c.fake.Patients.Register(in)
+				p, e, err := c.fake.Patients.Create(in)
 				return patientActed{p, made(e)}, err
 			}),
 		act("platform.edit_patient", "PATCH", "/patients/{patient_id}", `A patient edits the own details: patient.updated. "" clears a field.`,
 			func(c *call, in model.PatientUpdate) (patientActed, error) {
-				p, e, err := c.fake.Patients.Edit(c.path("patient_id"), in)
+				p, e, err := c.fake.Patients.Update(c.path("patient_id"), in)
 				return patientActed{p, made(e)}, err
 			}),
 		act("platform.place_order", "POST", "/patients/{patient_id}/orders", "A patient orders: order.placed. Empty, it is the plan, or the cart, or one pack of the first product that is available.",

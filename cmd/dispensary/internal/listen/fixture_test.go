@@ -191,7 +191,7 @@ func (f *fixture) edit(t *testing.T, patient, n int) (ids []string) {
 	t.Helper()
 	id := f.platform.Patients.All()[patient].ID
 	for range n {
-		_, e, err := f.platform.Patients.Edit(id, model.PatientUpdate{FirstName: new("Canary-Trillian")})
+		_, e, err := f.platform.Patients.Update(id, model.PatientUpdate{FirstName: new("Canary-Trillian")})
 		require.NoError(t, err)
 		ids = append(ids, e.ID)
 		time.Sleep(time.Second)

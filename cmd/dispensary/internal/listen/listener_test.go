@@ -204,7 +204,7 @@ func TestTypes(t *testing.T) {
 			_, placed, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.OrderCreate{})
 			require.NoError(t, err)
 			time.Sleep(time.Second)
-			_, registered, err := f.platform.Patients.Register(model.PatientCreate{})
+			_, registered, err := f.platform.Patients.Create(model.PatientCreate{})
 			require.NoError(t, err)
 			return []string{placed.ID, registered.ID}
 		}
@@ -267,7 +267,7 @@ func TestEventsThatAreListedLate(t *testing.T) {
 				return slices.DeleteFunc(list, func(e map[string]any) bool { return e["id"] == late && time.Now().Before(until) })
 			}))
 			for range 200 {
-				_, _, err := f.platform.Patients.Edit(f.platform.Patients.All()[1].ID, model.PatientUpdate{FirstName: new("Marvin")})
+				_, _, err := f.platform.Patients.Update(f.platform.Patients.All()[1].ID, model.PatientUpdate{FirstName: new("Marvin")})
 				require.NoError(t, err)
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -338,7 +338,7 @@ func TestSeveralClinics(t *testing.T) {
 					Name: clinic.ID, Environment: f.platform.Site().Environment,
 					Events: f.platform.Client(u).Events, Integrations: []string{integration},
 				})
-				registered, _, err := f.platform.Patients.Register(model.PatientCreate{ClinicID: clinic.ID})
+				registered, _, err := f.platform.Patients.Create(model.PatientCreate{ClinicID: clinic.ID})
 				require.NoError(t, err)
 				patients = append(patients, registered.ID)
 				keys = append(keys, integration)
@@ -352,7 +352,7 @@ func TestSeveralClinics(t *testing.T) {
 		var want []webhook.Key
 		f.start(t, func(c *listen.Config) { c.Sources = sources }, func() {
 			for i, id := range patients {
-				_, e, err := f.platform.Patients.Edit(id, model.PatientUpdate{FirstName: new("Ford")})
+				_, e, err := f.platform.Patients.Update(id, model.PatientUpdate{FirstName: new("Ford")})
 				require.NoError(t, err)
 				want = append(want, webhook.Key{Environment: f.platform.Site().Environment, EventID: e.ID, IntegrationID: keys[i]})
 				time.Sleep(time.Second)
@@ -500,12 +500,12 @@ func TestFailingPlatform(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		faults := []model.Fault{
-			{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 2},
-			{Effect: model.ErrorStatus, Status: 503, Operation: "events.list_patients", Times: 4},
-			{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
-			{Effect: model.DropBeforeCommit, Operation: "events.get", Times: 3},
-			{Effect: model.TruncatedBody, Bytes: 10, Operation: "events.list_patients", Times: 3},
-			{Effect: model.TooManyRequests, Times: 8},
+			{Effect: model.EffectErrorStatus, Status: 500, Operation: "events.get", Times: 2},
+			{Effect: model.EffectErrorStatus, Status: 503, Operation: "events.list_patients", Times: 4},
+			{Effect: model.EffectErrorStatus, Status: 404, Operation: "events.get", Times: 1},
+			{Effect: model.EffectDropBeforeCommit, Operation: "events.get", Times: 3},
+			{Effect: model.EffectTruncatedBody, Bytes: 10, Operation: "events.list_patients", Times: 3},
+			{Effect: model.EffectTooManyRequests, Times: 8},
 		}
 		var want []string
 		f.start(t, nil, func() {

@@ -28,7 +28,7 @@ func TestTheFileFollowsWithinASecond(t *testing.T) {
 		go func() { ended <- s.writeChanges(ctx) }()
 		registered := make(map[string]time.Time)
 		for range 60 {
-			patient, _, err := s.platform.Patients.Register(model.PatientCreate{})
+			patient, _, err := s.platform.Patients.Create(model.PatientCreate{})
 			require.NoError(t, err)
 			registered[patient.ID] = time.Now()
 			time.Sleep(time.Second / 20)
@@ -52,7 +52,7 @@ func TestFileIsWholeAtEveryMoment(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			_, _, err := s.platform.Patients.Register(model.PatientCreate{})
+			_, _, err := s.platform.Patients.Create(model.PatientCreate{})
 			if err := errors.Join(err, s.save()); err != nil {
 				ended <- err
 				return
