@@ -22,6 +22,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
@@ -43,7 +44,7 @@ type receiver struct {
 // newReceiver starts one whose events are handled by handle; change may be nil.
 func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
-	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff)), attempts: make(chan webhook.Attempt, 100), log: &logtest.Buffer{}}
+	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithBehavior(behavior.DeliveryConditionsOff)), attempts: make(chan webhook.Attempt, 100), log: &logtest.Buffer{}}
 	_, err := r.platform.Clinics.ActivateKey(r.platform.ClinicKey())
 	require.NoError(t, err)
 	work := r.Work(webhook.Work{Handle: handle, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}, Logger: logger(r.log)})

@@ -2,25 +2,22 @@ package dispensarytest
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 // answersTo has what a platform answers under a behavior, for each operation: to a
 // request, to one without the scope, and to a wrong one. Each is made of the same
 // state of the platform.
-func answersTo(t *testing.T, behavior Behavior) map[string][]string {
+func answersTo(t *testing.T, behavior behavior.Variant) map[string][]string {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	all, narrow := exemplars(t, b), b.with("catalog:read")
 	snap := b.fake.snapshot()
@@ -53,12 +50,12 @@ func answersTo(t *testing.T, behavior Behavior) map[string][]string {
 func TestBehaviorsChangeOnlyWhatTheyName(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	usual := answersTo(t, ProbeOff)
-	for _, s := range BehaviorChoices() {
+	usual := answersTo(t, "probe=off")
+	for _, s := range behavior.Choices() {
 		for _, r := range s.Variants[1:] {
-			t.Run(string(r.Behavior), func(t *testing.T) {
+			t.Run(string(r), func(t *testing.T) {
 				t.Parallel()
-				for id, answers := range answersTo(t, r.Behavior) {
+				for id, answers := range answersTo(t, r) {
 					if !slices.Contains(s.Operations, id) {
 						assert.Equal(t, usual[id], answers, id)
 					}
@@ -66,26 +63,4 @@ func TestBehaviorsChangeOnlyWhatTheyName(t *testing.T) {
 			})
 		}
 	}
-}
-
-// There is a constant for every variant, and none for anything else.
-func TestBehaviorConstantsAreTheVariants(t *testing.T) {
-	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "behaviors_list.go", nil, 0)
-	require.NoError(t, err)
-	var constants, variants []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		if literal, ok := n.(*ast.BasicLit); ok {
-			text, err := strconv.Unquote(literal.Value)
-			require.NoError(t, err)
-			constants = append(constants, text)
-		}
-		return true
-	})
-	for _, choice := range BehaviorChoices() {
-		for _, v := range choice.Variants {
-			variants = append(variants, string(v.Behavior))
-		}
-	}
-	assert.ElementsMatch(t, variants, constants)
 }

@@ -10,27 +10,29 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
 func TestBehaviorChoicesAreDescribed(t *testing.T) {
 	t.Parallel()
 	var names []string
 	fake := New(t, WithInMemory())
-	for _, s := range BehaviorChoices() {
+	for _, s := range behavior.Choices() {
 		names = append(names, s.Name)
 		assert.NotEmpty(t, s.Section, s.Name)
 		assert.NotEmpty(t, s.Why, s.Name)
 		assert.Greater(t, len(s.Variants), 1, s.Name)
-		assert.Contains(t, fake.Behaviors(), s.Variants[0].Behavior)
+		assert.Contains(t, fake.Behaviors(), s.Variants[0])
 		for _, r := range s.Variants {
-			assert.NotEmpty(t, r.Meaning, s.Name)
+			assert.NotEmpty(t, r.Meaning(), s.Name)
 		}
 	}
 	assert.True(t, slices.IsSorted(names))
 	assert.Len(t, slices.Compact(names), len(fake.Behaviors()))
 	_, err := Start(WithBehavior("default-page=25"))
 	require.ErrorContains(t, err, `did you mean "default-page-size"?`)
-	_, err = Start(WithBehavior(Behavior("default-page-size=7")))
+	_, err = Start(WithBehavior("default-page-size=7"))
 	require.ErrorContains(t, err, "has no variant \"7\", only 25, 20, 2")
 	require.Error(t, fake.SetBehavior("x=y"))
 }
@@ -40,12 +42,12 @@ func TestWithBehaviorsFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "behaviors.json")
 	require.NoError(t, os.WriteFile(name, []byte("\ufeff"+`{"version":1,"behaviors":["default-page-size=2","refresh-rotation=grace"]}`), 0o600))
-	fake := New(t, WithInMemory(), WithBehavior(DefaultPageSize20, ExpiresInString), WithBehaviorsFile(name), WithBehavior(RefreshRotationImmediate))
-	assert.Subset(t, fake.Behaviors(), []Behavior{DefaultPageSize2, ExpiresInString, RefreshRotationImmediate})
+	fake := New(t, WithInMemory(), WithBehavior(behavior.DefaultPageSize20, behavior.ExpiresInString), WithBehaviorsFile(name), WithBehavior(behavior.RefreshRotationImmediate))
+	assert.Subset(t, fake.Behaviors(), []behavior.Variant{behavior.DefaultPageSize2, behavior.ExpiresInString, behavior.RefreshRotationImmediate})
 }
 
 // behaving runs a check under one behavior.
-func behaving(t *testing.T, behavior Behavior, check func(b *browser), opts ...Option) {
+func behaving(t *testing.T, behavior behavior.Variant, check func(b *browser), opts ...Option) {
 	t.Run(string(behavior), func(t *testing.T) {
 		t.Parallel()
 		check(start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(behavior)}, opts...)...))
@@ -56,13 +58,13 @@ func behaving(t *testing.T, behavior Behavior, check func(b *browser), opts ...O
 // behaviors. These are the others, and one that it looks at in one operation only.
 func TestBehaviorsHiddenFromProbe(t *testing.T) {
 	t.Parallel()
-	behaving(t, UnknownFieldsRefused, refusesUnknownFields)
-	behaving(t, RateLimit5000In5m, func(b *browser) {
+	behaving(t, behavior.UnknownFieldsRefused, refusesUnknownFields)
+	behaving(t, behavior.RateLimit5000In5m, func(b *browser) {
 		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault().Limit)
-		require.NoError(b.t, b.fake.SetBehavior(RateLimitOff))
+		require.NoError(b.t, b.fake.SetBehavior("rate-limit=off"))
 		assert.Empty(b.t, b.fake.Faults())
 	})
-	behaving(t, WebhookEnvelopeEventPayload, func(b *browser) {
+	behaving(t, behavior.WebhookEnvelopeEventPayload, func(b *browser) {
 		hook := newReceiver(nil)
 		activate(b.t, b.fake)
 		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(hook))
@@ -74,7 +76,7 @@ func TestBehaviorsHiddenFromProbe(t *testing.T) {
 		_, genuine := b.verified(hook.all()[0])
 		assert.True(b.t, genuine)
 	})
-	behaving(t, ClinicKeyHeaderAlways, func(b *browser) {
+	behaving(t, behavior.ClinicKeyHeaderAlways, func(b *browser) {
 		b.get("/clinic/patients").refused(401, "The clinic key is missing")
 		b.key = b.fake.ClinicKey()
 		b.get("/clinic/patients").ok(200)

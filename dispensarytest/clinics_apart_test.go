@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -143,7 +144,7 @@ func TestCategoriesAreTheClinicsOwn(t *testing.T) {
 func TestClinicOfProductEvents(t *testing.T) {
 	t.Parallel()
 	for reading, present := range map[string]bool{"absent": false, "present": true} {
-		first, second := twoClinics(t, WithBehavior("product-event-clinic="+Behavior(reading)))
+		first, second := twoClinics(t, WithBehavior("product-event-clinic="+behavior.Variant(reading)))
 		hook := first.hosts(nil)
 		_, event, err := first.fake.Products.Create(model.ProductCreate{})
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -123,7 +124,7 @@ func TestASuccessForgivesFailures(t *testing.T) {
 			return
 		}
 		acknowledge(w, challenge)
-	}, WithBehavior(DeliveryConditionsOff))
+	}, WithBehavior(behavior.DeliveryConditionsOff))
 	b.place()
 	b.fake.Clock().Advance(23 * time.Hour)
 	endpoint, _ := b.fake.Webhooks.Endpoint()

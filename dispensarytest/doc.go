@@ -84,7 +84,7 @@
 //
 // # What the API leaves open
 //
-// Each such point is one of the [BehaviorChoices], with variants and a default, chosen
+// Each such point is one of the [behavior.Choices], with variants and a default, chosen
 // by [WithBehavior]. Package probe learns on a sandbox how the platform behaves, and
 // [WithBehaviorsFile] takes its findings.
 //
@@ -108,7 +108,7 @@
 //
 // The API leaves points open. Where it does, the platform does what integrators
 // of such services have met, and says so here. What can be decided in another way
-// has a name among the [BehaviorChoices]; these are the defaults. The file docs/platform.md
+// has a name among the [behavior.Choices]; these are the defaults. The file docs/platform.md
 // of this module lists the endpoints, the choices and the faults in tables.
 //
 // Answers and refusals:
@@ -233,7 +233,7 @@
 //   - An endpoint on loopback may have a plain HTTP address. Certificates are
 //     checked, compliance with HIPAA is not.
 //   - With a [model.Fault], deliveries are lost, repeated or wrongly signed.
-//   - With [IntegrationActivationFromTheStart], integrations are active before the first
+//   - With [behavior.IntegrationActivationFromTheStart], integrations are active before the first
 //     request with the clinic key, and that request emits no clinic_key.activated.
 //
 // Of the pages for people:

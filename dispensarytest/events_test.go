@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -70,7 +71,7 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 
 func TestReadingsOfEventTimes(t *testing.T) {
 	t.Parallel()
-	behaving(t, EventTimesAsTheyFall, func(b *browser) {
+	behaving(t, behavior.EventTimesAsTheyFall, func(b *browser) {
 		plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
 		require.NoError(b.t, err)
 		_, cancelled, err := b.fake.Plans.Cancel(plan.ID)
@@ -83,7 +84,7 @@ func TestActivationBehaviorSwitches(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(newReceiver(nil)))
-	require.NoError(t, b.fake.SetBehavior(IntegrationActivationFromTheStart))
+	require.NoError(t, b.fake.SetBehavior(behavior.IntegrationActivationFromTheStart))
 	assert.NotNil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"))
 	_, err := b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
 	require.ErrorIs(t, err, model.ErrState)
@@ -93,7 +94,7 @@ func TestActivationBehaviorSwitches(t *testing.T) {
 	b.get("/clinic").ok(200)
 	assert.Empty(t, b.get("/events/clinic_keys").ok(200, "events"), "the first key makes no event")
 
-	require.NoError(t, b.fake.SetBehavior(IntegrationActivationFirstKey))
+	require.NoError(t, b.fake.SetBehavior("integration-activation=first-key"))
 	b.key = ""
 	assert.Nil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"))
 	b.place()

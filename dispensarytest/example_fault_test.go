@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -35,32 +36,6 @@ func ExampleServer_Fault() {
 	// patients: 6
 }
 
-// The points the API leaves open, and how a platform is made that decides one
-// of them in another way.
-func ExampleBehaviorChoices() {
-	for _, s := range dispensarytest.BehaviorChoices() {
-		if s.Name == "refresh-rotation" {
-			fmt.Println(s.Why)
-			for _, r := range s.Variants {
-				fmt.Println("-", r.Behavior.Variant()+":", r.Meaning)
-			}
-		}
-	}
-	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = fake.Close() }()
-	fmt.Println(slices.Contains(fake.Behaviors(), dispensarytest.RefreshRotationGrace))
-	// Output:
-	// Whether a refresh answers with a new refresh token is not said; a grace period is seen.
-	// - none: the refresh token stays
-	// - grace: a new one; the old one ends with the first use of the new access token
-	// - immediate: a new one; the old one ends at once
-	// true
-}
-
 // "dispensary probe" writes such a file about your sandbox.
 func ExampleWithBehaviorsFile() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehaviorsFile("testdata/behaviors.json"))
@@ -69,6 +44,6 @@ func ExampleWithBehaviorsFile() {
 		return
 	}
 	defer func() { _ = fake.Close() }()
-	fmt.Println(slices.Contains(fake.Behaviors(), dispensarytest.RefreshRotationGrace))
+	fmt.Println(slices.Contains(fake.Behaviors(), behavior.RefreshRotationGrace))
 	// Output: true
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -31,7 +32,7 @@ func ExampleStart() {
 // A webhook endpoint that needs no socket: the platform signs its events,
 // delivers them to the handler, and demands the challenge.
 func ExampleWebhooks_RegisterHandler() {
-	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -64,7 +65,7 @@ func ExampleWebhooks_RegisterHandler() {
 // A frozen clock makes every retry that falls due before Advance returns.
 func ExampleClock_Advance() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -126,8 +127,8 @@ func TestPlatformsShareAClock(t *testing.T) {
 	t.Parallel()
 	clock := frozen()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	us := New(t, WithInMemory(), WithClock(clock), WithBehavior(DeliveryConditionsOff))
-	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(DeliveryConditionsOff), WithRegion(model.Canada))
+	us := New(t, WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff))
+	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff), WithRegion(model.Canada))
 	require.NoError(t, err)
 	for _, fake := range []*Server{us, ca} {
 		activate(t, fake)

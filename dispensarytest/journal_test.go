@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
@@ -168,7 +169,7 @@ func TestChanges(t *testing.T) {
 			return nil
 		}},
 		{"the end of a fault", func() error { fault.Remove(); return nil }},
-		{"a reading", func() error { return b.fake.SetBehavior(ResumeAfterEnableResumed) }},
+		{"a reading", func() error { return b.fake.SetBehavior(behavior.ResumeAfterEnableResumed) }},
 		{"an endpoint", func() error { return b.fake.Webhooks.Register("http://127.0.0.1:1/") }},
 		{"its return", func() error { return b.fake.Webhooks.Enable() }},
 		{"a new journal", func() error { b.fake.Journal().Reset(); return nil }},

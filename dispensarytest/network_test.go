@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/openapi"
@@ -45,7 +46,7 @@ func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
 func TestWebhooksReachAHandler(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithDeliveryClient(&http.Client{})}} {
-		b := start(t, append(opts, WithBehavior(ProbeBeforeEach))...)
+		b := start(t, append(opts, WithBehavior(behavior.ProbeBeforeEach))...)
 		hook := b.hosts(nil, model.EventOrderPlaced)
 		_, event := b.place()
 		require.NoError(t, b.wait(event))
@@ -239,7 +240,7 @@ func TestWholeBodyEndsBeforeTheHandler(t *testing.T) {
 func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fake, err := Start(WithInMemory(), WithBehavior(DeliveryConditionsOff))
+		fake, err := Start(WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff))
 		require.NoError(t, err)
 		activate(t, fake)
 		require.NoError(t, fake.Webhooks.RegisterHandler(http.NotFoundHandler()))

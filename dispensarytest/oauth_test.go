@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -96,7 +97,7 @@ func TestTokenAnswersAreNotStored(t *testing.T) {
 // RFC 6749 5.2: a request that cannot be read is refused in the endpoint's own shape.
 func TestMalformedTokenRequests(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithBehavior(UnknownParametersRefused), WithBehavior(ErrorShapeCodedList))
+	b := start(t, WithBehavior(behavior.UnknownParametersRefused), WithBehavior(behavior.ErrorShapeCodedList))
 	for _, path := range []string{"/oauth/token", "/oauth/revoke"} {
 		for name, got := range map[string]answer{
 			"no JSON": b.send("POST", path, "{"), "no object": b.send("POST", path, "[]"), "two objects": b.send("POST", path, "{} {}"),

@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -22,7 +22,7 @@ import (
 type Option func(*settings) error
 
 type settings struct {
-	behaviors      behavior.Set // of what the API leaves open
+	rules          rules.Set // of what the API leaves open
 	addr           string
 	seed           uint64
 	region         model.Region
@@ -51,7 +51,7 @@ func defaults() settings {
 	return settings{
 		addr: defaultAddr, seed: store.DefaultSeed, region: model.UnitedStates,
 		redirectURI: "http://127.0.0.1/callback", scopes: operations.AllScopes(),
-		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, behaviors: behavior.Defaults(),
+		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, rules: rules.Defaults(),
 	}
 }
 
@@ -154,7 +154,7 @@ func WithDeliveryTimeout(d time.Duration) Option {
 		if d <= 0 {
 			return errors.New("dispensarytest: WithDeliveryTimeout: not a positive duration")
 		}
-		s.behaviors.SendTimeout = d
+		s.rules.SendTimeout = d
 		return nil
 	}
 }
@@ -311,7 +311,7 @@ func WithSnapshot(snap *Snapshot) Option {
 		}
 		from := snap.state
 		s.snapshot, s.seed, s.region, s.scopes = snap, from.Seed, from.Region, from.Tokens.Scopes
-		s.behaviors, err = from.reads()
+		s.rules, err = from.reads()
 		return err
 	}
 }

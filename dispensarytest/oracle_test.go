@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -239,7 +240,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	for _, filters := range []string{"all", "any"} {
-		b := start(t, WithInMemory(), WithBehavior("array-filters="+Behavior(filters)), WithWorldSize(model.WorldSize{Products: 100}))
+		b := start(t, WithInMemory(), WithBehavior("array-filters="+behavior.Variant(filters)), WithWorldSize(model.WorldSize{Products: 100}))
 		_, _, err := b.fake.Products.Update(b.fake.Products.All()[0].ID, model.ProductUpdate{Name: new("Renamed")})
 		require.NoError(t, err)
 		b.askForProducts(filters == "any")

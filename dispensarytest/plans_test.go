@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -65,7 +66,7 @@ func TestLinksWithoutPractitioner(t *testing.T) {
 	b.token = b.fake.Tokens.Issue(b.fake.Users()[2]).AccessToken
 	b.send("POST", path, body).refused(422, "Treatment plan.practitioner can't be blank")
 	start(t, WithInMemory(), WithClinicTokens()).send("POST", path, body).refused(422, "can't be blank")
-	start(t, WithInMemory(), WithBehavior(LinkPractitionerRequired)).send("POST", path, body).refused(422, "can't be blank")
+	start(t, WithInMemory(), WithBehavior(behavior.LinkPractitionerRequired)).send("POST", path, body).refused(422, "can't be blank")
 	assert.Len(t, b.fake.Plans.All(), len(plans))
 }
 
@@ -84,7 +85,7 @@ func (b *browser) incomplete(email string) string {
 // platform, and where updates activate drafts.
 func TestIncompleteDraftsAreNotSent(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithBehavior(DraftUpdateActivates), WithBehavior(CheckoutStateNotCanceled))
+	b := start(t, WithInMemory(), WithBehavior(behavior.DraftUpdateActivates), WithBehavior(behavior.CheckoutStateNotCanceled))
 	lines := map[string]any{"recommendations": b.draft(nil)["recommendations"]}
 	for email, says := range map[string]string{"": "Treatment plan has no patient", b.fake.Patients.All()[0].Email: "Treatment plan has no recommendations"} {
 		id := b.incomplete(email)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -98,7 +99,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 		acknowledge(w, challenge)
-	}, WithWorldSize(model.WorldSize{Clinics: 2, Patients: 40}), WithIntegrations(2), WithBehavior(DeliveryConditionsOff))
+	}, WithWorldSize(model.WorldSize{Clinics: 2, Patients: 40}), WithIntegrations(2), WithBehavior(behavior.DeliveryConditionsOff))
 	b.crowd(200, 5*24*time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
@@ -17,7 +16,7 @@ func (s *Server) snapshot() *Snapshot {
 	defer s.store.Unlock()
 	now := &state{
 		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Region: s.set.region,
-		Behaviors: maps.Clone(s.behaviors.Get().Chosen), World: s.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: s.sender.State(),
+		Behaviors: s.rules.Get().Variants(), World: s.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: s.sender.State(),
 	}
 	if s.clock.Frozen() {
 		now.Frozen = s.clock.Now()
@@ -84,7 +83,7 @@ func (s *Server) Reset() {
 	defer s.store.Unlock()
 	s.ClearFaults()
 	s.limit = nil // it was one of the faults
-	s.putBehaviors(s.set.behaviors)
+	s.putRules(s.set.rules)
 	s.store.World = s.set.world()
 	s.store.World.AddIntegrations(s.set.integrations)
 	consents, endpoint := tokens.State{Scopes: s.set.scopes}, webhooks.State{}

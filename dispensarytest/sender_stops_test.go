@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -52,7 +53,7 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 
 	_, err = b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
 	require.NoError(t, err)
-	require.NoError(t, b.fake.SetBehavior(ResumeAfterEnableResumed))
+	require.NoError(t, b.fake.SetBehavior(behavior.ResumeAfterEnableResumed))
 	require.NoError(t, b.fake.Webhooks.Enable())
 	b.fake.Clock().Advance(24 * time.Hour)
 	assert.Equal(t, []any{model.EventPatientCreated, model.EventClinicKeyRevoked, model.EventClinicKeyRevoked, model.EventClinicKeyActivated}, hook.eventFields(t, "type"), "what was stopped is not resumed")
@@ -92,7 +93,7 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 		for _, after := range []time.Duration{time.Second, time.Hour} {
 			var status atomic.Int64
 			status.Store(http.StatusInternalServerError)
-			b, hook := hooked(t, failing(&status), WithBehavior("resume-after-enable="+Behavior(reading)))
+			b, hook := hooked(t, failing(&status), WithBehavior("resume-after-enable="+behavior.Variant(reading)))
 			b.place()
 			b.fake.Clock().Advance(0)
 			status.Store(http.StatusGone)
@@ -146,7 +147,7 @@ func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
 func TestParallelDelivery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithParallelDelivery(8))
+		b := start(t, WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff), WithParallelDelivery(8))
 		challenge := b.fake.Application().ChallengeToken
 		activate(b.t, b.fake)
 		require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
@@ -49,7 +49,7 @@ type Server struct {
 	tokens     *tokens.Store
 	journal    *Journal
 	faults     faults.Set
-	behaviors  behavior.Current
+	rules      rules.Current
 	limit      *faults.Handle // of the behavior rate-limit
 	requestIDs ids.Requests
 	changes    clock.Notifier

@@ -8,8 +8,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
@@ -47,7 +48,7 @@ type state struct {
 	Region    model.Region
 	Frozen    time.Time     `json:",omitzero"` // where a frozen clock stands
 	Offset    time.Duration `json:",omitzero"` // of a live clock
-	Behaviors map[string]string
+	Behaviors []behavior.Variant
 	World     *store.World
 	Tokens    tokens.State
 	Webhooks  webhooks.State
@@ -103,10 +104,10 @@ func (s *state) check() error {
 	return errors.Join(s.World.Check(), err, s.Tokens.Check(), s.Webhooks.Check(), region)
 }
 
-func (s *state) reads() (behavior.Set, error) {
-	reads := behavior.Defaults()
-	for point, variant := range s.Behaviors {
-		if err := reads.Choose(point, variant); err != nil {
+func (s *state) reads() (rules.Set, error) {
+	reads := rules.Defaults()
+	for _, v := range s.Behaviors {
+		if err := reads.Choose(v); err != nil {
 			return reads, err
 		}
 	}

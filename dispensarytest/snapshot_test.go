@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -19,7 +20,7 @@ import (
 
 // busy is a platform on which something of everything has happened.
 func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
-	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(DefaultPageSize2)}, opts...)...)
+	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(behavior.DefaultPageSize2)}, opts...)...)
 	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 	b.oneOfEach()
@@ -93,7 +94,7 @@ func TestPlatformsOfOneSnapshotAreIsolated(t *testing.T) {
 	changed := one.everything()
 	b.oneOfEachButKeys()
 	assert.Equal(t, changed, b.everything(), "the same ids")
-	other.fake = New(t, WithInMemory(), WithSnapshot(snap), WithBehavior(DefaultPageSize20))
+	other.fake = New(t, WithInMemory(), WithSnapshot(snap), WithBehavior(behavior.DefaultPageSize20))
 	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(other.fake.Patients.All()))
 }
 
@@ -126,8 +127,8 @@ func TestSavedBytesFollowEachChange(t *testing.T) {
 		{"a refresh", func() { b.renew(refresh).ok(200) }},
 		{"a code", func() { b.code(model.User{}) }},
 		{"an endpoint", func() { require.NoError(t, b.fake.Webhooks.Register("http://127.0.0.1:1/")) }},
-		{"a reading", func() { require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach)) }},
-		{"a revocation", func() { b.fake.tokens.RevokeToken(b.token, &behavior.Set{RevokePair: true}) }},
+		{"a reading", func() { require.NoError(t, b.fake.SetBehavior(behavior.ProbeBeforeEach)) }},
+		{"a revocation", func() { b.fake.tokens.RevokeToken(b.token, &rules.Set{RevokePair: true}) }},
 		{"a reset", b.fake.Reset},
 		{"the start", func() { b.fake.restore(first) }},
 		{"thirty days", func() { b.fake.Clock().Advance(store.Retention); b.oneOfEachButKeys() }},
@@ -164,7 +165,7 @@ func TestLoadGoesBack(t *testing.T) {
 	before, file := b.everything(), saved(t, b.fake)
 	for range 2 {
 		b.oneOfEachButKeys()
-		require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach))
+		require.NoError(t, b.fake.SetBehavior(behavior.ProbeBeforeEach))
 		behaviors := b.fake.Behaviors()
 		require.NoError(t, b.fake.Load(strings.NewReader(file)))
 		assert.Equal(t, before, b.everything())
@@ -207,7 +208,7 @@ func TestWrongSnapshots(t *testing.T) {
 		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1): {ErrSnapshotDamaged, "a row is missing"},
 		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":{},`, 1):   {ErrSnapshotDamaged, "a row has no place"},
 		strings.Replace(whole, `"Skips":{"Rows":null`, `"Skips":{"Rows":{"x":null}`, 1):      {ErrSnapshotDamaged, "a row is missing"},
-		strings.Replace(whole, `"Behaviors":{`, `"Behaviors":{"no-such":"x",`, 1):            {ErrSnapshotDamaged, "there is no open point"},
+		strings.Replace(whole, `"Behaviors":[`, `"Behaviors":["no-such=x",`, 1):              {ErrSnapshotDamaged, "there is no open point"},
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
 		require.ErrorIs(t, err, want.kind, want.says)

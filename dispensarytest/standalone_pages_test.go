@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -299,7 +300,7 @@ func TestSendingFromThePageHonoursTheReading(t *testing.T) {
 	for reading, want := range map[string][]string{
 		"on-activation": {model.EventTreatmentPlanCreated}, "on-creation": {model.EventTreatmentPlanCreated, model.EventTreatmentPlanUpdated},
 	} {
-		b := start(t, WithBehavior("plan-created-event="+Behavior(reading)))
+		b := start(t, WithBehavior("plan-created-event="+behavior.Variant(reading)))
 		plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{Draft: true})
 		require.NoError(t, err)
 		b.visit(b.fake.origin+"/plans/"+plan.ID+"/edit").press("send", nil).sees(200, "was sent")

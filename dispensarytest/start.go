@@ -57,18 +57,18 @@ func (s *Server) build() {
 	set, seed := s.set, store.RegionSeed(s.set.seed, s.set.region)
 	s.app = registration(seed, set.redirectURI)
 	s.store = &store.Store{World: set.world()}
-	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.behaviors.Rotation, set.scopes)
+	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.rules.Rotation, set.scopes)
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
-	s.putBehaviors(set.behaviors)
+	s.putRules(set.rules)
 	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
 	s.sender = webhooks.New(webhooks.Config{
-		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
 		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
 		EventLimit: set.eventLimit,
 	})
 	s.people = people.New(people.Config{
-		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
 		Origin: s.origin, EventLimit: set.eventLimit,
 	})
 	s.Patients, s.Plans, s.Protocols, s.Orders = s.people.Patients, s.people.Plans, s.people.Protocols, s.people.Orders
@@ -76,9 +76,9 @@ func (s *Server) build() {
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.journal = &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
 	s.handler = s.handle(&pages.Pages{
-		Store: s.store, People: s.people, Behaviors: &s.behaviors, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+		Store: s.store, People: s.people, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}, &httpapi.API{
-		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.people.Clinics,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.people.Clinics,
 		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	})

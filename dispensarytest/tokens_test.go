@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -38,7 +39,7 @@ func assertOneWinner(t *testing.T, call func() int) {
 // With immediate rotation a refresh token is good once, also for many at once.
 func TestImmediateRotationHasOneWinner(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithBehavior(RefreshRotationImmediate))
+	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationImmediate))
 	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	assertOneWinner(t, func() int { return b.renew(refresh).status })
 }
@@ -46,7 +47,7 @@ func TestImmediateRotationHasOneWinner(t *testing.T) {
 // A call with an expired token is no use of it.
 func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace), WithClock(frozen()))
+	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationGrace), WithClock(frozen()))
 	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
 	b.fake.Clock().Advance(tokens.TokenLifetime)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -87,9 +88,9 @@ func (w *walk) refresh() {
 	}
 	access, refresh := a.ok(200, "oauth", "access_token"), a.ok(200, "oauth", "refresh_token")
 	switch w.rotation {
-	case RefreshRotationGrace:
+	case behavior.RefreshRotationGrace:
 		w.pair(r.grant, access, refresh, r)
-	case RefreshRotationImmediate:
+	case behavior.RefreshRotationImmediate:
 		r.ended = true
 		w.pair(r.grant, access, refresh, nil)
 	default:

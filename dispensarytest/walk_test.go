@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
@@ -35,7 +36,7 @@ func TestPlatformAgreesWithModel(t *testing.T) {
 	for n := range testsize.Of(20_000, 100_000) / testsize.UnderRace(5, 1) / walkLength {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			w := newWalk(t, rand.New(rand.NewPCG(seed, uint64(n))), []Behavior{RefreshRotationNone, RefreshRotationGrace, RefreshRotationImmediate}[n%3])
+			w := newWalk(t, rand.New(rand.NewPCG(seed, uint64(n))), []behavior.Variant{"refresh-rotation=none", behavior.RefreshRotationGrace, behavior.RefreshRotationImmediate}[n%3])
 			defer func() {
 				if t.Failed() {
 					t.Logf("seed %d, the last of %d steps:\n%s", seed, len(w.trail), strings.Join(w.trail[max(0, len(w.trail)-40):], "\n"))
@@ -52,7 +53,7 @@ func TestPlatformAgreesWithModel(t *testing.T) {
 type walk struct {
 	*browser
 	dice     *rand.Rand
-	rotation Behavior
+	rotation behavior.Variant
 	trail    []string
 
 	now                time.Time
@@ -114,7 +115,7 @@ type walkCode struct {
 	gone    bool
 }
 
-func newWalk(t *testing.T, dice *rand.Rand, rotation Behavior) *walk {
+func newWalk(t *testing.T, dice *rand.Rand, rotation behavior.Variant) *walk {
 	scopes := []string{"catalog:read", "clinic:read", "clinic:write", "patients:read", "patients:write", "patients:order_history"}
 	fake := New(t, WithInMemory(), WithClock(frozen()), WithJournalLimit(1), WithBehavior(rotation), WithScopes(scopes...))
 	w := &walk{browser: &browser{t: t, fake: fake}, dice: dice, rotation: rotation, now: fake.Clock().Now(), scopes: scopes}

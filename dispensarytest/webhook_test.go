@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -107,7 +108,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 
 func TestProbes(t *testing.T) {
 	t.Parallel()
-	b, hook := start(t, WithBehavior(ProbeBeforeEach), WithClock(frozen())), listen(t, nil)
+	b, hook := start(t, WithBehavior(behavior.ProbeBeforeEach), WithClock(frozen())), listen(t, nil)
 	b.subscribe(hook)
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
@@ -118,12 +119,12 @@ func TestProbes(t *testing.T) {
 	assert.NotEmpty(t, got[2].body)
 
 	deaf := listen(t, func(n int, w http.ResponseWriter, _ string) { acknowledge(w, "wrong") })
-	b = start(t, WithBehavior(ProbeOnRegistration), WithBehavior(ProbeSignatureUnsigned))
+	b = start(t, WithBehavior(behavior.ProbeOnRegistration), WithBehavior(behavior.ProbeSignatureUnsigned))
 	require.ErrorContains(t, b.fake.Webhooks.Register(deaf.URL), "probe: the answer does not carry the challenge token")
 	assert.Empty(t, deaf.all()[0].header.Get("SVC-Signature"))
 	_, registered := b.fake.Webhooks.Endpoint()
 	assert.False(t, registered)
-	_, err := Start(WithBehavior(ProbeOnRegistration), WithWebhook(deaf.URL))
+	_, err := Start(WithBehavior(behavior.ProbeOnRegistration), WithWebhook(deaf.URL))
 	require.ErrorContains(t, err, "refused")
 }
 
@@ -141,7 +142,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 func TestCloseEndsDeliveries(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})
-	fake, err := Start(WithBehavior(DeliveryConditionsOff))
+	fake, err := Start(WithBehavior(behavior.DeliveryConditionsOff))
 	require.NoError(t, err)
 	reached := make(chan struct{})
 	hook := listen(t, func(_ int, _ http.ResponseWriter, _ string) { close(reached); <-stuck })
@@ -230,14 +231,14 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 
 func TestWholeWebhookLifeOnAFrozenClock(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()), WithBehavior(DeliveryConditionsOff))
+	b := start(t, WithInMemory(), WithClock(frozen()), WithBehavior(behavior.DeliveryConditionsOff))
 	wholeLife(t, b, b.fake.Clock().Advance)
 }
 
 func TestWholeWebhookLifeInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
+		b := start(t, WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff))
 		wholeLife(t, b, func(d time.Duration) {
 			time.Sleep(d)
 			synctest.Wait()

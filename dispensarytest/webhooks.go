@@ -12,7 +12,7 @@ import (
 type Webhooks interface {
 	// Register registers the endpoint in place of an earlier one, and subscribes it to
 	// event types. Without types it is subscribed to all. Plain HTTP is accepted only on
-	// loopback. With a probe mode other than [ProbeOff] the endpoint must first respond to
+	// loopback. With a probe mode other than "off" the endpoint must first respond to
 	// an empty request with its challenge.
 	Register(address string, types ...string) error
 

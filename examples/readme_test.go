@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -102,7 +103,7 @@ func TestWholeIntegration(t *testing.T) {
 	require.NoError(t, err)
 	address := free.Addr().String()
 	platform := dispensarytest.New(t, dispensarytest.WithRedirectURI("http://"+address+"/dispensary/callback"),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	site, app := platform.Site(), platform.Application()
 	database, key := "sqlite:"+filepath.Join(t.TempDir(), "dispensary.db"), "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 	values := map[string]string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
@@ -48,7 +49,7 @@ func ExampleOpen() {
 	server := httptest.NewServer(mux) // a program has an http.Server
 	platform, err := dispensarytest.Start(
 		dispensarytest.WithRedirectURI(server.URL+"/dispensary/callback"),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
 	)
 	if err != nil {
 		log.Fatal(err)

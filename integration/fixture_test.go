@@ -16,6 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/integration"
@@ -61,7 +62,7 @@ func newFixture(t *testing.T) *fixture {
 	for environment, region := range map[dispensary.Environment]model.Region{us: model.UnitedStates, canada: model.Canada} {
 		callback := f.server.URL + "/dispensary/callback"
 		platform := dispensarytest.New(t, dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(callback),
-			dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+			dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 		_, err := platform.Clinics.ActivateKey(platform.ClinicKey())
 		require.NoError(t, err)
 		f.platforms[environment] = platform

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -36,7 +37,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	redirect := "http://" + freeAddress(t) + "/callback"
 	platform := dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithAddr("127.0.0.1:0"), dispensarytest.WithRedirectURI(redirect),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart),
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart),
 	}, options...)...)
 	app := platform.Application()
 	return &fixture{t: t, platform: platform, folder: t.TempDir(), variables: map[string]string{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/probe"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -25,7 +26,7 @@ func (f *fixture) connected(user string) {
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace, dispensarytest.DefaultPageSize20, dispensarytest.MissingScopeStatus404))
+	f := newFixture(t, dispensarytest.WithBehavior(behavior.RefreshRotationGrace, behavior.DefaultPageSize20, behavior.MissingScopeStatus404))
 	f.connected("me")
 	f.connected("other")
 	folder := t.TempDir()
@@ -43,7 +44,7 @@ func TestProbe(t *testing.T) {
 
 	// A platform that starts from the file behaves so.
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithBehaviorsFile(name))
-	assert.Contains(t, fake.Behaviors(), dispensarytest.RefreshRotationGrace)
+	assert.Contains(t, fake.Behaviors(), behavior.RefreshRotationGrace)
 }
 
 func TestProbeAsks(t *testing.T) {

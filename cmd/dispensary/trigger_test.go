@@ -58,7 +58,7 @@ func TestTriggerMakesEveryEvent(t *testing.T) {
 func TestTriggerSaysWhyNothingIsSent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withControl()
-	require.NoError(t, f.platform.SetBehavior(dispensarytest.DeliveryConditionsEnforced))
+	require.NoError(t, f.platform.SetBehavior("delivery-conditions=enforced"))
 	require.NoError(t, f.platform.Webhooks.Register("http://"+freeAddress(t)+"/webhooks"))
 	_, stderr := f.ran("trigger", "order.placed")
 	assert.Equal(t, "No webhook of it is sent: no live token of the clinic has the scope patients:order_history\n", stderr)
@@ -69,7 +69,7 @@ func TestTriggerSaysWhyNothingIsSent(t *testing.T) {
 
 func TestTriggerActivatesIntegration(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFirstKey)).withControl()
+	f := newFixture(t, dispensarytest.WithBehavior("integration-activation=first-key")).withControl()
 	require.NoError(t, f.platform.Webhooks.Register("http://"+freeAddress(t)+"/webhooks"))
 	_, stderr := f.ran("trigger", "order.placed")
 	assert.Contains(t, stderr, "no integration of the clinic is active: ")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
 func TestHelp(t *testing.T) {
@@ -33,8 +34,8 @@ func TestHelp(t *testing.T) {
 	assert.Empty(t, stderr)
 	_, same, _ := bare(t).run("help", "fake")
 	assert.Equal(t, out, same)
-	for _, s := range dispensarytest.BehaviorChoices() {
-		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Variants[1].Behavior.Variant(), out)
+	for _, s := range behavior.Choices() {
+		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Variants[1].Name(), out)
 	}
 	for _, scope := range dispensarytest.Scopes() {
 		assert.Contains(t, out, scope)

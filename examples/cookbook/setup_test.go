@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -25,7 +26,7 @@ func must(err error) {
 // start is a fake of the platform. It delivers webhooks although no user has connected and
 // no call has sent the clinic key.
 func start(options ...dispensarytest.Option) *dispensarytest.Server {
-	platform, err := dispensarytest.Start(append(options, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart))...)
+	platform, err := dispensarytest.Start(append(options, dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart))...)
 	must(err)
 	return platform
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/seal"
 )
@@ -30,7 +31,7 @@ func Start() (*dispensarytest.Server, Settings, error) {
 	if err != nil {
 		return nil, Settings{}, err
 	}
-	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	if err != nil {
 		return nil, Settings{}, err
 	}

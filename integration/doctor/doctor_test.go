@@ -18,6 +18,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
@@ -112,7 +113,7 @@ var faults = []fault{
 		row:     "token refresh", status: doctor.StatusFail, fix: "connect again", also: []string{"token scopes"}},
 	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = api.Secret{} }) },
 		row: "token refresh", status: doctor.StatusFail, fix: "store the whole token"},
-	{name: "rotated away", options: []dispensarytest.Option{dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate)},
+	{name: "rotated away", options: []dispensarytest.Option{dispensarytest.WithBehavior(behavior.RefreshRotationImmediate)},
 		plant: func(f *fixture) {
 			record, err := f.config.Store.Load(f.t.Context(), f.key())
 			require.NoError(f.t, err)
@@ -453,10 +454,10 @@ func (f *fixture) requireSilent(text string) {
 func TestHealthy(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	var variants []dispensarytest.Behavior
-	for _, choice := range dispensarytest.BehaviorChoices() {
+	var variants []behavior.Variant
+	for _, choice := range behavior.Choices() {
 		for _, variant := range choice.Variants {
-			variants = append(variants, variant.Behavior)
+			variants = append(variants, variant)
 		}
 	}
 	for i := range max(100, len(variants)) {

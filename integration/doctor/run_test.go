@@ -16,6 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -40,7 +41,7 @@ func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
 // pair at once, leaves the new pair in the store.
 func TestCancelledRunLosesNoToken(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate))
+	f := newFixture(t, dispensarytest.WithBehavior(behavior.RefreshRotationImmediate))
 	record, err := f.config.Store.Load(t.Context(), f.key())
 	require.NoError(t, err)
 	old := record.Token.RefreshToken.Reveal()

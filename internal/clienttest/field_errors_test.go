@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
@@ -205,11 +206,11 @@ var refusals = map[string]struct {
 func TestFieldsOfRefusals(t *testing.T) {
 	t.Parallel()
 	placed := map[string]*dispensary.Problem{}
-	for _, shape := range []dispensarytest.Behavior{
-		dispensarytest.ErrorShapeByStatus, dispensarytest.ErrorShapeText, dispensarytest.ErrorShapeStatusAndText, dispensarytest.ErrorShapeCodedList,
+	for _, shape := range []behavior.Variant{
+		"error-shape=by-status", behavior.ErrorShapeText, behavior.ErrorShapeStatusAndText, behavior.ErrorShapeCodedList,
 	} {
-		for _, status := range []dispensarytest.Behavior{dispensarytest.ValidationStatus422, dispensarytest.ValidationStatus400} {
-			f := calltest.NewFixture(t, dispensarytest.WithBehavior(shape, status, dispensarytest.OversizedPageRefused, dispensarytest.UnknownFieldsRefused))
+		for _, status := range []behavior.Variant{"validation-status=422", behavior.ValidationStatus400} {
+			f := calltest.NewFixture(t, dispensarytest.WithBehavior(shape, status, behavior.OversizedPageRefused, behavior.UnknownFieldsRefused))
 			for name, refusal := range refusals {
 				err := refusal.call(t.Context(), f)
 				require.ErrorIs(t, err, dispensary.ErrValidation, name)

@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
@@ -295,7 +296,7 @@ func TestForClinicSendsTheKeyAndAsksTheLimiter(t *testing.T) {
 			c.Options = func(e dispensary.Environment) []dispensary.Option {
 				return append(options(e), dispensary.WithLimiter(&own))
 			}
-		}, dispensarytest.WithBehavior(dispensarytest.ClinicKeyHeaderAlways))
+		}, dispensarytest.WithBehavior(behavior.ClinicKeyHeaderAlways))
 		own.asked = 0
 		for i, id := range f.clinics {
 			found, err := f.accounts.ForClinic(t.Context(), f.environment, id, accounts.ClinicOptions{Limiter: &budget})

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -253,7 +254,7 @@ func newFleet(t *testing.T, o *outage, users int) *fleet {
 	f := &fleet{T: t, outage: o, store: tokenstore.NewMemoryStore(), users: users, marked: map[string]bool{}}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithJournalLimit(100),
 		dispensarytest.WithRedirectURI("https://ehr.example.com/dispensary/callback"),
-		dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate))
+		dispensarytest.WithBehavior(behavior.RefreshRotationImmediate))
 	o.inner = f.platform.HTTPClient().Transport
 	for range replicas {
 		f.replicas = append(f.replicas, f.replica(&http.Client{Transport: o}))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
@@ -49,7 +50,7 @@ const (
 	afterTheAnswer   moment = "after it has answered"
 )
 
-func newFleet(t *testing.T, d database, rotation dispensarytest.Behavior, users int) *fleet {
+func newFleet(t *testing.T, d database, rotation behavior.Variant, users int) *fleet {
 	t.Helper()
 	f := &fleet{
 		T: t, database: d, keys: newKeys(t), users: users,
@@ -230,7 +231,7 @@ const visits = 2
 func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it takes the whole machine
 	testsize.SkipUnderRace(t)
 	eachFleet(t, func(t *testing.T, d database, size size) {
-		f := newFleet(t, d, dispensarytest.RefreshRotationImmediate, size.users)
+		f := newFleet(t, d, behavior.RefreshRotationImmediate, size.users)
 		f.expire()
 		began := time.Now()
 		slowest := f.run(size, visits)
@@ -278,7 +279,7 @@ func (f *fleet) endAll(processes []*process) (slowest time.Duration) {
 func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes the whole machine
 	testsize.SkipUnderRace(t)
 	eachFleet(t, func(t *testing.T, d database, size size) {
-		f := newFleet(t, d, dispensarytest.RefreshRotationGrace, size.users)
+		f := newFleet(t, d, behavior.RefreshRotationGrace, size.users)
 		for _, when := range size.kills {
 			before, _ := f.refreshes()
 			f.expire()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
@@ -21,7 +22,7 @@ import (
 // Webhooks go through a broker, which is one in memory here. In a real program its
 // place is taken by Watermill's driver of another one.
 func Example() {
-	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -53,7 +54,7 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 		runs: map[string][]reconcile.Report{}, ended: map[string][]time.Time{}, failed: map[string]int{},
 	}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: clinics}),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(60_000))
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(60_000))
 	f.lost = f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	f.environment = f.platform.Site().Environment
 	for _, person := range f.platform.Users() {

@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -60,7 +61,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	s := &fixture{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
 	s.platform = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(fixtureStart)), dispensarytest.WithInMemory(),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(20_000),
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(20_000),
 		dispensarytest.WithDeliveryTimeout(patient),
 	}, options...)...)
 	s.clock = s.platform.Clock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -22,7 +23,7 @@ import (
 func TestReconcilerUnderEveryReading(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	run := func(t *testing.T, reading dispensarytest.Behavior) {
+	run := func(t *testing.T, reading behavior.Variant) {
 		t.Parallel()
 		s := newFixture(t, dispensarytest.WithBehavior(reading), dispensarytest.WithIntegrations(2))
 		keyed := func(c *config) {
@@ -46,10 +47,10 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 		s.finish(t, keys...)
 		s.platform.Journal().CheckNoUnexpected(t)
 	}
-	for i, choice := range dispensarytest.BehaviorChoices() {
+	for i, choice := range behavior.Choices() {
 		for j, variant := range choice.Variants {
 			if i == 0 || j > 0 { // the defaults once
-				t.Run(string(variant.Behavior), func(t *testing.T) { run(t, variant.Behavior) })
+				t.Run(string(variant), func(t *testing.T) { run(t, variant) })
 			}
 		}
 	}

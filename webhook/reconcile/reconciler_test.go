@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -135,7 +136,7 @@ func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 // Failed attempts in the log are not reported for a webhook that arrived in the end.
 func TestReconcilerReportsOnlyNoticesThatMatter(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, dispensarytest.WithBehavior(dispensarytest.DeliveryLogAttempt))
+	s := newFixture(t, dispensarytest.WithBehavior(behavior.DeliveryLogAttempt))
 	s.broken.Store(true)
 	keys := s.happen(t, 1)
 	s.clock.Advance(time.Minute) // a second attempt

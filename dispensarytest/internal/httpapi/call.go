@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
@@ -24,7 +24,7 @@ type API struct {
 	Store      *store.Store
 	Clinics    people.Clinics // whose keys come with requests
 	Clock      *clock.Clock
-	Behaviors  *behavior.Current
+	Behaviors  *rules.Current
 	Tokens     *tokens.Store
 	Faults     *faults.Set
 	Sender     *webhooks.Sender // whose log of deliveries is listed
@@ -49,7 +49,7 @@ type call struct {
 	form      *form
 	page      pageRequest
 	token     *tokens.AccessToken
-	behaviors *behavior.Set
+	behaviors *rules.Set
 	now       time.Time
 	record    model.Request // what the journal will know
 	noted     bool          // it knows

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
@@ -52,7 +52,7 @@ func (p params) unknown(known []string) []model.Unread {
 	return unknown
 }
 
-func (p params) page(reads *behavior.Set) (pageRequest, error) {
+func (p params) page(reads *rules.Set) (pageRequest, error) {
 	number, err := p.count("page[number]", 1)
 	if err != nil {
 		return pageRequest{}, err

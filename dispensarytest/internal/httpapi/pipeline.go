@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -239,7 +239,7 @@ func (c *call) authenticate() error {
 // wherever it is sent.
 func (c *call) checkClinicKey() error {
 	key := c.request.Header.Get("X-SVC-Clinic-Key")
-	needed := c.behaviors.KeyNeeded == behavior.KeyAlways || c.behaviors.KeyNeeded == behavior.KeyForClinic && c.op.ID == "clinic.get"
+	needed := c.behaviors.KeyNeeded == rules.KeyAlways || c.behaviors.KeyNeeded == rules.KeyForClinic && c.op.ID == "clinic.get"
 	switch {
 	case key != "":
 		if refusal := c.api.Clinics.UseKey(key, c.token.ClinicID); refusal != "" {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 )
 
 // A mistake of the platform's own is an answer, not a broken connection; a
@@ -17,7 +17,7 @@ import (
 func TestOwnMistakesAreAnswered(t *testing.T) {
 	t.Parallel()
 	recorder := httptest.NewRecorder()
-	set := behavior.Defaults()
+	set := rules.Defaults()
 	c := &call{api: &API{}, behaviors: &set, request: httptest.NewRequest("GET", "/", nil)}
 	func() {
 		defer c.rescue(recorder)

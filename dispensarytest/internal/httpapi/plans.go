@@ -92,7 +92,7 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 	if err := readPlan(w, c.form, &p); err != nil {
 		return reply{}, err
 	}
-	if old.State == model.PlanStateCanceled && !c.behaviors.EditCancelled {
+	if old.State == model.PlanStateCanceled && !c.behaviors.EditCanceled {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}
 	if store.TouchPlan(&p, c.now); old.State == model.PlanStateDraft && c.behaviors.UpdateActivates && store.PlanUnready(&p, c.behaviors) == "" {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 )
 
@@ -30,30 +30,30 @@ type problem struct {
 func (p *problem) Error() string { return strings.Join(p.messages, "; ") }
 
 // body is the error's body, in one of the shapes, with the status that is sent.
-func (p *problem) body(shape behavior.ErrorShape, status int) any {
+func (p *problem) body(shape rules.ErrorShape, status int) any {
 	if p.code != "" {
 		return struct {
 			Error       string `json:"error"`
 			Description string `json:"error_description"`
 		}{p.code, p.Error()}
 	}
-	if shape == behavior.ShapeByStatus {
-		shape = behavior.ShapeStatus
+	if shape == rules.ShapeByStatus {
+		shape = rules.ShapeStatus
 		switch p.status {
 		case http.StatusUnprocessableEntity:
 			return struct {
 				Error []string `json:"error"`
 			}{p.messages}
 		case http.StatusUnauthorized, http.StatusForbidden:
-			shape = behavior.ShapeText
+			shape = rules.ShapeText
 		}
 	}
 	switch shape {
-	case behavior.ShapeText:
+	case rules.ShapeText:
 		return struct {
 			Error string `json:"error"`
 		}{p.Error()}
-	case behavior.ShapeCoded:
+	case rules.ShapeCoded:
 		return p.coded(status)
 	default:
 		return struct {
@@ -131,7 +131,7 @@ func oauthProblem(status int, code, description string) *problem {
 }
 
 // sentStatus is the status under some behaviors.
-func (p *problem) sentStatus(r *behavior.Set) int {
+func (p *problem) sentStatus(r *rules.Set) int {
 	switch {
 	case p.code != "", p.injected:
 		return p.status
@@ -186,5 +186,5 @@ func writeJSON(w http.ResponseWriter, status int, rep reply, key string, rewrite
 
 // WriteProblem answers with a problem before there is a call.
 func WriteProblem(w http.ResponseWriter, status int, message string) {
-	writeJSON(w, status, bare(problemOf(status, message).body(behavior.ShapeByStatus, status)), "", nil)
+	writeJSON(w, status, bare(problemOf(status, message).body(rules.ShapeByStatus, status)), "", nil)
 }

@@ -14,9 +14,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -38,7 +38,7 @@ var pageTemplates = sync.OnceValue(func() *template.Template {
 type Pages struct {
 	Store      *store.Store
 	People     *people.People
-	Behaviors  *behavior.Current
+	Behaviors  *rules.Current
 	RequestIDs *ids.Requests
 	Region     model.Region
 	RequireTLS bool

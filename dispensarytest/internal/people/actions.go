@@ -4,8 +4,8 @@
 package people
 
 import (
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Store      *store.Store
 	Clock      *clock.Clock
-	Behaviors  *behavior.Current
+	Behaviors  *rules.Current
 	Tokens     *tokens.Store
 	Sender     *webhooks.Sender
 	Changes    *clock.Notifier

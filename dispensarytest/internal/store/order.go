@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -116,7 +116,7 @@ func PlanLacks(p *model.Plan) string {
 }
 
 // PlanUnready is why a draft cannot be activated: an assumption.
-func PlanUnready(p *model.Plan, reads *behavior.Set) string {
+func PlanUnready(p *model.Plan, reads *rules.Set) string {
 	if reads.ActivateIncomplete {
 		return ""
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -127,7 +127,7 @@ func (w *World) IntegrationByKey(key string) *model.Integration {
 }
 
 // ActivatedAt returns the time of the first request with an integration's key, or zero.
-func ActivatedAt(i *model.Integration, reads *behavior.Set) time.Time {
+func ActivatedAt(i *model.Integration, reads *rules.Set) time.Time {
 	if i.Activated.IsZero() && reads.ActiveFromStart {
 		return Epoch
 	}

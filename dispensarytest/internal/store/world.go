@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/fold"
@@ -229,7 +229,7 @@ func (w *World) ProductVariants(p *model.Product) []*model.Variant {
 
 // ProductStatus is derived: available if any variant is, else backordered if
 // any is, else unavailable. API section: "Product".
-func (w *World) ProductStatus(p *model.Product, reads *behavior.Set) string {
+func (w *World) ProductStatus(p *model.Product, reads *rules.Set) string {
 	status := model.VariantUnavailable
 	for _, id := range p.VariantIDs {
 		v, _ := w.Variants.Rows[id]

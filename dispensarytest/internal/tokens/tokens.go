@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -68,7 +68,7 @@ type AuthCode struct {
 type Store struct {
 	Config
 	Mu       sync.RWMutex
-	rotation behavior.RefreshRotation
+	rotation rules.RefreshRotation
 	Scopes   []string // the application's
 	Issued   int
 	Access   map[string]*AccessToken
@@ -86,7 +86,7 @@ type Config struct {
 }
 
 // New returns an empty store of an application with scopes.
-func New(config Config, rotation behavior.RefreshRotation, scopes []string) *Store {
+func New(config Config, rotation rules.RefreshRotation, scopes []string) *Store {
 	return &Store{
 		Config: config, rotation: rotation, Scopes: scopes,
 		Access:   make(map[string]*AccessToken),
@@ -154,9 +154,9 @@ func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) 
 	var t *AccessToken
 	next := refresh
 	switch s.rotation {
-	case behavior.RotationGrace:
+	case rules.RotationGrace:
 		t, next = s.pair(g, "", refresh)
-	case behavior.RotationImmediate:
+	case rules.RotationImmediate:
 		delete(s.Refresh, refresh)
 		t, next = s.pair(g, "", "")
 	default:
@@ -167,7 +167,7 @@ func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) 
 
 // RevokeToken ends the consent behind an access or refresh token, or in a reading only
 // the two; an expired token will do. It reports whether the token is known.
-func (s *Store) RevokeToken(token string, reads *behavior.Set) bool {
+func (s *Store) RevokeToken(token string, reads *rules.Set) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	refresh := token
@@ -270,7 +270,7 @@ func (s *Store) EndConsent(t *AccessToken) {
 }
 
 // SetRotation sets what a refresh does to the refresh token.
-func (s *Store) SetRotation(r behavior.RefreshRotation) {
+func (s *Store) SetRotation(r rules.RefreshRotation) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.rotation = r

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 )
 
 // Encode returns the JSON of a value.
@@ -23,7 +23,7 @@ func Encode(v any) json.RawMessage {
 }
 
 // Rewriter returns the function that changes bodies before they are sent, or nil.
-func Rewriter(r *behavior.Set) func([]byte) []byte {
+func Rewriter(r *rules.Set) func([]byte) []byte {
 	if !r.DropNulls {
 		return nil
 	}

@@ -1,7 +1,7 @@
 package view
 
 import (
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -85,11 +85,11 @@ func BrandOf(w *store.World, id string) brandRef {
 }
 
 // ProductItems is how products are shown in list and search responses.
-func ProductItems(w *store.World, reads *behavior.Set) func(*model.Product) productItem {
+func ProductItems(w *store.World, reads *rules.Set) func(*model.Product) productItem {
 	return func(p *model.Product) productItem { return ProductItem(w, p, reads) }
 }
 
-func ProductItem(w *store.World, p *model.Product, reads *behavior.Set) productItem {
+func ProductItem(w *store.World, p *model.Product, reads *rules.Set) productItem {
 	item := productItem{
 		ID: p.ID, Name: p.Name, Status: w.ProductStatus(p, reads),
 		VariantCount: len(p.VariantIDs), Brand: BrandOf(w, p.BrandID),
@@ -102,7 +102,7 @@ func ProductItem(w *store.World, p *model.Product, reads *behavior.Set) productI
 	return item
 }
 
-func Product(w *store.World, p *model.Product, custom *model.Dosage, reads *behavior.Set) productView {
+func Product(w *store.World, p *model.Product, custom *model.Dosage, reads *rules.Set) productView {
 	view := productView{
 		ID: p.ID, Name: p.Name, Status: w.ProductStatus(p, reads), VariantCount: len(p.VariantIDs),
 		Brand: BrandOf(w, p.BrandID), DescriptionHTML: NullText(p.DescriptionHTML),
@@ -136,7 +136,7 @@ func Variant(v *model.Variant) VariantView {
 }
 
 // ProductData is the event data of a product, wrapped.
-func ProductData(w *store.World, p *model.Product, reads *behavior.Set) any {
+func ProductData(w *store.World, p *model.Product, reads *rules.Set) any {
 	return struct {
 		Product productView `json:"product"`
 	}{Product(w, p, nil, reads)}

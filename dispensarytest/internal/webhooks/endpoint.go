@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
@@ -53,7 +53,7 @@ func (s *Sender) Register(address string, types ...string) error {
 	if err := CheckEndpoint(address, types); err != nil {
 		return err
 	}
-	if s.Behaviors.Get().Probe != behavior.ProbeNever {
+	if s.Behaviors.Get().Probe != rules.ProbeNever {
 		if a := s.post(address, nil, s.probeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
 		}

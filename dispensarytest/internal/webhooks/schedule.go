@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -107,7 +107,7 @@ func (s *Sender) attempt(id string, t *clock.Task) {
 
 // send makes one attempt, after the probe where there is one.
 func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) {
-	if s.Behaviors.Get().Probe == behavior.ProbeBeforeEach {
+	if s.Behaviors.Get().Probe == rules.ProbeBeforeEach {
 		a = s.post(target, nil, s.probeSignature())
 	}
 	if a.Err == "" {

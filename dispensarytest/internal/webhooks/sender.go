@@ -8,10 +8,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Store      *store.Store
 	Clock      *clock.Clock
-	Behaviors  *behavior.Current
+	Behaviors  *rules.Current
 	Faults     *faults.Set
 	Changes    *clock.Notifier
 	Network    *memhttp.Network

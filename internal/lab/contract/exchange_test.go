@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -111,9 +112,9 @@ func TestSwitchesKeepTheContract(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
 		"clinic tokens":      dispensarytest.WithClinicTokens(),
-		"grace rotation":     dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace),
-		"immediate rotation": dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate),
-		"active integration": dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart),
+		"grace rotation":     dispensarytest.WithBehavior(behavior.RefreshRotationGrace),
+		"immediate rotation": dispensarytest.WithBehavior(behavior.RefreshRotationImmediate),
+		"active integration": dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart),
 		"Canada":             dispensarytest.WithRegion(model.Canada),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -34,13 +34,13 @@ func TestPlatformPage(t *testing.T) {
 			assert.Contains(t, rows[name], "`"+strings.ReplaceAll(op.Scopes, " ", "` `")+"`", name)
 		}
 	}
-	for _, choice := range dispensarytest.BehaviorChoices() {
+	for _, choice := range behavior.Choices() {
 		known = append(known, choice.Name)
 		assert.Contains(t, rows[choice.Name], choice.Section+" | "+choice.Why, choice.Name)
-		assert.Contains(t, rows[choice.Name], "**`"+choice.Variants[0].Behavior.Variant()+"`**", choice.Name)
+		assert.Contains(t, rows[choice.Name], "**`"+choice.Variants[0].Name()+"`**", choice.Name)
 		for _, variant := range choice.Variants {
-			assert.Contains(t, rows[choice.Name], "`"+variant.Behavior.Variant()+"`", choice.Name)
-			assert.Contains(t, rows[choice.Name], ": "+variant.Meaning, choice.Name)
+			assert.Contains(t, rows[choice.Name], "`"+variant.Name()+"`", choice.Name)
+			assert.Contains(t, rows[choice.Name], ": "+variant.Meaning(), choice.Name)
 		}
 	}
 	for _, effect := range model.Effects() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
@@ -111,7 +112,7 @@ func (w *eventWorld) options() []dispensarytest.Option {
 	sender := &schedule.Process{}
 	w.s.Process("platform", 0, 0, func(p *schedule.Process) { *sender = *p })
 	return []dispensarytest.Option{
-		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
 		dispensarytest.WithParallelDelivery(3), dispensarytest.WithWebhook(endpoint + "/webhooks"),
 		dispensarytest.WithDeliveryClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			signed, err := w.sign(r)

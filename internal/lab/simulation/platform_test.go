@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
@@ -44,7 +45,7 @@ type platform struct {
 
 func newPlatform(s *schedule.Scheduler, options ...dispensarytest.Option) *platform {
 	options = append([]dispensarytest.Option{
-		dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart),
+		dispensarytest.WithInMemory(), dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart),
 	}, options...)
 	fake, err := dispensarytest.Start(options...)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -57,7 +57,7 @@ func (w *tokenWorld) refreshed(old, access, refresh string) {
 // lost reports that the user's pair may have been lost for good: where the old refresh
 // token ends at once, an answer that never came, or came to a replica that died, is the end.
 func (w *tokenWorld) lost(user string) bool {
-	if w.rotation != dispensarytest.RefreshRotationImmediate {
+	if w.rotation != behavior.RefreshRotationImmediate {
 		return false
 	}
 	record, err := w.record(user)

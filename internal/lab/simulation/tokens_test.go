@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -30,7 +31,7 @@ type tokenWorld struct {
 	platform *platform
 	db       *database
 	view     tokenstore.Store // the database, opened
-	rotation dispensarytest.Behavior
+	rotation behavior.Variant
 	keys     []seal.Key // of the sealed store, the oldest first; none where it is not sealed
 	users    []string
 	site     dispensary.Site
@@ -51,9 +52,9 @@ type tokenWorld struct {
 	consents int
 }
 
-var rotations = []dispensarytest.Behavior{
-	dispensarytest.RefreshRotationGrace, dispensarytest.RefreshRotationGrace,
-	dispensarytest.RefreshRotationNone, dispensarytest.RefreshRotationImmediate,
+var rotations = []behavior.Variant{
+	behavior.RefreshRotationGrace, behavior.RefreshRotationGrace,
+	"refresh-rotation=none", behavior.RefreshRotationImmediate,
 }
 
 func newTokenWorld(s *schedule.Scheduler) {
@@ -71,7 +72,7 @@ func newTokenWorld(s *schedule.Scheduler) {
 }
 
 // newTokens makes the database of a platform's users, who have authorized.
-func newTokens(s *schedule.Scheduler, p *platform, rotation dispensarytest.Behavior) *tokenWorld {
+func newTokens(s *schedule.Scheduler, p *platform, rotation behavior.Variant) *tokenWorld {
 	w := &tokenWorld{
 		s: s, platform: p, site: p.Site(), rotation: rotation, name: "the database", stored: map[string]int{}, consent: map[string]int{}, owner: map[string]string{},
 		refused: map[string]bool{}, revoked: map[string]bool{}, asked: map[string]int{}, verdicts: map[string]error{}, onTheWay: map[string]*schedule.Process{},

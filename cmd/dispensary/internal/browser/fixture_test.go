@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/console"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
 // fixture is a platform with its console, and an application whose users come back
@@ -36,8 +37,8 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Cleanup(app.Close)
 	s.fake = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))),
-		dispensarytest.WithRedirectURI(app.URL + "/callback"), dispensarytest.WithBodies(), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff, dispensarytest.IntegrationActivationFromTheStart),
-		dispensarytest.WithBehavior(dispensarytest.DeliveryTimeout5s), // a busy machine is no failure
+		dispensarytest.WithRedirectURI(app.URL + "/callback"), dispensarytest.WithBodies(), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart),
+		dispensarytest.WithBehavior(behavior.DeliveryTimeout5s), // a busy machine is no failure
 	}, options...)...)
 	require.NoError(t, s.fake.Host("https://ehr.example.com", s.app()))
 	require.NoError(t, s.fake.Webhooks.Register("https://ehr.example.com/webhooks"))

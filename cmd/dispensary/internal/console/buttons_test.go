@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -61,7 +62,7 @@ func TestButtons(t *testing.T) {
 		d.fake.ClearFaults()
 	}
 	d.press("behaviors", "before-each")
-	assert.Contains(t, d.fake.Behaviors(), dispensarytest.ProbeBeforeEach)
+	assert.Contains(t, d.fake.Behaviors(), behavior.ProbeBeforeEach)
 	now := d.fake.Clock().Now()
 	d.press("clock", "2 hours")
 	assert.Equal(t, now.Add(2*time.Hour), d.fake.Clock().Now())
@@ -71,7 +72,7 @@ func TestButtons(t *testing.T) {
 
 func TestADisabledEndpointIsEnabled(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+	d := newFixture(t, dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	require.NoError(t, d.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusGone)
 	})))

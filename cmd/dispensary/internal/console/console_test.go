@@ -20,6 +20,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -33,7 +34,7 @@ type fixture struct {
 func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	t.Helper()
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	active := dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart)
+	active := dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart)
 	fake := dispensarytest.New(t, append(opts, dispensarytest.WithClock(clock), active)...)
 	api := control.New(fake, control.Options{ControlURL: "http://127.0.0.1:8081/control"})
 	mux := http.NewServeMux()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -170,13 +170,13 @@ func (h *Handler) faults(url.Values) any { return h.fake.Faults() }
 
 func (h *Handler) behaviors(url.Values) any {
 	type row struct {
-		dispensarytest.BehaviorChoice
+		behavior.Choice
 		Chosen string
 	}
 	inForce := h.fake.Behaviors()
 	var rows []row
-	for i, choice := range dispensarytest.BehaviorChoices() { // both are sorted by name
-		rows = append(rows, row{choice, inForce[i].Variant()})
+	for i, choice := range behavior.Choices() { // both are sorted by name
+		rows = append(rows, row{choice, inForce[i].Name()})
 	}
 	return rows
 }

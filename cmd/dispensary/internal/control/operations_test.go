@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -186,12 +187,12 @@ func TestBehaviors(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	assert.Equal(t, "before-each", r.ok("PUT", "/behaviors/probe", `{"variant":"before-each"}`, "variant"))
-	assert.Contains(t, r.fake.Behaviors(), dispensarytest.ProbeBeforeEach)
-	assert.Len(t, r.ok("GET", "/behaviors", "", "behaviors"), len(dispensarytest.BehaviorChoices()))
+	assert.Contains(t, r.fake.Behaviors(), behavior.ProbeBeforeEach)
+	assert.Len(t, r.ok("GET", "/behaviors", "", "behaviors"), len(behavior.Choices()))
 	r.refused("PUT", "/behaviors/probe", `{"variant":"never"}`, 422, `no variant "never"`)
 	r.refused("PUT", "/behaviors/prob", `{"variant":"off"}`, 422, `did you mean "probe"?`)
 	r.ok("POST", "/reset", "")
-	assert.Contains(t, r.fake.Behaviors(), dispensarytest.ProbeOff)
+	assert.Contains(t, r.fake.Behaviors(), behavior.Variant("probe=off"))
 }
 
 func TestReset(t *testing.T) {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -73,7 +74,7 @@ func behaviorOperations() []Operation {
 		list("behaviors.list", "/behaviors", "behaviors", "The points that the API leaves open, how the platform decides each, and how it could.", listBehaviors),
 		act("behaviors.set", "PUT", "/behaviors/{behavior}", "Changes how the platform decides a point that the API leaves open.",
 			func(c *call, in variantNamed) (behaviorState, error) {
-				if err := c.fake.SetBehavior(dispensarytest.Behavior(c.path("behavior") + "=" + in.Variant)); err != nil {
+				if err := c.fake.SetBehavior(behavior.Variant(c.path("behavior") + "=" + in.Variant)); err != nil {
 					return behaviorState{}, err
 				}
 				for _, s := range listBehaviors(c) {
@@ -89,10 +90,10 @@ func behaviorOperations() []Operation {
 func listBehaviors(c *call) []behaviorState {
 	var rows []behaviorState
 	inForce := c.fake.Behaviors()
-	for i, choice := range dispensarytest.BehaviorChoices() { // both are sorted by name
-		row := behaviorState{Name: choice.Name, Section: choice.Section, Why: choice.Why, Operations: choice.Operations, Variant: inForce[i].Variant()}
+	for i, choice := range behavior.Choices() { // both are sorted by name
+		row := behaviorState{Name: choice.Name, Section: choice.Section, Why: choice.Why, Operations: choice.Operations, Variant: inForce[i].Name()}
 		for _, v := range choice.Variants {
-			row.Variants = append(row.Variants, variantState{Name: v.Behavior.Variant(), Meaning: v.Meaning})
+			row.Variants = append(row.Variants, variantState{Name: v.Name(), Meaning: v.Meaning()})
 		}
 		rows = append(rows, row)
 	}

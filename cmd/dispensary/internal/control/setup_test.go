@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
 // fixture is a platform with its control API on a socket.
@@ -23,7 +24,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	t.Helper()
-	active := dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart)
+	active := dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart)
 	fake := dispensarytest.New(t, append([]dispensarytest.Option{active}, opts...)...)
 	server := httptest.NewUnstartedServer(nil)
 	at := "http://" + server.Listener.Addr().String() + "/control"

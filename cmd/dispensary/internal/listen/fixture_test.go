@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -48,7 +49,7 @@ func inBubble(t *testing.T, test func(*testing.T, *fixture), options ...dispensa
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{cursor: cursor}
 		f.platform = dispensarytest.New(t, append([]dispensarytest.Option{
-			dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+			dispensarytest.WithInMemory(), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
 		}, options...)...)
 		f.integrations = []string{f.integrationOf(t, model.User{})}
 		f.receive(t)

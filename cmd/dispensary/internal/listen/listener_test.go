@@ -24,6 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -67,7 +68,7 @@ func TestWebhookAndForwardedEventAreOne(t *testing.T) {
 		})
 		assert.Len(t, f.eventIDs(), 4)
 		assert.GreaterOrEqual(t, f.count(), 8, "the others were duplicates")
-	}, dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFromTheStart))
+	}, dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart))
 }
 
 // What happens while the listener is off is forwarded when it is on again, once.

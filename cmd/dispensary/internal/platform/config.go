@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -172,7 +173,7 @@ func (c *Config) ruleFlags(flags *flag.FlagSet) {
 		if !strings.Contains(text, "=") {
 			return nil, errors.New("not of the form NAME=VARIANT, such as probe=before-each")
 		}
-		return dispensarytest.WithBehavior(dispensarytest.Behavior(text)), nil
+		return dispensarytest.WithBehavior(behavior.Variant(text)), nil
 	})
 	c.option(flags, "behaviors", "behave as the sandbox that dispensary probe wrote `FILE` about", func(name string) (dispensarytest.Option, error) {
 		return dispensarytest.WithBehaviorsFile(name), nil
@@ -232,10 +233,10 @@ func Help() string {
 	}
 	fmt.Fprint(&out, "\nPoints that the API leaves open, with their variants, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
 	table := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
-	for _, s := range dispensarytest.BehaviorChoices() {
+	for _, s := range behavior.Choices() {
 		var variants []string
 		for _, v := range s.Variants {
-			variants = append(variants, v.Behavior.Variant())
+			variants = append(variants, v.Name())
 		}
 		fmt.Fprintf(table, "  %s\t%s\n", s.Name, strings.Join(variants, ", "))
 	}

@@ -60,7 +60,7 @@ func (c *Config) plan(marker string) Plan {
 		MaxRequests: MaxRequests,
 		Creates: []string{
 			fmt.Sprintf("2 patients named %q, with addresses at example.com and without a welcome e-mail", surname+" "+marker),
-			"5 treatment plans of these patients, and 2 drafts without a patient; they are cancelled in the end where the platform allows it",
+			"5 treatment plans of these patients, and 2 drafts without a patient; they are canceled in the end where the platform allows it",
 		},
 	}
 	if !c.Token.RefreshToken.IsZero() {

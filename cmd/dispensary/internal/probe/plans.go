@@ -4,11 +4,11 @@ package probe
 func planPoints() []point {
 	return []point{
 		{"draft-invitation", []string{"none", "present"}, (*session).draftInvitation},
-		{"checkout-state", []string{"active", "not-cancelled"}, (*session).checkoutState},
+		{"checkout-state", []string{"active", "not-canceled"}, (*session).checkoutState},
 		{"draft-update", []string{"stays-draft", "activates"}, (*session).draftUpdate},
 		{"draft-cancellation", []string{"refused", "allowed"}, (*session).draftCancellation},
 		{"wrong-state-status", []string{"422", "409"}, (*session).wrongState},
-		{"cancelled-plan-update", []string{"refused", "allowed"}, (*session).cancelledPlanUpdate},
+		{"canceled-plan-update", []string{"refused", "allowed"}, (*session).canceledPlanUpdate},
 		{"link-practitioner", []string{"token", "required"}, (*session).linkPractitioner},
 		{"incomplete-plan", []string{"refused", "activated"}, (*session).incompletePlan},
 		{"unsorted-lists", []string{"oldest-first", "newest-first"}, (*session).unsortedLists},
@@ -80,7 +80,7 @@ func (s *session) checkoutState() Finding {
 	if lack != nil {
 		return *lack
 	}
-	return decide(s.post(planPath(id, "in_office_checkout"), object{}), "not-cancelled", "active")
+	return decide(s.post(planPath(id, "in_office_checkout"), object{}), "not-canceled", "active")
 }
 
 func planPath(id, action string) string { return "/clinic/treatment_plans/" + id + "/" + action }
@@ -126,14 +126,14 @@ func (s *session) wrongState() Finding {
 	return statusOf(s.patch(planPath(id, "activate"), object{}))
 }
 
-// cancelledPlanUpdate cancels the plan of wrongState.
-func (s *session) cancelledPlanUpdate() Finding {
+// canceledPlanUpdate cancels the plan of wrongState.
+func (s *session) canceledPlanUpdate() Finding {
 	if s.activePlan == "" {
 		return ambiguous("there is no active plan to cancel")
 	}
-	cancelled := s.patch(planPath(s.activePlan, "cancel"), object{})
-	if !cancelled.ok() {
-		return unexpected(cancelled)
+	canceled := s.patch(planPath(s.activePlan, "cancel"), object{})
+	if !canceled.ok() {
+		return unexpected(canceled)
 	}
 	return decide(s.updatePlan(s.activePlan), "allowed", "refused")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -19,9 +20,9 @@ func TestPointsAreThoseOfTheFakePlatform(t *testing.T) {
 			known = append(known, p.name+"="+variant)
 		}
 	}
-	for _, choice := range dispensarytest.BehaviorChoices() {
+	for _, choice := range behavior.Choices() {
 		for _, v := range choice.Variants {
-			theirs = append(theirs, string(v.Behavior))
+			theirs = append(theirs, string(v))
 		}
 	}
 	assert.ElementsMatch(t, theirs, known)

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/probe"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
 func TestRunRejectsProduction(t *testing.T) {
@@ -72,7 +73,7 @@ func TestRunAsksBeforeAnythingIsSent(t *testing.T) {
 // on; what was there before is as it was.
 func TestRunLeavesMarkedRecords(t *testing.T) {
 	t.Parallel()
-	fake := start(t, dispensarytest.WithBehavior(dispensarytest.DraftCancellationAllowed))
+	fake := start(t, dispensarytest.WithBehavior(behavior.DraftCancellationAllowed))
 	patients, plans := fake.Patients.All(), fake.Plans.All()
 	report := sandbox{}.run(t, fake)
 	assert.Equal(t, patients, fake.Patients.All()[:len(patients)])
@@ -194,7 +195,7 @@ func TestRunReturnsWhatItFoundBeforeAFailure(t *testing.T) {
 	assert.NotContains(t, err.Error(), "http")
 	assert.Equal(t, 21, report.Requests)
 	assert.Equal(t, 21, sent, "nothing is sent after a failure")
-	assert.Len(t, report.Findings, len(dispensarytest.BehaviorChoices()))
+	assert.Len(t, report.Findings, len(behavior.Choices()))
 	assert.NotEmpty(t, report.Behaviors())
 	assert.NotEmpty(t, report.Created)
 	for _, f := range report.Findings {

@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/probe"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -138,10 +139,10 @@ func findsBehaviors(t *testing.T, seed uint64) (requests int) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	b := sandbox{livedIn: dice.IntN(2) == 0, spare: dice.IntN(2) == 0, narrow: dice.IntN(2) == 0}
 	chosen := map[string]string{}
-	var behaviors []dispensarytest.Behavior
-	for _, choice := range dispensarytest.BehaviorChoices() {
-		picked := choice.Variants[dice.IntN(len(choice.Variants))].Behavior
-		chosen[picked.Choice()] = picked.Variant()
+	var behaviors []behavior.Variant
+	for _, choice := range behavior.Choices() {
+		picked := choice.Variants[dice.IntN(len(choice.Variants))]
+		chosen[choice.Name] = picked.Name()
 		behaviors = append(behaviors, picked)
 	}
 	fake := start(t, dispensarytest.WithBehavior(behaviors...))
@@ -165,7 +166,7 @@ func findsBehaviors(t *testing.T, seed uint64) (requests int) {
 	require.NoError(t, err)
 	require.NoError(t, report.WriteBehaviors(file))
 	require.NoError(t, file.Close())
-	activation := dispensarytest.Behavior("integration-activation=" + chosen["integration-activation"]) // never seen from the start
+	activation := behavior.Variant("integration-activation=" + chosen["integration-activation"]) // never seen from the start
 	again := b.run(t, start(t, dispensarytest.WithBehavior(activation), dispensarytest.WithBehaviorsFile(name)))
 	assert.Equal(t, withoutIDs(report), withoutIDs(again))
 	return max(report.Requests, again.Requests)

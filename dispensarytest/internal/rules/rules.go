@@ -1,18 +1,20 @@
-// Package behavior is the table of the points that the API leaves open: what each is, how
-// it can be decided, which operations it touches, and what is in force.
-package behavior
+// Package rules turns the chosen variants of package behavior into the rules of a platform.
+package rules
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Set is how the platform reads the points that the API leaves open. Zero
 // values are the defaults, but for those that Defaults sets.
 type Set struct {
-	Chosen map[string]string // the name of each point's variant; never written
+	Chosen map[string]behavior.Variant // by the name of the choice; never written
 
 	AlwaysOK        bool // 200 for created objects, too
 	ErrorShape      ErrorShape
@@ -46,7 +48,7 @@ type Set struct {
 	ActivateIncomplete bool // drafts without a patient or recommendations
 
 	CancelDrafts    bool
-	EditCancelled   bool
+	EditCanceled    bool
 	UpdateActivates bool
 	CheckoutDrafts  bool
 	InviteDrafts    bool
@@ -66,6 +68,14 @@ type Set struct {
 
 	ClinicOnProducts bool // in webhooks
 	EventsTie        bool // those of one object can have the same time
+}
+
+// Variants returns the chosen variants in the order of [behavior.Choices].
+func (s *Set) Variants() (all []behavior.Variant) {
+	for _, name := range slices.Sorted(maps.Keys(s.Chosen)) {
+		all = append(all, s.Chosen[name])
+	}
+	return all
 }
 
 // Current is what is in force. It can be replaced at any time.

@@ -1,10 +1,12 @@
-package behavior
+package rules
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
 func TestChooseFile(t *testing.T) {
@@ -13,7 +15,7 @@ func TestChooseFile(t *testing.T) {
 	require.NoError(t, set.ChooseFile([]byte(`{"version":1,"behaviors":["default-page-size=2","error-shape=text"]}`)))
 	assert.Equal(t, 2, set.PageSize)
 	assert.Equal(t, ShapeText, set.ErrorShape)
-	assert.Equal(t, "text", set.Chosen["error-shape"])
+	assert.Equal(t, behavior.ErrorShapeText, set.Chosen["error-shape"])
 	require.NoError(t, set.ChooseFile([]byte(`{"version":1,"behaviors":[]}`)))
 	assert.Equal(t, 2, set.PageSize, "what is not named stays")
 	assert.Equal(t, 25, Defaults().PageSize)
@@ -57,9 +59,9 @@ func FuzzChooseFile(f *testing.F) {
 			assert.NotContains(t, err.Error(), "dispensarytest: ")
 			return
 		}
-		for point, variant := range set.Chosen {
+		for _, variant := range set.Variants() {
 			one := Defaults()
-			require.NoError(t, one.Choose(point, variant))
+			require.NoError(t, one.Choose(variant))
 		}
 	})
 }

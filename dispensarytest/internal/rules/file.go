@@ -1,4 +1,4 @@
-package behavior
+package rules
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
 // fileVersion is that of the file of behaviors, which package probe writes.
@@ -49,7 +51,7 @@ func (r *Set) ChooseFile(content []byte) error {
 func (r *Set) chooseAll(behaviors []string) error {
 	changed, named := *r, make(map[string]bool)
 	for i, text := range behaviors {
-		point, variant, ok := strings.Cut(text, "=")
+		point, _, ok := strings.Cut(text, "=")
 		switch {
 		case !ok:
 			return fmt.Errorf("behaviors[%d]: %q is not of the form point=variant", i, text)
@@ -57,7 +59,7 @@ func (r *Set) chooseAll(behaviors []string) error {
 			return fmt.Errorf("behaviors[%d]: %s is there twice", i, point)
 		}
 		named[point] = true
-		if err := changed.Choose(point, variant); err != nil {
+		if err := changed.Choose(behavior.Variant(text)); err != nil {
 			return fmt.Errorf("behaviors[%d]: %s", i, strings.TrimPrefix(err.Error(), "dispensarytest: "))
 		}
 	}

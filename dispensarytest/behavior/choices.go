@@ -1,0 +1,245 @@
+package behavior
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+)
+
+// entry is a choice with the meaning of each variant.
+type entry struct {
+	Choice
+	meanings []string
+}
+
+// ways are the name and the meaning of each variant, the default first.
+type ways [][2]string
+
+// entries returns all choices, sorted by name. The caller must not change them.
+var entries = sync.OnceValue(func() []entry {
+	all := slices.Concat(answerChoices(), listChoices(), tokenChoices(), planChoices(), eventChoices(), webhookChoices(), logChoices())
+	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.Name, b.Name) })
+	return all
+})
+
+// point returns a choice that changes responses of the operations that touches reports, or
+// only events and webhooks if touches is nil.
+func point(name, section, why string, touches func(operations.Operation) bool, variants ways) entry {
+	e := entry{Choice: Choice{Name: name, Section: section, Why: why}}
+	for _, v := range variants {
+		e.Variants, e.meanings = append(e.Variants, Variant(name+"="+v[0])), append(e.meanings, v[1])
+	}
+	for _, op := range operations.All() {
+		if touches != nil && touches(op) && !slices.Contains(e.Operations, op.ID) {
+			e.Operations = append(e.Operations, op.ID)
+		}
+	}
+	return e
+}
+
+// statuses are variants that differ in a status code.
+func statuses(codes ...int) (variants ways) {
+	for _, code := range codes {
+		variants = append(variants, [2]string{strconv.Itoa(code), fmt.Sprintf("status %d", code)})
+	}
+	return variants
+}
+
+func answerChoices() []entry {
+	return []entry{
+		point("success-status", "Endpoints", "Success codes are not shown; 201 is what integrators of such services see for what was created.",
+			oneOf("patients.create", "practitioners.create", "staff.create", "treatment_plans.create", "treatment_plans.in_office_checkout"),
+			ways{{"201-for-created", "201 for created patients, practitioners, staff, plans and checkouts"}, {"always-200", "200 for everything"}}),
+		point("error-shape", "Errors 6", "The body of errors is not shown; several shapes are seen, which follow the status.", answersJSON, ways{
+			{"by-status", "error as a list with 422, as a text with 401 and 403, with the status otherwise"},
+			{"text", `{"error":"…"} for every status`},
+			{"status-and-text", `{"status":…,"error":"…"} for every status`},
+			{"coded-list", `{"errors":[{"code":"…","message":"…"}]} for every status`},
+		}),
+		point("validation-status", "Errors 7", "The status of validation failures is not shown.", takesToken, statuses(422, 400)),
+		point("wrong-state-status", "Errors 7", "The status for a wrong state, such as activating what is no draft, is not shown.", oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel", "treatment_plans.activate", "treatment_plans.in_office_checkout"), statuses(422, 409)),
+		point("missing-scope-status", "Errors 7", "The status for a forbidden scope is not shown.", takesToken, statuses(403, 404)),
+		point("plain-http-status", "Errors 1", "Plain HTTP produces an error; which one is not said.", every, statuses(403, 400)),
+		point("empty-values", "Resources and their fields", "Whether fields without a value are null or left out is not shown.",
+			answersJSON,
+			ways{{"null", "null"}, {"absent", "left out, but for those of meta"}}),
+		point("unknown-fields", "Endpoints", "What becomes of unknown body fields is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.",
+			takesBody,
+			ways{{"ignored", "they change nothing; the Journal has them"}, {"refused", "they are a validation failure"}}),
+		point("unknown-parameters", "Endpoints", "What becomes of unknown query parameters is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.",
+			takesToken,
+			ways{{"ignored", "they change nothing; the Journal has them"}, {"refused", "they are a validation failure"}}),
+		point("rate-limit", "Limits", "Rate limits are not shown; one of 5,000 requests in a rolling 5 minutes is seen.",
+			every,
+			ways{{"off", "there is none"}, {"5000-in-5m", "5,000 requests in a rolling 5 minutes, then 429"}}),
+	}
+}
+
+func listChoices() []entry {
+	return []entry{
+		point("default-page-size", "Limits", "The page size without page[size] is not shown; 20 and 25 are seen.", isList, ways{
+			{"25", "25 items"}, {"20", "20 items"}, {"2", "2 items, which finds out who reads only one page"},
+		}),
+		point("oversized-page", "Limits", "The maximum is seen to be 100; what more asks for is not known.",
+			isList,
+			ways{{"clamped", "100 items"}, {"refused", "a validation failure"}}),
+		point("page-beyond-last", "Pagination", "What a page beyond the last holds is not said.",
+			isList,
+			ways{{"empty", "no items"}, {"not-found", "404"}}),
+		point("unsorted-lists", "Sorting convention", "The order of a list without sort_by is not said.",
+			func(op operations.Operation) bool { return op.List && op.ID != "products.similar" },
+			ways{{"oldest-first", "the order of creation"}, {"newest-first", "the reverse; similar products keep their ranking"}}),
+		point("array-filters", "Catalog", "Whether several values of a filter of the product search narrow or widen it is not said.",
+			oneOf("products.search"),
+			ways{{"all", "products that have every value"}, {"any", "products that have one of the values"}}),
+		point("vendor-backorder", "Product", "A product is backordered if any variant is; whether one with the status \"vendor backorder\" is meant, too, is not said.",
+			oneOf("products.list", "products.get", "products.search", "products.similar", "categories.products"),
+			ways{{"unavailable", "it is not"}, {"backordered", "it is"}}),
+		point("metadata-type", "Metadata", "Whether type can be left out is not said.",
+			oneOf("metadata.list"),
+			ways{{"optional", "all types are looked through"}, {"required", "a validation failure without"}}),
+	}
+}
+
+func tokenChoices() []entry {
+	return []entry{
+		point("refresh-rotation", "Authentication 3", "Whether a refresh answers with a new refresh token is not said; a grace period is seen.", oneOf("oauth.token"), ways{
+			{"none", "the refresh token stays"},
+			{"grace", "a new one; the old one ends with the first use of the new access token"},
+			{"immediate", "a new one; the old one ends at once"},
+		}),
+		point("access-token-after-refresh", "Authentication 3", "What a refresh does to the access token before it is not said.",
+			oneOf("oauth.token"),
+			ways{{"kept", "it stays good until it expires"}, {"ended", "it ends with the refresh"}}),
+		point("refresh-token-revocation", "OAuth", "That an access token can be revoked is said; whether a refresh token can is not. RFC 7009 demands it.",
+			oneOf("oauth.revoke"),
+			ways{{"revoked", "as an access token"}, {"unknown", "it counts as an unknown token"}}),
+		point("revocation-reach", "Authentication 6", "Revoking ends the token and its refresh token; what becomes of access tokens from before a refresh is not said.",
+			oneOf("oauth.revoke"),
+			ways{{"consent", "they end, with everything that came from the user's consent"}, {"pair", "they stay good until they expire"}}),
+		point("unknown-token-revocation", "OAuth", "What revoking an unknown token answers is not said; RFC 7009 calls it no error.",
+			oneOf("oauth.revoke"),
+			ways{{"ok", "200"}, {"refused", "400 invalid_request"}}),
+		point("expires-in", "Oauth token", "expires_in is an integer; a string is seen, too.",
+			oneOf("oauth.token"),
+			ways{{"number", "7200"}, {"string", `"7200"`}}),
+		point("clinic-key-header", "Authentication 9", "When the header is required is not shown; newer examples do without.", takesToken, ways{
+			{"optional", "the bearer token alone identifies the clinic"},
+			{"clinic-endpoint", "GET /clinic needs it"},
+			{"always", "every call with a bearer token needs it"},
+		}),
+		point("integration-activation", "Authentication 9", "The first request with a valid clinic key activates an integration. Newer examples send no key, so a platform may deviate.",
+			oneOf("clinic.get"),
+			ways{{"first-key", "the first request with the key activates"}, {"from-the-start", "integrations are active without a request, and clinic_key.activated is never sent for a new one"}}),
+	}
+}
+
+func planChoices() []entry {
+	return []entry{
+		point("draft-cancellation", "States and transitions", "The transition from draft to canceled is not shown.",
+			oneOf("treatment_plans.cancel"),
+			ways{{"refused", "a wrong state"}, {"allowed", "the draft is canceled"}}),
+		point("canceled-plan-update", "States and transitions", "Whether a canceled plan can be edited is not said.",
+			oneOf("treatment_plans.update"),
+			ways{{"refused", "a wrong state"}, {"allowed", "it is edited and stays canceled"}}),
+		point("draft-update", "States and transitions", "The effect of an update on the state is not shown.",
+			oneOf("treatment_plans.update"),
+			ways{{"stays-draft", "none"}, {"activates", "a draft that is updated becomes active"}}),
+		point("link-practitioner", "Dynamic links", "Whether the practitioner_id of a link's treatment_plan can be left out is not said; only treatment_plan is called required.",
+			oneOf("dynamic_links.create"),
+			ways{{"token", "it can where the token is a practitioner's, who is it then"}, {"required", "a validation failure without"}}),
+		point("incomplete-plan", "States and transitions", "Whether a draft that names no patient or recommends nothing can be activated is not said; a plan is sent to its patient.",
+			oneOf("treatment_plans.activate", "treatment_plans.update"),
+			ways{{"refused", "a wrong state; an update that would activate it leaves it a draft"}, {"activated", "it is; a checkout needs both all the same"}}),
+		point("checkout-state", "Treatment plans", "Which state an in-office checkout needs is not said.",
+			oneOf("treatment_plans.in_office_checkout"),
+			ways{{"active", "only active plans"}, {"not-canceled", "drafts, too"}}),
+		point("draft-invitation", "Treatment plan", "Whether a draft has an invitation_url is not said.",
+			oneOf("treatment_plans.create", "treatment_plans.get", "treatment_plans.update", "metadata.list"),
+			ways{{"none", "null"}, {"present", "as an active plan has"}}),
+	}
+}
+
+func eventChoices() []entry {
+	return []entry{
+		point("plan-created-event", "Event types", "Whether a plan counts as created when it is drafted or when it is sent is not said; the latter is seen.",
+			nil,
+			ways{{"on-activation", "a draft makes treatment_plan.created when it is activated"}, {"on-creation", "a draft makes it at once, and treatment_plan.updated when it is activated"}}),
+		point("event-times", "Event", "Whether two events of one object can have the same created_at, which has milliseconds, is not said. A receiver that orders by time cannot tell them apart.",
+			showsEventTimes,
+			ways{{"apart", "an event is at least a millisecond later than the one before of the same object, and may be ahead of the clock; updated_at of a plan goes with it"}, {"as-they-fall", "events have the clock's time, which can be the same"}}),
+		point("product-event-clinic", "Webhooks 6", "The table of an event says that product events have no clinic_id, the section on webhooks that each payload has one.",
+			oneOf("webhook_deliveries.list"),
+			ways{{"absent", "webhooks of product events have none"}, {"present", "they have that of the integration they are sent to; the event lists have none"}}),
+		point("unwrapped-event-data", "Events", "The data of most types is not shown; order.placed and product.created are seen without a wrapper.",
+			oneOf("events.get", "webhook_deliveries.list"),
+			ways{{"orders-and-new-products", "order.placed and product.created are not wrapped"}, {"none", "all data is wrapped under its kind"}}),
+	}
+}
+
+func webhookChoices() []entry {
+	return []entry{
+		point("probe", "Webhooks", "An empty test call is not mentioned, but seen on registration and before each event.", nil, ways{
+			{"off", "none"},
+			{"on-registration", "once, when the endpoint is registered"},
+			{"before-each", "then, and before every attempt"},
+		}),
+		point("probe-signature", "Webhooks", "Whether the test call is signed is not documented.",
+			nil,
+			ways{{"signed", "as any other"}, {"unsigned", "without the header"}}),
+		point("delivery-conditions", "Webhooks 6", "That a live token with the event's scope is needed is seen, not documented.",
+			nil,
+			ways{{"enforced", "events without one are not sent"}, {"off", "every event is sent"}}),
+		point("delivery-timeout", "Webhooks 5", "The time-out is called aggressive; 2 seconds are seen.", nil, ways{
+			{"2s", "2 seconds"}, {"1s", "1 second"}, {"5s", "5 seconds"},
+		}),
+		point("retry-schedule", "Webhooks 4", "Up to six attempts back off exponentially; the waits are not documented.", nil, ways{
+			{"1m-5m-30m-1h-5h", "the waits that are seen"},
+			{"doubling", "5, 10, 20, 40 and 80 minutes"},
+		}),
+	}
+}
+
+// logChoices are about the record of a delivery.
+func logChoices() []entry {
+	return []entry{
+		point("resume-after-enable", "Webhooks 8", "What becomes of deliveries that stopped when the endpoint is enabled again is not said.",
+			nil,
+			ways{{"dropped", "nothing is resumed; the event lists have them"}, {"resumed", "what has attempts left is attempted at once"}}),
+		point("delivery-log", "Webhook deliveries", "Whether the log has a row for each delivery or for each attempt is not said.",
+			oneOf("webhook_deliveries.list"),
+			ways{{"delivery", "one row, as the latest attempt left it"}, {"attempt", "one row for each attempt"}}),
+		point("unanswered-status", "Webhook delivery", "response_status without an answer is not shown.",
+			oneOf("webhook_deliveries.list"),
+			ways{{"null", "null"}, {"zero", "0"}}),
+		point("webhook-envelope", "Webhooks 2", "Payloads are wrapped in event; event_payload around it is seen, too.", nil, ways{
+			{"event", `{"event":{…}}`},
+			{"event-payload", `{"event_payload":{"event":{…}}}`},
+		}),
+	}
+}
+
+func oneOf(ids ...string) func(operations.Operation) bool {
+	return func(op operations.Operation) bool { return slices.Contains(ids, op.ID) }
+}
+
+func every(operations.Operation) bool { return true }
+
+func answersJSON(op operations.Operation) bool { return !op.Page }
+
+func takesToken(op operations.Operation) bool { return !op.Open }
+
+func takesBody(op operations.Operation) bool { return !op.Open && op.Method != http.MethodGet }
+
+// showsEventTimes holds for what has the time of an event, or of the plan it was about.
+func showsEventTimes(op operations.Operation) bool {
+	return strings.HasPrefix(op.ID, "events.") || strings.HasPrefix(op.ID, "treatment_plans.") && op.ID != "treatment_plans.create" &&
+		op.ID != "treatment_plans.in_office_checkout"
+}
+
+func isList(op operations.Operation) bool { return op.List }

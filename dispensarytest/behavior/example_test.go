@@ -1,0 +1,35 @@
+package behavior_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+)
+
+// The points the API leaves open, and how a platform is made that decides one
+// of them in another way.
+func ExampleChoices() {
+	for _, choice := range behavior.Choices() {
+		if choice.Name == "refresh-rotation" {
+			fmt.Println(choice.Why)
+			for _, v := range choice.Variants {
+				fmt.Println("-", v.Name()+":", v.Meaning())
+			}
+		}
+	}
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(behavior.RefreshRotationGrace))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	fmt.Println(slices.Contains(fake.Behaviors(), behavior.RefreshRotationGrace))
+	// Output:
+	// Whether a refresh answers with a new refresh token is not said; a grace period is seen.
+	// - none: the refresh token stays
+	// - grace: a new one; the old one ends with the first use of the new access token
+	// - immediate: a new one; the old one ends at once
+	// true
+}
