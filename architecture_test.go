@@ -66,7 +66,7 @@ var arrows = map[string][]string{
 
 	// The fake platform: the package over httpapi and pages over webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
-	"dispensarytest":                     {".", "dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
+	"dispensarytest":                     {".", "api", "dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
 	"dispensarytest/internal/rules":      {"dispensarytest/behavior", "internal/closestmatch", "dispensarytest/model"},
 	"dispensarytest/behavior":            {"dispensarytest/internal/operations"},
 	"dispensarytest/internal/clock":      {},

@@ -89,7 +89,7 @@ func ExampleClient_WithTokenSource() {
 // An application that serves several clinics, or a clinic with several integrations,
 // gives each view the key that belongs to it.
 func ExampleClient_WithClinicKey() {
-	platform, err := dispensarytest.Start(dispensarytest.WithIntegrations(2))
+	platform, err := dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	if err != nil {
 		log.Fatal(err)
 	}

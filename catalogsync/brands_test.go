@@ -26,7 +26,7 @@ import (
 // brands, with a client of each.
 func twoClinics(t *testing.T) (platform *dispensarytest.Server, clients []*dispensary.Client) {
 	t.Helper()
-	platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2, Patients: 1, Plans: 1, Orders: 1}))
+	platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 1, Plans: 1, Orders: 1}}))
 	return platform, clientsOf(platform)
 }
 

@@ -59,7 +59,7 @@ func Example() {
 
 // Two clinics search one catalog: the second may order a brand that the first may not.
 func ExampleBrandCache() {
-	platform, err := dispensarytest.Start(dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+	platform, err := dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
 	if err != nil {
 		log.Fatal(err)
 	}

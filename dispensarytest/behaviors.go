@@ -17,7 +17,7 @@ func WithBehavior(variants ...behavior.Variant) Option {
 	return func(s *settings) error {
 		for _, v := range variants {
 			if err := s.rules.Choose(v); err != nil {
-				return err
+				return invalid("WithBehavior", err)
 			}
 		}
 		return nil
@@ -31,13 +31,13 @@ func WithBehaviorsFile(name string) Option {
 	return func(s *settings) error {
 		content, err := os.ReadFile(name)
 		if err != nil {
-			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %w", err)
+			return invalid("WithBehaviorsFile", err)
 		}
 		if content, err = textfile.Decode(content); err != nil {
-			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %s: the file %w", name, err)
+			return invalid("WithBehaviorsFile", fmt.Errorf("%s: the file %w", name, err))
 		}
 		if err := s.rules.ChooseFile(content); err != nil {
-			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %s: %w", name, err)
+			return invalid("WithBehaviorsFile", fmt.Errorf("%s: %w", name, err))
 		}
 		return nil
 	}

@@ -79,7 +79,7 @@ func BenchmarkGet(b *testing.B) {
 		path func(*Server) string
 	}{
 		"patient in memory": {WithInMemory(), onePatient}, "page in memory": {WithInMemory(), page},
-		"patient on loopback": {WithAddr(defaultAddr), onePatient}, "patient over TLS": {WithTLS(), onePatient},
+		"patient on loopback": {WithTuning(Tuning{Addr: defaultAddr}), onePatient}, "patient over TLS": {WithTLS(), onePatient},
 	} {
 		fake := New(b, c.way)
 		token, path := fake.Tokens.Issue(model.User{}).AccessToken, c.path(fake)

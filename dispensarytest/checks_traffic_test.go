@@ -43,7 +43,7 @@ func (v *verdict) says(t *testing.T, texts ...string) {
 
 func TestCheckNoLeak(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Patients: 50}))
+	b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Patients: 50}}))
 	jane, app := b.fake.Patients.All()[0], b.fake.Application()
 	check := func(texts ...string) *verdict {
 		v := &verdict{TB: t}

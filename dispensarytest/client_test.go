@@ -18,7 +18,7 @@ func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
 		model.UnitedStates: {Region: dispensary.US, Stage: dispensary.Sandbox},
 		model.Canada:       {Region: dispensary.Canada, Stage: dispensary.Sandbox},
 	} {
-		for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
+		for _, opt := range []Option{WithInMemory(), WithTLS(), WithTuning(Tuning{Addr: "127.0.0.1:0"})} {
 			fake := New(t, WithRegion(region), opt)
 			site := fake.Site()
 			assert.Equal(t, want, site.Environment)

@@ -16,7 +16,7 @@ import (
 // twoClinics is a platform of two clinics, with the browser of the second one's
 // first practitioner.
 func twoClinics(t *testing.T, opts ...Option) (first, second *browser) {
-	first = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 8, Plans: 8, Orders: 8})}, opts...)...)
+	first = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 8, Plans: 8, Orders: 8}})}, opts...)...)
 	return first, first.of(first.fake.Clinics.All()[1])
 }
 

@@ -90,7 +90,7 @@
 //
 // # Large worlds
 //
-// [WithWorldSize] makes clinics with thousands of patients and orders. [Server.Save]
+// Tuning.WorldSize makes clinics with thousands of patients and orders. [Server.Save]
 // writes a platform as JSON, and [Server.Load] and [WithSnapshot] read it.
 //
 // # Checks
@@ -200,7 +200,7 @@
 //     resumed when an endpoint is enabled again, or a key is given back. The news that
 //     a key was revoked has all its attempts; the integration is sent nothing else from
 //     then on. Deliveries go one at a time, see
-//     [WithParallelDelivery], and in the order of
+//     Tuning.ParallelDeliveries, and in the order of
 //     their events, see [model.EffectDeliveryReordered].
 //   - A rate limit does not count what it refuses, and is off unless a [model.Fault] or
 //     a behavior sets it.
@@ -219,7 +219,7 @@
 // Of the API:
 //
 //   - Plain HTTP is answered on loopback, unless [WithTLS], [WithInMemory] or
-//     [WithTLSRequired] say otherwise. With [WithTLS], it gets status 400 before it
+//     Tuning.TLSRequired say otherwise. With [WithTLS], it gets status 400 before it
 //     reaches the API, and the [Journal] does not have it.
 //   - On a loopback address, requests under a name that is none of loopback are refused.
 //   - Version 1, other patch versions than 2020-02-14 and the versions endpoint,

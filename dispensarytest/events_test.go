@@ -109,6 +109,6 @@ func TestVariablesContainKeyOfOnlyClinic(t *testing.T) {
 	t.Parallel()
 	one := New(t, WithInMemory())
 	assert.Equal(t, one.ClinicKey(), one.Variables()["DISPENSARY_US_SANDBOX_CLINIC_KEY"])
-	two := New(t, WithInMemory(), WithWorldSize(model.WorldSize{Clinics: 2}))
+	two := New(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
 	assert.NotContains(t, two.Variables(), "DISPENSARY_US_SANDBOX_CLINIC_KEY")
 }

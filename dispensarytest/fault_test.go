@@ -22,7 +22,7 @@ import (
 // everyWay runs a test on each transport.
 func everyWay(t *testing.T, run func(t *testing.T, way Option)) {
 	t.Helper()
-	for name, way := range map[string]Option{"memory": WithInMemory(), "loopback": WithAddr(defaultAddr), "tls": WithTLS()} {
+	for name, way := range map[string]Option{"memory": WithInMemory(), "loopback": WithTuning(Tuning{Addr: defaultAddr}), "tls": WithTLS()} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, way) })
 	}
 }
@@ -336,7 +336,7 @@ func TestWrongFaultsPanic(t *testing.T) {
 // A page is dropped, too: the consent was given all the same.
 func TestFaultsMeetPages(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithAddr(defaultAddr))
+	b := start(t, WithTuning(Tuning{Addr: defaultAddr}))
 	b.fake.Fault(model.Fault{Operation: "oauth.authorize", Effect: model.EffectTruncatedBody, Times: 1, Bytes: 20})
 	resp, err := b.fake.HTTPClient().Get(b.authorizeURL(nil))
 	require.NoError(t, err)

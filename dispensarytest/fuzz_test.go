@@ -31,7 +31,7 @@ type wild struct {
 }
 
 func newTarget(t testing.TB) *target {
-	fake := New(t, WithJournalLimit(10), WithClock(frozen()))
+	fake := New(t, WithTuning(Tuning{JournalLimit: 10}), WithClock(frozen()))
 	all := fake.Tokens.Issue(model.User{}).AccessToken
 	activate(t, fake)
 	require.NoError(t, fake.Webhooks.RegisterHandler(newReceiver(nil)))

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Journal remembers the latest requests; see [WithJournalLimit].
+// Journal remembers the latest requests; see Tuning.JournalLimit.
 type Journal struct {
 	changes *clock.Notifier
 	clock   *clock.Clock

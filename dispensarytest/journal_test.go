@@ -75,7 +75,7 @@ func TestCheckNoUnexpectedNamesNearMisses(t *testing.T) {
 
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithJournalLimit(3))
+	b := start(t, WithTuning(Tuning{JournalLimit: 3}))
 	for i := range 5 {
 		b.get(fmt.Sprint("/nothing/", i))
 	}
@@ -91,7 +91,7 @@ func TestJournalIsBounded(t *testing.T) {
 
 func TestRequestIDsAreUniqueAndFollowFromTheSeed(t *testing.T) {
 	t.Parallel()
-	one, two := start(t, WithSeed(7)), start(t, WithSeed(7))
+	one, two := start(t, WithTuning(Tuning{Seed: 7})), start(t, WithTuning(Tuning{Seed: 7}))
 	seen := make(map[string]bool)
 	for range 50 {
 		id := one.get("/clinic").header.Get("X-Request-Id")
@@ -104,7 +104,7 @@ func TestRequestIDsAreUniqueAndFollowFromTheSeed(t *testing.T) {
 
 func TestTLSCanBeRequired(t *testing.T) {
 	t.Parallel()
-	start(t, WithTLSRequired()).get("/clinic").refused(403, "HTTPS is required")
+	start(t, WithTuning(Tuning{TLSRequired: true})).get("/clinic").refused(403, "HTTPS is required")
 }
 
 // Requests that are refused are looked at all the same.
@@ -218,7 +218,7 @@ func TestNoChanges(t *testing.T) {
 // Bodies are kept where they are asked for, and tell no token, code or secret.
 func TestBodiesAreKeptWithoutTokens(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithBodies())
+	b := start(t, WithTuning(Tuning{Bodies: true}))
 	body := someone()
 	b.send("POST", "/clinic/patients", body).ok(201)
 	last, _ := b.fake.Journal().Last()

@@ -207,7 +207,7 @@ func TestOrdersOfSeveralPlans(t *testing.T) {
 // A clinic's token has no current practitioner.
 func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 	t.Parallel()
-	for _, opts := range [][]Option{nil, {WithClinicTokens()}} {
+	for _, opts := range [][]Option{nil, {WithTuning(Tuning{ClinicTokens: true})}} {
 		b := start(t, append(opts, WithInMemory())...)
 		practitioner, product := b.fake.Clinics.Practitioners()[0], b.fake.Products.All()[2]
 		path := "/catalog/products/" + product.ID

@@ -45,7 +45,7 @@ func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
 
 func TestWebhooksReachAHandler(t *testing.T) {
 	t.Parallel()
-	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithDeliveryClient(&http.Client{})}} {
+	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithTuning(Tuning{DeliveryClient: &http.Client{}})}} {
 		b := start(t, append(opts, WithBehavior(behavior.ProbeBeforeEach))...)
 		hook := b.hosts(nil, model.EventOrderPlaced)
 		_, event := b.place()
@@ -132,11 +132,11 @@ func TestLoopbackTLS(t *testing.T) {
 
 func TestTransportOptionsExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	for _, opts := range [][]Option{{WithInMemory(), WithTLS()}, {WithAddr("127.0.0.1:8080"), WithInMemory()}} {
+	for _, opts := range [][]Option{{WithInMemory(), WithTLS()}, {WithTuning(Tuning{Addr: "127.0.0.1:8080"}), WithInMemory()}} {
 		_, err := Start(opts...)
 		require.ErrorContains(t, err, "WithInMemory")
 	}
-	_, err := Start(WithAddr("192.0.2.1:1"))
+	_, err := Start(WithTuning(Tuning{Addr: "192.0.2.1:1"}))
 	require.ErrorContains(t, err, "dispensarytest: listen")
 }
 
@@ -167,9 +167,9 @@ func TestWebhookAddresses(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	for address, says := range map[string]string{
-		"https://user:hunter2@ehr.example.com/hook": "it names a user", "https://token@ehr.example.com/": "it names a user",
+		"https://user:hunter2@ehr.example.com/hook": "names a user", "https://token@ehr.example.com/": "names a user",
 		"ftp://127.0.0.1/": "must begin with https://", "file://host/etc/passwd": "must begin with https://",
-		"http://ehr.example.com/": "plain HTTP only on loopback", "/hook": "is not absolute", "https://ehr.example.com/#hook": "has a fragment",
+		"http://ehr.example.com/": "plain HTTP and not on loopback", "/hook": "is not absolute", "https://ehr.example.com/#hook": "has a fragment",
 	} {
 		err := fake.Webhooks.Register(address)
 		require.ErrorContains(t, err, says, address)
@@ -180,7 +180,7 @@ func TestWebhookAddresses(t *testing.T) {
 	}
 	for _, address := range []string{"https://user:hunter2@ehr.example.com/cb", "https://token@ehr.example.com/cb"} {
 		_, err := Start(WithRedirectURI(address))
-		require.ErrorContains(t, err, "it names a user")
+		require.ErrorContains(t, err, "names a user")
 		assert.NotContains(t, err.Error(), "token")
 		assert.NotContains(t, err.Error(), "hunter2")
 	}
@@ -190,7 +190,7 @@ func TestWebhookAddresses(t *testing.T) {
 
 func TestContractIsServed(t *testing.T) {
 	t.Parallel()
-	for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
+	for _, opt := range []Option{WithInMemory(), WithTLS(), WithTuning(Tuning{Addr: "127.0.0.1:0"})} {
 		b := start(t, opt)
 		resp, err := b.fake.HTTPClient().Get(b.fake.origin + "/openapi.yaml")
 		assert.Equal(t, string(openapi.Document()), bodyOf(t, resp, err))

@@ -19,7 +19,7 @@ func TestWorldShowsEveryNull(t *testing.T) {
 	for name, size := range map[string]model.WorldSize{"small": {}, "large": {Products: 200}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := start(t, WithInMemory(), WithWorldSize(size))
+			b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: size}))
 			nulls, values, listed := map[string]int{}, map[string]int{}, map[string]int{}
 			for _, p := range b.fake.Products.All() {
 				product := b.get("/catalog/products/"+p.ID).object(200, "product")

@@ -75,7 +75,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 
 func TestClinicTokensBelongToTheClinic(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithClinicTokens())
+	b := start(t, WithTuning(Tuning{ClinicTokens: true}))
 	owner := b.exchange(b.code(model.User{})).object(200, "oauth", "resource_owner")
 	assert.Equal(t, map[string]any{"id": b.fake.Clinics.All()[0].ID, "type": "Clinic"}, owner)
 }

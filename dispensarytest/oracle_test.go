@@ -90,7 +90,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	// The clock was set back: orders of today come before those of the world.
-	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch.AddDate(0, 0, -20))), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 800}))
+	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch.AddDate(0, 0, -20))), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 800}}))
 	var days, patients, plans, numbers []string
 	for i, o := range b.fake.Orders.All() {
 		if i%20 == 0 {
@@ -154,7 +154,7 @@ func (b *browser) crowd(n int, period time.Duration) {
 func TestEventListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch)), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 20}))
+	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch)), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 20}}))
 	b.crowd(testsize.Of(400, 2000), 25*24*time.Hour) // events older than 30 days disappear
 	for range 30 {                                   // at one moment
 		_, _, err := b.fake.Patients.Create(model.PatientCreate{})
@@ -216,7 +216,7 @@ func someQueries(dice *rand.Rand, texts []string) (queries []string) {
 func TestPatientSearchAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 60}))
+	b := start(t, WithInMemory(), WithClock(frozen()), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 60}}))
 	for n, p := range b.fake.Patients.All() {
 		if n%3 == 0 {
 			_, _, err := b.fake.Patients.Update(p.ID, model.PatientUpdate{FirstName: new("\u0130smail"), LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
@@ -240,7 +240,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	for _, filters := range []string{"all", "any"} {
-		b := start(t, WithInMemory(), WithBehavior("array-filters="+behavior.Variant(filters)), WithWorldSize(model.WorldSize{Products: 100}))
+		b := start(t, WithInMemory(), WithBehavior("array-filters="+behavior.Variant(filters)), WithTuning(Tuning{WorldSize: model.WorldSize{Products: 100}}))
 		_, _, err := b.fake.Products.Update(b.fake.Products.All()[0].ID, model.ProductUpdate{Name: new("Renamed")})
 		require.NoError(t, err)
 		b.askForProducts(filters == "any")
@@ -299,7 +299,7 @@ func (b *browser) askForProducts(anyValue bool) {
 func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Products: 200}))
+	b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Products: 200}}))
 	products := b.fake.Products.All()
 	for n := 0; n < len(products); n += 13 {
 		self := products[n]

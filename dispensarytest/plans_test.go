@@ -65,7 +65,7 @@ func TestLinksWithoutPractitioner(t *testing.T) {
 	assert.Equal(t, b.fake.Users()[1].ID, plans[len(plans)-1].PractitionerID)
 	b.token = b.fake.Tokens.Issue(b.fake.Users()[2]).AccessToken
 	b.send("POST", path, body).refused(422, "Treatment plan.practitioner can't be blank")
-	start(t, WithInMemory(), WithClinicTokens()).send("POST", path, body).refused(422, "can't be blank")
+	start(t, WithInMemory(), WithTuning(Tuning{ClinicTokens: true})).send("POST", path, body).refused(422, "can't be blank")
 	start(t, WithInMemory(), WithBehavior(behavior.LinkPractitionerRequired)).send("POST", path, body).refused(422, "can't be blank")
 	assert.Len(t, b.fake.Plans.All(), len(plans))
 }

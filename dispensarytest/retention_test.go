@@ -49,7 +49,7 @@ func idsOf(events []model.Event) (ids []string) {
 
 func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
 	t.Parallel()
-	b, _ := hooked(t, nil, WithEventLimit(3))
+	b, _ := hooked(t, nil, WithTuning(Tuning{EventLimit: 3}))
 	var events []string
 	for range 5 {
 		_, e := b.place()
@@ -61,8 +61,8 @@ func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
 	b.get("/events/"+events[1]).refused(404, "Not Found")
 	again := restarted(t, b.fake)
 	assert.Equal(t, events[2:], idsOf(again.Events()))
-	_, err := Start(WithEventLimit(0))
-	require.ErrorContains(t, err, "WithEventLimit")
+	_, err := Start(WithTuning(Tuning{EventLimit: -1}))
+	require.ErrorContains(t, err, "Tuning.EventLimit")
 }
 
 // What was promised is sent, however much happens before.
@@ -72,7 +72,7 @@ func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
 	b, hook := hooked(t, func(_ int, w http.ResponseWriter, challenge string) {
 		w.WriteHeader(status)
 		acknowledge(w, challenge)
-	}, WithEventLimit(3))
+	}, WithTuning(Tuning{EventLimit: 3}))
 	var events []string
 	for range 10 {
 		_, e := b.place()
@@ -99,7 +99,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 		acknowledge(w, challenge)
-	}, WithWorldSize(model.WorldSize{Clinics: 2, Patients: 40}), WithIntegrations(2), WithBehavior(behavior.DeliveryConditionsOff))
+	}, WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 40}, Integrations: 2}), WithBehavior(behavior.DeliveryConditionsOff))
 	b.crowd(200, 5*24*time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations

@@ -65,7 +65,7 @@ func TestARevocationStopsOneIntegration(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int64
 	status.Store(http.StatusInternalServerError)
-	b, _ := hooked(t, failing(&status), WithIntegrations(2))
+	b, _ := hooked(t, failing(&status), WithTuning(Tuning{Integrations: 2}))
 	b.place()
 	b.fake.Clock().Advance(0)
 	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKeys()[0])
@@ -116,7 +116,7 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 // An endpoint that is disabled while an attempt is under way stops what is to follow.
 func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithParallelDelivery(2), WithClock(frozen()))
+	b := start(t, WithTuning(Tuning{ParallelDeliveries: 2}), WithClock(frozen()))
 	var both sync.WaitGroup
 	both.Add(2)
 	hook := listen(t, func(n int, w http.ResponseWriter, _ string) {
@@ -147,7 +147,7 @@ func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
 func TestParallelDelivery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff), WithParallelDelivery(8))
+		b := start(t, WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff), WithTuning(Tuning{ParallelDeliveries: 8}))
 		challenge := b.fake.Application().ChallengeToken
 		activate(b.t, b.fake)
 		require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -168,6 +168,6 @@ func TestParallelDelivery(t *testing.T) {
 			assert.True(t, d.Delivered)
 		}
 	})
-	_, err := Start(WithParallelDelivery(0))
+	_, err := Start(WithTuning(Tuning{ParallelDeliveries: -1}))
 	require.Error(t, err)
 }

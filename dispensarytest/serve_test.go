@@ -156,7 +156,7 @@ func TestCheckRequestedNamesWhatThereWas(t *testing.T) {
 // Requests, actions and time at once, for the race detector.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithJournalLimit(50))
+	b := start(t, WithInMemory(), WithTuning(Tuning{JournalLimit: 50}))
 	b.hosts(nil)
 	jane := b.fake.Patients.All()[0]
 	done := make(chan struct{})

@@ -136,7 +136,7 @@ func (s *Server) Users() []model.User {
 	return s.store.Users()
 }
 
-// Events returns the kept events, the oldest first: up to [WithEventLimit] events of the last
+// Events returns the kept events, the oldest first: up to Tuning.EventLimit events of the last
 // 30 days.
 func (s *Server) Events() []model.Event { return s.people.Events() }
 

@@ -216,7 +216,7 @@ func TestWrongSnapshots(t *testing.T) {
 	}
 	_, err := Start(WithSnapshot(nil))
 	require.Error(t, err)
-	other := saved(t, New(t, WithInMemory(), WithSeed(3)))
+	other := saved(t, New(t, WithInMemory(), WithTuning(Tuning{Seed: 3})))
 	require.ErrorContains(t, New(t, WithInMemory()).Load(strings.NewReader(other)), "another seed")
 }
 

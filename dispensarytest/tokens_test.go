@@ -86,7 +86,7 @@ func TestAuthorizationHeaders(t *testing.T) {
 // The clinic key is used up by nothing, and read before the scope.
 func TestClinicKeys(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithIntegrations(2))
+	b := start(t, WithInMemory(), WithTuning(Tuning{Integrations: 2}))
 	keys := b.fake.ClinicKeys()
 	require.Len(t, keys, 2)
 	assert.Equal(t, keys[0], b.fake.ClinicKey())

@@ -71,7 +71,7 @@ func TestWhatCountsAsDelivered(t *testing.T) {
 func TestSlowReceiverDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	b := start(t, WithClock(frozen()), WithDeliveryTimeout(50*time.Millisecond))
+	b := start(t, WithClock(frozen()), WithTuning(Tuning{DeliveryTimeout: 50 * time.Millisecond}))
 	b.subscribe(listen(t, func(_ int, _ http.ResponseWriter, _ string) { <-release }))
 	_, event := b.place()
 	b.get("/clinic").ok(200)

@@ -28,7 +28,7 @@ type Webhooks interface {
 	Endpoint() (model.Endpoint, bool)
 
 	// Deliveries returns the deliveries of kept events in the order of their events. See
-	// [WithEventLimit].
+	// Tuning.EventLimit.
 	Deliveries() []model.Delivery
 
 	// Skipped returns the events that were not sent, sorted by event id.

@@ -53,7 +53,7 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	t.Parallel()
 	assert.NotEqual(t, bytesOf(store.BuildWorld(7, model.UnitedStates)), bytesOf(store.BuildWorld(7, model.Canada)))
-	one, two := New(t, WithInMemory(), WithSeed(7)), New(t, WithInMemory(), WithSeed(7))
+	one, two := New(t, WithInMemory(), WithTuning(Tuning{Seed: 7})), New(t, WithInMemory(), WithTuning(Tuning{Seed: 7}))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
 	assert.Equal(t, one.Users(), two.Users())
@@ -154,13 +154,13 @@ func TestSameSeedSameWorld(t *testing.T) {
 	one := generated(7, size)
 	assert.Equal(t, bytesOf(one), bytesOf(generated(7, size)))
 	assert.NotEqual(t, bytesOf(one), bytesOf(generated(8, size)))
-	_, err := Start(WithWorldSize(model.WorldSize{Orders: -1}))
+	_, err := Start(WithTuning(Tuning{WorldSize: model.WorldSize{Orders: -1}}))
 	require.Error(t, err)
 }
 
 func TestGeneratedWorldsAreWhole(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}))
+	b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}}))
 	assert.Len(t, b.fake.Clinics.All(), 3)
 	assert.Len(t, b.fake.Patients.All(), 300)
 	assert.Len(t, b.fake.Products.All(), 200)

@@ -117,8 +117,7 @@ func newWorld(t *testing.T, d database, products, pageSize int) *world {
 	t.Helper()
 	w := &world{
 		T: t, store: d.store(t, d.open(t)), changing: true,
-		platform: dispensarytest.New(t, dispensarytest.WithJournalLimit(1),
-			dispensarytest.WithEventLimit(1), dispensarytest.WithWorldSize(model.WorldSize{Products: products})),
+		platform: dispensarytest.New(t, dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 1, EventLimit: 1, WorldSize: model.WorldSize{Products: products}})),
 	}
 	handler := w.platform.Handler()
 	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -153,7 +153,7 @@ func TestCatalogExportIsWholeOrNotAtAll(t *testing.T) {
 // A sync that is interrupted says so, and the next one goes on there.
 func TestCatalogSyncGoesOn(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Products: 1_000})).withToken()
+	f := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Products: 1_000}})).withToken()
 	ctx, interrupt := context.WithCancel(t.Context())
 	var out, stderr bytes.Buffer
 	stdout := writerFunc(func(p []byte) (int, error) {

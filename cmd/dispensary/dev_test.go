@@ -126,7 +126,7 @@ func (f *fixture) underDev(state string) {
 // Users of all clinics can call, because no clinic's key is forced on them.
 func TestDevServesUsersOfAllClinics(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+	f := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
 	f.variables = map[string]string{storeVariable: "sqlite:" + filepath.Join(f.folder, "ehr.db")}
 	f.underDev(filepath.Join(f.folder, "state.json"))
 	for _, clinic := range f.platform.Clinics.All() {

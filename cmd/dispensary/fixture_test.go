@@ -36,7 +36,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
 	redirect := "http://" + freeAddress(t) + "/callback"
 	platform := dispensarytest.New(t, append([]dispensarytest.Option{
-		dispensarytest.WithAddr("127.0.0.1:0"), dispensarytest.WithRedirectURI(redirect),
+		dispensarytest.WithTuning(dispensarytest.Tuning{Addr: "127.0.0.1:0"}), dispensarytest.WithRedirectURI(redirect),
 		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart),
 	}, options...)...)
 	app := platform.Application()

@@ -119,7 +119,7 @@ func TestListen(t *testing.T) {
 // On a terminal the responses are a table.
 func TestListenOnATerminal(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dispensarytest.WithIntegrations(2)).withToken()
+	f := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2})).withToken()
 	f.terminal = true
 	to := newDestination(t)
 	args := []string{"--forward-to", to.url, "--type", "order.placed", "--cursor", filepath.Join(t.TempDir(), "cursor.json")}

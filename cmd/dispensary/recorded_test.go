@@ -46,7 +46,7 @@ type recording struct {
 // newRecording records commands that work with a platform which is the same in every run.
 func newRecording(t *testing.T) *recording {
 	t.Helper()
-	r := &recording{fixture: newFixture(t, dispensarytest.WithSeed(1), dispensarytest.WithBehavior(behavior.DeliveryTimeout5s))}
+	r := &recording{fixture: newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Seed: 1}), dispensarytest.WithBehavior(behavior.DeliveryTimeout5s))}
 	r.terminal = true
 	r.stands(r.folder+"/", "", strings.TrimPrefix(r.platform.BaseURL(), "http://"), "127.0.0.1:8443/api")
 	return r

@@ -34,11 +34,6 @@ type WorldSize struct {
 	Orders   int
 }
 
-// LargeWorld has 10 clinics, 2,000 patients, 2,000 products, 2,000 plans and 10,000 orders.
-func LargeWorld() WorldSize {
-	return WorldSize{Clinics: 10, Patients: 2_000, Products: 2_000, Plans: 2_000, Orders: 10_000}
-}
-
 // Cents is an amount of money in hundredths of the region's currency. The API
 // writes it as a decimal string: Cents(3499) is "34.99".
 type Cents int64

@@ -96,7 +96,7 @@ func newChecker(ctx context.Context, target Target) (*checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithSeed(rand.Uint64()), dispensarytest.WithIntegrations(2))
+	srv, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithTuning(dispensarytest.Tuning{Seed: rand.Uint64(), Integrations: 2}))
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func newWorld(t *testing.T) *world {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.app.routes().ServeHTTP(rw, r) }))
 	t.Cleanup(server.Close)
 	w.home = server.URL
-	w.platform = dispensarytest.New(t, dispensarytest.WithRedirectURI(w.home+callbackPath), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+	w.platform = dispensarytest.New(t, dispensarytest.WithRedirectURI(w.home+callbackPath), dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
 	registered := w.platform.Application()
 	var err error
 	w.app, err = newApp(w.platform.Site(), registered.ClientID, dispensary.NewSecret(registered.ClientSecret), w.home, w.platform.Users()[0].ClinicID)

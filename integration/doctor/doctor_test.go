@@ -309,7 +309,7 @@ var faults = []fault{
 		require.NoError(f.t, err)
 		f.config.LeaseTTL = 20 * time.Millisecond
 	}, row: "store lease", status: doctor.StatusFail, fix: "replica that hangs"},
-	{name: "clinic key never sent", options: []dispensarytest.Option{dispensarytest.WithIntegrations(2)}, plant: func(f *fixture) {
+	{name: "clinic key never sent", options: []dispensarytest.Option{dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2})}, plant: func(f *fixture) {
 		_, err := f.platform.Clinics.RevokeKey(f.platform.ClinicKey()) // the other integration was never used
 		require.NoError(f.t, err)
 		f.config.ClinicKey = api.Secret{}
@@ -464,7 +464,7 @@ func TestHealthy(t *testing.T) {
 		variant := variants[i%len(variants)]
 		t.Run(fmt.Sprintf("%d %s", i, variant), func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, dispensarytest.WithSeed(uint64(i)), dispensarytest.WithBehavior(variant))
+			f := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Seed: uint64(i)}), dispensarytest.WithBehavior(variant))
 			accepted, deliveries := f.accepted.Load(), len(f.platform.Webhooks.Deliveries())
 			report := f.run()
 			text := f.texts(report)

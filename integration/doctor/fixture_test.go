@@ -70,7 +70,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Cleanup(server.Close)
 	f.platform = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithTLS(), dispensarytest.WithClock(dispensarytest.FrozenClock(time.Now().UTC())),
-		dispensarytest.WithDeliveryClient(server.Client()),
+		dispensarytest.WithTuning(dispensarytest.Tuning{DeliveryClient: server.Client()}),
 	}, options...)...)
 	f.app = f.platform.Application()
 	f.config = doctor.Config{

@@ -16,7 +16,7 @@ import (
 // A view has its own key, which affects no other call.
 func TestClinicKeyOfAView(t *testing.T) {
 	t.Parallel()
-	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
+	platform := dispensarytest.New(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	first, second := dispensary.NewSecret(platform.ClinicKeys()[0]), dispensary.NewSecret(platform.ClinicKeys()[1])
 	var sent []string
 	root := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {

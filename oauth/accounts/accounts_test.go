@@ -281,7 +281,7 @@ func badOptions(dispensary.Environment) []dispensary.Option {
 // Users of several clinics each send the key of their own clinic.
 func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	t.Parallel()
-	platform := newPlatform(t, 0, dispensarytest.WithIntegrations(2))
+	platform := newPlatform(t, 0, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	keys := platform.ClinicKeys()
 	p := newFixtureOn(t, []*dispensarytest.Server{platform}, func(c *accounts.Config) {
 		c.ClinicKey = func(_ context.Context, user string) (dispensary.Secret, error) {

@@ -34,7 +34,7 @@ type clinicsFixture struct {
 func newClinicsFixture(t *testing.T, change func(*clinicsFixture, *accounts.Config), options ...dispensarytest.Option) *clinicsFixture {
 	t.Helper()
 	f := &clinicsFixture{people: map[string][]model.User{}}
-	f.platform = newPlatform(t, 0, append(options, dispensarytest.WithWorldSize(model.WorldSize{Clinics: 3}))...)
+	f.platform = newPlatform(t, 0, append(options, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 3}}))...)
 	f.environment = f.platform.Site().Environment
 	for _, one := range f.platform.Clinics.All() {
 		f.clinics = append(f.clinics, one.ID)

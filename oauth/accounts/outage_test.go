@@ -252,7 +252,7 @@ type fleet struct {
 func newFleet(t *testing.T, o *outage, users int) *fleet {
 	t.Helper()
 	f := &fleet{T: t, outage: o, store: tokenstore.NewMemoryStore(), users: users, marked: map[string]bool{}}
-	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithJournalLimit(100),
+	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 100}),
 		dispensarytest.WithRedirectURI("https://ehr.example.com/dispensary/callback"),
 		dispensarytest.WithBehavior(behavior.RefreshRotationImmediate))
 	o.inner = f.platform.HTTPClient().Transport

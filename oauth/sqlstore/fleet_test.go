@@ -54,7 +54,7 @@ func newFleet(t *testing.T, d database, rotation behavior.Variant, users int) *f
 	t.Helper()
 	f := &fleet{
 		T: t, database: d, keys: newKeys(t), users: users,
-		fake: dispensarytest.New(t, dispensarytest.WithBehavior(rotation), dispensarytest.WithJournalLimit(100_000)),
+		fake: dispensarytest.New(t, dispensarytest.WithBehavior(rotation), dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 100_000})),
 	}
 	f.platform = f.fake.Handler()
 	f.front = httptest.NewServer(http.HandlerFunc(f.serve))

@@ -53,8 +53,8 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 		down: map[string]bool{}, handled: map[string]int{},
 		runs: map[string][]reconcile.Report{}, ended: map[string][]time.Time{}, failed: map[string]int{},
 	}
-	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: clinics}),
-		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(60_000))
+	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: clinics}}),
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 60_000}))
 	f.lost = f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	f.environment = f.platform.Site().Environment
 	for _, person := range f.platform.Users() {

@@ -61,8 +61,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	s := &fixture{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
 	s.platform = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(fixtureStart)), dispensarytest.WithInMemory(),
-		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithJournalLimit(20_000),
-		dispensarytest.WithDeliveryTimeout(patient),
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 20_000, DeliveryTimeout: patient}),
 	}, options...)...)
 	s.clock = s.platform.Clock()
 	s.findIntegrations(t)

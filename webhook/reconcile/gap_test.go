@@ -234,7 +234,7 @@ func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 // What is refused for one integration is recovered for the other.
 func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 	t.Parallel()
-	s := newLossyFixture(t, dispensarytest.WithIntegrations(2))
+	s := newLossyFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	keys := s.orders(t, 1)
 	require.Len(t, keys, 2)
 	report, _ := s.fails(t, webhook.ErrUnstorable, s.refusing(webhook.ErrUnstorable, keys[0]))

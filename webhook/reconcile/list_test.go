@@ -25,7 +25,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	run := func(t *testing.T, reading behavior.Variant) {
 		t.Parallel()
-		s := newFixture(t, dispensarytest.WithBehavior(reading), dispensarytest.WithIntegrations(2))
+		s := newFixture(t, dispensarytest.WithBehavior(reading), dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 		keyed := func(c *config) {
 			c.Events = s.client(dispensary.WithClinicKey(dispensary.NewSecret(s.platform.ClinicKey()))).Events
 		}

@@ -47,7 +47,7 @@ func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 // enough for both. What was seen for one of them only is recovered for the other.
 func TestReconcilerServesSeveralIntegrations(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, dispensarytest.WithIntegrations(2))
+	s := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	require.Len(t, s.integrations, 2)
 	keys := s.happen(t, 5)
 	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
@@ -204,7 +204,7 @@ func TestReconcilerGoesBackAsFarAsConfigured(t *testing.T) {
 // then nothing is done for it, whatever the log tells.
 func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, dispensarytest.WithIntegrations(2))
+	s := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	fault := s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	keys := s.happen(t, 5)
 	fault.Remove()

@@ -20,17 +20,17 @@ func CheckEndpoint(address string, types []string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return errors.New("dispensarytest: webhook address: it cannot be read") // it may hold a secret
+		return errors.New("dispensarytest: the webhook endpoint is not a URL") // it may hold a secret
 	case u.User != nil:
-		return fmt.Errorf("dispensarytest: webhook address at %s: it names a user; the signature tells who calls", u.Host)
+		return fmt.Errorf("dispensarytest: the webhook endpoint at %s names a user; the signature identifies the caller", u.Host)
 	case u.Host == "" || u.Scheme == "":
-		return fmt.Errorf("dispensarytest: webhook address %q is not absolute", address)
+		return fmt.Errorf("dispensarytest: %q is not absolute", address)
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("dispensarytest: webhook address %q: must begin with https://, or on loopback with http://", address)
+		return fmt.Errorf("dispensarytest: %q must begin with https://, or on loopback with http://", address)
 	case u.Fragment != "":
-		return fmt.Errorf("dispensarytest: webhook address %q has a fragment, which is not sent", address)
+		return fmt.Errorf("dispensarytest: %q has a fragment, which is not sent", address)
 	case u.Scheme == "http" && !memhttp.IsLoopback(u.Hostname()):
-		return fmt.Errorf("dispensarytest: webhook address %q: plain HTTP only on loopback", address)
+		return fmt.Errorf("dispensarytest: %q is plain HTTP and not on loopback", address)
 	}
 	for _, t := range types {
 		if !slices.Contains(model.EventTypes(), t) {

@@ -50,7 +50,7 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 	for region, platform := range map[model.Region]**dispensarytest.Server{model.UnitedStates: &f.US, model.Canada: &f.Canada} {
 		if *platform, err = dispensarytest.Start(
 			dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(home+"/dispensary/callback"),
-			dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2, Patients: 12}), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
+			dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 12}}), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
 		); err != nil {
 			return nil, err
 		}

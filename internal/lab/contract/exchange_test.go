@@ -88,7 +88,7 @@ func TestUnroutedRequests(t *testing.T) {
 
 func TestPlainHTTPIsRefused(t *testing.T) {
 	t.Parallel()
-	s := start(t, dispensarytest.WithTLSRequired())
+	s := start(t, dispensarytest.WithTuning(dispensarytest.Tuning{TLSRequired: true}))
 	s.refused("products.list", 403, s.send("products.list", request{token: s.token}))
 }
 
@@ -111,7 +111,7 @@ func TestAuthorizationCodeGrant(t *testing.T) {
 func TestSwitchesKeepTheContract(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
-		"clinic tokens":      dispensarytest.WithClinicTokens(),
+		"clinic tokens":      dispensarytest.WithTuning(dispensarytest.Tuning{ClinicTokens: true}),
 		"grace rotation":     dispensarytest.WithBehavior(behavior.RefreshRotationGrace),
 		"immediate rotation": dispensarytest.WithBehavior(behavior.RefreshRotationImmediate),
 		"active integration": dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart),

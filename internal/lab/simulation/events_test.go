@@ -113,14 +113,14 @@ func (w *eventWorld) options() []dispensarytest.Option {
 	w.s.Process("platform", 0, 0, func(p *schedule.Process) { *sender = *p })
 	return []dispensarytest.Option{
 		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
-		dispensarytest.WithParallelDelivery(3), dispensarytest.WithWebhook(endpoint + "/webhooks"),
-		dispensarytest.WithDeliveryClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		dispensarytest.WithTuning(dispensarytest.Tuning{ParallelDeliveries: 3}), dispensarytest.WithWebhook(endpoint + "/webhooks"),
+		dispensarytest.WithTuning(dispensarytest.Tuning{DeliveryClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			signed, err := w.sign(r)
 			if err != nil {
 				return nil, err
 			}
 			return sender.Transport(roundTrip(w.deliver), w.tellDelivery).RoundTrip(signed)
-		})}),
+		})}}),
 	}
 }
 

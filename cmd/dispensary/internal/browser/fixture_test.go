@@ -37,7 +37,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Cleanup(app.Close)
 	s.fake = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))),
-		dispensarytest.WithRedirectURI(app.URL + "/callback"), dispensarytest.WithBodies(), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart),
+		dispensarytest.WithRedirectURI(app.URL + "/callback"), dispensarytest.WithTuning(dispensarytest.Tuning{Bodies: true}), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart),
 		dispensarytest.WithBehavior(behavior.DeliveryTimeout5s), // a busy machine is no failure
 	}, options...)...)
 	require.NoError(t, s.fake.Host("https://ehr.example.com", s.app()))

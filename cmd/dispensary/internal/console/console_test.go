@@ -390,7 +390,7 @@ func TestARowHasTheDayOfAnother(t *testing.T) {
 // With bodies, a request leads to what it made, and can be asked again as it was.
 func TestBodiesOfRequests(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, dispensarytest.WithBodies())
+	d := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Bodies: true}))
 	token := d.fake.Tokens.Issue(model.User{})
 	request, err := http.NewRequestWithContext(t.Context(), "POST", d.fake.BaseURL()+"/clinic/patients", strings.NewReader(`{"first_name":"Zoë","last_name":"O'Neil","email":"zoe@example.org"}`))
 	require.NoError(t, err)

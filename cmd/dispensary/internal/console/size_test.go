@@ -21,7 +21,7 @@ import (
 func busy(t *testing.T, n int) http.Handler {
 	t.Helper()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory(),
-		dispensarytest.WithWorldSize(model.WorldSize{Clinics: 1, Patients: 2 * n, Products: n, Plans: 2 * n, Orders: n}),
+		dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 1, Patients: 2 * n, Products: n, Plans: 2 * n, Orders: n}}),
 		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))))
 	challenge := fake.Application().ChallengeToken
 	require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

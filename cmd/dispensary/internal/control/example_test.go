@@ -12,7 +12,7 @@ import (
 
 // A program in any language moves the platform's clock.
 func ExampleNew() {
-	fake, err := dispensarytest.Start(dispensarytest.WithSeed(1))
+	fake, err := dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{Seed: 1}))
 	if err != nil {
 		fmt.Println(err)
 		return

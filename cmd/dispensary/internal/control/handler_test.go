@@ -127,7 +127,7 @@ func TestRefusals(t *testing.T) {
 	r.refused("POST", "/clock/advance", `{"to":"yesterday"}`, 422, "to is not a time such as")
 	r.refused("POST", "/clock/advance", `{"to":"2020-01-01T00:00:00Z"}`, 422, "forward")
 	r.refused("POST", "/webhook/enable", "", 409, "no webhook endpoint is registered")
-	r.refused("PUT", "/webhook", `{"url":"http://example.com"}`, 422, "plain HTTP only on loopback")
+	r.refused("PUT", "/webhook", `{"url":"http://example.com"}`, 422, "is plain HTTP and not on loopback")
 	r.refused("GET", "/events/x/delivery?timeout=1h", "", 422, "timeout is not a duration")
 	r.refused("POST", "/faults", `{"effect":"flood"}`, 422, `there is no effect "flood"`)
 	r.refused("POST", "/faults", `{"effect":"latency","delay":5}`, 422, "delay is not a duration")

@@ -217,7 +217,7 @@ func TestReset(t *testing.T) {
 // Lists are read page by page, either way, and no page is large.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Patients: 700}))
+	r := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Patients: 700}}))
 	for _, way := range []string{"ASC", "DESC"} {
 		var ids []string
 		for after := ""; ; {

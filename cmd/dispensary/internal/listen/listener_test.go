@@ -366,7 +366,7 @@ func TestSeveralClinics(t *testing.T) {
 		}
 		assert.Equal(t, want, got)
 		assert.True(t, slices.ContainsFunc(f.polls, func(p listen.Poll) bool { return p.Source == "revoked" && p.Err != nil }))
-	}, dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+	}, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
 }
 
 // ended is a token that the platform does not know.
@@ -543,7 +543,7 @@ func TestEventsOutsideRetention(t *testing.T) {
 		f.listenFor(t, time.Minute, nil)
 		assert.True(t, f.polls[0].Gap)
 		assert.False(t, f.polls[1].Gap)
-	}, dispensarytest.WithJournalLimit(10))
+	}, dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 10}))
 }
 
 // A listener that ends waits for the answer to the event that is under way, but not for long.

@@ -27,6 +27,7 @@ type Config struct {
 	state             string
 	seed              string     // as it is printed; empty where a state file has one
 	kept              *stateFile // open, with --state
+	tuning            dispensarytest.Tuning
 	options           []dispensarytest.Option
 }
 
@@ -43,11 +44,11 @@ func (c *Config) Complete(flags *flag.FlagSet) error {
 	}
 	if c.seed == "" && (c.kept == nil || c.kept.loaded == nil) {
 		// Secrets that follow from a seed which is the same everywhere are none.
-		seed := rand.Uint64()
-		c.seed = strconv.FormatUint(seed, 10)
-		c.options = append(c.options, dispensarytest.WithSeed(seed))
+		c.tuning.Seed = rand.Uint64()
+		c.seed = strconv.FormatUint(c.tuning.Seed, 10)
 	}
-	c.options = append(c.options, dispensarytest.WithAddr(c.addr))
+	c.tuning.Addr = c.addr
+	c.options = append(c.options, dispensarytest.WithTuning(c.tuning))
 	if c.tls {
 		c.options = append(c.options, dispensarytest.WithTLS())
 	}
@@ -96,16 +97,13 @@ func (c *Config) option(flags *flag.FlagSet, name, help string, parse func(text 
 	})
 }
 
-// toggle defines a flag that is an option by being there.
-func (c *Config) toggle(flags *flag.FlagSet, name, help string, option dispensarytest.Option) {
+// toggle defines a flag that is true by being there.
+func toggle(flags *flag.FlagSet, to *bool, name, help string) {
 	flags.BoolFunc(name, help, func(text string) error {
-		switch text {
-		case "true":
-			c.options = append(c.options, option)
-		case "false":
-		default:
+		if text != "true" && text != "false" {
 			return errors.New("true or false")
 		}
+		*to = text == "true"
 		return nil
 	})
 }
@@ -128,32 +126,36 @@ func (c *Config) Define(flags *flag.FlagSet) {
 
 // worldFlags define the flags that say which platform it is.
 func (c *Config) worldFlags(flags *flag.FlagSet) {
-	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) (dispensarytest.Option, error) {
+	flags.Func("seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) error {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, errors.New("not a whole number")
+			return errors.New("not a whole number")
 		}
-		c.seed = strconv.FormatUint(seed, 10)
-		return dispensarytest.WithSeed(seed), nil
+		c.seed, c.tuning.Seed = strconv.FormatUint(seed, 10), seed
+		return nil
 	})
-	choose(c, flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", dispensarytest.WithRegion, map[string]model.Region{
+	choose(flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", map[string]model.Region{
 		"US": model.UnitedStates, "CA": model.Canada,
-	})
-	choose(c, flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", dispensarytest.WithWorldSize, map[string]model.WorldSize{
-		"small": {}, "large": model.LargeWorld(),
-	})
+	}, func(region model.Region) { c.options = append(c.options, dispensarytest.WithRegion(region)) })
+	choose(flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", map[string]model.WorldSize{
+		"small": {}, "large": {Clinics: 10, Patients: 2_000, Products: 2_000, Plans: 2_000, Orders: 10_000},
+	}, func(size model.WorldSize) { c.tuning.WorldSize = size })
 	c.option(flags, "redirect-uri", "`URL` that the application's users come back to", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithRedirectURI(text), nil
 	})
 	c.option(flags, "scopes", "the application's scopes, a `LIST` with commas, see below; all unless set", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithScopes(strings.Split(text, ",")...), nil
 	})
-	c.option(flags, "integrations", "`NUMBER` of integrations the clinic has, each with its own copy of every event", func(text string) (dispensarytest.Option, error) {
+	flags.Func("integrations", "`NUMBER` of integrations the clinic has, each with its own copy of every event", func(text string) error {
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, errors.New("not a whole number")
+		switch {
+		case err != nil:
+			return errors.New("not a whole number")
+		case n < 1:
+			return errors.New("a clinic has 1 to 100")
 		}
-		return dispensarytest.WithIntegrations(n), nil
+		c.tuning.Integrations = n
+		return nil
 	})
 }
 
@@ -178,20 +180,21 @@ func (c *Config) ruleFlags(flags *flag.FlagSet) {
 	c.option(flags, "behaviors", "behave as the sandbox that dispensary probe wrote `FILE` about", func(name string) (dispensarytest.Option, error) {
 		return dispensarytest.WithBehaviorsFile(name), nil
 	})
-	c.toggle(flags, "bodies", "let the console show the bodies of requests and answers; tokens are left out", dispensarytest.WithBodies())
-	c.toggle(flags, "clinic-tokens", "let tokens stand for the clinic, as with applications from before 2021-08-26", dispensarytest.WithClinicTokens())
+	toggle(flags, &c.tuning.Bodies, "bodies", "let the console show the bodies of requests and answers; tokens are left out")
+	toggle(flags, &c.tuning.ClinicTokens, "clinic-tokens", "let tokens stand for the clinic, as with applications from before 2021-08-26")
 }
 
 // choose defines a flag with a few words to choose from.
-func choose[T any](c *Config, flags *flag.FlagSet, name, help string, option func(T) dispensarytest.Option, words map[string]T) {
-	c.option(flags, name, help, func(text string) (dispensarytest.Option, error) {
+func choose[T any](flags *flag.FlagSet, name, help string, words map[string]T, use func(T)) {
+	flags.Func(name, help, func(text string) error {
 		value, known := words[text]
 		if !known {
 			_, list, _ := strings.Cut(help, ": ")
 			list, _, _ = strings.Cut(list, ";")
-			return nil, errors.New("one of " + list)
+			return errors.New("one of " + list)
 		}
-		return option(value), nil
+		use(value)
+		return nil
 	})
 }
 

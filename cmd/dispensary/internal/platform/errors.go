@@ -5,23 +5,26 @@ import (
 	"net"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
-	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// inFlags replaces the names of options by those of flags.
-var inFlags = strings.NewReplacer(
-	"dispensarytest: ", "", "WithIntegrations", "--integrations ", "WithRedirectURI", "--redirect-uri ",
-	"WithBehaviorsFile", "--behaviors", "]: there is no open point", "]: there is no open point", // in that file
-	"there is no open point", "--behavior: there is no open point", "there is no scope", "--scopes: there is no scope",
-	"webhook address", "--webhook", "the webhook endpoint was refused", "--webhook: the endpoint was refused",
-)
+// flagOf names the flag of an option.
+var flagOf = map[string]string{
+	"dispensarytest.WithRedirectURI": "--redirect-uri", "dispensarytest.WithScopes": "--scopes", "dispensarytest.WithWebhook": "--webhook",
+	"dispensarytest.WithBehavior": "--behavior", "dispensarytest.WithBehaviorsFile": "--behaviors", "dispensarytest.Tuning.Integrations": "--integrations",
+}
 
-// startError says why the platform does not start, in the words of the command line.
+// startError returns the reason why the platform does not start, in the words of the command
+// line.
 func startError(err error, addr string) error {
 	var listening *net.OpError
-	if errors.As(err, &listening) && listening.Op == "listen" && !errors.Is(err, dispensarytest.ErrOption) {
+	var argument *api.ArgumentError
+	switch {
+	case errors.As(err, &argument) && flagOf[argument.Field] != "":
+		return errors.New(flagOf[argument.Field] + ": " + strings.TrimPrefix(argument.Reason, "is invalid: "))
+	case errors.As(err, &listening) && listening.Op == "listen" && argument == nil:
 		return httpserve.ListenError("--addr", addr, err)
 	}
-	return errors.New(inFlags.Replace(err.Error()))
+	return errors.New(strings.NewReplacer("dispensarytest: ", "", "the webhook endpoint was refused", "--webhook: the endpoint was refused").Replace(err.Error()))
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -83,7 +84,7 @@ func isFolder(name string) bool {
 func stateProblem(err error) string {
 	for _, kind := range []error{dispensarytest.ErrNoSnapshot, dispensarytest.ErrSnapshotVersion, dispensarytest.ErrSnapshotDamaged} {
 		if errors.Is(err, kind) {
-			return inFlags.Replace(err.Error())
+			return strings.TrimPrefix(err.Error(), "dispensarytest: ")
 		}
 	}
 	return err.Error()
