@@ -20,7 +20,7 @@ import (
 func answersTo(t *testing.T, behavior behavior.Variant) map[string][]string {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	all, narrow := exemplars(t, b), b.with("catalog:read")
-	snap := b.fake.snapshot()
+	snap := b.fake.state()
 	require.NoError(t, b.fake.SetBehavior(behavior))
 	answers := map[string][]string{}
 	for id, e := range all {

@@ -90,8 +90,8 @@
 //
 // # Large worlds
 //
-// Tuning.WorldSize makes clinics with thousands of patients and orders. [Server.Save]
-// writes a platform as JSON, and [Server.Load] and [WithSnapshot] read it.
+// Tuning.WorldSize makes clinics with thousands of patients and orders. [Server.Snapshot]
+// returns a platform as JSON, and [WithSnapshot] starts another one from it.
 //
 // # Checks
 //

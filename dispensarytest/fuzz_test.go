@@ -66,13 +66,13 @@ func (g *target) throw(t testing.TB, r wild) int {
 	if r.header != "" {
 		req.Header.Set(r.header, g.ids.Replace(r.value))
 	}
-	before := g.fake.snapshot().state
+	before := g.fake.state()
 	w := httptest.NewRecorder()
 	g.fake.Handler().ServeHTTP(w, req)
 	if w.Code >= 500 || w.Header().Get("X-Request-Id") == "" {
 		t.Fatalf("%+v → %d %s", r, w.Code, w.Body)
 	}
-	if (w.Code >= 400 || r.method == http.MethodGet) && !reflect.DeepEqual(before, g.fake.snapshot().state) {
+	if (w.Code >= 400 || r.method == http.MethodGet) && !reflect.DeepEqual(before, g.fake.state()) {
 		t.Fatalf("%+v → %d changed something", r, w.Code)
 	}
 	return w.Code

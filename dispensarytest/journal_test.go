@@ -146,7 +146,6 @@ func TestChanges(t *testing.T) {
 	token := b.fake.Tokens.Issue(model.User{}).AccessToken
 	var fault *FaultHandle
 	var order model.Order
-	snap := saved(t, b.fake)
 	for _, test := range []struct {
 		what string
 		do   func() error
@@ -173,7 +172,6 @@ func TestChanges(t *testing.T) {
 		{"an endpoint", func() error { return b.fake.Webhooks.Register("http://127.0.0.1:1/") }},
 		{"its return", func() error { return b.fake.Webhooks.Enable() }},
 		{"a new journal", func() error { b.fake.Journal().Reset(); return nil }},
-		{"an old snapshot", func() error { return b.fake.Load(strings.NewReader(snap)) }},
 		{"a reset", func() error { b.fake.Reset(); return nil }},
 	} {
 		next, open := b.fake.Changes()

@@ -40,7 +40,7 @@ type settings struct {
 	deliveryClient *http.Client
 	parallel       int // deliveries at a time
 	size           model.WorldSize
-	snapshot       *Snapshot
+	snapshot       *state
 }
 
 // defaultAddr is a free port of the loopback interface.
@@ -82,7 +82,7 @@ func configure(opts []Option) (settings, error) {
 	// Both have an https address, at which plain HTTP is refused.
 	set.requireTLS = set.requireTLS || set.tls || set.inMemory
 	if set.clock == nil && set.snapshot != nil {
-		set.clock = set.snapshot.state.clock()
+		set.clock = set.snapshot.clock()
 	}
 	if set.clock == nil {
 		set.clock = clock.Live()
@@ -93,7 +93,7 @@ func configure(opts []Option) (settings, error) {
 // world returns the world of a new platform.
 func (s *settings) world() *store.World {
 	if s.snapshot != nil {
-		return s.snapshot.state.World.Clone()
+		return s.snapshot.World.Clone()
 	}
 	return store.NewWorld(s.seed, s.region, s.size)
 }
@@ -170,17 +170,17 @@ func WithScopes(scopes ...string) Option {
 	}
 }
 
-// WithSnapshot starts a platform from a snapshot, in place of a world of seed and
-// size. Tokens of the snapshot are good, and deliveries that are still due are
-// made. Without [WithClock] the clock stands where the snapshot's stood, or is as
-// far ahead.
-func WithSnapshot(snap *Snapshot) Option {
-	return func(s *settings) (err error) {
-		if snap == nil {
-			return wrong("WithSnapshot", "is nil")
+// WithSnapshot starts a platform from the output of [Server.Snapshot], in place of a world of
+// seed and size. Tokens of the snapshot are valid, and the platform makes deliveries that are
+// still due. Without [WithClock] the clock stands where the snapshot's stood, or is as far
+// ahead. Start fails if snapshot is damaged or of another version of this package.
+func WithSnapshot(snapshot []byte) Option {
+	from, err := parseSnapshot(snapshot)
+	return func(s *settings) error {
+		if err != nil {
+			return invalid("WithSnapshot", err)
 		}
-		from := snap.state
-		s.snapshot, s.seed, s.region, s.scopes = snap, from.Seed, from.Region, from.Tokens.Scopes
+		s.snapshot, s.seed, s.region, s.scopes = from, from.Seed, from.Region, from.Tokens.Scopes
 		s.rules, err = from.reads()
 		return err
 	}

@@ -2,16 +2,14 @@ package dispensarytest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 )
 
-// snapshot returns the platform as it is now.
-func (s *Server) snapshot() *Snapshot {
+// state returns the platform as it is now.
+func (s *Server) state() *state {
 	s.store.Lock()
 	defer s.store.Unlock()
 	now := &state{
@@ -23,44 +21,19 @@ func (s *Server) snapshot() *Snapshot {
 	} else {
 		now.Offset = s.clock.Offset()
 	}
-	return &Snapshot{now}
+	return now
 }
 
-// Save writes the platform as it is now, as one line of JSON that [LoadSnapshot] and
-// [Server.Load] read. It contains the platform's made-up patients and secrets. The line
-// is the same as long as nothing changes but the time.
-func (s *Server) Save(to io.Writer) error {
-	if err := json.NewEncoder(to).Encode(s.snapshot().state); err != nil {
-		return fmt.Errorf("dispensarytest: saving a snapshot: %w", err)
-	}
-	return nil
-}
-
-// Load takes the platform back to a snapshot that [Server.Save] wrote, or to one of
-// another platform of the same seed and region. Addresses, behaviors, the journal, the
-// faults and the time stay as they are. Errors are those of [LoadSnapshot]. Load waits
-// for the delivery under way, so a webhook receiver must not call it.
-func (s *Server) Load(from io.Reader) error {
-	snap, err := LoadSnapshot(from)
+// Snapshot returns the platform as it is now, as one line of JSON for [WithSnapshot]: its
+// world, consents and codes, webhook endpoint, deliveries and behaviors. It contains the
+// made-up patients and secrets of the platform. Faults, the journal and open authorize pages
+// are not part of it. The line stays the same as long as only the time changes.
+func (s *Server) Snapshot() ([]byte, error) {
+	line, err := json.Marshal(s.state())
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("dispensarytest: Snapshot: %w", err)
 	}
-	if loaded := snap.state; loaded.Seed != s.set.seed || loaded.Region != s.set.region {
-		return errors.New("dispensarytest: Load: the snapshot is of another seed or region, start it with WithSnapshot")
-	}
-	s.restore(snap)
-	return nil
-}
-
-func (s *Server) restore(snap *Snapshot) {
-	defer s.clock.Pause()()
-	from := snap.state
-	s.clock.Drop(s.sender)
-	s.store.Lock()
-	defer s.store.Unlock()
-	s.store.World = from.World.Clone()
-	s.tokens.Restore(from.Tokens)
-	s.sender.Restore(from.Webhooks)
+	return append(line, '\n'), nil
 }
 
 // Reset takes the platform back to how it started: to the world of its seed and
@@ -88,7 +61,7 @@ func (s *Server) Reset() {
 	s.store.World.AddIntegrations(s.set.integrations)
 	consents, endpoint := tokens.State{Scopes: s.set.scopes}, webhooks.State{}
 	if s.set.snapshot != nil {
-		consents, endpoint = s.set.snapshot.state.Tokens, s.set.snapshot.state.Webhooks
+		consents, endpoint = s.set.snapshot.Tokens, s.set.snapshot.Webhooks
 	}
 	if s.set.webhook != nil {
 		endpoint.Endpoint = webhooks.NewEndpoint(s.set.webhook.URL, s.set.webhook.Types)

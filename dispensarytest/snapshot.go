@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
@@ -23,24 +22,15 @@ const (
 	snapshotVersion = 1
 )
 
-// Why a snapshot is not loaded.
+// The reasons to reject a snapshot.
 var (
-	// ErrNoSnapshot: the content is empty, or something else.
-	ErrNoSnapshot = errors.New("not a snapshot")
-
-	// ErrSnapshotVersion: another version of this package wrote it.
-	ErrSnapshotVersion = errors.New("a snapshot of another version")
-
-	// ErrSnapshotDamaged: it is a snapshot, but parts are missing or wrong.
-	ErrSnapshotDamaged = errors.New("a damaged snapshot")
+	errNoSnapshot      = errors.New("not a snapshot")
+	errSnapshotVersion = errors.New("a snapshot of another version")
+	errSnapshotDamaged = errors.New("a damaged snapshot")
 )
 
-// Snapshot is a platform at one moment: its world, consents and codes, webhook
-// endpoint, deliveries and behaviors. Faults, the journal and open authorize pages
-// are not part of it. It never changes, and can start any number of platforms.
-type Snapshot struct{ state *state }
-
-// state is a snapshot as it is saved.
+// state is a platform at one moment: its world, consents and codes, webhook endpoint,
+// deliveries and behaviors. A state never changes, so any number of platforms can share it.
 type state struct {
 	Format    string
 	Version   int
@@ -54,19 +44,6 @@ type state struct {
 	Webhooks  webhooks.State
 }
 
-// LoadSnapshot reads the output of [Server.Save]. Errors are [ErrNoSnapshot],
-// [ErrSnapshotVersion] and [ErrSnapshotDamaged].
-func LoadSnapshot(from io.Reader) (*Snapshot, error) {
-	content, err := io.ReadAll(from)
-	if err == nil {
-		var loaded *state
-		if loaded, err = parseSnapshot(content); err == nil {
-			return &Snapshot{loaded}, nil
-		}
-	}
-	return nil, fmt.Errorf("dispensarytest: loading a snapshot: %w", err)
-}
-
 func parseSnapshot(content []byte) (*state, error) {
 	var head struct {
 		Format  string
@@ -75,13 +52,13 @@ func parseSnapshot(content []byte) (*state, error) {
 	begun := bytes.HasPrefix(content, []byte(`{"Format":"`+snapshotFormat+`"`))
 	switch err := json.Unmarshal(content, &head); {
 	case len(bytes.TrimSpace(content)) == 0:
-		return nil, fmt.Errorf("%w: it is empty", ErrNoSnapshot)
+		return nil, fmt.Errorf("%w: it is empty", errNoSnapshot)
 	case err != nil && begun:
-		return nil, fmt.Errorf("%w: %w", ErrSnapshotDamaged, err)
+		return nil, fmt.Errorf("%w: %w", errSnapshotDamaged, err)
 	case err != nil || head.Format != snapshotFormat:
-		return nil, ErrNoSnapshot
+		return nil, errNoSnapshot
 	case head.Version != snapshotVersion:
-		return nil, fmt.Errorf("%w: it has version %d, this program reads version %d", ErrSnapshotVersion, head.Version, snapshotVersion)
+		return nil, fmt.Errorf("%w: it has version %d, this program reads version %d", errSnapshotVersion, head.Version, snapshotVersion)
 	}
 	var loaded state
 	err := json.Unmarshal(content, &loaded)
@@ -89,7 +66,7 @@ func parseSnapshot(content []byte) (*state, error) {
 		err = loaded.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSnapshotDamaged, err)
+		return nil, fmt.Errorf("%w: %w", errSnapshotDamaged, err)
 	}
 	return &loaded, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -35,17 +36,26 @@ func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 // saved is a platform as it is saved.
 func saved(t testing.TB, fake *Server) string {
 	t.Helper()
-	var file strings.Builder
-	require.NoError(t, fake.Save(&file))
-	return file.String()
+	file, err := fake.Snapshot()
+	require.NoError(t, err)
+	return string(file)
 }
 
 // restarted starts another platform from a saved one.
 func restarted(t testing.TB, fake *Server, opts ...Option) *Server {
 	t.Helper()
-	snap, err := LoadSnapshot(strings.NewReader(saved(t, fake)))
-	require.NoError(t, err)
-	return New(t, append([]Option{WithInMemory(), WithSnapshot(snap)}, opts...)...)
+	return New(t, append([]Option{WithInMemory(), WithSnapshot([]byte(saved(t, fake)))}, opts...)...)
+}
+
+// restore takes a platform back to a state of its own.
+func (s *Server) restore(from *state) {
+	defer s.clock.Pause()()
+	s.clock.Drop(s.sender)
+	s.store.Lock()
+	defer s.store.Unlock()
+	s.store.World = from.World.Clone()
+	s.tokens.Restore(from.Tokens)
+	s.sender.Restore(from.Webhooks)
 }
 
 // everything reads all that an integrator can see.
@@ -85,16 +95,16 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 func TestPlatformsOfOneSnapshotAreIsolated(t *testing.T) {
 	t.Parallel()
 	b, _ := busy(t)
-	before, snap := b.everything(), b.fake.snapshot()
-	one := &browser{t: t, fake: New(t, WithInMemory(), WithSnapshot(snap)), token: b.token}
-	other := &browser{t: t, fake: New(t, WithInMemory(), WithSnapshot(snap)), token: b.token}
+	before, snap := b.everything(), WithSnapshot([]byte(saved(t, b.fake)))
+	one := &browser{t: t, fake: New(t, WithInMemory(), snap), token: b.token}
+	other := &browser{t: t, fake: New(t, WithInMemory(), snap), token: b.token}
 	one.oneOfEachButKeys()
 	assert.Equal(t, before, b.everything())
 	assert.Equal(t, before, other.everything())
 	changed := one.everything()
 	b.oneOfEachButKeys()
 	assert.Equal(t, changed, b.everything(), "the same ids")
-	other.fake = New(t, WithInMemory(), WithSnapshot(snap), WithBehavior(behavior.DefaultPageSize20))
+	other.fake = New(t, WithInMemory(), snap, WithBehavior(behavior.DefaultPageSize20))
 	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(other.fake.Patients.All()))
 }
 
@@ -111,7 +121,7 @@ func (b *browser) swapAddresses() {
 func TestSavedBytesFollowEachChange(t *testing.T) {
 	t.Parallel()
 	b, refresh := busy(t)
-	first := b.fake.snapshot()
+	first := b.fake.state()
 	last := saved(t, b.fake)
 	for _, step := range []struct {
 		name   string
@@ -159,20 +169,6 @@ func (b *browser) oneOfEachButKeys() {
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }
 
-func TestLoadGoesBack(t *testing.T) {
-	t.Parallel()
-	b, _ := busy(t)
-	before, file := b.everything(), saved(t, b.fake)
-	for range 2 {
-		b.oneOfEachButKeys()
-		require.NoError(t, b.fake.SetBehavior(behavior.ProbeBeforeEach))
-		behaviors := b.fake.Behaviors()
-		require.NoError(t, b.fake.Load(strings.NewReader(file)))
-		assert.Equal(t, before, b.everything())
-		assert.Equal(t, behaviors, b.fake.Behaviors(), "they stay as they are")
-	}
-}
-
 func TestSnapshotsKeepTheOffsetOfALiveClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,31 +189,30 @@ func TestWrongSnapshots(t *testing.T) {
 		kind error
 		says string
 	}{
-		"":                   {ErrNoSnapshot, "it is empty"},
-		" \n":                {ErrNoSnapshot, "it is empty"},
-		`{"name":"mine"}`:    {ErrNoSnapshot, "not a snapshot"},
-		"# a shell script":   {ErrNoSnapshot, "not a snapshot"},
-		whole[:len(whole)/2]: {ErrSnapshotDamaged, "unexpected end"},
-		whole + "{":          {ErrSnapshotDamaged, "invalid character"},
-		headOf(2):            {ErrSnapshotVersion, "version 2, this program reads version 1"},
-		headOf(1):            {ErrSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                {ErrSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):                          {ErrSnapshotDamaged, "no region"},
-		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                  {ErrSnapshotDamaged, "an access token without consent"},
-		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                      {ErrSnapshotDamaged, "a refresh token without consent"},
-		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1): {ErrSnapshotDamaged, "a row is missing"},
-		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":{},`, 1):   {ErrSnapshotDamaged, "a row has no place"},
-		strings.Replace(whole, `"Skips":{"Rows":null`, `"Skips":{"Rows":{"x":null}`, 1):      {ErrSnapshotDamaged, "a row is missing"},
-		strings.Replace(whole, `"Behaviors":[`, `"Behaviors":["no-such=x",`, 1):              {ErrSnapshotDamaged, "there is no open point"},
+		"":                   {errNoSnapshot, "it is empty"},
+		" \n":                {errNoSnapshot, "it is empty"},
+		`{"name":"mine"}`:    {errNoSnapshot, "not a snapshot"},
+		"# a shell script":   {errNoSnapshot, "not a snapshot"},
+		whole[:len(whole)/2]: {errSnapshotDamaged, "unexpected end"},
+		whole + "{":          {errSnapshotDamaged, "invalid character"},
+		headOf(2):            {errSnapshotVersion, "version 2, this program reads version 1"},
+		headOf(1):            {errSnapshotDamaged, "it has no world"},
+		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                {errSnapshotDamaged, "it has no world"},
+		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):                          {errSnapshotDamaged, "no region"},
+		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                  {errSnapshotDamaged, "an access token without consent"},
+		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                      {errSnapshotDamaged, "a refresh token without consent"},
+		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1): {errSnapshotDamaged, "a row is missing"},
+		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":{},`, 1):   {errSnapshotDamaged, "a row has no place"},
+		strings.Replace(whole, `"Skips":{"Rows":null`, `"Skips":{"Rows":{"x":null}`, 1):      {errSnapshotDamaged, "a row is missing"},
+		strings.Replace(whole, `"Behaviors":[`, `"Behaviors":["no-such=x",`, 1):              {errSnapshotDamaged, "there is no open point"},
 	} {
-		_, err := LoadSnapshot(strings.NewReader(file))
+		_, err := Start(WithSnapshot([]byte(file)))
+		require.ErrorIs(t, err, api.ErrArgument, want.says)
 		require.ErrorIs(t, err, want.kind, want.says)
 		require.ErrorContains(t, err, want.says)
 	}
 	_, err := Start(WithSnapshot(nil))
 	require.Error(t, err)
-	other := saved(t, New(t, WithInMemory(), WithTuning(Tuning{Seed: 3})))
-	require.ErrorContains(t, New(t, WithInMemory()).Load(strings.NewReader(other)), "another seed")
 }
 
 func headOf(version int) string {
@@ -301,7 +296,7 @@ func TestCredentials(t *testing.T) {
 func TestResetReturnsToTheSnapshot(t *testing.T) {
 	t.Parallel()
 	b, _ := busy(t)
-	second := start(t, WithInMemory(), WithSnapshot(b.fake.snapshot()))
+	second := start(t, WithInMemory(), WithSnapshot([]byte(saved(t, b.fake))))
 	second.token = b.token
 	before, waiting := second.everything(), len(second.fake.Webhooks.Deliveries())
 	due, _ := second.fake.Clock().Next()
@@ -314,7 +309,7 @@ func TestResetReturnsToTheSnapshot(t *testing.T) {
 		next, _ := second.fake.Clock().Next()
 		assert.Equal(t, due, next, "what was due still is")
 	}
-	again := start(t, WithSnapshot(b.fake.snapshot()), WithWebhook("http://127.0.0.1:1/", model.EventOrderPlaced))
+	again := start(t, WithSnapshot([]byte(saved(t, b.fake))), WithWebhook("http://127.0.0.1:1/", model.EventOrderPlaced))
 	again.fake.Reset()
 	endpoint, _ := again.fake.Webhooks.Endpoint()
 	assert.Equal(t, "http://127.0.0.1:1/", endpoint.URL, "options have the last word")

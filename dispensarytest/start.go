@@ -84,9 +84,8 @@ func (s *Server) build() {
 	})
 	s.store.World.AddIntegrations(set.integrations)
 	if set.snapshot != nil {
-		from := set.snapshot.state
-		s.tokens.Restore(from.Tokens)
-		s.sender.Restore(from.Webhooks)
+		s.tokens.Restore(set.snapshot.Tokens)
+		s.sender.Restore(set.snapshot.Webhooks)
 	}
 }
 

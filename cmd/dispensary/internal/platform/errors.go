@@ -2,6 +2,7 @@ package platform
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 
@@ -17,10 +18,12 @@ var flagOf = map[string]string{
 
 // startError returns the reason why the platform does not start, in the words of the command
 // line.
-func startError(err error, addr string) error {
+func startError(err error, addr, state string) error {
 	var listening *net.OpError
 	var argument *api.ArgumentError
 	switch {
+	case errors.As(err, &argument) && argument.Field == "dispensarytest.WithSnapshot":
+		return fmt.Errorf("--state %s: %s; the file is left as it is", state, strings.TrimPrefix(argument.Reason, "is invalid: "))
 	case errors.As(err, &argument) && flagOf[argument.Field] != "":
 		return errors.New(flagOf[argument.Field] + ": " + strings.TrimPrefix(argument.Reason, "is invalid: "))
 	case errors.As(err, &listening) && listening.Op == "listen" && argument == nil:

@@ -27,7 +27,7 @@ func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, contr
 	}
 	platform, err := dispensarytest.Start(c.options...)
 	if err != nil {
-		return startError(err, c.addr)
+		return startError(err, c.addr, c.StateFile())
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
 	if c.certificate != "" {

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -26,7 +26,7 @@ const stateInterval = time.Second / 2
 // is killed.
 type stateFile struct {
 	name     string
-	loaded   *dispensarytest.Snapshot // nil where there was no file
+	loaded   []byte // nil where there was no file
 	lock     *filelock.Lock
 	platform *dispensarytest.Server
 	written  []byte // the content of the file
@@ -66,11 +66,11 @@ func openState(name string) (s *stateFile, err error) {
 	now, err := os.Open(name)
 	if err == nil {
 		defer func() { _ = now.Close() }()
-		s.loaded, err = dispensarytest.LoadSnapshot(now)
+		s.loaded, err = io.ReadAll(now)
 	}
 	if err != nil {
 		_ = s.lock.Close()
-		return nil, fmt.Errorf("--state %s: %s; the file is left as it is", name, stateProblem(err))
+		return nil, fmt.Errorf("--state %s: %w", name, err)
 	}
 	return s, nil
 }
@@ -78,16 +78,6 @@ func openState(name string) (s *stateFile, err error) {
 func isFolder(name string) bool {
 	about, err := os.Stat(name)
 	return err == nil && about.IsDir()
-}
-
-// stateProblem says why a file is refused.
-func stateProblem(err error) string {
-	for _, kind := range []error{dispensarytest.ErrNoSnapshot, dispensarytest.ErrSnapshotVersion, dispensarytest.ErrSnapshotDamaged} {
-		if errors.Is(err, kind) {
-			return strings.TrimPrefix(err.Error(), "dispensarytest: ")
-		}
-	}
-	return err.Error()
 }
 
 // writeChanges writes the file whenever something has changed, until ctx ends or the file cannot
@@ -114,17 +104,17 @@ func (s *stateFile) writeChanges(ctx context.Context) error {
 
 // save writes the platform as it is, unless the file has it.
 func (s *stateFile) save() error {
-	var now bytes.Buffer
-	if err := s.platform.Save(&now); err != nil {
+	now, err := s.platform.Snapshot()
+	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	if bytes.Equal(now.Bytes(), s.written) {
+	if bytes.Equal(now, s.written) {
 		return nil
 	}
-	if err := s.write(now.Bytes()); err != nil {
+	if err := s.write(now); err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
-	s.written = now.Bytes()
+	s.written = now
 	return nil
 }
 

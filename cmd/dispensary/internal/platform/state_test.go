@@ -61,10 +61,11 @@ func TestFileIsWholeAtEveryMoment(t *testing.T) {
 		ended <- nil
 	}()
 	for range 100 {
-		file, err := os.Open(s.name)
+		file, err := os.ReadFile(s.name)
 		require.NoError(t, err)
-		_, err = dispensarytest.LoadSnapshot(file)
-		require.NoError(t, errors.Join(err, file.Close()))
+		platform, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(file))
+		require.NoError(t, err)
+		require.NoError(t, platform.Close())
 	}
 	stop()
 	require.NoError(t, <-ended)
@@ -73,10 +74,7 @@ func TestFileIsWholeAtEveryMoment(t *testing.T) {
 // patientIDs returns the ids of the patients in a state file.
 func patientIDs(t *testing.T, name string) map[string]bool {
 	t.Helper()
-	file, err := os.Open(name)
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
-	snapshot, err := dispensarytest.LoadSnapshot(file)
+	snapshot, err := os.ReadFile(name)
 	require.NoError(t, err)
 	ids := map[string]bool{}
 	for _, p := range dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot)).Patients.All() {
