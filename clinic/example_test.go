@@ -212,7 +212,7 @@ func ExamplePractitioners_Create() {
 	platform, client := connect()
 	defer platform.Close()
 
-	typeID := platform.Clinics.Practitioners()[0].TypeID // see the catalog's practitioner types
+	typeID := platform.Practitioners.All()[0].TypeID // see the catalog's practitioner types
 	practitioner, err := client.Clinic.Practitioners.Create(context.Background(), clinic.PractitionerCreate{
 		PractitionerTypeID: typeID, FirstName: "Grace", LastName: "Example", Email: "grace@example.com",
 	})

@@ -60,7 +60,7 @@ func TestBehaviorsHiddenFromProbe(t *testing.T) {
 	t.Parallel()
 	behaving(t, behavior.UnknownFieldsRefused, refusesUnknownFields)
 	behaving(t, behavior.RateLimit5000In5m, func(b *browser) {
-		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault().Limit)
+		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault.Limit)
 		require.NoError(b.t, b.fake.SetBehavior("rate-limit=off"))
 		assert.Empty(b.t, b.fake.Faults())
 	})
@@ -98,7 +98,7 @@ func refusesUnknownFields(b *browser) {
 	line := map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
 	b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
 	b.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{
-		"treatment_plan": map[string]any{"practitioner_id": b.fake.Clinics.Practitioners()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
+		"treatment_plan": map[string]any{"practitioner_id": b.fake.Practitioners.All()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
 	}).refused(422, "Unknown field: patient.name")
 	assert.Equal(b.t, world, bytesOf(b.fake.store.World), "nothing was changed")
 	b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(201, "patient")

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -124,6 +125,6 @@ func BenchmarkFirstAnswer(b *testing.B) {
 // What the first platform of a process pays and later ones share.
 func BenchmarkBuildDefaultWorld(b *testing.B) {
 	for b.Loop() {
-		store.BuildWorld(store.DefaultSeed, model.UnitedStates)
+		store.BuildWorld(store.DefaultSeed, api.US)
 	}
 }

@@ -11,12 +11,8 @@ import (
 // Site returns the platform as a client sees it: the sandbox of its region, with
 // both addresses.
 func (s *Server) Site() dispensary.Site {
-	region := dispensary.US
-	if s.Region() == model.Canada {
-		region = dispensary.Canada
-	}
 	return dispensary.Site{
-		Environment: dispensary.Environment{Region: region, Stage: dispensary.Sandbox},
+		Environment: dispensary.Environment{Region: s.set.region, Stage: dispensary.Sandbox},
 		BaseURL:     s.BaseURL(),
 		AuthURL:     s.AuthURL(),
 	}

@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
 	t.Parallel()
-	for region, want := range map[model.Region]dispensary.Environment{
-		model.UnitedStates: {Region: dispensary.US, Stage: dispensary.Sandbox},
-		model.Canada:       {Region: dispensary.Canada, Stage: dispensary.Sandbox},
+	for region, want := range map[api.Region]dispensary.Environment{
+		api.US:     {Region: dispensary.US, Stage: dispensary.Sandbox},
+		api.Canada: {Region: dispensary.Canada, Stage: dispensary.Sandbox},
 	} {
 		for _, opt := range []Option{WithInMemory(), WithTLS(), WithTuning(Tuning{Addr: "127.0.0.1:0"})} {
 			fake := New(t, WithRegion(region), opt)

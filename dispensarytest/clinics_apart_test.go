@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -74,7 +75,7 @@ func TestPagesAreTheClinicsOwn(t *testing.T) {
 			ours = p
 		}
 	}
-	for _, p := range world.Clinics.Practitioners() {
+	for _, p := range world.Practitioners.All() {
 		if p.ClinicID == ours.ClinicID {
 			practitioner = p
 		} else {
@@ -104,8 +105,8 @@ func TestPagesAreTheClinicsOwn(t *testing.T) {
 func TestBrandsAreOpenToClinics(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
-	var closed model.Brand
-	for _, b := range first.fake.Products.Brands() {
+	var closed store.Brand
+	for _, b := range brandsOf(first.fake) {
 		if b.Restricted {
 			closed = b
 		}

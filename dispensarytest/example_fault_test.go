@@ -28,11 +28,11 @@ func ExampleServer_Fault() {
 		Body: map[string]string{"first_name": "Ida", "last_name": "Moor", "email": "ida@example.org"},
 	})
 	fmt.Println("may have been applied:", errors.Is(err, dispensary.ErrMaybeApplied))
-	fmt.Println(lost)
+	fmt.Println(lost.Fault, "fired:", lost.Fired())
 	fmt.Println("patients:", len(fake.Patients.All()))
 	// Output:
 	// may have been applied: true
-	// fault-1 drop_after_commit of patients.create: fired 1 times
+	// drop_after_commit of patients.create fired: 1
 	// patients: 6
 }
 

@@ -279,9 +279,9 @@ func TestFaultsCombine(t *testing.T) {
 		assert.Empty(t, b.fake.Faults())
 		assert.False(t, slow.Active())
 		slow.Remove()
-		assert.Equal(t, "fault-2 drop_before_commit of any: fired 1 times", drop.String())
-		assert.Equal(t, "fault-3", never.ID())
-		assert.Equal(t, model.EffectErrorStatus, never.Fault().Effect)
+		assert.Equal(t, "drop_before_commit of any", drop.Fault.String())
+		assert.Equal(t, "fault-3", never.ID)
+		assert.Equal(t, model.EffectErrorStatus, never.Fault.Effect)
 	})
 }
 
@@ -325,10 +325,7 @@ func TestWrongFaultsPanic(t *testing.T) {
 		assert.Panics(t, func() { fake.Fault(f) })
 	}
 	for _, effect := range model.Effects() {
-		f := model.Fault{Effect: effect, Delay: 1, Status: 500, Limit: 1, Window: 1, Operation: model.AnyOperation}
-		if f.OfDelivery() {
-			f.Operation, f.EventType = "", model.AnyOperation
-		}
+		f := model.Fault{Effect: effect, Delay: 1, Status: 500, Limit: 1, Window: 1}
 		assert.NoError(t, f.Validate())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -56,7 +57,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 		for n := range 100 {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				opts := [][]Option{{WithInMemory()}, {WithRegion(model.Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
+				opts := [][]Option{{WithInMemory()}, {WithRegion(api.Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
 				b := start(t, opts...)
 				hook := b.hosts(nil, model.EventOrderPlaced)
 				upset(t, b, n)
@@ -128,7 +129,7 @@ func TestPlatformsShareAClock(t *testing.T) {
 	clock := frozen()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	us := New(t, WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff))
-	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff), WithRegion(model.Canada))
+	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff), WithRegion(api.Canada))
 	require.NoError(t, err)
 	for _, fake := range []*Server{us, ca} {
 		activate(t, fake)

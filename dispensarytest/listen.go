@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/httplimit"
 	"github.com/dispensary-go/dispensary/openapi"
 )
@@ -119,8 +119,8 @@ func (s *Server) Host(origin string, handler http.Handler) error {
 
 // memoryOrigin is where a platform without sockets stands. The names are
 // reserved: no resolver knows them.
-func memoryOrigin(region model.Region) string {
-	if region == model.Canada {
+func memoryOrigin(region api.Region) string {
+	if region == api.Canada {
 		return "https://platform.ca.dispensary.test"
 	}
 	return "https://platform.us.dispensary.test"

@@ -158,7 +158,7 @@ func TestBrandFilters(t *testing.T) {
 		assert.Len(t, b.get("/catalog/brands?"+query).column("brands", "id"), want, query)
 	}
 	for _, product := range b.fake.Products.All() {
-		if product.BrandID != b.fake.Products.Brands()[0].ID {
+		if product.BrandID != brandsOf(b.fake)[0].ID {
 			continue
 		}
 		for _, id := range product.VariantIDs {
@@ -168,7 +168,7 @@ func TestBrandFilters(t *testing.T) {
 		assert.Equal(t, "unavailable", b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
 	}
 	assert.Equal(t, all[1:len(all)-1], b.get("/catalog/brands?available=true").column("brands", "name"), "nothing of the first brand is left")
-	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+b.fake.Products.Brands()[0].ID).ok(200, "brand", "status"))
+	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+brandsOf(b.fake)[0].ID).ok(200, "brand", "status"))
 }
 
 // An order can be for several plans, and each of them finds it.
@@ -209,12 +209,12 @@ func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{nil, {WithTuning(Tuning{ClinicTokens: true})}} {
 		b := start(t, append(opts, WithInMemory())...)
-		practitioner, product := b.fake.Clinics.Practitioners()[0], b.fake.Products.All()[2]
+		practitioner, product := b.fake.Practitioners.All()[0], b.fake.Products.All()[2]
 		path := "/catalog/products/" + product.ID
 		assert.Equal(t, opts == nil, b.get(path).object(200, "product")["custom_dosage"] != nil)
 		custom := b.get(path+"?practitioner_id="+practitioner.ID).object(200, "product", "custom_dosage")
 		assert.Equal(t, "2", custom["recommended_amount"])
-		assert.Nil(t, b.get(path+"?practitioner_id="+b.fake.Clinics.Practitioners()[1].ID).ok(200, "product", "custom_dosage"))
+		assert.Nil(t, b.get(path+"?practitioner_id="+b.fake.Practitioners.All()[1].ID).ok(200, "product", "custom_dosage"))
 	}
 }
 
@@ -226,7 +226,7 @@ func TestUnknownPractitionerOfAProduct(t *testing.T) {
 	for _, b := range []*browser{first, second} {
 		b.get(path+"?practitioner_id=x").refused(422, "practitioner_id must exist")
 	}
-	second.get(path+"?practitioner_id="+first.fake.Clinics.Practitioners()[0].ID).refused(422, "must exist")
+	second.get(path+"?practitioner_id="+first.fake.Practitioners.All()[0].ID).refused(422, "must exist")
 	first.get("/catalog/products/x?practitioner_id=x").refused(404, "Not Found")
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -27,7 +28,7 @@ type exemplar struct {
 // page. Each is good on a fresh platform; some are good once.
 func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	t.Helper()
-	patient, practitioner, plan, product := b.fake.Patients.All()[0].ID, b.fake.Clinics.Practitioners()[0].ID, b.fake.Plans.All()[0].ID, b.fake.Products.All()[2].ID
+	patient, practitioner, plan, product := b.fake.Patients.All()[0].ID, b.fake.Practitioners.All()[0].ID, b.fake.Plans.All()[0].ID, b.fake.Products.All()[2].ID
 	draft := b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
 	_, event, err := b.fake.Patients.Create(model.PatientCreate{Email: "event@example.org"})
 	require.NoError(t, err)
@@ -110,8 +111,8 @@ func TestEveryOperationSucceedsWithItsScopeAlone(t *testing.T) {
 		last, _ := b.fake.Journal().Last()
 		assert.Equal(t, e.op.ID, last.Operation)
 		if e.op.ID != "metadata.list" {
-			assert.True(t, last.Scope.Granted, e.op.ID)
-			assert.NotEmpty(t, last.Scope.Required, e.op.ID)
+			assert.True(t, last.Granted, e.op.ID)
+			assert.NotEmpty(t, last.Scopes, e.op.ID)
 		}
 	}
 	b.fake.Journal().CheckNoUnexpected(t)
@@ -132,8 +133,8 @@ func TestEveryOperationNeedsItsScopes(t *testing.T) {
 			got.refused(http.StatusForbidden, missing)
 			assert.Equal(t, []string{"error"}, keysOf(got.body), e.op.ID)
 			last, _ := b.fake.Journal().Last()
-			assert.False(t, last.Scope.Granted, e.op.ID)
-			assert.Contains(t, last.Scope.Required, missing)
+			assert.False(t, last.Granted, e.op.ID)
+			assert.Contains(t, last.Scopes, missing)
 		}
 	}
 	assert.Equal(t, before, bytesOf(b.fake.store.World), "refusals change nothing")
@@ -203,7 +204,7 @@ func TestUnknownIDs(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	other := start(t, WithInMemory(), WithRegion(model.Canada))
+	other := start(t, WithInMemory(), WithRegion(api.Canada))
 	for _, e := range all {
 		if _, parametrized := routeWith(e.op.Route, ""); !parametrized {
 			continue

@@ -24,7 +24,7 @@ type settings struct {
 	rules          rules.Set // of what the API leaves open
 	addr           string
 	seed           uint64
-	region         model.Region
+	region         api.Region
 	clock          *clock.Clock
 	redirectURI    string
 	scopes         []string
@@ -48,7 +48,7 @@ const defaultAddr = "127.0.0.1:0"
 
 func defaults() settings {
 	return settings{
-		addr: defaultAddr, seed: store.DefaultSeed, region: model.UnitedStates,
+		addr: defaultAddr, seed: store.DefaultSeed, region: api.US,
 		redirectURI: "http://127.0.0.1/callback", scopes: operations.AllScopes(),
 		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, rules: rules.Defaults(),
 	}
@@ -146,11 +146,11 @@ func WithRedirectURI(uri string) Option {
 }
 
 // WithRegion makes the platform that of another country; the default is
-// [model.UnitedStates]. The two regions know nothing of each other's tokens and data.
-func WithRegion(region model.Region) Option {
+// [api.US]. The two regions know nothing of each other's tokens and data.
+func WithRegion(region api.Region) Option {
 	return func(s *settings) error {
-		if region != model.UnitedStates && region != model.Canada {
-			return wrong("WithRegion", fmt.Sprintf("must be %q or %q, not %q", model.UnitedStates, model.Canada, region))
+		if region != api.US && region != api.Canada {
+			return wrong("WithRegion", fmt.Sprintf("must be %q or %q, not %q", api.US, api.Canada, region))
 		}
 		s.region = region
 		return nil

@@ -276,7 +276,7 @@ func (b *browser) askForProducts(anyValue bool) {
 	dice := rand.New(rand.NewPCG(3, uint64(len(products))))
 	for range 120 {
 		query := url.Values{"query": {someQueries(dice, texts)[dice.IntN(306)]}, "brand_id": {brands[dice.IntN(len(brands))]}}
-		for filter, terms := range map[string]table.Table[*model.Term]{
+		for filter, terms := range map[string]table.Table[*store.Term]{
 			"allergen_ids[]": w.Allergens, "ingredient_ids[]": w.Ingredients, "supplement_type_ids[]": w.SupplementTypes, "third_party_certification_ids[]": w.Certifications,
 		} {
 			for range max(0, dice.IntN(6)-3) {

@@ -2,14 +2,20 @@ package dispensarytest
 
 import "github.com/dispensary-go/dispensary/dispensarytest/model"
 
+// Records are all records of one kind, of all clinics. Its methods return copies.
+type Records[T any] interface {
+	// All returns all records in the order of their creation. It omits removed products.
+	All() []T
+
+	// Get returns a record by id, a removed product too. It returns false if no record has
+	// the id.
+	Get(id string) (T, bool)
+}
+
 // Patients are the patients of all clinics, and their actions on the platform. Actions make
 // events, as on the real platform, and return them. See [Server].
 type Patients interface {
-	// All returns all patients in the order of their creation.
-	All() []model.Patient
-
-	// Get returns a patient by id.
-	Get(id string) (model.Patient, bool)
+	Records[model.Patient]
 
 	// Cart returns the lines that an in-office checkout put into a patient's cart.
 	Cart(patientID string) []model.Line
@@ -24,11 +30,7 @@ type Patients interface {
 // Plans are the treatment plans of all clinics, and the actions of practitioners on them.
 // Actions make events, as on the real platform, and return them. See [Server].
 type Plans interface {
-	// All returns all treatment plans in the order of their creation.
-	All() []model.Plan
-
-	// Get returns a treatment plan by id.
-	Get(id string) (model.Plan, bool)
+	Records[model.Plan]
 
 	// Create writes a plan for a patient: treatment_plan.created. A draft makes the event
 	// with its activation, which is an assumption.
@@ -54,8 +56,7 @@ type Plans interface {
 // Orders are the orders of all patients. Actions make events, as on the real platform, and
 // return them. See [Server].
 type Orders interface {
-	// All returns all orders in the order they were placed.
-	All() []model.Order
+	Records[model.Order]
 
 	// Get returns an order by id.
 	Get(id string) (model.Order, bool)
@@ -73,17 +74,7 @@ type Orders interface {
 // Products are the catalog and its changes. Actions make events, as on the real platform,
 // and return them. See [Server].
 type Products interface {
-	// Brands returns all brands.
-	Brands() []model.Brand
-
-	// Get returns a product by id, also a removed one.
-	Get(id string) (model.Product, bool)
-
-	// Variant returns a variant by id.
-	Variant(id string) (model.Variant, bool)
-
-	// All returns all products that are not removed, in the catalog's order.
-	All() []model.Product
+	Records[model.Product]
 
 	// Create adds a product to the catalog: product.created, with data that is not wrapped.
 	Create(in model.ProductCreate) (model.Product, model.Event, error)
@@ -104,37 +95,18 @@ type Products interface {
 }
 
 // Protocols are the reusable plans of all practitioners. The API only reads them, and has
-// no event type for them, so changes make no events.
+// no event type for them, so Create makes no event.
 type Protocols interface {
-	// All returns all protocols in the order of their creation.
-	All() []model.Protocol
-
-	// Get returns a protocol by id.
-	Get(id string) (model.Protocol, bool)
+	Records[model.Protocol]
 
 	// Create writes a protocol. It is active unless it is a draft.
 	Create(in model.ProtocolCreate) (model.Protocol, error)
-
-	// Update edits a draft or an active protocol.
-	Update(id string, in model.ProtocolUpdate) (model.Protocol, error)
-
-	// Activate activates a draft. The API shows no transitions of protocols, so they are
-	// an assumption.
-	Activate(id string) (model.Protocol, error)
-
-	// Cancel cancels a draft or an active protocol. The protocol keeps its
-	// recommendations. Both are assumptions.
-	Cancel(id string) (model.Protocol, error)
 }
 
-// Clinics are the clinics, their practitioners, and the keys of their integrations. Actions
+// Clinics are the clinics, and the keys of their integrations. Actions
 // make events, as on the real platform, and return them. See [Server].
 type Clinics interface {
-	// All returns all clinics.
-	All() []model.Clinic
-
-	// Practitioners returns the practitioners of all clinics.
-	Practitioners() []model.Practitioner
+	Records[model.Clinic]
 
 	// RevokeKey revokes a clinic key: clinic_key.revoked, the last event that its
 	// integration receives. The platform makes no other attempt for this integration, and

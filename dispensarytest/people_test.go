@@ -23,7 +23,7 @@ var roles = []role{{"/clinic/patients", "patient"}, {"/clinic/practitioners", "p
 func (b *browser) person(r role, email string) map[string]any {
 	body := map[string]any{"email": email, "first_name": "Any", "last_name": "One"}
 	if r.key == "practitioner" {
-		body["practitioner_type_id"] = b.fake.Clinics.Practitioners()[0].TypeID
+		body["practitioner_type_id"] = b.fake.Practitioners.All()[0].TypeID
 	}
 	return body
 }
@@ -75,7 +75,7 @@ func TestNamesAndAddressesAreRequired(t *testing.T) {
 		assert.GreaterOrEqual(t, len(all.([]any)), 3, "all errors are reported at once")
 	}
 	assert.Len(t, b.fake.Patients.All(), 5)
-	assert.Len(t, b.fake.Clinics.Practitioners(), 2)
+	assert.Len(t, b.fake.Practitioners.All(), 2)
 }
 
 // What an update leaves out stays; an empty update changes nothing.
@@ -198,7 +198,7 @@ func someone() map[string]any {
 func TestPractitionerTypeIsKnown(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	p := b.fake.Clinics.Practitioners()[0]
+	p := b.fake.Practitioners.All()[0]
 	b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"practitioner_type_id": "zzz", "practitioner_id": p.ID}).refused(422, "Practitioner type must exist")
 }
 

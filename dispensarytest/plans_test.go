@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -74,7 +75,7 @@ func TestLinksWithoutPractitioner(t *testing.T) {
 // patient, too, unless there is an address.
 func (b *browser) incomplete(email string) string {
 	b.t.Helper()
-	body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Clinics.Practitioners()[0].ID}}
+	body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Practitioners.All()[0].ID}}
 	if email != "" {
 		body["patient"] = map[string]any{"email": email}
 	}
@@ -212,10 +213,10 @@ func TestLinksFindOrMakeTheirPatient(t *testing.T) {
 	assert.Len(t, b.fake.Plans.All(), 7)
 }
 
-func TestProtocolLifecycle(t *testing.T) {
+func TestProtocolCreate(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	practitioner := b.fake.Clinics.Practitioners()[0].ID
+	practitioner := b.fake.Practitioners.All()[0].ID
 	variant := b.fake.Products.All()[0].VariantIDs[0]
 	before := len(b.fake.Protocols.All())
 	created, err := b.fake.Protocols.Create(model.ProtocolCreate{Name: "Spring", PersonalMessage: "Walk a lot.", Draft: true,
@@ -230,42 +231,29 @@ func TestProtocolLifecycle(t *testing.T) {
 	assert.EqualValues(t, 2, line["quantity_recommended"])
 	assert.Contains(t, b.get("/clinic/practitioners/"+practitioner+"/protocols?current_state=draft").column("protocols", "name"), "Spring")
 
-	_, err = b.fake.Protocols.Activate(created.ID)
-	require.NoError(t, err)
-	_, err = b.fake.Protocols.Update(created.ID, model.ProtocolUpdate{Name: new("Summer"), PersonalMessage: new(""), Ownership: new(model.ProtocolShared)})
-	require.NoError(t, err)
-	protocol = shown()
-	assert.Equal(t, []any{"active", "Summer", nil}, []any{protocol["current_state"], protocol["name"], protocol["personal_message"]})
-	other := b.fake.Clinics.Practitioners()[1].ID
-	assert.Contains(t, b.get("/clinic/practitioners/"+other+"/protocols?ownership_type=shared").column("protocols", "name"), "Summer")
-
-	cancelled, err := b.fake.Protocols.Cancel(created.ID)
-	require.NoError(t, err)
-	assert.Equal(t, "cancelled", shown()["current_state"])
-	cancelled.Recommendations[0].Quantity = 99
+	created.Recommendations[0].Quantity = 99
 	stored, known := b.fake.Protocols.Get(created.ID)
 	assert.True(t, known)
 	assert.Equal(t, 2, stored.Recommendations[0].Quantity, "callers get a copy")
+	shared, err := b.fake.Protocols.Create(model.ProtocolCreate{Ownership: store.ProtocolShared})
+	require.NoError(t, err)
+	other := b.fake.Practitioners.All()[1].ID
+	assert.Contains(t, b.get("/clinic/practitioners/"+other+"/protocols?ownership_type=shared").column("protocols", "name"), shared.Name)
 
 	made, err := b.fake.Protocols.Create(model.ProtocolCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, "active", made.State)
 	assert.NotEmpty(t, made.Name)
 	assert.Len(t, made.Recommendations, 1)
-	assert.Len(t, b.fake.Protocols.All(), before+2)
+	assert.Len(t, b.fake.Protocols.All(), before+3)
 	assert.Empty(t, b.fake.Events(), "the API has no event type for protocols")
 
 	assert.Equal(t, b.fake.Protocols.All(), restarted(t, b.fake).Protocols.All())
 }
 
-func TestProtocolActionsRefuse(t *testing.T) {
+func TestProtocolCreateRejects(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	byState := map[string]string{}
-	for _, p := range fake.Protocols.All() {
-		byState[p.State] = p.ID
-	}
-	gone, active := byState[model.PlanStateCanceled], byState[model.PlanStateActive]
 	variant := fake.Products.All()[0].VariantIDs[0]
 	one := func(_ model.Protocol, err error) error { return err }
 	for _, c := range []struct {
@@ -277,15 +265,10 @@ func TestProtocolActionsRefuse(t *testing.T) {
 		{one(fake.Protocols.Create(model.ProtocolCreate{Ownership: "mine"})), model.ErrValidation, `ownership "mine"`},
 		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound, "no variant"},
 		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: variant}}})), model.ErrValidation, "quantity"},
-		{one(fake.Protocols.Update("x", model.ProtocolUpdate{})), model.ErrNotFound, "no protocol"},
-		{one(fake.Protocols.Update(active, model.ProtocolUpdate{Name: new("")})), model.ErrValidation, "needs a name"},
-		{one(fake.Protocols.Update(gone, model.ProtocolUpdate{})), model.ErrState, "is cancelled"},
-		{one(fake.Protocols.Activate(active)), model.ErrState, "is active"},
-		{one(fake.Protocols.Cancel(gone)), model.ErrState, "is cancelled"},
 	} {
 		require.ErrorIs(t, c.err, c.kind)
 		require.ErrorContains(t, c.err, c.says)
-		var typed *model.ActionError
+		var typed *store.ActionError
 		require.ErrorAs(t, c.err, &typed)
 	}
 }

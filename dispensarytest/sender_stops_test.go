@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -35,7 +36,7 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryReordered, EventType: model.EventPatientUpdated})
-	_, held, err := b.fake.Patients.Update(registered.ID, model.PatientUpdate{Gender: new(model.GenderX)})
+	_, held, err := b.fake.Patients.Update(registered.ID, model.PatientUpdate{Gender: new(store.GenderX)})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 

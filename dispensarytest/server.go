@@ -31,8 +31,9 @@ import (
 //	order, event, err := fake.Orders.Place(patient.ID, model.OrderCreate{})
 //	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
 //
-// Actions fail with an [*model.ActionError] and change nothing then. The events of an
-// action that makes none have no ID.
+// Actions fail with an error that wraps [model.ErrNotFound], [model.ErrValidation] or
+// [model.ErrState], and then change nothing. The event of an action that makes none has no
+// ID.
 type Server struct {
 	Patients  Patients
 	Plans     Plans
@@ -42,6 +43,9 @@ type Server struct {
 	Clinics   Clinics
 	Webhooks  Webhooks
 	Tokens    Tokens
+
+	Practitioners Records[model.Practitioner]
+	Variants      Records[model.Variant] // the packs of all products
 
 	set        settings
 	app        model.Application
@@ -101,9 +105,6 @@ func (s *Server) Clock() *Clock { return &Clock{s.clock} }
 
 // Journal is the record of every request.
 func (s *Server) Journal() *Journal { return s.journal }
-
-// Region is the country the platform is in.
-func (s *Server) Region() model.Region { return s.set.region }
 
 // Application returns the integrator's registration.
 func (s *Server) Application() model.Application {

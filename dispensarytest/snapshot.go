@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Every snapshot begins with its format and version.
@@ -35,7 +35,7 @@ type state struct {
 	Format    string
 	Version   int
 	Seed      uint64
-	Region    model.Region
+	Region    api.Region
 	Frozen    time.Time     `json:",omitzero"` // where a frozen clock stands
 	Offset    time.Duration `json:",omitzero"` // of a live clock
 	Behaviors []behavior.Variant
@@ -74,7 +74,7 @@ func parseSnapshot(content []byte) (*state, error) {
 // check reports missing and wrong parts.
 func (s *state) check() error {
 	var region error
-	if s.Region != model.UnitedStates && s.Region != model.Canada {
+	if s.Region != api.US && s.Region != api.Canada {
 		region = fmt.Errorf("there is no region %q", s.Region)
 	}
 	_, err := s.reads()

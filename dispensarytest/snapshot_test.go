@@ -164,7 +164,7 @@ func (b *browser) oneOfEachButKeys() {
 	require.NoError(b.t, err)
 	_, _, err = b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(b.t, err)
-	_, _, err = b.fake.Patients.Update(b.fake.Patients.All()[0].ID, model.PatientUpdate{Gender: new(model.GenderMale)})
+	_, _, err = b.fake.Patients.Update(b.fake.Patients.All()[0].ID, model.PatientUpdate{Gender: new(store.GenderMale)})
 	require.NoError(b.t, err)
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }
@@ -198,7 +198,7 @@ func TestWrongSnapshots(t *testing.T) {
 		headOf(2):            {errSnapshotVersion, "version 2, this program reads version 1"},
 		headOf(1):            {errSnapshotDamaged, "it has no world"},
 		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                {errSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"Region":"US"`, `"Region":"FR"`, 1):                          {errSnapshotDamaged, "no region"},
+		strings.Replace(whole, `"Region":"us"`, `"Region":"fr"`, 1):                          {errSnapshotDamaged, "no region"},
 		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                  {errSnapshotDamaged, "an access token without consent"},
 		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                      {errSnapshotDamaged, "a refresh token without consent"},
 		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1): {errSnapshotDamaged, "a row is missing"},

@@ -109,7 +109,7 @@ func (p *person) add(product string) *person {
 // link asks the API for a link to a plan that is to be finished.
 func (b *browser) link(body map[string]any) *person {
 	b.t.Helper()
-	body["practitioner_id"] = b.fake.Clinics.Practitioners()[1].ID
+	body["practitioner_id"] = b.fake.Practitioners.All()[1].ID
 	request := map[string]any{"treatment_plan": body}
 	if email, named := body["email"]; named {
 		request["patient"] = map[string]any{"email": email}
@@ -139,7 +139,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	assert.Equal(t, []model.Recommendation{
 		{VariantID: product.VariantIDs[0], UnitsToPurchase: 2, Refill: true, Dosage: &model.Dosage{Frequency: "twice per day"}},
 	}, plan.Recommendations)
-	assert.Equal(t, b.fake.Clinics.Practitioners()[1].ID, plan.PractitionerID)
+	assert.Equal(t, b.fake.Practitioners.All()[1].ID, plan.PractitionerID)
 	data := string(b.fake.Events()[0].Data)
 	assert.Contains(t, data, `"units_to_purchase":2`, "the event shows the plan as it was sent")
 }
@@ -185,7 +185,7 @@ func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 func TestANewPlanIsWritten(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	patient, practitioner := b.fake.Patients.All()[1], b.fake.Clinics.Practitioners()[1]
+	patient, practitioner := b.fake.Patients.All()[1], b.fake.Practitioners.All()[1]
 	p := b.visit(b.get("/clinic/dynamic_links/treatment_plans").ok(200, "redirect_url").(string)).sees(200, "A new treatment plan", practitioner.LastName)
 	p.press("send", nil).sees(422, "enter the e-mail address")
 	p.press("find", url.Values{"query": {"no such thing"}}).sees(200, "No product has this name.")

@@ -73,6 +73,7 @@ func (s *Server) build() {
 	})
 	s.Patients, s.Plans, s.Protocols, s.Orders = s.people.Patients, s.people.Plans, s.people.Protocols, s.people.Orders
 	s.Products, s.Clinics = s.people.Products, s.people.Clinics
+	s.Practitioners, s.Variants = s.people.Practitioners, s.people.Variants
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.journal = &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
 	s.handler = s.handle(&pages.Pages{

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -21,7 +22,7 @@ import (
 func TestTheWorldIsMadeUp(t *testing.T) {
 	t.Parallel()
 	phone := regexp.MustCompile(`^\+1\d{3}55501\d\d$`)
-	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
+	for _, region := range []api.Region{api.US, api.Canada} {
 		for seed := range uint64(3) {
 			w := store.BuildWorld(seed, region)
 			reserved := func(email string) {
@@ -52,7 +53,7 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 // another region other ids, people and secrets.
 func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	t.Parallel()
-	assert.NotEqual(t, bytesOf(store.BuildWorld(7, model.UnitedStates)), bytesOf(store.BuildWorld(7, model.Canada)))
+	assert.NotEqual(t, bytesOf(store.BuildWorld(7, api.US)), bytesOf(store.BuildWorld(7, api.Canada)))
 	one, two := New(t, WithInMemory(), WithTuning(Tuning{Seed: 7})), New(t, WithInMemory(), WithTuning(Tuning{Seed: 7}))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
@@ -68,7 +69,7 @@ func TestWorldsFollowFromTheirSeed(t *testing.T) {
 // Everything in the world that names something else names something that is there.
 func TestTheWorldIsWhole(t *testing.T) {
 	t.Parallel()
-	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
+	for _, region := range []api.Region{api.US, api.Canada} {
 		w := store.BuildWorld(store.DefaultSeed, region)
 		seen := make(map[string]bool)
 		for p := range table.All(w.Products) {
@@ -143,7 +144,7 @@ func TestIDsLookLikeIDs(t *testing.T) {
 }
 
 func generated(seed uint64, size model.WorldSize) *store.World {
-	w := store.BuildWorld(seed, model.UnitedStates)
+	w := store.BuildWorld(seed, api.US)
 	w.Enlarge(size)
 	return w
 }
@@ -188,4 +189,12 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 func TestTablesHaveNoMethods(t *testing.T) {
 	t.Parallel()
 	assert.Zero(t, reflect.TypeFor[*table.Table[*model.Patient]]().NumMethod())
+}
+
+// brandsOf returns the brands of a platform.
+func brandsOf(fake *Server) (brands []store.Brand) {
+	for b := range table.All(fake.store.World.Brands) {
+		brands = append(brands, *b)
+	}
+	return brands
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -59,7 +60,7 @@ func newFixture(t *testing.T) *fixture {
 		}
 	}))
 	t.Cleanup(f.server.Close)
-	for environment, region := range map[dispensary.Environment]model.Region{us: model.UnitedStates, canada: model.Canada} {
+	for environment, region := range map[dispensary.Environment]api.Region{us: api.US, canada: api.Canada} {
 		callback := f.server.URL + "/dispensary/callback"
 		platform := dispensarytest.New(t, dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(callback),
 			dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))

@@ -32,7 +32,7 @@ func ExampleService_Create() {
 	ctx, p := context.Background(), platform
 
 	plan, err := client.TreatmentPlans.Create(ctx, p.Patients.All()[0].ID, treatmentplans.PlanCreate{
-		PractitionerID: p.Clinics.Practitioners()[0].ID,
+		PractitionerID: p.Practitioners.All()[0].ID,
 		State:          treatmentplans.StateDraft,
 		Recommendations: []treatmentplans.Recommendation{{
 			VariantID:       p.Products.All()[27].VariantIDs[0],
@@ -157,7 +157,7 @@ func ExampleDynamicLinks_Create() {
 	defer platform.Close()
 
 	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.DynamicLinkCreate{
-		PractitionerID: platform.Clinics.Practitioners()[0].ID,
+		PractitionerID: platform.Practitioners.All()[0].ID,
 		Patient:        &treatmentplans.DynamicLinkPatient{Email: "jane.doe@example.org"}, // found, or created
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func ExampleDynamicLinks_Create() {
 func ExampleProtocols_All() {
 	platform, client := connect()
 	defer platform.Close()
-	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
+	ctx, practitionerID := context.Background(), platform.Practitioners.All()[0].ID
 
 	options := treatmentplans.ProtocolListOptions{
 		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipAny, SortBy: treatmentplans.ProtocolSortName,
@@ -201,7 +201,7 @@ func ExampleProtocols_All() {
 func ExampleProtocol_NewPlan() {
 	platform, client := connect()
 	defer platform.Close()
-	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
+	ctx, practitionerID := context.Background(), platform.Practitioners.All()[0].ID
 
 	page, err := client.TreatmentPlans.Protocols.List(ctx, practitionerID, treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateActive})
 	if err != nil {
@@ -241,7 +241,7 @@ func ExampleProtocol_NewPlan() {
 func ExampleService_CheckAvailable() {
 	platform, client := connect()
 	defer platform.Close()
-	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
+	ctx, practitionerID := context.Background(), platform.Practitioners.All()[0].ID
 
 	page, err := client.TreatmentPlans.Protocols.List(ctx, practitionerID, treatmentplans.ProtocolListOptions{})
 	if err != nil {

@@ -25,6 +25,6 @@ func start(t *testing.T) *bench {
 	platform := dispensarytest.New(t)
 	return &bench{
 		Service: platform.Client(model.User{}).TreatmentPlans, Server: platform, patient: platform.Patients.All()[3].ID,
-		practitioner: platform.Clinics.Practitioners()[0].ID, variant: platform.Products.All()[0].VariantIDs[0],
+		practitioner: platform.Practitioners.All()[0].ID, variant: platform.Products.All()[0].VariantIDs[0],
 	}
 }

@@ -2,7 +2,6 @@ package model
 
 import (
 	"errors"
-	"fmt"
 )
 
 // PatientCreate is a person who registers, with the first clinic unless another one is
@@ -57,14 +56,6 @@ type ProtocolCreate struct {
 	Draft           bool
 }
 
-// ProtocolUpdate is what a practitioner edits; nil leaves a field as it is.
-type ProtocolUpdate struct {
-	Name            *string
-	PersonalMessage *string // "" becomes null
-	Ownership       *string
-	Recommendations []ProtocolRecommendation
-}
-
 // OrderCreate is what a patient orders. Without lines it takes the recommendations of the
 // plans, added up; without plans, too, what an in-office checkout put into the cart, or
 // one pack of the first product that is available.
@@ -108,22 +99,7 @@ type VariantUpdate struct {
 	SupplierSKU   *string
 }
 
-// ActionError is why an action of the platform's users failed.
-type ActionError struct {
-	Action string // the method: "PlaceOrder"
-	Kind   error  // ErrNotFound, ErrValidation or ErrState
-	Detail string
-}
-
-// Error says which action failed and why.
-func (e *ActionError) Error() string {
-	return fmt.Sprintf("dispensarytest: %s: %s: %s", e.Action, e.Kind, e.Detail)
-}
-
-// Unwrap makes errors.Is work with the kind.
-func (e *ActionError) Unwrap() error { return e.Kind }
-
-// Reasons an action fails for; see [ActionError].
+// The reasons why an action fails. errors.Is finds them.
 var (
 	// ErrNotFound: nothing has the id that was named.
 	ErrNotFound = errors.New("not found")
@@ -134,14 +110,6 @@ var (
 	// ErrState: the object's state does not allow the action.
 	ErrState = errors.New("wrong state")
 )
-
-func Unknown(action, kind, id string) error {
-	return &ActionError{Action: action, Kind: ErrNotFound, Detail: fmt.Sprintf("no %s has the id %q", kind, id)}
-}
-
-func Refused(action string, kind error, format string, args ...any) error {
-	return &ActionError{Action: action, Kind: kind, Detail: fmt.Sprintf(format, args...)}
-}
 
 // Overview is the latest of what a platform holds, the newest first, and how much
 // there is of it.

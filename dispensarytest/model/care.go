@@ -38,13 +38,6 @@ type Plan struct {
 	Outside bool
 }
 
-// Ownerships of protocols. A practitioner sees the own protocols, and those that
-// colleagues of the clinic share.
-const (
-	ProtocolOwned  = "owned"
-	ProtocolShared = "shared"
-)
-
 // Protocol is a reusable plan; formerly called template. API section:
 // "Protocol (formerly template)".
 type Protocol struct {

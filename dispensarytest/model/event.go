@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -40,12 +39,6 @@ type Event struct {
 	ClinicID  string          // empty on product events
 	ObjectID  string          // the plan, patient, order, product or integration it is about
 	Data      json.RawMessage // as it stood when the event happened
-}
-
-// EventGroup is what an event's type is about: "patient", "treatment_plan".
-func EventGroup(kind string) string {
-	group, _, _ := strings.Cut(kind, ".")
-	return group
 }
 
 // Attempt is one request to the webhook endpoint.

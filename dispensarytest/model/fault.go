@@ -83,9 +83,6 @@ const (
 	EffectDeliveryStale Effect = "delivery_stale"
 )
 
-// AnyOperation stands for every operation in a [Fault]; so does the empty string.
-const AnyOperation = "any"
-
 // Fault is something that goes wrong on the platform. Which requests or
 // deliveries meet it is one half of it, what happens to them the other.
 //
@@ -119,8 +116,8 @@ func (f Fault) Validate() error {
 		text string
 	}{
 		{!slices.Contains(Effects(), f.Effect), fmt.Sprintf("there is no effect %q", f.Effect)},
-		{!f.named(f.Operation, f.OfDelivery(), operations.IDs()), f.misnamed("operation", f.Operation, operations.IDs())},
-		{!f.named(f.EventType, !f.OfDelivery(), EventTypes()), f.misnamed("event type", f.EventType, EventTypes())},
+		{!f.named(f.Operation, f.ofDelivery(), operations.IDs()), f.misnamed("operation", f.Operation, operations.IDs())},
+		{!f.named(f.EventType, !f.ofDelivery(), EventTypes()), f.misnamed("event type", f.EventType, EventTypes())},
 		{f.Skip < 0 || f.Times < 0 || f.Bytes < 0, "a negative number"},
 		{f.Delay < 0 || f.RetryAfter < 0, "a negative duration"},
 		{f.Chance < 0 || f.Chance > 1, "Chance is between 0 and 1"},
@@ -139,7 +136,7 @@ func (f Fault) Validate() error {
 // named reports that a filter is a name the platform knows, or empty; on the
 // wrong kind of fault only the latter.
 func (f Fault) named(name string, unused bool, known []string) bool {
-	return name == "" || !unused && (name == AnyOperation || slices.Contains(known, name))
+	return name == "" || !unused && slices.Contains(known, name)
 }
 
 func (f Fault) misnamed(what, name string, known []string) string {
@@ -149,33 +146,22 @@ func (f Fault) misnamed(what, name string, known []string) string {
 	return fmt.Sprintf("%s has no %s %q", f.Effect, what, name)
 }
 
-func (f Fault) OfDelivery() bool { return slices.Contains(DeliveryEffects, f.Effect) }
+// ofDelivery reports whether the fault affects webhooks.
+func (f Fault) ofDelivery() bool { return slices.Contains(deliveryEffects, f.Effect) }
 
-// About reports that the fault is meant for an operation or an event type.
-func (f Fault) About(name string) bool {
-	want := f.Operation
-	if f.OfDelivery() {
-		want = f.EventType
-	}
-	return want == "" || want == AnyOperation || want == name
-}
-
-// String names the fault and whom it is meant for.
+// String returns the effect and the operation or event type.
 func (f Fault) String() string {
-	whom := f.Operation
-	if f.OfDelivery() {
-		whom = f.EventType
-	}
-	return string(f.Effect) + " of " + cmp.Or(whom, AnyOperation)
+	return string(f.Effect) + " of " + cmp.Or(f.Operation, f.EventType, "any")
 }
 
-// DeliveryEffects are those that befall webhooks.
-var DeliveryEffects = []Effect{EffectDeliveryForged, EffectDeliveryFuture, EffectDeliveryLost, EffectDeliveryReordered, EffectDeliveryRepeated, EffectDeliveryStale}
+var deliveryEffects = []Effect{
+	EffectDeliveryForged, EffectDeliveryFuture, EffectDeliveryLost, EffectDeliveryReordered, EffectDeliveryRepeated, EffectDeliveryStale,
+}
 
-// Effects returns every effect there is, those of requests first.
+// Effects returns all effects, those on requests first.
 func Effects() []Effect {
 	return append([]Effect{
 		EffectDropAfterCommit, EffectDropBeforeCommit, EffectErrorStatus, EffectLatency, EffectProxyError, EffectRateLimit,
 		EffectSlowBody, EffectTokenExpired, EffectTokenInvalidated, EffectTooManyRequests, EffectTruncatedBody,
-	}, DeliveryEffects...)
+	}, deliveryEffects...)
 }

@@ -15,23 +15,6 @@ type Clinic struct {
 	DispensaryURL string
 }
 
-// Integration is the application's connection to a clinic. A clinic can have
-// several; every event is sent once for each that is enabled.
-type Integration struct {
-	ID        string
-	ClinicID  string
-	Key       string
-	Activated time.Time // zero until the first request with the key
-	Revoked   bool
-}
-
-// Genders that the API knows. API section: "Patient".
-const (
-	GenderMale   = "male"
-	GenderFemale = "female"
-	GenderX      = "x"
-)
-
 // Patient is a person who orders supplements. Empty strings are null in the
 // API. API section: "Patient".
 type Patient struct {
@@ -58,28 +41,6 @@ type Practitioner struct {
 	Email      string
 	TypeID     string // a [PractitionerType]
 	MetadataID string
-}
-
-// StaffMember works in the clinic's office. API section: "Staff".
-type StaffMember struct {
-	ID         string
-	ClinicID   string
-	FirstName  string
-	LastName   string
-	Email      string
-	MetadataID string
-}
-
-// Address is where a patient's orders go. API section: "Address".
-type Address struct {
-	ID        string
-	PatientID string
-	Address1  string
-	Address2  string // empty is null
-	Zipcode   string
-	City      string
-	State     string // state or province
-	Country   string
 }
 
 // User types. API section: "Authentication".

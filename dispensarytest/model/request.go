@@ -13,13 +13,14 @@ type Request struct {
 	ID        string    // the X-Request-Id of the answer
 	Operation string    // for example "patients.create"; empty when there is none
 	Method    string
-	Route     string // the template below the base address
-	Path      string // escaped, as it was sent
-	Query     string // raw
-	Status    int    // of the answer, lost or not; 0 when a fault kept the platform from giving one
-	UserID    string // whose token it was
-	TokenID   string // see [Token]
-	Scope     ScopeDecision
+	Route     string   // the template below the base address
+	Path      string   // escaped, as it was sent
+	Query     string   // raw
+	Status    int      // of the answer, lost or not; 0 when a fault kept the platform from giving one
+	UserID    string   // whose token it was
+	TokenID   string   // see [Token]
+	Scopes    []string // the operation needs; empty if it checked none
+	Granted   bool     // the token has all of Scopes
 	Unknown   []Unread // query parameters the operation does not know
 	Unread    []Unread // body fields the operation does not know
 	Refused   []string // the messages of an error answer
@@ -61,10 +62,4 @@ func (u Unread) String() string {
 		return fmt.Sprintf("%q", u.Name)
 	}
 	return fmt.Sprintf("%q (did you mean %q?)", u.Name, u.Near)
-}
-
-// ScopeDecision is what the scope check said.
-type ScopeDecision struct {
-	Required []string // empty where no scope was needed or asked for
-	Granted  bool
 }

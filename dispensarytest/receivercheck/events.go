@@ -36,7 +36,7 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	s := samples{byType: make(map[string]event)}
 	in := model.PatientCreate{
 		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
-		DateOfBirth: "1961-08-23", Gender: model.GenderFemale, MobileNumber: "+12125550142",
+		DateOfBirth: "1961-08-23", Gender: "female", MobileNumber: "+12125550142",
 	}
 	const message = "Take these for your rosacea."
 	s.patient = leak.New([]leak.Secret{

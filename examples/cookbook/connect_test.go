@@ -14,9 +14,9 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
@@ -190,7 +190,7 @@ func Example_encryptWithTink() {
 
 // The platform of each country has an application, a token store serves both.
 func Example_usersInTwoCountries() {
-	us, canada := start(), start(dispensarytest.WithRegion(model.Canada))
+	us, canada := start(), start(dispensarytest.WithRegion(api.Canada))
 	defer us.Close()
 	defer canada.Close()
 	users, err := accounts.New(accounts.Config{
@@ -230,7 +230,7 @@ func Example_scopeIsMissing() {
 	must(err)
 
 	_, err = client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{
-		PractitionerID: platform.Clinics.Practitioners()[0].ID,
+		PractitionerID: platform.Practitioners.All()[0].ID,
 	})
 	var missing *dispensary.ScopeError
 	if errors.As(err, &missing) {

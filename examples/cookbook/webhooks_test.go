@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -129,7 +130,7 @@ func Example_replaceReceiver() {
 
 // Two applications have one address: the path says whose webhook it is.
 func Example_twoApplicationsAtOneAddress() {
-	us, canada := start(), start(dispensarytest.WithRegion(model.Canada))
+	us, canada := start(), start(dispensarytest.WithRegion(api.Canada))
 	defer us.Close()
 	defer canada.Close()
 	tenants := map[string]*webhook.Tenant{}

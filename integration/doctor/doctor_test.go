@@ -77,7 +77,7 @@ var faults = []fault{
 	{name: "wrong client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.NewSecret("wr0ng-s3cret") },
 		row: "client credentials", status: doctor.StatusFail, fix: "developer dashboard of this environment"},
 	{name: "another environment's credentials", plant: func(f *fixture) {
-		canada := dispensarytest.New(f.t, dispensarytest.WithRegion(model.Canada), dispensarytest.WithInMemory()).Application()
+		canada := dispensarytest.New(f.t, dispensarytest.WithRegion(api.Canada), dispensarytest.WithInMemory()).Application()
 		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.NewSecret(canada.ClientSecret)
 	}, row: "client credentials", status: doctor.StatusFail, fix: "each region and stage has its own"},
 	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.Secret{} },

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -37,7 +38,7 @@ type fixture struct {
 	user   string // who is signed in
 }
 
-var regions = []model.Region{model.UnitedStates, model.Canada}
+var regions = []api.Region{api.US, api.Canada}
 
 func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) *fixture {
 	t.Helper()

@@ -207,7 +207,7 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 // A run that failed is followed by a whole one, in another process as well.
 func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 	t.Parallel()
-	for name, operation := range map[string]string{"in all it reads": model.AnyOperation, "in a list": "events.list_orders"} {
+	for name, operation := range map[string]string{"in all it reads": "", "in a list": "events.list_orders"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -58,9 +58,11 @@ func (h *Handle) Remove() {
 	h.set.all = slices.DeleteFunc(h.set.all, func(other *Handle) bool { return other == h })
 }
 
-// String says what the fault is and how often it has fired.
-func (h *Handle) String() string {
-	return fmt.Sprintf("%s %s: fired %d times", h.id, h.fault, h.Fired())
+// concerns reports whether the fault is meant for an operation or event type. A fault has an
+// operation or an event type, depending on its effect, or affects all.
+func (h *Handle) concerns(name string) bool {
+	want := h.fault.Operation + h.fault.EventType
+	return want == "" || want == name
 }
 
 // spent reports that the fault has fired often enough. The caller holds mu.
@@ -101,7 +103,7 @@ func (s *Set) Fire(name string, now time.Time, effects ...model.Effect) (f model
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.all {
-		if slices.Contains(effects, h.fault.Effect) && h.fault.About(name) && h.fires(now) {
+		if slices.Contains(effects, h.fault.Effect) && h.concerns(name) && h.fires(now) {
 			f = h.fault
 			if f.Effect == model.EffectRateLimit {
 				f.RetryAfter = h.full

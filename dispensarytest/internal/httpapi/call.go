@@ -102,8 +102,8 @@ func (c *call) practitionerID() string {
 
 // require is for operations whose scope depends on what is asked for.
 func (c *call) require(scope string) error {
-	c.record.Scope.Required = append(c.record.Scope.Required, scope)
-	if c.record.Scope.Granted = c.token.Has(scope); !c.record.Scope.Granted {
+	c.record.Scopes = append(c.record.Scopes, scope)
+	if c.record.Granted = c.token.Has(scope); !c.record.Granted {
 		return missingScope(scope)
 	}
 	return nil

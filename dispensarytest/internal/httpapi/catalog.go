@@ -15,23 +15,23 @@ type termView struct {
 	Name string `json:"name"`
 }
 
-func viewTerm(t *model.Term) termView { return termView{ID: t.ID, Name: t.Name} }
+func viewTerm(t *store.Term) termView { return termView{ID: t.ID, Name: t.Name} }
 
-func allergens(w *store.World) table.Table[*model.Term] { return w.Allergens }
+func allergens(w *store.World) table.Table[*store.Term] { return w.Allergens }
 
-func ingredients(w *store.World) table.Table[*model.Term] { return w.Ingredients }
+func ingredients(w *store.World) table.Table[*store.Term] { return w.Ingredients }
 
-func supplementTypes(w *store.World) table.Table[*model.Term] { return w.SupplementTypes }
+func supplementTypes(w *store.World) table.Table[*store.Term] { return w.SupplementTypes }
 
-func certifications(w *store.World) table.Table[*model.Term] { return w.Certifications }
+func certifications(w *store.World) table.Table[*store.Term] { return w.Certifications }
 
-func listTerms(of func(*store.World) table.Table[*model.Term]) handler {
+func listTerms(of func(*store.World) table.Table[*store.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) {
 		return listOf(c, slices.Collect(table.All(of(w))), viewTerm), nil
 	}
 }
 
-func getTerm(of func(*store.World) table.Table[*model.Term]) handler {
+func getTerm(of func(*store.World) table.Table[*store.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg, viewTerm) }
 }
 
@@ -42,7 +42,7 @@ type practitionerTypeView struct {
 }
 
 func listPractitionerTypes(c *call, w *store.World) (reply, error) {
-	return listOf(c, slices.Collect(table.All(w.PractitionerTypes)), func(t *model.PractitionerType) practitionerTypeView {
+	return listOf(c, slices.Collect(table.All(w.PractitionerTypes)), func(t *store.PractitionerType) practitionerTypeView {
 		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
 	}), nil
 }
@@ -54,7 +54,7 @@ type brandView struct {
 	Status string `json:"status"`
 }
 
-func viewBrand(b *model.Brand) brandView {
+func viewBrand(b *store.Brand) brandView {
 	status := "unavailable"
 	if b.Available {
 		status = "available"
@@ -72,7 +72,7 @@ func listBrands(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return listOf(c, table.Where(w.Brands, func(b *model.Brand) bool {
+	return listOf(c, table.Where(w.Brands, func(b *store.Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || b.Permits(c.clinicID()))
 	}), viewBrand), nil
 }
@@ -86,16 +86,16 @@ type categoryView struct {
 }
 
 func listCategories(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Where(w.Categories, func(k *model.Category) bool { return k.ClinicID == c.clinicID() }), func(k *model.Category) categoryView {
+	return listOf(c, table.Where(w.Categories, func(k *store.Category) bool { return k.ClinicID == c.clinicID() }), func(k *store.Category) categoryView {
 		return categoryView{ID: k.ID, Name: k.Name}
 	}), nil
 }
 
-func getCategory(c *call, w *store.World, k *model.Category) (reply, error) {
+func getCategory(c *call, w *store.World, k *store.Category) (reply, error) {
 	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(len(w.InCategory(k.ID)))}), nil
 }
 
-func listCategoryProducts(c *call, w *store.World, k *model.Category) (reply, error) {
+func listCategoryProducts(c *call, w *store.World, k *store.Category) (reply, error) {
 	return listOf(c, w.InCategory(k.ID), view.ProductItems(w, c.behaviors)), nil
 }
 

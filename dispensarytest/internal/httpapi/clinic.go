@@ -51,7 +51,7 @@ type addressView struct {
 }
 
 func listAddresses(c *call, w *store.World, patient *model.Patient) (reply, error) {
-	return listOf(c, table.Where(w.Addresses, func(a *model.Address) bool { return a.PatientID == patient.ID }), func(a *model.Address) addressView {
+	return listOf(c, table.Where(w.Addresses, func(a *store.Address) bool { return a.PatientID == patient.ID }), func(a *store.Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: view.NullText(a.Address2), Zipcode: a.Zipcode,
 			City: a.City, State: a.State, Country: a.Country,

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -28,7 +29,7 @@ func getEvent(c *call, w *store.World) (reply, error) {
 
 // listEvents lists one group of events.
 func listEvents(group string) handler {
-	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return model.EventGroup(t) != group })
+	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return eventGroup(t) != group })
 	return func(c *call, w *store.World) (reply, error) {
 		day, err := c.params.days("created_at")
 		if err != nil {
@@ -47,7 +48,7 @@ func listEvents(group string) handler {
 			whose = ""
 		}
 		rows := table.Where(w.Events, func(e *model.Event) bool {
-			return e.ClinicID == whose && model.EventGroup(e.Type) == group && (kind == "" || kind == e.Type) &&
+			return e.ClinicID == whose && eventGroup(e.Type) == group && (kind == "" || kind == e.Type) &&
 				c.now.Sub(e.CreatedAt) <= store.Retention && day.Holds(e.CreatedAt)
 		})
 		switch {
@@ -117,4 +118,10 @@ func viewDelivery(d *webhooks.Entry, zeroStatus bool) deliveryView {
 	answer.EventPayload.Event = view.Event(&d.Event)
 	answer.EventPayload.Event.IntegrationID = d.IntegrationID
 	return answer
+}
+
+// eventGroup returns the subject of an event type: "patient", "treatment_plan".
+func eventGroup(kind string) string {
+	group, _, _ := strings.Cut(kind, ".")
+	return group
 }

@@ -67,7 +67,7 @@ func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataE
 			add(viewPractitioner(p))
 		}
 	case "staff":
-		for _, m := range table.Where(w.Staff, func(m *model.StaffMember) bool { return m.ClinicID == clinic && m.MetadataID == id }) {
+		for _, m := range table.Where(w.Staff, func(m *store.StaffMember) bool { return m.ClinicID == clinic && m.MetadataID == id }) {
 			add(viewStaff(m))
 		}
 	case "treatment_plan":

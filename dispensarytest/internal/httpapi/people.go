@@ -80,7 +80,7 @@ func updatePatient(c *call, w *store.World, old *model.Patient) (reply, error) {
 func readPatient(f *form, p *model.Patient, isNew bool) {
 	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
 	f.day("date_of_birth").change(&p.DateOfBirth)
-	f.choice("gender", model.GenderMale, model.GenderFemale, model.GenderX).change(&p.Gender)
+	f.choice("gender", store.GenderMale, store.GenderFemale, store.GenderX).change(&p.Gender)
 	mobile := f.text("mobile_number")
 	if mobile.is != "" && !store.MobileNumber.MatchString(mobile.is) {
 		f.complain("mobile_number", "must be in international form, a + and digits")
@@ -162,18 +162,18 @@ type staffView struct {
 	Metadata  *view.MetadataView `json:"metadata"`
 }
 
-func viewStaff(m *model.StaffMember) staffView {
+func viewStaff(m *store.StaffMember) staffView {
 	return staffView{ID: m.ID, FirstName: m.FirstName, LastName: m.LastName, Email: m.Email, Metadata: view.Metadata(m.MetadataID)}
 }
 
 func listStaff(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Where(w.Staff, func(m *model.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
+	return listOf(c, table.Where(w.Staff, func(m *store.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
 }
 
 // createStaff needs names and address: an assumption, the API lists no
 // arguments.
 func createStaff(c *call, w *store.World) (reply, error) {
-	m := &model.StaffMember{ClinicID: c.clinicID()}
+	m := &store.StaffMember{ClinicID: c.clinicID()}
 	if err := readStaff(w, c.form, m, true); err != nil {
 		return reply{}, err
 	}
@@ -182,7 +182,7 @@ func createStaff(c *call, w *store.World) (reply, error) {
 	return created(viewStaff(m)), nil
 }
 
-func updateStaff(c *call, w *store.World, old *model.StaffMember) (reply, error) {
+func updateStaff(c *call, w *store.World, old *store.StaffMember) (reply, error) {
 	m := *old
 	if err := readStaff(w, c.form, &m, false); err != nil {
 		return reply{}, err
@@ -192,7 +192,7 @@ func updateStaff(c *call, w *store.World, old *model.StaffMember) (reply, error)
 	return ok(viewStaff(&m)), nil
 }
 
-func readStaff(w *store.World, f *form, m *model.StaffMember, isNew bool) error {
+func readStaff(w *store.World, f *form, m *store.StaffMember, isNew bool) error {
 	readPerson(f, &m.FirstName, &m.LastName, &m.Email, isNew)
 	readMetadata(f, &m.MetadataID)
 	checkUserEmail(w, f, m.Email, m.ID)

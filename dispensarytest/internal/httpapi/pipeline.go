@@ -228,8 +228,8 @@ func (c *call) authenticate() error {
 	if c.op.Scope == "" {
 		return nil
 	}
-	c.record.Scope = model.ScopeDecision{Required: c.op.Needs, Granted: token.Has(c.op.Scope)}
-	if !c.record.Scope.Granted {
+	c.record.Scopes, c.record.Granted = c.op.Needs, token.Has(c.op.Scope)
+	if !c.record.Granted {
 		return missingScope(c.op.Scope)
 	}
 	return nil

@@ -28,7 +28,7 @@ func getProduct(c *call, w *store.World) (reply, error) {
 		return reply{}, invalid("practitioner_id must exist") // the status is an assumption
 	}
 	var custom *model.Dosage
-	if d, set := w.CustomDosages.Rows[model.CustomDosageID(practitioner, p.ID)]; set {
+	if d, set := w.CustomDosages.Rows[store.CustomDosageID(practitioner, p.ID)]; set {
 		custom = &d.Dosage
 	}
 	return ok(view.Product(w, p, custom, c.behaviors)), nil

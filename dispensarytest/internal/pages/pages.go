@@ -14,11 +14,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // The pages that people use: the authorize page, and those behind the links the API
@@ -40,7 +40,7 @@ type Pages struct {
 	People     *people.People
 	Behaviors  *rules.Current
 	RequestIDs *ids.Requests
-	Region     model.Region
+	Region     api.Region
 	RequireTLS bool
 }
 
@@ -145,7 +145,7 @@ func (v *visitor) problem(status int, message string) error {
 
 // show sends a page.
 func (v *visitor) show(status int, name string, f *Frame, view any) {
-	f.Currency = v.Region.Currency()
+	f.Currency = currency(v.Region)
 	f.Send(v.w, status, name, view)
 }
 
@@ -181,9 +181,17 @@ func (v *visitor) leave(to string) {
 // inWords is an error of an action for people.
 func inWords(err error) string {
 	text := err.Error()
-	if failed := (*model.ActionError)(nil); errors.As(err, &failed) {
+	if failed := (*store.ActionError)(nil); errors.As(err, &failed) {
 		text = failed.Detail
 	}
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:] + "."
+}
+
+// currency is the code of the money that a region's prices are in.
+func currency(region api.Region) string {
+	if region == api.Canada {
+		return "CAD"
+	}
+	return "USD"
 }

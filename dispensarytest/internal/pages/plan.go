@@ -84,9 +84,9 @@ func (v *visitor) newPlan() {
 func (v *visitor) createPlan(e people.PlanEdit, do string) error {
 	switch {
 	case e.PatientID == "":
-		return model.Refused("CreatePlan", model.ErrValidation, "a plan is for a patient: enter the e-mail address of one")
+		return store.Refused("CreatePlan", model.ErrValidation, "a plan is for a patient: enter the e-mail address of one")
 	case len(e.Lines) == 0:
-		return model.Refused("CreatePlan", model.ErrValidation, "a plan recommends at least one product")
+		return store.Refused("CreatePlan", model.ErrValidation, "a plan recommends at least one product")
 	}
 	plan, _, err := v.People.Plans.Create(e.PatientID, model.PlanCreate{
 		PractitionerID: e.PractitionerID, PersonalMessage: e.Message, Recommendations: e.Lines, Draft: do != "send",
@@ -143,7 +143,7 @@ func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
 		done = "cancelled"
 		_, _, err = v.People.Plans.Cancel(v.id)
 	default:
-		err = model.Refused("UpdatePlan", model.ErrValidation, "the form has no button %q", do)
+		err = store.Refused("UpdatePlan", model.ErrValidation, "the form has no button %q", do)
 	}
 	if err == nil {
 		v.leave("?done=" + done)

@@ -8,15 +8,7 @@ import (
 )
 
 // Clinics acts for clinics with the keys of integrations.
-type Clinics struct{ *actions }
-
-func (p Clinics) All() []model.Clinic {
-	return all(p.actions, func(w *store.World) table.Table[*model.Clinic] { return w.Clinics })
-}
-
-func (p Clinics) Practitioners() []model.Practitioner {
-	return all(p.actions, func(w *store.World) table.Table[*model.Practitioner] { return w.Practitioners })
-}
+type Clinics struct{ Records[model.Clinic] }
 
 func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	w, done := p.begin()
@@ -24,9 +16,9 @@ func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	old := w.IntegrationByKey(key)
 	switch {
 	case old == nil:
-		return e, model.Unknown("RevokeClinicKey", "integration's key", key)
+		return e, store.Unknown("RevokeClinicKey", "integration's key", key)
 	case old.Revoked:
-		return e, model.Refused("RevokeClinicKey", model.ErrState, "the key is revoked already")
+		return e, store.Refused("RevokeClinicKey", model.ErrState, "the key is revoked already")
 	}
 	e = p.emit(model.EventClinicKeyRevoked, old.ClinicID, old.ID, view.ClinicKey(old))
 	changed := *old
@@ -42,9 +34,9 @@ func (p Clinics) ActivateKey(key string) (e model.Event, err error) {
 	old := w.IntegrationByKey(key)
 	switch {
 	case old == nil:
-		return e, model.Unknown("ActivateClinicKey", "integration's key", key)
+		return e, store.Unknown("ActivateClinicKey", "integration's key", key)
 	case p.enabled(old):
-		return e, model.Refused("ActivateClinicKey", model.ErrState, "the integration is active already")
+		return e, store.Refused("ActivateClinicKey", model.ErrState, "the integration is active already")
 	}
 	return p.activate(w, old), nil
 }
@@ -70,7 +62,7 @@ func (p Clinics) UseKey(key, clinicID string) (refusal string) {
 
 // check returns why a request with an integration's key is rejected, or whether the
 // integration is active.
-func (p Clinics) check(found *model.Integration, clinicID string) (refusal string, active bool) {
+func (p Clinics) check(found *store.Integration, clinicID string) (refusal string, active bool) {
 	switch {
 	case found == nil || found.ClinicID != clinicID:
 		return "The clinic key is invalid", false
@@ -81,7 +73,7 @@ func (p Clinics) check(found *model.Integration, clinicID string) (refusal strin
 }
 
 // activate makes an integration active. The caller holds the world's lock.
-func (p Clinics) activate(w *store.World, old *model.Integration) model.Event {
+func (p Clinics) activate(w *store.World, old *store.Integration) model.Event {
 	changed := *old
 	changed.Revoked = false
 	if store.ActivatedAt(old, p.Behaviors.Get()).IsZero() {

@@ -79,9 +79,9 @@ func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
 		}
 		switch {
 		case row.PatientID == "":
-			return model.Refused("ActivatePlan", model.ErrValidation, "a plan is sent to a patient, and this one has none")
+			return store.Refused("ActivatePlan", model.ErrValidation, "a plan is sent to a patient, and this one has none")
 		case len(row.Recommendations) == 0:
-			return model.Refused("ActivatePlan", model.ErrValidation, "a plan recommends at least one product")
+			return store.Refused("ActivatePlan", model.ErrValidation, "a plan recommends at least one product")
 		}
 		store.ActivatePlan(row, p.Clock.Now())
 		return nil

@@ -24,19 +24,19 @@ func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any
 	table.Put(&w.Events, e.ID, &e)
 	gone := w.ForgetEvents(now, a.EventLimit)
 	w.LastEvents[objectID] = at
-	concerned := table.Where(w.Integrations, func(i *model.Integration) bool {
+	concerned := table.Where(w.Integrations, func(i *store.Integration) bool {
 		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
 	})
-	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *model.Integration) bool { return !a.enabled(i) })
-	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *model.Integration) bool { return !a.covered(e, i.ClinicID) })
+	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *store.Integration) bool { return !a.enabled(i) })
+	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *store.Integration) bool { return !a.covered(e, i.ClinicID) })
 	a.Sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
 	return store.Detached(e)
 }
 
 // refusal explains why an event is sent to no integration, or is empty.
-func (a *actions) refusal(e model.Event, concerned, enabled, covered []*model.Integration) string {
+func (a *actions) refusal(e model.Event, concerned, enabled, covered []*store.Integration) string {
 	const inactive = "no integration of the clinic is active: "
-	waiting := func(i *model.Integration) bool { return !i.Revoked }
+	waiting := func(i *store.Integration) bool { return !i.Revoked }
 	switch {
 	case len(covered) > 0:
 		return ""
@@ -90,6 +90,6 @@ func (a *actions) emitPlan(kind string, plan *model.Plan) model.Event {
 }
 
 // enabled reports whether an integration is sent events.
-func (a *actions) enabled(i *model.Integration) bool {
+func (a *actions) enabled(i *store.Integration) bool {
 	return !i.Revoked && !store.ActivatedAt(i, a.Behaviors.Get()).IsZero()
 }

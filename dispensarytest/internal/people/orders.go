@@ -10,22 +10,14 @@ import (
 )
 
 // Orders acts for patients with orders.
-type Orders struct{ *actions }
-
-func (p Orders) All() []model.Order {
-	return all(p.actions, func(w *store.World) table.Table[*model.Order] { return w.Orders })
-}
-
-func (p Orders) Get(id string) (model.Order, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Order] { return w.Orders }, id)
-}
+type Orders struct{ Records[model.Order] }
 
 func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	patient, known := w.Patients.Rows[patientID]
 	if !known {
-		return out, e, model.Unknown("PlaceOrder", "patient", patientID)
+		return out, e, store.Unknown("PlaceOrder", "patient", patientID)
 	}
 	row := &model.Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: slices.Clone(in.Lines)}
 	if err := w.FillOrder(row, in.PlanIDs); err != nil {
@@ -45,16 +37,16 @@ func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err
 	defer done()
 	old, known := w.Orders.Rows[orderID]
 	if !known {
-		return out, model.Unknown("RefundOrder", "order", orderID)
+		return out, store.Unknown("RefundOrder", "order", orderID)
 	}
 	if old.PaymentTotal == 0 {
-		return out, model.Refused("RefundOrder", model.ErrState, "the order is refunded already")
+		return out, store.Refused("RefundOrder", model.ErrState, "the order is refunded already")
 	}
 	if amount == 0 {
 		amount = old.PaymentTotal
 	}
 	if amount < 0 || amount > old.PaymentTotal {
-		return out, model.Refused("RefundOrder", model.ErrValidation, "%s of %s cannot be refunded", amount, old.PaymentTotal)
+		return out, store.Refused("RefundOrder", model.ErrValidation, "%s of %s cannot be refunded", amount, old.PaymentTotal)
 	}
 	row := *old
 	row.PaymentTotal -= amount

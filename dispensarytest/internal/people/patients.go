@@ -12,18 +12,10 @@ import (
 )
 
 // Patients acts for patients.
-type Patients struct{ *actions }
-
-func (p Patients) All() []model.Patient {
-	return all(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients })
-}
-
-func (p Patients) Get(id string) (model.Patient, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients }, id)
-}
+type Patients struct{ Records[model.Patient] }
 
 func (p Patients) Cart(patientID string) []model.Line {
-	c, _ := find(p.actions, func(w *store.World) table.Table[*store.Cart] { return w.Carts }, patientID)
+	c, _ := Records[store.Cart]{p.actions, func(w *store.World) table.Table[*store.Cart] { return w.Carts }}.Get(patientID)
 	return slices.Clone(c.Lines)
 }
 
@@ -37,7 +29,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
 	}
 	if _, known := w.Clinics.Rows[row.ClinicID]; !known {
-		return out, e, model.Unknown("CreatePatient", "clinic", row.ClinicID)
+		return out, e, store.Unknown("CreatePatient", "clinic", row.ClinicID)
 	}
 	if err := personFits(w, "CreatePatient", row); err != nil {
 		return out, e, err
@@ -53,7 +45,7 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 	defer done()
 	old, known := w.Patients.Rows[patientID]
 	if !known {
-		return out, e, model.Unknown("UpdatePatient", "patient", patientID)
+		return out, e, store.Unknown("UpdatePatient", "patient", patientID)
 	}
 	row := *old
 	set(&row.FirstName, in.FirstName)
@@ -65,7 +57,7 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 	set(&row.TextNotification, in.TextNotification)
 	// A patient that a dynamic link made has no names to begin with.
 	if old.FirstName != "" && row.FirstName == "" || old.LastName != "" && row.LastName == "" {
-		return out, e, model.Refused("UpdatePatient", model.ErrValidation, "a name cannot be taken away")
+		return out, e, store.Refused("UpdatePatient", model.ErrValidation, "a name cannot be taken away")
 	}
 	if err := personFits(w, "UpdatePatient", &row); err != nil {
 		return out, e, err
@@ -79,15 +71,15 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 func personFits(w *store.World, action string, p *model.Patient) error {
 	switch {
 	case !store.ValidEmail(p.Email):
-		return model.Refused(action, model.ErrValidation, "%q is not an e-mail address", p.Email)
+		return store.Refused(action, model.ErrValidation, "%q is not an e-mail address", p.Email)
 	case w.EmailTaken(p.Email, p.ID):
-		return model.Refused(action, model.ErrValidation, "the e-mail address %q is taken", p.Email)
+		return store.Refused(action, model.ErrValidation, "the e-mail address %q is taken", p.Email)
 	case p.DateOfBirth != "" && !store.ValidDay(p.DateOfBirth):
-		return model.Refused(action, model.ErrValidation, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
-	case p.Gender != "" && !slices.Contains([]string{model.GenderMale, model.GenderFemale, model.GenderX}, p.Gender):
-		return model.Refused(action, model.ErrValidation, "%q is none of the genders", p.Gender)
+		return store.Refused(action, model.ErrValidation, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
+	case p.Gender != "" && !slices.Contains([]string{store.GenderMale, store.GenderFemale, store.GenderX}, p.Gender):
+		return store.Refused(action, model.ErrValidation, "%q is none of the genders", p.Gender)
 	case p.MobileNumber != "" && !store.MobileNumber.MatchString(p.MobileNumber):
-		return model.Refused(action, model.ErrValidation, "%q is not a number in international form", p.MobileNumber)
+		return store.Refused(action, model.ErrValidation, "%q is not a number in international form", p.MobileNumber)
 	}
 	return nil
 }

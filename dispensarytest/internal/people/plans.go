@@ -10,22 +10,14 @@ import (
 )
 
 // Plans acts for practitioners with treatment plans.
-type Plans struct{ *actions }
-
-func (p Plans) All() []model.Plan {
-	return all(p.actions, func(w *store.World) table.Table[*model.Plan] { return w.Plans })
-}
-
-func (p Plans) Get(id string) (model.Plan, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Plan] { return w.Plans }, id)
-}
+type Plans struct{ Records[model.Plan] }
 
 func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
 	patient, known := w.Patients.Rows[patientID]
 	if !known {
-		return out, e, model.Unknown("CreatePlan", "patient", patientID)
+		return out, e, store.Unknown("CreatePlan", "patient", patientID)
 	}
 	now := p.Clock.Now()
 	row := &model.Plan{
@@ -34,7 +26,7 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 		PersonalMessage: in.PersonalMessage, Recommendations: store.CloneRecommendations(in.Recommendations),
 	}
 	if _, known := w.PractitionerOf(row.ClinicID, row.PractitionerID); !known {
-		return out, e, model.Unknown("CreatePlan", "practitioner", row.PractitionerID)
+		return out, e, store.Unknown("CreatePlan", "practitioner", row.PractitionerID)
 	}
 	if v := w.FirstAvailable(); len(row.Recommendations) == 0 && v != nil {
 		row.Recommendations = []model.Recommendation{{VariantID: v.ID, UnitsToPurchase: 1}}
@@ -56,7 +48,7 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
 	return p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.PlanStateDraft}, func(_ *store.World, row *model.Plan) error {
 		if why := store.PlanUnready(row, p.Behaviors.Get()); why != "" {
-			return model.Refused("ActivatePlan", model.ErrValidation, "treatment plan %q %s", planID, why)
+			return store.Refused("ActivatePlan", model.ErrValidation, "treatment plan %q %s", planID, why)
 		}
 		store.ActivatePlan(row, p.Clock.Now())
 		return nil
@@ -77,7 +69,7 @@ func (p Plans) UpdateRecommendation(planID string, in model.Recommendation) (mod
 	return p.change("UpdateRecommendation", planID, model.EventTreatmentPlanRecommendationUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
 		at := slices.IndexFunc(row.Recommendations, func(r model.Recommendation) bool { return r.VariantID == in.VariantID })
 		if at < 0 {
-			return model.Unknown("UpdateRecommendation", "recommended variant", in.VariantID)
+			return store.Unknown("UpdateRecommendation", "recommended variant", in.VariantID)
 		}
 		row.Recommendations = slices.Clone(row.Recommendations)
 		row.Recommendations[at] = store.CloneRecommendations([]model.Recommendation{in})[0]
@@ -97,10 +89,10 @@ func (p Plans) change(action, planID, kind string, from []string, change func(*s
 	defer done()
 	old, known := w.Plans.Rows[planID]
 	if !known {
-		return out, e, model.Unknown(action, "treatment plan", planID)
+		return out, e, store.Unknown(action, "treatment plan", planID)
 	}
 	if !slices.Contains(from, old.State) {
-		return out, e, model.Refused(action, model.ErrState, "treatment plan %q is %s", planID, old.State)
+		return out, e, store.Refused(action, model.ErrState, "treatment plan %q is %s", planID, old.State)
 	}
 	row := *old
 	if err := change(w, &row); err != nil {
@@ -115,10 +107,10 @@ func (p Plans) change(action, planID, kind string, from []string, change func(*s
 func recommendationsFit(w *store.World, action string, p *model.Plan) error {
 	for _, r := range p.Recommendations {
 		if _, known := w.Variant(r.VariantID); !known {
-			return model.Unknown(action, "variant", r.VariantID)
+			return store.Unknown(action, "variant", r.VariantID)
 		}
 		if r.UnitsToPurchase < 1 {
-			return model.Refused(action, model.ErrValidation, "%d is not a number of units", r.UnitsToPurchase)
+			return store.Refused(action, model.ErrValidation, "%d is not a number of units", r.UnitsToPurchase)
 		}
 	}
 	return nil

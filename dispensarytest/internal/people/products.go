@@ -12,23 +12,10 @@ import (
 )
 
 // Products changes the catalog.
-type Products struct{ *actions }
-
-func (p Products) Brands() []model.Brand {
-	return all(p.actions, func(w *store.World) table.Table[*model.Brand] { return w.Brands })
-}
-
-func (p Products) Get(id string) (model.Product, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products }, id)
-}
-
-func (p Products) Variant(id string) (model.Variant, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Variant] { return w.Variants }, id)
-}
+type Products struct{ Records[model.Product] }
 
 func (p Products) All() []model.Product {
-	products := all(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products })
-	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
+	return slices.DeleteFunc(p.Records.All(), func(p model.Product) bool { return p.Removed })
 }
 
 func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Event, err error) {
@@ -40,7 +27,7 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 	}
 	brand, known := w.Brands.Rows[row.BrandID]
 	if !known {
-		return out, e, model.Unknown("CreateProduct", "brand", row.BrandID)
+		return out, e, store.Unknown("CreateProduct", "brand", row.BrandID)
 	}
 	packs := in.Variants
 	if len(packs) == 0 {
@@ -67,7 +54,7 @@ func (p Products) Update(productID string, in model.ProductUpdate) (model.Produc
 		set(&row.Name, in.Name)
 		set(&row.Dosage, in.Dosage)
 		if row.Name == "" {
-			return model.Refused("UpdateProduct", model.ErrValidation, "a product needs a name")
+			return store.Refused("UpdateProduct", model.ErrValidation, "a product needs a name")
 		}
 		return nil
 	})
@@ -85,7 +72,7 @@ func (p Products) changeProduct(action, productID, kind string, change func(*mod
 	defer done()
 	old, known := w.Products.Rows[productID]
 	if !known || old.Removed {
-		return out, e, model.Unknown(action, "product", productID)
+		return out, e, store.Unknown(action, "product", productID)
 	}
 	row := *old
 	if err := change(&row); err != nil {
@@ -101,7 +88,7 @@ func (p Products) Remove(productID string) error {
 	defer done()
 	old, known := w.Products.Rows[productID]
 	if !known || old.Removed {
-		return model.Unknown("RemoveProduct", "product", productID)
+		return store.Unknown("RemoveProduct", "product", productID)
 	}
 	row := *old
 	row.Removed = true
@@ -115,7 +102,7 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out m
 	defer done()
 	old, known := w.Variant(variantID)
 	if !known {
-		return out, e, model.Unknown("UpdateVariant", "variant", variantID)
+		return out, e, store.Unknown("UpdateVariant", "variant", variantID)
 	}
 	row := *old
 	set(&row.MSRP, in.MSRP)
@@ -138,9 +125,9 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out m
 func variantFits(v *model.Variant) error {
 	switch {
 	case v.MSRP < 0:
-		return model.Refused("UpdateVariant", model.ErrValidation, "%s is not a price", v.MSRP)
+		return store.Refused("UpdateVariant", model.ErrValidation, "%s is not a price", v.MSRP)
 	case v.Units < 0:
-		return model.Refused("UpdateVariant", model.ErrValidation, "%d is not a number of units", v.Units)
+		return store.Refused("UpdateVariant", model.ErrValidation, "%d is not a number of units", v.Units)
 	case v.Status == "":
 		return nil
 	}
@@ -150,7 +137,7 @@ func variantFits(v *model.Variant) error {
 func statusFits(action, status string) error {
 	known := []string{model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable, model.VariantVendorBackorder}
 	if !slices.Contains(known, status) {
-		return model.Refused(action, model.ErrValidation, "%q is none of the variant statuses", status)
+		return store.Refused(action, model.ErrValidation, "%q is none of the variant statuses", status)
 	}
 	return nil
 }

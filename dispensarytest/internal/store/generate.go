@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -47,7 +48,7 @@ func (w *World) Enlarge(size model.WorldSize) {
 
 func (w *World) generateClinic(n int) {
 	host := fmt.Sprintf("clinic-%d", n+1)
-	if w.Region == model.Canada {
+	if w.Region == api.Canada {
 		host += ".ca"
 	}
 	clinic := &model.Clinic{
@@ -69,7 +70,7 @@ func (w *World) generateClinic(n int) {
 		table.Put(&w.Practitioners, p.ID, p)
 		w.seedUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last)
 	}
-	m := &model.StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
+	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
 	table.Put(&w.Staff, m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName)
 }
@@ -78,7 +79,7 @@ func (w *World) generateClinic(n int) {
 func (w *World) generateCategories(clinicID string, n int) {
 	var ids []string
 	for i := range 3 {
-		k := &model.Category{ID: w.NewID("category"), Name: categoryNames[(n+i*3)%len(categoryNames)], ClinicID: clinicID}
+		k := &Category{ID: w.NewID("category"), Name: categoryNames[(n+i*3)%len(categoryNames)], ClinicID: clinicID}
 		table.Put(&w.Categories, k.ID, k)
 		ids = append(ids, k.ID)
 	}
@@ -91,7 +92,7 @@ func (w *World) generateCategories(clinicID string, n int) {
 
 // inviteToBrands opens the restricted brands to a clinic.
 func (w *World) inviteToBrands(clinicID string) {
-	for _, old := range table.Where(w.Brands, func(b *model.Brand) bool { return b.Restricted }) {
+	for _, old := range table.Where(w.Brands, func(b *Brand) bool { return b.Restricted }) {
 		b := *old
 		b.ClinicIDs = append(slices.Clone(b.ClinicIDs), clinicID)
 		table.Put(&w.Brands, b.ID, &b)
@@ -104,7 +105,7 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 		ID: w.NewID("patient"), ClinicID: table.At(w.Clinics, n%len(w.Clinics.Rows)).ID, FirstName: first, LastName: last,
 		Email:       fmt.Sprintf("%s.%s.%d@example.org", strings.ToLower(first), strings.ToLower(last), n),
 		DateOfBirth: Epoch.AddDate(-18-dice.IntN(70), -dice.IntN(12), -dice.IntN(28)).Format(time.DateOnly),
-		Gender:      []string{model.GenderMale, model.GenderFemale, model.GenderX, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
+		Gender:      []string{GenderMale, GenderFemale, GenderX, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
 	}
 	if n%2 == 0 {
 		p.MetadataID = fmt.Sprintf("ehr-%d", 100_000+n)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -43,11 +44,11 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 		plan, known := w.Plans.Rows[planID]
 		switch {
 		case !known:
-			return model.Unknown("PlaceOrder", "treatment plan", planID)
+			return Unknown("PlaceOrder", "treatment plan", planID)
 		case plan.PatientID != o.PatientID:
-			return model.Refused("PlaceOrder", model.ErrValidation, "treatment plan %q belongs to another patient", planID)
+			return Refused("PlaceOrder", model.ErrValidation, "treatment plan %q belongs to another patient", planID)
 		case plan.State != model.PlanStateActive && !fromCart:
-			return model.Refused("PlaceOrder", model.ErrState, "treatment plan %q is %s", planID, plan.State)
+			return Refused("PlaceOrder", model.ErrState, "treatment plan %q is %s", planID, plan.State)
 		}
 		if !slices.Contains(o.PlanIDs, planID) {
 			o.PlanIDs = append(o.PlanIDs, planID)
@@ -68,19 +69,19 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 // Price adds up an order.
 func (w *World) Price(o *model.Order, discount float64) error {
 	if len(o.Lines) == 0 {
-		return model.Refused("PlaceOrder", model.ErrValidation, "an order needs lines")
+		return Refused("PlaceOrder", model.ErrValidation, "an order needs lines")
 	}
 	for _, l := range o.Lines {
 		v, known := w.Variant(l.VariantID)
 		switch {
 		case !known:
-			return model.Unknown("PlaceOrder", "variant", l.VariantID)
+			return Unknown("PlaceOrder", "variant", l.VariantID)
 		case l.Quantity < 1:
-			return model.Refused("PlaceOrder", model.ErrValidation, "%d is not a quantity", l.Quantity)
+			return Refused("PlaceOrder", model.ErrValidation, "%d is not a quantity", l.Quantity)
 		}
 		o.MSRPTotal += v.MSRP * model.Cents(l.Quantity)
 	}
-	o.ItemTotal = o.MSRPTotal.Less(discount)
+	o.ItemTotal = less(o.MSRPTotal, discount)
 	o.PaymentTotal = o.ItemTotal + Shipping
 	return nil
 }
@@ -95,7 +96,7 @@ func (w *World) PutOrder(o *model.Order, at time.Time) {
 }
 
 func (w *World) orderZone() *time.Location {
-	if w.Region == model.Canada {
+	if w.Region == api.Canada {
 		return time.FixedZone("", -4*60*60)
 	}
 	return time.FixedZone("", -5*60*60)
@@ -154,4 +155,9 @@ func LinesOf(recommended []model.Recommendation) []model.Line {
 		lines = append(lines, model.Line{VariantID: r.VariantID, Quantity: r.UnitsToPurchase})
 	}
 	return lines
+}
+
+// less takes a percentage off, rounded to the cent.
+func less(c model.Cents, percent float64) model.Cents {
+	return c - model.Cents(float64(c)*percent/100+0.5)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // CategoryOf returns a category of the clinic; others are not known to it.
-func (w *World) CategoryOf(clinicID, id string) (*model.Category, bool) {
+func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
 	k, known := w.Categories.Rows[id]
 	return k, known && k.ClinicID == clinicID
 }
@@ -44,7 +44,7 @@ func (w *World) AddIntegrations(each int) {
 		}
 		for range each {
 			id := w.NewID("integration")
-			table.Put(&w.Integrations, id, &model.Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.Seed, "clinic key "+id)[:40]})
+			table.Put(&w.Integrations, id, &Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.Seed, "clinic key "+id)[:40]})
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (w *World) Offers(p *model.Protocol, owned bool, filter, clinicID string) b
 	}
 }
 
-func (w *World) IntegrationByKey(key string) *model.Integration {
+func (w *World) IntegrationByKey(key string) *Integration {
 	for i := range table.All(w.Integrations) {
 		if key != "" && key == i.Key {
 			return i
@@ -127,7 +127,7 @@ func (w *World) IntegrationByKey(key string) *model.Integration {
 }
 
 // ActivatedAt returns the time of the first request with an integration's key, or zero.
-func ActivatedAt(i *model.Integration, reads *rules.Set) time.Time {
+func ActivatedAt(i *Integration, reads *rules.Set) time.Time {
 	if i.Activated.IsZero() && reads.ActiveFromStart {
 		return Epoch
 	}
@@ -135,11 +135,11 @@ func ActivatedAt(i *model.Integration, reads *rules.Set) time.Time {
 }
 
 // IntegrationInUse is the integration that stands for a clinic where no key does.
-func (w *World) IntegrationInUse(clinicID string) *model.Integration {
+func (w *World) IntegrationInUse(clinicID string) *Integration {
 	all := w.integrationsOf(clinicID)
-	return all[max(slices.IndexFunc(all, func(i *model.Integration) bool { return !i.Revoked }), 0)]
+	return all[max(slices.IndexFunc(all, func(i *Integration) bool { return !i.Revoked }), 0)]
 }
 
-func (w *World) integrationsOf(clinicID string) []*model.Integration {
-	return table.Where(w.Integrations, func(i *model.Integration) bool { return i.ClinicID == clinicID })
+func (w *World) integrationsOf(clinicID string) []*Integration {
+	return table.Where(w.Integrations, func(i *Integration) bool { return i.ClinicID == clinicID })
 }

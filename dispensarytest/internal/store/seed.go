@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -13,7 +14,7 @@ import (
 // BuildWorld makes a believable little clinic and catalog. Everybody in it is
 // made up: addresses end in example.com or example.org, phone numbers are
 // 555-01xx.
-func BuildWorld(seed uint64, region model.Region) *World {
+func BuildWorld(seed uint64, region api.Region) *World {
 	w := &World{
 		Seed: RegionSeed(seed, region), Region: region, Numbers: make(map[string]uint64),
 		LastEvents: make(map[string]time.Time),
@@ -47,29 +48,29 @@ func (w *World) seedTerms() {
 	w.seedNames(&w.SupplementTypes, "supplement_type", supplementNames)
 	w.seedNames(&w.Certifications, "third_party_certification", certificationNames)
 	for _, p := range professions {
-		t := &model.PractitionerType{ID: w.NewID("practitioner_type"), Code: p.code, Description: p.description}
+		t := &PractitionerType{ID: w.NewID("practitioner_type"), Code: p.code, Description: p.description}
 		table.Put(&w.PractitionerTypes, t.ID, t)
 	}
 	for _, name := range categoryNames {
-		k := &model.Category{ID: w.NewID("category"), Name: name, ClinicID: w.ID("clinic", 1)}
+		k := &Category{ID: w.NewID("category"), Name: name, ClinicID: w.ID("clinic", 1)}
 		table.Put(&w.Categories, k.ID, k)
 	}
 	for i, b := range brandNames {
-		row := &model.Brand{ID: w.NewID("brand"), Name: b.name, Prefix: b.prefix, Restricted: i == len(brandNames)-1}
+		row := &Brand{ID: w.NewID("brand"), Name: b.name, Prefix: b.prefix, Restricted: i == len(brandNames)-1}
 		table.Put(&w.Brands, row.ID, row)
 	}
 }
 
-func (w *World) seedNames(to *table.Table[*model.Term], kind string, names []string) {
+func (w *World) seedNames(to *table.Table[*Term], kind string, names []string) {
 	for _, name := range names {
-		t := &model.Term{ID: w.NewID(kind), Name: name}
+		t := &Term{ID: w.NewID(kind), Name: name}
 		table.Put(to, t.ID, t)
 	}
 }
 
 func (w *World) seedClinic() {
 	name, host, address := "Maple Hollow Integrative Clinic", "maple-hollow", ""
-	if w.Region == model.Canada {
+	if w.Region == api.Canada {
 		name, host, address = "Birch Harbour Wellness Clinic", "birch-harbour", ".ca"
 	}
 	clinic := &model.Clinic{
@@ -86,7 +87,7 @@ func (w *World) seedClinic() {
 		table.Put(&w.Practitioners, row.ID, row)
 		w.seedUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last)
 	}
-	m := &model.StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
+	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
 	table.Put(&w.Staff, m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, "Joan Pettigrew")
 }
@@ -98,11 +99,11 @@ func (w *World) seedUser(id, clinicID, email, kind, name string) {
 func (w *World) seedPatients() {
 	clinic := table.At(w.Clinics, 0)
 	for i, p := range []model.Patient{
-		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: model.GenderFemale, MetadataID: "ehr-1001", TextNotification: true},
-		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: model.GenderMale, Discount: 5},
-		{FirstName: "Priya", LastName: "Raman", DateOfBirth: "1990-07-25", Gender: model.GenderFemale, Discount: 10},
-		{FirstName: "Alex", LastName: "Tremblay", Gender: model.GenderX},
-		{FirstName: "Walter", LastName: "Nguyen", DateOfBirth: "1958-01-30", Gender: model.GenderMale},
+		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: GenderFemale, MetadataID: "ehr-1001", TextNotification: true},
+		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: GenderMale, Discount: 5},
+		{FirstName: "Priya", LastName: "Raman", DateOfBirth: "1990-07-25", Gender: GenderFemale, Discount: 10},
+		{FirstName: "Alex", LastName: "Tremblay", Gender: GenderX},
+		{FirstName: "Walter", LastName: "Nguyen", DateOfBirth: "1958-01-30", Gender: GenderMale},
 	} {
 		p.ID, p.ClinicID, p.Welcomed = w.NewID("patient"), clinic.ID, true
 		p.Email = strings.ToLower(p.FirstName+"."+p.LastName) + "@example.org"
@@ -115,18 +116,18 @@ func (w *World) seedPatients() {
 }
 
 func (w *World) areaCode() int {
-	if w.Region == model.Canada {
+	if w.Region == api.Canada {
 		return 613
 	}
 	return 503
 }
 
 func (w *World) seedAddress(patientID string, i int) {
-	a := &model.Address{
+	a := &Address{
 		ID: w.NewID("address"), PatientID: patientID, Address1: fmt.Sprintf("%d Example Street", 100+i*12),
 		Zipcode: fmt.Sprintf("97%03d", 201+i), City: "Portland", State: "OR", Country: "United States",
 	}
-	if w.Region == model.Canada {
+	if w.Region == api.Canada {
 		a.Zipcode, a.City, a.State, a.Country = fmt.Sprintf("K1A 0B%d", i+1), "Ottawa", "ON", "Canada"
 	}
 	if i%2 == 1 {
@@ -139,8 +140,8 @@ func (w *World) seedAddress(patientID string, i int) {
 func (w *World) seedCare() {
 	first, second := table.At(w.Practitioners, 0), table.At(w.Practitioners, 1)
 	product := table.At(w.Products, 2)
-	custom := &model.CustomDosage{
-		ID: model.CustomDosageID(first.ID, product.ID), PractitionerID: first.ID, ProductID: product.ID,
+	custom := &CustomDosage{
+		ID: CustomDosageID(first.ID, product.ID), PractitionerID: first.ID, ProductID: product.ID,
 		Dosage: model.Dosage{Amount: "2", Frequency: "every morning", Duration: "ongoing", Format: product.Dosage.Format, AdditionalInfo: "Take with water, before breakfast."},
 	}
 	table.Put(&w.CustomDosages, custom.ID, custom)
@@ -190,8 +191,8 @@ func (w *World) recommend(from, n int) []model.Recommendation {
 }
 
 // RegionSeed keeps the ids and secrets of the two regions apart.
-func RegionSeed(seed uint64, region model.Region) uint64 {
-	if region == model.Canada {
+func RegionSeed(seed uint64, region api.Region) uint64 {
+	if region == api.Canada {
 		return ids.Mix(seed ^ 0xca)
 	}
 	return seed

@@ -163,7 +163,7 @@ func (p seedProduct) dosage() model.Dosage {
 }
 
 // pick returns about every n-th row, in a pattern of its own for each product.
-func pick(rows table.Table[*model.Term], at, n int) []string {
+func pick(rows table.Table[*Term], at, n int) []string {
 	var ids []string
 	for i := range len(rows.Rows) {
 		if (i+at)%n == 0 {

@@ -75,7 +75,7 @@ func Detached[T any](row T) T {
 		row.Data = bytes.Clone(row.Data)
 	case *model.Order:
 		row.PlanIDs, row.Lines = slices.Clone(row.PlanIDs), slices.Clone(row.Lines)
-	case *model.Brand:
+	case *Brand:
 		row.ClinicIDs = slices.Clone(row.ClinicIDs)
 	case *model.Plan:
 		row.Recommendations = CloneRecommendations(row.Recommendations)

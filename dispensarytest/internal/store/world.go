@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -23,26 +24,26 @@ var Epoch = time.Date(2026, time.January, 5, 15, 0, 0, 0, time.UTC)
 // server's lock guards it; rows are replaced, never changed.
 type World struct {
 	Seed    uint64 // of the ids
-	Region  model.Region
+	Region  api.Region
 	Numbers map[string]uint64 // how many ids of a kind were given out
 
-	Allergens         table.Table[*model.Term]
-	Ingredients       table.Table[*model.Term]
-	SupplementTypes   table.Table[*model.Term]
-	Certifications    table.Table[*model.Term]
-	PractitionerTypes table.Table[*model.PractitionerType]
-	Brands            table.Table[*model.Brand]
+	Allergens         table.Table[*Term]
+	Ingredients       table.Table[*Term]
+	SupplementTypes   table.Table[*Term]
+	Certifications    table.Table[*Term]
+	PractitionerTypes table.Table[*PractitionerType]
+	Brands            table.Table[*Brand]
 	Products          table.Table[*model.Product]
 	Variants          table.Table[*model.Variant]
-	Categories        table.Table[*model.Category]
-	CustomDosages     table.Table[*model.CustomDosage]
+	Categories        table.Table[*Category]
+	CustomDosages     table.Table[*CustomDosage]
 
 	Clinics       table.Table[*model.Clinic]
-	Integrations  table.Table[*model.Integration]
+	Integrations  table.Table[*Integration]
 	Patients      table.Table[*model.Patient]
 	Practitioners table.Table[*model.Practitioner]
-	Staff         table.Table[*model.StaffMember]
-	Addresses     table.Table[*model.Address]
+	Staff         table.Table[*StaffMember]
+	Addresses     table.Table[*Address]
 	Users         table.Table[*model.User]
 	Plans         table.Table[*model.Plan]
 	Protocols     table.Table[*model.Protocol]
@@ -119,17 +120,17 @@ const DefaultSeed = 1
 
 // Two worlds are built once in a process and cloned from then on.
 var (
-	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.UnitedStates) })
-	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, model.Canada) })
+	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.US) })
+	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.Canada) })
 )
 
 // NewWorld returns a world of a seed, a region and a size.
-func NewWorld(seed uint64, region model.Region, size model.WorldSize) *World {
+func NewWorld(seed uint64, region api.Region, size model.WorldSize) *World {
 	var w *World
 	switch {
 	case seed != DefaultSeed:
 		w = BuildWorld(seed, region)
-	case region == model.Canada:
+	case region == api.Canada:
 		w = DefaultCanada().Clone()
 	default:
 		w = DefaultUS().Clone()
@@ -200,7 +201,7 @@ func (w *World) EmailTaken(email, exceptID string) bool {
 func (w *World) UserEmailTaken(email, exceptID string) bool {
 	key := EmailKey(email)
 	return len(table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ID != exceptID && EmailKey(p.Email) == key })) > 0 ||
-		len(table.Where(w.Staff, func(m *model.StaffMember) bool { return m.ID != exceptID && EmailKey(m.Email) == key })) > 0
+		len(table.Where(w.Staff, func(m *StaffMember) bool { return m.ID != exceptID && EmailKey(m.Email) == key })) > 0
 }
 
 // SetUserEmail changes the address that a user signs in with, if there is an account.
@@ -268,7 +269,7 @@ func (w *World) RefreshBrand(brandID string) {
 	}
 }
 
-func (w *World) StaffOf(clinicID, id string) (*model.StaffMember, bool) {
+func (w *World) StaffOf(clinicID, id string) (*StaffMember, bool) {
 	m, ok := w.Staff.Rows[id]
 	return m, ok && m.ClinicID == clinicID
 }

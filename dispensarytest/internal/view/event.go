@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -37,7 +38,7 @@ type clinicKeyView struct {
 	} `json:"clinic_key"`
 }
 
-func ClinicKey(i *model.Integration) clinicKeyView {
+func ClinicKey(i *store.Integration) clinicKeyView {
 	var view clinicKeyView
 	view.ClinicKey.ClinicID, view.ClinicKey.IntegrationID = i.ClinicID, i.ID
 	return view

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -20,7 +21,7 @@ const (
 
 // Accept plans the delivery of an event, or notes why there is none. What the platform
 // does not keep any more is forgotten.
-func (s *Sender) Accept(e model.Event, now time.Time, enabled []*model.Integration, refusal string, gone []string) {
+func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, refusal string, gone []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.announce()
@@ -50,7 +51,7 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*model.Integrati
 
 // plan schedules the first attempt. The caller holds mu. The attempt does not wait for
 // an event that is later than its clock; see the behavior event-times.
-func (s *Sender) plan(e model.Event, now time.Time, i *model.Integration) {
+func (s *Sender) plan(e model.Event, now time.Time, i *store.Integration) {
 	s.planned++
 	d := &Entry{Event: e, ClinicID: i.ClinicID, Delivery: model.Delivery{
 		ID:      s.Store.World.ID("delivery", uint64(s.planned)),

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -47,7 +48,7 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 		"DISPENSARY_STORE": database, "DISPENSARY_INBOX": database, "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
 		"DISPENSARY_SEAL_KEYS": "fake:" + base64.StdEncoding.EncodeToString([]byte(rand.Text() + rand.Text())[:32]),
 	}
-	for region, platform := range map[model.Region]**dispensarytest.Server{model.UnitedStates: &f.US, model.Canada: &f.Canada} {
+	for region, platform := range map[api.Region]**dispensarytest.Server{api.US: &f.US, api.Canada: &f.Canada} {
 		if *platform, err = dispensarytest.Start(
 			dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(home+"/dispensary/callback"),
 			dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 12}}), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),

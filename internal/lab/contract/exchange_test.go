@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -115,7 +116,7 @@ func TestSwitchesKeepTheContract(t *testing.T) {
 		"grace rotation":     dispensarytest.WithBehavior(behavior.RefreshRotationGrace),
 		"immediate rotation": dispensarytest.WithBehavior(behavior.RefreshRotationImmediate),
 		"active integration": dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart),
-		"Canada":             dispensarytest.WithRegion(model.Canada),
+		"Canada":             dispensarytest.WithRegion(api.Canada),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

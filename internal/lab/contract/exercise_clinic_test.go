@@ -7,7 +7,7 @@ import (
 // takenPatient is an e-mail address that another patient has.
 func takenPatient(s *fixture) any { return s.fake.Patients.All()[1].Email }
 
-func takenUser(s *fixture) any { return s.fake.Clinics.Practitioners()[1].Email }
+func takenUser(s *fixture) any { return s.fake.Practitioners.All()[1].Email }
 
 func newPatient(*fixture) map[string]any {
 	return map[string]any{

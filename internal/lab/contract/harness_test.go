@@ -168,7 +168,7 @@ func (s *fixture) first(operation string, path ...string) string {
 }
 
 func (s *fixture) patient() string      { return s.fake.Patients.All()[0].ID }
-func (s *fixture) practitioner() string { return s.fake.Clinics.Practitioners()[0].ID }
+func (s *fixture) practitioner() string { return s.fake.Practitioners.All()[0].ID }
 func (s *fixture) product() string      { return s.fake.Products.All()[0].ID }
 func (s *fixture) variant() string      { return s.fake.Products.All()[0].VariantIDs[0] }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -137,7 +138,7 @@ func TestVarieties(t *testing.T) {
 // end, and whatever it lists by its id.
 func TestTheWholeWorld(t *testing.T) {
 	t.Parallel()
-	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
+	for _, region := range []api.Region{api.US, api.Canada} {
 		t.Run(string(region), func(t *testing.T) {
 			t.Parallel()
 			s := start(t, dispensarytest.WithRegion(region))
@@ -154,7 +155,7 @@ func TestTheWholeWorld(t *testing.T) {
 				s.walk("addresses.list", "", patient.ID)
 				s.walk("orders.list_for_patient", "", patient.ID)
 			}
-			for _, practitioner := range s.fake.Clinics.Practitioners() {
+			for _, practitioner := range s.fake.Practitioners.All() {
 				s.walk("protocols.list", "protocols.get", practitioner.ID)
 				s.walk("templates.list", "templates.get", practitioner.ID)
 			}

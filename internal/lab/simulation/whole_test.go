@@ -61,7 +61,7 @@ func newWholeWorld(s *schedule.Scheduler) {
 	w.catalog = newCatalog(s, w.platform)
 	w.catalog.announce = func(e model.Event) { w.events.happened(e, nil) }
 	product := w.platform.Products.All()[0]
-	w.catalog.kept, w.variant, w.author = product.ID, product.VariantIDs[0], w.platform.Clinics.Practitioners()[0].ID
+	w.catalog.kept, w.variant, w.author = product.ID, product.VariantIDs[0], w.platform.Practitioners.All()[0].ID
 	w.tokens.age()
 	names := []string{"replica 1", "replica 2"}
 	for _, name := range names {

@@ -43,7 +43,7 @@ func newWriteWorld(s *schedule.Scheduler) {
 	w := &writeWorld{s: s, sent: map[string]int{}, doubled: map[string]bool{}, created: map[string]int{}, ensured: map[string]bool{}}
 	w.platform = newPlatform(s)
 	w.platform.onRequest = w.arrived
-	w.patientID, w.author = w.platform.Patients.All()[0].ID, w.platform.Clinics.Practitioners()[0].ID
+	w.patientID, w.author = w.platform.Patients.All()[0].ID, w.platform.Practitioners.All()[0].ID
 	w.variantID = w.platform.Products.All()[0].VariantIDs[0]
 	for i := range 2 {
 		name := fmt.Sprintf("replica %d", i+1)

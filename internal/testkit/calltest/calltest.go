@@ -39,7 +39,7 @@ func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	f.Client = f.Platform.Client(model.User{})
 	ctx := t.Context()
 	p := f.Platform
-	f.Patient, f.Practitioner = p.Patients.All()[0].ID, p.Clinics.Practitioners()[0].ID
+	f.Patient, f.Practitioner = p.Patients.All()[0].ID, p.Practitioners.All()[0].ID
 	product := first(t, f.Client.Catalog.Products.All(ctx, catalog.ProductListOptions{}))
 	f.Product, f.Variant, f.Brand = product.ID, product.PrimaryVariant.ID, product.Brand.ID
 	f.Staff = first(t, f.Client.Clinic.Staff.All(ctx, clinic.StaffListOptions{})).ID

@@ -16,7 +16,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.DynamicLinkCreate{
-			PractitionerID: s.fake.Clinics.Practitioners()[0].ID, Patient: &treatmentplans.DynamicLinkPatient{Email: "new.patient@example.org"},
+			PractitionerID: s.fake.Practitioners.All()[0].ID, Patient: &treatmentplans.DynamicLinkPatient{Email: "new.patient@example.org"},
 		})
 		require.NoError(b.t, err)
 		b.visit(link.RedirectURL)
@@ -66,7 +66,7 @@ func TestAnInOfficeCheckout(t *testing.T) {
 // A product may have a name that is longer than a line; prices say in which money.
 func TestAPlanOfAProductWithALongName(t *testing.T) {
 	t.Parallel()
-	s, b := newFixture(t, dispensarytest.WithRegion(model.Canada)), open(t)
+	s, b := newFixture(t, dispensarytest.WithRegion(api.Canada)), open(t)
 	p := s.fake
 	product, _, err := p.Products.Create(model.ProductCreate{
 		Name: "Magnesium bisglycinate with vitamin B6 and " + strings.Repeat("Donaudampfschifffahrt", 5) + " of the very first harvest of the year",

@@ -140,7 +140,7 @@ func TestEveryRoom(t *testing.T) {
 	d.sees("world", "Jane Doe", d.fake.ClinicKey())
 	d.sees("world?kind=plans", "/plans/", "Send")
 	d.sees("world?kind=orders", "Refund")
-	d.sees("world?kind=practitioners", d.fake.Clinics.Practitioners()[0].Email)
+	d.sees("world?kind=practitioners", d.fake.Practitioners.All()[0].Email)
 	d.sees("world?kind=products", d.fake.Products.All()[0].Name)
 	event := d.fake.Events()[0].ID
 	assert.NotContains(t, d.sees("events", "order.placed", event), "order_number")

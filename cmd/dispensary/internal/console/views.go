@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -15,10 +16,10 @@ func (h *Handler) settings(url.Values) any {
 	type view struct {
 		control.Settings
 		Scopes  []string
-		Region  model.Region
+		Region  string // as the flag --region names it
 		Consent string // the address an application sends its users to
 	}
-	v := view{Settings: h.api.Settings(), Scopes: h.fake.Application().Scopes, Region: h.fake.Region()}
+	v := view{Settings: h.api.Settings(), Scopes: h.fake.Application().Scopes, Region: strings.ToUpper(string(h.fake.Site().Environment.Region))}
 	query := url.Values{"client_id": {v.ClientID}, "redirect_uri": {v.RedirectURI}, "response_type": {"code"}}
 	v.Consent = v.AuthURL + "/oauth/authorize?" + query.Encode()
 	return v
@@ -66,9 +67,12 @@ func (h *Handler) world(query url.Values) any {
 	p := h.fake
 	v := worldView{
 		Filter: filterOf(query), Clinics: p.Clinics.All(), Keys: p.ClinicKeys(),
-		Origin: strings.TrimSuffix(p.BaseURL(), "/api"), Currency: p.Region().Currency(), Names: make(map[string]string),
+		Origin: strings.TrimSuffix(p.BaseURL(), "/api"), Currency: "USD", Names: make(map[string]string),
 	}
-	totals, practitioners := p.Overview(0).Totals, p.Clinics.Practitioners()
+	if p.Site().Environment.Region == api.Canada {
+		v.Currency = "CAD"
+	}
+	totals, practitioners := p.Overview(0).Totals, p.Practitioners.All()
 	v.Lists = []worldList{{"patients", totals.Patients}, {"plans", totals.Plans}, {"orders", totals.Orders}, {"practitioners", len(practitioners)}, {"products", totals.Products}}
 	name := func(id string) string {
 		if _, known := v.Names[id]; !known && id != "" {

@@ -159,7 +159,7 @@ func TestJournal(t *testing.T) {
 	r.send(request)
 	row := r.ok("GET", "/journal", "", "requests").([]any)[0].(map[string]any)
 	assert.Equal(t, "clinic.get", row["operation"])
-	assert.Equal(t, map[string]any{"required": []any{"clinic:read"}, "granted": true}, row["scope"])
+	assert.Equal(t, []any{[]any{"clinic:read"}, true}, []any{row["scopes"], row["granted"]})
 	assert.Len(t, r.ok("GET", "/journal?operation=clinic.get", "", "requests"), 1)
 	assert.Empty(t, r.ok("GET", "/journal?operation=patients.get", "", "requests"))
 

@@ -36,7 +36,7 @@ func faultOperations() []Operation {
 		do("faults.remove", "DELETE", "/faults/{fault_id}", "Removes one fault.",
 			func(c *call) (faultState, error) {
 				for _, h := range c.fake.Faults() {
-					if h.ID() == c.path("fault_id") {
+					if h.ID == c.path("fault_id") {
 						h.Remove()
 						return faultOf(h), nil
 					}
@@ -47,7 +47,7 @@ func faultOperations() []Operation {
 }
 
 func faultOf(h *dispensarytest.FaultHandle) faultState {
-	return faultState{ID: h.ID(), Fault: h.Fault(), Fired: h.Fired(), Active: h.Active()}
+	return faultState{ID: h.ID, Fault: h.Fault, Fired: h.Fired(), Active: h.Active()}
 }
 
 // behaviorState is a point that the dispensary's API leaves open, and how the platform

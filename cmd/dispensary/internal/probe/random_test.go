@@ -89,7 +89,7 @@ func liveIn(t *testing.T, fake *dispensarytest.Server) {
 	_, err := client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 	for _, product := range fake.Products.All() {
-		if variant, _ := fake.Products.Variant(product.VariantIDs[0]); variant.Status == model.VariantUnavailable {
+		if variant, _ := fake.Variants.Get(product.VariantIDs[0]); variant.Status == model.VariantUnavailable {
 			_, _, err := fake.Products.UpdateVariant(variant.ID, model.VariantUpdate{Status: new(model.VariantVendorBackorder)})
 			require.NoError(t, err)
 		}

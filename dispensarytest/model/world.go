@@ -6,24 +6,6 @@ import (
 	"strings"
 )
 
-// Region is one of the platform's two countries. Accounts, tokens and data of
-// the two are separate, so each Server stands for one region.
-type Region string
-
-// The regions of the platform.
-const (
-	UnitedStates Region = "US"
-	Canada       Region = "CA"
-)
-
-// Currency is the code of the money that the region's prices are in: "USD".
-func (r Region) Currency() string {
-	if r == Canada {
-		return "CAD"
-	}
-	return "USD"
-}
-
 // WorldSize is how much there is of everything. What the default world has more of
 // stays; 0 adds nothing.
 type WorldSize struct {
@@ -50,11 +32,6 @@ func (c Cents) String() string {
 
 // MarshalText makes the amount a decimal string in JSON.
 func (c Cents) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// Less takes a percentage off, rounded to the cent.
-func (c Cents) Less(percent float64) Cents {
-	return c - Cents(float64(c)*percent/100+0.5)
-}
 
 // UnmarshalText reads what MarshalText wrote.
 func (c *Cents) UnmarshalText(text []byte) error {

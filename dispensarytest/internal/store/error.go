@@ -1,0 +1,30 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// ActionError is why an action of the platform's users failed.
+type ActionError struct {
+	Action string // the method: "PlaceOrder"
+	Kind   error  // model.ErrNotFound, model.ErrValidation or model.ErrState
+	Detail string
+}
+
+// Error says which action failed and why.
+func (e *ActionError) Error() string {
+	return fmt.Sprintf("dispensarytest: %s: %s: %s", e.Action, e.Kind, e.Detail)
+}
+
+// Unwrap makes errors.Is work with the kind.
+func (e *ActionError) Unwrap() error { return e.Kind }
+
+func Unknown(action, kind, id string) error {
+	return &ActionError{Action: action, Kind: model.ErrNotFound, Detail: fmt.Sprintf("no %s has the id %q", kind, id)}
+}
+
+func Refused(action string, kind error, format string, args ...any) error {
+	return &ActionError{Action: action, Kind: kind, Detail: fmt.Sprintf(format, args...)}
+}
