@@ -96,12 +96,12 @@ func TestBrandCache(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		assert.Len(t, platform.Journal().Of("brands.list"), 2, "once for each clinic")
+		assert.Len(t, platform.Journal.Requests("brands.list"), 2, "once for each clinic")
 
 		time.Sleep(24 * time.Hour)
 		first, err := get(0)
 		require.NoError(t, err)
-		assert.Len(t, platform.Journal().Of("brands.list"), 2, "as old as it may be")
+		assert.Len(t, platform.Journal.Requests("brands.list"), 2, "as old as it may be")
 		result, err := newSearcher(t).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: first})
 		require.NoError(t, err)
 		assert.Equal(t, 24*time.Hour, result.PermittedAge)
@@ -114,7 +114,7 @@ func TestBrandCache(t *testing.T) {
 		second, err := get(0)
 		require.NoError(t, err, "it is tried again")
 		assert.NotSame(t, first, second)
-		assert.Len(t, platform.Journal().Of("brands.list"), 4)
+		assert.Len(t, platform.Journal.Requests("brands.list"), 4)
 	})
 }
 

@@ -33,19 +33,19 @@ func TestEventsAreReadOnce(t *testing.T) {
 	product := f.platform.Products.All()[3]
 	_, _, err := f.platform.Products.Describe(product.ID, "<p>New</p>")
 	require.NoError(t, err)
-	f.platform.Journal().Reset()
+	f.platform.Journal.Reset()
 	for _, id := range []string{product.ID, product.ID, "00000000-0000-4000-8000-000000000000", product.ID} {
 		require.NoError(t, f.syncer.HandleEvent(t.Context(), productEvent(id)))
 	}
-	assert.Empty(t, f.platform.Journal().Requests(), "an event reads nothing itself")
+	assert.Empty(t, f.platform.Journal.Requests(), "an event reads nothing itself")
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
-	assert.Len(t, f.platform.Journal().Requests(), 2)
+	assert.Len(t, f.platform.Journal.Requests(), 2)
 	records := f.records(t)
 	require.Len(t, records, 1, "what the platform does not have is dropped")
 	assert.Equal(t, "<p>New</p>", records[product.ID].Product.DescriptionHTML)
 	assert.Len(t, records[product.ID].Product.Variants, len(product.VariantIDs))
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
-	assert.Len(t, f.platform.Journal().Requests(), 2, "nothing is requested any more")
+	assert.Len(t, f.platform.Journal.Requests(), 2, "nothing is requested any more")
 }
 
 // A request that comes while its product is read is answered by another reading.
@@ -80,13 +80,13 @@ func TestDetailsOfAll(t *testing.T) {
 	_, _, err = f.platform.Products.Update(product.ID, model.ProductUpdate{Name: new("Renamed")})
 	require.NoError(t, err)
 	f.sync(t)
-	f.platform.Journal().Reset()
+	f.platform.Journal.Reset()
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
-	assert.Len(t, f.platform.Journal().Requests(), 1, "the list has changed one")
+	assert.Len(t, f.platform.Journal.Requests(), 1, "the list has changed one")
 	assert.Equal(t, "Renamed", f.records(t)[product.ID].Product.Name)
 	f.sync(t)
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
-	assert.Len(t, f.platform.Journal().Requests(), 2, "a list and nothing else: what lists and single products show is no change")
+	assert.Len(t, f.platform.Journal.Requests(), 2, "a list and nothing else: what lists and single products show is no change")
 }
 
 // Run walks every hour, reads what is requested in between at once, and goes on after errors.

@@ -36,6 +36,6 @@ func TestAddresses(t *testing.T) {
 		beyond := resourcetest.Collect(t, addresses.Pages(t.Context(), patients[0].ID, clinic.AddressListOptions{Paging: api.Paging{Page: 2}}))
 		require.Len(t, beyond, 1, "a page beyond the last is no error")
 		assert.Empty(t, beyond[0].Items)
-		platform.Journal().CheckNoUnexpected(t)
+		platform.Journal.CheckNoUnexpected(t)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // backoff runs the check.
 func backoff(t *testing.T, b *browser) *verdict {
 	v := &verdict{TB: t}
-	b.fake.Journal().CheckBackoffHonored(v)
+	b.fake.Journal.CheckBackoffHonored(v)
 	return v
 }
 
@@ -30,7 +30,7 @@ func TestRequestInFlightPassesBackoffCheck(t *testing.T) {
 		assert.NotEmpty(t, backoff(t, b).failures, "no repetition in time")
 		time.Sleep(2 * time.Second)
 		b.get("/clinic").ok(200)
-		b.fake.Journal().CheckBackoffHonored(t)
+		b.fake.Journal.CheckBackoffHonored(t)
 	})
 }
 

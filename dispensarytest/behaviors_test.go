@@ -69,7 +69,7 @@ func TestBehaviorsHiddenFromProbe(t *testing.T) {
 		activate(b.t, b.fake)
 		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(hook))
 		b.place()
-		b.fake.Clock().Advance(0)
+		b.fake.Clock.Advance(0)
 		var sent map[string]any
 		require.NoError(b.t, json.Unmarshal([]byte(hook.all()[0].body), &sent))
 		assert.Equal(b.t, []string{"event_payload"}, keysOf(sent))

@@ -107,7 +107,7 @@ func BenchmarkFirstAnswer(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				fetch(b, fake.HTTPClient(), fake.BaseURL()+"/clinic", fake.Tokens.Issue(model.User{}).AccessToken)
+				fetch(b, fake.HTTPClient(), fake.Site().BaseURL+"/clinic", fake.Tokens.Issue(model.User{}).AccessToken)
 				_ = fake.Close()
 			}
 		})

@@ -19,8 +19,11 @@ import (
 // follows redirects, and fills in the platform's forms. With it a test walks an
 // application's whole authorization flow over HTTP, through the real pages.
 type Browser struct {
-	user   model.User
-	client *http.Client
+	// Client is the browser's own HTTP client. Use it to sign the user in to the application
+	// under test, or set its Jar to one with cookies of the application.
+	Client *http.Client
+
+	user model.User
 }
 
 // Browser returns a browser of user, who is signed in nowhere yet; the zero User
@@ -33,12 +36,8 @@ func (s *Server) Browser(user model.User) *Browser {
 	}
 	client := *s.HTTPClient()
 	client.Jar = jar
-	return &Browser{user: s.store.User(user), client: &client}
+	return &Browser{user: s.store.User(user), Client: &client}
 }
-
-// HTTPClient returns the browser's own HTTP client. Use it to sign the user in to the
-// application under test, or set its Jar to one with cookies of the application.
-func (b *Browser) HTTPClient() *http.Client { return b.client }
 
 // SetCookie gives the browser a cookie of the site at address, such as the session in
 // which the application under test has signed its user in:
@@ -57,8 +56,8 @@ func (b *Browser) SetCookie(address string, cookie *http.Cookie) error {
 	if err := cookie.Valid(); err != nil {
 		return fmt.Errorf("dispensarytest: SetCookie: %w", err)
 	}
-	b.client.Jar.SetCookies(site, []*http.Cookie{cookie})
-	for _, sent := range b.client.Jar.Cookies(site) {
+	b.Client.Jar.SetCookies(site, []*http.Cookie{cookie})
+	for _, sent := range b.Client.Jar.Cookies(site) {
 		if sent.Name == cookie.Name && sent.Value == cookie.Value {
 			return nil
 		}
@@ -74,31 +73,26 @@ func (b *Browser) SetCookie(address string, cookie *http.Cookie) error {
 // It fails where the way does not lead to the page, as with an application that
 // sends a client_id or redirect_uri the platform does not know.
 func (b *Browser) Authorize(ctx context.Context, address string) (*http.Response, error) {
-	return b.decide(ctx, b.client, address, "authorize")
+	return b.decide(ctx, b.Client, address, "authorize")
 }
 
 // Cancel does as [Browser.Authorize] does, but cancels when asked for consent.
 func (b *Browser) Cancel(ctx context.Context, address string) (*http.Response, error) {
-	return b.decide(ctx, b.client, address, "cancel")
+	return b.decide(ctx, b.Client, address, "cancel")
 }
 
 // Approve does as [Browser.Authorize] does for an application that does not run:
 // it returns where the platform sends the browser, with code and state, and does
 // not go there.
 func (s *Server) Approve(authorizeURL string, user model.User) (*url.URL, error) {
-	return s.Browser(user).stop(authorizeURL, "authorize")
+	return s.Browser(user).stop(authorizeURL)
 }
 
-// Decline is [Server.Approve] for a user who cancels.
-func (s *Server) Decline(authorizeURL string, user model.User) (*url.URL, error) {
-	return s.Browser(user).stop(authorizeURL, "cancel")
-}
-
-// stop decides, and stays at the redirect that follows.
-func (b *Browser) stop(address, decision string) (*url.URL, error) {
-	staying := *b.client
+// stop authorizes, and stays at the redirect that follows.
+func (b *Browser) stop(address string) (*url.URL, error) {
+	staying := *b.Client
 	staying.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	answer, err := b.decide(context.Background(), &staying, address, decision)
+	answer, err := b.decide(context.Background(), &staying, address, "authorize")
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +110,17 @@ func (b *Browser) decide(ctx context.Context, last *http.Client, address, decisi
 	if err != nil {
 		return nil, fmt.Errorf("dispensarytest: the browser cannot open this address: %w", err)
 	}
-	page, err := readPage(visit(ctx, b.client, http.MethodGet, target, nil))
+	page, err := readPage(visit(ctx, b.Client, http.MethodGet, target, nil))
 	if err != nil {
 		return nil, err
 	}
 	if page.consent && !strings.Contains(page.text, "("+b.user.Email+")") {
-		if page, err = readPage(page.submit(ctx, b.client, url.Values{"decision": {"switch"}})); err != nil {
+		if page, err = readPage(page.submit(ctx, b.Client, url.Values{"decision": {"switch"}})); err != nil {
 			return nil, err
 		}
 	}
 	if !page.consent {
-		page, err = readPage(page.submit(ctx, b.client, url.Values{
+		page, err = readPage(page.submit(ctx, b.Client, url.Values{
 			"email": {b.user.Email}, "password": {b.user.Password}, "decision": {"signin"},
 		}))
 		if err != nil {

@@ -50,7 +50,7 @@ func unexpected(r model.Request) (findings []string) {
 // answered with success at least once, and returns the latest such request.
 func (j *Journal) CheckRequested(t testing.TB, operation string) model.Request {
 	t.Helper()
-	found := j.Of(operation)
+	found := j.Requests(operation)
 	for _, r := range slices.Backward(found) {
 		if r.Status != 0 && r.Status < 400 {
 			return r

@@ -121,7 +121,7 @@ func TestCheckNoNPlusOne(t *testing.T) {
 	b := start(t, WithInMemory())
 	check := func(atMost int) *verdict {
 		v := &verdict{TB: t}
-		b.fake.Journal().CheckNoNPlusOne(v, atMost)
+		b.fake.Journal.CheckNoNPlusOne(v, atMost)
 		return v
 	}
 	patients := b.fake.Patients.All()
@@ -138,21 +138,4 @@ func TestCheckNoNPlusOne(t *testing.T) {
 	b.get("/catalog/brands").ok(200)
 	b.get("/clinic/patients/" + patients[0].ID).ok(200)
 	check(4).says(t, "5 times")
-}
-
-func TestCheckDelivered(t *testing.T) {
-	t.Parallel()
-	b, _ := hooked(t, nil)
-	_, one := b.place()
-	_, two := b.place()
-	v := &verdict{TB: t}
-	b.fake.Webhooks.CheckDelivered(v, one, two)
-	v.says(t)
-	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryLost})
-	_, three := b.place()
-	b.fake.Webhooks.CheckDelivered(v, three)
-	v.says(t, three.ID+" was not delivered: it was lost on the way", "it is order.placed of", "the latest other deliveries:", two.ID+": attempt 1: ok")
-	v = &verdict{TB: t}
-	b.fake.Webhooks.CheckDelivered(v, model.Event{})
-	v.says(t, "an event without type")
 }

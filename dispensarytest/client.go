@@ -5,16 +5,18 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Site returns the platform as a client sees it: the sandbox of its region, with
-// both addresses.
+// Site returns the platform as a client sees it: the sandbox of its region, the base URL of
+// the API with the prefix /api, and the URL of the pages for a browser. Applications send
+// their users to AuthURL + "/oauth/authorize".
 func (s *Server) Site() dispensary.Site {
 	return dispensary.Site{
 		Environment: dispensary.Environment{Region: s.set.region, Stage: dispensary.Sandbox},
-		BaseURL:     s.BaseURL(),
-		AuthURL:     s.AuthURL(),
+		BaseURL:     s.origin + httpapi.BasePath,
+		AuthURL:     s.origin + httpapi.AuthPath,
 	}
 }
 

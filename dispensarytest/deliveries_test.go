@@ -43,7 +43,7 @@ func (b *browser) oneOfEach() map[string]model.Event {
 	note(b.fake.Products.Create(model.ProductCreate{}))
 	note(b.fake.Products.Update(product.ID, model.ProductUpdate{}))
 	note(b.fake.Products.Describe(product.ID, "<p>x</p>"))
-	b.fake.Clock().Advance(0) // a revocation ends what is on its way
+	b.fake.Clock.Advance(0) // a revocation ends what is on its way
 	e, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	note(nil, e, err)
 	e, err = b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
@@ -56,7 +56,7 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 	b, hook := hooked(t, nil)
 	events := b.oneOfEach()
 	require.Len(t, events, len(model.EventTypes()))
-	b.fake.Clock().Advance(0)
+	b.fake.Clock.Advance(0)
 	byID := make(map[string]map[string]any)
 	for _, got := range hook.all() {
 		var sent struct{ Event map[string]any }
@@ -103,7 +103,7 @@ func TestDeliveryConditions(t *testing.T) {
 		b.fake.Tokens.InvalidateAll()
 		b.fake.Tokens.Issue(model.User{}, held)
 		events := b.oneOfEach()
-		b.fake.Clock().Advance(0)
+		b.fake.Clock.Advance(0)
 		for kind, e := range events {
 			err := b.wait(e)
 			if needs[kind] == held || needs[kind] == "" {
@@ -127,7 +127,7 @@ func TestASuccessForgivesFailures(t *testing.T) {
 		acknowledge(w, challenge)
 	}, WithBehavior(behavior.DeliveryConditionsOff))
 	b.place()
-	b.fake.Clock().Advance(23 * time.Hour)
+	b.fake.Clock.Advance(23 * time.Hour)
 	endpoint, _ := b.fake.Webhooks.Endpoint()
 	assert.False(t, endpoint.FailingSince.IsZero())
 	down = false
@@ -136,9 +136,9 @@ func TestASuccessForgivesFailures(t *testing.T) {
 	endpoint, _ = b.fake.Webhooks.Endpoint()
 	assert.True(t, endpoint.FailingSince.IsZero())
 	down = true
-	b.fake.Clock().Advance(23 * time.Hour)
+	b.fake.Clock.Advance(23 * time.Hour)
 	b.place()
-	b.fake.Clock().Advance(23 * time.Hour)
+	b.fake.Clock.Advance(23 * time.Hour)
 	endpoint, _ = b.fake.Webhooks.Endpoint()
 	assert.False(t, endpoint.Disabled)
 }
@@ -189,14 +189,14 @@ func TestDeliveryLogRows(t *testing.T) {
 	assert.Contains(t, lost["response_errors"], "reset")
 	assert.Equal(t, false, lost["successfully_delivered"])
 	assert.Contains(t, b.fake.Webhooks.Deliveries()[0].String(), "; next attempt at 2026-03-02T09:01:00Z")
-	b.fake.Clock().Advance(time.Minute)
+	b.fake.Clock.Advance(time.Minute)
 	refused := row()
 	assert.EqualValues(t, 2, refused["attempt_number"])
 	assert.EqualValues(t, 500, refused["response_status"])
 	assert.Equal(t, "down", refused["response_body"])
 	assert.Contains(t, refused["response_header"], "X-Try: 2")
 	assert.Equal(t, view.Time(e.CreatedAt), refused["previous_attempt_at"])
-	b.fake.Clock().Advance(5 * time.Minute)
+	b.fake.Clock.Advance(5 * time.Minute)
 	done := row()
 	assert.EqualValues(t, 3, done["attempt_number"])
 	assert.EqualValues(t, 200, done["response_status"])

@@ -5,10 +5,10 @@
 //
 //	fake := dispensarytest.New(t)
 //	token := fake.Tokens.Issue(fake.Users()[0])
-//	// … call fake.BaseURL() with token.AccessToken and fake.ClinicKey() …
+//	// … call fake.Site().BaseURL with token.AccessToken and fake.ClinicKey() …
 //	order, event, err := fake.Orders.Place(patientID, model.OrderCreate{})
 //	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
-//	fake.Journal().CheckNoUnexpected(t)
+//	fake.Journal.CheckNoUnexpected(t)
 //
 // Every Server is a separate platform, as the United States and Canada are on
 // the real one. It starts with the same small world: a clinic, two practitioners,
@@ -95,7 +95,7 @@
 //
 // # Checks
 //
-// [Webhooks.CheckDelivered], [Server.CheckNoLeak], [Journal.CheckBackoffHonored],
+// [Server.CheckNoLeak], [Journal.CheckBackoffHonored],
 // [Journal.CheckNoNPlusOne], [Journal.CheckNoUnexpected] and [Journal.CheckRequested]
 // report the expectation, the requests, and the nearest one.
 //

@@ -109,7 +109,7 @@ func ExampleBrowser_Authorize() {
 	defer func() { _ = fake.Close() }()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/connect", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, fake.AuthURL()+"/oauth/authorize?response_type=code&state=s1&client_id="+fake.Application().ClientID+
+		http.Redirect(w, r, fake.Site().AuthURL+"/oauth/authorize?response_type=code&state=s1&client_id="+fake.Application().ClientID+
 			"&redirect_uri="+application+"/callback", http.StatusSeeOther)
 	})
 	mux.HandleFunc("/callback", func(w http.ResponseWriter, r *http.Request) {

@@ -30,7 +30,7 @@ func everyWay(t *testing.T, run func(t *testing.T, way Option)) {
 // newcomer is a request that creates a patient; a bare client sends it once.
 func (b *browser) newcomer(email string) *http.Request {
 	body := `{"first_name":"Ida","last_name":"Moor","email":"` + email + `"}`
-	req, err := http.NewRequestWithContext(b.t.Context(), "POST", b.fake.BaseURL()+"/clinic/patients", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(b.t.Context(), "POST", b.fake.Site().BaseURL+"/clinic/patients", strings.NewReader(body))
 	require.NoError(b.t, err)
 	req.Header.Set("Authorization", "Bearer "+b.token)
 	req.Header.Set("Content-Type", "application/json")
@@ -65,7 +65,7 @@ func TestFaultDrops(t *testing.T) {
 			status, text, err := b.try(b.newcomer("ida@example.org"))
 			require.NoError(t, err)
 			assert.Equal(t, c.again, status, "trying again: %s", text)
-			first := b.fake.Journal().Of("patients.create")[0]
+			first := b.fake.Journal.Requests("patients.create")[0]
 			assert.Equal(t, c.first, first.Status, "what the platform would have said")
 			assert.Equal(t, []model.Effect{c.effect}, first.Faults)
 			assert.Contains(t, first.String(), "["+string(c.effect)+"]")
@@ -149,7 +149,7 @@ func TestFaultTooManyRequests(t *testing.T) {
 		a.refused(429, "Rate limit exceeded")
 		assert.Equal(t, c.want, a.header.Get("Retry-After"))
 	}
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	assert.Equal(t, 7*time.Second, last.RetryAfter)
 }
 
@@ -159,7 +159,7 @@ func TestFaultRateLimit(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	limit := b.fake.Fault(model.Fault{Effect: model.EffectRateLimit, Limit: 3, Window: time.Minute})
 	b.get("/clinic").ok(200)
-	b.fake.Clock().Advance(20 * time.Second)
+	b.fake.Clock.Advance(20 * time.Second)
 	b.get("/clinic").ok(200)
 	b.get("/catalog/brands").ok(200)
 	for range 3 {
@@ -168,9 +168,9 @@ func TestFaultRateLimit(t *testing.T) {
 		assert.Equal(t, "40", a.header.Get("Retry-After"), "until the oldest leaves the window")
 	}
 	assert.Equal(t, 3, limit.Fired())
-	b.fake.Clock().Advance(39 * time.Second)
+	b.fake.Clock.Advance(39 * time.Second)
 	b.get("/clinic").refused(429, "Rate limit")
-	b.fake.Clock().Advance(time.Second)
+	b.fake.Clock.Advance(time.Second)
 	b.get("/clinic").ok(200)
 	b.get("/clinic").refused(429, "Rate limit")
 	limit.Remove()
@@ -221,7 +221,7 @@ func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 			case <-time.After(time.Millisecond):
 			}
 		}
-		b.fake.Clock().Advance(time.Hour)
+		b.fake.Clock.Advance(time.Hour)
 		assert.Equal(t, 201, <-done)
 	})
 }

@@ -54,7 +54,7 @@ func newTarget(t testing.TB) *target {
 // X-Request-Id; a refusal changes nothing, and neither does a GET.
 func (g *target) throw(t testing.TB, r wild) int {
 	t.Helper()
-	req, err := http.NewRequest(r.method, g.fake.BaseURL()+g.ids.Replace(r.path), strings.NewReader(g.ids.Replace(r.body)))
+	req, err := http.NewRequest(r.method, g.fake.Site().BaseURL+g.ids.Replace(r.path), strings.NewReader(g.ids.Replace(r.body)))
 	if err != nil {
 		return 0 // no client can send this
 	}

@@ -63,7 +63,7 @@ func (b *browser) send(method, path string, body any) answer {
 		require.NoError(b.t, err)
 		text = string(encoded)
 	}
-	return b.fetch(method, b.fake.BaseURL()+path, text, header...)
+	return b.fetch(method, b.fake.Site().BaseURL+path, text, header...)
 }
 
 // fetch sends a request as it is, with the names and values of a header that are not
@@ -85,7 +85,7 @@ func (b *browser) fetch(method, address, body string, header ...string) answer {
 // request is a bare request to the API, without a token.
 func (b *browser) request(method, path string) *http.Request {
 	b.t.Helper()
-	req, err := http.NewRequest(method, b.fake.BaseURL()+path, nil)
+	req, err := http.NewRequest(method, b.fake.Site().BaseURL+path, nil)
 	require.NoError(b.t, err)
 	return req
 }
@@ -261,7 +261,7 @@ func (b *browser) authorizeURL(change url.Values) string {
 	for key, value := range change {
 		query[key] = value
 	}
-	return b.fake.AuthURL() + "/oauth/authorize?" + query.Encode()
+	return b.fake.Site().AuthURL + "/oauth/authorize?" + query.Encode()
 }
 
 // routeWith fills a route's parameter, and tells whether it has one.
@@ -272,4 +272,13 @@ func routeWith(route, value string) (string, bool) {
 	}
 	_, after, _ := strings.Cut(rest, "}")
 	return before + value + after, true
+}
+
+// lastRequest returns the latest request, and false if there was none.
+func lastRequest(fake *Server) (model.Request, bool) {
+	all := fake.Journal.Requests()
+	if len(all) == 0 {
+		return model.Request{}, false
+	}
+	return all[len(all)-1], true
 }

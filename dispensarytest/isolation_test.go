@@ -70,7 +70,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 				assert.Len(t, b.fake.Events(), 6)
 				assert.Len(t, hook.all(), 1)
 				assert.Len(t, b.fake.Webhooks.Deliveries(), 1)
-				b.fake.Journal().CheckNoUnexpected(t)
+				b.fake.Journal.CheckNoUnexpected(t)
 			})
 		}
 	})

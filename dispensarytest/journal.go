@@ -32,36 +32,27 @@ func (j *Journal) add(r *model.Request) {
 	j.ring[(j.seq-1)%j.limit] = *r
 }
 
-// Len is how many requests there were, forgotten ones included.
+// Len returns the number of requests, forgotten ones included.
 func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.seq
 }
 
-// Requests returns the remembered requests, the oldest first.
-func (j *Journal) Requests() []model.Request {
+// Requests returns the remembered requests of the operations, for example "patients.create",
+// or of all operations without arguments. The oldest is first.
+func (j *Journal) Requests(operations ...string) []model.Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.ring) < j.limit {
-		return slices.Clone(j.ring)
+	all := slices.Clone(j.ring)
+	if len(j.ring) == j.limit {
+		oldest := j.seq % j.limit
+		all = slices.Concat(j.ring[oldest:], j.ring[:oldest])
 	}
-	oldest := j.seq % j.limit
-	return slices.Concat(j.ring[oldest:], j.ring[:oldest])
-}
-
-// Of returns the remembered requests of an operation, the oldest first.
-func (j *Journal) Of(operation string) []model.Request {
-	return slices.DeleteFunc(j.Requests(), func(r model.Request) bool { return r.Operation != operation })
-}
-
-// Last returns the latest request, and false when there was none.
-func (j *Journal) Last() (model.Request, bool) {
-	all := j.Requests()
-	if len(all) == 0 {
-		return model.Request{}, false
+	if len(operations) == 0 {
+		return all
 	}
-	return all[len(all)-1], true
+	return slices.DeleteFunc(all, func(r model.Request) bool { return !slices.Contains(operations, r.Operation) })
 }
 
 // Reset forgets all requests, so that a test can look at its next step alone.

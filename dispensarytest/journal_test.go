@@ -38,16 +38,16 @@ func TestJournalKnowsARequestBeforeItIsAnswered(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Authorization", "Bearer "+b.token)
-		before, answered := b.fake.Journal().Len(), 0
+		before, answered := b.fake.Journal.Len(), 0
 		b.fake.Handler().ServeHTTP(onHead{httptest.NewRecorder(), func(status int) {
-			last, _ := b.fake.Journal().Last()
-			assert.Equal(t, before+1, b.fake.Journal().Len())
+			last, _ := lastRequest(b.fake)
+			assert.Equal(t, before+1, b.fake.Journal.Len())
 			assert.Equal(t, operation, last.Operation)
 			assert.Equal(t, status, last.Status)
 			answered++
 		}}, r)
 		assert.Equal(t, 1, answered)
-		assert.Equal(t, before+1, b.fake.Journal().Len(), "once")
+		assert.Equal(t, before+1, b.fake.Journal.Len(), "once")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestCheckNoUnexpectedNamesNearMisses(t *testing.T) {
 	b.get("/catalogue").refused(404, "Not Found")
 
 	f := &verdict{TB: t}
-	b.fake.Journal().CheckNoUnexpected(f)
+	b.fake.Journal.CheckNoUnexpected(f)
 	require.Len(t, f.failures, 1)
 	for _, want := range []string{
 		`"page[sise]" (did you mean "page[size]"?)`, `"mobil_number" (did you mean "mobile_number"?)`, `"metadata.idd"`,
@@ -80,13 +80,13 @@ func TestJournalIsBounded(t *testing.T) {
 		b.get(fmt.Sprint("/nothing/", i))
 	}
 	var paths []string
-	for _, r := range b.fake.Journal().Requests() {
+	for _, r := range b.fake.Journal.Requests() {
 		paths = append(paths, r.Path)
 	}
 	assert.Equal(t, []string{"/api/nothing/2", "/api/nothing/3", "/api/nothing/4"}, paths)
-	assert.Equal(t, 5, b.fake.Journal().Len())
-	b.fake.Journal().Reset()
-	assert.Empty(t, b.fake.Journal().Requests())
+	assert.Equal(t, 5, b.fake.Journal.Len())
+	b.fake.Journal.Reset()
+	assert.Empty(t, b.fake.Journal.Requests())
 }
 
 func TestRequestIDsAreUniqueAndFollowFromTheSeed(t *testing.T) {
@@ -116,7 +116,7 @@ func TestUnknownParametersOfRefusedRequests(t *testing.T) {
 	lost := *b
 	lost.token = "guess"
 	lost.get("/clinic/orders?page[sise]=1").refused(401, "invalid")
-	for _, r := range b.fake.Journal().Requests() {
+	for _, r := range b.fake.Journal.Requests() {
 		assert.Equal(t, []model.Unread{{Name: "page[sise]", Near: "page[size]"}}, r.Unknown)
 	}
 }
@@ -157,7 +157,7 @@ func TestChanges(t *testing.T) {
 			return err
 		}},
 		{"an action without event", func() error { _, err := b.fake.Orders.Refund(order.ID, 0); return err }},
-		{"a move of the clock", func() error { b.fake.Clock().Advance(time.Minute); return nil }},
+		{"a move of the clock", func() error { b.fake.Clock.Advance(time.Minute); return nil }},
 		{"a token", func() error { b.fake.Tokens.Issue(model.User{}); return nil }},
 		{"the end of a token", func() error { return b.fake.Tokens.Expire(token) }},
 		{"more scopes", func() error { return b.fake.Tokens.ExtendScopes("patients:write") }},
@@ -171,7 +171,7 @@ func TestChanges(t *testing.T) {
 		{"a reading", func() error { return b.fake.SetBehavior(behavior.ResumeAfterEnableResumed) }},
 		{"an endpoint", func() error { return b.fake.Webhooks.Register("http://127.0.0.1:1/") }},
 		{"its return", func() error { return b.fake.Webhooks.Enable() }},
-		{"a new journal", func() error { b.fake.Journal().Reset(); return nil }},
+		{"a new journal", func() error { b.fake.Journal.Reset(); return nil }},
 		{"a reset", func() error { b.fake.Reset(); return nil }},
 	} {
 		next, open := b.fake.Changes()
@@ -219,31 +219,31 @@ func TestBodiesAreKeptWithoutTokens(t *testing.T) {
 	b := start(t, WithTuning(Tuning{Bodies: true}))
 	body := someone()
 	b.send("POST", "/clinic/patients", body).ok(201)
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	for _, kept := range [][]byte{last.RequestBody, last.ResponseBody} {
 		assert.Contains(t, string(kept), fmt.Sprint(body["email"]))
 	}
 
 	token := b.fake.Tokens.Issue(model.User{})
 	b.renew(token.RefreshToken).ok(200)
-	last, _ = b.fake.Journal().Last()
+	last, _ = lastRequest(b.fake)
 	assert.Contains(t, string(last.RequestBody), `"refresh_token":"***"`)
 	assert.Contains(t, string(last.ResponseBody), `"access_token":"***"`)
 	b.fake.CheckNoLeak(t, string(last.RequestBody), string(last.ResponseBody))
 
-	b.fetch("POST", b.fake.BaseURL()+"/oauth/token", "refresh_token="+token.RefreshToken)
-	last, _ = b.fake.Journal().Last()
+	b.fetch("POST", b.fake.Site().BaseURL+"/oauth/token", "refresh_token="+token.RefreshToken)
+	last, _ = lastRequest(b.fake)
 	b.fake.CheckNoLeak(t, string(last.RequestBody))
 
 	large := someone()
 	large["personal_message"] = strings.Repeat("x", 100_000)
 	b.send("POST", "/clinic/patients", large)
-	last, _ = b.fake.Journal().Last()
+	last, _ = lastRequest(b.fake)
 	assert.Len(t, last.RequestBody, 16<<10)
 
 	none := start(t)
 	none.send("POST", "/clinic/patients", someone()).ok(201)
-	last, _ = none.fake.Journal().Last()
+	last, _ = lastRequest(none.fake)
 	assert.Empty(t, last.RequestBody)
 	assert.Empty(t, last.ResponseBody)
 }

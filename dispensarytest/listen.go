@@ -62,7 +62,7 @@ func (s *Server) serve() {
 }
 
 // Handler is the platform as a handler, for your own server. The addresses
-// the platform gives out are still those of [Server.BaseURL].
+// the platform gives out are still those of [Server.Site].
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // handle serves the contract, the pages and the API.

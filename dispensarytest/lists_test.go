@@ -109,7 +109,7 @@ func TestPlansAreSorted(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = b.fake.Plans.Update(b.fake.Plans.All()[i/2].ID, model.PlanUpdate{})
 		require.NoError(t, err)
-		b.fake.Clock().Advance(17 * time.Minute)
+		b.fake.Clock.Advance(17 * time.Minute)
 	}
 	for _, field := range []string{"created_at", "updated_at"} {
 		for _, order := range []string{"", "ASC", "DESC"} {

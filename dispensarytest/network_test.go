@@ -22,11 +22,11 @@ import (
 func TestPlatformInMemory(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	assert.Equal(t, "https://platform.us.dispensary.test/api", b.fake.BaseURL())
+	assert.Equal(t, "https://platform.us.dispensary.test/api", b.fake.Site().BaseURL)
 	assert.Len(t, b.get("/clinic/patients").column("patients", "id"), 5)
 	b.token = b.exchange(b.code(b.fake.Users()[2])).ok(200, "oauth", "access_token").(string)
 	b.send("POST", "/clinic/patients", someone()).ok(201, "patient")
-	b.fake.Journal().CheckNoUnexpected(t)
+	b.fake.Journal.CheckNoUnexpected(t)
 
 	for _, address := range []string{"https://platform.ca.dispensary.test/api/clinic", "https://example.com/"} {
 		_, err := b.fake.HTTPClient().Get(address)
@@ -39,8 +39,8 @@ func TestPlatformInMemory(t *testing.T) {
 func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	b.fetch("GET", strings.Replace(b.fake.BaseURL(), "https:", "http:", 1)+"/clinic", "").refused(403, "HTTPS is required")
-	b.fetch("GET", strings.Replace(b.fake.BaseURL(), "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1)+"/clinic", "").refused(401, "missing")
+	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "https:", "http:", 1)+"/clinic", "").refused(403, "HTTPS is required")
+	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1)+"/clinic", "").refused(401, "missing")
 }
 
 func TestWebhooksReachAHandler(t *testing.T) {
@@ -73,10 +73,10 @@ func TestHostIsParticular(t *testing.T) {
 	require.NoError(t, fake.Host(ehr+"/", handler))
 	resp, err := fake.HTTPClient().Get(ehr)
 	assert.Contains(t, bodyOf(t, resp, err), "not found")
-	require.NoError(t, fake.Host(ehr, http.RedirectHandler(fake.AuthURL(), http.StatusFound)))
+	require.NoError(t, fake.Host(ehr, http.RedirectHandler(fake.Site().AuthURL, http.StatusFound)))
 	resp, err = fake.HTTPClient().Get(ehr)
 	assert.Contains(t, bodyOf(t, resp, err), "Not Found")
-	assert.Equal(t, fake.AuthURL(), resp.Request.URL.String(), "a redirect leads back to the platform")
+	assert.Equal(t, fake.Site().AuthURL, resp.Request.URL.String(), "a redirect leads back to the platform")
 }
 
 // A request under way ends with the platform; one after it goes nowhere.
@@ -98,7 +98,7 @@ func TestCloseEndsRequestsInMemory(t *testing.T) {
 	half := make(chan error)
 	go func() {
 		token := fake.Tokens.Issue(model.User{}).AccessToken
-		req, _ := http.NewRequest("POST", fake.BaseURL()+"/clinic/patients", upload)
+		req, _ := http.NewRequest("POST", fake.Site().BaseURL+"/clinic/patients", upload)
 		req.Header.Set("Authorization", "Bearer "+token)
 		_, err := fake.HTTPClient().Do(req)
 		half <- err
@@ -108,22 +108,22 @@ func TestCloseEndsRequestsInMemory(t *testing.T) {
 	require.NoError(t, fake.Close())
 	require.ErrorIs(t, <-result, syscall.ECONNREFUSED)
 	require.Error(t, <-half)
-	_, err = fake.HTTPClient().Get(fake.BaseURL())
+	_, err = fake.HTTPClient().Get(fake.Site().BaseURL)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
 func TestLoopbackTLS(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithTLS())
-	require.True(t, strings.HasPrefix(b.fake.BaseURL(), "https://127.0.0.1:"))
+	require.True(t, strings.HasPrefix(b.fake.Site().BaseURL, "https://127.0.0.1:"))
 	b.get("/clinic").ok(200, "clinic")
 	b.token = b.exchange(b.code(model.User{})).ok(200, "oauth", "access_token").(string)
 
-	plain, err := http.Get("http" + strings.TrimPrefix(b.fake.BaseURL(), "https") + "/clinic")
+	plain, err := http.Get("http" + strings.TrimPrefix(b.fake.Site().BaseURL, "https") + "/clinic")
 	assert.Contains(t, bodyOf(t, plain, err), "HTTP request to an HTTPS server")
 	assert.Equal(t, 400, plain.StatusCode)
 
-	_, err = http.Get(b.fake.BaseURL())
+	_, err = http.Get(b.fake.Site().BaseURL)
 	require.ErrorContains(t, err, "certificate", "other clients do not trust it")
 	assert.Nil(t, New(t).Certificate())
 	require.NoError(t, b.fake.Certificate().VerifyHostname("localhost"))
@@ -196,7 +196,7 @@ func TestContractIsServed(t *testing.T) {
 		assert.Equal(t, string(openapi.Document()), bodyOf(t, resp, err))
 		assert.Equal(t, "application/yaml", resp.Header.Get("Content-Type"))
 		assert.NotEmpty(t, resp.Header.Get("X-Request-Id"))
-		assert.Zero(t, b.fake.Journal().Len(), "it is no call of the API")
+		assert.Zero(t, b.fake.Journal.Len(), "it is no call of the API")
 		b.get("/openapi.yaml").refused(404, "Not Found")
 		resp, err = b.fake.HTTPClient().Post(b.fake.origin+"/openapi.yaml", "text/plain", http.NoBody)
 		assert.Contains(t, bodyOf(t, resp, err), "Not Found")
@@ -249,7 +249,7 @@ func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)
 		require.NoError(t, fake.Close())
-		_, waiting := fake.Clock().Next()
+		_, waiting := fake.Clock.Next()
 		assert.False(t, waiting, "no retry is due any more")
 		require.ErrorContains(t, fake.Webhooks.WaitDelivered(t.Context(), event.ID), "the platform was closed")
 		time.Sleep(10 * time.Hour)

@@ -42,7 +42,7 @@ func TestCodeBecomesTokens(t *testing.T) {
 
 	b.token = oauth["access_token"].(string)
 	b.get("/clinic").ok(200, "clinic")
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	assert.Equal(t, user.ID, last.UserID)
 }
 
@@ -120,7 +120,7 @@ func TestMalformedTokenRequests(t *testing.T) {
 func TestChallenges(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	assert.Equal(t, `Bearer realm="dispensary"`, b.fetch("GET", b.fake.BaseURL()+"/clinic", "").header.Get("WWW-Authenticate"))
+	assert.Equal(t, `Bearer realm="dispensary"`, b.fetch("GET", b.fake.Site().BaseURL+"/clinic", "").header.Get("WWW-Authenticate"))
 	narrow := b.with("patients:read")
 	assert.Equal(t, `Bearer realm="dispensary", error="insufficient_scope", scope="clinic:read"`, narrow.get("/clinic").header.Get("WWW-Authenticate"))
 	b.token = "unknown"

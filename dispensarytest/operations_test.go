@@ -108,14 +108,14 @@ func TestEveryOperationSucceedsWithItsScopeAlone(t *testing.T) {
 		narrow := b.with(only(e.op)...)
 		got := narrow.send(e.op.Method, e.path, e.body)
 		assert.Equal(t, e.status, got.status, "%s: %s", e.op.ID, got.text)
-		last, _ := b.fake.Journal().Last()
+		last, _ := lastRequest(b.fake)
 		assert.Equal(t, e.op.ID, last.Operation)
 		if e.op.ID != "metadata.list" {
 			assert.True(t, last.Granted, e.op.ID)
 			assert.NotEmpty(t, last.Scopes, e.op.ID)
 		}
 	}
-	b.fake.Journal().CheckNoUnexpected(t)
+	b.fake.Journal.CheckNoUnexpected(t)
 }
 
 func TestEveryOperationNeedsItsScopes(t *testing.T) {
@@ -132,7 +132,7 @@ func TestEveryOperationNeedsItsScopes(t *testing.T) {
 			got := b.with(rest...).send(e.op.Method, e.path, e.body)
 			got.refused(http.StatusForbidden, missing)
 			assert.Equal(t, []string{"error"}, keysOf(got.body), e.op.ID)
-			last, _ := b.fake.Journal().Last()
+			last, _ := lastRequest(b.fake)
 			assert.False(t, last.Granted, e.op.ID)
 			assert.Contains(t, last.Scopes, missing)
 		}
@@ -191,7 +191,7 @@ func TestOtherVerbsAreUnknown(t *testing.T) {
 				continue
 			}
 			b.send(method, e.path, nil).refused(http.StatusNotFound, `{"status":404,"error":"Not Found"}`)
-			last, _ := b.fake.Journal().Last()
+			last, _ := lastRequest(b.fake)
 			assert.Empty(t, last.Operation)
 			assert.NotEmpty(t, last.Near, e.op.ID)
 		}

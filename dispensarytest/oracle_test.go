@@ -102,7 +102,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 	for n, id := range patients[:20] { // some at one moment, and at others
 		_, _, err := b.fake.Orders.Place(id, model.OrderCreate{})
 		require.NoError(t, err)
-		b.fake.Clock().Advance(time.Duration(n%2) * 7 * time.Hour)
+		b.fake.Clock.Advance(time.Duration(n%2) * 7 * time.Hour)
 	}
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	often := make([]string, 200) // ask for nothing, mostly
@@ -147,7 +147,7 @@ func (b *browser) crowd(n int, period time.Duration) {
 			_, _, err = b.fake.Products.Describe(products[i%len(products)].ID, fmt.Sprint(i))
 		}
 		require.NoError(b.t, err)
-		b.fake.Clock().Advance(period / time.Duration(n))
+		b.fake.Clock.Advance(period / time.Duration(n))
 	}
 }
 
@@ -160,9 +160,9 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 		_, _, err := b.fake.Patients.Create(model.PatientCreate{})
 		require.NoError(t, err)
 	}
-	b.fake.Clock().Advance(20 * 24 * time.Hour)
+	b.fake.Clock.Advance(20 * 24 * time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-	clinic, now := b.fake.Users()[0].ClinicID, b.fake.Clock().Now()
+	clinic, now := b.fake.Users()[0].ClinicID, b.fake.Clock.Now()
 	var days []string
 	for n := range 60 {
 		day := store.Epoch.AddDate(0, 0, n).Format(time.DateOnly)

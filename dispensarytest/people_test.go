@@ -99,7 +99,7 @@ func TestUpdatesAreOfWhatWasSent(t *testing.T) {
 		made["metadata"] = map[string]any{"id": nil}
 		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{"id": nil}}).ok(200, r.key))
 		assert.Equal(t, made, b.get(path).ok(200, r.key))
-		b.fake.Journal().CheckNoUnexpected(t)
+		b.fake.Journal.CheckNoUnexpected(t)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestPlanUpdates(t *testing.T) {
 		assert.Len(t, stored.Recommendations, 1, name)
 	}
 	b.send("PATCH", path, merged(one, "state", "active")).ok(200)
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	assert.Equal(t, "state", last.Unread[0].Name, "an update knows nothing of the state")
 	assert.Equal(t, "draft", b.get(path).ok(200, "treatment_plan", "state"))
 }
@@ -173,7 +173,7 @@ func TestRecommendationTypes(t *testing.T) {
 		}
 	}
 	send(map[string]any{"units_to_purchase": 1, "quantity": 2}).ok(201)
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	assert.Equal(t, "recommendations[0].quantity", last.Unread[0].Name)
 }
 

@@ -23,18 +23,18 @@ func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	b, _ := hooked(t, nil)
 	activated := b.fake.Events()[0]
 	_, sent := b.place()
-	b.fake.Clock().Advance(time.Hour)
+	b.fake.Clock.Advance(time.Hour)
 	require.NoError(t, b.fake.Webhooks.Register("https://receiver.dispensary.test/webhooks", model.EventPatientCreated))
 	_, skipped := b.place()
 	require.Len(t, b.fake.Webhooks.Deliveries(), 1)
 	require.Len(t, b.fake.Webhooks.Skipped(), 2)
 
-	b.fake.Clock().Advance(store.Retention - time.Hour)
+	b.fake.Clock.Advance(store.Retention - time.Hour)
 	assert.Equal(t, []string{activated.ID, sent.ID, skipped.ID}, idsOf(b.fake.Events()))
-	b.fake.Clock().Advance(time.Second)
+	b.fake.Clock.Advance(time.Second)
 	assert.Equal(t, []string{skipped.ID}, idsOf(b.fake.Events()))
 	assert.Empty(t, b.fake.Webhooks.Deliveries())
-	b.fake.Clock().Advance(time.Hour)
+	b.fake.Clock.Advance(time.Hour)
 	assert.Empty(t, b.fake.Events())
 	assert.Empty(t, b.fake.Webhooks.Skipped())
 	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), sent.ID), "no such event")
@@ -54,7 +54,7 @@ func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
 	for range 5 {
 		_, e := b.place()
 		events = append(events, e.ID)
-		b.fake.Clock().Advance(time.Second)
+		b.fake.Clock.Advance(time.Second)
 	}
 	assert.Equal(t, events[2:], idsOf(b.fake.Events()))
 	assert.Len(t, b.fake.Webhooks.Deliveries(), 3)
@@ -77,12 +77,12 @@ func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
 	for range 10 {
 		_, e := b.place()
 		events = append(events, e.ID)
-		b.fake.Clock().Advance(0)
+		b.fake.Clock.Advance(0)
 	}
 	assert.Len(t, b.fake.Webhooks.Deliveries(), 10)
 	assert.Len(t, b.fake.Events(), 3)
 	status = http.StatusOK
-	b.fake.Clock().Advance(time.Minute)
+	b.fake.Clock.Advance(time.Minute)
 	assert.Len(t, hook.all(), 20)
 	require.Len(t, b.fake.Webhooks.Deliveries(), 3)
 	for i, d := range b.fake.Webhooks.Deliveries() {
@@ -114,7 +114,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	}
 	at := func(d model.Delivery) time.Time { return d.Attempts[len(d.Attempts)-1].At }
 	for n := range 7 {
-		day := b.fake.Clock().Now().AddDate(0, 0, -n).Format(time.DateOnly)
+		day := b.fake.Clock.Now().AddDate(0, 0, -n).Format(time.DateOnly)
 		days = append(days, "", "", day, ">"+day, "<"+day)
 	}
 	latest := func(a, b model.Delivery) int { return at(a).Compare(at(b)) }

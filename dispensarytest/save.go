@@ -69,5 +69,5 @@ func (s *Server) Reset() {
 	s.tokens.Restore(consents)
 	s.tokens.EndSessions()
 	s.sender.Restore(endpoint)
-	s.journal.Reset()
+	s.Journal.Reset()
 }

@@ -23,7 +23,7 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 		"", "/", "//", "/clinic/", "/clinic//patients", "/Clinic", "/clinic/patients/", "/catalog/products/x/y/z", "/..", "/clinic/../clinic",
 		"/oauth", "/oauth/authorize/", "/events", "/webhooks", "/clinic/protocols",
 	} {
-		req, err := http.NewRequest("GET", b.fake.BaseURL(), nil)
+		req, err := http.NewRequest("GET", b.fake.Site().BaseURL, nil)
 		require.NoError(t, err)
 		req.URL.Opaque, req.URL.Path, req.URL.RawPath = "", httpapi.BasePath+path, ""
 		resp, err := b.fake.HTTPClient().Do(req)
@@ -44,7 +44,7 @@ func TestEscapedIDs(t *testing.T) {
 	id := b.fake.Patients.All()[0].ID
 	escaped := strings.ReplaceAll(id, "-", "%2D")
 	assert.Equal(t, id, b.get("/clinic/patients/"+escaped).ok(200, "patient", "id"))
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	assert.Equal(t, "/api/clinic/patients/"+escaped, last.Path, "the journal keeps what was sent")
 	assert.Equal(t, "/clinic/patients/{id}", last.Route)
 }
@@ -57,7 +57,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 	b.send("POST", "/clinic/patients", fits+strings.Repeat(" ", httpapi.MaxBody)).refused(413, `{"status":413,"error":"The request body is too large"}`)
 	b.send("POST", "/oauth/token", strings.Repeat(" ", httpapi.MaxBody+1)).refused(413, "too large")
 	for kind, status := range map[string]int{"application/json": 422, "application/json; charset=utf-8": 422, "text/plain": 400, "": 400, "application/x-www-form-urlencoded": 400, ";;": 400} {
-		got := b.fetch("POST", b.fake.BaseURL()+"/clinic/patients", "{}", "Authorization", "Bearer "+b.token, "Content-Type", kind)
+		got := b.fetch("POST", b.fake.Site().BaseURL+"/clinic/patients", "{}", "Authorization", "Bearer "+b.token, "Content-Type", kind)
 		assert.Equal(t, status, got.status, "%q", kind)
 	}
 }
@@ -76,7 +76,7 @@ func TestUnreadFieldsAreNamed(t *testing.T) {
 		{"POST", "/oauth/token", map[string]any{"granttype": "refresh_token"}, nil}, // refused before it is known what would have been read
 	} {
 		b.send(c.method, c.path, c.body)
-		last, _ := b.fake.Journal().Last()
+		last, _ := lastRequest(b.fake)
 		var got []string
 		for _, u := range last.Unread {
 			got = append(got, u.String())
@@ -95,7 +95,7 @@ func TestAuthorizePagesAreBounded(t *testing.T) {
 		b.fake.tokens.OpenFlow(tokens.Flow{})
 	}
 	assert.Len(t, b.fake.tokens.Flows, tokens.MaxFlows)
-	b.fake.Clock().Advance(tokens.CodeLifetime)
+	b.fake.Clock.Advance(tokens.CodeLifetime)
 	late := b.submit(url.Values{"flow": {first}, "email": {"x"}, "password": {"y"}})
 	late.refused(403, "too old")
 	b.fake.tokens.OpenFlow(tokens.Flow{})
@@ -125,31 +125,31 @@ func TestRedirectKeepsItsQuery(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "invalid_request", at.Query().Get("error"))
 	assert.Equal(t, "s", at.Query().Get("state"))
-	b.open(b.fake.AuthURL()+"/oauth/authorize?a=%zz").refused(400, "malformed")
+	b.open(b.fake.Site().AuthURL+"/oauth/authorize?a=%zz").refused(400, "malformed")
 }
 
 func TestCheckRequestedNamesWhatThereWas(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	_, any := b.fake.Journal().Last()
+	_, any := lastRequest(b.fake)
 	assert.False(t, any)
 	b.get("/clinic").ok(200)
 	b.get("/clinic").ok(200)
-	assert.Equal(t, 2, b.fake.Journal().CheckRequested(t, "clinic.get").Seq, "the latest")
-	assert.Len(t, b.fake.Journal().Of("clinic.get"), 2)
+	assert.Equal(t, 2, b.fake.Journal.CheckRequested(t, "clinic.get").Seq, "the latest")
+	assert.Len(t, b.fake.Journal.Requests("clinic.get"), 2)
 	miss := &verdict{TB: t}
-	assert.Zero(t, b.fake.Journal().CheckRequested(miss, "staff.create"))
+	assert.Zero(t, b.fake.Journal.CheckRequested(miss, "staff.create"))
 	assert.Contains(t, miss.failures[0], `expected a request for staff.create; there were requests for ["clinic.get"]`)
 	assert.NotContains(t, miss.failures[0], "did you mean")
-	b.fake.Journal().CheckRequested(miss, "clinics.get")
+	b.fake.Journal.CheckRequested(miss, "clinics.get")
 	assert.Contains(t, miss.failures[1], `did you mean "clinic.get"?`)
 	b.get("/clinic/orders/x?secret=1")
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	assert.Equal(t, "#3 orders.get GET /api/clinic/orders/x → 404 Not Found", last.String(), "a line for a log holds no query")
-	b.fake.Journal().CheckRequested(miss, "orders.get")
+	b.fake.Journal.CheckRequested(miss, "orders.get")
 	assert.Contains(t, miss.failures[2], "expected orders.get to succeed; the latest of 1 requests was #3")
 	b.get("/nothing")
-	last, _ = b.fake.Journal().Last()
+	last, _ = lastRequest(b.fake)
 	assert.Equal(t, "#4 (no operation) GET /api/nothing → 404 Not Found", last.String())
 }
 
@@ -179,10 +179,10 @@ func TestEverythingAtOnce(t *testing.T) {
 				case 4:
 					b.renew(b.fake.Tokens.Issue(model.User{}).RefreshToken).ok(200)
 				case 5:
-					b.fake.Clock().Advance(time.Millisecond)
+					b.fake.Clock.Advance(time.Millisecond)
 				case 6:
-					_ = b.fake.Journal().Requests()
-					_, _ = b.fake.Journal().Last()
+					_ = b.fake.Journal.Requests()
+					_, _ = lastRequest(b.fake)
 				case 7:
 					b.send("POST", b.plansOf(jane.ID), b.draft(nil)).ok(201)
 				}
@@ -192,5 +192,5 @@ func TestEverythingAtOnce(t *testing.T) {
 	for range 8 {
 		<-done
 	}
-	b.fake.Journal().CheckNoUnexpected(t)
+	b.fake.Journal.CheckNoUnexpected(t)
 }

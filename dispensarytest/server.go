@@ -9,7 +9,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
@@ -43,6 +42,8 @@ type Server struct {
 	Clinics   Clinics
 	Webhooks  Webhooks
 	Tokens    Tokens
+	Clock     *Clock
+	Journal   *Journal
 
 	Practitioners Records[model.Practitioner]
 	Variants      Records[model.Variant] // the packs of all products
@@ -51,7 +52,6 @@ type Server struct {
 	app        model.Application
 	clock      *clock.Clock
 	tokens     *tokens.Store
-	journal    *Journal
 	faults     faults.Set
 	rules      rules.Current
 	limit      *faults.Handle // of the behavior rate-limit
@@ -92,19 +92,6 @@ func (s *Server) Close() error {
 	})
 	return s.closed
 }
-
-// AuthURL is the browser's address of the platform: users are sent to
-// AuthURL + "/oauth/authorize". It is not the API's base address.
-func (s *Server) AuthURL() string { return s.origin + httpapi.AuthPath }
-
-// BaseURL is the API's base address, with the /api prefix.
-func (s *Server) BaseURL() string { return s.origin + httpapi.BasePath }
-
-// Clock is the platform's clock.
-func (s *Server) Clock() *Clock { return &Clock{s.clock} }
-
-// Journal is the record of every request.
-func (s *Server) Journal() *Journal { return s.journal }
 
 // Application returns the integrator's registration.
 func (s *Server) Application() model.Application {

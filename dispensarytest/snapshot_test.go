@@ -25,7 +25,7 @@ func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 	activate(b.t, b.fake)
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 	b.oneOfEach()
-	b.fake.Clock().Advance(time.Minute)
+	b.fake.Clock.Advance(time.Minute)
 	b.code(model.User{})
 	b.send("POST", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID+"/in_office_checkout", nil).ok(201)
 	pair := b.fake.Tokens.Issue(model.User{})
@@ -74,18 +74,18 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	b, refresh := busy(t)
 	again := &browser{t: t, fake: restarted(t, b.fake), token: b.token}
 	assert.Equal(t, b.everything(), again.everything())
-	assert.Equal(t, b.fake.Clock().Now(), again.fake.Clock().Now())
+	assert.Equal(t, b.fake.Clock.Now(), again.fake.Clock.Now())
 	assert.Equal(t, b.fake.Application(), again.fake.Application())
 	assert.Equal(t, b.fake.ClinicKeys(), again.fake.ClinicKeys())
 	assert.Equal(t, b.fake.Users(), again.fake.Users())
 	assert.Equal(t, b.fake.Behaviors(), again.fake.Behaviors())
 	assert.Equal(t, b.fake.Webhooks.Skipped(), again.fake.Webhooks.Skipped())
 	again.renew(refresh).ok(200)
-	next, known := again.fake.Clock().Next()
+	next, known := again.fake.Clock.Next()
 	require.True(t, known, "retries are due")
-	was, _ := b.fake.Clock().Next()
+	was, _ := b.fake.Clock.Next()
 	assert.Equal(t, was, next)
-	again.fake.Clock().Advance(time.Hour)
+	again.fake.Clock.Advance(time.Hour)
 	last := len(b.fake.Webhooks.Deliveries()) - 1
 	assert.Greater(t, len(again.fake.Webhooks.Deliveries()[last].Attempts), len(b.fake.Webhooks.Deliveries()[last].Attempts))
 	jane := b.fake.Patients.All()[0]
@@ -128,7 +128,7 @@ func TestSavedBytesFollowEachChange(t *testing.T) {
 		happen func()
 	}{
 		{"people", b.oneOfEachButKeys},
-		{"time", func() { b.fake.Clock().Advance(time.Hour) }},
+		{"time", func() { b.fake.Clock.Advance(time.Hour) }},
 		{"a call", func() { b.send("POST", "/clinic/patients", someone()).ok(201) }},
 		{"a cart", func() {
 			b.send("POST", "/clinic/treatment_plans/"+b.fake.Plans.All()[1].ID+"/in_office_checkout", nil).ok(201)
@@ -141,14 +141,14 @@ func TestSavedBytesFollowEachChange(t *testing.T) {
 		{"a revocation", func() { b.fake.tokens.RevokeToken(b.token, &rules.Set{RevokePair: true}) }},
 		{"a reset", b.fake.Reset},
 		{"the start", func() { b.fake.restore(first) }},
-		{"thirty days", func() { b.fake.Clock().Advance(store.Retention); b.oneOfEachButKeys() }},
+		{"thirty days", func() { b.fake.Clock.Advance(store.Retention); b.oneOfEachButKeys() }},
 		{"a key", func() { _, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey()); require.NoError(t, err) }},
 		{"an expiry", func() { require.NoError(t, b.fake.Tokens.Expire(b.token)) }},
 		{"the end of all tokens", b.fake.Tokens.InvalidateAll},
 	} {
 		step.happen()
-		b.fake.Clock().Advance(0) // what is on its way arrives
-		b.get("/clinic")          // the first use of a token is a change
+		b.fake.Clock.Advance(0) // what is on its way arrives
+		b.get("/clinic")        // the first use of a token is a change
 		now := saved(t, b.fake)
 		assert.False(t, last == now, step.name)
 		b.get("/clinic")
@@ -166,18 +166,18 @@ func (b *browser) oneOfEachButKeys() {
 	require.NoError(b.t, err)
 	_, _, err = b.fake.Patients.Update(b.fake.Patients.All()[0].ID, model.PatientUpdate{Gender: new(store.GenderMale)})
 	require.NoError(b.t, err)
-	b.fake.Clock().Advance(0) // what is on its way arrives
+	b.fake.Clock.Advance(0) // what is on its way arrives
 }
 
 func TestSnapshotsKeepTheOffsetOfALiveClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		b.fake.Clock().Advance(time.Hour)
+		b.fake.Clock.Advance(time.Hour)
 		file, again := saved(t, b.fake), restarted(t, b.fake)
-		assert.Equal(t, b.fake.Clock().Now(), again.Clock().Now())
+		assert.Equal(t, b.fake.Clock.Now(), again.Clock.Now())
 		time.Sleep(time.Minute)
-		assert.Equal(t, b.fake.Clock().Now(), again.Clock().Now())
+		assert.Equal(t, b.fake.Clock.Now(), again.Clock.Now())
 		assert.Equal(t, file, saved(t, b.fake), "time is no change")
 	})
 }
@@ -234,24 +234,24 @@ func TestResetStartsOver(t *testing.T) {
 	require.NoError(t, b.fake.Webhooks.Register(receiver.URL))
 	_, _, err := b.fake.Orders.Place(patients[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
-	b.fake.Clock().Advance(0)
+	b.fake.Clock.Advance(0)
 	<-received
 	_, _, err = b.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 
-	at := b.fake.Clock().Now()
+	at := b.fake.Clock.Now()
 	b.fake.Reset()
 	assert.Equal(t, patients, b.fake.Patients.All())
 	assert.Equal(t, keys, b.fake.ClinicKeys())
 	assert.Empty(t, b.fake.Webhooks.Deliveries())
 	assert.Empty(t, b.fake.Webhooks.Skipped())
 	assert.Empty(t, b.fake.Tokens.Credentials())
-	assert.Zero(t, b.fake.Journal().Len())
+	assert.Zero(t, b.fake.Journal.Len())
 	assert.Equal(t, []string{"catalog:read", "patients:order_history"}, b.fake.Application().Scopes)
 	endpoint, _ := b.fake.Webhooks.Endpoint()
 	assert.Equal(t, model.Endpoint{URL: receiver.URL, Types: []string{model.EventOrderPlaced}}, endpoint)
-	assert.Equal(t, at, b.fake.Clock().Now())
-	_, waiting := b.fake.Clock().Next()
+	assert.Equal(t, at, b.fake.Clock.Now())
+	_, waiting := b.fake.Clock.Next()
 	assert.False(t, waiting, "no delivery of before is due any more")
 	b.get("/clinic").refused(401, "The access token is invalid")
 }
@@ -287,7 +287,7 @@ func TestCredentials(t *testing.T) {
 	}, got)
 	last := b.fake.Tokens.Credentials()[4]
 	assert.Equal(t, back.Query().Get("code"), last.Value)
-	assert.Equal(t, b.fake.Clock().Now().Add(tokens.CodeLifetime), last.ExpiresAt)
+	assert.Equal(t, b.fake.Clock.Now().Add(tokens.CodeLifetime), last.ExpiresAt)
 	b.fake.Tokens.InvalidateAll()
 	assert.Equal(t, "invalidated", b.fake.Tokens.Credentials()[0].Refusal)
 }
@@ -299,14 +299,14 @@ func TestResetReturnsToTheSnapshot(t *testing.T) {
 	second := start(t, WithInMemory(), WithSnapshot([]byte(saved(t, b.fake))))
 	second.token = b.token
 	before, waiting := second.everything(), len(second.fake.Webhooks.Deliveries())
-	due, _ := second.fake.Clock().Next()
+	due, _ := second.fake.Clock.Next()
 	for range 2 {
 		second.oneOfEachButKeys()
 		second.fake.Tokens.InvalidateAll()
 		second.fake.Reset()
 		assert.Equal(t, before, second.everything())
 		assert.Len(t, second.fake.Webhooks.Deliveries(), waiting)
-		next, _ := second.fake.Clock().Next()
+		next, _ := second.fake.Clock.Next()
 		assert.Equal(t, due, next, "what was due still is")
 	}
 	again := start(t, WithSnapshot([]byte(saved(t, b.fake))), WithWebhook("http://127.0.0.1:1/", model.EventOrderPlaced))

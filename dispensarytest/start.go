@@ -75,12 +75,12 @@ func (s *Server) build() {
 	s.Products, s.Clinics = s.people.Products, s.people.Clinics
 	s.Practitioners, s.Variants = s.people.Practitioners, s.people.Variants
 	s.Webhooks, s.Tokens = s.sender, s.tokens
-	s.journal = &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
+	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
 	s.handler = s.handle(&pages.Pages{
 		Store: s.store, People: s.people, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}, &httpapi.API{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.people.Clinics,
-		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
+		RequestIDs: &s.requestIDs, Record: s.Journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	})
 	s.store.World.AddIntegrations(set.integrations)

@@ -1,9 +1,6 @@
 package dispensarytest
 
-import (
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
-)
+import "github.com/dispensary-go/dispensary/dispensarytest/model"
 
 // Tokens are the access and refresh tokens of the integrator's application.
 type Tokens interface {
@@ -30,7 +27,3 @@ type Tokens interface {
 	// this order, with the oldest access token first.
 	Credentials() []model.Credential
 }
-
-// Scopes returns the scopes of the API, and the group names clinic and patients for all
-// scopes of a group. API section: "Authentication" 7.
-func Scopes() []string { return operations.Scopes() }

@@ -50,7 +50,7 @@ func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
 	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationGrace), WithClock(frozen()))
 	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
-	b.fake.Clock().Advance(tokens.TokenLifetime)
+	b.fake.Clock.Advance(tokens.TokenLifetime)
 	b.get("/clinic").refused(401, "expired")
 	b.renew(old).ok(200)
 }
@@ -76,10 +76,10 @@ func TestAuthorizationHeaders(t *testing.T) {
 		"Bearer " + b.token: 200, "bearer " + b.token: 200, "BEARER " + b.token: 200,
 		b.token: 401, "Bearer": 401, "Bearer ": 401, "Basic " + b.token: 401, "Token " + b.token: 401, "Bearer " + b.token + "x": 401, "Bearer  " + b.token: 401,
 	} {
-		assert.Equal(t, status, b.fetch("GET", b.fake.BaseURL()+"/clinic", "", "Authorization", header).status, "%q", header)
+		assert.Equal(t, status, b.fetch("GET", b.fake.Site().BaseURL+"/clinic", "", "Authorization", header).status, "%q", header)
 	}
 	b.get("/clinic?access_token=" + b.token).ok(200)
-	last, _ := b.fake.Journal().Last()
+	last, _ := lastRequest(b.fake)
 	assert.Equal(t, "access_token", last.Unknown[0].Name, "a token in the query is not used")
 }
 

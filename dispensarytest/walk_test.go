@@ -118,7 +118,7 @@ type walkCode struct {
 func newWalk(t *testing.T, dice *rand.Rand, rotation behavior.Variant) *walk {
 	scopes := []string{"catalog:read", "clinic:read", "clinic:write", "patients:read", "patients:write", "patients:order_history"}
 	fake := New(t, WithInMemory(), WithClock(frozen()), WithTuning(Tuning{JournalLimit: 1}), WithBehavior(rotation), WithScopes(scopes...))
-	w := &walk{browser: &browser{t: t, fake: fake}, dice: dice, rotation: rotation, now: fake.Clock().Now(), scopes: scopes}
+	w := &walk{browser: &browser{t: t, fake: fake}, dice: dice, rotation: rotation, now: fake.Clock.Now(), scopes: scopes}
 	for _, p := range fake.Patients.All() {
 		w.patients = append(w.patients, &walkPatient{id: p.ID, email: p.Email, metadata: p.MetadataID})
 	}
@@ -296,5 +296,5 @@ func (w *walk) pass() {
 	}
 	w.did("%s pass", by)
 	w.now = w.now.Add(by)
-	w.fake.Clock().Advance(by)
+	w.fake.Clock.Advance(by)
 }

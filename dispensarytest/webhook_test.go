@@ -232,7 +232,7 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 func TestWholeWebhookLifeOnAFrozenClock(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()), WithBehavior(behavior.DeliveryConditionsOff))
-	wholeLife(t, b, b.fake.Clock().Advance)
+	wholeLife(t, b, b.fake.Clock.Advance)
 }
 
 func TestWholeWebhookLifeInTheBubble(t *testing.T) {

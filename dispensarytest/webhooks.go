@@ -3,7 +3,6 @@ package dispensarytest
 import (
 	"context"
 	"net/http"
-	"testing"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -38,8 +37,4 @@ type Webhooks interface {
 	// without polling. It returns an error with the reason if the event was not sent, has
 	// no attempts left, met a disabled endpoint, or waits for a retry on a frozen clock.
 	WaitDelivered(ctx context.Context, eventID string) error
-
-	// CheckDelivered fails the test unless each event is delivered to every integration it
-	// concerns. It waits for due deliveries until the end of the test. See WaitDelivered.
-	CheckDelivered(t testing.TB, events ...model.Event)
 }

@@ -79,7 +79,7 @@ func TestNilOptionChangesNothing(t *testing.T) {
 
 func TestAFailureOfTheMachineIsNoWrongOption(t *testing.T) {
 	t.Parallel()
-	taken, err := url.Parse(dispensarytest.New(t).BaseURL())
+	taken, err := url.Parse(dispensarytest.New(t).Site().BaseURL)
 	require.NoError(t, err)
 	_, err = dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{Addr: taken.Host}))
 	require.Error(t, err)

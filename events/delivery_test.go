@@ -80,7 +80,7 @@ func TestDeliveries(t *testing.T) {
 	assert.Empty(t, delivered.ResponseErrors)
 	assert.Equal(t, page.Items, resourcetest.Collect(t, b.Deliveries.All(t.Context(), events.DeliveryListOptions{})))
 	assert.Equal(t, page, resourcetest.Collect(t, b.Deliveries.Pages(t.Context(), events.DeliveryListOptions{}))[0])
-	b.platform.Journal().CheckNoUnexpected(t)
+	b.platform.Journal.CheckNoUnexpected(t)
 }
 
 // A delivery without a payload, or with one that is none, says so and no more.

@@ -128,7 +128,7 @@ func TestEventGroups(t *testing.T) {
 		page, err := test.group.List(t.Context(), events.ListOptions{Paging: api.Paging{Page: len(test.want), PageSize: 1}})
 		require.NoError(t, err)
 		assert.Equal(t, pages[len(pages)-1], page)
-		b.platform.Journal().CheckRequested(t, test.request)
+		b.platform.Journal.CheckRequested(t, test.request)
 	}
-	b.platform.Journal().CheckNoUnexpected(t)
+	b.platform.Journal.CheckNoUnexpected(t)
 }

@@ -101,7 +101,7 @@ func TestTwoCountries(t *testing.T) {
 			}
 			stop()
 			for _, platform := range f.platforms {
-				platform.Journal().CheckNoUnexpected(t)
+				platform.Journal.CheckNoUnexpected(t)
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func TestRateLimitCoversEverything(t *testing.T) {
 				_, err = clinic.Client.Clinic.Get(ctx)
 				require.ErrorIs(t, err, dispensary.ErrNotSent)
 			}
-			sent := slices.DeleteFunc(platform.Journal().Requests(), func(r model.Request) bool {
+			sent := slices.DeleteFunc(platform.Journal.Requests(), func(r model.Request) bool {
 				return r.Operation == "" || r.Operation == "oauth.authorize" // of the browser
 			})
 			assert.Len(t, sent, limit)

@@ -147,10 +147,10 @@ func TestReconcilerFollowsReconnectedUser(t *testing.T) {
 	after, err := i.Accounts.Status(t.Context(), "dr-1")
 	require.NoError(t, err)
 	require.NotEqual(t, before.Owner, after.Owner)
-	n := platform.Journal().Len()
+	n := platform.Journal.Len()
 	_, err = i.Reconcilers[us].Run(t.Context(), clinicID)
 	require.NoError(t, err)
-	requests := platform.Journal().Requests()[n:]
+	requests := platform.Journal.Requests()[n:]
 	require.NotEmpty(t, requests)
 	for _, r := range requests {
 		assert.NotEqual(t, before.Owner.ID, r.UserID)

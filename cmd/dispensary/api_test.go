@@ -91,7 +91,7 @@ func TestAPIRefuses(t *testing.T) {
 	} {
 		f.refused(want, strings.Fields(args)...)
 	}
-	assert.Empty(t, f.platform.Journal().Requests())
+	assert.Empty(t, f.platform.Journal.Requests())
 
 	code, out, stderr := f.run("api", "GET", "/clinic/patients/999999")
 	assert.Equal(t, exitFailed, code, "the platform refuses, which is another matter")
@@ -188,12 +188,12 @@ func TestProductionIsOnlyReadUnlessAllowed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.variables = map[string]string{
-		"DISPENSARY_US_PRODUCTION_BASE_URL": f.platform.BaseURL(), "DISPENSARY_US_PRODUCTION_AUTH_URL": f.platform.AuthURL(),
+		"DISPENSARY_US_PRODUCTION_BASE_URL": f.platform.Site().BaseURL, "DISPENSARY_US_PRODUCTION_AUTH_URL": f.platform.Site().AuthURL,
 		"DISPENSARY_ACCESS_TOKEN": f.platform.Tokens.Issue(model.User{}).AccessToken, "DISPENSARY_CLINIC_KEY": f.platform.ClinicKey(),
 	}
 	f.ran("api", "GET", "/clinic")
 	f.refused("us/production has live data: add --production", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
-	assert.Len(t, f.platform.Journal().Requests(), 1)
+	assert.Len(t, f.platform.Journal.Requests(), 1)
 	f.ran("api", "POST", "/clinic/patients", "--production", "-f", "first_name=Ada", "-f", "last_name=L", "-f", "email=ada@example.com")
 }
 
@@ -203,7 +203,7 @@ func TestConfigurationsAndProfiles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	file, err := json.Marshal(map[string]any{"environments": map[string]any{"us/sandbox": map[string]string{
-		"base_url": f.platform.BaseURL(), "auth_url": f.platform.AuthURL(),
+		"base_url": f.platform.Site().BaseURL, "auth_url": f.platform.Site().AuthURL,
 	}}})
 	require.NoError(t, err)
 	profiles := `{"profiles": {"default": ` + string(file) + `, "broken": {"environments": {"us/sandbox": {"base_ulr": "canary"}}}}}`

@@ -26,7 +26,7 @@ import (
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
-	site := dispensary.Site{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, BaseURL: f.platform.BaseURL()}
+	site := dispensary.Site{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, BaseURL: f.platform.Site().BaseURL}
 	file := filepath.Join(f.folder, "cache", "dispensary", siteFile("catalog", ".db", site))
 	f.refused("--store "+file+": there is no catalog yet", "catalog", "status")
 	assert.NoFileExists(t, file)
@@ -47,7 +47,7 @@ func TestCatalog(t *testing.T) {
 	out, _ = f.ran("catalog", "status")
 	assert.Contains(t, out, "\t"+n+"\t0\t0\t"+n+"\t0\t")
 
-	requests := f.platform.Journal().Len()
+	requests := f.platform.Journal.Len()
 	delete(f.variables, "DISPENSARY_ACCESS_TOKEN") // no call is made from here on
 	out, stderr := f.ran("catalog", "search", "glyc", "magnezium")
 	assert.True(t, strings.HasPrefix(out, "Magnesium Glycinate\t"), out)
@@ -60,7 +60,7 @@ func TestCatalog(t *testing.T) {
 	out, stderr = f.ran("catalog", "search", "xyzzy")
 	assert.Empty(t, out)
 	assert.Contains(t, stderr, "0 found")
-	assert.Equal(t, requests, f.platform.Journal().Len())
+	assert.Equal(t, requests, f.platform.Journal.Len())
 
 	f.refused("search wants a query", "catalog", "search")
 	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "1000")
@@ -168,10 +168,10 @@ func TestCatalogSyncGoesOn(t *testing.T) {
 	status, _ := f.ran("catalog", "status")
 	assert.Regexp(t, `^never\t\t[34]00\t.*\tpage [34] of 1\d, begun `, status)
 
-	read := len(f.platform.Journal().Of("products.list"))
+	read := len(f.platform.Journal.Requests("products.list"))
 	text, _ := f.ran("catalog", "sync")
 	assert.NotContains(t, text, "page 1 of")
-	assert.LessOrEqual(t, len(f.platform.Journal().Of("products.list"))-read, 9, "not all of them again")
+	assert.LessOrEqual(t, len(f.platform.Journal.Requests("products.list"))-read, 9, "not all of them again")
 	status, _ = f.ran("catalog", "status", "--json")
 	var d statusDocument
 	require.NoError(t, json.Unmarshal([]byte(status), &d))

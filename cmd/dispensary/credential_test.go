@@ -90,7 +90,7 @@ func TestCredentialStaysAtItsSite(t *testing.T) {
 			f.run(append([]string{"doctor"}, flags...)...)
 			check(flags)
 		}
-		assert.Empty(t, f.platform.Journal().Requests())
+		assert.Empty(t, f.platform.Journal.Requests())
 	}
 }
 
@@ -107,7 +107,7 @@ func TestCredentialOfUnknownEnvironmentIsRejected(t *testing.T) {
 		}
 	}
 	check()
-	assert.Empty(t, f.platform.Journal().Requests())
+	assert.Empty(t, f.platform.Journal.Requests())
 }
 
 // A file alone does not say whose token it is: the variable of the environment has to.
@@ -115,7 +115,7 @@ func TestCredentialBesideFileNeedsEnvironment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	file := f.writeJSON("one.json", map[string]any{"environments": map[string]any{"us/sandbox": map[string]string{
-		"base_url": f.platform.BaseURL(), "auth_url": f.platform.AuthURL(),
+		"base_url": f.platform.Site().BaseURL, "auth_url": f.platform.Site().AuthURL,
 	}}})
 	f.variables = map[string]string{tokenVariable: f.variables[tokenVariable]}
 	f.refused("DISPENSARY_ENVIRONMENT does not name the environment", "api", "GET", "/clinic", "--config", file)
@@ -131,11 +131,11 @@ func TestUserFlagBeatsCredential(t *testing.T) {
 	f := newFixture(t)
 	f.connected("dr-house")
 	f.withCredential()
-	before := len(f.platform.Journal().Requests())
+	before := len(f.platform.Journal.Requests())
 	for _, args := range credentialed(t) {
 		f.refused("us/sandbox/nobody must authorize again", append(args, "--user", "nobody")...)
 	}
-	assert.Len(t, f.platform.Journal().Requests(), before)
+	assert.Len(t, f.platform.Journal.Requests(), before)
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
 	for _, args := range [][]string{
 		{"api", "GET", "/clinic"}, {"catalog", "sync"}, {"doctor"},

@@ -105,7 +105,7 @@ func TestDevEndsInOrder(t *testing.T) {
 func (f *fixture) devSettings() control.Settings {
 	app := f.platform.Application()
 	return control.Settings{
-		BaseURL: f.platform.BaseURL(), AuthURL: f.platform.AuthURL(), ClientID: app.ClientID, ClientSecret: app.ClientSecret,
+		BaseURL: f.platform.Site().BaseURL, AuthURL: f.platform.Site().AuthURL, ClientID: app.ClientID, ClientSecret: app.ClientSecret,
 		RedirectURI: app.RedirectURI, ClinicKey: f.platform.ClinicKey(),
 	}
 }

@@ -41,7 +41,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	}, options...)...)
 	app := platform.Application()
 	return &fixture{t: t, platform: platform, folder: t.TempDir(), variables: map[string]string{
-		"DISPENSARY_US_SANDBOX_BASE_URL": platform.BaseURL(), "DISPENSARY_US_SANDBOX_AUTH_URL": platform.AuthURL(),
+		"DISPENSARY_US_SANDBOX_BASE_URL": platform.Site().BaseURL, "DISPENSARY_US_SANDBOX_AUTH_URL": platform.Site().AuthURL,
 		"DISPENSARY_US_SANDBOX_CLIENT_ID": app.ClientID, "DISPENSARY_US_SANDBOX_CLIENT_SECRET": app.ClientSecret,
 		"DISPENSARY_US_SANDBOX_REDIRECT_URL": redirect, "DISPENSARY_US_SANDBOX_CLINIC_KEY": platform.ClinicKey(),
 	}}

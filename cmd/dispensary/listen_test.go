@@ -152,7 +152,7 @@ func TestListenWithTheConfiguredSecrets(t *testing.T) {
 	file := filepath.Join(folder, "config.json")
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "challenge"), []byte("c-canary\n"), 0o600))
 	document, err := json.Marshal(map[string]any{"profiles": map[string]any{"local": map[string]any{"environments": map[string]any{"us/sandbox": map[string]any{
-		"base_url": f.platform.BaseURL(), "auth_url": f.platform.AuthURL(), "webhook_secrets": []string{"s-canary", "old"}, "webhook_challenge_file": filepath.Join(folder, "challenge"),
+		"base_url": f.platform.Site().BaseURL, "auth_url": f.platform.Site().AuthURL, "webhook_secrets": []string{"s-canary", "old"}, "webhook_challenge_file": filepath.Join(folder, "challenge"),
 	}}}}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, document, 0o600))

@@ -59,7 +59,7 @@ func TestProbeAsks(t *testing.T) {
 	assert.Contains(t, stderr, "2 patients named")
 	assert.Contains(t, stderr, "Go on? [y/N] ")
 	assert.Contains(t, stderr, "nothing was created")
-	assert.Empty(t, f.platform.Journal().Requests())
+	assert.Empty(t, f.platform.Journal.Requests())
 	assert.NoFileExists(t, name)
 
 	code, out, stderr := f.runWith(t.Context(), "y\n", "probe", "--output", name)
@@ -86,5 +86,5 @@ func TestProbeRefuses(t *testing.T) {
 	f.withToken()
 	f.refused("us/production is no sandbox", "probe", "--yes", "--production", "--environment", "us/production")
 	f.refused("--spare: ", "probe", "--yes", "--environment", "us/sandbox", "--spare", "other")
-	assert.Empty(t, f.platform.Journal().Requests())
+	assert.Empty(t, f.platform.Journal.Requests())
 }

@@ -48,7 +48,7 @@ func newRecording(t *testing.T) *recording {
 	t.Helper()
 	r := &recording{fixture: newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Seed: 1}), dispensarytest.WithBehavior(behavior.DeliveryTimeout5s))}
 	r.terminal = true
-	r.stands(r.folder+"/", "", strings.TrimPrefix(r.platform.BaseURL(), "http://"), "127.0.0.1:8443/api")
+	r.stands(r.folder+"/", "", strings.TrimPrefix(r.platform.Site().BaseURL, "http://"), "127.0.0.1:8443/api")
 	return r
 }
 

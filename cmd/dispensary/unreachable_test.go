@@ -26,7 +26,7 @@ func TestNoNetwork(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "behaviors.json")
 	f.refused("connection refused", "probe", "--yes", "--output", output)
 	assert.NoFileExists(t, output)
-	assert.Empty(t, f.platform.Journal().Requests())
+	assert.Empty(t, f.platform.Journal.Requests())
 }
 
 // Where the stored tokens cannot be read, no command begins, and they stay as they are.
@@ -44,5 +44,5 @@ func TestUnreadableStore(t *testing.T) {
 	kept, err := os.ReadFile(store)
 	require.NoError(t, err)
 	assert.Equal(t, damaged, kept)
-	assert.Empty(t, f.platform.Journal().Requests())
+	assert.Empty(t, f.platform.Journal.Requests())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
@@ -37,7 +37,7 @@ func TestHelp(t *testing.T) {
 	for _, s := range behavior.Choices() {
 		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Variants[1].Name(), out)
 	}
-	for _, scope := range dispensarytest.Scopes() {
+	for _, scope := range api.Scopes() {
 		assert.Contains(t, out, scope)
 	}
 	for _, flag := range []string{"--addr HOST:PORT ", "--size WORD ", "--json ", "Examples:"} {

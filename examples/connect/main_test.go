@@ -81,13 +81,13 @@ func TestAPractitionerConnectsAndDisconnects(t *testing.T) {
 	page := body(t, answer, err)
 	assert.Equal(t, w.home+"/", answer.Request.URL.String(), "no code is left in the address")
 	assert.Contains(t, page, "<strong>connected</strong> with ")
-	w.platform.Journal().CheckRequested(t, "clinic.get")
+	w.platform.Journal.CheckRequested(t, "clinic.get")
 
 	assert.Contains(t, w.send(t, http.MethodPost, "/disconnect", "cross-site"), "cross-origin")
 	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "<strong>connected</strong>")
 	assert.Contains(t, w.send(t, http.MethodPost, "/disconnect", "same-origin"), "not connected")
-	w.platform.Journal().CheckRequested(t, "oauth.revoke")
-	w.platform.Journal().CheckNoUnexpected(t)
+	w.platform.Journal.CheckRequested(t, "oauth.revoke")
+	w.platform.Journal.CheckNoUnexpected(t)
 }
 
 func TestAPractitionerCancels(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAPractitionerCancels(t *testing.T) {
 	w := newWorld(t)
 	answer, err := w.platform.Browser(w.user(t, model.UserPractitioner)).Cancel(t.Context(), w.home+connectPath)
 	assert.Contains(t, body(t, answer, err), "You did not authorize the connection")
-	assert.Empty(t, w.platform.Journal().Of("oauth.token"))
+	assert.Empty(t, w.platform.Journal.Requests("oauth.token"))
 	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
 }
 
@@ -107,7 +107,7 @@ func TestStaffAreNotAccepted(t *testing.T) {
 	answer, err := w.platform.Browser(w.user(t, model.UserStaff)).Authorize(t.Context(), w.home+connectPath)
 	assert.Contains(t, body(t, answer, err), "Wrong account")
 	assert.Equal(t, http.StatusForbidden, answer.StatusCode)
-	w.platform.Journal().CheckRequested(t, "oauth.revoke")
+	w.platform.Journal.CheckRequested(t, "oauth.revoke")
 }
 
 // The patients of another clinic would appear as those of the practitioner's own.

@@ -236,7 +236,7 @@ func Example_scopeIsMissing() {
 	if errors.As(err, &missing) {
 		fmt.Println("add", missing.Scope, "to the application, and ask the user to connect again")
 	}
-	fmt.Println("sent:", len(platform.Journal().Of("dynamic_links.create")))
+	fmt.Println("sent:", len(platform.Journal.Requests("dynamic_links.create")))
 	// Output:
 	// add clinic:write to the application, and ask the user to connect again
 	// sent: 0
@@ -267,6 +267,6 @@ func Example_importTokens() {
 	must(err)
 	practice, err := client.Clinic.Get(ctx)
 	must(err)
-	fmt.Println(practice.Name, "after", len(platform.Journal().Of("oauth.token")), "refresh")
+	fmt.Println(practice.Name, "after", len(platform.Journal.Requests("oauth.token")), "refresh")
 	// Output: Maple Hollow Integrative Clinic after 1 refresh
 }

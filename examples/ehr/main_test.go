@@ -58,8 +58,8 @@ func everywhere(t *testing.T, test func(f *fixture)) {
 			f.start()
 			t.Cleanup(func() { assert.NoError(t, f.stop()) })
 			test(f)
-			f.US.Journal().CheckNoUnexpected(t)
-			f.Canada.Journal().CheckNoUnexpected(t)
+			f.US.Journal.CheckNoUnexpected(t)
+			f.Canada.Journal.CheckNoUnexpected(t)
 		})
 	}
 }
@@ -98,7 +98,7 @@ func (f *fixture) person(id string) *person {
 func (p *person) connect(platform *dispensarytest.Server, account model.User) string {
 	p.Helper()
 	browser := platform.Browser(account)
-	browser.HTTPClient().Jar = p.browser.Jar
+	browser.Client.Jar = p.browser.Jar
 	_, page := p.read(browser.Authorize(p.Context(), p.home+"/dispensary/connect?return_to=/"))
 	return page
 }
@@ -198,13 +198,13 @@ func TestProductSearch(t *testing.T) {
 		p.connect(f.US, f.Users()[0])
 		canadian.connect(f.Canada, f.Users()[2])
 		assert.NotContains(f, p.get("/catalog"), " found")
-		f.US.Journal().Reset()
+		f.US.Journal.Reset()
 		page := p.get("/catalog?q=glyc+magnezium")
 		assert.Contains(f, page, "1 found of the brands that your clinic may order")
 		assert.Contains(f, page, ">Magnesium Glycinate</a>")
 		assert.Contains(f, p.get("/catalog?q=xyzzy"), "0 found")
 		assert.Contains(f, p.get("/search?q=magn+glyc"), `"name":"Magnesium Glycinate"`)
-		assert.Empty(f, f.US.Journal().Requests(), "the catalog is in memory")
+		assert.Empty(f, f.US.Journal.Requests(), "the catalog is in memory")
 		f.Canada.Fault(model.Fault{Operation: "brands.list", Effect: model.EffectErrorStatus, Status: http.StatusForbidden})
 		unrestricted := canadian.get("/catalog?q=magn")
 		assert.Contains(f, unrestricted, "Magnesium")
@@ -213,7 +213,7 @@ func TestProductSearch(t *testing.T) {
 		chosen := regexp.MustCompile(`href="(/catalog/[^"]*)"`).FindStringSubmatch(page)
 		require.NotNil(f, chosen)
 		assert.Contains(f, p.get(chosen[1]), ": available.")
-		f.US.Journal().CheckRequested(f, "variants.get")
+		f.US.Journal.CheckRequested(f, "variants.get")
 		for path, want := range map[string]int{
 			"/catalog/00000000-0000-4000-8000-000000000000": http.StatusNotFound,
 			"/catalog?q=" + strings.Repeat("a+", 20):        http.StatusBadRequest,

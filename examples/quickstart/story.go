@@ -55,7 +55,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		stop()
 		err = errors.Join(err, <-ended)
 	}()
-	fmt.Fprintf(out, "The dispensary platform (a fake) is at %s,\nour health record (EHR) at %s.\n\n", s.platform.BaseURL(), s.home)
+	fmt.Fprintf(out, "The dispensary platform (a fake) is at %s,\nour health record (EHR) at %s.\n\n", s.platform.Site().BaseURL, s.home)
 	for _, step := range []func(context.Context) error{s.connect, s.search, s.createPatient, s.createPlan, s.order, s.disconnect} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("step %d: %w", s.steps+1, err)

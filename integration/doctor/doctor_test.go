@@ -177,7 +177,7 @@ var faults = []fault{
 	}, row: "webhook signature", status: doctor.StatusWarn, fix: "answer an empty body"},
 	{name: "endpoint's clock is off", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Date", f.platform.Clock().Now().Add(6*time.Minute).Format(http.TimeFormat))
+			w.Header().Set("Date", f.platform.Clock.Now().Add(6*time.Minute).Format(http.TimeFormat))
 			w.WriteHeader(http.StatusUnauthorized)
 		}))
 	}, row: "webhook signature", status: doctor.StatusFail, fix: "time server"},
@@ -206,7 +206,7 @@ var faults = []fault{
 	{name: "old signatures are taken", plant: func(f *fixture) {
 		handler, err := webhook.NewHandler(webhook.HandlerConfig{
 			Environment: f.platform.Site().Environment, Secrets: f.config.Webhook.Secrets, Challenge: f.config.Webhook.Challenge,
-			Inbox: f.inbox, Now: f.platform.Clock().Now, Tolerance: time.Hour,
+			Inbox: f.inbox, Now: f.platform.Clock.Now, Tolerance: time.Hour,
 		})
 		require.NoError(f.t, err)
 		f.serve(handler)
@@ -255,13 +255,13 @@ var faults = []fault{
 		edit := func(first string) {
 			_, _, err := f.platform.Patients.Update(patient, model.PatientUpdate{FirstName: &first})
 			require.NoError(f.t, err)
-			f.platform.Clock().Advance(time.Second)
+			f.platform.Clock.Advance(time.Second)
 		}
 		f.answer(http.StatusInternalServerError, "")
 		edit("Early")
 		f.serve(f.endpoint)
 		edit("Late")
-		f.platform.Clock().Advance(time.Hour)
+		f.platform.Clock.Advance(time.Hour)
 	}, row: "delivery order", status: doctor.StatusWarn, fix: "Stale"},
 
 	{name: "inbox away", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, errDriver },
@@ -320,14 +320,14 @@ var faults = []fault{
 
 // shift lets the clock of the machine go wrong.
 func (f *fixture) shift(d time.Duration) {
-	clock := f.platform.Clock()
+	clock := f.platform.Clock
 	f.config.Now = func() time.Time { return clock.Now().Add(d) }
 }
 
 // slow lets the endpoint take a time for each answer.
 func (f *fixture) slow(d time.Duration) {
 	f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.platform.Clock().Advance(d) // first, as the endpoint sends its response before it returns
+		f.platform.Clock.Advance(d) // first, as the endpoint sends its response before it returns
 		f.endpoint.ServeHTTP(w, r)
 	}))
 }
@@ -352,7 +352,7 @@ func (f *fixture) failFor(d time.Duration) {
 	f.answer(http.StatusInternalServerError, "")
 	for range d / time.Hour {
 		f.order(1)
-		f.platform.Clock().Advance(time.Hour)
+		f.platform.Clock.Advance(time.Hour)
 	}
 	f.serve(f.endpoint)
 }

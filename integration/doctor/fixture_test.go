@@ -62,7 +62,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
 	f := &fixture{t: t, inner: tokenstore.NewMemoryStore()}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", f.platform.Clock().Now().Format(http.TimeFormat))
+		w.Header().Set("Date", f.platform.Clock.Now().Format(http.TimeFormat))
 		(*f.front.Load()).ServeHTTP(w, r)
 	}))
 	server.Config.ErrorLog = silent
@@ -87,7 +87,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 			Secrets: []api.Secret{api.NewSecret(f.app.WebhookSecret)}, Challenge: api.NewSecret(f.app.ChallengeToken),
 		},
 		ReconcileEvery: 30 * 24 * time.Hour, // plants move the clock
-		Now:            f.platform.Clock().Now,
+		Now:            f.platform.Clock.Now,
 	}
 	f.config.Store = f.sealed(f.keys())
 	f.receive(f.config.Webhook)
@@ -106,7 +106,7 @@ type dated struct{ platform *dispensarytest.Server }
 func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := d.platform.HTTPClient().Transport.RoundTrip(r)
 	if err == nil {
-		response.Header.Set("Date", d.platform.Clock().Now().Format(http.TimeFormat))
+		response.Header.Set("Date", d.platform.Clock.Now().Format(http.TimeFormat))
 	}
 	return response, err
 }
@@ -116,7 +116,7 @@ func (f *fixture) reconciled() {
 	f.t.Helper()
 	listed := make(chan struct{}, 1)
 	clinics, err := reconcile.New(reconcile.Config{
-		Environment: f.platform.Site().Environment, Inbox: f.inbox, Now: f.platform.Clock().Now,
+		Environment: f.platform.Site().Environment, Inbox: f.inbox, Now: f.platform.Clock.Now,
 		List: func(context.Context, string, int) ([]string, error) {
 			listed <- struct{}{}
 			return nil, nil
@@ -160,7 +160,7 @@ func (f *fixture) receive(with doctor.Webhook) {
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: f.platform.Site().Environment, Secrets: with.Secrets, Challenge: with.Challenge,
-		Inbox: counting{f.inbox, &f.accepted}, Now: f.platform.Clock().Now,
+		Inbox: counting{f.inbox, &f.accepted}, Now: f.platform.Clock.Now,
 	})
 	require.NoError(f.t, err)
 	f.endpoint = handler
@@ -243,7 +243,7 @@ func (f *fixture) order(times int) {
 	for range times {
 		_, _, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.OrderCreate{})
 		require.NoError(f.t, err)
-		f.platform.Clock().Advance(time.Second)
+		f.platform.Clock.Advance(time.Second)
 	}
 }
 
@@ -274,7 +274,7 @@ func (f *fixture) certificate(from, until time.Time) (address string, client *ht
 	require.NoError(f.t, err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", "1")
-		w.Header().Set("Date", f.platform.Clock().Now().Format(http.TimeFormat))
+		w.Header().Set("Date", f.platform.Clock.Now().Format(http.TimeFormat))
 		(*f.front.Load()).ServeHTTP(w, r)
 	}))
 	server.Config.ErrorLog = silent

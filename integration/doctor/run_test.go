@@ -73,7 +73,7 @@ func TestNoRefresh(t *testing.T) {
 	assert.Equal(t, before.Version, after.Version)
 	assert.Equal(t, doctor.StatusPass, row(t, report, "delivery log").Status)
 
-	f.platform.Clock().Advance(3 * time.Hour)
+	f.platform.Clock.Advance(3 * time.Hour)
 	assert.Equal(t, doctor.StatusSkip, row(t, f.run(), "token refresh").Status, "it has ended")
 }
 

@@ -35,7 +35,7 @@ func TestCallsThatNameNothing(t *testing.T) {
 				f := calltest.NewFixture(t)
 				call := calltest.All(t)[op.Name]
 				forgetRecords(f, op)
-				f.Platform.Journal().Reset()
+				f.Platform.Journal.Reset()
 				_, err := call(t.Context(), f)
 				resourcetest.RequireUnsent(t, f.Platform, err, op.Name, param)
 			})

@@ -209,10 +209,10 @@ func TestEnsureReportsAlteredMetadataID(t *testing.T) {
 		assert.Equal(t, api.EnsureReasonAltered, first.Reason, name)
 		require.Len(t, first.IDs, 1, name)
 		assert.NotEmpty(t, first.IDs[0], name)
-		calls := len(s.Platform.Journal().Of(name))
+		calls := len(s.Platform.Journal.Requests(name))
 		_, _, err = ensure(ctx, clinic.Metadata{ID: "EHR 17"})
 		require.ErrorAs(t, err, &second, name)
-		assert.Len(t, s.Platform.Journal().Of(name), calls, "%s creates no second record", name)
+		assert.Len(t, s.Platform.Journal.Requests(name), calls, "%s creates no second record", name)
 		if name != "patients.create" { // its second call finds the first record by e-mail
 			assert.Equal(t, first, second, name)
 		}

@@ -98,12 +98,12 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 							blank = append(blank, field)
 						}
 					}
-					f.Platform.Journal().Reset()
+					f.Platform.Journal.Reset()
 					body, send := form.fill(f, blank, text)
 					err := send(t.Context())
 					require.ErrorIs(t, err, dispensary.ErrArgument)
 					require.ErrorIs(t, err, dispensary.ErrNotSent)
-					assert.Zero(t, f.Platform.Journal().Len(), "something was sent")
+					assert.Zero(t, f.Platform.Journal.Len(), "something was sent")
 					var first *dispensary.ArgumentError
 					require.ErrorAs(t, err, &first)
 					assert.Equal(t, operation, first.Operation)
@@ -121,11 +121,11 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 				}
 			}
 			// What looks blank and is no white space is the platform's to judge.
-			f.Platform.Journal().Reset()
+			f.Platform.Journal.Reset()
 			_, send := form.fill(f, form.required, "\u200b")
 			_ = send(t.Context())
 			if operation != "treatment_plans.create" { // a list has no text
-				assert.Equal(t, 1, f.Platform.Journal().Len(), "nothing was sent")
+				assert.Equal(t, 1, f.Platform.Journal.Len(), "nothing was sent")
 			}
 		})
 	}

@@ -105,7 +105,8 @@ func TestRequestQueries(t *testing.T) {
 		f := calltest.NewFixture(t)
 		_, err := calltest.All(t)[op.Name](t.Context(), f)
 		require.NoError(t, err)
-		last, _ := f.Platform.Journal().Last()
+		requests := f.Platform.Journal.Requests()
+		last := requests[len(requests)-1]
 		if last.Query != "" {
 			fmt.Fprintln(&lines, op.Name, last.Query)
 		}

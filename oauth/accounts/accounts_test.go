@@ -73,7 +73,7 @@ func TestAccountsLife(t *testing.T) {
 		assert.Equal(t, []string{
 			"Connected dr-17", "MustReauthorize dr-17", "Restored dr-17", "Connected dr-17", "Disconnected dr-17",
 		}, p.events)
-		p.platforms[0].Journal().CheckNoUnexpected(t)
+		p.platforms[0].Journal.CheckNoUnexpected(t)
 	})
 }
 
@@ -83,10 +83,10 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 		p.connect(t, 0, "us:dr-17")
 		p.connect(t, 1, "ca:dr-17")
 		for i, user := range []string{"us:dr-17", "ca:dr-17"} {
-			p.platforms[i].Journal().Reset()
+			p.platforms[i].Journal.Reset()
 			_, err := p.client(t, user).Clinic.Get(ctx)
 			require.NoError(t, err)
-			assert.Equal(t, 1, len(p.platforms[i].Journal().Of("clinic.get")))
+			assert.Equal(t, 1, len(p.platforms[i].Journal.Requests("clinic.get")))
 		}
 		var keys []string
 		for account, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
@@ -157,10 +157,10 @@ func TestAccountsKeepFresh(t *testing.T) {
 			account, err := p.accounts.Status(t.Context(), user)
 			require.NoError(t, err)
 			assert.Equal(t, accounts.StatusConnected, account.Status)
-			sent := len(p.platforms[i].Journal().Of("oauth.token"))
+			sent := len(p.platforms[i].Journal.Requests("oauth.token"))
 			_, err = p.client(t, user).Clinic.Get(t.Context())
 			require.NoError(t, err)
-			assert.Len(t, p.platforms[i].Journal().Of("oauth.token"), sent, "no call has to refresh")
+			assert.Len(t, p.platforms[i].Journal.Requests("oauth.token"), sent, "no call has to refresh")
 		}
 	})
 }

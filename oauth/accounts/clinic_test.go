@@ -52,7 +52,7 @@ func newClinicsFixture(t *testing.T, change func(*clinicsFixture, *accounts.Conf
 			f.connect(t, fmt.Sprintf("%c-%d", 'a'+i, n), person)
 		}
 	}
-	f.platform.Journal().Reset()
+	f.platform.Journal.Reset()
 	return f
 }
 
@@ -254,10 +254,10 @@ func TestIntegrationsOfAClinic(t *testing.T) {
 			return ids
 		}
 		assert.Equal(t, want, integrations())
-		assert.Zero(t, f.platform.Journal().Len(), "what connecting has found out is not asked again")
+		assert.Zero(t, f.platform.Journal.Len(), "what connecting has found out is not asked again")
 		time.Sleep(25 * time.Hour)
 		assert.Equal(t, want, integrations())
-		assert.Len(t, f.platform.Journal().Of("clinic.get"), 1)
+		assert.Len(t, f.platform.Journal.Requests("clinic.get"), 1)
 	})
 }
 
@@ -353,7 +353,7 @@ func TestForClinicFails(t *testing.T) {
 		_, err = f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{})
 		require.Error(t, err)
 		require.NotErrorIs(t, err, dispensary.ErrReauthorize)
-		assert.LessOrEqual(t, len(f.platform.Journal().Of("oauth.token")), 2)
+		assert.LessOrEqual(t, len(f.platform.Journal.Requests("oauth.token")), 2)
 		for account, err := range f.accounts.List(t.Context(), accounts.ListOptions{State: tokenstore.StateReauthorize}) {
 			require.NoError(t, err)
 			require.Fail(t, "a user is marked", account)

@@ -180,7 +180,7 @@ func (p *process) end() {
 // refreshes returns how many refreshes reached the platform, and how many of
 // them it refused.
 func (f *fleet) refreshes() (all, refused int) {
-	for _, request := range f.fake.Journal().Of("oauth.token") {
+	for _, request := range f.fake.Journal.Requests("oauth.token") {
 		all++
 		if request.Status != http.StatusOK {
 			refused++

@@ -205,7 +205,7 @@ func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 		require.NoError(t, err)
 		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: "in_1"}
 		ids = append(ids, key.String())
-		f.platform.Clock().Advance(time.Minute)
+		f.platform.Clock.Advance(time.Minute)
 	}
 	return ids
 }
@@ -215,7 +215,7 @@ func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile
 	t.Helper()
 	before := len(f.broker.ids())
 	clinics, err := reconcile.New(reconcile.Config{
-		Environment: f.platform.Site().Environment, Inbox: inbox, Now: f.platform.Clock().Now, List: reconcile.ClinicIDs("clinic"),
+		Environment: f.platform.Site().Environment, Inbox: inbox, Now: f.platform.Clock.Now, List: reconcile.ClinicIDs("clinic"),
 		Open: func(context.Context, string, api.Limiter) (reconcile.Clinic, error) {
 			return reconcile.Clinic{Events: f.platform.Client(model.User{}).Events, Integrations: reconcile.Integrations("in_1")}, nil
 		},
@@ -261,7 +261,7 @@ func TestReconcileWithoutLedger(t *testing.T) {
 	assert.Equal(t, early, got)
 	assert.Equal(t, "recovered 2 of 2 missed; pages: 6, reads: 2; accepted before, perhaps: 2", report.String())
 
-	f.platform.Clock().Advance(2 * time.Hour)
+	f.platform.Clock.Advance(2 * time.Hour)
 	late := f.happen(t, 2)
 	report, got = f.reconcile(t, inbox)
 	assert.Equal(t, append(early, late...), got, "from an hour before the newest event of the last run")

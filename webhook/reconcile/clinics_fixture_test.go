@@ -68,7 +68,7 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 	}
 	slices.Sort(f.clinics)
 	require.Len(t, f.clinics, clinics)
-	f.platform.Journal().Reset()
+	f.platform.Journal.Reset()
 	var err error
 	f.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: f.handle}})
 	require.NoError(t, err)
@@ -174,7 +174,7 @@ func (f *clinicsFixture) happen(t *testing.T, n int, clinics ...string) {
 func (f *clinicsFixture) calls(t *testing.T) map[string]int {
 	t.Helper()
 	calls := map[string]int{}
-	for _, r := range f.platform.Journal().Requests() {
+	for _, r := range f.platform.Journal.Requests() {
 		require.NotEmpty(t, f.clinicOf[r.UserID], r)
 		calls[f.clinicOf[r.UserID]]++
 	}

@@ -29,7 +29,7 @@ import (
 func (s *fixture) readOnce(t *testing.T) {
 	t.Helper()
 	read := map[string]int{}
-	for _, r := range s.platform.Journal().Of("events.get") {
+	for _, r := range s.platform.Journal.Requests("events.get") {
 		if r.Status == http.StatusOK {
 			read[r.Path]++
 		}
@@ -108,7 +108,7 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 			}
 			report, err := s.fails(t, c.err, nil)
 			require.ErrorContains(t, err, "reconcile: run failed: ")
-			assert.Len(t, s.platform.Journal().Of("events.get"), c.reads)
+			assert.Len(t, s.platform.Journal.Requests("events.get"), c.reads)
 			assert.Len(t, report.Recovered, c.first)
 			rest := s.reconcile(t, nil)
 			assert.ElementsMatch(t, keys, append(report.Recovered, rest.Recovered...))

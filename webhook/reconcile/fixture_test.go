@@ -63,7 +63,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 		dispensarytest.WithClock(dispensarytest.FrozenClock(fixtureStart)), dispensarytest.WithInMemory(),
 		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart), dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 20_000, DeliveryTimeout: patient}),
 	}, options...)...)
-	s.clock = s.platform.Clock()
+	s.clock = s.platform.Clock
 	s.findIntegrations(t)
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: s.handle, Workers: 1}})
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func (s *fixture) findIntegrations(t *testing.T) {
 	}
 	require.NotEmpty(t, s.integrations)
 	s.clinic = first.ID
-	s.platform.Journal().Reset()
+	s.platform.Journal.Reset()
 }
 
 // client has a new token, because tokens end after two hours of the clock.
@@ -310,7 +310,7 @@ func (s *fixture) finish(t *testing.T, keys ...webhook.Key) {
 // calls counts the requests to the platform since the journal was reset, by the
 // kind of operation.
 func (s *fixture) calls() (all, pages, reads int) {
-	for _, r := range s.platform.Journal().Requests() {
+	for _, r := range s.platform.Journal.Requests() {
 		switch {
 		case r.Operation == "events.get":
 			reads++

@@ -69,7 +69,7 @@ func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 		s.fails(t, api.ErrUntrusted, nil)
 		s.clock.Advance(48 * time.Hour)
 	}
-	assert.LessOrEqual(t, len(s.platform.Journal().Of("events.get")), 6)
+	assert.LessOrEqual(t, len(s.platform.Journal.Requests("events.get")), 6)
 	fault.Remove()
 	assert.Equal(t, slices.Concat(keys[3:], keys[:3]), s.reconcile(t, nil).Recovered, "those that failed twice come last")
 	s.finish(t, keys...)

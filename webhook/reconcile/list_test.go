@@ -45,7 +45,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 			}
 		}
 		s.finish(t, keys...)
-		s.platform.Journal().CheckNoUnexpected(t)
+		s.platform.Journal.CheckNoUnexpected(t)
 	}
 	for i, choice := range behavior.Choices() {
 		for j, variant := range choice.Variants {

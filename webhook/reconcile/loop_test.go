@@ -146,7 +146,7 @@ func TestReconcilerRunsOnce(t *testing.T) {
 			}
 			time.Sleep(leaseTTL)
 		}
-		assert.Zero(t, s.platform.Journal().Len())
+		assert.Zero(t, s.platform.Journal.Len())
 		close(gate)
 		assert.Equal(t, keys, (<-done).Recovered)
 		assert.Empty(t, s.reconcile(t, nil).Recovered)

@@ -33,7 +33,7 @@ func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 		_, err := s.reconciler(t, func(c *config) { c.Integrations = ask }).Run(t.Context())
 		require.ErrorContains(t, err, "reconcile: run failed: integrations: ")
 	}
-	assert.Zero(t, s.platform.Journal().Len())
+	assert.Zero(t, s.platform.Journal.Len())
 	report := s.reconcile(t, func(c *config) {
 		c.Integrations = func(ctx context.Context) ([]string, error) {
 			clinic, err := s.client().Clinic.Get(ctx)
@@ -259,7 +259,7 @@ func TestReconciliationDrill(t *testing.T) {
 	}
 	s.switchOn(t)
 
-	s.platform.Journal().Reset()
+	s.platform.Journal.Reset()
 	report := s.reconcile(t, nil)
 	all, pages, reads := s.calls()
 	t.Logf("%d events: %d calls, %d pages, %d reads: %s", missed+len(failed), all, pages, reads, report)
@@ -281,7 +281,7 @@ func TestReconciliationDrill(t *testing.T) {
 	}
 
 	s.sendLate(t)
-	s.platform.Journal().Reset()
+	s.platform.Journal.Reset()
 	report = s.reconcile(t, nil)
 	assert.Empty(t, report.Recovered)
 	_, pages, reads = s.calls()
@@ -301,7 +301,7 @@ func TestRecoveredEventsAreThoseOfWebhooks(t *testing.T) {
 	keys := s.happen(t, 5) // by webhook
 	s.broken.Store(true)
 	keys = append(keys, s.happen(t, 5)...) // from the delivery log
-	s.platform.Journal().Reset()
+	s.platform.Journal.Reset()
 	assert.Len(t, s.reconcile(t, nil).Recovered, 5)
 	_, _, reads := s.calls()
 	assert.Zero(t, reads)

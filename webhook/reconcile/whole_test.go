@@ -404,7 +404,7 @@ func (f *clinicsFixture) kinds() (all []string) {
 
 // pages counts the pages that were read of a clinic.
 func (f *clinicsFixture) pages(clinic string) (n int) {
-	for _, r := range f.platform.Journal().Requests() {
+	for _, r := range f.platform.Journal.Requests() {
 		if f.clinicOf[r.UserID] == clinic && (strings.HasPrefix(r.Operation, "events.list") || r.Operation == "webhook_deliveries.list") {
 			n++
 		}
@@ -435,7 +435,7 @@ func TestRunsAreShort(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Minute)
-		f.platform.Journal().Reset()
+		f.platform.Journal.Reset()
 		time.Sleep(24 * time.Hour)
 		for _, clinic := range f.clinics {
 			assert.Equal(t, 23*1+1*pagesOfARun, f.pages(clinic))

@@ -36,25 +36,22 @@ func (a *actions) begin() (w *store.World, done func()) {
 	}
 }
 
-// Records are the rows of a table.
-type Records[T any] struct {
-	*actions
-	of func(*store.World) table.Table[*T]
-}
-
-func (r Records[T]) All() (rows []T) {
-	r.Store.Look(func(w *store.World) {
-		for row := range table.All(r.of(w)) {
+// all copies a table. It is a function, like find, because a package compiles the methods of
+// each generic type that its imports mention.
+func all[T any](a *actions, of func(*store.World) table.Table[*T]) (rows []T) {
+	a.Store.Look(func(w *store.World) {
+		for row := range table.All(of(w)) {
 			rows = append(rows, store.Detached(*row))
 		}
 	})
 	return rows
 }
 
-func (r Records[T]) Get(id string) (row T, known bool) {
-	r.Store.Look(func(w *store.World) {
+// find copies a row.
+func find[T any](a *actions, of func(*store.World) table.Table[*T], id string) (row T, known bool) {
+	a.Store.Look(func(w *store.World) {
 		var found *T
-		if found, known = r.of(w).Rows[id]; known {
+		if found, known = of(w).Rows[id]; known {
 			row = store.Detached(*found)
 		}
 	})

@@ -8,7 +8,15 @@ import (
 )
 
 // Clinics acts for clinics with the keys of integrations.
-type Clinics struct{ Records[model.Clinic] }
+type Clinics struct{ *actions }
+
+func (p Clinics) All() []model.Clinic {
+	return all(p.actions, func(w *store.World) table.Table[*model.Clinic] { return w.Clinics })
+}
+
+func (p Clinics) Get(id string) (model.Clinic, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Clinic] { return w.Clinics }, id)
+}
 
 func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	w, done := p.begin()
@@ -81,4 +89,15 @@ func (p Clinics) activate(w *store.World, old *store.Integration) model.Event {
 	}
 	table.Put(&w.Integrations, changed.ID, &changed)
 	return p.emit(model.EventClinicKeyActivated, changed.ClinicID, changed.ID, view.ClinicKey(&changed))
+}
+
+// Practitioners are the practitioners of all clinics.
+type Practitioners struct{ *actions }
+
+func (p Practitioners) All() []model.Practitioner {
+	return all(p.actions, func(w *store.World) table.Table[*model.Practitioner] { return w.Practitioners })
+}
+
+func (p Practitioners) Get(id string) (model.Practitioner, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Practitioner] { return w.Practitioners }, id)
 }

@@ -10,7 +10,15 @@ import (
 )
 
 // Orders acts for patients with orders.
-type Orders struct{ Records[model.Order] }
+type Orders struct{ *actions }
+
+func (p Orders) All() []model.Order {
+	return all(p.actions, func(w *store.World) table.Table[*model.Order] { return w.Orders })
+}
+
+func (p Orders) Get(id string) (model.Order, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Order] { return w.Orders }, id)
+}
 
 func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, e model.Event, err error) {
 	w, done := p.begin()

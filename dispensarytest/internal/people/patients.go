@@ -12,10 +12,18 @@ import (
 )
 
 // Patients acts for patients.
-type Patients struct{ Records[model.Patient] }
+type Patients struct{ *actions }
+
+func (p Patients) All() []model.Patient {
+	return all(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients })
+}
+
+func (p Patients) Get(id string) (model.Patient, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients }, id)
+}
 
 func (p Patients) Cart(patientID string) []model.Line {
-	c, _ := Records[store.Cart]{p.actions, func(w *store.World) table.Table[*store.Cart] { return w.Carts }}.Get(patientID)
+	c, _ := find(p.actions, func(w *store.World) table.Table[*store.Cart] { return w.Carts }, patientID)
 	return slices.Clone(c.Lines)
 }
 

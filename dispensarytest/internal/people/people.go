@@ -15,29 +15,20 @@ type People struct {
 	Products  Products
 	Clinics   Clinics
 
-	Practitioners Records[model.Practitioner]
-	Variants      Records[model.Variant]
+	Practitioners Practitioners
+	Variants      Variants
 }
 
 // New returns the people of a platform.
 func New(config Config) *People {
 	a := &actions{config}
-	return &People{
-		Patients:      Patients{Records[model.Patient]{a, func(w *store.World) table.Table[*model.Patient] { return w.Patients }}},
-		Plans:         Plans{Records[model.Plan]{a, func(w *store.World) table.Table[*model.Plan] { return w.Plans }}},
-		Protocols:     Protocols{Records[model.Protocol]{a, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols }}},
-		Orders:        Orders{Records[model.Order]{a, func(w *store.World) table.Table[*model.Order] { return w.Orders }}},
-		Products:      Products{Records[model.Product]{a, func(w *store.World) table.Table[*model.Product] { return w.Products }}},
-		Clinics:       Clinics{Records[model.Clinic]{a, func(w *store.World) table.Table[*model.Clinic] { return w.Clinics }}},
-		Practitioners: Records[model.Practitioner]{a, func(w *store.World) table.Table[*model.Practitioner] { return w.Practitioners }},
-		Variants:      Records[model.Variant]{a, func(w *store.World) table.Table[*model.Variant] { return w.Variants }},
-	}
+	return &People{Patients{a}, Plans{a}, Protocols{a}, Orders{a}, Products{a}, Clinics{a}, Practitioners{a}, Variants{a}}
 }
 
 // Events returns the events that are kept, the oldest first.
 func (p *People) Events() []model.Event {
 	p.Patients.forgetEvents()
-	return Records[model.Event]{p.Patients.actions, func(w *store.World) table.Table[*model.Event] { return w.Events }}.All()
+	return all(p.Patients.actions, func(w *store.World) table.Table[*model.Event] { return w.Events })
 }
 
 // Overview returns up to latest rows of each kind, the newest first, and the totals.

@@ -10,7 +10,15 @@ import (
 )
 
 // Plans acts for practitioners with treatment plans.
-type Plans struct{ Records[model.Plan] }
+type Plans struct{ *actions }
+
+func (p Plans) All() []model.Plan {
+	return all(p.actions, func(w *store.World) table.Table[*model.Plan] { return w.Plans })
+}
+
+func (p Plans) Get(id string) (model.Plan, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Plan] { return w.Plans }, id)
+}
 
 func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e model.Event, err error) {
 	w, done := p.begin()

@@ -12,10 +12,15 @@ import (
 )
 
 // Products changes the catalog.
-type Products struct{ Records[model.Product] }
+type Products struct{ *actions }
+
+func (p Products) Get(id string) (model.Product, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products }, id)
+}
 
 func (p Products) All() []model.Product {
-	return slices.DeleteFunc(p.Records.All(), func(p model.Product) bool { return p.Removed })
+	products := all(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products })
+	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
 }
 
 func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Event, err error) {
@@ -140,4 +145,15 @@ func statusFits(action, status string) error {
 		return store.Refused(action, model.ErrValidation, "%q is none of the variant statuses", status)
 	}
 	return nil
+}
+
+// Variants are the packs of all products.
+type Variants struct{ *actions }
+
+func (p Variants) All() []model.Variant {
+	return all(p.actions, func(w *store.World) table.Table[*model.Variant] { return w.Variants })
+}
+
+func (p Variants) Get(id string) (model.Variant, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Variant] { return w.Variants }, id)
 }

@@ -11,7 +11,15 @@ import (
 )
 
 // Protocols acts for practitioners with protocols.
-type Protocols struct{ Records[model.Protocol] }
+type Protocols struct{ *actions }
+
+func (p Protocols) All() []model.Protocol {
+	return all(p.actions, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols })
+}
+
+func (p Protocols) Get(id string) (model.Protocol, bool) {
+	return find(p.actions, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols }, id)
+}
 
 func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err error) {
 	w, done := p.begin()

@@ -1,16 +1,11 @@
 package webhooks
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"testing"
-	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // WaitDelivered implements dispensarytest.Webhooks.
@@ -64,29 +59,4 @@ func (s *Sender) state(eventID string) (text string, final bool) {
 		}
 	}
 	return strings.Join(parts, "; "), final
-}
-
-// CheckDelivered implements dispensarytest.Webhooks.
-func (s *Sender) CheckDelivered(t testing.TB, events ...model.Event) {
-	t.Helper()
-	for _, e := range events {
-		if err := s.WaitDelivered(t.Context(), e.ID); err != nil {
-			t.Errorf("%v%s", err, s.otherDeliveries(e))
-		}
-	}
-}
-
-// otherDeliveries describes the latest deliveries of other events.
-func (s *Sender) otherDeliveries(e model.Event) string {
-	var lines []string
-	for _, d := range slices.Backward(s.Deliveries()) {
-		if d.EventID != e.ID && len(lines) < 3 {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", d.EventType, d.EventID, d))
-		}
-	}
-	text := fmt.Sprintf("\n  it is %s of %s", cmp.Or(e.Type, "an event without type, which an action that makes none returns,"), e.CreatedAt.Format(time.RFC3339))
-	if len(lines) > 0 {
-		text += "\n  the latest other deliveries:\n    " + strings.Join(lines, "\n    ")
-	}
-	return text
 }

@@ -30,14 +30,14 @@ func TestClientKeepsTheContract(t *testing.T) {
 				return recorder
 			})
 			require.Contains(t, made, name)
-			s.Platform.Journal().Reset()
+			s.Platform.Journal.Reset()
 			value, err := made[name](t.Context(), s)
 			require.NoError(t, err)
-			s.Platform.Journal().CheckNoUnexpected(t)
+			s.Platform.Journal.CheckNoUnexpected(t)
 			if name == "oauth.authorize" {
 				return // a browser visits it, not the client
 			}
-			s.Platform.Journal().CheckRequested(t, name)
+			s.Platform.Journal.CheckRequested(t, name)
 			assert.Equal(t, name != "oauth.revoke", value != nil, "the response decodes")
 			keepsContract(t, s.Platform, recorder)
 		})
@@ -49,7 +49,7 @@ func keepsContract(t *testing.T, platform *dispensarytest.Server, recorder *cont
 	t.Helper()
 	check := loaded(t)
 	operations := map[string]string{}
-	for _, request := range platform.Journal().Requests() {
+	for _, request := range platform.Journal.Requests() {
 		operations[request.ID] = request.Operation
 	}
 	require.NotEmpty(t, recorder.Exchanges)

@@ -78,7 +78,7 @@ func TestUnroutedRequests(t *testing.T) {
 	for _, unrouted := range []struct{ method, path string }{
 		{"GET", "/clinic/nothing"}, {"PUT", "/clinic/patients"}, {"DELETE", "/clinic/patients/1"}, {"GET", "/"}, {"GET", "/oauth/token"},
 	} {
-		req, err := http.NewRequest(unrouted.method, s.fake.BaseURL()+unrouted.path, nil)
+		req, err := http.NewRequest(unrouted.method, s.fake.Site().BaseURL+unrouted.path, nil)
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+s.token)
 		e := s.exchange(req, nil)

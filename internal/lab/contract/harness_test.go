@@ -76,9 +76,9 @@ func (s *fixture) address(operation string, r request) string {
 		return url.PathEscape(value)
 	})
 	require.Empty(s.t, values, "%s: the exercise gives too many path values", operation)
-	base := s.fake.BaseURL()
+	base := s.fake.Site().BaseURL
 	if operation == "oauth.authorize" {
-		base = s.fake.AuthURL()
+		base = s.fake.Site().AuthURL
 	}
 	query := r.query.Encode() + r.rawQuery
 	if query != "" {
@@ -167,7 +167,13 @@ func (s *fixture) first(operation string, path ...string) string {
 	return items[0].(map[string]any)["id"].(string)
 }
 
-func (s *fixture) patient() string      { return s.fake.Patients.All()[0].ID }
+func (s *fixture) patient() string { return s.fake.Patients.All()[0].ID }
+func (s *fixture) lastRequest() model.Request {
+	all := s.fake.Journal.Requests()
+	require.NotEmpty(s.t, all)
+	return all[len(all)-1]
+}
+
 func (s *fixture) practitioner() string { return s.fake.Practitioners.All()[0].ID }
 func (s *fixture) product() string      { return s.fake.Products.All()[0].ID }
 func (s *fixture) variant() string      { return s.fake.Products.All()[0].VariantIDs[0] }

@@ -57,7 +57,7 @@ func TestTheFakeKnowsEveryParameter(t *testing.T) {
 				r.token = s.token // the type that is asked for has another scope
 			}
 			s.accepted(name, http.StatusOK, s.send(name, r))
-			last, _ := s.fake.Journal().Last()
+			last := s.lastRequest()
 			assert.Empty(t, last.Unknown, "the fake does not know parameters of the document")
 		})
 	}

@@ -27,10 +27,10 @@ func TestDocumentAndFakeHaveTheSameRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, row := range s.check.Rows() {
-		req, err := http.NewRequest(row.Method, s.fake.BaseURL()+routeParameter.ReplaceAllString(row.Route, "probe"), nil)
+		req, err := http.NewRequest(row.Method, s.fake.Site().BaseURL+routeParameter.ReplaceAllString(row.Route, "probe"), nil)
 		require.NoError(t, err)
 		s.exchange(req, nil)
-		last, _ := s.fake.Journal().Last()
+		last := s.lastRequest()
 		assert.Equal(t, []string{name, row.Method, row.Route}, []string{last.Operation, last.Method, last.Route})
 	}
 }

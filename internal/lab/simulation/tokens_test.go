@@ -116,7 +116,7 @@ func (w *tokenWorld) actions() {
 		s.Action("a user revokes the application", 1, nil, func() { w.revoke(user()); s.Disturb() }) // a mark is tried again
 	}
 	s.Action("a user authorizes anew", 1, func() bool { return !w.db.down.Load() }, func() { w.authorize(user()); s.Disturb() }) // a refresh of the old consent may be under way
-	s.Action("the platform's clock jumps ahead by 3m", 1, nil, func() { w.platform.Clock().Advance(3 * time.Minute); s.Disturb() })
+	s.Action("the platform's clock jumps ahead by 3m", 1, nil, func() { w.platform.Clock.Advance(3 * time.Minute); s.Disturb() })
 	if len(w.keys) > 0 {
 		s.Action("a key is added to those that replicas open "+w.name+" with", 2, nil, func() { w.keys = append(w.keys, newKey(len(w.keys))) })
 	}

@@ -99,7 +99,7 @@ func (s *fixture) fill() {
 	s.attempted(1)
 	_, err = client.Clinic.Patients.Get(s.t.Context(), patient)
 	require.NoError(s.t, err)
-	answer, err := http.Get(s.fake.BaseURL() + "/clinic/nothing?here=too")
+	answer, err := http.Get(s.fake.Site().BaseURL + "/clinic/nothing?here=too")
 	require.NoError(s.t, err)
 	require.NoError(s.t, answer.Body.Close())
 	s.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Operation: "patients.create", Times: 1})
@@ -152,7 +152,7 @@ func TestTheWholeConsole(t *testing.T) {
 func TestAllPagesOfThePlatform(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
-	origin := strings.TrimSuffix(s.fake.BaseURL(), "/api")
+	origin := strings.TrimSuffix(s.fake.Site().BaseURL, "/api")
 	p := s.fake
 	plan := p.Plans.All()[0]
 	_, err := s.client().TreatmentPlans.InOfficeCheckout(t.Context(), plan.ID)

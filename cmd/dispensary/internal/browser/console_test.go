@@ -32,12 +32,12 @@ func TestADeliveryFailsAndIsRetried(t *testing.T) {
 		b.unfold("Attempt 1: status 500 is neither 200 nor 201")
 		b.sees("SVC-Signature: t=", "Send it again", "curl -i --json", "Verify by hand", "openssl dgst -sha256 -hmac")
 
-		now := s.fake.Clock().Now()
+		now := s.fake.Clock.Now()
 		s.status.Store(http.StatusOK)
 		b.press("Retry now")
 		b.sees("Done. Moves the clock forward", "delivered", "2026-03-02 09:01:00 UTC")
 		assert.Equal(b.t, "failed done", b.slots())
-		assert.Equal(b.t, now.Add(time.Minute), s.fake.Clock().Now())
+		assert.Equal(b.t, now.Add(time.Minute), s.fake.Clock.Now())
 		b.press("Clock")
 		b.sees("Nothing is due.")
 	})
@@ -79,11 +79,11 @@ func TestPagesFollow(t *testing.T) {
 	product, _, err := s.fake.Products.Create(model.ProductCreate{Name: "Magnesium"})
 	require.NoError(t, err)
 	b.sees("product.created")
-	s.fake.Clock().Advance(10 * time.Second)
+	s.fake.Clock.Advance(10 * time.Second)
 	b.sees("in 50 s", "2026-03-02 09:00:10 UTC")
 	assert.Equal(t, before, state())
 	b.press("Clock")
-	s.fake.Clock().Advance(10 * time.Second)
+	s.fake.Clock.Advance(10 * time.Second)
 	b.sees("due in 40 s")
 	b.press("Requests")
 	_, err = s.client().Catalog.Products.Get(t.Context(), product.ID, catalog.ProductGetOptions{})
@@ -99,7 +99,7 @@ func TestThePlatformGoes(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	b.visit(s.console + "clock")
-	s.fake.Clock().Advance(time.Minute)
+	s.fake.Clock.Advance(time.Minute)
 	b.sees("2026-03-02 09:01:00 UTC")
 	away := `getComputedStyle(document.querySelector(".now"), "::after").content`
 	assert.Equal(t, "none", eval[string](b, away))
@@ -113,7 +113,7 @@ func TestFormsAreLeftAlone(t *testing.T) {
 	s, b := newFixture(t), open(t)
 	b.visit(s.console + "deliveries")
 	b.fill("body.url", "54abf1")
-	s.fake.Clock().Advance(time.Minute)
+	s.fake.Clock.Advance(time.Minute)
 	b.sees("2026-03-02 09:01:00 UTC")
 	assert.Equal(t, "54abf1,6", eval[string](b, `[document.activeElement.value, document.activeElement.selectionStart].join()`))
 }
@@ -142,7 +142,7 @@ func (s *fixture) full() {
 	}
 	s.attempted(4)
 	for range 103 {
-		answer, err := http.Get(s.fake.BaseURL() + "/clinic/patients/7f6d1c52-0f4b-4f0b-9c62-1b5a0e7a3f10/treatment_plans")
+		answer, err := http.Get(s.fake.Site().BaseURL + "/clinic/patients/7f6d1c52-0f4b-4f0b-9c62-1b5a0e7a3f10/treatment_plans")
 		require.NoError(s.t, err)
 		require.NoError(s.t, answer.Body.Close())
 	}

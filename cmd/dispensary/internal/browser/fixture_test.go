@@ -82,7 +82,7 @@ func (s *fixture) kinds() (kinds []string) {
 func (s *fixture) authorize() string {
 	app := s.fake.Application()
 	query := url.Values{"client_id": {app.ClientID}, "redirect_uri": {app.RedirectURI}, "response_type": {"code"}, "state": {"s-1"}}
-	return s.fake.AuthURL() + "/oauth/authorize?" + query.Encode()
+	return s.fake.Site().AuthURL + "/oauth/authorize?" + query.Encode()
 }
 
 // cameBack is the query with which the browser returned to the application.

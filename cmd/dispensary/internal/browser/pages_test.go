@@ -76,7 +76,7 @@ func TestAPlanOfAProductWithALongName(t *testing.T) {
 		Recommendations: []model.Recommendation{{VariantID: product.VariantIDs[0], UnitsToPurchase: 1}},
 	})
 	require.NoError(t, err)
-	b.visit(strings.TrimSuffix(s.fake.BaseURL(), "/api") + "/plans/" + plan.ID + "/edit")
+	b.visit(strings.TrimSuffix(s.fake.Site().BaseURL, "/api") + "/plans/" + plan.ID + "/edit")
 	for _, width := range []int64{1280, narrow} {
 		b.window(width, 900)
 		assert.Empty(t, eval[[]string](b, `[...document.querySelectorAll("legend")].filter((legend) => {

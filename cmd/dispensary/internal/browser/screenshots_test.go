@@ -29,7 +29,7 @@ func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	s.fill()
-	s.fake.Clock().Advance(10 * time.Minute)
+	s.fake.Clock.Advance(10 * time.Minute)
 	s.status.Store(http.StatusOK)
 	_, _, err := s.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)

@@ -67,7 +67,7 @@ func (h *Handler) comeBack(to string) string {
 // notBackwards replaces the time of a button by the present one, if a running clock has passed
 // it since the button was shown.
 func (h *Handler) notBackwards(op control.Operation, values url.Values) {
-	now := h.fake.Clock().Now()
+	now := h.fake.Clock.Now()
 	if to, err := time.Parse(time.RFC3339, values.Get("body.to")); err == nil && op.ID == "clock.advance" && to.Before(now) {
 		values.Set("body.to", now.Format(time.RFC3339Nano))
 	}

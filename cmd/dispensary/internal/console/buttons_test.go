@@ -63,9 +63,9 @@ func TestButtons(t *testing.T) {
 	}
 	d.press("behaviors", "before-each")
 	assert.Contains(t, d.fake.Behaviors(), behavior.ProbeBeforeEach)
-	now := d.fake.Clock().Now()
+	now := d.fake.Clock.Now()
 	d.press("clock", "2 hours")
-	assert.Equal(t, now.Add(2*time.Hour), d.fake.Clock().Now())
+	assert.Equal(t, now.Add(2*time.Hour), d.fake.Clock.Now())
 	d.press("", "Reset the platform")
 	assert.Empty(t, p.Events())
 }
@@ -77,7 +77,7 @@ func TestADisabledEndpointIsEnabled(t *testing.T) {
 		w.WriteHeader(http.StatusGone)
 	})))
 	d.press("world", "Order")
-	d.fake.Clock().Advance(0)
+	d.fake.Clock.Advance(0)
 	d.sees("deliveries", "The endpoint is disabled: it answered 410.")
 	assert.NotContains(t, d.press("deliveries", "Enable the endpoint"), "is disabled")
 	endpoint, _ := d.fake.Webhooks.Endpoint()

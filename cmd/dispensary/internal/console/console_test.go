@@ -119,8 +119,8 @@ func (d *fixture) fill() {
 	require.NoError(d.t, err)
 	_, _, err = d.fake.Orders.Place(patient, model.OrderCreate{})
 	require.NoError(d.t, err)
-	d.fake.Clock().Advance(0)
-	request, err := http.NewRequestWithContext(d.t.Context(), "GET", d.fake.BaseURL()+"/clinic?pages=it's", nil)
+	d.fake.Clock.Advance(0)
+	request, err := http.NewRequestWithContext(d.t.Context(), "GET", d.fake.Site().BaseURL+"/clinic?pages=it's", nil)
 	require.NoError(d.t, err)
 	request.Header.Set("Authorization", "Bearer "+token.AccessToken)
 	d.read(d.fake.HTTPClient().Do(request))
@@ -201,7 +201,7 @@ func TestResetTakesBackEndpoint(t *testing.T) {
 	_, registered := d.fake.Webhooks.Endpoint()
 	assert.False(t, registered)
 	assert.Empty(t, d.fake.Faults())
-	assert.Empty(t, d.fake.Journal().Requests())
+	assert.Empty(t, d.fake.Journal.Requests())
 }
 
 // The console shows the verdict of a check.
@@ -260,7 +260,7 @@ func TestStrangersAreKeptOut(t *testing.T) {
 func TestOnePalette(t *testing.T) {
 	t.Parallel()
 	fake := dispensarytest.New(t)
-	resp, err := fake.HTTPClient().Get(fake.AuthURL() + "/oauth/authorize")
+	resp, err := fake.HTTPClient().Get(fake.Site().AuthURL + "/oauth/authorize")
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	pages, err := io.ReadAll(resp.Body)
@@ -285,7 +285,7 @@ func TestShort(t *testing.T) {
 func (d *fixture) asks(n int, path string) {
 	d.t.Helper()
 	for i := range n {
-		answer, err := d.fake.HTTPClient().Get(d.fake.BaseURL() + fmt.Sprintf(path, i+1))
+		answer, err := d.fake.HTTPClient().Get(d.fake.Site().BaseURL + fmt.Sprintf(path, i+1))
 		require.NoError(d.t, err)
 		require.NoError(d.t, answer.Body.Close())
 	}
@@ -392,7 +392,7 @@ func TestBodiesOfRequests(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Bodies: true}))
 	token := d.fake.Tokens.Issue(model.User{})
-	request, err := http.NewRequestWithContext(t.Context(), "POST", d.fake.BaseURL()+"/clinic/patients", strings.NewReader(`{"first_name":"Zoë","last_name":"O'Neil","email":"zoe@example.org"}`))
+	request, err := http.NewRequestWithContext(t.Context(), "POST", d.fake.Site().BaseURL+"/clinic/patients", strings.NewReader(`{"first_name":"Zoë","last_name":"O'Neil","email":"zoe@example.org"}`))
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token.AccessToken)
 	request.Header.Set("Content-Type", "application/json")

@@ -69,7 +69,7 @@ func (h *Handler) deliveries(query url.Values) any {
 	}
 	v := view{Filter: filterOf(query)}
 	v.Endpoint, v.Registered = h.fake.Webhooks.Endpoint()
-	v.Now, v.Next = h.fake.Clock().Now(), h.next()
+	v.Now, v.Next = h.fake.Clock.Now(), h.next()
 	for _, d := range filtered(&v.Filter, h.fake.Webhooks.Deliveries(), func(d model.Delivery) listed {
 		s := deliveryState(d)
 		return listed{ID: d.ID, Kind: d.EventType, State: s.Text, Failed: s.Failed, Text: func() string { return deliveryText(d) }}

@@ -51,7 +51,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) sendEvent(w http.ResponseWriter, name string) error {
 	stream := http.NewResponseController(w)
 	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is not slow either
-	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, webpage.Stamp(h.fake.Clock().Now())); err != nil {
+	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, webpage.Stamp(h.fake.Clock.Now())); err != nil {
 		return err
 	}
 	return stream.Flush()
@@ -59,7 +59,7 @@ func (h *Handler) sendEvent(w http.ResponseWriter, name string) error {
 
 // tick is nil, and never comes, while the clock stands still.
 func (h *Handler) tick() <-chan time.Time {
-	if h.fake.Clock().Frozen() {
+	if h.fake.Clock.Frozen() {
 		return nil
 	}
 	return time.After(tick)

@@ -83,7 +83,7 @@ func TestAPageHearsOfChanges(t *testing.T) {
 			require.NoError(t, err)
 		}
 		assert.Equal(t, []string{message("change", at)}, s.heard())
-		fake.Clock().Advance(time.Minute)
+		fake.Clock.Advance(time.Minute)
 		assert.Equal(t, []string{""}, s.heard(), "not so soon after the last one")
 		time.Sleep(pause)
 		assert.Equal(t, []string{message("change", "2026-03-02 09:01:00 UTC")}, s.heard())

@@ -70,7 +70,7 @@ type controlCall struct {
 // show makes a page whole before it sends it: a mistake in it does not look like
 // half a page.
 func (h *Handler) show(w http.ResponseWriter, status int, name string, f *frame) {
-	f.Base, f.Pages, f.Now, f.Frozen = or(f.Base, "./"), h.pages, h.fake.Clock().Now(), h.fake.Clock().Frozen()
+	f.Base, f.Pages, f.Now, f.Frozen = or(f.Base, "./"), h.pages, h.fake.Clock.Now(), h.fake.Clock.Frozen()
 	var page bytes.Buffer
 	if err := h.templates.ExecuteTemplate(&page, name, f); err != nil {
 		http.Error(w, "console: "+err.Error(), http.StatusInternalServerError)
@@ -104,6 +104,6 @@ func newButton(f *frame, id, label, of string, fields ...string) button {
 
 // next is when something falls due, zero when nothing waits.
 func (h *Handler) next() time.Time {
-	at, _ := h.fake.Clock().Next()
+	at, _ := h.fake.Clock.Next()
 	return at
 }

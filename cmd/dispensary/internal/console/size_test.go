@@ -36,9 +36,9 @@ func busy(t *testing.T, n int) http.Handler {
 		require.NoError(t, err)
 		fake.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/clinic/patients/%s?n=%d", patient, i), nil))
 	}
-	fake.Clock().Advance(0)
+	fake.Clock.Advance(0)
 	require.GreaterOrEqual(t, len(fake.Webhooks.Deliveries()), n)
-	require.Len(t, fake.Journal().Requests(), n)
+	require.Len(t, fake.Journal.Requests(), n)
 	totals := fake.Overview(0).Totals
 	require.GreaterOrEqual(t, min(totals.Patients, totals.Plans, totals.Orders), 2*n)
 	return http.StripPrefix("/console", New(fake, control.New(fake, control.Options{})))

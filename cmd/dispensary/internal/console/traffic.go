@@ -59,7 +59,7 @@ func (h *Handler) requests(query url.Values) any {
 		Requests []requestRow
 	}
 	v := view{Filter: filterOf(query)}
-	for _, r := range filtered(&v.Filter, h.fake.Journal().Requests(), func(r model.Request) listed {
+	for _, r := range filtered(&v.Filter, h.fake.Journal.Requests(), func(r model.Request) listed {
 		return listed{ID: requestID(r), Kind: r.Operation, State: strconv.Itoa(r.Status), Failed: requestFailed(r), Text: func() string { return requestText(r) }}
 	}) {
 		v.Requests = append(v.Requests, requestRow{r, requestID(r), requestFailed(r), requestNotes(r), h.curl(r)})
@@ -98,7 +98,7 @@ func quotedBody(body []byte) string {
 
 // curl repeats a request. The journal has no tokens, and bodies only where it is asked to.
 func (h *Handler) curl(r model.Request) string {
-	address := strings.TrimSuffix(h.fake.BaseURL(), "/api") + r.Path
+	address := strings.TrimSuffix(h.fake.Site().BaseURL, "/api") + r.Path
 	if r.Query != "" {
 		address += "?" + r.Query
 	}
@@ -205,7 +205,7 @@ func (h *Handler) timeline(query url.Values) any {
 
 // moments are all there are, the oldest first.
 func (h *Handler) moments() (all []*moment) {
-	for _, r := range h.fake.Journal().Requests() {
+	for _, r := range h.fake.Journal.Requests() {
 		id := requestID(r)
 		all = append(all, &moment{r.At, id, "request", requestFailed(r), func() momentLine {
 			return momentLine{r.Method + " " + r.Path, strconv.Itoa(r.Status), "requests?select=" + id + "#" + id}

@@ -21,13 +21,13 @@ func ExampleNew() {
 	server := httptest.NewServer(http.StripPrefix("/control", control.New(fake, control.Options{})))
 	defer server.Close()
 
-	before := fake.Clock().Now()
+	before := fake.Clock.Now()
 	answer, err := http.Post(server.URL+"/control/clock/advance", "application/json", strings.NewReader(`{"by":"2h"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	_ = answer.Body.Close() // nothing was read of it
-	fmt.Println(answer.Status, fake.Clock().Now().Sub(before) >= 2*3600e9)
+	fmt.Println(answer.Status, fake.Clock.Now().Sub(before) >= 2*3600e9)
 	// Output: 200 OK true
 }

@@ -153,7 +153,7 @@ func TestJournal(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	token := r.fake.Tokens.Issue(model.User{}).AccessToken
-	request, err := http.NewRequestWithContext(t.Context(), "GET", r.fake.BaseURL()+"/clinic?pages=1", nil)
+	request, err := http.NewRequestWithContext(t.Context(), "GET", r.fake.Site().BaseURL+"/clinic?pages=1", nil)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	r.send(request)

@@ -22,23 +22,23 @@ type atMostCheck struct{ AtMost int }
 type leakCheck struct{ Texts []string }
 
 func journalOperations() []Operation {
-	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.", func(c *call) []model.Request { return c.fake.Journal().Requests() },
+	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.", func(c *call) []model.Request { return c.fake.Journal.Requests() },
 		"operation", "status", "user_id")
 	return []Operation{
 		requests,
 		do("journal.reset", "DELETE", "/journal", "Forgets all requests, so that a test can look at its next step alone.",
-			func(c *call) (nothing, error) { c.fake.Journal().Reset(); return nothing{}, nil }),
+			func(c *call) (nothing, error) { c.fake.Journal.Reset(); return nothing{}, nil }),
 		do("journal.check_no_unexpected", "POST", "/journal/checks/no_unexpected", "Finds requests for what the API does not have: operations, query parameters, body fields.",
 			func(c *call) (verdict, error) {
-				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckNoUnexpected(t) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal.CheckNoUnexpected(t) }), nil
 			}),
 		do("journal.check_backoff_honored", "POST", "/journal/checks/backoff_honored", "Fails if a caller repeated a request before the time in a Retry-After, or if no response carried one. Requests in flight do not count.",
 			func(c *call) (verdict, error) {
-				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckBackoffHonored(t) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal.CheckBackoffHonored(t) }), nil
 			}),
 		act("journal.check_no_n_plus_one", "POST", "/journal/checks/no_n_plus_one", "Fails if more objects than so many were read one by one that a list had named before.",
 			func(c *call, in atMostCheck) (verdict, error) {
-				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckNoNPlusOne(t, in.AtMost) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal.CheckNoNPlusOne(t, in.AtMost) }), nil
 			}),
 		act("journal.check_no_leak", "POST", "/journal/checks/no_leak", "Fails if a text, such as a log, holds a secret or what would name a patient.",
 			func(c *call, in leakCheck) (verdict, error) {

@@ -35,7 +35,7 @@ const maxAdvance = 10 * 365 * 24 * time.Hour
 func clockOperations() []Operation {
 	return []Operation{
 		read("clock.get", "/clock", "The platform's time, whether it stands still, and when the next delivery is due.",
-			func(c *call) (clockState, error) { return stateOf(c.fake.Clock()), nil }),
+			func(c *call) (clockState, error) { return stateOf(c.fake.Clock), nil }),
 		act("clock.advance", "POST", "/clock/advance",
 			"Moves the clock forward: by a duration such as 1h30m, or to a time. Answers once every delivery that fell due on the way was made.", advanceClock),
 	}
@@ -47,7 +47,7 @@ func stateOf(clock *dispensarytest.Clock) clockState {
 }
 
 func advanceClock(c *call, in clockMove) (clockState, error) {
-	clock := c.fake.Clock()
+	clock := c.fake.Clock
 	var by time.Duration
 	switch {
 	case (in.By == nil) == in.To.IsZero():

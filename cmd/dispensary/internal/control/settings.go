@@ -37,7 +37,7 @@ type SettingsUser struct {
 func settingsOf(fake *dispensarytest.Server, options Options) Settings {
 	app := fake.Application()
 	settings := Settings{
-		BaseURL: fake.BaseURL(), AuthURL: fake.AuthURL(), ConsoleURL: options.ConsoleURL, ControlURL: options.ControlURL,
+		BaseURL: fake.Site().BaseURL, AuthURL: fake.Site().AuthURL, ConsoleURL: options.ConsoleURL, ControlURL: options.ControlURL,
 		ClientID: app.ClientID, ClientSecret: app.ClientSecret, RedirectURI: app.RedirectURI,
 		WebhookSecret: app.WebhookSecret, ChallengeToken: app.ChallengeToken, ClinicKey: fake.ClinicKey(),
 	}

@@ -392,14 +392,14 @@ func TestSeveralIntegrations(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		f.integrations = append(f.integrations, "in_2")
-		f.platform.Journal().Reset()
+		f.platform.Journal.Reset()
 		f.start(t, nil, func() {
 			f.edit(t, 0, 3)
 			time.Sleep(time.Minute)
 		})
 		assert.Len(t, f.accepted, 6)
 		reads := 0
-		for _, r := range f.platform.Journal().Requests() {
+		for _, r := range f.platform.Journal.Requests() {
 			if r.Operation == "events.get" {
 				reads++
 			}

@@ -232,7 +232,7 @@ func Help() string {
 	var out strings.Builder
 	out.WriteString(help)
 	fmt.Fprint(&out, "\nScopes:\n\n")
-	for names := range slices.Chunk(dispensarytest.Scopes(), 4) {
+	for names := range slices.Chunk(api.Scopes(), 4) {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(names, ", "))
 	}
 	fmt.Fprint(&out, "\nPoints that the API leaves open, with their variants, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")

@@ -35,7 +35,7 @@ func TestSessionStopsAtTheLimit(t *testing.T) {
 	s := newSession(t.Context(), Config{Application: oauth.Config{Site: fake.Site(), HTTPClient: fake.HTTPClient()}})
 	s.sent = MaxRequests - 2
 	findings := s.look(listPoints())
-	assert.Len(t, fake.Journal().Requests(), 2)
+	assert.Len(t, fake.Journal.Requests(), 2)
 	assert.Equal(t, MaxRequests, s.sent)
 	last := findings[len(findings)-1]
 	assert.Equal(t, Ambiguous, last.Verdict)

@@ -28,7 +28,7 @@ func TestRunRejectsProduction(t *testing.T) {
 	c.Application.Site.Environment.Stage = dispensary.Production
 	_, err := probe.Run(t.Context(), c)
 	require.ErrorIs(t, err, probe.ErrNotSandbox)
-	assert.Empty(t, fake.Journal().Requests())
+	assert.Empty(t, fake.Journal.Requests())
 }
 
 // stuck is a transport that waits for the end of the request.
@@ -62,7 +62,7 @@ func TestRunAsksBeforeAnythingIsSent(t *testing.T) {
 	c.Confirm = func(p probe.Plan) bool { plan = p; return false }
 	_, err := probe.Run(t.Context(), c)
 	require.ErrorIs(t, err, probe.ErrDeclined)
-	assert.Empty(t, fake.Journal().Requests())
+	assert.Empty(t, fake.Journal.Requests())
 	assert.Equal(t, "us/sandbox", plan.Environment)
 	assert.Equal(t, probe.MaxRequests, plan.MaxRequests)
 	assert.Len(t, plan.Creates, 2)
@@ -91,7 +91,7 @@ func TestRunLeavesMarkedRecords(t *testing.T) {
 	}
 	assert.Len(t, left, 9)
 	assert.ElementsMatch(t, left, report.Created)
-	assert.Len(t, fake.Journal().Requests(), report.Requests)
+	assert.Len(t, fake.Journal.Requests(), report.Requests)
 }
 
 // roundTrip is what a test puts between a run and the platform.

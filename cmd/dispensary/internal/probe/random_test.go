@@ -97,7 +97,7 @@ func liveIn(t *testing.T, fake *dispensarytest.Server) {
 	_, _, err = fake.Orders.Place(fake.Patients.All()[0].ID, model.OrderCreate{})
 	require.NoError(t, err)
 	for range 3 {
-		fake.Clock().Advance(5 * time.Minute)
+		fake.Clock.Advance(5 * time.Minute)
 	}
 }
 
