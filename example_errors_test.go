@@ -61,7 +61,7 @@ func Example_argumentErrors() {
 
 	_, err := client.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{FirstName: "Ada", LastName: " "})
 	fmt.Println(err)
-	fmt.Println(errors.Is(err, dispensary.ErrArgument), platform.Journal.Len(), "requests")
+	fmt.Println(errors.Is(err, dispensary.ErrArgument), len(platform.Journal.Requests()), "requests")
 	// Output:
 	// dispensary: patients.create: email can't be blank, last_name can't be blank
 	// true 0 requests

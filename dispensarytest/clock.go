@@ -11,11 +11,8 @@ import (
 // it. A live clock follows the time package, so that inside testing/synctest it
 // follows the bubble's time; a frozen one moves only by [Clock.Advance].
 //
-// A Clock is safe for concurrent use, and several platforms may share one.
+// A Clock is safe for concurrent use. Several platforms share one with [WithClock].
 type Clock struct{ clock *clock.Clock }
-
-// LiveClock returns a clock that follows the time package.
-func LiveClock() *Clock { return &Clock{clock.Live()} }
 
 // FrozenClock returns a clock that stands at the given time until it is
 // advanced.
@@ -24,7 +21,7 @@ func FrozenClock(at time.Time) *Clock { return &Clock{clock.Frozen(at)} }
 // Now returns the platform's time, in UTC.
 func (c *Clock) Now() time.Time { return c.clock.Now() }
 
-// Frozen reports that the clock moves only by [Clock.Advance].
+// Frozen reports whether the clock moves only by [Clock.Advance].
 func (c *Clock) Frozen() bool { return c.clock.Frozen() }
 
 // Next returns when the next task (a webhook delivery or retry) is due, and

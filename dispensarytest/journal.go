@@ -32,13 +32,6 @@ func (j *Journal) add(r *model.Request) {
 	j.ring[(j.seq-1)%j.limit] = *r
 }
 
-// Len returns the number of requests, forgotten ones included.
-func (j *Journal) Len() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.seq
-}
-
 // Requests returns the remembered requests of the operations, for example "patients.create",
 // or of all operations without arguments. The oldest is first.
 func (j *Journal) Requests(operations ...string) []model.Request {

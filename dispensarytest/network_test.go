@@ -196,7 +196,7 @@ func TestContractIsServed(t *testing.T) {
 		assert.Equal(t, string(openapi.Document()), bodyOf(t, resp, err))
 		assert.Equal(t, "application/yaml", resp.Header.Get("Content-Type"))
 		assert.NotEmpty(t, resp.Header.Get("X-Request-Id"))
-		assert.Zero(t, b.fake.Journal.Len(), "it is no call of the API")
+		assert.Empty(t, b.fake.Journal.Requests(), "it is no call of the API")
 		b.get("/openapi.yaml").refused(404, "Not Found")
 		resp, err = b.fake.HTTPClient().Post(b.fake.origin+"/openapi.yaml", "text/plain", http.NoBody)
 		assert.Contains(t, bodyOf(t, resp, err), "Not Found")

@@ -98,14 +98,14 @@ func (s *settings) world() *store.World {
 	return store.NewWorld(s.seed, s.region, s.size)
 }
 
-// WithClock uses a clock that is frozen, or shared with another platform. The
-// default is a live clock.
+// WithClock uses a clock of [FrozenClock], or the clock of another platform. A nil clock is
+// the default: a live clock of the platform's own.
 func WithClock(clock *Clock) Option {
 	return func(s *settings) error {
-		if clock == nil {
-			return wrong("WithClock", "is nil")
+		s.clock = nil
+		if clock != nil {
+			s.clock = clock.clock
 		}
-		s.clock = clock.clock
 		return nil
 	}
 }

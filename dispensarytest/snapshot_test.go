@@ -246,7 +246,7 @@ func TestResetStartsOver(t *testing.T) {
 	assert.Empty(t, b.fake.Webhooks.Deliveries())
 	assert.Empty(t, b.fake.Webhooks.Skipped())
 	assert.Empty(t, b.fake.Tokens.Credentials())
-	assert.Zero(t, b.fake.Journal.Len())
+	assert.Empty(t, b.fake.Journal.Requests())
 	assert.Equal(t, []string{"catalog:read", "patients:order_history"}, b.fake.Application().Scopes)
 	endpoint, _ := b.fake.Webhooks.Endpoint()
 	assert.Equal(t, model.Endpoint{URL: receiver.URL, Types: []string{model.EventOrderPlaced}}, endpoint)

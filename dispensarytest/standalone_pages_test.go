@@ -124,14 +124,14 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	b := start(t)
 	product := b.fake.Products.All()[3]
 	p := b.link(map[string]any{"email": "new.patient@example.org"}).sees(200, "Treatment plan for new.patient@example.org", "Nothing is recommended yet")
-	calls := b.fake.Journal.Len()
+	calls := len(b.fake.Journal.Requests())
 	p.press("send", nil).sees(422, "recommends at least one product")
 	p = p.add(product.Name).sees(200, product.Name)
 	assert.Empty(t, b.kinds(0), "nothing has happened yet")
 	p = p.press("send", url.Values{"message": {"Twice a day & <b>gladly</b>"}, "units.0": {"2"}, "frequency.0": {"twice per day"}, "refill.0": {"yes"}})
 	p.sees(200, "The plan was sent to the patient.", "Twice a day &amp; &lt;b&gt;gladly&lt;/b&gt;", "Cancel the plan")
 	assert.Equal(t, []string{model.EventTreatmentPlanCreated}, b.kinds(0))
-	assert.Equal(t, calls, b.fake.Journal.Len(), "a page is no call of the API")
+	assert.Len(t, b.fake.Journal.Requests(), calls, "a page is no call of the API")
 
 	plan := b.latestPlan()
 	assert.Equal(t, model.PlanStateActive, plan.State)

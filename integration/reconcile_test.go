@@ -147,7 +147,7 @@ func TestReconcilerFollowsReconnectedUser(t *testing.T) {
 	after, err := i.Accounts.Status(t.Context(), "dr-1")
 	require.NoError(t, err)
 	require.NotEqual(t, before.Owner, after.Owner)
-	n := platform.Journal.Len()
+	n := len(platform.Journal.Requests())
 	_, err = i.Reconcilers[us].Run(t.Context(), clinicID)
 	require.NoError(t, err)
 	requests := platform.Journal.Requests()[n:]

@@ -40,7 +40,7 @@ func TestCheckAvailable(t *testing.T) {
 			"recommendations[3].variant_id": {"Recommendations[3].variant is " + status},
 		}, api.ProblemOf(err).Fields)
 		assert.EqualError(t, err, "dispensary: variants that are not available: "+sold+" is "+status+", "+unknown+" is not in the catalog, "+sold+" is "+status)
-		assert.Equal(t, 3, b.Journal.Len(), "a variant is looked up once")
+		assert.Len(t, b.Journal.Requests(), 3, "a variant is looked up once")
 	}
 	require.NoError(t, b.CheckAvailable(t.Context(), recommend(b.variant)))
 	require.NoError(t, b.CheckAvailable(t.Context(), nil))
@@ -52,7 +52,7 @@ func TestCheckAvailableFails(t *testing.T) {
 	b := start(t)
 	err := b.CheckAvailable(t.Context(), recommend(b.variant, "", " "))
 	assert.EqualError(t, err, "dispensary: variants.get: recommendations[1].variant_id can't be blank, recommendations[2].variant_id can't be blank")
-	assert.Zero(t, b.Journal.Len(), "nothing is asked for until all can be")
+	assert.Empty(t, b.Journal.Requests(), "nothing is asked for until all can be")
 
 	b.Close()
 	err = b.CheckAvailable(t.Context(), recommend(b.variant))

@@ -47,7 +47,7 @@ func TestCatalog(t *testing.T) {
 	out, _ = f.ran("catalog", "status")
 	assert.Contains(t, out, "\t"+n+"\t0\t0\t"+n+"\t0\t")
 
-	requests := f.platform.Journal.Len()
+	requests := len(f.platform.Journal.Requests())
 	delete(f.variables, "DISPENSARY_ACCESS_TOKEN") // no call is made from here on
 	out, stderr := f.ran("catalog", "search", "glyc", "magnezium")
 	assert.True(t, strings.HasPrefix(out, "Magnesium Glycinate\t"), out)
@@ -60,7 +60,7 @@ func TestCatalog(t *testing.T) {
 	out, stderr = f.ran("catalog", "search", "xyzzy")
 	assert.Empty(t, out)
 	assert.Contains(t, stderr, "0 found")
-	assert.Equal(t, requests, f.platform.Journal.Len())
+	assert.Len(t, f.platform.Journal.Requests(), requests)
 
 	f.refused("search wants a query", "catalog", "search")
 	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "1000")

@@ -51,7 +51,7 @@ func Example_testA429() {
 			fmt.Println("again in", failure.RetryAfter.Round(time.Hour))
 		}
 	}
-	fmt.Println(platform.Journal.Len(), "request") // the second call knew, and was not sent
+	fmt.Println(len(platform.Journal.Requests()), "request") // the second call knew, and was not sent
 	// Output:
 	// again in 1h0m0s
 	// again in 1h0m0s
@@ -68,7 +68,7 @@ func Example_testAnExpiredToken() {
 	client, err := users.Client(ctx, "dr-17")
 	must(err)
 
-	connected := platform.Journal.Len()
+	connected := len(platform.Journal.Requests())
 	clock.Advance(3 * time.Hour)
 	practice, err := client.Clinic.Get(ctx)
 	must(err)

@@ -33,7 +33,7 @@ func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 		_, err := s.reconciler(t, func(c *config) { c.Integrations = ask }).Run(t.Context())
 		require.ErrorContains(t, err, "reconcile: run failed: integrations: ")
 	}
-	assert.Zero(t, s.platform.Journal.Len())
+	assert.Empty(t, s.platform.Journal.Requests())
 	report := s.reconcile(t, func(c *config) {
 		c.Integrations = func(ctx context.Context) ([]string, error) {
 			clinic, err := s.client().Clinic.Get(ctx)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -190,7 +191,7 @@ func TestFailedDeliveries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := dispensarytest.FrozenClock(dispensarytest.LiveClock().Now())
+			clock := dispensarytest.FrozenClock(time.Now())
 			s := start(t, dispensarytest.WithClock(clock))
 			server := httptest.NewServer(answer)
 			t.Cleanup(server.Close)

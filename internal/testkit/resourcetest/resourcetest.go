@@ -67,5 +67,5 @@ func RequireUnsent(t *testing.T, platform *dispensarytest.Server, err error, ope
 	assert.Equal(t, field, argument.Field)
 	require.ErrorIs(t, err, api.ErrArgument)
 	require.ErrorIs(t, err, api.ErrNotSent)
-	assert.Zero(t, platform.Journal.Len(), "something was sent")
+	assert.Empty(t, platform.Journal.Requests(), "something was sent")
 }

@@ -121,7 +121,7 @@ func TestFormsAreLeftAlone(t *testing.T) {
 // On a clock that runs, the time on a page does, too.
 func TestTimeRuns(t *testing.T) {
 	t.Parallel()
-	s, b := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock())), open(t)
+	s, b := newFixture(t, dispensarytest.WithClock(nil)), open(t)
 	s.fake.Tokens.Issue(model.User{})
 	b.visit(s.console + "clock")
 	shown := eval[string](b, `document.querySelector(".big").innerText`)
