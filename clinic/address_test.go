@@ -16,8 +16,8 @@ import (
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for region, want := range map[api.Region]clinic.Address{
-		api.US: {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
-		api.Canada:       {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
+		api.US:     {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
+		api.Canada: {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
 	} {
 		platform := dispensarytest.New(t, dispensarytest.WithRegion(region))
 		addresses, patients := platform.Client(model.User{}).Clinic.Addresses, platform.Patients.All()

@@ -196,7 +196,7 @@
 //   - A time-out of 2 seconds; waits of 1, 5, 30 and 60 minutes and 5 hours, each
 //     from the failure before; one row in the delivery log for each event and
 //     integration, whose response_status is null without an answer; delivery only
-//     while a consent is live that has the event's scope (see [model.Skip]); nothing is
+//     while a consent is live that has the event's scope (see [model.Event]); nothing is
 //     resumed when an endpoint is enabled again, or a key is given back. The news that
 //     a key was revoked has all its attempts; the integration is sent nothing else from
 //     then on. Deliveries go one at a time, see

@@ -282,3 +282,8 @@ func lastRequest(fake *Server) (model.Request, bool) {
 	}
 	return all[len(all)-1], true
 }
+
+// notSent returns the events that were not sent.
+func notSent(fake *Server) []model.Event {
+	return slices.DeleteFunc(fake.Events(), func(e model.Event) bool { return e.NotSent == "" })
+}

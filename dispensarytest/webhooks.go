@@ -30,9 +30,6 @@ type Webhooks interface {
 	// Tuning.EventLimit.
 	Deliveries() []model.Delivery
 
-	// Skipped returns the events that were not sent, sorted by event id.
-	Skipped() []model.Skip
-
 	// WaitDelivered waits until an event is delivered to every integration it concerns,
 	// without polling. It returns an error with the reason if the event was not sent, has
 	// no attempts left, met a disabled endpoint, or waits for a retry on a frozen clock.

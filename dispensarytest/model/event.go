@@ -39,6 +39,11 @@ type Event struct {
 	ClinicID  string          // empty on product events
 	ObjectID  string          // the plan, patient, order, product or integration it is about
 	Data      json.RawMessage // as it stood when the event happened
+
+	// NotSent is the reason why no webhook was sent: no endpoint, no subscription, no active
+	// integration, or a delivery condition. It is empty if deliveries were planned. The
+	// condition, an assumption, is that a live token of the clinic has the scope of Type.
+	NotSent string
 }
 
 // Attempt is one request to the webhook endpoint.
@@ -87,14 +92,6 @@ func (d Delivery) String() string {
 		text += "; next attempt at " + d.NextAttemptAt.Format(time.RFC3339)
 	}
 	return text
-}
-
-// Skip is an event that was not sent, and why: no subscription, no active
-// integration, or a delivery condition. The conditions, an assumption, are that
-// at least one live token of the clinic has the scope of the event's type.
-type Skip struct {
-	EventID string
-	Reason  string
 }
 
 // Endpoint is the integrator's registered webhook: one per platform.

@@ -253,7 +253,7 @@ func TestProblemWithoutInput(t *testing.T) {
 	check(http.StatusNotFound, err)
 	check(http.StatusForbidden, get(f.Client.WithTokenSource(f.Platform.TokenSource(model.User{}, "catalog:read"))))
 	check(http.StatusServiceUnavailable, get(f.Client.WithTokenSource(nil)))
-	f.Platform.Fault(model.Fault{Effect: model.TooManyRequests, RetryAfter: time.Hour})
+	f.Platform.Fault(model.Fault{Effect: model.EffectTooManyRequests, RetryAfter: time.Hour})
 	for range 2 { // the second is not sent
 		err := get(f.Client)
 		check(http.StatusServiceUnavailable, err)

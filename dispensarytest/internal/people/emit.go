@@ -29,8 +29,10 @@ func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any
 	})
 	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *store.Integration) bool { return !a.enabled(i) })
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *store.Integration) bool { return !a.covered(e, i.ClinicID) })
-	a.Sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
-	return store.Detached(e)
+	told := e
+	told.NotSent = a.Sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
+	table.Put(&w.Events, e.ID, &told)
+	return store.Detached(told)
 }
 
 // refusal explains why an event is sent to no integration, or is empty.

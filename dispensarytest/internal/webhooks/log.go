@@ -134,14 +134,5 @@ func (s *Sender) Deliveries() []model.Delivery {
 	return all
 }
 
-// Skipped implements dispensarytest.Webhooks.
-func (s *Sender) Skipped() []model.Skip {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var skips []model.Skip
-	for skip := range table.All(s.skips) {
-		skips = append(skips, *skip)
-	}
-	slices.SortFunc(skips, func(a, b model.Skip) int { return strings.Compare(a.EventID, b.EventID) })
-	return skips
-}
+// Skip is an event that was not sent.
+type Skip struct{ Reason string }

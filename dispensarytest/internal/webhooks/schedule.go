@@ -19,9 +19,9 @@ const (
 	overtaken    = time.Minute
 )
 
-// Accept plans the delivery of an event, or notes why there is none. What the platform
-// does not keep any more is forgotten.
-func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, refusal string, gone []string) {
+// Accept plans the delivery of an event, or returns the reason why there is none. It forgets
+// the events gone.
+func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, refusal string, gone []string) (notSent string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.announce()
@@ -37,8 +37,8 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integrati
 		refusal = "the webhook endpoint is not subscribed to " + e.Type
 	}
 	if refusal != "" {
-		table.Put(&s.skips, e.ID, &model.Skip{EventID: e.ID, Reason: refusal})
-		return
+		table.Put(&s.skips, e.ID, &Skip{Reason: refusal})
+		return refusal
 	}
 	for _, i := range enabled {
 		sent := e
@@ -47,6 +47,7 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integrati
 		}
 		s.plan(sent, now, i)
 	}
+	return ""
 }
 
 // plan schedules the first attempt. The caller holds mu. The attempt does not wait for

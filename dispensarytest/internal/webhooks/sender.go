@@ -50,7 +50,7 @@ type Sender struct {
 	planned    int // how many there ever were
 	held       []string
 	tasks      map[string]*clock.Task // what the clock holds for a delivery, by its id
-	skips      table.Table[*model.Skip]
+	skips      table.Table[*Skip]
 	changed    chan struct{} // closed and replaced with every change
 }
 

@@ -12,7 +12,7 @@ type State struct {
 	Endpoint   *model.Endpoint
 	Planned    int
 	Deliveries table.Table[*Entry]
-	Skips      table.Table[*model.Skip]
+	Skips      table.Table[*Skip]
 }
 
 // Check reports a damaged part of a decoded state.

@@ -128,8 +128,10 @@ type sent struct {
 // where the worst of them is.
 func (h *Handler) whereSent() map[string]sent {
 	all := map[string]sent{}
-	for _, s := range h.fake.Webhooks.Skipped() {
-		all[s.EventID] = sent{State: "failed", Text: "not sent: " + s.Reason, Failed: true}
+	for _, e := range h.fake.Events() {
+		if e.NotSent != "" {
+			all[e.ID] = sent{State: "failed", Text: "not sent: " + e.NotSent, Failed: true}
+		}
 	}
 	for _, d := range h.fake.Webhooks.Deliveries() {
 		s, state := all[d.EventID], deliveryState(d)

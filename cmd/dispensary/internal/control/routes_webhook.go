@@ -47,9 +47,24 @@ func webhookOperations() []Operation {
 				return getWebhook(c)
 			}),
 		deliveries,
-		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", func(c *call) []model.Skip { return c.fake.Webhooks.Skipped() }, "event_id"),
+		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", listSkips, "event_id"),
 		wait,
 	}
+}
+
+// skip is an event that was not sent.
+type skip struct {
+	EventID string
+	Reason  string
+}
+
+func listSkips(c *call) (rows []skip) {
+	for _, e := range c.fake.Events() {
+		if e.NotSent != "" {
+			rows = append(rows, skip{e.ID, e.NotSent})
+		}
+	}
+	return rows
 }
 
 func getWebhook(c *call) (*model.Endpoint, error) {
