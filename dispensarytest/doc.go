@@ -26,7 +26,7 @@
 // ready to use. The contract, an OpenAPI document, is at /openapi.yaml beside
 // the API.
 //
-// In memory requests time out, stream, are cancelled and break off as on a
+// In memory requests time out, stream, are canceled and break off as on a
 // connection, and nothing blocks on anything but channels and timers: a platform
 // in memory runs inside testing/synctest. [Server.Host] and
 // [Webhooks.RegisterHandler] bring the integrator's own handlers in:
@@ -85,8 +85,8 @@
 // # What the API leaves open
 //
 // Each such point is one of the [behavior.Choices], with variants and a default, chosen
-// by [WithBehavior]. Package probe learns on a sandbox how the platform behaves, and
-// [WithBehaviorsFile] takes its findings.
+// by [WithBehavior]. The command "dispensary probe" tests how a sandbox behaves, and
+// [WithBehaviorsFile] reads the file that it writes.
 //
 // # Large worlds
 //
@@ -185,9 +185,7 @@
 //   - A recommendation needs variant_id and units_to_purchase; an empty list of
 //     recommendations is refused. The parts of a dosage are strings.
 //   - A draft that names no patient or recommends nothing cannot be activated.
-//   - A draft of a protocol can be activated, and a protocol cancelled. It keeps its
-//     recommendations then. None of that makes an event.
-//   - A draft cannot be cancelled, a cancelled plan cannot be edited, an update
+//   - A draft cannot be canceled, a canceled plan cannot be edited, an update
 //     leaves the state as it is, a checkout needs an active plan, a draft has no
 //     invitation.
 //
@@ -210,7 +208,7 @@
 //     clinic key events names clinic and integration; the data of
 //     treatment_plan.recommendation.updated is the whole plan.
 //   - A draft on the platform makes treatment_plan.created when it is activated;
-//     cancelling makes treatment_plan.updated. Refunds make no event.
+//     canceling makes treatment_plan.updated. Refunds make no event.
 //
 // # Deviations
 //

@@ -33,21 +33,21 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	_, edited, err := b.fake.Plans.Update(plan.ID, model.PlanUpdate{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
-	gone, cancelled, err := b.fake.Plans.Cancel(plan.ID)
+	gone, canceled, err := b.fake.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
-	for i, e := range []model.Event{created, edited, cancelled} {
+	for i, e := range []model.Event{created, edited, canceled} {
 		at := view.Time(now.Add(time.Duration(i) * time.Millisecond))
 		assert.Equal(t, at, view.Time(e.CreatedAt))
 		assert.Equal(t, at, dataOf(t, e)["treatment_plan"].(map[string]any)["updated_at"], "the data says the same")
 		assert.Equal(t, plan.ID, e.ObjectID)
 	}
-	assert.Equal(t, cancelled.CreatedAt, gone.UpdatedAt)
+	assert.Equal(t, canceled.CreatedAt, gone.UpdatedAt)
 	assert.Equal(t, view.Time(gone.UpdatedAt), b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "updated_at"))
 
 	_, other, err := b.fake.Plans.Create(b.fake.Patients.All()[1].ID, model.PlanCreate{})
 	require.NoError(t, err)
 	assert.Equal(t, now, other.CreatedAt, "another object's events have the clock's time")
-	for _, e := range []model.Event{created, edited, cancelled, other} {
+	for _, e := range []model.Event{created, edited, canceled, other} {
 		require.NoError(t, b.fake.Webhooks.WaitDelivered(t.Context(), e.ID), "the clock does not have to move")
 	}
 	assert.Len(t, hook.all(), 4)
@@ -64,9 +64,9 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
 	require.NoError(t, err)
-	_, cancelled, err := restarted(t, b.fake).Plans.Cancel(plan.ID)
+	_, canceled, err := restarted(t, b.fake).Plans.Cancel(plan.ID)
 	require.NoError(t, err)
-	assert.Equal(t, created.CreatedAt.Add(time.Millisecond), cancelled.CreatedAt)
+	assert.Equal(t, created.CreatedAt.Add(time.Millisecond), canceled.CreatedAt)
 }
 
 func TestReadingsOfEventTimes(t *testing.T) {
@@ -74,9 +74,9 @@ func TestReadingsOfEventTimes(t *testing.T) {
 	behaving(t, behavior.EventTimesAsTheyFall, func(b *browser) {
 		plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
 		require.NoError(b.t, err)
-		_, cancelled, err := b.fake.Plans.Cancel(plan.ID)
+		_, canceled, err := b.fake.Plans.Cancel(plan.ID)
 		require.NoError(b.t, err)
-		assert.Equal(b.t, created.CreatedAt, cancelled.CreatedAt)
+		assert.Equal(b.t, created.CreatedAt, canceled.CreatedAt)
 	})
 }
 

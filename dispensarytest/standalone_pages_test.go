@@ -144,7 +144,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	assert.Contains(t, data, `"units_to_purchase":2`, "the event shows the plan as it was sent")
 }
 
-func TestAPlanIsChangedAndCancelled(t *testing.T) {
+func TestAPlanIsChangedAndCanceled(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{PersonalMessage: "Hello"})

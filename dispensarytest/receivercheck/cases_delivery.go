@@ -47,7 +47,7 @@ var deliveryCases = []testCase{
 			c.drain(ev)
 		},
 		consequence: "a clinic with two integrations gets the same event for each: what the second one's customer waits for never happens.",
-		fix:         "make the integration id part of the key that duplicates are recognised by.",
+		fix:         "make the integration id part of the key that duplicates are recognized by.",
 	},
 	{
 		name: "Delivery/Reordered",

@@ -49,7 +49,7 @@ func authorizePage(c *call, w http.ResponseWriter) int {
 	return c.showStep(w, http.StatusOK, open, "", "")
 }
 
-// authorizeAnswer takes the page's forms: signing in, authorizing, cancelling, and
+// authorizeAnswer takes the page's forms: signing in, authorizing, canceling, and
 // signing in as somebody else.
 func authorizeAnswer(c *call, w http.ResponseWriter) int {
 	if err := http.NewCrossOriginProtection().Check(c.request); err != nil {

@@ -81,7 +81,7 @@ func createPlan(c *call, w *store.World) (reply, error) {
 	return created(c.viewPlan(p)), nil
 }
 
-// updatePlan leaves the state as it is; a cancelled plan is not edited any more.
+// updatePlan leaves the state as it is; a canceled plan is not edited any more.
 // Both are an assumption.
 func updatePlan(c *call, w *store.World) (reply, error) {
 	old, err := c.planOf(w, c.arg)

@@ -122,7 +122,7 @@ func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 	}
 	in := model.OrderCreate{PlanIDs: []string{plan.ID}, Lines: wanted}
 	if slices.Equal(v.People.Patients.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
-		in = model.OrderCreate{} // the cart as it is: good even if the plan was cancelled since
+		in = model.OrderCreate{} // the cart as it is: good even if the plan was canceled since
 	}
 	order, _, err := v.People.Orders.Place(plan.PatientID, in)
 	if err == nil {
