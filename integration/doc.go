@@ -36,6 +36,11 @@
 // Each application has one limiter, for all calls of its users' clients, token requests,
 // reconcilers and refreshes in the background. See [Application].RateLimit and package ratelimit.
 //
+// # Traces and metrics
+//
+// [Setup].Telemetry observes all parts. For OpenTelemetry, set it to the result of
+// dispensaryotel.New, which is a module of its own.
+//
 // # The tables
 //
 // [Open] makes the tables that are missing, and only looks at those that are there:
