@@ -60,7 +60,7 @@ func Example_traceIntegration() {
 	must(app.Accounts.Connect(ctx, "dr-17", dispensary.NewSecret(back.Query().Get("code"))))
 	receiver, err := app.WebhooksOf(platform.Site().Environment)
 	must(err)
-	must(platform.Webhooks.RegisterHandler(receiver, model.OrderPlaced))
+	must(platform.Webhooks.RegisterHandler(receiver, model.EventOrderPlaced))
 	_, _, err = platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	must(err)
 
