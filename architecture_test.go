@@ -47,6 +47,7 @@ var arrows = map[string][]string{
 	"internal/operation":       {"api"},
 	"internal/redact":          {},
 	"internal/sentinel":        {"api"},
+	"internal/safecall":        {},
 	"internal/sqlschema":       {"internal/contention"},
 	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},
 	"internal/textfile":        {},
@@ -88,12 +89,11 @@ var arrows = map[string][]string{
 	"dispensarytest/receivercheck":       {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/model"},
 
 	// Webhooks.
-	"webhook":                   {"api", "events", "internal/jitter", "seal", "webhook/internal/safecall"},
-	"webhook/admin":             {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/engine":            {"api", "events", "seal", "webhook", "webhook/internal/safecall"},
-	"webhook/internal/safecall": {},
-	"webhook/memoryinbox":       {"api", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/reconcile":         {"api", "events", "internal/jitter", "webhook", "webhook/internal/safecall"},
+	"webhook":             {"api", "events", "internal/jitter", "internal/safecall", "seal"},
+	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
+	"webhook/engine":      {"api", "events", "internal/safecall", "seal", "webhook"},
+	"webhook/memoryinbox": {"api", "webhook", "webhook/engine", "webhook/reconcile"},
+	"webhook/reconcile":   {"api", "events", "internal/jitter", "internal/safecall", "webhook"},
 
 	// Test kits. Only tests and other test kits import them.
 	"internal/testkit/calltest":         {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},

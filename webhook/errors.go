@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
 // Errors of rejected requests, with the status of the response. The log and

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
 // Handler receives the platform's webhooks: it verifies a request, stores its event in the

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
 // endPatience is how long a connection waits for RequestEnd, so that the shutdown of a

@@ -9,7 +9,7 @@ import (
 	"net/http"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
 // TenantConfig configures a [Tenant]. Environment, Secrets and Challenge are required.

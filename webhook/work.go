@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
 // Defaults of a [Work].

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Worker is the part of an [Engine] that is the same for all: it runs the handler

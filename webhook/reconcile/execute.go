@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
 // execute claims the checkpoint and makes the run.

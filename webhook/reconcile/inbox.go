@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Inbox is a [webhook.Inbox] for [Clinics]. The engines of this module implement it.

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // recordWithRetry stores the outcome of an attempt, and returns the next event of the handler,
