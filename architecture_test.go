@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"internal/filelock":        {"internal/fileid"},
 	"internal/fold":            {},
 	"internal/httplimit":       {},
+	"internal/inboxkit":        {"api", "events", "internal/safecall", "seal", "webhook", "webhook/engine"},
 	"internal/joined":          {},
 	"internal/jitter":          {},
 	"internal/jsondecode":      {"internal/jsonscan"},
@@ -91,8 +92,8 @@ var arrows = map[string][]string{
 	// Webhooks.
 	"webhook":             {"api", "events", "internal/jitter", "internal/safecall", "seal"},
 	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/engine":      {"api", "events", "internal/safecall", "seal", "webhook"},
-	"webhook/memoryinbox": {"api", "webhook", "webhook/engine", "webhook/reconcile"},
+	"webhook/engine":      {"events", "webhook"},
+	"webhook/memoryinbox": {"api", "internal/inboxkit", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/reconcile":   {"api", "events", "internal/jitter", "internal/safecall", "webhook"},
 
 	// Test kits. Only tests and other test kits import them.
@@ -100,7 +101,7 @@ var arrows = map[string][]string{
 	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync/catalogstore", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/catalogtest":      {"catalog", "catalogsync", "catalogsync/catalogstore"},
 	"internal/testkit/docgen":           {},
-	"internal/testkit/enginetest":       {"api", "events", "internal/testkit/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testkit/enginetest":       {"api", "events", "internal/inboxkit", "internal/testkit/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/layers":           {},
 	"internal/testkit/logtest":          {},
 	"internal/testkit/postgrestest":     {"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
@@ -130,6 +131,8 @@ var house = strings.Fields(`
 	examples internal/lab internal/tools cmd
 	integration dispensaryotel health
 	internal/testkit
+	webhook/memoryinbox webhook/publish webhook/riverinbox webhook/sqlinbox
+	internal/inboxkit
 	webhook oauth dispensarytest catalogsync
 	.
 	events treatmentplans clinic catalog

@@ -15,8 +15,8 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensaryotel"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // setups are ways in which a program can be observed, the floor first. In the last
@@ -79,9 +79,9 @@ func BenchmarkAttempt(b *testing.B) {
 			if telemetry != nil {
 				work = telemetry.Work(work)
 			}
-			worker, err := engine.NewWorker(work)
+			worker, err := inboxkit.NewWorker(work)
 			require.NoError(b, err)
-			task := engine.Task{Delivery: delivery("evt_1"), Attempt: 1}
+			task := inboxkit.Task{Delivery: delivery("evt_1"), Attempt: 1}
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := worker.Do(context.Background(), task, func(webhook.Attempt) error { return nil }); err != nil {

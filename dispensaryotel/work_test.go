@@ -13,14 +13,14 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // attempt makes one attempt as an engine does.
-func attempt(t *testing.T, w webhook.Work, task engine.Task, noted error) {
+func attempt(t *testing.T, w webhook.Work, task inboxkit.Task, noted error) {
 	t.Helper()
-	worker, err := engine.NewWorker(w)
+	worker, err := inboxkit.NewWorker(w)
 	require.NoError(t, err)
 	assert.Equal(t, noted, worker.Do(t.Context(), task, func(webhook.Attempt) error { return noted }))
 }
@@ -35,24 +35,24 @@ func TestResultsOfAttempts(t *testing.T) {
 	answer := api.NewError(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
 	for name, c := range map[string]struct {
 		handle  webhook.HandlerFunc
-		task    engine.Task
+		task    inboxkit.Task
 		noted   error
 		result  string
 		why     string
 		isError bool
 	}{
-		"handled":      {succeed, engine.Task{Attempt: 1}, nil, "handled", "", false},
-		"failed":       {failing(fmt.Errorf("Jane: %w", secret)), engine.Task{Attempt: 1}, nil, "failed", "*errors.errorString", true},
-		"by the API":   {failing(fmt.Errorf("Jane: %w", answer)), engine.Task{Attempt: 1}, nil, "failed", "404", true},
-		"reauthorize":  {failing(api.ErrReauthorize), engine.Task{Attempt: 1}, nil, "failed", "reauthorize", true},
-		"timeout":      {failing(context.DeadlineExceeded), engine.Task{Attempt: 1}, nil, "failed", "timeout", true},
-		"last attempt": {failing(secret), engine.Task{Attempt: 3}, nil, "dead", "*errors.errorString", true},
-		"reason":       {failing(webhook.WithReason("no_chart", secret)), engine.Task{Attempt: 1}, nil, "failed", "no_chart", true},
-		"permanent":    {failing(webhook.Permanent(secret)), engine.Task{Attempt: 1}, nil, "dead", "*errors.errorString", true},
-		"panic":        {func(context.Context, events.Event) error { panic("Jane Doe") }, engine.Task{Attempt: 1}, nil, "failed", "panic", true},
-		"abandoned":    {succeed, engine.Task{Attempt: 3, Err: webhook.ErrAbandoned}, nil, "dead", "abandoned", true},
-		"lost":         {succeed, engine.Task{Attempt: 1}, secret, "lost", "*errors.errorString", true},
-		"stale":        {succeed, engine.Task{Attempt: 1, Object: "order/1", Newest: time.Now()}, nil, "skipped", "", false},
+		"handled":      {succeed, inboxkit.Task{Attempt: 1}, nil, "handled", "", false},
+		"failed":       {failing(fmt.Errorf("Jane: %w", secret)), inboxkit.Task{Attempt: 1}, nil, "failed", "*errors.errorString", true},
+		"by the API":   {failing(fmt.Errorf("Jane: %w", answer)), inboxkit.Task{Attempt: 1}, nil, "failed", "404", true},
+		"reauthorize":  {failing(api.ErrReauthorize), inboxkit.Task{Attempt: 1}, nil, "failed", "reauthorize", true},
+		"timeout":      {failing(context.DeadlineExceeded), inboxkit.Task{Attempt: 1}, nil, "failed", "timeout", true},
+		"last attempt": {failing(secret), inboxkit.Task{Attempt: 3}, nil, "dead", "*errors.errorString", true},
+		"reason":       {failing(webhook.WithReason("no_chart", secret)), inboxkit.Task{Attempt: 1}, nil, "failed", "no_chart", true},
+		"permanent":    {failing(webhook.Permanent(secret)), inboxkit.Task{Attempt: 1}, nil, "dead", "*errors.errorString", true},
+		"panic":        {func(context.Context, events.Event) error { panic("Jane Doe") }, inboxkit.Task{Attempt: 1}, nil, "failed", "panic", true},
+		"abandoned":    {succeed, inboxkit.Task{Attempt: 3, Err: webhook.ErrAbandoned}, nil, "dead", "abandoned", true},
+		"lost":         {succeed, inboxkit.Task{Attempt: 1}, secret, "lost", "*errors.errorString", true},
+		"stale":        {succeed, inboxkit.Task{Attempt: 1, Object: "order/1", Newest: time.Now()}, nil, "skipped", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestAttemptWithoutALink(t *testing.T) {
 	work := r.Work(webhook.Work{Handle: succeed})
 	linked := func(id string) bool {
 		r.spans.Reset()
-		attempt(t, work, engine.Task{Delivery: delivery(id), Attempt: 1}, nil)
+		attempt(t, work, inboxkit.Task{Delivery: delivery(id), Attempt: 1}, nil)
 		return len(r.one(t, "process order.placed").Links) == 1
 	}
 	accept("first")
@@ -112,7 +112,7 @@ func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
 		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
 		assert.Equal(t, problem, err)
 	}
-	attempt(t, r.Work(webhook.Work{Handle: succeed}), engine.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	attempt(t, r.Work(webhook.Work{Handle: succeed}), inboxkit.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
 	links := r.one(t, "process order.placed").Links
 	require.Len(t, links, 1)
 	assert.Equal(t, r.ended("accept order.placed")[1].SpanContext.SpanID(), links[0].SpanContext.SpanID())
@@ -138,7 +138,7 @@ func TestCallersHooksOfWorkStay(t *testing.T) {
 				panic("in the program's hook")
 			},
 		},
-	}), engine.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	}), inboxkit.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
 	assert.Equal(t, []any{"own", "own"}, observed)
 	r.one(t, "process order.placed")
 }

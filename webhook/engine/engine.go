@@ -38,13 +38,6 @@ import (
 //
 // An engine says in its documentation where it promises less: what it survives,
 // whether several processes may share it, and whether it keeps order.
-//
-// # How an engine is made
-//
-// Accepting is the engine's own; handling is [Worker.Do], which every engine shares.
-// For each event that is due, an engine claims it, opens its body with [OpenBody],
-// and calls Do with a function that records the outcome. It decides nothing:
-// Attempt.Result says what to record.
 type Engine interface {
 	webhook.Inbox
 
@@ -116,8 +109,8 @@ type Stats struct {
 	// Running is the number of events that are being handled. Dead is the number of dead letters.
 	Waiting, Running, Dead int
 
-	// Overdue is the number of handlers in this process that ignore the end of their time:
-	// see [Worker.Overdue]. While it is [webhook.Work].Workers, this process handles no
+	// Overdue is the number of handlers in this process that run although their time ended 5
+	// seconds ago or earlier. While it is [webhook.Work].Workers, this process handles no
 	// events.
 	Overdue int
 
@@ -125,22 +118,3 @@ type Stats struct {
 	// age grows if handlers are too slow or fail. A replay does not change the arrival.
 	Oldest time.Time
 }
-
-// Missing returns the keys that are not known, in their order and without repeats. It implements
-// Missing of reconcile.Inbox.
-func Missing(keys []webhook.Key, known func(webhook.Key) bool) []webhook.Key {
-	var missing []webhook.Key
-	seen := make(map[webhook.Key]bool, len(keys))
-	for _, key := range keys {
-		if !seen[key] && !known(key) {
-			missing = append(missing, key)
-		}
-		seen[key] = true
-	}
-	return missing
-}
-
-// Retention is the time for which an engine keeps the keys of handled events. It is a day more than
-// the 30 days in which the platform can send or list an event again.
-// API section: "Limits".
-const Retention = 31 * 24 * time.Hour

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -43,7 +41,7 @@ type Event struct {
 	// no attempt failed. See [webhook.Attempt.Reason].
 	Reason string
 
-	// Failures are the last failed attempts, up to [KeptFailures], the oldest first. A replay
+	// Failures are the last failed attempts, up to 5, the oldest first. A replay
 	// does not clear them. An attempt that was handed back is not among them. An attempt whose
 	// worker died is, with the reason of [webhook.ErrAbandoned].
 	Failures []Failure
@@ -155,36 +153,36 @@ func (e Event) hasID(part string) bool {
 		slices.ContainsFunc(e.Failures, func(f Failure) bool { return strings.Contains(f.RequestID, part) })
 }
 
+// ErrNotStarted is the error of a handler that waited for the program to start until the end
+// of its time. The attempt does not count, and the event is due at once. A handler must not
+// return it without waiting, because its worker would call it again at once.
+var ErrNotStarted = errors.New("engine: program has not started")
+
 // ErrNotStored is the error of [Engine.Open] for an event that was handled or discarded, or
 // never accepted.
 var ErrNotStored = errors.New("engine: the event is not stored")
 
-// page is how many events are listed, replayed or discarded at a time.
+// page is the number of events that All lists at a time.
 const page = 100
 
 // All ranges over the events that a filter matches, in the order of their positions. It
 // reads them in pages, as it goes, and ends with the first error. What comes after it
 // has begun is left out, so that what is replayed and dies again is not met again.
 func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
-	return allAfter(ctx, of, f, Position{})
-}
-
-// allAfter is All for the events that come after a position.
-func allAfter(ctx context.Context, of Engine, f Filter, after Position) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		bounded := f
+		f := f
 		if f.Until.IsZero() {
 			counts, err := of.Count(ctx, f, 0)
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
-			if bounded.Until = counts.Until; counts.Total == 0 {
+			if f.Until = counts.Until; counts.Total == 0 {
 				return
 			}
 		}
-		for after := after; ; {
-			events, err := of.List(ctx, bounded, after, page)
+		for after := (Position{}); ; {
+			events, err := of.List(ctx, f, after, page)
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -196,125 +194,6 @@ func allAfter(ctx context.Context, of Engine, f Filter, after Position) iter.Seq
 				after = e.Position
 			}
 			if len(events) < page {
-				return
-			}
-		}
-	}
-}
-
-// After returns the position after which an engine changes events in a state: all dead letters, and
-// waiting events that are not due at now.
-func After(state State, now time.Time) Position {
-	if state == StateWaiting {
-		return Position{At: now, Seq: math.MaxInt64}
-	}
-	return Position{}
-}
-
-// InBatches implements Replay, Discard and HandleNow of an engine. It selects the events in a
-// state, after a position, that the filter matches. It calls change for one part of them after
-// the other, the oldest events first, and returns the sum of the results, which are the numbers
-// of changed events. A part has up to 100 Keys. InBatches checks ctx before each part. The
-// context of change does not end with ctx, so InBatches counts every event that it changed.
-//
-// It lists events in windows of 10,000, by their positions, sorts a window by the times of its
-// events, and changes the window before it lists the next one. A call whose time is short
-// therefore makes progress, however many events there are. Sorting matters because an event that
-// came late dies after a newer one of its ordering key.
-//
-// A filter has to say where it ends: it needs Keys or Until, or the error is an
-// [*api.ArgumentError].
-func InBatches(
-	ctx context.Context, of Engine, f Filter, state State, after Position, change func(ctx context.Context, part Filter) (int, error),
-) (total int, err error) {
-	switch {
-	case f.Keys == nil && f.Until.IsZero():
-		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "is missing, and so are Keys: Engine.Count says what a filter matches, and until where"}
-	case f.States != nil && !slices.Contains(f.States, state):
-		return 0, nil
-	}
-	f.States = []State{state}
-	for places, err := range windows(ctx, of, f, after) {
-		if err != nil {
-			return total, err
-		}
-		for part := range places.parts() {
-			if err := ctx.Err(); err != nil {
-				return total, err
-			}
-			f.Keys = part
-			n, err := change(context.WithoutCancel(ctx), f)
-			total += n
-			if err != nil {
-				return total, err
-			}
-		}
-	}
-	return total, nil
-}
-
-// window is the number of events that are listed before they are changed.
-const window = 10_000
-
-// place is the key of an event and its place in the order.
-type place struct {
-	key webhook.Key
-	at  time.Time
-}
-
-type places []place
-
-// parts sorts places by time and returns their keys in parts of a page. Without places it
-// returns one part without keys, because a closed engine must report that it is closed.
-func (p places) parts() iter.Seq[[]webhook.Key] {
-	slices.SortStableFunc(p, func(a, b place) int { return a.at.Compare(b.at) })
-	keys := make([]webhook.Key, len(p))
-	for n, one := range p {
-		keys[n] = one.key
-	}
-	if len(keys) == 0 {
-		return slices.Values([][]webhook.Key{{}})
-	}
-	return slices.Chunk(keys, page)
-}
-
-// windows returns the events after a position that match a filter, in windows. A filter with Keys
-// has one window.
-func windows(ctx context.Context, of Engine, f Filter, after Position) iter.Seq2[places, error] {
-	return func(yield func(places, error) bool) {
-		var found places
-		listed := false
-		for part := range f.parts() {
-			for e, err := range allAfter(ctx, of, part, after) {
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				found, listed = append(found, place{e.Key, e.OrderTime()}), true
-				if f.Keys == nil && len(found) == window {
-					if !yield(found, nil) {
-						return
-					}
-					found = nil
-				}
-			}
-		}
-		if len(found) > 0 || !listed {
-			yield(found, nil)
-		}
-	}
-}
-
-// parts splits a filter of many keys.
-func (f Filter) parts() iter.Seq[Filter] {
-	return func(yield func(Filter) bool) {
-		if f.Keys == nil {
-			yield(f)
-			return
-		}
-		part := f
-		for part.Keys = range slices.Chunk(f.Keys, page) {
-			if !yield(part) {
 				return
 			}
 		}

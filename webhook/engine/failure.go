@@ -1,14 +1,6 @@
 package engine
 
-import (
-	"slices"
-	"time"
-
-	"github.com/dispensary-go/dispensary/webhook"
-)
-
-// KeptFailures is the number of failures that an [Engine] keeps of each event.
-const KeptFailures = 5
+import "time"
 
 // Failure is a failed attempt, as an [Engine] keeps it. It contains no text of the event or of
 // the handler's error, so it is safe to show and log.
@@ -28,14 +20,4 @@ type Failure struct {
 
 	// RequestID is the result of [webhook.Attempt.RequestID]. It may be empty.
 	RequestID string `json:"request_id,omitempty"`
-}
-
-// AppendFailure returns a new slice with the last [KeptFailures] of kept and a, which has failed
-// at the time at.
-func AppendFailure(kept []Failure, a webhook.Attempt, at time.Time) []Failure {
-	kept = append(slices.Clip(kept), Failure{
-		Attempt: a.Number, At: at.UTC().Truncate(time.Microsecond), Duration: a.Duration,
-		Reason: a.Reason(), RequestID: a.RequestID(),
-	})
-	return kept[max(0, len(kept)-KeptFailures):]
 }

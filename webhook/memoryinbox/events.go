@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -78,7 +79,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	}
 	for _, e := range all {
 		at := e.Position.At
-		c.Add(engine.Group{Type: e.Type, ClinicID: e.ClinicID, Reason: e.Reason, Events: 1, Oldest: e.ReceivedAt, First: at, Last: at})
+		inboxkit.Group{Type: e.Type, ClinicID: e.ClinicID, Reason: e.Reason, Events: 1, Oldest: e.ReceivedAt, First: at, Last: at}.AddTo(&c)
 		c.Until = e.Position
 	}
 	return c, ctx.Err()
@@ -125,13 +126,13 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 func (i *Inbox) change(
 	ctx context.Context, f engine.Filter, state engine.State, unavailable func(context.Context) error, change func(*entry),
 ) (int, error) {
-	return engine.InBatches(ctx, i, f, state, engine.After(state, time.Now()), func(ctx context.Context, part engine.Filter) (int, error) {
+	return inboxkit.InBatches(ctx, i, f, state, inboxkit.After(state, time.Now()), func(ctx context.Context, part engine.Filter) (int, error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if err := unavailable(ctx); err != nil {
 			return 0, err
 		}
-		all := i.matching(part, engine.After(state, time.Now()))
+		all := i.matching(part, inboxkit.After(state, time.Now()))
 		for _, e := range all {
 			change(i.entries[e.Key])
 		}

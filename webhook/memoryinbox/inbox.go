@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -20,7 +21,7 @@ import (
 // time, so that it works inside testing/synctest.
 type Inbox struct {
 	config  Config
-	worker  *engine.Worker
+	worker  *inboxkit.Worker
 	ctx     context.Context // of all handlers
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -53,7 +54,7 @@ func New(c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	worker, err := engine.NewWorker(c.Work)
+	worker, err := inboxkit.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +196,12 @@ func (i *Inbox) handle(q *queue) {
 
 // claim takes the first event of a queue, which may be an older one than the
 // queue was scheduled for.
-func (i *Inbox) claim(q *queue) (*entry, engine.Task) {
+func (i *Inbox) claim(q *queue) (*entry, inboxkit.Task) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	e := q.entries[0]
 	e.running = true
-	return e, engine.Task{
+	return e, inboxkit.Task{
 		Delivery: e.delivery,
 		Attempt:  e.attempts + 1,
 		Object:   e.object,

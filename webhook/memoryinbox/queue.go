@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -25,7 +26,7 @@ type entry struct {
 
 // failed keeps a failed attempt.
 func (e *entry) failed(a webhook.Attempt) {
-	e.attempts, e.reason, e.failures = a.Number, a.Reason(), engine.AppendFailure(e.failures, a, time.Now())
+	e.attempts, e.reason, e.failures = a.Number, a.Reason(), inboxkit.AppendFailure(e.failures, a, time.Now())
 }
 
 // queue has the events of one ordering key, the oldest first, which are handled

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -22,7 +22,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if i.closed {
 		return nil, webhook.ErrInboxClosed
 	}
-	return engine.Missing(keys, func(key webhook.Key) bool { return i.entries[key] != nil || i.handled.has(key) }), nil
+	return inboxkit.Missing(keys, func(key webhook.Key) bool { return i.entries[key] != nil || i.handled.has(key) }), nil
 }
 
 // ClaimCheckpoint implements [reconcile.Checkpoints].

@@ -9,9 +9,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Defaults of [ConsumerConfig].Work.Retry. They are shorter than those of
@@ -122,7 +122,7 @@ func Consume(router *message.Router, c ConsumerConfig) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	worker, err := engine.NewWorker(c.Work)
+	worker, err := inboxkit.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func Consume(router *message.Router, c ConsumerConfig) (*Consumer, error) {
 // Consumer handles the messages of a router. It is safe for concurrent use.
 type Consumer struct {
 	config        ConsumerConfig
-	worker        *engine.Worker
+	worker        *inboxkit.Worker
 	retry         webhook.RetryPolicy
 	subscriptions *subscriptions
 	unrecorded    unrecorded
@@ -156,7 +156,7 @@ func (c *Consumer) handle(msg *message.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err // a broker in memory delivers until it is closed
 	}
-	task := engine.Task{}
+	task := inboxkit.Task{}
 	task.Delivery, task.Err = readMessage(c.config.Seal, msg)
 	if handled, err := c.handled(ctx, task); handled || err != nil {
 		return c.finish(ctx, msg, webhook.Attempt{}, err)
@@ -185,7 +185,7 @@ func (c *Consumer) handle(msg *message.Message) error {
 }
 
 // handled reports whether the ledger contains the event.
-func (c *Consumer) handled(ctx context.Context, t engine.Task) (bool, error) {
+func (c *Consumer) handled(ctx context.Context, t inboxkit.Task) (bool, error) {
 	if c.config.Ledger == nil || t.Err != nil {
 		return false, nil
 	}

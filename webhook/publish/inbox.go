@@ -9,10 +9,10 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -118,7 +118,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if i.config.Ledger != nil {
 		return i.config.Ledger.missing(ctx, published, keys)
 	}
-	return engine.Missing(keys, func(webhook.Key) bool { return false }), ctx.Err()
+	return inboxkit.Missing(keys, func(webhook.Key) bool { return false }), ctx.Err()
 }
 
 // publish waits for the broker until ctx ends. Publishers know no context, so that

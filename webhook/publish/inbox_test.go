@@ -14,9 +14,9 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
@@ -123,10 +123,10 @@ func TestMessage(t *testing.T) {
 	assert.NotContains(t, string(msg.Payload), receivertest.Canary)
 	ring, err := receivertest.FixedKeyRing()
 	require.NoError(t, err)
-	body, err := engine.OpenBody(ring, d.Key, msg.Payload)
+	body, err := inboxkit.OpenBody(ring, d.Key, msg.Payload)
 	require.NoError(t, err)
 	assert.Equal(t, d.Body, body)
-	_, err = engine.OpenBody(ring, delivery(8, "in_1").Key, msg.Payload)
+	_, err = inboxkit.OpenBody(ring, delivery(8, "in_1").Key, msg.Payload)
 	require.ErrorIs(t, err, webhook.ErrBodyLost, "it belongs to its key")
 }
 

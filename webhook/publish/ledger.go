@@ -14,10 +14,10 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -31,7 +31,7 @@ const (
 // Ledger remembers the keys of events in the table dispensary_ledger, and the checkpoints of a
 // reconciler in dispensary_ledger_checkpoints. An [Inbox] notes the events that it has published,
 // and a [Consumer] the events that it has handled. Both can share one ledger, and so can all
-// replicas. It stores digests only, for [engine.Retention]. It is safe for concurrent use.
+// replicas. It stores digests only, for 31 days. It is safe for concurrent use.
 //
 // A key is noted after what it stands for: what happens twice at the same time, or is
 // broken off before the note, happens twice.
@@ -161,7 +161,7 @@ func (l *Ledger) missing(ctx context.Context, p purpose, keys []webhook.Key) ([]
 	if err != nil {
 		return nil, ledgerError(err)
 	}
-	return engine.Missing(keys, func(key webhook.Key) bool { return known[string(p.id(key))] }), nil
+	return inboxkit.Missing(keys, func(key webhook.Key) bool { return known[string(p.id(key))] }), nil
 }
 
 // add notes a key. Noting it again does nothing.
@@ -173,12 +173,12 @@ func (l *Ledger) add(ctx context.Context, p purpose, key webhook.Key) error {
 	return err
 }
 
-// prune deletes some of the keys that are older than [engine.Retention].
+// prune deletes some of the keys that are older than 31 days.
 func (l *Ledger) prune(ctx context.Context) error {
 	// The inner SELECT is there for MySQL, which has no LIMIT in a subquery.
 	return l.exec(ctx, fmt.Sprintf(`DELETE FROM dispensary_ledger WHERE id IN
 		(SELECT id FROM (SELECT id FROM dispensary_ledger WHERE noted_at < {now} - ? ORDER BY noted_at LIMIT %d) AS old)`, pruneLimit),
-		engine.Retention.Microseconds())
+		inboxkit.Retention.Microseconds())
 }
 
 // CheckWrite reports whether the ledger accepts writes. It writes a row of the table of

@@ -7,9 +7,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Metadata of a message. The payload is the encrypted body. Neither payload nor metadata
@@ -46,7 +46,7 @@ func OrderingKey(_ string, msg *message.Message) (string, error) {
 
 // newMessage makes the message of an event.
 func newMessage(ctx context.Context, aead seal.AEAD, order func(webhook.Delivery, events.Event) webhook.OrderingKey, d webhook.Delivery) (*message.Message, error) {
-	sealed, err := engine.SealBody(aead, d.Key, d.Body)
+	sealed, err := inboxkit.SealBody(aead, d.Key, d.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func readMessage(aead seal.AEAD, msg *message.Message) (webhook.Delivery, error)
 		return d, webhook.Permanent(err) // a message that no Inbox has published
 	}
 	var err error
-	d.Body, err = engine.OpenBody(aead, d.Key, msg.Payload)
+	d.Body, err = inboxkit.OpenBody(aead, d.Key, msg.Payload)
 	return d, err
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 const (
@@ -35,9 +35,9 @@ type accept struct {
 }
 
 // newGroup returns a batcher of transactions. size can be nil.
-func newGroup[T any](size func(T) int, commit func([]*engine.Write[T])) *engine.Batcher[T] {
-	return engine.NewBatcher(engine.BatcherConfig[T]{
-		Commit: commit, Size: size, Limit: func([]*engine.Write[T], time.Duration) int { return groupSize },
+func newGroup[T any](size func(T) int, commit func([]*inboxkit.Write[T])) *inboxkit.Batcher[T] {
+	return inboxkit.NewBatcher(inboxkit.BatcherConfig[T]{
+		Commit: commit, Size: size, Limit: func([]*inboxkit.Write[T], time.Duration) int { return groupSize },
 	})
 }
 
@@ -69,7 +69,7 @@ func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
 			Field: "webhook.Delivery.Key", Reason: fmt.Sprintf("has %d bytes as text, and PostgreSQL can index %d", len(key), maxIndexed),
 		})
 	}
-	body, err := engine.SealBody(i.config.Seal, d.Key, d.Body)
+	body, err := inboxkit.SealBody(i.config.Seal, d.Key, d.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
 	return a, nil
 }
 
-func answer[T any](batch []*engine.Write[T], err error) {
+func answer[T any](batch []*inboxkit.Write[T], err error) {
 	for _, w := range batch {
 		w.Done(err)
 	}
@@ -117,7 +117,7 @@ func refused(err error) bool {
 
 // storeAll stores a batch. If the database rejects a row, storeApart stores the batch while
 // storeAll continues with the next one.
-func (i *Inbox) storeAll(batch []*engine.Write[*accept]) {
+func (i *Inbox) storeAll(batch []*inboxkit.Write[*accept]) {
 	if err := i.store(batch); refused(err) {
 		i.apart.Go(func() { i.storeApart(batch) })
 	} else {
@@ -128,8 +128,8 @@ func (i *Inbox) storeAll(batch []*engine.Write[*accept]) {
 // storeApart splits a batch until each rejected event is alone, and stores the others. If another
 // transaction has locked a key, storeApart retries until that transaction or the caller's context
 // ends. It uses one connection at a time.
-func (i *Inbox) storeApart(batch []*engine.Write[*accept]) {
-	for batch = engine.StillWanted(batch); len(batch) > 0; batch = engine.StillWanted(batch) {
+func (i *Inbox) storeApart(batch []*inboxkit.Write[*accept]) {
+	for batch = inboxkit.StillWanted(batch); len(batch) > 0; batch = inboxkit.StillWanted(batch) {
 		i.apart.Lock()
 		err := i.store(batch)
 		i.apart.Unlock()
@@ -152,7 +152,7 @@ func (i *Inbox) storeApart(batch []*engine.Write[*accept]) {
 
 // store stores a batch in one transaction. If it fails before the commit, because of a broken
 // connection or a deadlock, it retries once.
-func (i *Inbox) store(batch []*engine.Write[*accept]) error {
+func (i *Inbox) store(batch []*inboxkit.Write[*accept]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	all := make([]*accept, len(batch))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -19,7 +20,7 @@ import (
 const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(j.errors[cardinality(j.errors)]->>'error', '') END`
 
 // table describes the jobs of events.
-var table = engine.Table{
+var table = inboxkit.Table{
 	From: "{s}.river_job j", Seq: "j.id", Parameter: "$",
 	Ranges: map[engine.State][]string{
 		engine.StateWaiting: {jobs("available"), jobs("pending"), jobs("retryable"), jobs("scheduled")},
@@ -61,7 +62,7 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 		}
 		e.Position.At = e.Position.At.UTC()
 		e.Type, e.ClinicID, e.CreatedAt, e.ReceivedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.Received, a.OrderingKey
-		e.Failures = a.Failures[max(0, len(a.Failures)-engine.KeptFailures):]
+		e.Failures = a.Failures[max(0, len(a.Failures)-inboxkit.KeptFailures):]
 		for n := range e.Failures {
 			e.Failures[n].At = e.Failures[n].At.UTC()
 		}
@@ -80,11 +81,11 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	f.Until = engine.Position{At: last[0].At.UTC(), Seq: last[0].Seq}
 	query, args = table.Select("j.metadata->>'type' AS type, coalesce(j.metadata->>'clinic', '') AS clinic, "+reason+
 		" AS reason, (j.metadata->>'received')::timestamptz AS received", f, engine.Position{}, 0)
-	groups, err := collect(ctx, i, pgx.RowToStructByPos[engine.Group],
+	groups, err := collect(ctx, i, pgx.RowToStructByPos[inboxkit.Group],
 		"SELECT type, clinic, reason, count(*), min(received), min(at), max(at) FROM ("+query+") selected GROUP BY 1, 2, 3", args...)
 	for _, g := range groups {
 		g.Oldest, g.First, g.Last = g.Oldest.UTC(), g.First.UTC(), g.Last.UTC()
-		c.Add(g)
+		g.AddTo(&c)
 	}
 	c.Until = f.Until
 	return c, err
@@ -92,7 +93,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
-	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
+	return inboxkit.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
 		found, err := collect(ctx, i, scanSealed, "SELECT id, args, metadata FROM {s}.river_job WHERE id = $1 AND state <> 'completed'", e.Position.Seq)
 		if err == nil && len(found) == 0 {
 			err = engine.ErrNotStored // handled or discarded since
@@ -132,7 +133,7 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 
 // revise changes batches of events with a statement. The statement returns their number.
 func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State, now time.Time, statement string) (int, error) {
-	return engine.InBatches(ctx, i, f, state, engine.After(state, now), func(ctx context.Context, part engine.Filter) (int, error) {
+	return inboxkit.InBatches(ctx, i, f, state, inboxkit.After(state, now), func(ctx context.Context, part engine.Filter) (int, error) {
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 		query, args := table.Select("1", part, engine.Position{}, 0)
@@ -166,7 +167,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 // sealed is a job with its encrypted parts.
 type sealed struct {
 	id int64
-	engine.Sealed
+	inboxkit.Sealed
 }
 
 func scanSealed(row pgx.CollectableRow) (s sealed, err error) {
@@ -191,12 +192,12 @@ const page = 100
 // of the ring in all processes, call Reseal in one process, and remove the old key after Reseal
 // has returned nil. Reseal skips a body if it cannot decrypt it.
 //
-// Errors: [webhook.ErrBodyLost] for the first skipped body, and [engine.ErrNoRotator] if Seal is
+// The error matches [webhook.ErrBodyLost] for the first skipped body. Reseal also fails if Seal is
 // not a [seal.Rotator].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	var found []sealed
 	last := int64(0)
-	next := func() (all []engine.Sealed, err error) {
+	next := func() (all []inboxkit.Sealed, err error) {
 		found, err = read(ctx, i, scanSealed,
 			"SELECT id, args, metadata FROM {s}.river_job WHERE id > $1 AND state <> 'completed' ORDER BY id LIMIT $2", last, page)
 		for _, s := range found {
@@ -205,7 +206,7 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 		}
 		return all, err
 	}
-	return engine.ResealPages(i.config.Seal, next, func(stale []engine.Sealed) (changed int, err error) {
+	return inboxkit.ResealPages(i.config.Seal, next, func(stale []inboxkit.Sealed) (changed int, err error) {
 		for _, s := range stale { // one transaction each, because a handler can hold the row
 			at := slices.IndexFunc(found, func(f sealed) bool { return f.Key == s.Key })
 			n, err := i.storeResealed(ctx, found[at].id, s)
@@ -218,7 +219,7 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 }
 
 // storeResealed replaces the body and the error unless they have changed.
-func (i *Inbox) storeResealed(ctx context.Context, id int64, s engine.Sealed) (int, error) {
+func (i *Inbox) storeResealed(ctx context.Context, id int64, s inboxkit.Sealed) (int, error) {
 	text := base64.StdEncoding.EncodeToString // as encoding/json
 	changed, err := i.exec(ctx, `UPDATE {s}.river_job SET args = jsonb_set(args, '{body}', to_jsonb($3::text)),
 			metadata = CASE WHEN metadata->>'failure' = $4 THEN jsonb_set(metadata, '{failure}', to_jsonb($5::text)) ELSE metadata END

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -46,7 +47,7 @@ func TestOvertakenAttemptChangesNothing(t *testing.T) {
 				require.Equal(t, 2, two.Attempt)
 				before := d.of(t, event, "j")
 				one.end <- outcome
-				require.ErrorIs(t, next(t, made).Err, engine.ErrClaimLost)
+				require.ErrorIs(t, next(t, made).Err, inboxkit.ErrClaimLost)
 				require.NoError(t, first.Close(t.Context())) // with all that River has to record
 				assert.Equal(t, before, d.of(t, event, "j"))
 				const effects = "SELECT count(*) FROM effects WHERE key = $1"

@@ -16,6 +16,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -24,25 +25,25 @@ import (
 // Inbox is a [engine.Engine] on PostgreSQL and River.
 type Inbox struct {
 	config Config
-	worker *engine.Worker
+	worker *inboxkit.Worker
 	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx] // nil if this process only accepts
 	name   string                // of this process and of client
 	names  *strings.Replacer
 
-	accepts *engine.Batcher[*accept]
+	accepts *inboxkit.Batcher[*accept]
 	apart   struct { // of storeApart
 		sync.Mutex
 		sync.WaitGroup
 	}
-	begins   *engine.Batcher[*fetched]
-	outcomes *engine.Batcher[*outcome]
+	begins   *inboxkit.Batcher[*fetched]
+	outcomes *inboxkit.Batcher[*outcome]
 	days     atomic.Pointer[[]time.Time] // of the ledger
 	alive    *alive
 	others   others
 	adrift   []string      // attempts without a handler in the last beat
 	woken    chan struct{} // by wake
-	life     *engine.Lifecycle
+	life     *inboxkit.Lifecycle
 	loops    sync.WaitGroup
 	ended    chan struct{} // closed after the last handler
 }

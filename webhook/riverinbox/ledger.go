@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -55,7 +55,7 @@ func (i *Inbox) keep(ctx context.Context) error {
 }
 
 func (i *Inbox) makeDays(ctx context.Context) error {
-	_, err := i.exec(ctx, "SELECT {s}.inbox_days($1, $2)", int(engine.Retention/day), daysAhead)
+	_, err := i.exec(ctx, "SELECT {s}.inbox_days($1, $2)", int(inboxkit.Retention/day), daysAhead)
 	_, unknown := i.ledgerDays(ctx)
 	return cmp.Or(err, unknown)
 }
@@ -133,7 +133,7 @@ func (i *Inbox) over(ctx context.Context, days []time.Time) (over time.Time, err
 			break
 		}
 	}
-	return slices.MinFunc([]time.Time{newest, today}, time.Time.Compare).Add(-engine.Retention), err
+	return slices.MinFunc([]time.Time{newest, today}, time.Time.Compare).Add(-inboxkit.Retention), err
 }
 
 // purge deletes undated digests and times of objects from before a day, in small transactions.
@@ -165,7 +165,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	for _, digest := range found {
 		known[digest] = true
 	}
-	return engine.Missing(keys, func(key webhook.Key) bool { return known[digestOf(key.String()).Bytes] }), nil
+	return inboxkit.Missing(keys, func(key webhook.Key) bool { return known[digestOf(key.String()).Bytes] }), nil
 }
 
 // ClaimCheckpoint implements [reconcile.Checkpoints]. It ignores a claim with an end more than a day

@@ -15,9 +15,9 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Config configures an [Inbox]. Work.Handle and Seal are required. All processes should have the
@@ -71,7 +71,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 // New returns an inbox for a process that only accepts events. Other processes handle them with
 // Open. New fails with a [*SchemaError] before [Migrate].
 func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
-	worker, err := engine.NewWorker(c.Work)
+	worker, err := inboxkit.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	if err := errors.Join(scriptOf(c.Schema).Check(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
-	life := engine.NewLifecycle()
+	life := inboxkit.NewLifecycle()
 	i := &Inbox{
 		config: c, worker: worker, pool: pool, names: namesOf(c.Schema), name: clientPrefix + rand.Text(),
 		woken: make(chan struct{}, 1), life: life, ended: make(chan struct{}), others: others{}, alive: newAlive(life.Context(), c.TakeOver),

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // outcome is the outcome of an attempt, for inbox_end.
@@ -48,7 +48,7 @@ func (i *Inbox) outcome(job *river.Job[event], a about, made webhook.Attempt) *o
 		o.State, o.Attempt = "available", made.Number-1
 	case webhook.ResultDead:
 		o.State = "cancelled"
-		o.failed(a, made, engine.SealError(i.config.Seal, made.Key, made.Err))
+		o.failed(a, made, inboxkit.SealError(i.config.Seal, made.Key, made.Err))
 	case webhook.ResultFailed:
 		if o.State = "available"; made.RetryIn > schedulerInterval {
 			o.State = "retryable"
@@ -64,7 +64,7 @@ func (o *outcome) failed(a about, made webhook.Attempt, sealed []byte) {
 	reason, failures := text(made.Reason()), a.Failures
 	o.Reason = &reason
 	if !errors.Is(made.Err, webhook.ErrAbandoned) {
-		failures = engine.AppendFailure(failures, made, time.Now())
+		failures = inboxkit.AppendFailure(failures, made, time.Now())
 		last := &failures[len(failures)-1]
 		last.Reason, last.RequestID = reason, text(last.RequestID)
 	}
@@ -89,7 +89,7 @@ func (i *Inbox) recordWithRetry(o *outcome) error {
 }
 
 // recordAll records outcomes, one by one if the database rejects a row.
-func (i *Inbox) recordAll(batch []*engine.Write[*outcome]) {
+func (i *Inbox) recordAll(batch []*inboxkit.Write[*outcome]) {
 	switch err := i.record(batch); {
 	case refused(err) && len(batch) > 1:
 		for n := range batch {
@@ -101,7 +101,7 @@ func (i *Inbox) recordAll(batch []*engine.Write[*outcome]) {
 }
 
 // record records outcomes in one transaction. If it fails, it does not answer the writes.
-func (i *Inbox) record(batch []*engine.Write[*outcome]) error {
+func (i *Inbox) record(batch []*inboxkit.Write[*outcome]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	all := make([]*outcome, len(batch))
@@ -117,7 +117,7 @@ func (i *Inbox) record(batch []*engine.Write[*outcome]) error {
 		case slices.Contains(ended, w.Value.N), w.Value.unsure != nil && w.Value.unsure.Err() == nil:
 			w.Done(nil)
 		default:
-			w.Done(engine.ErrClaimLost)
+			w.Done(inboxkit.ErrClaimLost)
 		}
 	}
 	i.wake() // for the next events of their ordering keys
@@ -132,27 +132,27 @@ func (i *Inbox) record(batch []*engine.Write[*outcome]) error {
 // rolled back and the attempt has failed. A later error of the handler has no effect. InTransaction
 // fails if ctx is not a handler's, and on a second call.
 func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) error) error {
-	return engine.InTransaction(ctx, write)
+	return inboxkit.InTransaction(ctx, write)
 }
 
 // inTransaction stores the outcome of an attempt and the program's rows.
 func (i *Inbox) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
 	return func(ctx context.Context, made webhook.Attempt, write func(context.Context, pgx.Tx) error) error {
 		// Without the handler's context, because its end would leave the outcome unknown.
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.worker.Work().HandlerTimeout+engine.LeaseMargin)
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.worker.Work().HandlerTimeout+inboxkit.LeaseMargin)
 		defer cancel()
 		defer i.wake()
 		return pgx.BeginFunc(bound, i.pool, func(tx pgx.Tx) error {
 			mine, err := tx.Exec(bound, i.sql("SELECT FROM {s}.river_job WHERE id = $1 AND state = 'running' AND attempted_at = $2 FOR UPDATE"), job.ID, job.AttemptedAt)
 			if err != nil || mine.RowsAffected() == 0 {
-				return cmp.Or(err, engine.ErrClaimLost)
+				return cmp.Or(err, inboxkit.ErrClaimLost)
 			}
 			if err := cmp.Or(write(ctx, tx), ctx.Err()); err != nil {
 				return err
 			}
 			mine, err = tx.Exec(bound, i.sql(inboxEnd), textOf(i.outcome(job, a, made)))
 			if err != nil || mine.RowsAffected() == 0 {
-				return cmp.Or(err, engine.ErrClaimLost)
+				return cmp.Or(err, inboxkit.ErrClaimLost)
 			}
 			return nil
 		})

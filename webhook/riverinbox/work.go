@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -66,7 +67,7 @@ func (i *Inbox) delivery(e event, a about) (webhook.Delivery, error) {
 		return d, err
 	}
 	var err error
-	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, e.Body)
+	d.Body, err = inboxkit.OpenBody(i.config.Seal, d.Key, e.Body)
 	return d, err
 }
 
@@ -130,13 +131,13 @@ func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
 			return recorded{}
 		}
 	}
-	task := engine.Task{Attempt: job.Attempt, Object: a.Object, Newest: f.newest}
+	task := inboxkit.Task{Attempt: job.Attempt, Object: a.Object, Newest: f.newest}
 	task.Delivery, task.Err = i.delivery(job.Args, a)
 	// If the last attempt was lost, release has added an error. Otherwise a person retries the event.
 	if n := len(job.Errors); job.Attempt > i.worker.Work().Retry.MaxAttempts && a.Failure == nil && n > 0 && job.Errors[n-1].Attempt == job.Attempt-1 {
 		task.Attempt, task.Err = job.Attempt-1, webhook.ErrAbandoned
 	}
-	ctx, done := engine.WithTransaction(ctx, task, i.inTransaction(job, a))
+	ctx, done := inboxkit.WithTransaction(ctx, task, i.inTransaction(job, a))
 	_ = i.worker.Do(ctx, task, func(made webhook.Attempt) error { // Do has logged an error
 		if done() || made.Result == webhook.ResultReturned && errors.Is(context.Cause(ctx), river.ErrJobCancelledRemotely) {
 			return nil // River records a canceled job
@@ -168,7 +169,7 @@ func (i *Inbox) begin(ctx context.Context, f *fetched, order time.Time) (turn bo
 }
 
 // lookUp looks up jobs in one query.
-func (i *Inbox) lookUp(batch []*engine.Write[*fetched]) {
+func (i *Inbox) lookUp(batch []*inboxkit.Write[*fetched]) {
 	all := make([]*fetched, len(batch))
 	for n, w := range batch {
 		all[n], w.Value.N = w.Value, n

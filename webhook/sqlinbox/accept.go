@@ -4,8 +4,8 @@ import (
 	"context"
 	"math"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Accept implements [webhook.Inbox]. It returns once the event is synced to the disk. Errors are
@@ -59,7 +59,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 		r.createdAt = d.CreatedAt.UnixMicro()
 	}
 	r.orderingKey, r.object = i.worker.OrderingKeys(d)
-	r.body, err = engine.SealBody(i.config.Seal, d.Key, d.Body)
+	r.body, err = inboxkit.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err
 }

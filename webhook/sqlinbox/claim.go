@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // longest is the longest sleep of the dispatcher. This process wakes it for every change, but
@@ -72,8 +72,8 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 }
 
 // task decrypts a claimed event, outside of the transaction.
-func (i *Inbox) task(c *claim) engine.Task {
-	task := engine.Task{Attempt: c.attempts, Object: webhook.OrderingKey(c.object)}
+func (i *Inbox) task(c *claim) inboxkit.Task {
+	task := inboxkit.Task{Attempt: c.attempts, Object: webhook.OrderingKey(c.object)}
 	task.Delivery, task.Err = i.delivery(&c.storedRow)
 	if c.newest.Valid {
 		task.Newest = time.UnixMicro(c.newest.Int64).UTC()

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Config configures an [Inbox]. Work.Handle and Seal are required.
@@ -44,7 +44,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.free == nil {
 		c.free = freeBytes
 	}
-	c.margin = cmp.Or(c.margin, engine.LeaseMargin)
+	c.margin = cmp.Or(c.margin, inboxkit.LeaseMargin)
 	return c, nil
 }
 

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // dispatch claims events for free handlers.
@@ -84,7 +84,7 @@ func (i *Inbox) attempt(c *claim) (next *claim) {
 		_, _ = i.recordWithRetry(c, webhook.Attempt{Delivery: task.Delivery, Result: webhook.ResultReturned})
 		return nil
 	}
-	ctx, done := engine.WithTransaction(i.life.Context(), task, i.inTransaction(c))
+	ctx, done := inboxkit.WithTransaction(i.life.Context(), task, i.inTransaction(c))
 	// The error has been logged, and the event is due again when its claim ends.
 	_ = i.worker.Do(ctx, task, func(a webhook.Attempt) (err error) {
 		if !done() {

@@ -27,7 +27,7 @@
 //
 // # Disk space
 //
-// A handled event takes about 250 bytes for [engine.Retention]. New events use the room of its body
+// A handled event takes about 250 bytes for 31 days. New events use the room of its body
 // again. The file keeps the size of its largest backlog. To shrink it, run VACUUM from any
 // connection, also while the inbox is open. Accepts wait meanwhile.
 //

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // table describes the rows of events.
-var table = engine.Table{
+var table = inboxkit.Table{
 	From: "dispensary_inbox", Seq: "seq", Parameter: "?",
 	Ranges: map[engine.State][]string{
 		engine.StateWaiting: {"state = 2", "state = 3"}, engine.StateRunning: {"state = 4"}, engine.StateDead: {"state = 5"},
@@ -82,11 +83,11 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	query, args = table.Select("type, clinic_id, reason, received_at", f, engine.Position{}, 0)
 	err = i.each(ctx, "SELECT type, clinic_id, coalesce(reason, ''), count(*), min(received_at), min(at), max(at) FROM ("+query+") GROUP BY 1, 2, 3",
 		args, func(rows *sql.Rows) error {
-			var g engine.Group
+			var g inboxkit.Group
 			var oldest, first, last int64
 			err := rows.Scan(&g.Type, &g.ClinicID, &g.Reason, &g.Events, &oldest, &first, &last)
 			g.Oldest, g.First, g.Last = time.UnixMicro(oldest).UTC(), time.UnixMicro(first).UTC(), time.UnixMicro(last).UTC()
-			c.Add(g)
+			g.AddTo(&c)
 			return err
 		})
 	return c, err
@@ -131,7 +132,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
-	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
+	return inboxkit.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
 		err = i.db.QueryRowContext(ctx, "SELECT body, error FROM dispensary_inbox_bodies WHERE seq = ?", e.Position.Seq).Scan(&body, &failure)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -173,9 +174,9 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 func (i *Inbox) revise(
 	ctx context.Context, f engine.Filter, state engine.State, set string, each func(t *tx, seq int64, orderingKey string) error,
 ) (int, error) {
-	return engine.InBatches(ctx, i, f, state, engine.After(state, i.config.now()), func(ctx context.Context, part engine.Filter) (int, error) {
+	return inboxkit.InBatches(ctx, i, f, state, inboxkit.After(state, i.config.now()), func(ctx context.Context, part engine.Filter) (int, error) {
 		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
-			query, args := table.Select("1", part, engine.After(state, i.config.now()), 0)
+			query, args := table.Select("1", part, inboxkit.After(state, i.config.now()), 0)
 			args = append(args, i.now())
 			set := strings.ReplaceAll(set, "{now}", "?"+strconv.Itoa(len(args)))
 			changed := map[int64]string{}
@@ -210,25 +211,25 @@ const page = 100
 //
 // A body that cannot be decrypted stays, and the others are encrypted.
 //
-// Errors: [webhook.ErrBodyLost] for the first body that cannot be decrypted;
-// [engine.ErrNoRotator] if Seal is no [seal.Rotator].
+// The error matches [webhook.ErrBodyLost] for the first body that cannot be decrypted. Reseal
+// also fails if Seal is no [seal.Rotator].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	after := int64(0)
-	next := func() ([]engine.Sealed, error) {
+	next := func() ([]inboxkit.Sealed, error) {
 		if err := i.readable(); err != nil {
 			return nil, err
 		}
-		return collect(ctx, i.db, func(rows *sql.Rows) (s engine.Sealed, err error) {
+		return collect(ctx, i.db, func(rows *sql.Rows) (s inboxkit.Sealed, err error) {
 			return s, rows.Scan(&after, &s.Key, &s.Body, &s.Failure)
 		}, `SELECT seq, key, body, error FROM dispensary_inbox_bodies JOIN dispensary_inbox USING (seq)
 			WHERE seq > ? ORDER BY seq LIMIT ?`, after, page)
 	}
-	return engine.ResealPages(i.config.Seal, next, func(stale []engine.Sealed) (int, error) { return i.storeResealed(ctx, stale) })
+	return inboxkit.ResealPages(i.config.Seal, next, func(stale []inboxkit.Sealed) (int, error) { return i.storeResealed(ctx, stale) })
 }
 
 // storeResealed writes a page in one transaction. It skips events that were handled or
 // discarded meanwhile.
-func (i *Inbox) storeResealed(ctx context.Context, stale []engine.Sealed) (int, error) {
+func (i *Inbox) storeResealed(ctx context.Context, stale []inboxkit.Sealed) (int, error) {
 	if len(stale) == 0 {
 		return 0, nil
 	}

@@ -6,20 +6,21 @@ import (
 	"io"
 	"sync"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Inbox is a [engine.Engine] in a SQLite database.
 type Inbox struct {
 	config Config
-	worker *engine.Worker
+	worker *inboxkit.Worker
 	db     *sql.DB
 	files  *files
 	writer *writer
 
 	lastNow int64 // what the clock said when the writer claimed last
 
-	life  *engine.Lifecycle
+	life  *inboxkit.Lifecycle
 	wake  chan struct{} // there may be something to claim
 	slots chan struct{} // one for each handler that may run
 	loops sync.WaitGroup

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -72,7 +72,7 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 			assert.Equal(t, want, receipt.Duplicate)
 		}
 	}
-	clock.advance(engine.Retention - time.Minute)
+	clock.advance(inboxkit.Retention - time.Minute)
 	isKnown(true)
 	clock.advance(2 * time.Minute)
 	isKnown(false)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 )
 
 // Open opens the inbox in a file, and starts its workers, which Close ends. It creates a missing
@@ -50,7 +50,7 @@ func open(db *sql.DB, path string, c Config, migrate func(context.Context, *sql.
 	if err != nil {
 		return nil, err
 	}
-	worker, err := engine.NewWorker(c.Work)
+	worker, err := inboxkit.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
@@ -99,12 +99,12 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context, *sql.
 	return nil
 }
 
-func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
+func newInbox(c Config, worker *inboxkit.Worker, db *sql.DB) *Inbox {
 	inbox := &Inbox{
 		config: c,
 		worker: worker,
 		db:     db,
-		life:   engine.NewLifecycle(),
+		life:   inboxkit.NewLifecycle(),
 		wake:   make(chan struct{}, 1),
 		slots:  make(chan struct{}, worker.Work().Workers),
 	}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // recordWithRetry stores the outcome of an attempt, and returns the next event of the handler,
@@ -16,7 +16,7 @@ import (
 func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err error) {
 	var sealed []byte // the error of a dead letter
 	if a.Result == webhook.ResultDead {
-		sealed = engine.SealError(i.config.Seal, a.Key, a.Err)
+		sealed = inboxkit.SealError(i.config.Seal, a.Key, a.Err)
 	}
 	err = i.life.Record(i.worker.Work().Logger, i.config.margin, func() error {
 		err := i.writer.doFor(c, func(t *tx) error {
@@ -25,7 +25,7 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 			return i.recordOutcome(t, c, a, sealed)
 		})
 		if errors.Is(err, ErrReplaced) { // for good, so the claim ends
-			err = fmt.Errorf("%w: %w", engine.ErrClaimLost, err)
+			err = fmt.Errorf("%w: %w", inboxkit.ErrClaimLost, err)
 		}
 		return err
 	})
@@ -44,7 +44,7 @@ func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []
 	case err != nil:
 		return err
 	case changed == 0:
-		return engine.ErrClaimLost
+		return inboxkit.ErrClaimLost
 	}
 	if a.Object != "" && a.Result == webhook.ResultHandled {
 		err := t.exec(`INSERT INTO dispensary_inbox_newest (object, at, noted_at) VALUES (?, ?, ?)
@@ -110,7 +110,7 @@ type Tx interface {
 // InTransaction may call write again after a rollback. It fails if ctx is not a handler's, and
 // on a second call.
 func InTransaction(ctx context.Context, write func(context.Context, Tx) error) error {
-	return engine.InTransaction(ctx, write)
+	return inboxkit.InTransaction(ctx, write)
 }
 
 // inTransaction stores the outcome of a claim together with the program's rows.

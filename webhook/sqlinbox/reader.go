@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -56,7 +57,7 @@ func OpenReader(path string) (_ *Reader, err error) {
 	if err := files.watch(nil); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &Reader{&Inbox{config: Config{now: time.Now}, db: db, files: files, life: engine.NewLifecycle()}, conn}, nil
+	return &Reader{&Inbox{config: Config{now: time.Now}, db: db, files: files, life: inboxkit.NewLifecycle()}, conn}, nil
 }
 
 // looksLikeInbox checks the tables of a file.

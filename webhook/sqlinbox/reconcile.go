@@ -6,14 +6,14 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 var _ reconcile.Inbox = (*Inbox)(nil)
 
-// Missing implements [reconcile.Inbox]. The inbox knows a key for [engine.Retention].
+// Missing implements [reconcile.Inbox]. The inbox knows a key for 31 days.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if err := i.readable(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if err != nil {
 		return nil, err
 	}
-	return engine.Missing(keys, func(key webhook.Key) bool { return known[key.String()] }), nil
+	return inboxkit.Missing(keys, func(key webhook.Key) bool { return known[key.String()] }), nil
 }
 
 // ClaimCheckpoint implements [reconcile.Checkpoints].

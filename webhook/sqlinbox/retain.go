@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 )
 
 // retain deletes old keys every hour.
@@ -32,7 +32,7 @@ func (i *Inbox) retain() {
 // purge deletes in small transactions, so that accepts do not wait long.
 func (i *Inbox) purge() error {
 	const few = 500
-	before := i.config.now().Add(-engine.Retention).UnixMicro()
+	before := i.config.now().Add(-inboxkit.Retention).UnixMicro()
 	for _, statement := range []string{
 		`DELETE FROM dispensary_inbox WHERE seq IN
 			(SELECT seq FROM dispensary_inbox WHERE state = 6 AND due_at < ? LIMIT ?)`,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -47,7 +48,7 @@ func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 		return d, err
 	}
 	var err error
-	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, s.body)
+	d.Body, err = inboxkit.OpenBody(i.config.Seal, d.Key, s.body)
 	return d, err
 }
 
@@ -92,7 +93,7 @@ func (c *claim) keep(a webhook.Attempt, at int64) failures {
 	if c.abandoned {
 		return c.failures
 	}
-	return engine.AppendFailure(c.failures, a, time.UnixMicro(at))
+	return inboxkit.AppendFailure(c.failures, a, time.UnixMicro(at))
 }
 
 // collect reads the rows of a query.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 )
 
 // busyTimeout is how long the writer waits for other writers of the file.
@@ -28,7 +28,7 @@ type write struct {
 
 // writer writes in the goroutine of its batcher.
 type writer struct {
-	*engine.Batcher[*write]
+	*inboxkit.Batcher[*write]
 	tx      *tx
 	files   *files
 	lazy    bool // transactions are not synced
@@ -46,14 +46,14 @@ type hooks struct {
 
 func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
 	w := &writer{hooks: hooks, files: files, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}
-	w.Batcher = engine.NewBatcher(engine.BatcherConfig[*write]{
+	w.Batcher = inboxkit.NewBatcher(inboxkit.BatcherConfig[*write]{
 		Commit: w.commit,
 		Size:   func(job *write) int { return job.bytes },
-		Wait: func(urgent []*engine.Write[*write]) time.Duration {
+		Wait: func(urgent []*inboxkit.Write[*write]) time.Duration {
 			w.count(urgent)
 			return w.pace.patience(time.Now())
 		},
-		Limit: func(urgent []*engine.Write[*write], waited time.Duration) int {
+		Limit: func(urgent []*inboxkit.Write[*write], waited time.Duration) int {
 			w.count(urgent)
 			return w.pace.limit(outcomes(urgent), waited)
 		},
@@ -62,7 +62,7 @@ func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
 }
 
 // count passes new outcomes to pace.
-func (w *writer) count(urgent []*engine.Write[*write]) {
+func (w *writer) count(urgent []*inboxkit.Write[*write]) {
 	for ; w.counted < len(urgent); w.counted++ {
 		if job := urgent[w.counted].Value; job.outcome {
 			w.pace.cameBack(job.took)
@@ -70,7 +70,7 @@ func (w *writer) count(urgent []*engine.Write[*write]) {
 	}
 }
 
-func outcomes(batch []*engine.Write[*write]) (n int) {
+func outcomes(batch []*inboxkit.Write[*write]) (n int) {
 	for _, job := range batch {
 		if job.Value.outcome {
 			n++
@@ -110,7 +110,7 @@ func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) erro
 }
 
 // commit writes a batch in one transaction. If it fails, commit tries each write alone.
-func (w *writer) commit(batch []*engine.Write[*write]) {
+func (w *writer) commit(batch []*inboxkit.Write[*write]) {
 	w.counted = 0
 	batch = w.withRoom(batch)
 	if len(batch) == 0 {
@@ -132,7 +132,7 @@ func (w *writer) commit(batch []*engine.Write[*write]) {
 
 // withRoom rejects the accepts of a batch if there is no room for them, and returns the
 // other writes.
-func (w *writer) withRoom(batch []*engine.Write[*write]) []*engine.Write[*write] {
+func (w *writer) withRoom(batch []*inboxkit.Write[*write]) []*inboxkit.Write[*write] {
 	bytes, accepts := 0, false
 	for _, job := range batch {
 		bytes, accepts = bytes+job.Value.bytes, accepts || job.Value.accept
@@ -144,7 +144,7 @@ func (w *writer) withRoom(batch []*engine.Write[*write]) []*engine.Write[*write]
 	if err == nil {
 		return batch
 	}
-	return slices.DeleteFunc(batch, func(job *engine.Write[*write]) bool {
+	return slices.DeleteFunc(batch, func(job *inboxkit.Write[*write]) bool {
 		if job.Value.accept {
 			job.Done(err)
 		}

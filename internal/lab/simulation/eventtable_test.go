@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -94,7 +95,7 @@ func (t *eventTable) claimNext(lease time.Duration) *row {
 func (t *eventTable) settle(claimed *row, a webhook.Attempt) error {
 	r := t.rows[claimed.Key]
 	if r.state != engine.StateRunning || r.claim != claimed.claim {
-		return engine.ErrClaimLost
+		return inboxkit.ErrClaimLost
 	}
 	r.state, r.due = engine.StateWaiting, time.Now()
 	switch a.Result {
@@ -125,9 +126,9 @@ type tableInbox struct {
 	process *schedule.Process
 	table   *eventTable
 	ring    seal.AEAD
-	worker  *engine.Worker
-	life    *engine.Lifecycle
-	batcher *engine.Batcher[change]
+	worker  *inboxkit.Worker
+	life    *inboxkit.Lifecycle
+	batcher *inboxkit.Batcher[change]
 	wake    chan struct{}
 }
 
@@ -137,15 +138,15 @@ const (
 )
 
 func newTableInbox(p *schedule.Process, table *eventTable, ring seal.AEAD, work webhook.Work) *tableInbox {
-	worker, err := engine.NewWorker(work)
+	worker, err := inboxkit.NewWorker(work)
 	if err != nil {
 		panic(err)
 	}
-	i := &tableInbox{process: p, table: table, ring: ring, worker: worker, life: engine.NewLifecycle(), wake: make(chan struct{}, 1)}
-	i.batcher = engine.NewBatcher(engine.BatcherConfig[change]{
+	i := &tableInbox{process: p, table: table, ring: ring, worker: worker, life: inboxkit.NewLifecycle(), wake: make(chan struct{}, 1)}
+	i.batcher = inboxkit.NewBatcher(inboxkit.BatcherConfig[change]{
 		Commit: i.commit,
 		// What is asked for at one moment is one batch, whichever goroutine was quicker.
-		Wait: func(batch []*engine.Write[change]) time.Duration {
+		Wait: func(batch []*inboxkit.Write[change]) time.Duration {
 			return time.Nanosecond - time.Since(batch[0].Value.at)
 		},
 	})
@@ -170,7 +171,7 @@ func (i *tableInbox) ask(ctx context.Context, name string, alone bool, work func
 }
 
 // commit stores a batch in one transaction.
-func (i *tableInbox) commit(batch []*engine.Write[change]) {
+func (i *tableInbox) commit(batch []*inboxkit.Write[change]) {
 	var names []string
 	for _, w := range batch {
 		names = append(names, w.Value.name)
@@ -192,7 +193,7 @@ func (i *tableInbox) commit(batch []*engine.Write[change]) {
 func (i *tableInbox) Accept(ctx context.Context, d webhook.Delivery) (_ webhook.Receipt, err error) {
 	r := &row{Delivery: d, state: engine.StateWaiting, due: time.Now()}
 	r.order, r.object = i.worker.OrderingKeys(d)
-	if r.Body, err = engine.SealBody(i.ring, d.Key, d.Body); err != nil {
+	if r.Body, err = inboxkit.SealBody(i.ring, d.Key, d.Body); err != nil {
 		return webhook.Receipt{}, err
 	}
 	duplicate := false // it may be written after the caller has gone
@@ -215,7 +216,7 @@ func (i *tableInbox) Accept(ctx context.Context, d webhook.Delivery) (_ webhook.
 // Missing implements [reconcile.Inbox].
 func (i *tableInbox) Missing(ctx context.Context, keys []webhook.Key) (missing []webhook.Key, err error) {
 	err = i.ask(ctx, "which events are missing", false, func() error {
-		missing = engine.Missing(keys, func(key webhook.Key) bool { return i.table.rows[key] != nil })
+		missing = inboxkit.Missing(keys, func(key webhook.Key) bool { return i.table.rows[key] != nil })
 		return nil
 	})
 	return missing, err
@@ -268,8 +269,8 @@ func (i *tableInbox) work(n int) {
 }
 
 func (i *tableInbox) handle(claimed *row, newest time.Time) {
-	task := engine.Task{Delivery: claimed.Delivery, Attempt: claimed.attempts, Object: claimed.object, Newest: newest}
-	task.Body, task.Err = engine.OpenBody(i.ring, claimed.Key, claimed.Body)
+	task := inboxkit.Task{Delivery: claimed.Delivery, Attempt: claimed.attempts, Object: claimed.object, Newest: newest}
+	task.Body, task.Err = inboxkit.OpenBody(i.ring, claimed.Key, claimed.Body)
 	if most := i.worker.Work().Retry.MaxAttempts; claimed.attempts > most {
 		task.Attempt, task.Err = most, webhook.ErrAbandoned
 	}

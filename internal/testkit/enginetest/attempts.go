@@ -13,11 +13,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// attempts tests when an engine gives an event to its [engine.Worker]. The worker has tests
+// attempts tests when an engine gives an event to its [inboxkit.Worker]. The worker has tests
 // of its own.
 var attempts = map[string]func(*harness){
 	"Repeated":       repeated,
@@ -83,7 +84,7 @@ func boundedWorkers(r *harness) {
 // keepsFailures requires that an engine keeps the last failures of an event over a restart, a
 // replay, and an attempt that is handed back.
 func keepsFailures(r *harness) {
-	const all = engine.KeptFailures + 2
+	const all = inboxkit.KeptFailures + 2
 	gate, begun := make(chan struct{}), make(chan struct{}, 2)
 	var replayed atomic.Bool
 	handle := func(ctx context.Context, _ events.Event) error {
@@ -103,7 +104,7 @@ func keepsFailures(r *harness) {
 	die(r, inbox, d)
 	kept := r.failures(inbox, d, 3, 4, 5, 6, 7)
 	for n, f := range kept {
-		a := r.of(d)[all-engine.KeptFailures+n]
+		a := r.of(d)[all-inboxkit.KeptFailures+n]
 		assert.Equal(r, a.Reason(), f.Reason)
 		assert.Equal(r, fmt.Sprint("r-", f.Attempt), f.RequestID)
 		assert.GreaterOrEqual(r, f.Duration, time.Duration(0))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -168,7 +169,7 @@ func (r *harness) counts(inbox engine.Engine, f engine.Filter, most int, of []en
 	var want engine.Counts
 	for _, e := range of {
 		at := e.Position.At
-		want.Add(engine.Group{Type: e.Type, ClinicID: e.ClinicID, Reason: e.Reason, Events: 1, Oldest: e.ReceivedAt, First: at, Last: at})
+		inboxkit.Group{Type: e.Type, ClinicID: e.ClinicID, Reason: e.Reason, Events: 1, Oldest: e.ReceivedAt, First: at, Last: at}.AddTo(&want)
 		want.Until = e.Position
 	}
 	got, err := inbox.Count(r.Context(), f, most)

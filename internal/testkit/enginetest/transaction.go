@@ -13,7 +13,7 @@ import (
 )
 
 // transactions tests handlers that store rows of their own together with the outcome.
-// [engine.InTransaction] has tests of its own.
+// [inboxkit.InTransaction] has tests of its own.
 var transactions = map[string]func(*harness){
 	"Success": func(r *harness) { r.transaction(func() error { return nil }, webhook.ResultHandled) },
 	"Error":   func(r *harness) { r.transaction(func() error { return errDown }, failedOnce...) },

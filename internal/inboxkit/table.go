@@ -1,25 +1,27 @@
-package engine
+package inboxkit
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Table describes the events of an engine to [Table.Select]. Its texts are SQL.
 type Table struct {
 	From string // the table, with an alias
-	Seq  string // column of [Position].Seq
+	Seq  string // column of [engine.Position].Seq
 
-	// At are the columns of [Position].At, and Ranges are conditions on rows. Each range is sorted by
+	// At are the columns of [engine.Position].At, and Ranges are conditions on rows. Each range is sorted by
 	// At and Seq in an index.
-	At     map[State]string
-	Ranges map[State][]string
+	At     map[engine.State]string
+	Ranges map[engine.State][]string
 
 	// Type, ClinicID, Reason and ReceivedAt are columns of an event.
 	Type, ClinicID, Reason, ReceivedAt string
 
-	// Keys and ID are the conditions of [Filter].Keys and [Filter].ID, with {} for the value. With
+	// Keys and ID are the conditions of [engine.Filter].Keys and [engine.Filter].ID, with {} for the value. With
 	// Keys, ranges have the prefix ByKeys, which can keep the database from using their index.
 	Keys, ByKeys, ID string
 
@@ -32,7 +34,7 @@ type Table struct {
 
 // Select returns a query for state, columns, at and seq of the events that match f after a position.
 // They are in order if limit is not 0. The query is a union of one query per range.
-func (t Table) Select(columns string, f Filter, after Position, limit int) (query string, args []any) {
+func (t Table) Select(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
 	value := func(v any) string {
 		args = append(args, t.Value(v))
 		return t.Parameter + strconv.Itoa(len(args))
@@ -68,12 +70,12 @@ func (t Table) Select(columns string, f Filter, after Position, limit int) (quer
 	}
 	one := "SELECT * FROM (SELECT '{state}' AS state, " + columns + ", {at} AS at, " + t.Seq + " AS seq FROM " + t.From + " WHERE {range}" + conditions + order + ") part"
 	var parts []string
-	add := func(state State, rows string) {
+	add := func(state engine.State, rows string) {
 		parts = append(parts, strings.NewReplacer("{state}", string(state), "{at}", t.At[state], "{range}", rows).Replace(one))
 	}
 	onlyDead := !f.GivenUpFrom.IsZero() || !f.GivenUpBefore.IsZero()
-	for _, state := range []State{StateWaiting, StateRunning, StateDead} {
-		if (f.States == nil || slices.Contains(f.States, state)) && (!onlyDead || state == StateDead) {
+	for _, state := range []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead} {
+		if (f.States == nil || slices.Contains(f.States, state)) && (!onlyDead || state == engine.StateDead) {
 			for _, rows := range t.Ranges[state] {
 				if f.Keys != nil {
 					rows = t.ByKeys + rows
@@ -83,7 +85,7 @@ func (t Table) Select(columns string, f Filter, after Position, limit int) (quer
 		}
 	}
 	if parts == nil {
-		add(StateDead, "false")
+		add(engine.StateDead, "false")
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args
 }

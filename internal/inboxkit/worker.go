@@ -1,4 +1,4 @@
-package engine
+package inboxkit
 
 import (
 	"context"
@@ -12,19 +12,15 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Worker is the part of an [Engine] that is the same for all: it runs the handler
+// Worker is the part of an [engine.Engine] that is the same for all: it runs the handler
 // for one event and decides what follows. It is safe for concurrent use.
 type Worker struct {
 	work    webhook.Work
 	overdue atomic.Int64 // handlers
 }
-
-// ErrNotStarted is the error of a handler that waited for the program to start until the end
-// of its time. The attempt does not count, and the event is due at once. A handler must not
-// return it without waiting, because its worker would call it again at once.
-var ErrNotStarted = errors.New("engine: program has not started")
 
 // overdueMargin is the time that a handler has to stop once its context has ended, before it
 // is reported as overdue.
@@ -48,7 +44,7 @@ func NewWorker(w webhook.Work) (*Worker, error) {
 func (w *Worker) Work() webhook.Work { return w.work }
 
 // Format prints the type only.
-func (w *Worker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "engine.Worker") }
+func (w *Worker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "inboxkit.Worker") }
 
 // OrderingKeys returns what an engine stores with an accepted event, while it still
 // has the body in clear: the key of the events that are handled one at a time with
@@ -180,7 +176,7 @@ func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 		a.Result = webhook.ResultHandled
 	case webhook.IsPermanent(a.Err):
 		a.Result = webhook.ResultDead
-	case ctx.Err() != nil, errors.Is(a.Err, ErrNotStarted):
+	case ctx.Err() != nil, errors.Is(a.Err, engine.ErrNotStarted):
 		a.Result = webhook.ResultReturned
 	case a.Number >= w.work.Retry.MaxAttempts:
 		a.Result = webhook.ResultDead

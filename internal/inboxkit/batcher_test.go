@@ -1,4 +1,4 @@
-package engine_test
+package inboxkit_test
 
 import (
 	"context"
@@ -13,23 +13,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // batches records what a batcher commits. The first batch waits until open is called,
 // so that what is asked for meanwhile is there when the second is gathered.
 type batches struct {
-	*engine.Batcher[string]
+	*inboxkit.Batcher[string]
 	mu   sync.Mutex
 	made [][]string
 	gate chan struct{}
 	done sync.WaitGroup
 }
 
-func newBatches(t *testing.T, c engine.BatcherConfig[string]) *batches {
+func newBatches(t *testing.T, c inboxkit.BatcherConfig[string]) *batches {
 	b := &batches{gate: make(chan struct{})}
-	c.Commit = func(batch []*engine.Write[string]) {
+	c.Commit = func(batch []*inboxkit.Write[string]) {
 		var values []string
 		for _, w := range batch {
 			values = append(values, w.Value)
@@ -44,7 +44,7 @@ func newBatches(t *testing.T, c engine.BatcherConfig[string]) *batches {
 			w.Done(nil)
 		}
 	}
-	b.Batcher = engine.NewBatcher(c)
+	b.Batcher = inboxkit.NewBatcher(c)
 	b.ask(t, b.DoUrgent, 1, "first")
 	synctest.Wait()
 	return b
@@ -76,19 +76,19 @@ func (b *batches) second(t *testing.T) (counts map[string]int, first string) {
 func TestBatcherGathers(t *testing.T) {
 	t.Parallel()
 	const half = 1 << 19 // of the bytes that a batch may have
-	none := func([]*engine.Write[string]) time.Duration { return 0 }
+	none := func([]*inboxkit.Write[string]) time.Duration { return 0 }
 	for name, c := range map[string]struct {
 		urgent, normal int
-		config         engine.BatcherConfig[string]
+		config         inboxkit.BatcherConfig[string]
 		want           map[string]int
 	}{
-		"normal writes":  {0, 900, engine.BatcherConfig[string]{}, map[string]int{"normal": 256}},
-		"urgent first":   {4, 900, engine.BatcherConfig[string]{Wait: none}, map[string]int{"urgent": 4, "normal": 252}},
-		"a limit":        {4, 900, engine.BatcherConfig[string]{Limit: func(urgent []*engine.Write[string], _ time.Duration) int { return len(urgent) }}, map[string]int{"urgent": 4, "normal": 4}},
-		"few":            {4, 2, engine.BatcherConfig[string]{}, map[string]int{"urgent": 4, "normal": 2}},
-		"large":          {0, 900, engine.BatcherConfig[string]{Size: func(string) int { return half }}, map[string]int{"normal": 3}},
-		"too many":       {300, 1, engine.BatcherConfig[string]{}, map[string]int{"urgent": 256, "normal": 1}},
-		"no normal ones": {3, 0, engine.BatcherConfig[string]{}, map[string]int{"urgent": 3}},
+		"normal writes":  {0, 900, inboxkit.BatcherConfig[string]{}, map[string]int{"normal": 256}},
+		"urgent first":   {4, 900, inboxkit.BatcherConfig[string]{Wait: none}, map[string]int{"urgent": 4, "normal": 252}},
+		"a limit":        {4, 900, inboxkit.BatcherConfig[string]{Limit: func(urgent []*inboxkit.Write[string], _ time.Duration) int { return len(urgent) }}, map[string]int{"urgent": 4, "normal": 4}},
+		"few":            {4, 2, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 4, "normal": 2}},
+		"large":          {0, 900, inboxkit.BatcherConfig[string]{Size: func(string) int { return half }}, map[string]int{"normal": 3}},
+		"too many":       {300, 1, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 256, "normal": 1}},
+		"no normal ones": {3, 0, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 3}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBatches(t, c.config)
@@ -108,7 +108,7 @@ func TestBatcherWaitsForExpectedWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var until time.Time
-		b := newBatches(t, engine.BatcherConfig[string]{Wait: func(urgent []*engine.Write[string]) time.Duration {
+		b := newBatches(t, inboxkit.BatcherConfig[string]{Wait: func(urgent []*inboxkit.Write[string]) time.Duration {
 			if len(urgent) > 0 && urgent[0].Value == "first" || len(urgent) == 3 {
 				return 0
 			}
@@ -135,7 +135,7 @@ func TestBatcherWaitsForExpectedWrites(t *testing.T) {
 func TestBatcherPutsUrgentWritesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBatches(t, engine.BatcherConfig[string]{})
+		b := newBatches(t, inboxkit.BatcherConfig[string]{})
 		b.ask(t, b.Do, 300, "normal")
 		b.PostUrgent("posted")
 		assert.Equal(t, 300, func() int { synctest.Wait(); return b.Waiting() - 1 }())
@@ -151,7 +151,7 @@ func TestBatcherCallersThatGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		drained := false
-		b := newBatches(t, engine.BatcherConfig[string]{Drain: func() { drained = true }})
+		b := newBatches(t, inboxkit.BatcherConfig[string]{Drain: func() { drained = true }})
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() { left <- b.Do(ctx, "given up") }()
@@ -172,7 +172,7 @@ func TestBatcherCallersThatGiveUp(t *testing.T) {
 func TestBatcherCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBatches(t, engine.BatcherConfig[string]{})
+		b := newBatches(t, inboxkit.BatcherConfig[string]{})
 		b.ask(t, b.Do, 600, "normal")
 		b.ask(t, b.DoUrgent, 5, "urgent")
 		synctest.Wait()
@@ -196,7 +196,7 @@ func TestLifecycle(t *testing.T) {
 	t.Run("waits for tasks", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			l := engine.NewLifecycle()
+			l := inboxkit.NewLifecycle()
 			done, ok := l.Begin()
 			require.True(t, ok)
 			drained, ended := false, false
@@ -213,7 +213,7 @@ func TestLifecycle(t *testing.T) {
 	t.Run("ends the context of tasks", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			l := engine.NewLifecycle()
+			l := inboxkit.NewLifecycle()
 			l.Go(func() { <-l.Context().Done() })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -225,7 +225,7 @@ func TestLifecycle(t *testing.T) {
 	t.Run("leaves behind what does not stop", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			l := engine.NewLifecycle()
+			l := inboxkit.NewLifecycle()
 			gate, storage := make(chan struct{}), make(chan struct{})
 			l.Go(func() { <-gate })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -246,7 +246,7 @@ func TestLifecycleRecords(t *testing.T) {
 	away := errors.New("the database is away")
 	logger := slog.New(slog.DiscardHandler)
 	synctest.Test(t, func(t *testing.T) {
-		l := engine.NewLifecycle()
+		l := inboxkit.NewLifecycle()
 		record := func(results ...error) (calls int, err error) {
 			err = l.Record(logger, 10*time.Second, func() error {
 				calls++
@@ -257,7 +257,7 @@ func TestLifecycleRecords(t *testing.T) {
 		calls, err := record(away, away, nil)
 		require.NoError(t, err)
 		assert.Equal(t, 3, calls)
-		for _, final := range []error{engine.ErrClaimLost, webhook.ErrInboxClosed} {
+		for _, final := range []error{inboxkit.ErrClaimLost, webhook.ErrInboxClosed} {
 			calls, err = record(away, final)
 			require.ErrorIs(t, err, final)
 			assert.Equal(t, 2, calls)
@@ -279,7 +279,7 @@ func TestInTransaction(t *testing.T) {
 	t.Parallel()
 	type tx struct{ name string }
 	write := func(context.Context, *tx) error { return nil }
-	require.ErrorContains(t, engine.InTransaction(t.Context(), write), "not that of a handler")
+	require.ErrorContains(t, inboxkit.InTransaction(t.Context(), write), "not that of a handler")
 
 	var stored []webhook.Attempt
 	commit := func(ctx context.Context, a webhook.Attempt, write func(context.Context, *tx) error) error {
@@ -289,13 +289,13 @@ func TestInTransaction(t *testing.T) {
 		stored = append(stored, a)
 		return nil
 	}
-	ctx, done := engine.WithTransaction(t.Context(), task(2), commit)
+	ctx, done := inboxkit.WithTransaction(t.Context(), task(2), commit)
 	assert.False(t, done())
-	require.ErrorIs(t, engine.InTransaction(ctx, func(context.Context, *tx) error { return errDown }), errDown)
+	require.ErrorIs(t, inboxkit.InTransaction(ctx, func(context.Context, *tx) error { return errDown }), errDown)
 	assert.False(t, done())
 	told, observed := do(t, ctx, webhook.Work{Handle: func(ctx context.Context, _ events.Event) error {
-		assert.NoError(t, engine.InTransaction(ctx, write))
-		assert.ErrorContains(t, engine.InTransaction(ctx, write), "called twice")
+		assert.NoError(t, inboxkit.InTransaction(ctx, write))
+		assert.ErrorContains(t, inboxkit.InTransaction(ctx, write), "called twice")
 		return errDown
 	}}, task(2), nil)
 	assert.True(t, done())

@@ -1,4 +1,4 @@
-package engine_test
+package inboxkit_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -14,10 +15,10 @@ func TestCountsAddGroupsByCause(t *testing.T) {
 	t.Parallel()
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 	var c engine.Counts
-	c.Add(engine.Group{Type: "a", ClinicID: "cl_1", Reason: "down", Events: 2, Oldest: at(2), First: at(20), Last: at(30)})
-	c.Add(engine.Group{Type: "b", ClinicID: "cl_1", Reason: "down", Events: 3, Oldest: at(1), First: at(10), Last: at(25)})
-	c.Add(engine.Group{Type: "a", ClinicID: "cl_2", Reason: "", Events: 1, Oldest: at(3), First: at(40), Last: at(40)})
-	c.Add(engine.Group{Type: "a", ClinicID: "cl_2", Reason: "down", Events: 4, Oldest: at(4), First: at(15), Last: at(50)})
+	inboxkit.Group{Type: "a", ClinicID: "cl_1", Reason: "down", Events: 2, Oldest: at(2), First: at(20), Last: at(30)}.AddTo(&c)
+	inboxkit.Group{Type: "b", ClinicID: "cl_1", Reason: "down", Events: 3, Oldest: at(1), First: at(10), Last: at(25)}.AddTo(&c)
+	inboxkit.Group{Type: "a", ClinicID: "cl_2", Reason: "", Events: 1, Oldest: at(3), First: at(40), Last: at(40)}.AddTo(&c)
+	inboxkit.Group{Type: "a", ClinicID: "cl_2", Reason: "down", Events: 4, Oldest: at(4), First: at(15), Last: at(50)}.AddTo(&c)
 	assert.Equal(t, engine.Counts{
 		Total: 10, Oldest: at(1),
 		Types: map[events.Type]int{"a": 7, "b": 3}, Clinics: map[string]int{"cl_1": 5, "cl_2": 5},

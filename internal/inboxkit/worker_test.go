@@ -1,4 +1,4 @@
-package engine_test
+package inboxkit_test
 
 import (
 	"bytes"
@@ -17,23 +17,24 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // task is an attempt at an order.placed event.
-func task(attempt int) engine.Task {
+func task(attempt int) inboxkit.Task {
 	d := delivery("evt_1")
 	d.CreatedAt = now
-	return engine.Task{Delivery: d, Attempt: attempt}
+	return inboxkit.Task{Delivery: d, Attempt: attempt}
 }
 
 // do makes an attempt and returns what the engine records, and the observer sees.
-func do(t *testing.T, ctx context.Context, w webhook.Work, task engine.Task, noted error) (told, observed webhook.Attempt) {
+func do(t *testing.T, ctx context.Context, w webhook.Work, task inboxkit.Task, noted error) (told, observed webhook.Attempt) {
 	t.Helper()
 	calls := 0
 	w.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { observed = a }
-	worker, err := engine.NewWorker(w)
+	worker, err := inboxkit.NewWorker(w)
 	require.NoError(t, err)
 	err = worker.Do(ctx, task, func(a webhook.Attempt) error {
 		assert.Empty(t, observed.Result, "observed before it was noted")
@@ -108,7 +109,7 @@ func TestWorkerReportsOverdueHandler(t *testing.T) {
 		var log bytes.Buffer
 		var overdue []webhook.Attempt
 		release := make(chan struct{})
-		worker, err := engine.NewWorker(webhook.Work{
+		worker, err := inboxkit.NewWorker(webhook.Work{
 			Handle:         func(context.Context, events.Event) error { <-release; return nil },
 			HandlerTimeout: time.Minute,
 			Logger:         slog.New(slog.NewTextHandler(&log, nil)),
@@ -219,7 +220,7 @@ func TestWorkerOrderingKeys(t *testing.T) {
 		{webhook.ByObject, webhook.StalePolicyReport, ageless, order, ""},
 		{webhook.ByObject, webhook.StalePolicyReport, unreadable, "", ""},
 	} {
-		w, err := engine.NewWorker(webhook.Work{Handle: succeed, Order: c.by, Stale: c.stale})
+		w, err := inboxkit.NewWorker(webhook.Work{Handle: succeed, Order: c.by, Stale: c.stale})
 		require.NoError(t, err)
 		subject, object := w.OrderingKeys(c.delivery)
 		assert.Equal(t, c.subject, subject)
@@ -233,13 +234,13 @@ func TestWorkerRefuses(t *testing.T) {
 		{}, {Handle: succeed, Workers: -1}, {Handle: succeed, HandlerTimeout: -1}, {Handle: succeed, Stale: 7},
 		{Handle: succeed, Stale: webhook.StalePolicySkip}, {Handle: succeed, Retry: webhook.RetryPolicy{MaxAttempts: -1}},
 	} {
-		_, err := engine.NewWorker(w)
+		_, err := inboxkit.NewWorker(w)
 		require.Error(t, err)
 	}
-	w, err := engine.NewWorker(webhook.Work{Handle: succeed})
+	w, err := inboxkit.NewWorker(webhook.Work{Handle: succeed})
 	require.NoError(t, err)
 	assert.Equal(t, webhook.RetryPolicy{MaxAttempts: 25, BackOff: time.Second, MaxBackOff: time.Hour}, w.Work().Retry)
-	assert.Equal(t, "engine.Worker", fmt.Sprintf("%+v", w))
+	assert.Equal(t, "inboxkit.Worker", fmt.Sprintf("%+v", w))
 }
 
 type begunKey struct{}
@@ -258,7 +259,7 @@ func TestWorkerUsesTheContextOfAttemptStart(t *testing.T) {
 	}{"handled": {nil, true}, "unreadable": {webhook.ErrBodyLost, false}} {
 		var handler, observer bool
 		var started webhook.Attempt
-		worker, err := engine.NewWorker(webhook.Work{
+		worker, err := inboxkit.NewWorker(webhook.Work{
 			Handle: func(ctx context.Context, _ events.Event) error { handler = hasBegun(ctx); return nil },
 			Observer: webhook.Observer{
 				AttemptStart: func(ctx context.Context, a webhook.Attempt) context.Context { started = a; return begun(ctx) },
@@ -282,7 +283,7 @@ func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 
 func TestWorkerSurvivesLogAndObserver(t *testing.T) {
 	t.Parallel()
-	worker, err := engine.NewWorker(webhook.Work{
+	worker, err := inboxkit.NewWorker(webhook.Work{
 		Handle: succeed,
 		Logger: slog.New(brokenLog{slog.Default().Handler()}),
 		Observer: webhook.Observer{

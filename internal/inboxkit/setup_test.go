@@ -1,4 +1,4 @@
-package engine_test
+package inboxkit_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package engine
+package inboxkit
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // What is sealed says what it is, so that an error cannot pass for a body.
@@ -16,7 +17,7 @@ const (
 	purposeError = "webhook error "
 )
 
-// SealBody seals the body of an event for its stay in an [Engine]. It opens only
+// SealBody seals the body of an event for its stay in an [engine.Engine]. It opens only
 // together with its key, so that a body that was moved to another event does not
 // pass for that.
 func SealBody(aead seal.AEAD, key webhook.Key, body []byte) ([]byte, error) {
@@ -59,26 +60,26 @@ func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
 	return errors.New(string(text))
 }
 
-// OpenEvent is Open of an [Engine] that stores bodies and errors sealed: it lists the
+// OpenEvent is Open of an [engine.Engine] that stores bodies and errors sealed: it lists the
 // event, has read return what is stored of it, and opens that. A read that finds nothing
-// any more returns [ErrNotStored].
+// any more returns [engine.ErrNotStored].
 func OpenEvent(
-	ctx context.Context, engine Engine, aead seal.AEAD, key webhook.Key, read func(Event) (body, failure []byte, err error),
-) (Event, error) {
-	found, err := engine.List(ctx, Filter{Keys: []webhook.Key{key}}, Position{}, 1)
+	ctx context.Context, of engine.Engine, aead seal.AEAD, key webhook.Key, read func(engine.Event) (body, failure []byte, err error),
+) (engine.Event, error) {
+	found, err := of.List(ctx, engine.Filter{Keys: []webhook.Key{key}}, engine.Position{}, 1)
 	if err != nil {
-		return Event{}, err
+		return engine.Event{}, err
 	}
 	if len(found) == 0 {
-		return Event{}, ErrNotStored
+		return engine.Event{}, engine.ErrNotStored
 	}
 	e := found[0]
 	body, failure, err := read(e)
 	if err != nil {
-		return Event{}, err
+		return engine.Event{}, err
 	}
 	if e.Body, err = OpenBody(aead, key, body); err != nil {
-		return Event{}, err
+		return engine.Event{}, err
 	}
 	if failure != nil {
 		e.Err = OpenError(aead, key, failure)

@@ -1,4 +1,4 @@
-package engine_test
+package inboxkit_test
 
 import (
 	"testing"
@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 func TestSealedBodiesOpenWithTheirKeyOnly(t *testing.T) {
@@ -17,26 +17,26 @@ func TestSealedBodiesOpenWithTheirKeyOnly(t *testing.T) {
 	require.NoError(t, err)
 	ring, err := seal.NewKeyRing(key)
 	require.NoError(t, err)
-	sealed, err := engine.SealBody(ring, orderKey, []byte(marked))
+	sealed, err := inboxkit.SealBody(ring, orderKey, []byte(marked))
 	require.NoError(t, err)
 	assert.NotContains(t, string(sealed), marked)
-	body, err := engine.OpenBody(ring, orderKey, sealed)
+	body, err := inboxkit.OpenBody(ring, orderKey, sealed)
 	require.NoError(t, err)
 	assert.Equal(t, marked, string(body))
 
 	other := orderKey
 	other.IntegrationID = "in_2"
-	_, err = engine.OpenBody(ring, other, sealed)
+	_, err = inboxkit.OpenBody(ring, other, sealed)
 	require.ErrorIs(t, err, webhook.ErrBodyLost)
 	require.ErrorIs(t, err, seal.ErrTampered)
-	_, err = engine.OpenBody(ring, orderKey, []byte(marked))
+	_, err = inboxkit.OpenBody(ring, orderKey, []byte(marked))
 	require.ErrorIs(t, err, seal.ErrNotSealed)
 	assert.NotContains(t, err.Error(), marked)
 
-	text := engine.SealError(ring, orderKey, errDown)
-	require.EqualError(t, engine.OpenError(ring, orderKey, text), errDown.Error())
-	require.ErrorIs(t, engine.OpenError(ring, orderKey, sealed), seal.ErrTampered, "a body is no error")
-	_, err = engine.OpenBody(ring, orderKey, text)
+	text := inboxkit.SealError(ring, orderKey, errDown)
+	require.EqualError(t, inboxkit.OpenError(ring, orderKey, text), errDown.Error())
+	require.ErrorIs(t, inboxkit.OpenError(ring, orderKey, sealed), seal.ErrTampered, "a body is no error")
+	_, err = inboxkit.OpenBody(ring, orderKey, text)
 	require.ErrorIs(t, err, seal.ErrTampered, "an error is no body")
 }
 
@@ -51,12 +51,12 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 		require.NoError(t, err)
 		return r
 	}
-	body, err := engine.SealBody(ring(old), orderKey, []byte(marked))
+	body, err := inboxkit.SealBody(ring(old), orderKey, []byte(marked))
 	require.NoError(t, err)
-	text := engine.SealError(ring(old), orderKey, errDown)
+	text := inboxkit.SealError(ring(old), orderKey, errDown)
 
 	_, _, err = reseal(seal.InsecurePlaintext{}, body, text)
-	require.ErrorIs(t, err, engine.ErrNoRotator)
+	require.ErrorIs(t, err, inboxkit.ErrNoRotator)
 	_, _, err = reseal(ring(today), body, text)
 	require.ErrorIs(t, err, webhook.ErrBodyLost)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
@@ -64,17 +64,17 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrTampered, "a body is no error")
 	freshBody, freshText, err := reseal(ring(today, old), body, text)
 	require.NoError(t, err)
-	opened, err := engine.OpenBody(ring(today), orderKey, freshBody)
+	opened, err := inboxkit.OpenBody(ring(today), orderKey, freshBody)
 	require.NoError(t, err)
 	assert.Equal(t, marked, string(opened))
-	require.EqualError(t, engine.OpenError(ring(today), orderKey, freshText), errDown.Error())
+	require.EqualError(t, inboxkit.OpenError(ring(today), orderKey, freshText), errDown.Error())
 
 	freshBody, freshText, err = reseal(ring(today, old), body, nil)
 	require.NoError(t, err)
 	assert.NotNil(t, freshBody)
 	assert.Nil(t, freshText)
 
-	newer := engine.SealError(ring(today), orderKey, errDown)
+	newer := inboxkit.SealError(ring(today), orderKey, errDown)
 	again, _, err := reseal(ring(today, old), freshBody, newer)
 	require.NoError(t, err)
 	assert.Nil(t, again, "nothing is stale")
@@ -93,13 +93,13 @@ func TestResealSkipsLostBody(t *testing.T) {
 	require.NoError(t, err)
 	ring, err := seal.NewKeyRing(today, old)
 	require.NoError(t, err)
-	body, err := engine.SealBody(before, orderKey, []byte(marked))
+	body, err := inboxkit.SealBody(before, orderKey, []byte(marked))
 	require.NoError(t, err)
-	pages := [][]engine.Sealed{{{Key: orderKey.String(), Body: []byte(marked)}, {Key: orderKey.String(), Body: body}}, nil}
-	n, err := engine.ResealPages(ring, func() (page []engine.Sealed, _ error) {
+	pages := [][]inboxkit.Sealed{{{Key: orderKey.String(), Body: []byte(marked)}, {Key: orderKey.String(), Body: body}}, nil}
+	n, err := inboxkit.ResealPages(ring, func() (page []inboxkit.Sealed, _ error) {
 		page, pages = pages[0], pages[1:]
 		return page, nil
-	}, func(stale []engine.Sealed) (int, error) { return len(stale), nil })
+	}, func(stale []inboxkit.Sealed) (int, error) { return len(stale), nil })
 	require.ErrorIs(t, err, webhook.ErrBodyLost)
 	assert.Contains(t, err.Error(), orderKey.EventID)
 	assert.NotContains(t, err.Error(), marked)
@@ -108,11 +108,11 @@ func TestResealSkipsLostBody(t *testing.T) {
 
 // reseal passes one event through ResealPages. It returns nil texts if none is stale.
 func reseal(aead seal.AEAD, body, failure []byte) (freshBody, freshFailure []byte, err error) {
-	pages := [][]engine.Sealed{{{Key: orderKey.String(), Body: body, Failure: failure}}, nil}
-	_, err = engine.ResealPages(aead, func() (page []engine.Sealed, _ error) {
+	pages := [][]inboxkit.Sealed{{{Key: orderKey.String(), Body: body, Failure: failure}}, nil}
+	_, err = inboxkit.ResealPages(aead, func() (page []inboxkit.Sealed, _ error) {
 		page, pages = pages[0], pages[1:]
 		return page, nil
-	}, func(stale []engine.Sealed) (int, error) {
+	}, func(stale []inboxkit.Sealed) (int, error) {
 		for _, s := range stale {
 			freshBody, freshFailure = s.FreshBody, s.FreshFailure
 		}

@@ -1,0 +1,22 @@
+package inboxkit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// KeptFailures is the number of failures that an [engine.Engine] keeps of each event.
+const KeptFailures = 5
+
+// AppendFailure returns a new slice with the last [KeptFailures] of kept and a, which has failed
+// at the time at.
+func AppendFailure(kept []engine.Failure, a webhook.Attempt, at time.Time) []engine.Failure {
+	kept = append(slices.Clip(kept), engine.Failure{
+		Attempt: a.Number, At: at.UTC().Truncate(time.Microsecond), Duration: a.Duration,
+		Reason: a.Reason(), RequestID: a.RequestID(),
+	})
+	return kept[max(0, len(kept)-KeptFailures):]
+}
