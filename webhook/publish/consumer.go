@@ -14,16 +14,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Defaults of [ConsumerConfig].Work.Retry. They are shorter than those of
+// Defaults of [ConsumerConfig].Work. The retries are shorter than those of
 // [webhook.RetryPolicy], because a broker waits for its acknowledgement meanwhile.
 const (
-	DefaultMaxAttempts = 5
-	DefaultBackOff     = time.Second
-	DefaultMaxBackOff  = 10 * time.Second
+	defaultMaxAttempts    = 5
+	defaultBackOff        = time.Second
+	defaultMaxBackOff     = 10 * time.Second
+	defaultHandlerTimeout = time.Minute // of webhook.Work
 )
 
-// noteTimeout is how long noting a handled event in the ledger may take.
-const noteTimeout = 10 * time.Second
+// ackMargin is the part of [MaxHandling] for the acknowledgement.
+const ackMargin = 10 * time.Second
 
 // ConsumerConfig is what [Consume] needs. Subscriber, Topic, DeadLetters,
 // DeadLetterTopic, Seal and Work.Handle are required.
@@ -48,20 +49,11 @@ type ConsumerConfig struct {
 
 	// Work says how events are handled. Workers is how many subscriptions are made, of
 	// which each hands out as many events at a time as the driver says, mostly one.
-	// The zero values of Retry are [DefaultMaxAttempts], [DefaultBackOff] and
-	// [DefaultMaxBackOff]. Order and Stale must not be set: order is the broker's, by
-	// [Config.Order].
+	// The zero values of Retry are 5 attempts, and waits of 1 second up to 10 seconds. Order
+	// and Stale must not be set: order is the broker's, by [Config.Order].
 	Work webhook.Work
 
-	// Ledger remembers which events were handled, so that a message that comes again is
-	// not. Nil means that it is handled again. It may be the ledger of the inbox. While
-	// its database is unavailable, messages return to the broker after a backoff as of
-	// Work.Retry.
-	Ledger *Ledger
-
-	// Name is the name of the handlers in Watermill's router, and in the ledger that of
-	// those who have handled an event: consumers that each handle all events need
-	// different names. Empty means Topic.
+	// Name is the name of the handlers in Watermill's router. Empty means Topic.
 	Name string
 }
 
@@ -89,19 +81,19 @@ func (c ConsumerConfig) withDefaults() (ConsumerConfig, error) {
 }
 
 func withRetryDefaults(p webhook.RetryPolicy) webhook.RetryPolicy {
-	p.MaxAttempts = cmp.Or(p.MaxAttempts, DefaultMaxAttempts)
-	p.BackOff = cmp.Or(p.BackOff, DefaultBackOff)
-	p.MaxBackOff = cmp.Or(p.MaxBackOff, DefaultMaxBackOff)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, defaultMaxAttempts)
+	p.BackOff = cmp.Or(p.BackOff, defaultBackOff)
+	p.MaxBackOff = cmp.Or(p.MaxBackOff, defaultMaxBackOff)
 	return p
 }
 
 // MaxHandling returns how long all attempts to handle an event and the waits between
 // them may take. The broker has to wait at least as long for an acknowledgement before
-// it hands the event to another consumer. It includes 10 seconds to note the event in
-// the ledger, but not the time to publish a dead letter.
+// it hands the event to another consumer. It includes 10 seconds for the
+// acknowledgement, but not the time to publish a dead letter.
 func MaxHandling(w webhook.Work) time.Duration {
 	retry := withRetryDefaults(w.Retry)
-	total := time.Duration(retry.MaxAttempts)*cmp.Or(w.HandlerTimeout, webhook.DefaultHandlerTimeout) + noteTimeout
+	total := time.Duration(retry.MaxAttempts)*cmp.Or(w.HandlerTimeout, defaultHandlerTimeout) + ackMargin
 	for n, wait := 1, retry.BackOff; n < retry.MaxAttempts; n++ {
 		wait = min(wait, retry.MaxBackOff)
 		total += wait
@@ -158,14 +150,7 @@ func (c *Consumer) handle(msg *message.Message) error {
 	}
 	task := inboxkit.Task{}
 	task.Delivery, task.Err = readMessage(c.config.Seal, msg)
-	if handled, err := c.handled(ctx, task); handled || err != nil {
-		return c.finish(ctx, msg, webhook.Attempt{}, err)
-	}
-	known, ok := c.unrecorded.find(msg.UUID)
-	switch {
-	case ok && known.Err == nil:
-		return c.finish(ctx, msg, known, c.note(ctx, known))
-	case ok: // the worker takes the error in place of calling the handler
+	if known, ok := c.unrecorded.find(msg.UUID); ok { // the worker takes the error in place of calling the handler
 		task.Err, task.Attempt = known.Err, known.Number-1
 	}
 	for {
@@ -184,40 +169,18 @@ func (c *Consumer) handle(msg *message.Message) error {
 	}
 }
 
-// handled reports whether the ledger contains the event.
-func (c *Consumer) handled(ctx context.Context, t inboxkit.Task) (bool, error) {
-	if c.config.Ledger == nil || t.Err != nil {
-		return false, nil
-	}
-	missing, err := c.config.Ledger.missing(ctx, handledBy(c.config.Name), []webhook.Key{t.Key})
-	return err == nil && len(missing) == 0, err
-}
-
-// record stores the outcome of an attempt, even if the context of msg has ended.
+// record publishes a dead letter, even if the context of msg has ended. The acknowledgement of msg
+// records any other outcome.
 func (c *Consumer) record(msg *message.Message, a webhook.Attempt) error {
-	ctx := context.WithoutCancel(msg.Context())
-	switch a.Result {
-	case webhook.ResultHandled:
-		return c.note(ctx, a)
-	case webhook.ResultDead:
-		return c.publishDeadLetter(ctx, msg, a)
-	}
-	return nil
-}
-
-// note adds a handled event to the ledger.
-func (c *Consumer) note(ctx context.Context, a webhook.Attempt) error {
-	if c.config.Ledger == nil {
+	if a.Result != webhook.ResultDead {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
-	defer cancel()
-	return c.config.Ledger.add(ctx, handledBy(c.config.Name), a.Key)
+	return c.publishDeadLetter(context.WithoutCancel(msg.Context()), msg, a)
 }
 
 // finish ends the handling of a message. If the outcome could not be recorded, it
 // remembers the outcome and returns err after a backoff: a broker delivers again at
-// once, but a ledger or a topic needs time to recover.
+// once, but a topic needs time to recover.
 func (c *Consumer) finish(ctx context.Context, msg *message.Message, a webhook.Attempt, err error) error {
 	if err == nil {
 		c.unrecorded.forget(msg.UUID)
@@ -225,4 +188,16 @@ func (c *Consumer) finish(ctx context.Context, msg *message.Message, a webhook.A
 	}
 	pause(ctx, c.retry.Wait(c.unrecorded.failed(msg.UUID, a)))
 	return err
+}
+
+// pause reports false if ctx ended before d had passed.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -3,7 +3,6 @@ package publish_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"slices"
@@ -128,14 +127,14 @@ func TestAttempts(t *testing.T) {
 		f := newFixture(t, func(ctx context.Context, _ events.Event) error {
 			begun = append(begun, time.Since(start))
 			assert.Equal(t, len(begun), webhook.HandlingFrom(ctx).Attempt)
-			if len(begun) < publish.DefaultMaxAttempts {
+			if len(begun) < 5 {
 				return errHandler
 			}
 			return nil
 		})
 		f.accept(t, delivery(1, "in_1"))
 		later(time.Hour)
-		require.Len(t, begun, publish.DefaultMaxAttempts)
+		require.Len(t, begun, 5)
 		for n, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
 			took := begun[n+1] - begun[n]
 			assert.LessOrEqual(t, took, wait)
@@ -232,7 +231,7 @@ func TestDeadLetterTopicUnavailable(t *testing.T) {
 		calls int
 	}{
 		"permanent":           {webhook.Permanent(errHandler), 1},
-		"all attempts failed": {errHandler, publish.DefaultMaxAttempts},
+		"all attempts failed": {errHandler, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -373,76 +372,6 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// With a ledger an event that comes again is not handled again, by any consumer of the
-// same name.
-func TestConsumerLedger(t *testing.T) {
-	t.Parallel()
-	l := ledger(t, database(t, "sqlite"))
-	named := func(name string) func(*publish.ConsumerConfig) {
-		return func(c *publish.ConsumerConfig) { c.Ledger, c.Name = l, name }
-	}
-	handled := make(chan string, 10)
-	handle := func(ctx context.Context, _ events.Event) error {
-		handled <- webhook.HandlingFrom(ctx).Key.EventID
-		return nil
-	}
-	one, two := delivery(1, "in_1"), delivery(2, "in_1")
-	oneByOne := gochannel.Config{BlockPublishUntilSubscriberAck: true}
-	for _, c := range []struct {
-		name   string
-		accept []webhook.Delivery
-		want   []string
-	}{
-		{"billing", []webhook.Delivery{one, one}, []string{"evt_1"}},
-		{"billing", []webhook.Delivery{one, two, one}, []string{"evt_2"}},
-		{"search", []webhook.Delivery{one, two}, []string{"evt_1", "evt_2"}},
-	} {
-		f := newFixtureOn(t, oneByOne, handle, named(c.name))
-		f.accept(t, c.accept...)
-		f.stop()
-		var got []string
-		for len(handled) > 0 {
-			got = append(got, <-handled)
-		}
-		assert.Equal(t, c.want, got)
-	}
-}
-
-// An event that was handled, but could not be noted, is noted when the broker delivers it
-// again. Its handler is not called again.
-func TestConsumerLedgerFails(t *testing.T) {
-	t.Parallel()
-	db := database(t, "sqlite")
-	l := ledger(t, db)
-	calls := make(chan int, 10)
-	f := newFixture(t, func(context.Context, events.Event) error {
-		_, err := db.Exec("CREATE TRIGGER readonly BEFORE INSERT ON dispensary_ledger BEGIN SELECT RAISE(ABORT, 'read-only'); END")
-		assert.NoError(t, err)
-		calls <- 1
-		return nil
-	}, func(c *publish.ConsumerConfig) {
-		c.Ledger, c.Work.Retry = l, webhook.RetryPolicy{BackOff: time.Millisecond, MaxBackOff: time.Millisecond}
-	})
-	f.accept(t, delivery(1, "in_1"))
-	<-calls
-	require.Eventually(t, func() bool { return f.consumer.Stats().Unrecorded == 1 }, time.Minute, time.Millisecond)
-	_, err := db.Exec("DROP TRIGGER readonly")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return f.consumer.Stats().Unrecorded == 0 }, time.Minute, time.Millisecond)
-	noted, err := keysIn(t, db)
-	require.NoError(t, err)
-	assert.Equal(t, 1, noted)
-	assert.Empty(t, calls)
-	assert.Equal(t, []webhook.Result{webhook.ResultLost}, f.results())
-}
-
-// keysIn returns the number of keys in the ledger.
-func keysIn(t *testing.T, db *sql.DB) (n int, err error) {
-	t.Helper()
-	err = db.QueryRowContext(t.Context(), "SELECT count(*) FROM dispensary_ledger").Scan(&n)
-	return n, err
-}
-
 func TestConsumerConfig(t *testing.T) {
 	t.Parallel()
 	router, err := message.NewRouter(message.RouterConfig{}, nil)
@@ -485,7 +414,9 @@ func TestConsumerConfig(t *testing.T) {
 
 func TestMaxHandling(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, 5*time.Minute+(1+2+4+8)*time.Second+10*time.Second, publish.MaxHandling(webhook.Work{}))
+	work, err := webhook.Work{Handle: receivertest.Succeed}.WithDefaults()
+	require.NoError(t, err)
+	assert.Equal(t, 5*work.HandlerTimeout+(1+2+4+8)*time.Second+10*time.Second, publish.MaxHandling(webhook.Work{}))
 	assert.Equal(t, 13*time.Second, publish.MaxHandling(webhook.Work{
 		HandlerTimeout: time.Second, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Minute, MaxBackOff: time.Second},
 	}))

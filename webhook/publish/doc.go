@@ -107,29 +107,23 @@
 // A subscription can close by itself, for example if the broker deletes its consumer.
 // Watermill does not subscribe again. The consumer then logs an error, and [Consumer.Err], which
 // fits a health check, returns it. [Consumer.Stats] returns the number of open subscriptions, and of messages whose
-// outcome could not be recorded.
+// dead letter could not be published.
 //
 // # Duplicates
 //
-// The platform sends an event again whose answer it did not see, and brokers deliver
-// again. A [Ledger], a table in a database of yours, remembers keys for 31 days:
+// The platform sends an event again if it did not see the response, and brokers deliver
+// again. An Inbox keeps no keys, so your handlers drop repeats: store the key of
+// [webhook.HandlingFrom], which is also [MetadataKey], in the transaction of the effect.
+// JetStream drops repeats for 2 minutes by the ID of the message, with TrackMsgId.
 //
-//   - [Config.Ledger] has the inbox publish what was never published.
-//   - [ConsumerConfig.Ledger] has a consumer skip what it has handled. If the note fails,
-//     the consumer remembers the event for an hour and notes it when it comes again.
-//
-// Both note a key after the fact, so that what is broken off in between is done twice
-// and never not at all. Watermill's Deduplicator middleware notes it before: an event
-// whose handling was broken off is dropped by it. Do not use it here.
+// Do not use Watermill's Deduplicator middleware. It notes a key before the handler runs, so
+// it drops an event whose handling was broken off.
 //
 // # Reconciliation
 //
-// An Inbox is a [reconcile.Inbox]. With a ledger, [reconcile.Clinics] publishes only
-// events that were never seen. Its checkpoints are in the same database, for all replicas.
-//
-// Without one, an Inbox does not know what was seen: each run publishes again all events
-// that it lists. After a start these are those of [reconcile.Config].FirstRun, 30 days by
-// default, and then what happened from an hour before the newest event of the last run
-// (Overlap). The checkpoint is in memory, so that each replica runs for itself: run it in
-// one of them. [reconcile.Report].Unchecked says how many events were published that way.
+// An Inbox is a [reconcile.Inbox]. Each run publishes again all events that it lists. After a
+// start these are those of [reconcile.Config].FirstRun, 30 days by default, and then those
+// since an hour before the newest event of the last run (Overlap). The checkpoint is in
+// memory, so each replica runs for itself: run it in one of them. [reconcile.Report].Unchecked
+// is the number of these events.
 package publish

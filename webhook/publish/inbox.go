@@ -37,11 +37,6 @@ type Config struct {
 	// Order returns the ordering key that an event is published under, as
 	// [webhook.ByPatient] does. Nil means [webhook.ByObject]. See [OrderingKey].
 	Order func(webhook.Delivery, events.Event) webhook.OrderingKey
-
-	// Ledger remembers which events were published. Nil means that an event is
-	// published as often as it is accepted: see the package comment. While its database
-	// is away, nothing is accepted.
-	Ledger *Ledger
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -76,11 +71,7 @@ func New(c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Inbox{Checkpoints: &reconcile.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, maxInFlight)}
-	if c.Ledger != nil {
-		i.Checkpoints = c.Ledger
-	}
-	return i, nil
+	return &Inbox{Checkpoints: &reconcile.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, maxInFlight)}, nil
 }
 
 // Format prints the type only.
@@ -93,12 +84,6 @@ func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "publish.
 // The error matches [webhook.ErrInboxFull] if 256 events are on their way to a broker that does
 // not answer.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	if i.config.Ledger != nil {
-		missing, err := i.config.Ledger.missing(ctx, published, []webhook.Key{d.Key})
-		if err != nil || len(missing) == 0 {
-			return webhook.Receipt{Duplicate: err == nil}, err
-		}
-	}
 	msg, err := newMessage(ctx, i.config.Seal, i.config.Order, d)
 	if err != nil {
 		return webhook.Receipt{}, err
@@ -106,18 +91,12 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err := i.publish(ctx, msg); err != nil {
 		return webhook.Receipt{}, err
 	}
-	if i.config.Ledger != nil {
-		return webhook.Receipt{}, i.config.Ledger.add(ctx, published, d.Key)
-	}
 	return webhook.Receipt{Unchecked: true}, nil
 }
 
-// Missing implements [reconcile.Inbox]. Without a [Config.Ledger] it returns all
-// keys, because it does not know which were published.
+// Missing implements [reconcile.Inbox]. It returns all keys, because the inbox does not know
+// the published ones.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
-	if i.config.Ledger != nil {
-		return i.config.Ledger.missing(ctx, published, keys)
-	}
 	return inboxkit.Missing(keys, func(webhook.Key) bool { return false }), ctx.Err()
 }
 

@@ -154,7 +154,7 @@ func TestAcceptFails(t *testing.T) {
 	inbox := newInbox(t, broker)
 	missing, err := inbox.Missing(t.Context(), append(keys(2), keys(3)...))
 	require.NoError(t, err)
-	assert.Equal(t, keys(3), missing, "without a ledger, all keys")
+	assert.Equal(t, keys(3), missing, "all keys")
 }
 
 type panicking struct{}

@@ -31,9 +31,8 @@ type Stats struct {
 	// open ones.
 	Subscriptions, Open int
 
-	// Unrecorded is the number of messages without a recorded outcome, because the dead
-	// letter could not be published or the ledger could not note the event. The broker
-	// delivers these messages again.
+	// Unrecorded is the number of messages whose dead letter could not be published. The
+	// broker delivers these messages again.
 	Unrecorded int
 
 	// Overdue is the number of handlers in this process that ignore the end of their

@@ -15,7 +15,7 @@ const (
 	keepUnrecorded = time.Hour // since the message was last delivered
 )
 
-// unrecorded remembers outcomes that could not be recorded. The message returns to the
+// unrecorded remembers dead letters that could not be published. The message returns to the
 // broker and comes again, but the consumer does not call the handler again. The zero value
 // is ready to use.
 type unrecorded struct {
@@ -25,7 +25,7 @@ type unrecorded struct {
 
 // outcome is the last attempt of a message, without its body.
 type outcome struct {
-	attempt  webhook.Attempt // zero if no attempt was made
+	attempt  webhook.Attempt
 	failures int
 	last     time.Time
 }
@@ -36,8 +36,8 @@ func (u *unrecorded) find(id string) (webhook.Attempt, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.expire(id, time.Now())
-	found := u.outcomes[id]
-	return found.attempt, found.attempt.Number > 0
+	found, ok := u.outcomes[id]
+	return found.attempt, ok
 }
 
 // failed remembers a message and returns how often its outcome could not be recorded.
@@ -48,9 +48,7 @@ func (u *unrecorded) failed(id string, a webhook.Attempt) int {
 	found, known := u.outcomes[id]
 	found.last = time.Now()
 	found.failures++
-	if a.Number > 0 {
-		found.attempt = a
-	}
+	found.attempt = a
 	if !known && len(u.outcomes) >= maxUnrecorded {
 		for other := range u.outcomes {
 			u.expire(other, found.last)
