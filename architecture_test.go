@@ -49,7 +49,7 @@ var arrows = map[string][]string{
 	"internal/redact":          {},
 	"internal/sentinel":        {"api"},
 	"internal/safecall":        {},
-	"internal/sqlschema":       {"internal/contention"},
+	"internal/sqlschema":       {"api", "internal/contention"},
 	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},
 	"internal/textfile":        {},
 	"internal/webpage":         {},
@@ -108,7 +108,7 @@ var arrows = map[string][]string{
 	"internal/testkit/ratelimittest":    {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/receivertest":     {"api", "events", "seal", "webhook", "github.com/stretchr/testify/require"},
 	"internal/testkit/resourcetest":     {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
-	"internal/testkit/sqltest":          {"internal/testkit/postgrestest", "internal/sqlschema", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testkit/sqltest":          {"api", "internal/sqlschema", "internal/testkit/postgrestest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/testsize":         {},
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -101,7 +102,7 @@ func surround(made *doctor.Config, setting string, at address) {
 
 // schemaError adds [doctor.ErrSchema] to an error of opening if a table or a column is missing.
 func schemaError(err error) error {
-	var missing *sqlstore.SchemaError
+	var missing *api.SchemaError
 	if errors.As(err, &missing) {
 		return fmt.Errorf("%w: %w", doctor.ErrSchema, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
@@ -29,11 +30,11 @@ func TestReplacedFileStopsStore(t *testing.T) {
 		require.NoError(t, err)
 		for range 2 {
 			_, err = store.SavePage(t.Context(), w, []catalogstore.Listed{listed})
-			require.ErrorIs(t, err, sqlstore.ErrReplaced)
+			require.ErrorIs(t, err, api.ErrReplaced)
 		}
-		require.ErrorIs(t, store.Request(t.Context(), start, "a"), sqlstore.ErrReplaced)
+		require.ErrorIs(t, store.Request(t.Context(), start, "a"), api.ErrReplaced)
 		_, err = store.State(t.Context())
-		require.ErrorIs(t, err, sqlstore.ErrReplaced)
+		require.ErrorIs(t, err, api.ErrReplaced)
 	}
 }
 
@@ -46,7 +47,7 @@ func TestHardLinkIsRejected(t *testing.T) {
 	db := d.open(t)
 	require.NoError(t, os.Link(d.name, d.name+".link"))
 	_, err := d.store(t, db).State(t.Context())
-	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 	_, err = sqlstore.OpenSQLite(t.Context(), "sqlite", d.name+".link")
-	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 }

@@ -18,16 +18,6 @@ var (
 	// ErrNotCatalog: the file is no SQLite database, cannot be read, or is that of another
 	// program.
 	ErrNotCatalog = errors.New("catalogsync/sqlstore: the file is no catalog")
-
-	// ErrReplaced: the SQLite database or its log was moved, removed or replaced while it was
-	// open, so that the next start would not find what is written now. Every method of the
-	// store fails with it from then on. Restart the process.
-	ErrReplaced = sqlitefile.ErrReplaced
-
-	// ErrUnsafePath: the SQLite database has several hard links, or is mounted alone, as with
-	// "docker run -v ./catalog.db:/data/catalog.db", so that its log would stay behind. Mount the
-	// folder.
-	ErrUnsafePath = sqlitefile.ErrUnsafePath
 )
 
 // OpenSQLite opens a database file for a [Store], with the driver modernc.org/sqlite, which
@@ -43,7 +33,7 @@ var (
 // are those that SQLite puts beside it. One that is there keeps its mode, and has to be
 // empty or to have the tables of a store, whatever else there is: otherwise the error is
 // [ErrNotCatalog], and the file is left as it is. A file that has several hard links, or is
-// mounted alone, fails with [ErrUnsafePath].
+// mounted alone, fails with [api.ErrUnsafePath].
 //
 // The pool that is returned is for the store, and not for the program's own writes: its
 // connections wait for other writers for a moment only, and the store does the rest of the

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/fileid"
 	"github.com/dispensary-go/dispensary/internal/filelock"
 )
@@ -40,7 +41,7 @@ type Config struct {
 }
 
 // NewGuard returns a guard for a database that is open. If Config.Pinned is set, the pinned
-// connection must have read from the database before. It fails with [ErrReplaced] if this
+// connection must have read from the database before. It fails with [api.ErrReplaced] if this
 // process has a removed database or log open under the same path.
 func NewGuard(c Config) (*Guard, error) {
 	g := &Guard{config: c, log: Resolve(c.Path) + "-wal"}
@@ -59,7 +60,7 @@ func NewGuard(c Config) (*Guard, error) {
 	return g, nil
 }
 
-// Check fails with [ErrReplaced] if a path no longer names the open file, and always does so
+// Check fails with [api.ErrReplaced] if a path no longer names the open file, and always does so
 // from then on. Other errors are those of the file system and can pass. It costs two or
 // three stats.
 //
@@ -86,7 +87,7 @@ func (g *Guard) check(logging bool) error {
 	return g.failed
 }
 
-// Err returns the error of the first Check that failed with [ErrReplaced], or nil. It asks
+// Err returns the error of the first Check that failed with [api.ErrReplaced], or nil. It asks
 // no file system.
 func (g *Guard) Err() error {
 	g.mu.Lock()
@@ -131,7 +132,7 @@ func (g *Guard) compare(logging bool) (failed string, err error) {
 	return "", nil
 }
 
-func replaced(path string) error { return fmt.Errorf("%w (%s)", ErrReplaced, filepath.Base(path)) }
+func replaced(path string) error { return fmt.Errorf("%w (%s)", api.ErrReplaced, filepath.Base(path)) }
 
 func missing(err error, path string) error {
 	if isMissing(err) {

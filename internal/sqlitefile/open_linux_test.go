@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
@@ -23,7 +24,7 @@ func TestGuardFindsOpenLogOfOldName(t *testing.T) {
 		guard, err := sqlitefile.NewGuard(sqlitefile.Config{Path: path})
 		require.NoError(t, err)
 		require.NoError(t, replace(path+"-wal"))
-		require.ErrorIs(t, guard.Check(), sqlitefile.ErrReplaced, name)
+		require.ErrorIs(t, guard.Check(), api.ErrReplaced, name)
 		require.NoError(t, log.Close())
 	}
 }

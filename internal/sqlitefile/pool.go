@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/failover"
 )
 
@@ -33,8 +34,8 @@ func NewPool(db *sql.DB) *Pool {
 	return p
 }
 
-// Do calls run with a connection, like [failover.Pool.Do]. It fails with [ErrUnsafePath], and
-// with [ErrReplaced] if a file was replaced before run, or before run returned. The result of
+// Do calls run with a connection, like [failover.Pool.Do]. It fails with [api.ErrUnsafePath], and
+// with [api.ErrReplaced] if a file was replaced before run, or before run returned. The result of
 // run then counts for nothing.
 func (p *Pool) Do(ctx context.Context, run func(*sql.Conn) error) error {
 	if err := p.err(); err != nil {
@@ -95,7 +96,7 @@ func (p *Pool) open(ctx context.Context, conn *sql.Conn) (*Guard, error) {
 // process ends. SQLite removes the log, by its path, with the last connection to a database.
 // If another process uses the path by now, that would be the log of the other process.
 func (p *Pool) keep(conn *sql.Conn, err error) error {
-	if errors.Is(err, ErrReplaced) {
+	if errors.Is(err, api.ErrReplaced) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.kept == nil {

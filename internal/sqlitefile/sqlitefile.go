@@ -26,16 +26,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-var (
-	// ErrReplaced means that the database, its log or its lock file was moved, removed or
-	// replaced while it was open.
-	ErrReplaced = errors.New("a file of the database was moved, removed or replaced while it was open: restart the process")
-
-	// ErrUnsafePath means that a path leads to a database, but not to the log that another
-	// path of the same database uses.
-	ErrUnsafePath = errors.New("unsafe database path")
-)
-
 // Querier is a database or a connection.
 type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -96,7 +86,7 @@ func DSN(path string, parameters url.Values) string {
 	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + parameters.Encode()
 }
 
-// CheckPath fails with [ErrUnsafePath] if the file has several hard links or is a mount
+// CheckPath fails with [api.ErrUnsafePath] if the file has several hard links or is a mount
 // point itself, as a file that alone is mounted into a container. The log lies beside the
 // path, so another path to the same database misses every commit that is only in the log.
 // It accepts a path without a file.
@@ -113,9 +103,9 @@ func CheckPath(path string) error {
 	}
 	switch links := linksOf(info); {
 	case links > 1:
-		return fmt.Errorf("%w: %s has %d hard links, and each name has its own log: remove the other links", ErrUnsafePath, path, links)
+		return fmt.Errorf("%w: %s has %d hard links, and each name has its own log: remove the other links", api.ErrUnsafePath, path, links)
 	case isMountPoint(path):
-		return fmt.Errorf("%w: %s is a mount point, so its log stays outside of the mount: mount the folder", ErrUnsafePath, path)
+		return fmt.Errorf("%w: %s is a mount point, so its log stays outside of the mount: mount the folder", api.ErrUnsafePath, path)
 	}
 	return nil
 }

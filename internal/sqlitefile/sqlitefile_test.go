@@ -41,10 +41,10 @@ func TestGuardReportsFirstMismatchOnce(t *testing.T) {
 		require.NoError(t, guard.Err())
 
 		require.NoError(t, os.Rename(path+end, path+".moved"))
-		require.ErrorIs(t, guard.Check(), sqlitefile.ErrReplaced)
+		require.ErrorIs(t, guard.Check(), api.ErrReplaced)
 		require.NoError(t, os.Rename(path+".moved", path+end))
-		require.ErrorIs(t, guard.Check(), sqlitefile.ErrReplaced, "for good")
-		require.ErrorIs(t, guard.Err(), sqlitefile.ErrReplaced)
+		require.ErrorIs(t, guard.Check(), api.ErrReplaced, "for good")
+		require.ErrorIs(t, guard.Err(), api.ErrReplaced)
 		require.Len(t, reports, 1)
 		assert.ErrorContains(t, reports[0], "(a.db"+end+")")
 		require.NoError(t, lock.Close())

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
@@ -58,28 +59,14 @@ type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Error reports a difference between a database and the schema.
-type Error struct {
-	Table  string
-	Column string // empty if the table is missing
-}
-
-// Error names the table and the column.
-func (e *Error) Error() string {
-	if e.Column == "" {
-		return "table " + e.Table + " is missing"
-	}
-	return "table " + e.Table + " has no column " + e.Column + ": another program or release created it"
-}
-
 // isMissing reports whether err is a missing table.
 func isMissing(err error) bool {
-	var e *Error
+	var e *api.SchemaError
 	return errors.As(err, &e) && e.Column == ""
 }
 
 // Check compares the tables with the schema. It only reads the catalog of the database. The
-// error is an [*Error] or an error of the database. A missing column takes precedence over a
+// error is an [*api.SchemaError] or an error of the database. A missing column takes precedence over a
 // missing table.
 func (s Schema) Check(ctx context.Context, q Querier) error {
 	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
@@ -87,7 +74,7 @@ func (s Schema) Check(ctx context.Context, q Querier) error {
 
 // Create runs the script if a table is missing. If none is missing, it only reads, so it needs no
 // right to create tables, and a missing index or function stays missing. If a table lacks a column,
-// it changes nothing and returns an [*Error]. Concurrent calls take turns, in all processes.
+// it changes nothing and returns an [*api.SchemaError]. Concurrent calls take turns, in all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
 	return contention.Retry(ctx, func() error {
 		if err := s.check(ctx, db); !isMissing(err) {
@@ -112,11 +99,11 @@ func (s Schema) check(ctx context.Context, q Querier) error {
 		case len(found) > 0:
 			for _, column := range columnForm.FindAllStringSubmatch(table[2], -1) {
 				if !slices.Contains(found, column[1]) {
-					return &Error{Table: table[1], Column: column[1]}
+					return &api.SchemaError{Table: table[1], Column: column[1]}
 				}
 			}
 		case missing == nil:
-			missing = &Error{Table: table[1]}
+			missing = &api.SchemaError{Table: table[1]}
 		}
 	}
 	return missing

@@ -35,11 +35,11 @@
 // If another program moves, removes or replaces the database or its log (-wal) while the store is
 // open, the next start would not find the tokens that are saved from then on. The store
 // therefore compares the paths with its open files before and after each statement. At the
-// first difference it fails with [ErrReplaced], for good. Restart the process. On other Unix
+// first difference it fails with [api.ErrReplaced], for good. Restart the process. On other Unix
 // systems than Linux it does not notice a replaced log, only a removed one.
 //
 // A database with a second hard link, or one that is mounted alone into a container, fails
-// with [ErrUnsafePath], because its log would stay behind. Mount the folder.
+// with [api.ErrUnsafePath], because its log would stay behind. Mount the folder.
 //
 // # Backup and restore
 //

@@ -62,14 +62,14 @@ func TestReplacedFileStopsStore(t *testing.T) {
 		moveAside(t, path, ends...)
 		for range 2 {
 			_, err := store.Save(t.Context(), user17, token(api.NewSecret("lost")))
-			require.ErrorIs(t, err, sqlstore.ErrReplaced)
+			require.ErrorIs(t, err, api.ErrReplaced)
 		}
 		_, err := store.Commit(t.Context(), lease, token(api.NewSecret("lost")))
-		require.ErrorIs(t, err, sqlstore.ErrReplaced)
-		require.ErrorIs(t, store.DeleteVersion(t.Context(), user17, record.Version), sqlstore.ErrReplaced)
-		require.ErrorIs(t, store.CheckWrite(t.Context()), sqlstore.ErrReplaced)
+		require.ErrorIs(t, err, api.ErrReplaced)
+		require.ErrorIs(t, store.DeleteVersion(t.Context(), user17, record.Version), api.ErrReplaced)
+		require.ErrorIs(t, store.CheckWrite(t.Context()), api.ErrReplaced)
 		_, err = store.Load(t.Context(), user17)
-		require.ErrorIs(t, err, sqlstore.ErrReplaced)
+		require.ErrorIs(t, err, api.ErrReplaced)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestStoppedStoreKeepsLogOfSuccessor(t *testing.T) {
 	moveAside(t, path, "", "-wal", "-shm")
 	second, _ := openFile(t, path)
 	save(t, second)
-	require.ErrorIs(t, first.CheckWrite(t.Context()), sqlstore.ErrReplaced)
+	require.ErrorIs(t, first.CheckWrite(t.Context()), api.ErrReplaced)
 	require.NoError(t, db.Close())
 	assert.FileExists(t, path+"-wal")
 	save(t, second)
@@ -122,9 +122,9 @@ func TestHardLinkIsRejected(t *testing.T) {
 	store, _ := openFile(t, path)
 	require.NoError(t, os.Link(path, link))
 	_, err := store.Load(t.Context(), user17)
-	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 	_, err = sqlstore.OpenSQLite("sqlite", link)
-	require.ErrorIs(t, err, sqlstore.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 }
 
 // TestBackupAndRestore holds what the section "Backup and restore" of the package promises.

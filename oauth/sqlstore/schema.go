@@ -93,10 +93,6 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
 }
 
-// SchemaError reports a difference between a database and the tables of a store. Table is the
-// first wrong table. Column is its missing column, or empty if the whole table is missing.
-type SchemaError = sqlschema.Error
-
 // Schema returns the SQL that [Open] runs to create the tables, for a program that applies it
 // with another tool and calls [OpenExisting]. database is "postgresql", "mysql" (also for
 // MariaDB) or "sqlite". It returns an [*api.ArgumentError] for any other.

@@ -45,9 +45,9 @@ func TestOpenCreatesTables(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		db, ring := d.open(t), seal.InsecurePlaintext{}
 		_, err := sqlstore.OpenExisting(t.Context(), db, ring)
-		var missing *sqlstore.SchemaError
+		var missing *api.SchemaError
 		require.ErrorAs(t, err, &missing)
-		require.Equal(t, sqlstore.SchemaError{Table: "dispensary_oauth_tokens"}, *missing)
+		require.Equal(t, api.SchemaError{Table: "dispensary_oauth_tokens"}, *missing)
 		_, err = sqlstore.OpenExisting(t.Context(), db, ring)
 		require.ErrorAs(t, err, &missing, "it creates nothing")
 		for _, open := range []func(context.Context, *sql.DB, seal.AEAD) (tokenstore.Store, error){sqlstore.Open, sqlstore.Open, sqlstore.OpenExisting} {

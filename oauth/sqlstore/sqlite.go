@@ -31,10 +31,10 @@ import (
 // On Linux call sqlite.OFDLocking(true) of modernc.org/sqlite before the first connection,
 // unless the program imports package sqlinbox. Without it, a program that reads its own
 // database file drops the locks of SQLite when it closes the file, and sqlite3 in a shell
-// can then remove the log. The store notices that and fails with [ErrReplaced].
+// can then remove the log. The store notices that and fails with [api.ErrReplaced].
 //
 // Errors: an [*api.ArgumentError] if path is a URI or ":memory:", which names a separate
-// database for each connection; [ErrUnsafePath]; those of the file system and of [sql.Open].
+// database for each connection; [api.ErrUnsafePath]; those of the file system and of [sql.Open].
 // OpenSQLite sends no statement to the database.
 func OpenSQLite(driver, path string) (*sql.DB, error) {
 	if _, err := sqlitefile.Create("sqlstore.OpenSQLite path", path); err != nil {
@@ -52,16 +52,3 @@ func sqliteDSN(path string) string {
 		"_pragma": {"busy_timeout(50)", "journal_mode(wal)", "synchronous(full)"}, "_txlock": {"immediate"},
 	})
 }
-
-// Errors of a SQLite file.
-var (
-	// ErrReplaced: the SQLite database or its log was moved, removed or replaced while it was
-	// open, so that the next start would not find what is written now. Every method of the
-	// store fails with it from then on. Restart the process.
-	ErrReplaced = sqlitefile.ErrReplaced
-
-	// ErrUnsafePath: the SQLite database has several hard links, or is mounted alone, as with
-	// "docker run -v ./tokens.db:/data/tokens.db", so that its log would stay behind. Mount the
-	// folder.
-	ErrUnsafePath = sqlitefile.ErrUnsafePath
-)

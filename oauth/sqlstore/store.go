@@ -48,14 +48,14 @@ var _ tokenstore.Store = (*store)(nil)
 // it at every start. Replicas may call it at the same time.
 //
 // Errors: an [*api.ArgumentError] if db or aead is nil or the database is none that the package
-// supports; a [*SchemaError] if a table lacks a column, because another program or release
+// supports; a [*api.SchemaError] if a table lacks a column, because another program or release
 // created it; those of the database.
 func Open(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
 	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Create(ctx, db) })
 }
 
 // OpenExisting is [Open] for tables that another tool has created: it fails with a
-// [*SchemaError] if a table or a column is missing, and changes nothing.
+// [*api.SchemaError] if a table or a column is missing, and changes nothing.
 func OpenExisting(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
 	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Check(ctx, db) })
 }

@@ -63,12 +63,8 @@ const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
 	PRIMARY KEY (name, number)
 )`
 
-// SchemaError reports a table of another program in place of the table of a [Store]. Column is its
-// missing column.
-type SchemaError = sqlschema.Error
-
 // Migrate creates the table if it does not exist. If it exists, Migrate only reads, so a role
-// without the right to create tables can call it. It fails with a [*SchemaError] and changes nothing if
+// without the right to create tables can call it. It fails with a [*api.SchemaError] and changes nothing if
 // the table lacks a column.
 func (s *Store) Migrate(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)

@@ -69,7 +69,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 }
 
 // New returns an inbox for a process that only accepts events. Other processes handle them with
-// Open. New fails with a [*SchemaError] before [Migrate].
+// Open. New fails with a [*api.SchemaError] before [Migrate].
 func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	worker, err := inboxkit.NewWorker(c.Work)
 	if err != nil {

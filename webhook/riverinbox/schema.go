@@ -35,10 +35,6 @@ func namesOf(schema string) *strings.Replacer {
 	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex)
 }
 
-// SchemaError reports a difference between a database and the tables of an [Inbox]. Table is the
-// first wrong table. Column is its missing column, or empty if the whole table is missing.
-type SchemaError = sqlschema.Error
-
 func scriptOf(schema string) sqlschema.Schema {
 	return sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: namesOf(schema).Replace(script)}
 }
@@ -69,7 +65,7 @@ func validateSchema(name string) error {
 // Migrate creates the schema and the missing tables, and migrates River's tables with package
 // rivermigrate. An empty schema means the first one of the search path. If no table is missing,
 // Migrate only reads, so it needs no right to create tables. Processes can call it concurrently. It
-// fails with a [*SchemaError] if a table lacks a column, because another program or release created
+// fails with a [*api.SchemaError] if a table lacks a column, because another program or release created
 // the table.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	schema, err := schemaOf(ctx, pool, schema)

@@ -114,7 +114,7 @@ func TestNewNeedsTables(t *testing.T) {
 	d := newDatabase(t)
 	pool, config := d.pool(t), d.config(t, receivertest.Succeed)
 	_, err := riverinbox.New(t.Context(), pool, config)
-	var wrong *riverinbox.SchemaError
+	var wrong *api.SchemaError
 	require.ErrorAs(t, err, &wrong)
 	assert.Contains(t, wrong.Table, "inbox_ledger")
 	require.NoError(t, d.idle(t, config).Close(t.Context()))

@@ -9,7 +9,7 @@ import (
 )
 
 // Accept implements [webhook.Inbox]. It returns once the event is synced to the disk. Errors are
-// [webhook.ErrInboxClosed], [ErrFull], [ErrReplaced], the error of ctx, and those of the
+// [webhook.ErrInboxClosed], [ErrFull], [api.ErrReplaced], the error of ctx, and those of the
 // database, which contain nothing of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {

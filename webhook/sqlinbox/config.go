@@ -7,7 +7,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
-	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -53,16 +52,6 @@ var (
 	// ErrInUse: another Inbox, of this process or another one, has the database open. It is
 	// safe to retry.
 	ErrInUse = errors.New("sqlinbox: another process has this inbox open")
-
-	// ErrReplaced: the database, its log or its lock file was moved, removed or replaced
-	// while the inbox was open, so that the next start would not find what is written now.
-	// Every method fails with it from then on, except Close. Restart the process.
-	ErrReplaced = sqlitefile.ErrReplaced
-
-	// ErrUnsafePath: the database has several hard links, or is mounted alone, as with
-	// "docker run -v ./inbox.db:/data/inbox.db", so that its log would stay behind. Mount
-	// the folder. [Open], [New] and [OpenReader] return it.
-	ErrUnsafePath = sqlitefile.ErrUnsafePath
 
 	// ErrFull: the disk has less free space than [Config.MinFreeBytes], or PRAGMA
 	// max_page_count leaves too few pages. The message contains the folder and the free

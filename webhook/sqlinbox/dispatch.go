@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -22,7 +23,7 @@ func (i *Inbox) dispatch() {
 			i.life.Go(func() { i.handle(c) })
 		}
 		switch {
-		case errors.Is(err, webhook.ErrInboxClosed), errors.Is(err, ErrReplaced):
+		case errors.Is(err, webhook.ErrInboxClosed), errors.Is(err, api.ErrReplaced):
 			return
 		case err != nil:
 			failures++

@@ -52,17 +52,17 @@
 // (.lock) while the inbox is open, the next start would not find the events that are
 // accepted from then on. The inbox therefore compares the paths with its open files
 // before and after each commit. At the first difference it logs an error, accepts and
-// handles no more events, and fails with [ErrReplaced]. Restart the process. The platform
+// handles no more events, and fails with [api.ErrReplaced]. Restart the process. The platform
 // sends the rejected webhooks again.
 //
-// [Open] fails with [ErrUnsafePath] if the database has a second hard link or is mounted
+// [Open] fails with [api.ErrUnsafePath] if the database has a second hard link or is mounted
 // alone into a container, because its log would stay behind. Mount the folder.
 //
 // On Linux the package switches modernc.org/sqlite to open file description locks, for all
 // databases of the process. With POSIX locks, a program that reads its own database file
 // would lose the locks of SQLite when it closes the file, and sqlite3 in a shell could then
 // remove the log. A program that opens a database before its main function runs keeps
-// POSIX locks. The inbox then stops with [ErrReplaced] once its log is removed.
+// POSIX locks. The inbox then stops with [api.ErrReplaced] once its log is removed.
 //
 // # Backup and restore
 //

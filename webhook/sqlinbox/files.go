@@ -76,7 +76,7 @@ func (f *files) watch(failed func(error)) (err error) {
 	return nil
 }
 
-// check fails with [ErrReplaced] if a path names another file than the open one.
+// check fails with [api.ErrReplaced] if a path names another file than the open one.
 func (f *files) check() error {
 	if err := f.guard.Check(); err != nil {
 		return fmt.Errorf("sqlinbox: %w", err)

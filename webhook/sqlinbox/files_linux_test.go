@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"modernc.org/sqlite"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -22,7 +23,7 @@ func TestSweptLockFileAdmitsNoSecondInbox(t *testing.T) {
 	_, err := sqlinbox.Open(path, config(t, receivertest.Hold))
 	require.ErrorIs(t, err, sqlinbox.ErrInUse)
 	_, err = first.Accept(t.Context(), receivertest.NewDelivery())
-	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	require.ErrorIs(t, err, api.ErrReplaced)
 }
 
 // A program that copies its own database opens and closes the file.
@@ -58,7 +59,7 @@ func TestFileMountedAloneIsRejected(t *testing.T) {
 	}
 	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(container, syscall.MNT_DETACH)) })
 	_, err := sqlinbox.Open(container, config(t, receivertest.Hold))
-	require.ErrorIs(t, err, sqlinbox.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 	require.ErrorContains(t, err, "mount the folder")
 	info, err := os.Stat(container)
 	require.NoError(t, err)

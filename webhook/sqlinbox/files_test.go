@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -94,17 +95,17 @@ func TestReplacedFileStopsInbox(t *testing.T) {
 			replace(t, path)
 			for range 3 {
 				_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
-				require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+				require.ErrorIs(t, err, api.ErrReplaced)
 			}
-			require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrReplaced)
+			require.ErrorIs(t, inbox.CheckWrite(t.Context()), api.ErrReplaced)
 			_, err = inbox.Stats(t.Context())
-			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			require.ErrorIs(t, err, api.ErrReplaced)
 			_, err = inbox.Missing(t.Context(), []webhook.Key{stored.Key})
-			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			require.ErrorIs(t, err, api.ErrReplaced)
 			_, err = inbox.Replay(t.Context(), engine.Filter{Keys: []webhook.Key{stored.Key}})
-			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			require.ErrorIs(t, err, api.ErrReplaced)
 			_, err = inbox.ClaimCheckpoint(t.Context(), "name", "holder", 1)
-			require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+			require.ErrorIs(t, err, api.ErrReplaced)
 
 			interrupt(t, inbox)
 			assert.Equal(t, 1, strings.Count(log.String(), "webhook inbox stopped"), log.String())
@@ -125,7 +126,7 @@ func TestStoppedInboxKeepsLogOfSuccessor(t *testing.T) {
 	second := holding(t, path)
 	receivertest.Accept(t, second)
 	_, err := first.Accept(t.Context(), receivertest.NewDelivery())
-	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	require.ErrorIs(t, err, api.ErrReplaced)
 	interrupt(t, first)
 	assert.FileExists(t, path+"-wal")
 	receivertest.Accept(t, second)
@@ -139,7 +140,7 @@ func TestWriteCheckNoticesReplacedFile(t *testing.T) {
 	inbox := holding(t, path)
 	require.NoError(t, inbox.CheckWrite(t.Context()))
 	move(t, path, path+".old")
-	require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrReplaced)
+	require.ErrorIs(t, inbox.CheckWrite(t.Context()), api.ErrReplaced)
 }
 
 func TestReplacedFileStopsReader(t *testing.T) {
@@ -153,7 +154,7 @@ func TestReplacedFileStopsReader(t *testing.T) {
 	require.NoError(t, err)
 	move(t, path, path+".old")
 	_, err = tool.Stats(t.Context())
-	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	require.ErrorIs(t, err, api.ErrReplaced)
 	require.NoError(t, tool.Close(context.Background()))
 }
 
@@ -196,7 +197,7 @@ func TestInboxFollowsSymbolicLink(t *testing.T) {
 	require.NoError(t, os.Remove(link))
 	require.NoError(t, os.Symlink(newPath(t), link))
 	_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
-	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	require.ErrorIs(t, err, api.ErrReplaced)
 }
 
 func TestHardLinkIsRejected(t *testing.T) {
@@ -208,10 +209,10 @@ func TestHardLinkIsRejected(t *testing.T) {
 	receivertest.Accept(t, inbox) // the link came later
 
 	_, err := sqlinbox.Open(link, config(t, receivertest.Hold))
-	require.ErrorIs(t, err, sqlinbox.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 	require.ErrorContains(t, err, "2 hard links")
 	_, err = sqlinbox.OpenReader(link)
-	require.ErrorIs(t, err, sqlinbox.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 }
 
 func TestNewRejectsHardLink(t *testing.T) {
@@ -222,7 +223,7 @@ func TestNewRejectsHardLink(t *testing.T) {
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
 	require.NoError(t, os.Link(path, newPath(t)))
 	_, err := sqlinbox.New(db, config(t, receivertest.Hold))
-	require.ErrorIs(t, err, sqlinbox.ErrUnsafePath)
+	require.ErrorIs(t, err, api.ErrUnsafePath)
 }
 
 // TestBackupAndRestore holds what the section "Backup and restore" of the package promises.
@@ -281,5 +282,5 @@ func TestNewRejectsReplacedFile(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err = sqlinbox.New(db, config(t, receivertest.Hold))
-	require.ErrorIs(t, err, sqlinbox.ErrReplaced)
+	require.ErrorIs(t, err, api.ErrReplaced)
 }

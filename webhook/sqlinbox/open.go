@@ -13,7 +13,7 @@ import (
 
 // Open opens the inbox in a file, and starts its workers, which Close ends. It creates a missing
 // file, readable for its owner only, and missing tables. It fails with [ErrInUse],
-// [ErrUnsafePath] and a [*SchemaError].
+// [api.ErrUnsafePath] and a [*api.SchemaError].
 func Open(path string, c Config) (*Inbox, error) {
 	name, err := DSN(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func Open(path string, c Config) (*Inbox, error) {
 
 // New opens the inbox in a SQLite database of any driver that the program has opened, and starts
 // its workers. Open the database with the name from [DSN], and call [Migrate] first. Errors
-// include [ErrInUse], [ErrUnsafePath] and a [*SchemaError]. New rejects a database in memory.
+// include [ErrInUse], [api.ErrUnsafePath] and a [*api.SchemaError]. New rejects a database in memory.
 //
 // The inbox keeps one connection, so the pool needs two. It enables write-ahead logging for
 // good. The program closes db after the inbox.

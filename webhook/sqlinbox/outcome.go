@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -24,7 +25,7 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 			t.vacant = append(t.vacant, &next)
 			return i.recordOutcome(t, c, a, sealed)
 		})
-		if errors.Is(err, ErrReplaced) { // for good, so the claim ends
+		if errors.Is(err, api.ErrReplaced) { // for good, so the claim ends
 			err = fmt.Errorf("%w: %w", inboxkit.ErrClaimLost, err)
 		}
 		return err

@@ -23,7 +23,7 @@ type Reader struct {
 }
 
 // OpenReader opens the inbox in a file, which must exist. It creates nothing: it fails with a
-// [*SchemaError] if a table or a column is missing, and with [ErrUnsafePath].
+// [*api.SchemaError] if a table or a column is missing, and with [api.ErrUnsafePath].
 func OpenReader(path string) (_ *Reader, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {

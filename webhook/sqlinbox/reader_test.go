@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -46,7 +47,7 @@ func TestReaderMakesNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	require.NoError(t, os.WriteFile(text, []byte("this is no database, whatever its name says it may be"), 0o600))
 	_, err = sqlinbox.OpenReader(empty)
-	var missing *sqlinbox.SchemaError
+	var missing *api.SchemaError
 	require.ErrorAs(t, err, &missing)
 	_, err = sqlinbox.OpenReader(text)
 	require.Error(t, err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 )
 
@@ -15,7 +16,7 @@ func (i *Inbox) retain() {
 	defer ticker.Stop()
 	for {
 		err := i.purge()
-		if errors.Is(err, ErrReplaced) {
+		if errors.Is(err, api.ErrReplaced) {
 			return
 		}
 		if err != nil && !i.life.Stopped() {

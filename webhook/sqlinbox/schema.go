@@ -70,12 +70,8 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox_checkpoints (
 
 var schema = sqlschema.Schema{Dialect: sqlschema.SQLite, Script: script}
 
-// SchemaError reports a difference between a database and the tables of an [Inbox]. Table is the
-// first wrong table. Column is its missing column, or empty if the whole table is missing.
-type SchemaError = sqlschema.Error
-
 // Migrate creates the missing tables. If none is missing, it only reads. Processes may
-// call it at the same time. It fails with a [*SchemaError] and changes nothing if a table lacks
+// call it at the same time. It fails with a [*api.SchemaError] and changes nothing if a table lacks
 // a column, because another program or release created it.
 //
 // All names begin with dispensary_inbox.
@@ -86,7 +82,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSchema fails with a [*SchemaError] if a table or a column is missing.
+// checkSchema fails with a [*api.SchemaError] if a table or a column is missing.
 func checkSchema(ctx context.Context, conn *sql.Conn) error {
 	if err := schema.Check(ctx, conn); err != nil {
 		return fmt.Errorf("sqlinbox: %w", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -28,9 +29,9 @@ func TestNewNeedsTables(t *testing.T) {
 	t.Parallel()
 	db := database(t, filepath.Join(t.TempDir(), "program.db"))
 	_, err := sqlinbox.New(db, config(t, receivertest.Succeed))
-	var missing *sqlinbox.SchemaError
+	var missing *api.SchemaError
 	require.ErrorAs(t, err, &missing)
-	assert.Equal(t, sqlinbox.SchemaError{Table: "dispensary_inbox"}, *missing)
+	assert.Equal(t, api.SchemaError{Table: "dispensary_inbox"}, *missing)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
 	inbox, err := sqlinbox.New(db, config(t, receivertest.Succeed))
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
@@ -73,7 +74,7 @@ func openLimited(t *testing.T, s Store) {
 	limited := Limited(t, s.Driver, name)
 	db := open(t, s.Driver, limited)
 	require.Error(t, s.Create(t.Context(), db, limited), "the role cannot create tables")
-	var e *sqlschema.Error
+	var e *api.SchemaError
 	require.ErrorAs(t, s.check(t, name), &e)
 	require.NoError(t, s.Create(t.Context(), open(t, s.Driver, name), name))
 	require.NoError(t, s.Create(t.Context(), db, limited))
@@ -120,7 +121,7 @@ func rejectForeign(t *testing.T, s Store) {
 	last := tables[len(tables)-1]
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE "+last+" (mine integer)")
 	require.NoError(t, err)
-	var e *sqlschema.Error
+	var e *api.SchemaError
 	require.ErrorAs(t, s.Create(t.Context(), db, name), &e)
 	assert.Equal(t, last, e.Table[strings.LastIndex(e.Table, ".")+1:]) // without its schema
 	assert.NotEmpty(t, e.Column)
@@ -128,7 +129,7 @@ func rejectForeign(t *testing.T, s Store) {
 	_, err = db.ExecContext(t.Context(), "DROP TABLE "+last)
 	require.NoError(t, err)
 	require.ErrorAs(t, s.check(t, name), &e)
-	assert.Equal(t, sqlschema.Error{Table: tables[0]}, *e, "it created no table")
+	assert.Equal(t, api.SchemaError{Table: tables[0]}, *e, "it created no table")
 }
 
 // tables returns the names of the tables in their order.
