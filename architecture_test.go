@@ -23,7 +23,7 @@ const module = "github.com/dispensary-go/dispensary"
 // commit of its own, with its reason.
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "ratelimit", "treatmentplans"},
-	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore"},
+	"oauth/accounts":           {".", "internal/defaults", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore"},
 	"api":                      {},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
@@ -34,6 +34,7 @@ var arrows = map[string][]string{
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/closestmatch":    {},
 	"internal/contention":      {},
+	"internal/defaults":        {},
 	"internal/failover":        {},
 	"internal/fileid":          {},
 	"internal/filelock":        {"internal/fileid"},
@@ -54,16 +55,16 @@ var arrows = map[string][]string{
 	"internal/textfile":        {},
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
-	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "oauth/tokenstore", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
-	"ratelimit":                {"api", "internal/jitter"},
+	"oauth/storetest":          {"api", "internal/defaults", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "oauth/tokenstore", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"ratelimit":                {"api", "internal/defaults", "internal/jitter"},
 	"seal":                     {"api"},
 	"openapi":                  {},
-	"oauth":                    {"api", "api/observe", "internal/jsondecode", "internal/operation", "internal/sentinel", "internal/transport", "golang.org/x/oauth2"},
-	"oauth/connect":            {"api", "oauth", "oauth/tokens", "oauth/tokenstore"},
-	"oauth/internal/oauthtest": {"api", "oauth", "oauth/tokenstore", "github.com/stretchr/testify/require"},
+	"oauth":                    {"api", "api/observe", "internal/defaults", "internal/jsondecode", "internal/operation", "internal/sentinel", "internal/transport", "golang.org/x/oauth2"},
+	"oauth/connect":            {"api", "internal/defaults", "oauth", "oauth/tokens", "oauth/tokenstore"},
+	"oauth/internal/oauthtest": {"api", "internal/defaults", "oauth", "oauth/tokenstore", "github.com/stretchr/testify/require"},
 	"oauth/internal/tokenjson": {"api", "oauth"},
-	"oauth/tokens":             {"api", "internal/jitter", "internal/sentinel", "oauth", "oauth/tokenstore"},
-	"oauth/tokenstore":         {"api", "oauth", "oauth/internal/tokenjson", "seal"},
+	"oauth/tokens":             {"api", "internal/defaults", "internal/jitter", "internal/sentinel", "oauth", "oauth/tokenstore"},
+	"oauth/tokenstore":         {"api", "internal/defaults", "oauth", "oauth/internal/tokenjson", "seal"},
 	"treatmentplans":           {"api", "catalog", "clinic", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform: the package over httpapi and pages over webhooks over
@@ -90,7 +91,7 @@ var arrows = map[string][]string{
 	"dispensarytest/receivercheck":       {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/model"},
 
 	// Webhooks.
-	"webhook":             {"api", "events", "internal/jitter", "internal/safecall", "seal"},
+	"webhook":             {"api", "events", "internal/defaults", "internal/jitter", "internal/safecall", "seal"},
 	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/engine":      {"events", "webhook"},
 	"webhook/memoryinbox": {"api", "internal/inboxkit", "webhook", "webhook/engine", "webhook/reconcile"},

@@ -51,11 +51,11 @@ import (
 )
 
 const (
-	// Every is the interval of the checks.
-	Every = 5 * time.Second
+	// interval is the interval of the checks.
+	interval = 5 * time.Second
 
-	// Timeout ends the context of a check. A check that does not return soon after is failing.
-	Timeout = 2 * time.Second
+	// timeout ends the context of a check. A check that does not return soon after is failing.
+	timeout = 2 * time.Second
 )
 
 // Status is the result of one check, or of all of them.
@@ -220,4 +220,4 @@ func (h *Handler) ready(now time.Time) answer {
 
 // stale is the age from which results are no longer believed: the last two runs of the
 // checks and the next one are overdue.
-const stale = 3*Every + Timeout
+const stale = 3*interval + timeout

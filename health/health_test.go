@@ -132,7 +132,7 @@ func TestHungCheckFails(t *testing.T) {
 		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil), "b": hang, "c": hang}})
 		run(t, handler)
 		for range 3 {
-			time.Sleep(health.Every)
+			time.Sleep(5 * time.Second)
 			code, a := get(t, handler, "/readyz")
 			assert.Equal(t, 503, code)
 			assert.Equal(t, health.StatusOK, a.Checks["a"].Status)
@@ -141,7 +141,7 @@ func TestHungCheckFails(t *testing.T) {
 		}
 		assert.EqualValues(t, 2, begun.Load())
 		close(release)
-		time.Sleep(health.Every)
+		time.Sleep(5 * time.Second)
 		code, _ := get(t, handler, "/readyz")
 		assert.Equal(t, 200, code)
 	})
@@ -203,7 +203,7 @@ func TestOldResultsFail(t *testing.T) {
 		stop := run(t, handler)
 		synctest.Wait()
 		stop()
-		time.Sleep(3*health.Every + health.Timeout)
+		time.Sleep(3*5*time.Second + 2*time.Second)
 		code, _ := get(t, handler, "/readyz")
 		assert.Equal(t, 200, code)
 		time.Sleep(time.Second)

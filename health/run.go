@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Run runs all checks now and then every [Every], until ctx ends. It returns once the
+// Run runs all checks now and then every 5 seconds, until ctx ends. It returns once the
 // checks have returned, so that a program can close what they use, but does not wait for a
 // check that hangs. Call it in a goroutine of its own.
 func (h *Handler) Run(ctx context.Context) {
-	ticker := time.NewTicker(Every)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		h.Check(ctx)
@@ -27,11 +27,11 @@ func (h *Handler) Run(ctx context.Context) {
 }
 
 // Check runs all checks once and waits for their results, for a little longer than
-// [Timeout] at most. It is for programs that do not call Run, and for tests. If ctx
+// 2 seconds at most. It is for programs that do not call Run, and for tests. If ctx
 // ends, so do the contexts of the checks, and Check keeps the results that it has.
 func (h *Handler) Check(ctx context.Context) {
 	began := time.Now()
-	patience := time.NewTimer(Timeout + Timeout/4)
+	patience := time.NewTimer(timeout + timeout/4)
 	defer patience.Stop()
 	under := map[string]*running{}
 	for name, check := range h.config.Checks {
@@ -106,7 +106,7 @@ func (h *Handler) start(ctx context.Context, name string, check Check) *running 
 			delete(h.running, name)
 			close(one.done)
 		}()
-		ctx, cancel := context.WithTimeout(ctx, Timeout)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		one.result = outcomeOf(check(ctx))
 		returned = true

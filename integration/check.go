@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/connect"
-	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -35,8 +34,8 @@ func (c Config) Check() error {
 		problems = append(problems, c.checkApplication(*a)...)
 	}
 	for i, key := range c.StateKeys {
-		if len(key.Reveal()) < connect.MinStateKey {
-			problems = append(problems, c.problem(fmt.Sprintf("%s[%d]", c.name("state_keys"), i), fmt.Sprintf("is shorter than %d bytes", connect.MinStateKey)))
+		if len(key.Reveal()) < defaults.StateKeySize {
+			problems = append(problems, c.problem(fmt.Sprintf("%s[%d]", c.name("state_keys"), i), fmt.Sprintf("is shorter than %d bytes", defaults.StateKeySize)))
 		}
 	}
 	return errors.Join(append(problems, c.checkStorage()...)...)
@@ -146,7 +145,7 @@ func (c Config) renamed(environment dispensary.Environment, err error) error {
 // parseRateLimit reads [Application].RateLimit. The problem is empty if there is none.
 func parseRateLimit(text string) (requests int, per time.Duration, problem string) {
 	if text == "" {
-		return ratelimit.DefaultRequests, ratelimit.DefaultPer, ""
+		return defaults.Requests, defaults.Per, ""
 	}
 	number, period, _ := strings.Cut(text, "/")
 	requests, err := strconv.Atoi(number)

@@ -69,7 +69,7 @@ type Application struct {
 	// period, in the form 5000/5m. It covers all calls of the users' clients, token requests
 	// and background work. Processes share the limit if Store is postgres, or with
 	// [Setup].RateLimitStore. Otherwise each process has the whole limit. Empty limits each
-	// process to [ratelimit.DefaultRequests] in [ratelimit.DefaultPer].
+	// process to 5,000 requests in 5 minutes.
 	RateLimit string
 }
 

@@ -29,9 +29,9 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 		return nil, err
 	}
 	setup = setup.observed()
-	setup.ReconcileEvery = cmp.Or(setup.ReconcileEvery, DefaultReconcileEvery)
-	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, DefaultOldestWaiting)
-	setup.Drain = cmp.Or(setup.Drain, DefaultDrain)
+	setup.ReconcileEvery = cmp.Or(setup.ReconcileEvery, defaultReconcileEvery)
+	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, defaultOldestWaiting)
+	setup.Drain = cmp.Or(setup.Drain, defaultDrain)
 	i := &Integration{
 		config: config, setup: setup, webhooks: map[dispensary.Environment]http.Handler{}, alarms: map[string]*webhook.Alarm{},
 		Reconcilers: map[dispensary.Environment]*reconcile.Clinics{},

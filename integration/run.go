@@ -40,12 +40,12 @@ func (i *Integration) Run(ctx context.Context) error {
 	return err
 }
 
-// DefaultGrace is how long [Integration.Serve] waits for everything to end.
-const DefaultGrace = 20 * time.Second
+// grace is how long [Integration.Serve] waits for everything to end.
+const grace = 20 * time.Second
 
 // Serve serves on listener and calls [Integration.Run], until ctx ends or the server fails.
 // If ctx ends, it calls [Integration.Drain] and goes on serving meanwhile. Then it calls
-// [Integration.Shutdown], which it gives [DefaultGrace]. Give the process more time to stop
+// [Integration.Shutdown], which it gives 20 seconds. Give the process more time to stop
 // than the sum of both, which is 25 seconds by default. Programs with other servers, or
 // another grace, call the four themselves.
 //
@@ -64,7 +64,7 @@ func (i *Integration) Serve(ctx context.Context, server *http.Server, listener n
 	if ctx.Err() != nil {
 		i.drainUntil(served)
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultGrace)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err = errors.Join(err, i.Shutdown(ending, server))
 	<-served

@@ -20,15 +20,9 @@ import (
 
 // Defaults of a [Setup].
 const (
-	// DefaultReconcileEvery is the interval at which all clinics are reconciled.
-	DefaultReconcileEvery = time.Hour
-
-	// DefaultDrain is the pause between a failing /readyz and the end of the server.
-	DefaultDrain = 5 * time.Second
-
-	// DefaultOldestWaiting is for how long an event may wait until /readyz says that
-	// the inbox is degraded.
-	DefaultOldestWaiting = 15 * time.Minute
+	defaultReconcileEvery = time.Hour
+	defaultDrain          = 5 * time.Second
+	defaultOldestWaiting  = 15 * time.Minute
 )
 
 // Setup is what a [Config] cannot hold: the program's functions, and those settings of
@@ -59,8 +53,7 @@ type Setup struct {
 	// Budget, WholeEvery and Observer. Environment, Name, Inbox, List and Open must be empty.
 	Reconcile reconcile.Config
 
-	// ReconcileEvery is the interval at which all clinics are reconciled. 0 means
-	// [DefaultReconcileEvery].
+	// ReconcileEvery is the interval at which all clinics are reconciled. 0 means 1 hour.
 	ReconcileEvery time.Duration
 
 	// DisableReconcile disables reconciling. Webhooks that the platform cannot deliver are
@@ -73,7 +66,7 @@ type Setup struct {
 	RateLimitStore ratelimit.Store
 
 	// Processes is the largest number of processes that share the rate limits: see
-	// [ratelimit.FleetConfig]. 0 means [ratelimit.DefaultProcesses].
+	// [ratelimit.FleetConfig]. 0 means 10.
 	Processes int
 
 	// KeepFresh says whose tokens are refreshed before they end.
@@ -93,16 +86,16 @@ type Setup struct {
 
 	// Drain is the time for which [Integration.Serve] goes on serving after /readyz has
 	// started to fail. It must be longer than a load balancer needs to notice, which is its
-	// interval times its number of failures. 0 means [DefaultDrain], and a negative value
+	// interval times its number of failures. 0 means 5 seconds, and a negative value
 	// means none.
 	Drain time.Duration
 
 	// OldestWaiting is for how long an event may wait until /readyz says so; 0 means
-	// [DefaultOldestWaiting].
+	// 15 minutes.
 	OldestWaiting time.Duration
 
 	// MinFreeBytes is the smallest free space of the disk with which an inbox in SQLite
-	// accepts events: see [sqlinbox.Config]. 0 means [sqlinbox.DefaultMinFreeBytes], and a
+	// accepts events: see [sqlinbox.Config]. 0 means 64 MiB, and a
 	// negative value disables the check. Other inboxes ignore it.
 	MinFreeBytes int64
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -99,7 +100,7 @@ const maxLifetime = 10 * 365 * 24 * time.Hour
 func lifetime(raw json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
 	if err != nil || math.IsNaN(seconds) || seconds <= 0 {
-		return DefaultLifetime
+		return defaults.TokenLifetime
 	}
 	if seconds >= maxLifetime.Seconds() {
 		return maxLifetime

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,13 +26,13 @@ func TestAnswerExpiresIn(t *testing.T) {
 		`"7200"`:   2 * time.Hour,
 		`7199.5`:   7199500 * time.Millisecond,
 		`60`:       time.Minute,
-		`null`:     DefaultLifetime,
-		`""`:       DefaultLifetime,
-		`0`:        DefaultLifetime,
-		`-5`:       DefaultLifetime,
-		`"soon"`:   DefaultLifetime,
-		`"NaN"`:    DefaultLifetime,
-		`{}`:       DefaultLifetime,
+		`null`:     defaults.TokenLifetime,
+		`""`:       defaults.TokenLifetime,
+		`0`:        defaults.TokenLifetime,
+		`-5`:       defaults.TokenLifetime,
+		`"soon"`:   defaults.TokenLifetime,
+		`"NaN"`:    defaults.TokenLifetime,
+		`{}`:       defaults.TokenLifetime,
 		`1e300`:    maxLifetime,
 		`"+Inf"`:   maxLifetime,
 		`99999999`: 99999999 * time.Second,
@@ -40,7 +41,7 @@ func TestAnswerExpiresIn(t *testing.T) {
 	}
 	var a tokenResponse
 	require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a"}`), &a))
-	assert.Equal(t, DefaultLifetime, a.lifetime)
+	assert.Equal(t, defaults.TokenLifetime, a.lifetime)
 	assert.Equal(t, "Bearer", a.tokenType)
 }
 

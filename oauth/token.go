@@ -11,11 +11,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// DefaultLifetime is how long an access token lives where an answer does not
-// say it.
-// API section: "Limits" (access token lifetime).
-const DefaultLifetime = 2 * time.Hour
-
 // ResourceOwner is who a token acts for.
 // API section: "Oauth token" (resource_owner).
 type ResourceOwner struct {

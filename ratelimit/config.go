@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 )
 
-// Defaults of a [FleetConfig]. The platform does not document its limit: 5,000 requests in 5
-// minutes are an assumption.
+// Defaults of a [FleetConfig].
 const (
-	DefaultRequests  = 5000
-	DefaultPer       = 5 * time.Minute
-	DefaultProcesses = 10
-	DefaultTimeout   = time.Second
+	defaultProcesses = 10
+	defaultTimeout   = time.Second
 )
 
 // FleetConfig is the configuration of a [Fleet]. Store is required.
@@ -27,17 +25,17 @@ type FleetConfig struct {
 	Name string
 
 	// Requests is the number of requests that all processes may send in any period of Per, by
-	// the platform's clock. 0 means [DefaultRequests] and [DefaultPer]. All processes must have
+	// the platform's clock. 0 means 5,000 requests in 5 minutes. All processes must have
 	// the same values.
 	Requests int
 	Per      time.Duration
 
 	// Processes is the largest number of processes. While the store is away, each process keeps
-	// to Requests / Processes, but at least 1. 0 means [DefaultProcesses].
+	// to Requests / Processes, but at least 1. 0 means 10.
 	Processes int
 
 	// Timeout is the longest time that the store may take to respond, after which it counts as
-	// away. 0 means [DefaultTimeout]. A start may be that much later than its record, so the
+	// away. 0 means 1 second. A start may be that much later than its record, so the
 	// periods of the store are longer than Per by Timeout, and by a second for the way to the
 	// platform.
 	Timeout time.Duration
@@ -64,8 +62,8 @@ func (c FleetConfig) withDefaults() (FleetConfig, error) {
 	case c.Timeout < 0:
 		return c, problem("Timeout", "is negative")
 	}
-	c.Requests, c.Per = cmp.Or(c.Requests, DefaultRequests), cmp.Or(c.Per, DefaultPer)
-	c.Processes, c.Timeout = cmp.Or(c.Processes, DefaultProcesses), cmp.Or(c.Timeout, DefaultTimeout)
+	c.Requests, c.Per = cmp.Or(c.Requests, defaults.Requests), cmp.Or(c.Per, defaults.Per)
+	c.Processes, c.Timeout = cmp.Or(c.Processes, defaultProcesses), cmp.Or(c.Timeout, defaultTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

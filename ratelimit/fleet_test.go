@@ -310,7 +310,7 @@ func TestFleetFailsAtOnceBehindManyOthers(t *testing.T) {
 func TestFleetAllowsForSlowStore(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{Processes: 1}, func(ctx context.Context, f *fleet) {
 		member := f.join()
-		f.store.slow = ratelimit.DefaultTimeout - time.Millisecond
+		f.store.slow = time.Second - time.Millisecond
 		require.NoError(f, f.send(ctx, member, api.PriorityInteractive))
 		started := time.Now()
 		f.store.slow = 0

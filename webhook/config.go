@@ -7,22 +7,15 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
 // Defaults of a [HandlerConfig].
 const (
-	// DefaultMaxBody is 1 MiB. The API states no limit; events of a few
-	// kilobytes are usual.
-	DefaultMaxBody = 1 << 20
-
-	// DefaultAcceptTimeout leaves room below the platform's own time-out, which
-	// is not published. Assumption: it is two seconds.
-	DefaultAcceptTimeout = 800 * time.Millisecond
-
-	// DefaultBodyTimeout is as long as the platform waits for a response.
-	// Assumption: it waits 2 seconds.
-	DefaultBodyTimeout = 2 * time.Second
+	defaultMaxBody       = 1 << 20
+	defaultAcceptTimeout = 800 * time.Millisecond
+	defaultBodyTimeout   = 2 * time.Second
 )
 
 // HandlerConfig configures a [Handler]. Inbox is required, and either Tenant or Environment,
@@ -54,17 +47,19 @@ type HandlerConfig struct {
 	Inbox Inbox
 
 	// Tolerance is the largest difference between the timestamp of a signature and now, in
-	// either direction. 0 means [DefaultTolerance].
+	// either direction. 0 means 5 minutes.
 	Tolerance time.Duration
 
-	// MaxBody is the largest size of a body in bytes. 0 means [DefaultMaxBody].
+	// MaxBody is the largest size of a body in bytes. 0 means 1 MiB. The API states no limit.
+	// Events of a few kilobytes are usual.
 	MaxBody int64
 
-	// BodyTimeout limits the time for the body. 0 means [DefaultBodyTimeout]. A shorter
-	// http.Server.ReadTimeout takes precedence.
+	// BodyTimeout limits the time for the body. 0 means 2 seconds. Assumption: the platform
+	// waits for so long. A shorter http.Server.ReadTimeout takes precedence.
 	BodyTimeout time.Duration
 
-	// AcceptTimeout limits the time of the inbox. 0 means [DefaultAcceptTimeout].
+	// AcceptTimeout limits the time of the inbox. 0 means 800 ms, which leaves room below the
+	// platform's own timeout. Assumption: that is 2 seconds.
 	AcceptTimeout time.Duration
 
 	// AnswerUnsignedProbe sends the challenge token to any caller with an empty body and no
@@ -99,10 +94,10 @@ func (c HandlerConfig) withDefaults() (HandlerConfig, error) {
 	case c.Tolerance < 0:
 		return c, argumentError("HandlerConfig.Tolerance", "is negative")
 	}
-	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
-	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, DefaultAcceptTimeout)
-	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
-	c.Tolerance = cmp.Or(c.Tolerance, DefaultTolerance)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, defaultAcceptTimeout)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, defaultBodyTimeout)
+	c.Tolerance = cmp.Or(c.Tolerance, defaults.SignatureTolerance)
 	c.Logger = safecall.Logger(c.Logger)
 	c.Observer = c.Observer.safe(c.Logger)
 	if c.Now == nil {

@@ -87,7 +87,7 @@ func NotFoundHandler(logger *slog.Logger, observer Observer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		r = r.WithContext(observer.RequestStart(r.Context(), r))
-		limitBody(w, r, DefaultBodyTimeout)
+		limitBody(w, r, defaultBodyTimeout)
 		o := refused(http.StatusNotFound, unknownPath(r))
 		respond(w, o, api.Secret{})
 		o.Duration = time.Since(start)

@@ -11,19 +11,18 @@ import (
 
 // Defaults of a [RetryPolicy]. Together they retry for about ten hours.
 const (
-	DefaultMaxAttempts = 25
-	DefaultBackOff     = time.Second
-	DefaultMaxBackOff  = time.Hour
+	defaultMaxAttempts = 25
+	defaultBackOff     = time.Second
+	defaultMaxBackOff  = time.Hour
 )
 
 // RetryPolicy is the policy for failed events. The zero value is the default.
 type RetryPolicy struct {
-	// MaxAttempts is the number of attempts until an event becomes a dead letter. 0 means
-	// [DefaultMaxAttempts].
+	// MaxAttempts is the number of attempts until an event becomes a dead letter. 0 means 25.
 	MaxAttempts int
 
 	// BackOff is the wait after the first failed attempt. It doubles with every failure up to
-	// MaxBackOff. 0 means [DefaultBackOff] and [DefaultMaxBackOff]. Each wait is shortened at
+	// MaxBackOff. 0 means 1 second and 1 hour. Each wait is shortened at
 	// random by up to a half, so that events that failed together are spread.
 	BackOff, MaxBackOff time.Duration
 }
@@ -32,9 +31,9 @@ func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 	if p.MaxAttempts < 0 || p.BackOff < 0 || p.MaxBackOff < 0 {
 		return p, argumentError("RetryPolicy", "holds a negative number")
 	}
-	p.MaxAttempts = cmp.Or(p.MaxAttempts, DefaultMaxAttempts)
-	p.BackOff = cmp.Or(p.BackOff, DefaultBackOff)
-	p.MaxBackOff = cmp.Or(p.MaxBackOff, DefaultMaxBackOff)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, defaultMaxAttempts)
+	p.BackOff = cmp.Or(p.BackOff, defaultBackOff)
+	p.MaxBackOff = cmp.Or(p.MaxBackOff, defaultMaxBackOff)
 	return p, nil
 }
 

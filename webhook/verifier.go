@@ -14,11 +14,8 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 )
-
-// DefaultTolerance is the default of [HandlerConfig].Tolerance.
-// API section: "Signature header" 4, which recommends it.
-const DefaultTolerance = 5 * time.Minute
 
 // VerifierConfig configures a [Verifier]. Secrets is required.
 type VerifierConfig struct {
@@ -26,7 +23,7 @@ type VerifierConfig struct {
 	Secrets []api.Secret
 
 	// Tolerance is the largest difference between the timestamp and now, in either direction.
-	// 0 means [DefaultTolerance].
+	// 0 means 5 minutes.
 	Tolerance time.Duration
 
 	// Now is the clock; nil means [time.Now].
@@ -48,7 +45,7 @@ func NewVerifier(c VerifierConfig) (*Verifier, error) { return newVerifier("Veri
 
 // newVerifier names the fields of the given type in its errors.
 func newVerifier(config string, c VerifierConfig) (*Verifier, error) {
-	v := &Verifier{tolerance: cmp.Or(c.Tolerance, DefaultTolerance), now: c.Now}
+	v := &Verifier{tolerance: cmp.Or(c.Tolerance, defaults.SignatureTolerance), now: c.Now}
 	var problems []error
 	if len(c.Secrets) == 0 {
 		problems = append(problems, argumentError(config+".Secrets", "is empty: without a secret every request could be forged"))

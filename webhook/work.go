@@ -12,11 +12,8 @@ import (
 
 // Defaults of a [Work].
 const (
-	// DefaultWorkers is the number of events that a process handles at a time.
-	DefaultWorkers = 4
-
-	// DefaultHandlerTimeout limits the time of a handler.
-	DefaultHandlerTimeout = time.Minute
+	defaultWorkers        = 4
+	defaultHandlerTimeout = time.Minute
 )
 
 // Work configures the handling of events, for every engine. Handle is required.
@@ -25,16 +22,15 @@ type Work struct {
 	// and when Close stops waiting, not with the request. See [HandlingFrom].
 	Handle HandlerFunc
 
-	// Workers is the number of events that this process handles at a time. 0 means
-	// [DefaultWorkers].
+	// Workers is the number of events that this process handles at a time. 0 means 4.
 	Workers int
 
 	// Retry decides how often and when a failed event is retried.
 	Retry RetryPolicy
 
-	// HandlerTimeout ends the context of an attempt. 0 means [DefaultHandlerTimeout]. A handler
-	// that ignores its context keeps its worker. If it still runs 5 seconds later, it is logged
-	// and reported to Observer.AttemptOverdue.
+	// HandlerTimeout ends the context of an attempt. 0 means 1 minute. A handler that ignores its
+	// context keeps its worker. If it still runs 5 seconds later, it is logged and reported to
+	// Observer.AttemptOverdue.
 	HandlerTimeout time.Duration
 
 	// Order returns the [OrderingKey] of an event: [ByObject], [ByPatient], [ByClinic], or a
@@ -107,8 +103,8 @@ func (w Work) WithDefaults() (Work, error) {
 		return w, err
 	}
 	w.Retry = retry
-	w.Workers = cmp.Or(w.Workers, DefaultWorkers)
-	w.HandlerTimeout = cmp.Or(w.HandlerTimeout, DefaultHandlerTimeout)
+	w.Workers = cmp.Or(w.Workers, defaultWorkers)
+	w.HandlerTimeout = cmp.Or(w.HandlerTimeout, defaultHandlerTimeout)
 	w.Logger = safecall.Logger(w.Logger)
 	w.Observer = w.Observer.safe(w.Logger)
 	return w, nil

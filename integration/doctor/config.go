@@ -41,7 +41,7 @@ type Config struct {
 	// "patients.create": the token needs their scopes.
 	Operations []string
 
-	// LeaseTTL is that of the program's [tokens.Config]; 0 means [tokens.DefaultLeaseTTL].
+	// LeaseTTL is that of the program's [tokens.Config]; 0 means 30 seconds.
 	LeaseTTL time.Duration
 
 	// NoRefresh leaves the stored token as it is.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // defaultReconcileEvery is the interval at which package integration reconciles.
@@ -79,7 +79,7 @@ func Run(ctx context.Context, config Config) (Report, error) {
 		return Report{}, err
 	}
 	config.ReconcileEvery = cmp.Or(config.ReconcileEvery, defaultReconcileEvery)
-	config.LeaseTTL = cmp.Or(config.LeaseTTL, tokens.DefaultLeaseTTL)
+	config.LeaseTTL = cmp.Or(config.LeaseTTL, defaults.LeaseTTL)
 	if config.Now == nil {
 		config.Now = time.Now
 	}

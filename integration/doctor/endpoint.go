@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -29,7 +30,7 @@ const deliveryTimeout = 2 * time.Second
 const eventless = "{ \"probe\" : \"doctor \\u00e9 é \\/ <>& \u2028\",\r\n\t\"n\": [1.0, 1e2 , -0],\"a\":null , \"A\":{ } }\r\n"
 
 // stale is how old the signature of a replayed request is.
-const stale = 2 * webhook.DefaultTolerance
+const stale = 2 * defaults.SignatureTolerance
 
 // post sends a body to the endpoint, signed at a time, as the platform would.
 func (r *run) post(ctx context.Context, secret api.Secret, at time.Time, body string) *answer {
@@ -150,7 +151,7 @@ func (r *run) endpointSignature(ctx context.Context) Row {
 	const fix = "copy the webhook secret from the developer dashboard of this environment, here and where the endpoint runs"
 	now := r.config.Now()
 	switch off := a.off(); {
-	case off.Abs() > webhook.DefaultTolerance:
+	case off.Abs() > defaults.SignatureTolerance:
 		return fail(fmt.Sprintf("it answers %d: its clock and that of this machine are %s apart", a.status, days(off)), undelivered,
 			"let both machines follow a time server", "timedatectl set-ntp true")
 	case r.post(ctx, w.Challenge, now, "").ok():

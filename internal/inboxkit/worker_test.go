@@ -95,7 +95,7 @@ func TestWorkerHandsBackWhatIsStopped(t *testing.T) {
 		cancel()
 		<-ctx.Done()
 		return ctx.Err()
-	}}, task(webhook.DefaultMaxAttempts), nil)
+	}}, task(25), nil)
 	assert.Equal(t, webhook.ResultReturned, told.Result)
 	told, _ = do(t, ctx, webhook.Work{Handle: succeed}, task(1), nil)
 	assert.Equal(t, webhook.ResultHandled, told.Result, "success counts, however late")
@@ -161,7 +161,7 @@ func TestWorkerReturnsEventsBeforeStart(t *testing.T) {
 	t.Parallel()
 	told, _ := do(t, t.Context(), webhook.Work{Handle: func(context.Context, events.Event) error {
 		return fmt.Errorf("wait: %w", engine.ErrNotStarted)
-	}}, task(webhook.DefaultMaxAttempts), nil)
+	}}, task(25), nil)
 	assert.Equal(t, webhook.ResultReturned, told.Result)
 	assert.Zero(t, told.RetryIn)
 }

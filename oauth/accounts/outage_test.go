@@ -23,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
@@ -308,12 +309,12 @@ func (f *fleet) connect() {
 		granted := f.platform.Tokens.Issue(model.User{})
 		_, err := f.store.Save(f.Context(), tokenstore.Key{Environment: environment, User: f.name(i)}, oauth.Token{
 			AccessToken: dispensary.NewSecret(granted.AccessToken), RefreshToken: dispensary.NewSecret(granted.RefreshToken),
-			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,
+			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: defaults.TokenLifetime,
 			CreatedAt: granted.CreatedAt, ExpiresAt: granted.ExpiresAt, UsedAt: time.Now(), Environment: environment,
 		})
 		require.NoError(f, err)
 	}
-	time.Sleep(time.Until(start.Add(oauth.DefaultLifetime)))
+	time.Sleep(time.Until(start.Add(defaults.TokenLifetime)))
 }
 
 // call makes one call of a user on a replica.

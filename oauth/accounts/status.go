@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -99,7 +100,7 @@ func (app *application) account(record tokenstore.Record) Account {
 	switch err := app.conns.Usable(record); {
 	case errors.As(err, &needsUser):
 		account.Status, account.Reason = StatusMustReauthorize, needsUser.Reason
-	case !end.IsZero() && time.Until(end) < tokens.Leeway:
+	case !end.IsZero() && time.Until(end) < defaults.TokenLeeway:
 		account.Status = StatusExpiring
 	}
 	return account

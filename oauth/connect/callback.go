@@ -51,7 +51,7 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 	case !ok || age < -maxAhead:
 		result.fail(OutcomeBadLink, oauth.ErrState)
 		return
-	case age > StateLifetime:
+	case age > stateLifetime:
 		result.fail(OutcomeBadLink, fmt.Errorf("%w: it has expired", oauth.ErrState))
 		return
 	}

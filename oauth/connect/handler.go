@@ -28,9 +28,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// StateLifetime is how long a user may take: half an hour to sign up at the platform. It is a
+// stateLifetime is how long a user may take: half an hour to sign up at the platform. It is a
 // choice of this library.
-const StateLifetime = 30 * time.Minute
+const stateLifetime = 30 * time.Minute
 
 // Config sets up a [Handler]. Connections, StateKeys and User are required.
 type Config struct {
@@ -41,7 +41,7 @@ type Config struct {
 	// StateKeys sign what goes through the browser: each at least 32 random
 	// bytes, the same on all replicas. The first signs, all are accepted: to
 	// rotate, put a new one in front and remove the old one after
-	// [StateLifetime].
+	// 30 minutes.
 	StateKeys []api.Secret
 
 	// User returns the key of the user who is signed in to the integrator's
@@ -244,7 +244,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.dropOldestCookies(w, r)
-	h.setCookie(w, h.cookieName(f), h.keys.sealCookie(f, result.Key.User, result.ReturnTo), int(StateLifetime/time.Second))
+	h.setCookie(w, h.cookieName(f), h.keys.sealCookie(f, result.Key.User, result.ReturnTo), int(stateLifetime/time.Second))
 	w.Header().Set("Location", address)
 	w.WriteHeader(http.StatusSeeOther)
 }

@@ -250,7 +250,7 @@ func TestHandlerOutcomes(t *testing.T) {
 			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"expired state": {
-			query: code, prepare: func(*fixture, *browser) { time.Sleep(connect.StateLifetime + 2*time.Second) },
+			query: code, prepare: func(*fixture, *browser) { time.Sleep(30*time.Minute + 2*time.Second) },
 			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrState,
 		},
 		"other browser": {

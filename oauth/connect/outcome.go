@@ -36,7 +36,7 @@ const (
 
 	// OutcomeBadLink: the URL cannot start or finish a flow. Err matches one of these:
 	//   - [ErrReturn]: the return address is not allowed.
-	//   - [oauth.ErrState]: the state is not from here, is older than [StateLifetime], was
+	//   - [oauth.ErrState]: the state is not from here, is older than 30 minutes, was
 	//     made for another user, or this browser has no cookie for it: it was used, the
 	//     flow began in another browser, or the browser keeps no cookies.
 	//   - [oauth.ErrNoCode]: the state is right and there is no code.

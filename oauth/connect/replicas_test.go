@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
@@ -151,7 +152,7 @@ func TestSecondReplicaUsesUnsentCode(t *testing.T) {
 // code is not used again.
 func TestReplicaDiesDuringTheExchange(t *testing.T) {
 	oauthtest.Each(t, map[string]struct{ ttl, wait time.Duration }{
-		"default LeaseTTL": {0, tokens.DefaultLeaseTTL}, "long LeaseTTL": {10 * time.Minute, 90 * time.Second},
+		"default LeaseTTL": {0, defaults.LeaseTTL}, "long LeaseTTL": {10 * time.Minute, 90 * time.Second},
 	}, func(t *testing.T, test struct{ ttl, wait time.Duration }) {
 		lease := func(c *settings) { c.Tokens.LeaseTTL = test.ttl }
 		dies := func(c *settings) {

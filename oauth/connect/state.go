@@ -11,11 +11,8 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 )
-
-// MinStateKey is how many random bytes a key of [Config].StateKeys has at least: those of
-// a key for HMAC with SHA-256.
-const MinStateKey = 32
 
 // stateKeys sign what a browser carries and verify it. The first key signs, all of
 // them verify.
@@ -32,8 +29,8 @@ func newStateKeys(keys []api.Secret, environment api.Environment, clientID strin
 	}
 	k := &stateKeys{}
 	for i, key := range keys {
-		if len(key.Reveal()) < MinStateKey {
-			return nil, errors.New("needs keys of at least " + strconv.Itoa(MinStateKey) + " random bytes; number " + strconv.Itoa(i+1) + " is shorter")
+		if len(key.Reveal()) < defaults.StateKeySize {
+			return nil, errors.New("needs keys of at least " + strconv.Itoa(defaults.StateKeySize) + " random bytes; number " + strconv.Itoa(i+1) + " is shorter")
 		}
 		k.keys = append(k.keys, sign([]byte(key.Reveal()), "dispensary/oauth/state/1", []byte(environment.String()), []byte(clientID)))
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -106,7 +106,7 @@ func (f *fleet) expire() {
 		granted := f.fake.Tokens.Issue(f.fake.Users()[0])
 		_, err := f.store.Save(f.Context(), tokenstore.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: api.NewSecret(granted.AccessToken), RefreshToken: api.NewSecret(granted.RefreshToken), TokenType: "Bearer",
-			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,
+			Scope: strings.Join(granted.Scopes, " "), Lifetime: defaults.TokenLifetime, UsedAt: time.Now(), Environment: environment,
 			ExpiresAt: time.Now().Add(-time.Hour),
 		})
 		require.NoError(f, err)
@@ -249,7 +249,7 @@ func (f *fleet) run(size size, visits int) time.Duration {
 	f.Helper()
 	var processes []*process
 	for i := range size.processes {
-		processes = append(processes, f.start(replicaName(i), connections, tokens.DefaultLeaseTTL))
+		processes = append(processes, f.start(replicaName(i), connections, defaults.LeaseTTL))
 	}
 	for _, p := range processes {
 		p.begin(task{Goroutines: size.goroutines, Visits: visits})
@@ -304,7 +304,7 @@ func (f *fleet) runAndKill(size size, when moment) (nth int, slowest time.Durati
 	victim := f.start(replicaName(0), connections, victimLease)
 	var others []*process
 	for i := range size.processes - 1 {
-		others = append(others, f.start(replicaName(i+1), connections, tokens.DefaultLeaseTTL))
+		others = append(others, f.start(replicaName(i+1), connections, defaults.LeaseTTL))
 	}
 	nth = 1 + rand.N(size.goroutines/2)
 	begun := make(chan struct{})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -45,7 +46,7 @@ func (s *store) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl t
 		return "", err
 	}
 	v := flowValues(claim)
-	v["ttl"], v["retention"] = ttl.Microseconds(), tokenstore.FlowRetention.Microseconds()
+	v["ttl"], v["retention"] = ttl.Microseconds(), defaults.FlowRetention.Microseconds()
 	for range maxClaims {
 		if err := s.exec(ctx, "claim a flow", s.flows.claim, v); err != nil {
 			return "", err

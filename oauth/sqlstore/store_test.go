@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
@@ -76,7 +77,7 @@ var (
 func token(access api.Secret) oauth.Token {
 	return oauth.Token{
 		AccessToken: access, RefreshToken: api.NewSecret("refresh-of-" + access.Reveal()), TokenType: "Bearer", Scope: "catalog:read",
-		ExpiresAt: time.Now().Add(time.Hour), Lifetime: oauth.DefaultLifetime, Environment: usSandbox,
+		ExpiresAt: time.Now().Add(time.Hour), Lifetime: defaults.TokenLifetime, Environment: usSandbox,
 		ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.ResourceOwnerPractitioner},
 	}
 }

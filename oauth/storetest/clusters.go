@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -45,7 +46,7 @@ func newCluster(t *testing.T, open opener, mode oauthtest.Rotation) *cluster {
 		c.platform.Allow(firstRefresh(key.User))
 		_, err := store.Save(t.Context(), key, oauth.Token{
 			AccessToken: api.NewSecret("SECRET-expired-" + key.User), RefreshToken: api.NewSecret(firstRefresh(key.User)), TokenType: "Bearer",
-			ExpiresAt: time.Now().Add(-time.Hour), Lifetime: oauth.DefaultLifetime, Environment: key.Environment,
+			ExpiresAt: time.Now().Add(-time.Hour), Lifetime: defaults.TokenLifetime, Environment: key.Environment,
 		})
 		require.NoError(t, err)
 		c.users = append(c.users, key.User)
@@ -75,7 +76,7 @@ func (c *cluster) stress(wrap func(tokenstore.Store) tokenstore.Store, refreshes
 	c.Helper()
 	var wg sync.WaitGroup
 	for range replicas {
-		conns := c.replica(tokens.DefaultLeaseTTL, wrap(c.open()))
+		conns := c.replica(defaults.LeaseTTL, wrap(c.open()))
 		for range callers {
 			for _, user := range c.users {
 				wg.Go(func() {

@@ -7,6 +7,7 @@ import (
 	"unique"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -89,11 +90,6 @@ func (c *tokenCache) remove(user string, upTo uint64) {
 	}
 }
 
-// Leeway is how long before its end a token that is in use is replaced in the background,
-// and never more than a quarter of its lifetime. It lets the platform be unwell for some
-// minutes.
-const Leeway = 5 * time.Minute
-
 // cachedToken is a token in memory with the times that matter.
 type cachedToken struct {
 	token  api.AccessToken
@@ -129,7 +125,7 @@ func newCachedToken(t oauth.Token, seq uint64) *cachedToken {
 	c.token.Environment = unique.Make(t.Environment).Value()
 	c.token.Scope = unique.Make(t.Scope).Value()
 	if !t.ExpiresAt.IsZero() {
-		leeway := Leeway
+		leeway := defaults.TokenLeeway
 		if t.Lifetime > 0 {
 			leeway = min(leeway, t.Lifetime/4)
 		}

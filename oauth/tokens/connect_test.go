@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -264,7 +265,7 @@ func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
 func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		store := w.beforeDeletion(func() {
-			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			time.Sleep(defaults.LeaseTTL + time.Second)
 			w.fail(t, tokenstore.ReasonInvalidGrant)
 		})
 		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))

@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // Times of [Connections]. They are choices of this library; the API states none.
 const (
-	// DefaultLeaseTTL leaves the token endpoint ten seconds to answer, twice.
-	DefaultLeaseTTL = 30 * time.Second
-
 	// cachedUsers is the number of users whose tokens stay in memory, about 45 MB. The least
 	// recently used are dropped first, and their next call reads the store.
 	cachedUsers = 100_000
@@ -63,7 +61,7 @@ type Config struct {
 	Observers []Observer
 
 	// LeaseTTL is how long one replica may take for a refresh before another
-	// may try, at least a second; 0 means [DefaultLeaseTTL]. The token endpoint
+	// may try, at least a second; 0 means 30 seconds. The token endpoint
 	// gets a third of it for an answer. A replica that dies during a refresh
 	// keeps its user waiting for this long at most.
 	LeaseTTL time.Duration
@@ -115,7 +113,7 @@ func (c *Config) validate() error {
 // withDefaults returns a copy that shares nothing with the caller's.
 func (c Config) withDefaults() Config {
 	c.Observers = slices.Clone(c.Observers)
-	c.LeaseTTL = cmp.Or(c.LeaseTTL, DefaultLeaseTTL)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, defaults.LeaseTTL)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -26,7 +27,7 @@ func (w *fixture) pending(t *testing.T) (conns *tokens.Connections, repaired fun
 	conns = w.on(t, store)
 	_, err := conns.TokenSource(user).Token(t.Context())
 	requireStoreError(t, err, "Commit")
-	time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+	time.Sleep(defaults.LeaseTTL + time.Second)
 	return conns, func() {
 		store.Break("Commit", nil)
 		require.NoError(t, conns.Close(t.Context()))

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
-	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -39,7 +39,7 @@ func TestAnswersThatDoNotArrive(t *testing.T) {
 		w.platform.Inject(f)
 		began := time.Now()
 		w.requireToken(t, "access-2")
-		assert.Less(t, time.Since(began), tokens.DefaultLeaseTTL)
+		assert.Less(t, time.Since(began), defaults.LeaseTTL)
 		assert.Equal(t, "refresh-0", w.platform.Sent()[1]["refresh_token"])
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 	})

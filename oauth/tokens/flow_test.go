@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -27,17 +28,17 @@ func returns(result string, after time.Duration) func(context.Context) string {
 func TestRunFlowStopsWaitingForDeadReplica(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		claim := tokenstore.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "dead"}
-		_, err := w.store.ClaimFlow(t.Context(), claim, tokens.DefaultLeaseTTL)
+		_, err := w.store.ClaimFlow(t.Context(), claim, defaults.LeaseTTL)
 		require.NoError(t, err)
 		began := time.Now()
 		_, ran, err := w.conns.RunFlow(t.Context(), user, "flow-1", returns("connected", 0))
 		require.ErrorIs(t, err, tokenstore.ErrNoResult)
 		assert.False(t, ran)
-		assert.InDelta(t, tokens.DefaultLeaseTTL, time.Since(began), float64(2*time.Second))
+		assert.InDelta(t, defaults.LeaseTTL, time.Since(began), float64(2*time.Second))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		claim.Flow = "flow-2"
-		_, err = w.store.ClaimFlow(t.Context(), claim, tokens.DefaultLeaseTTL)
+		_, err = w.store.ClaimFlow(t.Context(), claim, defaults.LeaseTTL)
 		require.NoError(t, err)
 		time.AfterFunc(time.Second, cancel)
 		_, _, err = w.conns.RunFlow(ctx, user, "flow-2", returns("connected", 0))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -72,7 +73,7 @@ func TestCallsWaitForASlowStore(t *testing.T) {
 // asked: meanwhile another replica could have taken it.
 func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
+		conns := w.slowly(t, true, defaults.LeaseTTL+10*time.Second, "Lease")
 		peer := tokenstore.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
 		w.platform.Inject(takeOver(func() {
 			_, err := w.store.Lease(t.Context(), peer, time.Minute)
@@ -85,9 +86,9 @@ func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
 // Where a peer has taken it instead, its result is waited for.
 func TestLeaseThatAPeerTookMeanwhileIsThePeers(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
+		conns := w.slowly(t, true, defaults.LeaseTTL+10*time.Second, "Lease")
 		go func() {
-			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			time.Sleep(defaults.LeaseTTL + time.Second)
 			_, err := w.replica(t).TokenSource(user).Token(t.Context())
 			assert.NoError(t, err)
 		}()
@@ -211,8 +212,8 @@ func takeOver(steal func()) oauthtest.Fault {
 func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
-			time.Sleep(tokens.DefaultLeaseTTL + time.Second) // this machine hangs
-			requireMark(t, w.replica(t).TokenSource(user))   // spent, by the one that hangs
+			time.Sleep(defaults.LeaseTTL + time.Second)    // this machine hangs
+			requireMark(t, w.replica(t).TokenSource(user)) // spent, by the one that hangs
 		}))
 		w.requireToken(t, "access-1")
 		record := w.record(t)
@@ -225,7 +226,7 @@ func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
 func TestSlowHolderAdoptsWhatAPeerCommitted(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
-			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			time.Sleep(defaults.LeaseTTL + time.Second)
 			_, err := w.replica(t).TokenSource(user).Token(t.Context())
 			assert.NoError(t, err)
 		}))
@@ -241,7 +242,7 @@ func TestStalledReplicaWaitsForItsSuccessor(t *testing.T) {
 		peer := w.replica(t)
 		var waiting sync.WaitGroup
 		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
-			time.Sleep(tokens.DefaultLeaseTTL + time.Second) // this machine hangs
+			time.Sleep(defaults.LeaseTTL + time.Second) // this machine hangs
 			w.platform.Delay = 5 * time.Second
 			waiting.Go(func() {
 				_, err := peer.TokenSource(user).Token(t.Context())
@@ -260,7 +261,7 @@ func TestStalledReplicaWaitsForItsSuccessor(t *testing.T) {
 func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
-			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			time.Sleep(defaults.LeaseTTL + time.Second)
 			w.lease(t, time.Minute)
 		}))
 		w.requireFailure(t, tokenstore.ErrLeased)
@@ -313,7 +314,7 @@ func TestPairOfAUserWhoIsBeingDisconnected(t *testing.T) {
 		w.store.Break("Commit", errors.New("database is away"))
 		_, err := w.source.Token(t.Context())
 		requireStoreError(t, err, "Commit")
-		time.Sleep(tokens.DefaultLeaseTTL)
+		time.Sleep(defaults.LeaseTTL)
 
 		peer := w.on(t, w.store.Store)
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)

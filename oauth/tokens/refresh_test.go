@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -29,11 +30,11 @@ func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
 
 func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		w.lease(t, tokens.DefaultLeaseTTL)
+		w.lease(t, defaults.LeaseTTL)
 		began := time.Now()
 		w.requireToken(t, "access-1")
-		assert.GreaterOrEqual(t, time.Since(began), tokens.DefaultLeaseTTL)
-		assert.LessOrEqual(t, time.Since(began), tokens.DefaultLeaseTTL+2*time.Second)
+		assert.GreaterOrEqual(t, time.Since(began), defaults.LeaseTTL)
+		assert.LessOrEqual(t, time.Since(began), defaults.LeaseTTL+2*time.Second)
 		assert.Len(t, w.platform.Sent(), 1)
 	})
 }
@@ -72,7 +73,7 @@ func TestTimeOutFitsIntoTheLease(t *testing.T) {
 		_, err := w.source.Token(t.Context())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, api.ErrMaybeApplied)
-		assert.Less(t, time.Since(began), tokens.DefaultLeaseTTL)
+		assert.Less(t, time.Since(began), defaults.LeaseTTL)
 		assert.Len(t, w.platform.Sent(), 2)
 	})
 }

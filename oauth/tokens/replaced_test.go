@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -113,7 +114,7 @@ func TestConnectDoesNotWaitForARevocationThatHangs(t *testing.T) {
 		began := time.Now()
 		record, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
-		assert.Equal(t, tokens.DefaultLeaseTTL/3, time.Since(began))
+		assert.Equal(t, defaults.LeaseTTL/3, time.Since(began))
 		assert.Len(t, record.Token.Replaced, 1)
 	})
 }

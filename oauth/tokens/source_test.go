@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -86,7 +87,7 @@ func TestCallerWhoIsGoneStartsNothing(t *testing.T) {
 }
 
 func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
-	withFixture(t, oauthtest.RotateAtOnce, tokens.Leeway-time.Second, func(t *testing.T, w *fixture) {
+	withFixture(t, oauthtest.RotateAtOnce, defaults.TokenLeeway-time.Second, func(t *testing.T, w *fixture) {
 		w.platform.Delay = time.Second
 		began := time.Now()
 		for range 50 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -278,7 +279,7 @@ func (s *MemoryStore) ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.D
 	defer s.mu.Unlock()
 	now := time.Now()
 	for key, flow := range s.flows {
-		if now.Sub(flow.until) > FlowRetention {
+		if now.Sub(flow.until) > defaults.FlowRetention {
 			delete(s.flows, key)
 		}
 	}

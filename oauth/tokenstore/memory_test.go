@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -21,7 +22,7 @@ func TestMemoryStoreForgetsOldFlows(t *testing.T) {
 		}
 		assert.Empty(t, result())
 		require.NoError(t, store.EndFlow(t.Context(), claim, "connected"))
-		time.Sleep(tokenstore.FlowRetention)
+		time.Sleep(defaults.FlowRetention)
 		assert.Equal(t, "connected", result())
 		time.Sleep(time.Hour)
 		assert.Empty(t, result())

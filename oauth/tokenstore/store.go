@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -172,7 +173,8 @@ type Store interface {
 	// repeats the call.
 	//
 	// A claim lasts for ttl by the store's clock. The flow is not free afterwards,
-	// because the owner may have used the code.
+	// because the owner may have used the code. The store keeps the flow for 24 hours more
+	// or longer. The platform accepts a code for 10 minutes.
 	//
 	// Errors: [ErrLeased] while the claim of another owner lasts; [ErrNoResult] if that
 	// claim has expired without a result.
@@ -184,10 +186,6 @@ type Store interface {
 	// flow has a result.
 	EndFlow(ctx context.Context, claim FlowClaim, result string) error
 }
-
-// FlowRetention is the shortest time for which a [Store] keeps a flow. It exceeds
-// the 10 minutes for which the platform accepts a code.
-const FlowRetention = 24 * time.Hour
 
 // FlowClaim claims an authorization flow for one owner.
 type FlowClaim struct {
@@ -291,7 +289,7 @@ func DueAt(t oauth.Token) time.Time {
 	}
 	life := t.Lifetime
 	if life <= 0 {
-		life = oauth.DefaultLifetime
+		life = defaults.TokenLifetime
 	}
 	// Two bytes of a hash spread well enough, and reveal nothing about the token.
 	sum := sha256.Sum256([]byte(t.AccessToken.Reveal()))

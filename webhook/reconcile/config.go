@@ -15,15 +15,9 @@ import (
 
 // Defaults of a [Config].
 const (
-	// DefaultOverlap is the time before the newest event of the last run that the next run
-	// lists again.
-	DefaultOverlap = time.Hour
-
-	// DefaultParallel is the number of clinics that are reconciled at the same time.
-	DefaultParallel = 4
-
-	// DefaultWholeEvery is the interval at which all event lists of a clinic are read.
-	DefaultWholeEvery = 24 * time.Hour
+	defaultOverlap    = time.Hour
+	defaultParallel   = 4
+	defaultWholeEvery = 24 * time.Hour
 )
 
 const (
@@ -68,13 +62,12 @@ type Config struct {
 	Budget api.Limiter
 
 	// Parallel is the number of clinics that are reconciled at the same time, and the number
-	// of clinics that are retried at the same time. 0 means [DefaultParallel].
+	// of clinics that are retried at the same time. 0 means 4.
 	Parallel int
 
 	// WholeEvery is the interval at which the event lists of a clinic are read even if
 	// there is no sign of a missed event, see "Short runs". All other runs take one call. 0
-	// means [DefaultWholeEvery]. The maximum is 15 days, because the platform keeps events
-	// for 30. If WholeEvery is shorter than the interval of the loop, all runs are whole.
+	// means 24 hours. The maximum is 15 days, because the platform keeps events for 30. If WholeEvery is shorter than the interval of the loop, all runs are whole.
 	WholeEvery time.Duration
 
 	// Groups are the groups to list. Nil means all. Leave out groups that the tokens have no
@@ -87,8 +80,8 @@ type Config struct {
 	FirstRun time.Duration
 
 	// Overlap is the time before the newest event of the last run that is listed again, for
-	// events that the platform lists late. 0 means [DefaultOverlap]. It costs pages, but it
-	// reads no event twice.
+	// events that the platform lists late. 0 means 1 hour. It costs pages, but it reads no
+	// event twice.
 	Overlap time.Duration
 
 	// Logger receives a record of each run: its [Report], and the reason if it failed. Nil
@@ -162,9 +155,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	c.Name = cmp.Or(c.Name, c.Environment.String())
-	c.Overlap = cmp.Or(c.Overlap, DefaultOverlap)
-	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
-	c.WholeEvery = cmp.Or(c.WholeEvery, DefaultWholeEvery)
+	c.Overlap = cmp.Or(c.Overlap, defaultOverlap)
+	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
+	c.WholeEvery = cmp.Or(c.WholeEvery, defaultWholeEvery)
 	c.Inbox = safeInbox{c.Inbox}
 	if c.Groups == nil {
 		c.Groups = Groups()

@@ -23,7 +23,7 @@ type Config struct {
 	// events. With less, Accept and CheckWrite fail with [ErrFull], and events in the inbox
 	// are still handled. Unused pages of the database count as free, up to half of
 	// MinFreeBytes. The log of a burst needs some of this space, so values below 16 MiB are
-	// for tests. 0 means [DefaultMinFreeBytes], a negative value disables the check. The free
+	// for tests. 0 means 64 MiB, a negative value disables the check. The free
 	// space is known on Linux, macOS, FreeBSD and Windows. Other systems have no check.
 	MinFreeBytes int64
 

@@ -93,7 +93,7 @@ func TestInboxThatReachedItsQuota(t *testing.T) {
 func TestAlmostFullDiskRejectsAcceptsOnly(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64
-	free.Store(sqlinbox.DefaultMinFreeBytes)
+	free.Store(64 << 20)
 	var log logtest.Buffer
 	path, gate := newPath(t), make(chan struct{})
 	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
@@ -120,7 +120,7 @@ func TestAlmostFullDiskRejectsAcceptsOnly(t *testing.T) {
 		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	}
 
-	free.Store(sqlinbox.DefaultMinFreeBytes)
+	free.Store(64 << 20)
 	require.NoError(t, inbox.CheckWrite(t.Context()))
 	receipt, err := inbox.Accept(t.Context(), rejected)
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestRejectedAcceptsHarmNoOtherWrite(t *testing.T) {
 	end()
 	callers.Wait()
 
-	free.Store(sqlinbox.DefaultMinFreeBytes)
+	free.Store(64 << 20)
 	conn, err := database(t, path).Conn(t.Context())
 	require.NoError(t, err)
 	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")

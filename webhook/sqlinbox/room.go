@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// DefaultMinFreeBytes is the default of [Config.MinFreeBytes].
-const DefaultMinFreeBytes = 64 << 20
+// defaultMinFreeBytes is the default of [Config.MinFreeBytes].
+const defaultMinFreeBytes = 64 << 20
 
 const (
 	// minFreePages is the number of pages that accepts leave to outcomes if PRAGMA
@@ -43,7 +43,7 @@ type room struct {
 
 // newRoom reads the limits of the database that conn has open.
 func newRoom(ctx context.Context, conn *sql.Conn, path string, c Config, logger *slog.Logger) (*room, error) {
-	r := &room{folder: filepath.Dir(path), min: cmp.Or(c.MinFreeBytes, DefaultMinFreeBytes), free: c.free, logger: logger}
+	r := &room{folder: filepath.Dir(path), min: cmp.Or(c.MinFreeBytes, defaultMinFreeBytes), free: c.free, logger: logger}
 	err := errors.Join(
 		conn.QueryRowContext(ctx, "PRAGMA max_page_count").Scan(&r.maxPages),
 		conn.QueryRowContext(ctx, "PRAGMA page_size").Scan(&r.pageSize),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -77,7 +78,7 @@ func (w *tokenWorld) authorize(user string) {
 	}
 	token := oauth.Token{
 		AccessToken: api.NewSecret(issued.AccessToken), RefreshToken: api.NewSecret(issued.RefreshToken), TokenType: "Bearer",
-		CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt, Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(),
+		CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt, Lifetime: defaults.TokenLifetime, UsedAt: time.Now(),
 		ResourceOwner: oauth.ResourceOwner{ID: who.ID, Type: who.Type}, Environment: w.site.Environment,
 		Clinic: oauth.Clinic{ID: who.ClinicID, IntegrationID: "in_1"},
 	}

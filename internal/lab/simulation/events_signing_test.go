@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -131,7 +132,7 @@ func (w *eventWorld) refusal(r receiver, webhooks *http.Request) func(status int
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	unknown := !slices.Contains(r.secrets, w.signing.with[webhooks.Header.Get(webhook.SignatureHeader)])
-	late := now.Sub(signedAt(webhooks)).Abs() > webhook.DefaultTolerance
+	late := now.Sub(signedAt(webhooks)).Abs() > defaults.SignatureTolerance
 	return func(status int) {
 		if (status == http.StatusUnauthorized) != (unknown || late) {
 			w.s.Failf("%s answers %d to a webhook whose secret it does not know: %t, and whose time is too far off: %t", r.process.Name, status, unknown, late)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -53,7 +54,7 @@ func NewClient(t testing.TB, transport http.RoundTripper, changes ...func(*oauth
 func FirstToken(left time.Duration) oauth.Token {
 	return oauth.Token{
 		AccessToken: api.NewSecret("access-0"), RefreshToken: api.NewSecret("refresh-0"), TokenType: "Bearer",
-		CreatedAt: time.Now().Add(left - oauth.DefaultLifetime).UTC(), ExpiresAt: time.Now().Add(left), Lifetime: oauth.DefaultLifetime,
+		CreatedAt: time.Now().Add(left - defaults.TokenLifetime).UTC(), ExpiresAt: time.Now().Add(left), Lifetime: defaults.TokenLifetime,
 		Scope: "catalog:read clinic:read", ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.ResourceOwnerPractitioner},
 		Environment: USSandbox,
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -118,7 +119,7 @@ func (d Delivery) explain(c Config, header string, r Report) (Reason, string) {
 }
 
 func staleness(age time.Duration) (Reason, string) {
-	const tolerance = webhook.DefaultTolerance
+	const tolerance = defaults.SignatureTolerance
 	if age > 0 {
 		return ReasonTooOld, fmt.Sprintf("the signature is right, and was made %s before the delivery arrived: %s more than is allowed", age.Round(time.Second), (age - tolerance).Round(time.Second))
 	}
