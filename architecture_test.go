@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"internal/filelock":        {"internal/fileid"},
 	"internal/fold":            {},
 	"internal/httplimit":       {},
-	"internal/inboxkit":        {"api", "events", "internal/safecall", "seal", "webhook", "webhook/engine"},
+	"internal/inboxkit":        {"api", "events", "internal/safecall", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/joined":          {},
 	"internal/jitter":          {},
 	"internal/jsondecode":      {"internal/jsonscan"},
@@ -49,6 +49,7 @@ var arrows = map[string][]string{
 	"internal/operation":       {"api"},
 	"internal/redact":          {},
 	"internal/sentinel":        {"api"},
+	"internal/rotation":        {},
 	"internal/safecall":        {},
 	"internal/sqlschema":       {"api", "internal/contention"},
 	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},
@@ -95,7 +96,7 @@ var arrows = map[string][]string{
 	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/engine":      {"events", "webhook"},
 	"webhook/memoryinbox": {"api", "internal/inboxkit", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/reconcile":   {"api", "events", "internal/jitter", "internal/safecall", "webhook"},
+	"webhook/reconcile":   {"api", "events", "internal/jitter", "internal/rotation", "internal/safecall", "webhook"},
 
 	// Test kits. Only tests and other test kits import them.
 	"internal/testkit/calltest":         {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},

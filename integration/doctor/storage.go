@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/rotation"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // away is the fix of a database that does not answer.
@@ -189,22 +189,28 @@ func (r *run) reconcile(ctx context.Context) Row {
 	if len(r.config.Webhook.Secrets) == 0 {
 		return skip("no webhook secret is configured, so no webhooks are received")
 	}
-	inbox, ok := r.config.Inbox.(reconcile.CheckpointReader)
+	inbox, ok := r.config.Inbox.(interface {
+		ReadCheckpoint(ctx context.Context, name string) (state []byte, err error)
+	})
 	if !ok {
 		return skip("the inbox has no checkpoints to read")
 	}
-	status, err := reconcile.ReadStatus(ctx, inbox, r.environment().String())
+	var progress rotation.Rotation
+	state, err := inbox.ReadCheckpoint(ctx, rotation.Name(r.environment().String()))
+	if err == nil {
+		err = progress.Decode(state)
+	}
 	if err != nil {
 		return fail(reason(err), consequence, away)
 	}
-	age := r.config.Now().Sub(status.Taken)
+	age := r.config.Now().Sub(progress.Taken)
 	switch {
-	case status.Taken.IsZero():
+	case progress.Taken.IsZero():
 		return fail("no replica has ever looked for missed webhooks", consequence,
 			"start the program: Run of package integration reconciles, unless Setup.DisableReconcile is true; without that package, run reconcile.Clinics")
 	case age > missedIntervals*r.config.ReconcileEvery:
 		return fail("no replica has looked for missed webhooks for "+days(age), consequence,
 			"look for the reason in the log of the program, whose lines say that webhook events are not reconciled")
 	}
-	return pass("the last pass over all clinics began %s ago", days(r.config.Now().Sub(status.PassBegan)))
+	return pass("the last pass over all clinics began %s ago", days(r.config.Now().Sub(progress.Began)))
 }

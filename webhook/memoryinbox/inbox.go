@@ -10,7 +10,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // Inbox is a [engine.Engine] in the memory of the process: see the package
@@ -39,7 +38,7 @@ type Inbox struct {
 	pending     int   // events that are not dead letters
 	handled     recent[webhook.Key, struct{}]
 	newest      recent[webhook.OrderingKey, time.Time] // by object
-	checkpoints reconcile.MemoryCheckpoints
+	checkpoints inboxkit.MemoryCheckpoints
 
 	closed bool
 	idle   chan struct{} // closed once closed and nothing is pending

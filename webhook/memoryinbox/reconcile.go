@@ -45,7 +45,7 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 	return i.checkpoints.SaveCheckpoint(ctx, name, holder, state, ttl)
 }
 
-// ReadCheckpoint implements [reconcile.CheckpointReader].
+// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
 func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	return i.checkpoints.ReadCheckpoint(ctx, name)
 }

@@ -71,7 +71,7 @@ func New(c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{Checkpoints: &reconcile.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, maxInFlight)}, nil
+	return &Inbox{Checkpoints: &inboxkit.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, maxInFlight)}, nil
 }
 
 // Format prints the type only.

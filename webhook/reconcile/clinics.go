@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/rotation"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -38,7 +39,7 @@ type Clinics struct {
 	trigger chan struct{}
 
 	mu       sync.Mutex
-	rotation rotation // as this process has seen it last
+	rotation rotation.Rotation // as this process has seen it last
 	running  int
 	failing  map[string]*FailingClinic
 	troubled map[string]troubled
@@ -77,6 +78,13 @@ func (c *Clinics) Loop(ctx context.Context, interval time.Duration) error {
 	working.Wait()
 	c.giveBack()
 	return context.Cause(ctx)
+}
+
+// turn is that of one clinic in a pass.
+type turn struct {
+	clinicID string
+	since    time.Time // a clinic that was reconciled since then is done
+	outages  int       // until then; see rotation
 }
 
 // work reconciles the clinics that next returns, Parallel at a time. If next returns no
@@ -207,13 +215,13 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	var ids []string
 	var wait time.Duration
 	unlisted := func(string) bool { return false }
-	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
+	r, err := c.update(ctx, func(ctx context.Context, r *rotation.Rotation) (err error) {
 		now := c.config.Now()
 		r.Again = r.Again || c.again
-		if c.again || r.stoodStill(now, interval) {
+		if c.again || r.StoodStill(now, interval) {
 			r.Outages++
 		}
-		ids, wait, err = r.take(now, interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
+		ids, wait, err = r.Take(now, interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
 			page, err := safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
 			unlisted = func(id string) bool {
 				return id > after && (len(page) < limit || id <= page[len(page)-1]) && !slices.Contains(page, id)
@@ -254,7 +262,7 @@ func (c *Clinics) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	for {
-		_, err := c.update(ctx, func(_ context.Context, r *rotation) error {
+		_, err := c.update(ctx, func(_ context.Context, r *rotation.Rotation) error {
 			r.Left = append(r.Left, left...)
 			return nil
 		})
@@ -270,13 +278,13 @@ func (c *Clinics) giveBack() {
 }
 
 // update changes the rotation while no other replica does.
-func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation) error) (r rotation, err error) {
-	ctx, lease, err := claim(ctx, &c.config, rotationName(c.config.Name))
+func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation.Rotation) error) (r rotation.Rotation, err error) {
+	ctx, lease, err := claim(ctx, &c.config, rotation.Name(c.config.Name))
 	if err != nil {
 		return r, err
 	}
 	defer lease.release()
-	if err := r.decode(lease.state); err != nil {
+	if err := r.Decode(lease.state); err != nil {
 		return r, err
 	}
 	if err := change(ctx, &r); err != nil {

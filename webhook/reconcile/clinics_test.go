@@ -24,7 +24,7 @@ import (
 )
 
 // pagesOfARun are the log of deliveries and the lists of events, which are short here.
-var pagesOfARun = 1 + len(reconcile.Groups())
+var pagesOfARun = 1 + len(allGroups)
 
 // 500 clinics with three users each, of which the platform does not answer 50 for an hour.
 func TestClinicsOfALargeIntegrator(t *testing.T) {

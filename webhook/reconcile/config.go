@@ -160,7 +160,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.WholeEvery = cmp.Or(c.WholeEvery, defaultWholeEvery)
 	c.Inbox = safeInbox{c.Inbox}
 	if c.Groups == nil {
-		c.Groups = Groups()
+		c.Groups = allGroups()
 	}
 	c.Logger = safecall.Logger(c.Logger)
 	c.Observer = c.Observer.safe(c.Logger)
@@ -195,7 +195,7 @@ func (c Config) validate() error {
 		return problem("Groups", "is empty")
 	}
 	for _, group := range c.Groups {
-		if !slices.Contains(Groups(), group) {
+		if !slices.Contains(allGroups(), group) {
 			return problem("Groups", fmt.Sprintf("contains %q, which is not a group", group))
 		}
 	}

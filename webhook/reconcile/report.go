@@ -27,8 +27,8 @@ const (
 	GroupOrders         Group = "orders"
 )
 
-// Groups returns all groups.
-func Groups() []Group {
+// allGroups returns all groups.
+func allGroups() []Group {
 	return []Group{GroupClinicKeys, GroupProducts, GroupPatients, GroupTreatmentPlans, GroupOrders}
 }
 

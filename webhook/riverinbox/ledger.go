@@ -197,7 +197,7 @@ func (i *Inbox) checkpoint(ctx context.Context, statement string, args ...any) (
 	return states[0], nil
 }
 
-// ReadCheckpoint implements [reconcile.CheckpointReader].
+// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
 func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	states, err := collect(ctx, i, pgx.RowTo[[]byte], "SELECT state FROM {s}.inbox_checkpoints WHERE name = $1", name)
 	if err != nil || len(states) == 0 {

@@ -72,7 +72,7 @@ func looksLikeInbox(ctx context.Context, db *sql.DB) error {
 // Stats is [engine.Engine].Stats.
 func (r *Reader) Stats(ctx context.Context) (engine.Stats, error) { return r.inbox.Stats(ctx) }
 
-// ReadCheckpoint implements [reconcile.CheckpointReader].
+// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
 func (r *Reader) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	return r.inbox.ReadCheckpoint(ctx, name)
 }

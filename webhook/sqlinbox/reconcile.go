@@ -78,7 +78,7 @@ func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) erro
 	})
 }
 
-// ReadCheckpoint implements [reconcile.CheckpointReader].
+// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
 func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	states, err := collect(ctx, i.db, func(rows *sql.Rows) (state []byte, err error) {
 		return state, rows.Scan(&state)

@@ -17,7 +17,6 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // eventTable is the table of an inbox in a database that replicas share. It stands for what
@@ -29,7 +28,7 @@ type eventTable struct {
 	accepted    int
 	newest      map[webhook.OrderingKey]time.Time
 	claims      int
-	checkpoints reconcile.MemoryCheckpoints
+	checkpoints inboxkit.MemoryCheckpoints
 	down        atomic.Bool
 	name        func(webhook.Key) string
 }

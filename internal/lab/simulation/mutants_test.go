@@ -89,7 +89,7 @@ var mutants = []mutant{
 		"if known.Clinic.IntegrationID != \"\" && time.Since(known.ConnectedAt) < clinicKnown {", "if known.Clinic.IntegrationID != \"\" {", "TestWhole"},
 	{"a clinic whose run failed is never tried again", "webhook/reconcile/stats.go",
 		"if wait := first.Next.Sub(c.config.Now()); wait > 0 {", "if wait := max(first.Next.Sub(c.config.Now()), minPause); wait > 0 {", "TestWhole"},
-	{"a pass over the clinics is the last", "webhook/reconcile/rotation.go",
+	{"a pass over the clinics is the last", "internal/rotation/rotation.go",
 		"since >= 0 && since < interval {", "since >= 0 {", "TestWhole"},
 	{"the clinic is written beside the token of before the lease", "oauth/tokens/record.go",
 		"before, written tokenstore.Record, err error) {\n\tleased, err := c.waitForLease(ctx, key)\n", "before, written tokenstore.Record, err error) {\n\tstale, _ := c.store.Load(ctx, key)\n\tleased, err := c.waitForLease(ctx, key)\n\tleased.Record = stale\n", "TestWhole"},

@@ -1,22 +1,21 @@
-package reconcile
+package inboxkit
 
 import (
 	"bytes"
 	"context"
 	"sync"
 	"time"
+
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// MemoryCheckpoints are [Checkpoints] of one process. The zero value is ready to use.
+// MemoryCheckpoints are [reconcile.Checkpoints] of one process. The zero value is ready to use.
 type MemoryCheckpoints struct {
 	mu     sync.Mutex
 	byName map[string]*memoryCheckpoint
 }
 
-var _ interface {
-	Checkpoints
-	CheckpointReader
-} = (*MemoryCheckpoints)(nil)
+var _ reconcile.Checkpoints = (*MemoryCheckpoints)(nil)
 
 type memoryCheckpoint struct {
 	state  []byte
@@ -28,7 +27,7 @@ func (c *memoryCheckpoint) heldBy(holder string) bool {
 	return c != nil && c.holder == holder && time.Now().Before(c.until)
 }
 
-// ClaimCheckpoint implements [Checkpoints].
+// ClaimCheckpoint implements [reconcile.Checkpoints].
 func (m *MemoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,13 +43,13 @@ func (m *MemoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder st
 		m.byName[name] = c
 	}
 	if c.holder != holder && time.Now().Before(c.until) {
-		return nil, ErrCheckpointHeld
+		return nil, reconcile.ErrCheckpointHeld
 	}
 	c.holder, c.until = holder, time.Now().Add(ttl)
 	return bytes.Clone(c.state), nil
 }
 
-// SaveCheckpoint implements [Checkpoints].
+// SaveCheckpoint implements [reconcile.Checkpoints].
 func (m *MemoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,13 +58,13 @@ func (m *MemoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder str
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !c.heldBy(holder):
-		return ErrCheckpointHeld
+		return reconcile.ErrCheckpointHeld
 	}
 	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
 	return nil
 }
 
-// ReadCheckpoint implements [CheckpointReader].
+// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
 func (m *MemoryCheckpoints) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +74,7 @@ func (m *MemoryCheckpoints) ReadCheckpoint(ctx context.Context, name string) ([]
 	return nil, ctx.Err()
 }
 
-// ReleaseCheckpoint implements [Checkpoints]. It works with a ctx that has ended, too.
+// ReleaseCheckpoint implements [reconcile.Checkpoints]. It works with a ctx that has ended, too.
 func (m *MemoryCheckpoints) ReleaseCheckpoint(_ context.Context, name, holder string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

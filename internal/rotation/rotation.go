@@ -1,0 +1,86 @@
+// Package rotation contains the state of a reconciler's pass over all clinics, as a checkpoint
+// stores it.
+package rotation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Rotation is the progress of the pass over all clinics. The zero value is before the first pass.
+type Rotation struct {
+	// Began is the start of the current or last pass, and Before that of the pass before it.
+	Began  time.Time `json:"began"`
+	Before time.Time `json:"before,omitzero"`
+
+	// After is the last clinic whose turn was taken. Done reports whether it is the last of all.
+	After string `json:"after,omitempty"`
+	Done  bool   `json:"done,omitempty"`
+
+	// Left are clinics of the pass whose turn was taken and not used.
+	Left []string `json:"left,omitempty"`
+
+	// Again starts the next pass when this one is over.
+	Again bool `json:"again,omitempty"`
+
+	// Outages counts known outages and times without a reconciling replica. The next run of a
+	// clinic is whole if it has had none since the last one. It is not a time, because a wrong
+	// clock is a reason for outages.
+	Outages int `json:"outages,omitempty"`
+
+	// Taken is the time of the last turns.
+	Taken time.Time `json:"taken,omitzero"`
+}
+
+// Name returns the name of the checkpoint of a rotation: no clinic has an empty ID.
+func Name(name string) string { return name + "/" }
+
+// Decode reads the state of a checkpoint. An empty state changes nothing.
+func (r *Rotation) Decode(state []byte) error {
+	if len(state) > 0 && json.Unmarshal(state, r) != nil {
+		return errors.New("the checkpoint cannot be read: another program uses its name")
+	}
+	return nil
+}
+
+// Passing reports whether a pass is under way.
+func (r *Rotation) Passing() bool { return !r.Began.IsZero() && !r.Done }
+
+// StoodStill reports whether no replica has taken a turn for two intervals: all were down, or the
+// inbox was restored from a backup.
+func (r *Rotation) StoodStill(now time.Time, interval time.Duration) bool {
+	return !r.Taken.IsZero() && now.Sub(r.Taken) > 2*interval
+}
+
+// Take takes up to limit turns, or returns the wait until there is one. Neither is the end of a
+// pass.
+func (r *Rotation) Take(now time.Time, interval time.Duration, limit int, list func(after string, limit int) ([]string, error)) ([]string, time.Duration, error) {
+	if len(r.Left) > 0 {
+		ids := r.Left
+		r.Left, r.Taken = nil, now
+		return ids, 0, nil
+	}
+	if since := now.Sub(r.Began); r.Done && !r.Again && since >= 0 && since < interval {
+		return nil, interval - since, nil
+	}
+	next := *r
+	if r.Done || r.Began.IsZero() {
+		next = Rotation{Began: now, Before: r.Began, Outages: r.Outages}
+	}
+	next.Taken = now
+	ids, err := list(next.After, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, id := range ids {
+		if id <= next.After {
+			return nil, 0, fmt.Errorf("clinic %q is listed after %q", id, next.After)
+		}
+		next.After = id
+	}
+	next.Done = len(ids) < limit
+	*r = next
+	return ids, 0, nil
+}
