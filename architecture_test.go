@@ -62,10 +62,11 @@ var arrows = map[string][]string{
 	"openapi":                  {},
 	"oauth":                    {"api", "api/observe", "internal/defaults", "internal/jsondecode", "internal/operation", "internal/sentinel", "internal/transport", "golang.org/x/oauth2"},
 	"oauth/connect":            {"api", "internal/defaults", "oauth", "oauth/tokens", "oauth/tokenstore"},
+	"oauth/internal/ids":       {"api", "oauth"},
 	"oauth/internal/oauthtest": {"api", "internal/defaults", "oauth", "oauth/tokenstore", "github.com/stretchr/testify/require"},
 	"oauth/internal/tokenjson": {"api", "oauth"},
-	"oauth/tokens":             {"api", "internal/defaults", "internal/jitter", "internal/sentinel", "oauth", "oauth/tokenstore"},
-	"oauth/tokenstore":         {"api", "internal/defaults", "oauth", "oauth/internal/tokenjson", "seal"},
+	"oauth/tokens":             {"api", "internal/defaults", "internal/jitter", "internal/sentinel", "oauth", "oauth/internal/ids", "oauth/tokenstore"},
+	"oauth/tokenstore":         {"api", "internal/defaults", "oauth", "oauth/internal/ids", "oauth/internal/tokenjson", "seal"},
 	"treatmentplans":           {"api", "catalog", "clinic", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform: the package over httpapi and pages over webhooks over

@@ -75,7 +75,7 @@ const (
 //	treatmentplans.UnavailableError                422     chooses other products
 //	oauth.ErrCanceled                              409     connects the account
 //	oauth.ErrState, ErrNoCode, ErrCodeRefused      400     connects the account
-//	oauth.ErrCallback, tokens.ErrUndecided         502     tries again later
+//	oauth.CallbackError, tokens.ErrUndecided       502     tries again later
 //	oauth.ConfigError                              500     contacts support
 //	tokens.ErrOwnerRefused                         403     connects another account
 //	tokens.StoreError, catalogsync.ErrNotLoaded    503     tries again later

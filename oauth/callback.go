@@ -9,8 +9,8 @@ import (
 )
 
 // CallbackError says why a callback brings no code that may be used. It
-// matches, through [errors.Is], one of [ErrCanceled], [ErrState], [ErrNoCode]
-// and [ErrCallback].
+// matches, through [errors.Is], [ErrCanceled], [ErrState] or [ErrNoCode], and none of
+// them after another error of the authorization page.
 type CallbackError struct {
 	// Code is the error code of the callback (RFC 6749, section 4.1.2.1), for
 	// example "access_denied"; empty if there is none, or if it is not of the
@@ -66,7 +66,7 @@ func stateMatches(got []string, want string) bool {
 }
 
 func refusedCallback(query url.Values) *CallbackError {
-	e := &CallbackError{Code: query.Get("error"), Description: query.Get("error_description"), kind: ErrCallback}
+	e := &CallbackError{Code: query.Get("error"), Description: query.Get("error_description"), kind: errCallback}
 	if !isErrorCode(e.Code) {
 		e.Code = ""
 	}

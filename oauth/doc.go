@@ -25,7 +25,7 @@
 //
 // A user who pressed cancel is [ErrCanceled]; the other ways a callback can end
 // are in errors.go. [*ConfigError] says that the platform refuses the application:
-// only its operator can help. An error that matches [ErrReauthorize] says that only
+// only its operator can help. An error that matches [api.ErrReauthorize] says that only
 // the user can: no refresh token is left, or the platform does not know it any more.
 // Everything else is an [*api.Error].
 //

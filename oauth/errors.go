@@ -9,11 +9,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sentinel"
 )
 
-// ErrReauthorize says that no valid token can be had without sending the user
-// through the authorization page again. It is [api.ErrReauthorize] under a second
-// name.
-var ErrReauthorize = api.ErrReauthorize
-
 // Sentinels of the browser flow. They are matched by the errors of
 // [ParseCallback] and [Client.Exchange]; nothing has been stored when one is
 // returned, and the user can simply start again.
@@ -33,9 +28,9 @@ var (
 	// error, or one of them twice.
 	ErrNoCode = sentinel.New("oauth: the callback carries no authorization code", badLink)
 
-	// ErrCallback: the platform sent the browser back with another error than
-	// a refusal by the user. [CallbackError.Code] says which.
-	ErrCallback = sentinel.New("oauth: the authorization page reported an error", api.Problem{
+	// errCallback: the platform sent the browser back with another error than
+	// a refusal by the user.
+	errCallback = sentinel.New("oauth: the authorization page reported an error", api.Problem{
 		Status: http.StatusBadGateway, Title: "The dispensary reported an error. Please try again later.",
 	})
 

@@ -79,9 +79,9 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 // oauth/tokens, which sees to it that each refresh token is sent by one caller at
 // a time.
 //
-// Errors: one that matches [ErrReauthorize] if the platform does not know the
+// Errors: one that matches [api.ErrReauthorize] if the platform does not know the
 // refresh token any more, or there is none; one that matches [ErrOwnerChanged] and
-// [ErrReauthorize] if the new token acts for another resource owner; [*ConfigError];
+// [api.ErrReauthorize] if the new token acts for another resource owner; [*ConfigError];
 // [api.ErrWrongEnvironment]; otherwise [*api.Error], after which the old refresh
 // token may be tried again.
 // API section: "OAuth" (POST /oauth/token), "Authentication" 4.
@@ -90,19 +90,19 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 		return Token{}, wrongEnvironment(old.Environment, c.Environment())
 	}
 	if old.RefreshToken.IsZero() {
-		return Token{}, fmt.Errorf("oauth: there is no refresh token: %w", ErrReauthorize)
+		return Token{}, fmt.Errorf("oauth: there is no refresh token: %w", api.ErrReauthorize)
 	}
 	body := c.newGrant("refresh_token")
 	body.RefreshToken = revealed(old.RefreshToken.Reveal())
 	token, err := c.requestToken(ctx, body, options)
 	if isInvalidGrant(err) {
-		return Token{}, fmt.Errorf("oauth: the refresh token was refused: %w: %w", ErrReauthorize, err)
+		return Token{}, fmt.Errorf("oauth: the refresh token was refused: %w: %w", api.ErrReauthorize, err)
 	}
 	if err != nil {
 		return Token{}, err
 	}
 	if before, after := old.ResourceOwner.ID, token.ResourceOwner.ID; before != "" && after != "" && before != after {
-		return Token{}, fmt.Errorf("%w: %w", ErrOwnerChanged, ErrReauthorize)
+		return Token{}, fmt.Errorf("%w: %w", ErrOwnerChanged, api.ErrReauthorize)
 	}
 	token.ConfiguredScope, token.ConnectedAt = old.ConfiguredScope, old.ConnectedAt
 	token.Clinic, token.Replaced = old.Clinic, old.Replaced

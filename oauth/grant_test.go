@@ -117,12 +117,12 @@ func TestRefresh(t *testing.T) {
 		}}, p.Sent())
 
 		_, err = client.Refresh(t.Context(), old)
-		require.ErrorIs(t, err, oauth.ErrReauthorize)
+		require.ErrorIs(t, err, api.ErrReauthorize)
 		var answer *api.Error
 		require.ErrorAs(t, err, &answer)
 		assert.Equal(t, "invalid_grant", answer.Code)
 		_, err = client.Refresh(t.Context(), oauth.Token{Environment: oauthtest.USSandbox})
-		require.ErrorIs(t, err, oauth.ErrReauthorize)
+		require.ErrorIs(t, err, api.ErrReauthorize)
 		_, err = client.Refresh(t.Context(), oauth.Token{Environment: oauthtest.CASandbox})
 		require.ErrorIs(t, err, api.ErrWrongEnvironment)
 		assert.Len(t, p.Sent(), 2)
@@ -136,7 +136,7 @@ func TestRefreshRejectsTokenOfAnotherOwner(t *testing.T) {
 		old.ResourceOwner.ID = "prac-0"
 		token, err := client.Refresh(t.Context(), old)
 		require.ErrorIs(t, err, oauth.ErrOwnerChanged)
-		require.ErrorIs(t, err, oauth.ErrReauthorize)
+		require.ErrorIs(t, err, api.ErrReauthorize)
 		assert.Zero(t, token)
 		old.ResourceOwner = oauth.ResourceOwner{}
 		token, err = client.Refresh(t.Context(), old)
@@ -198,7 +198,7 @@ func TestUntrustedResponseBlamesNoUser(t *testing.T) {
 			require.ErrorIs(t, err, api.ErrUntrusted)
 			var refusal *oauth.ConfigError
 			assert.NotErrorAs(t, err, &refusal)
-			assert.NotErrorIs(t, err, oauth.ErrReauthorize)
+			assert.NotErrorIs(t, err, api.ErrReauthorize)
 			assert.NotErrorIs(t, err, oauth.ErrCodeRefused)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 
 // Static returns a source of one token for as long as it is valid. It is for
 // tools and tests: it never refreshes, so that a 401 is final, and after the
-// token's end it fails with an error that matches [ErrReauthorize].
+// token's end it fails with an error that matches [api.ErrReauthorize].
 func Static(token Token) api.TokenSource { return &staticSource{token} }
 
 type staticSource struct{ token Token }
@@ -26,7 +26,7 @@ func (s *staticSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "o
 
 func (s *staticSource) Token(context.Context) (api.AccessToken, error) {
 	if end := s.token.ExpiresAt; !end.IsZero() && !time.Now().Before(end) {
-		return api.AccessToken{}, fmt.Errorf("oauth: the token of a static source has expired: %w", ErrReauthorize)
+		return api.AccessToken{}, fmt.Errorf("oauth: the token of a static source has expired: %w", api.ErrReauthorize)
 	}
 	return s.token.Access(), nil
 }
@@ -43,7 +43,7 @@ func (s *staticSource) Token(context.Context) (api.AccessToken, error) {
 //   - The environment is what you say it is.
 //
 // A [*oauth2.RetrieveError] is kept from printing the body of the answer; with
-// the code invalid_grant it matches [ErrReauthorize].
+// the code invalid_grant it matches [api.ErrReauthorize].
 func FromOAuth2(source oauth2.TokenSource, environment api.Environment) api.TokenSource {
 	return &foreignSource{source: source, environment: environment, turn: make(chan struct{}, 1)}
 }
@@ -143,5 +143,5 @@ func (e *foreignError) Unwrap() error { return e.err }
 
 func (e *foreignError) Is(target error) bool {
 	var answer *oauth2.RetrieveError
-	return target == ErrReauthorize && errors.As(e.err, &answer) && answer.ErrorCode == "invalid_grant"
+	return target == api.ErrReauthorize && errors.As(e.err, &answer) && answer.ErrorCode == "invalid_grant"
 }

@@ -31,7 +31,7 @@ func TestStatic(t *testing.T) {
 
 		time.Sleep(time.Hour)
 		_, err = source.Token(t.Context())
-		require.ErrorIs(t, err, oauth.ErrReauthorize)
+		require.ErrorIs(t, err, api.ErrReauthorize)
 	})
 }
 
@@ -124,7 +124,7 @@ func TestFromOAuth2Errors(t *testing.T) {
 		_, err := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { return nil, test.err }), oauthtest.USSandbox).Token(t.Context())
 		require.EqualError(t, err, test.want)
 		require.ErrorIs(t, err, test.err)
-		assert.Equal(t, test.reauthorize, errors.Is(err, oauth.ErrReauthorize))
+		assert.Equal(t, test.reauthorize, errors.Is(err, api.ErrReauthorize))
 	})
 }
 

@@ -49,9 +49,9 @@ func GenerateKey(id string) (Key, error) {
 	return NewKey(id, secret)
 }
 
-// ParseKey reads the form id:key, the key in base64 or in hexadecimal. A plus
+// parseKey reads the form id:key, the key in base64 or in hexadecimal. A plus
 // sign before the id makes it [Key.Pending].
-func ParseKey(text api.Secret) (Key, error) {
+func parseKey(text api.Secret) (Key, error) {
 	id, encoded, found := strings.Cut(strings.TrimSpace(text.Reveal()), ":")
 	if !found {
 		// Without a colon the text may be the key alone: it must not be shown.
@@ -97,7 +97,7 @@ func (k Key) Pending() Key {
 	return k
 }
 
-// Text returns the form that [ParseKey] reads, to be kept in a safe place.
+// Text returns the form that [ParseKeyRing] reads, to be kept in a safe place.
 func (k Key) Text() api.Secret {
 	if k.secret.IsZero() {
 		return api.Secret{}

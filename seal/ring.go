@@ -55,7 +55,7 @@ func NewKeyRing(keys ...Key) (*KeyRing, error) {
 	ids, known := map[string]bool{}, map[api.Secret]string{}
 	for _, k := range keys {
 		if k.secret.IsZero() {
-			return nil, ringProblem("holds a zero Key: make it with NewKey, GenerateKey or ParseKey")
+			return nil, ringProblem("holds a zero Key: make it with NewKey or GenerateKey")
 		}
 		if ids[k.id] {
 			return nil, ringProblem("has two keys with the id " + k.id)
@@ -74,13 +74,14 @@ func NewKeyRing(keys ...Key) (*KeyRing, error) {
 }
 
 // ParseKeyRing reads the keys of a ring from text, as from an environment
-// variable: [ParseKey]'s form, newest first, with commas or white space between.
+// variable: each in the form id:key, the key in base64 or in hexadecimal, newest first, with
+// commas or white space between. A plus sign before an id makes its key [Key.Pending].
 // Errors are [api.ArgumentError] and hold no key.
 func ParseKeyRing(text api.Secret) (*KeyRing, error) {
 	fields := strings.FieldsFunc(text.Reveal(), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 	var keys []Key
 	for i, field := range fields {
-		k, err := ParseKey(api.NewSecret(field))
+		k, err := parseKey(api.NewSecret(field))
 		if err != nil {
 			return nil, fmt.Errorf("key %d of %d: %w", i+1, len(fields), err)
 		}

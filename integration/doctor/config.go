@@ -28,7 +28,8 @@ type Config struct {
 	// activates the integration.
 	ClinicKey api.Secret
 
-	// Store keeps the tokens, as the program uses it: with [tokenstore.Sealed] around it.
+	// Store keeps the tokens, as the program uses it: with [tokenstore.Sealed] around it. A
+	// store of your own that encrypts has a method Encrypts() bool.
 	// StoreErr is why there is none: what opening it has returned.
 	Store    tokenstore.Store
 	StoreErr error

@@ -117,7 +117,7 @@ func (r *run) credentials(ctx context.Context) Row {
 	_, err := r.client.Refresh(ctx, oauth.Token{RefreshToken: api.NewSecret(madeUp()), Environment: r.environment()})
 	var refused *oauth.ConfigError
 	switch {
-	case errors.Is(err, oauth.ErrReauthorize):
+	case errors.Is(err, api.ErrReauthorize):
 		return pass("the token endpoint knows the application")
 	case errors.As(err, &refused):
 		return fail("the token endpoint refuses the application of "+r.environment().String(), consequence, fix)

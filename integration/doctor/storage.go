@@ -47,7 +47,7 @@ func (r *run) storeSchema(context.Context) Row {
 }
 
 func (r *run) storeSealed(context.Context) Row {
-	if tokenstore.StoresSealed(r.config.Store) {
+	if store, ok := r.config.Store.(interface{ Encrypts() bool }); ok && store.Encrypts() {
 		return pass("tokens are kept sealed")
 	}
 	if _, memory := r.config.Store.(*tokenstore.MemoryStore); memory {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -185,7 +184,7 @@ func (r *run) refresh(ctx context.Context) Row {
 // does not mark the user.
 func isRejected(err error) bool {
 	var answer *api.Error
-	return errors.Is(err, oauth.ErrReauthorize) || errors.As(err, &answer) && answer.Code == "invalid_grant"
+	return errors.Is(err, api.ErrReauthorize) || errors.As(err, &answer) && answer.Code == "invalid_grant"
 }
 
 // errPending says that a new pair could not be stored.

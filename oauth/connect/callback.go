@@ -103,9 +103,9 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 	case Outcome(first) == OutcomeConnected:
 		return h.alreadyConnected(ctx, user)
 	case failed:
-		return ending{outcome: Outcome(first), err: fmt.Errorf("%w: %s", ErrDuplicate, first)}
+		return ending{outcome: Outcome(first), err: fmt.Errorf("%w: %s", errDuplicate, first)}
 	}
-	return ending{outcome: OutcomeUnavailable, err: ErrDuplicate} // a result of another release
+	return ending{outcome: OutcomeUnavailable, err: errDuplicate} // a result of another release
 }
 
 // exchange connects the user. It turns a panic, such as one of Verify, into an error, so
@@ -129,7 +129,7 @@ func (h *Handler) alreadyConnected(ctx context.Context, user string) ending {
 	switch {
 	case err == nil:
 		return ending{outcome: OutcomeConnected}
-	case errors.Is(err, tokenstore.ErrNoRecord), errors.Is(err, oauth.ErrReauthorize):
+	case errors.Is(err, tokenstore.ErrNoRecord), errors.Is(err, api.ErrReauthorize):
 		return ending{outcome: OutcomeBadLink, err: fmt.Errorf("%w: it has been used, and the user is not connected any more", oauth.ErrState)}
 	}
 	return ending{outcome: OutcomeUnavailable, err: err}

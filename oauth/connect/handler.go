@@ -223,7 +223,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 	}
 	if asked := r.URL.Query()["return_to"]; len(asked) > 0 {
 		if len(asked) > 1 || checkReturn(asked[0]) != nil {
-			result.fail(OutcomeBadLink, ErrReturn)
+			result.fail(OutcomeBadLink, errReturn)
 			h.finish(w, r, result)
 			return
 		}
@@ -233,7 +233,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		result.fail(OutcomeOtherSite, ErrOtherSite)
+		result.fail(OutcomeOtherSite, errOtherSite)
 		h.finish(w, r, result)
 		return
 	}

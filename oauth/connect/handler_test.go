@@ -214,7 +214,8 @@ func TestHandlerOutcomes(t *testing.T) {
 		outcome connect.Outcome
 		status  int
 		err     error
-		asked   int // calls of the token endpoint
+		text    string // of the error
+		asked   int    // calls of the token endpoint
 	}
 	oauthtest.Each(t, map[string]test{
 		"cancelled": {
@@ -227,7 +228,7 @@ func TestHandlerOutcomes(t *testing.T) {
 		},
 		"error of the page": {
 			query:   func(state string) url.Values { return url.Values{"error": {"server_error"}, "state": {state}} },
-			outcome: connect.OutcomePlatformFailed, status: 502, err: oauth.ErrCallback,
+			outcome: connect.OutcomePlatformFailed, status: 502, text: "oauth: the authorization page reported an error: server_error",
 		},
 		"no code": {
 			query:   func(state string) url.Values { return url.Values{"state": {state}} },
@@ -314,6 +315,9 @@ func TestHandlerOutcomes(t *testing.T) {
 		assert.Equal(t, "text/html; charset=utf-8", answer.Header.Get("Content-Type"))
 		assert.NotEqual(t, connect.OutcomeConnected, result.Outcome)
 		require.Error(t, result.Err)
+		if test.text != "" {
+			require.EqualError(t, result.Err, test.text)
+		}
 		if test.err != nil {
 			require.ErrorIs(t, result.Err, test.err)
 		}

@@ -14,7 +14,7 @@ type Outcome string
 
 // The outcomes. Unless the comment states otherwise, nothing was stored and the user can
 // start again. If another request of the same flow has failed, a request reports the same
-// outcome, and Err matches [ErrDuplicate] instead.
+// outcome.
 const (
 	// OutcomeConnected: the token is stored, by this request, see [Result.Record], or by
 	// another one of the same flow, on any replica: the user clicked twice or went back.
@@ -31,11 +31,10 @@ const (
 	// OutcomeOtherSite: a link or a redirect of another site was to start the flow. It may
 	// want to connect the user to an account that the browser is signed in to on the
 	// platform, and which is not the user's. The user continues with a link of the page.
-	// Err matches [ErrOtherSite].
 	OutcomeOtherSite Outcome = "other_site"
 
-	// OutcomeBadLink: the URL cannot start or finish a flow. Err matches one of these:
-	//   - [ErrReturn]: the return address is not allowed.
+	// OutcomeBadLink: the URL cannot start or finish a flow. The return address is not
+	// allowed, or Err matches one of these:
 	//   - [oauth.ErrState]: the state is not from here, is older than 30 minutes, was
 	//     made for another user, or this browser has no cookie for it: it was used, the
 	//     flow began in another browser, or the browser keeps no cookies.
@@ -47,8 +46,8 @@ const (
 	// has been revoked. Err matches [tokens.ErrOwnerRefused].
 	OutcomeOwnerRefused Outcome = "owner_refused"
 
-	// OutcomePlatformFailed: the authorization page reported an error (Err matches
-	// [oauth.ErrCallback]), or the platform could not be reached or responded with an error
+	// OutcomePlatformFailed: the authorization page reported an error (Err is an
+	// [*oauth.CallbackError]), or the platform could not be reached or responded with an error
 	// (an [*api.Error], or Err matches [tokens.ErrUndecided]).
 	OutcomePlatformFailed Outcome = "platform_failed"
 
@@ -68,12 +67,12 @@ const (
 // signed in.
 var ErrUserLookup = errors.New("connect: the user could not be looked up")
 
-// ErrOtherSite is the error of a flow that another site was to start.
-var ErrOtherSite = errors.New("connect: another site opened the connect page")
+// errOtherSite is the error of a flow that another site was to start.
+var errOtherSite = errors.New("connect: another site opened the connect page")
 
-// ErrDuplicate is matched by [Result].Err if another request of the same flow has failed
+// errDuplicate is matched by [Result].Err if another request of the same flow has failed
 // with the same outcome.
-var ErrDuplicate = errors.New("connect: another request of this flow has failed")
+var errDuplicate = errors.New("connect: another request of this flow has failed")
 
 // Result is what [Config.Done] receives. It holds no code, no state and
 // no secret.

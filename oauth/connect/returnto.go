@@ -9,8 +9,8 @@ import (
 // maxReturn keeps the cookie that carries a return address small.
 const maxReturn = 1024
 
-// ErrReturn is returned if the address to return to after connecting is not a path of this site.
-var ErrReturn = errors.New("connect: the return address is not allowed")
+// errReturn is returned if the address to return to after connecting is not a path of this site.
+var errReturn = errors.New("connect: the return address is not allowed")
 
 // checkReturn accepts a path of the own site, such as "/patients?tab=2". Browsers, proxies and
 // libraries disagree on unusual addresses, so it rejects them.
@@ -18,11 +18,11 @@ func checkReturn(address string) error {
 	if address == "" || len(address) > maxReturn || strings.ContainsFunc(address, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '\\'
 	}) {
-		return ErrReturn
+		return errReturn
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host != "" || !plainPath(u.Path) || !strings.HasPrefix(address, "/") || strings.HasPrefix(address, "//") {
-		return ErrReturn
+		return errReturn
 	}
 	return nil
 }

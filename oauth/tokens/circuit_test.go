@@ -203,7 +203,7 @@ func TestAddedScopesReachEveryCaller(t *testing.T) {
 				call := r.caller(t, w.conns.TokenSource(fmt.Sprintf("many-%d", i)))
 				began := time.Now()
 				err := call()
-				for wait := time.Second; !errors.Is(err, oauth.ErrReauthorize); wait = min(2*wait, 30*time.Second) {
+				for wait := time.Second; !errors.Is(err, api.ErrReauthorize); wait = min(2*wait, 30*time.Second) {
 					if !assert.Less(t, time.Since(began), 2*time.Minute, err) {
 						return
 					}
@@ -244,7 +244,7 @@ func TestAFailingEndpointIsSpared(t *testing.T) {
 		for range 120 {
 			for _, err := range together(calls) {
 				require.Error(t, err)
-				require.NotErrorIs(t, err, oauth.ErrReauthorize)
+				require.NotErrorIs(t, err, api.ErrReauthorize)
 				var answer *api.Error
 				require.ErrorAs(t, err, &answer, "the platform's own answer")
 			}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/ids"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -18,7 +19,7 @@ import (
 // for longer than leases last; the error of ctx.
 func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.Clinic) error {
 	key := c.Key(user)
-	if err := errors.Join(key.Validate(), tokenstore.ValidateClinic(clinic)); err != nil {
+	if err := errors.Join(key.Validate(), ids.ValidateClinic(clinic)); err != nil {
 		return err
 	}
 	_, _, err := c.rewrite(ctx, key, func(before tokenstore.Record) (oauth.Token, bool) {
@@ -38,7 +39,7 @@ func (c *Connections) findClinic(ctx context.Context, key tokenstore.Key, token 
 	defer cancel()
 	clinic, err := c.config.Clinic(ctx, key, token.Access())
 	if err == nil {
-		err = tokenstore.ValidateClinic(clinic)
+		err = ids.ValidateClinic(clinic)
 	}
 	if err != nil {
 		c.hooks.log(ctx, slog.LevelWarn, "the clinic of a user could not be found out", key, slog.Any("error", err))

@@ -58,7 +58,7 @@
 //
 // # When something is wrong
 //
-//   - [*ReauthorizeError], which matches [oauth.ErrReauthorize]: only the user can
+//   - [*ReauthorizeError], which matches [api.ErrReauthorize]: only the user can
 //     help. It says who and why, builds the address to send them to, and is
 //     remembered in the store. The token stays there: later calls retry a rejected
 //     refresh token, at least every 10 minutes, and [Connections.Restore] brings

@@ -73,7 +73,7 @@ func isContention(err error) bool {
 }
 
 // ReauthorizeError says that a user has to go through the authorization page
-// again, and why. It matches [oauth.ErrReauthorize], and [tokenstore.ErrNoRecord] where nothing
+// again, and why. It matches [api.ErrReauthorize], and [tokenstore.ErrNoRecord] where nothing
 // is stored. It is remembered in the [tokenstore.Store], with the token, and returned without
 // asking the platform. Only for [tokenstore.ReasonInvalidGrant] and [tokenstore.ReasonOwnerChanged] do calls
 // retry the refresh token, a minute later at first and then every 10 minutes: if the platform
@@ -107,10 +107,10 @@ func (e *ReauthorizeError) Error() string {
 // Unwrap returns the platform's answer, or nil.
 func (e *ReauthorizeError) Unwrap() error { return e.cause }
 
-// Is matches [oauth.ErrReauthorize], and [tokenstore.ErrNoRecord] for a user who is not
+// Is matches [api.ErrReauthorize], and [tokenstore.ErrNoRecord] for a user who is not
 // connected.
 func (e *ReauthorizeError) Is(target error) bool {
-	return target == oauth.ErrReauthorize || (target == tokenstore.ErrNoRecord && e.Reason == tokenstore.ReasonNotConnected)
+	return target == api.ErrReauthorize || (target == tokenstore.ErrNoRecord && e.Reason == tokenstore.ReasonNotConnected)
 }
 
 // Format prints [ReauthorizeError.Error] for every verb.

@@ -51,7 +51,7 @@ func ExampleReauthorizeError() {
 func ExampleConnections_TokenSource() {
 	source := exampleConnections(tokenstore.NewMemoryStore()).TokenSource("dr-18")
 	_, err := source.Token(context.Background())
-	fmt.Println(errors.Is(err, oauth.ErrReauthorize), errors.Is(err, tokenstore.ErrNoRecord))
+	fmt.Println(errors.Is(err, api.ErrReauthorize), errors.Is(err, tokenstore.ErrNoRecord))
 	fmt.Println(err)
 	// Output:
 	// true true

@@ -49,7 +49,7 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 		_, err := w.source.Token(t.Context())
 		var answer *api.Error
 		require.ErrorAs(t, err, &answer)
-		require.NotErrorIs(t, err, oauth.ErrReauthorize)
+		require.NotErrorIs(t, err, api.ErrReauthorize)
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 
 		w.platform.Replace()
@@ -112,7 +112,7 @@ func TestRefusedApplicationMarksNoUser(t *testing.T) {
 		_, err := w.source.Token(t.Context())
 		var refusal *oauth.ConfigError
 		require.ErrorAs(t, err, &refusal)
-		require.NotErrorIs(t, err, oauth.ErrReauthorize)
+		require.NotErrorIs(t, err, api.ErrReauthorize)
 		assert.Equal(t, oauthtest.USSandbox, refusal.Environment)
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 		var answer *api.Error
@@ -157,7 +157,7 @@ func TestRejectionOfOneUserPausesNoOthers(t *testing.T) {
 			_, err := w.source.Token(t.Context())
 			var answer *api.Error
 			require.ErrorAs(t, err, &answer)
-			require.NotErrorIs(t, err, oauth.ErrReauthorize)
+			require.NotErrorIs(t, err, api.ErrReauthorize)
 			time.Sleep(31 * time.Second)
 		}
 		require.NoError(t, w.ask(t, 0))

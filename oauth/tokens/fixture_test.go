@@ -176,7 +176,7 @@ func (w *fixture) requireReauthorize(t *testing.T, reason tokenstore.Reason) {
 // requireReauthorize asserts that only the user can help, and why.
 func requireReauthorize(t *testing.T, err error, reason tokenstore.Reason) *tokens.ReauthorizeError {
 	t.Helper()
-	require.ErrorIs(t, err, oauth.ErrReauthorize)
+	require.ErrorIs(t, err, api.ErrReauthorize)
 	var e *tokens.ReauthorizeError
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, reason, e.Reason)
@@ -186,7 +186,7 @@ func requireReauthorize(t *testing.T, err error, reason tokenstore.Reason) *toke
 // requireRejected asserts that a refresh token was rejected and that the user is not marked for it.
 func requireRejected(t *testing.T, err error) {
 	t.Helper()
-	require.NotErrorIs(t, err, oauth.ErrReauthorize)
+	require.NotErrorIs(t, err, api.ErrReauthorize)
 	var answer *api.Error
 	require.ErrorAs(t, err, &answer)
 	require.Equal(t, "invalid_grant", answer.Code)

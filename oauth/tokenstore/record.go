@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/ids"
 )
-
-// maxIDBytes keeps users and clinics inside the index limits of every usual database.
-const maxIDBytes = 255
 
 // Key names the token of one user in one environment. It is comparable. Users
 // of the United States and of Canada, of production and of the sandbox, are
@@ -39,23 +34,7 @@ func (k Key) Validate() error {
 	if k.User == "" {
 		return &api.ArgumentError{Field: "tokenstore.Key.User", Reason: "is empty"}
 	}
-	return validateID("tokenstore.Key.User", k.User)
-}
-
-// validateID reports what no store has to take as an id that it looks for.
-func validateID(field, id string) error {
-	var reason string
-	switch {
-	case len(id) > maxIDBytes:
-		reason = fmt.Sprintf("is longer than %d bytes", maxIDBytes)
-	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
-		reason = "must be UTF-8 without control characters"
-	case strings.TrimSpace(id) != id:
-		reason = "must not begin or end with space" // some databases compare such keys as equal
-	default:
-		return nil
-	}
-	return &api.ArgumentError{Field: field, Reason: reason}
+	return ids.Validate("tokenstore.Key.User", k.User)
 }
 
 // ValidateToken reports why token must not be stored under the key: the key is
@@ -71,11 +50,8 @@ func (k Key) ValidateToken(token oauth.Token) error {
 	case token.Environment != k.Environment:
 		return fmt.Errorf("%w: the token is for %s, not for %s", api.ErrWrongEnvironment, token.Environment, k.Environment)
 	}
-	return ValidateClinic(token.Clinic)
+	return ids.ValidateClinic(token.Clinic)
 }
-
-// ValidateClinic returns an [*api.ArgumentError] if a store cannot keep the id of the clinic.
-func ValidateClinic(clinic oauth.Clinic) error { return validateID("oauth.Clinic.ID", clinic.ID) }
 
 // String returns environment and user, as in "us/sandbox/user-17".
 func (k Key) String() string { return k.Environment.String() + "/" + k.User }

@@ -272,14 +272,9 @@ func unpack(secret api.Secret) ([]byte, error) {
 	return ciphertext, nil
 }
 
-// StoresSealed reports that [Sealed] has made a store, and not with
-// [seal.InsecurePlaintext]: what is at rest is sealed.
-func StoresSealed(store Store) bool {
-	s, ok := store.(interface{ seals() bool })
-	return ok && s.seals()
-}
-
-func (s *sealedStore) seals() bool {
+// Encrypts reports whether tokens at rest are encrypted, for package doctor. They are not with
+// [seal.InsecurePlaintext].
+func (s *sealedStore) Encrypts() bool {
 	_, plain := s.aead.(seal.InsecurePlaintext)
 	return !plain
 }

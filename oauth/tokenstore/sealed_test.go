@@ -334,11 +334,12 @@ func ExampleSealed() {
 	// a-token
 }
 
-func TestStoresSealed(t *testing.T) {
+func TestSealedReportsEncryption(t *testing.T) {
 	t.Parallel()
 	inner := tokenstore.NewMemoryStore()
-	assert.False(t, tokenstore.StoresSealed(inner))
 	for want, aead := range map[bool]seal.AEAD{true: keyRing(t, sealKey(t, "2026")), false: seal.InsecurePlaintext{}} {
-		assert.Equal(t, want, tokenstore.StoresSealed(sealedBy(t, inner, aead)))
+		store, ok := sealedBy(t, inner, aead).(interface{ Encrypts() bool })
+		require.True(t, ok)
+		assert.Equal(t, want, store.Encrypts())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/ids"
 )
 
 // Lease is the right to replace one version of one record. The version is what
@@ -213,7 +214,7 @@ func (c FlowClaim) Validate() error {
 				return &api.ArgumentError{Field: "tokenstore.FlowClaim." + field, Reason: "must be printable ASCII without spaces"}
 			}
 		}
-		if err := validateID("tokenstore.FlowClaim."+field, id); err != nil {
+		if err := ids.Validate("tokenstore.FlowClaim."+field, id); err != nil {
 			return err
 		}
 	}

@@ -44,5 +44,5 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ErrUnfinished is matched by the error of [Inbox.Close] if the inbox still stores events.
-var ErrUnfinished = errors.New("memoryinbox: closed with events that are not handled")
+// errUnfinished is matched by the error of [Inbox.Close] if the inbox still stores events.
+var errUnfinished = errors.New("memoryinbox: closed with events that are not handled")

@@ -243,9 +243,9 @@ func (i *Inbox) drop(e *entry) {
 // dead letter, with retries and their waits; ctx bounds that. When ctx ends the
 // handlers' contexts end too, and Close returns without waiting for them.
 //
-// If the inbox still stores events, dead letters included, the error matches [ErrUnfinished] and
-// contains their number. The platform will not send them again, but List and Open still
-// return them. Closing again reports the same.
+// If the inbox still stores events, dead letters included, Close fails, and the error contains
+// their number. The platform will not send them again, but List and Open still return them.
+// Closing again reports the same.
 func (i *Inbox) Close(ctx context.Context) error {
 	i.mu.Lock()
 	i.closed = true
@@ -267,7 +267,7 @@ func (i *Inbox) Close(ctx context.Context) error {
 		}
 	}
 	if len(i.entries) > 0 {
-		return fmt.Errorf("%w: %d", ErrUnfinished, len(i.entries))
+		return fmt.Errorf("%w: %d", errUnfinished, len(i.entries))
 	}
 	return nil
 }

@@ -1,0 +1,4 @@
+package seal
+
+// ParseKey reads the text of one key.
+var ParseKey = parseKey
