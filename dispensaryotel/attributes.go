@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -96,7 +97,7 @@ var reasons = []struct {
 	err  error
 	word string
 }{
-	{webhook.ErrPanic, "panic"},
+	{safecall.ErrPanic, "panic"},
 	{webhook.ErrUnknownPath, "unknown_path"},
 	{webhook.ErrMethod, "method"},
 	{webhook.ErrUnknownTenant, "unknown_tenant"},

@@ -49,7 +49,7 @@ func (t *Telemetry) refreshStart(ctx context.Context, r tokens.Refresh) context.
 	return ctx
 }
 
-func (t *Telemetry) refreshEnd(ctx context.Context, r tokens.RefreshResult) {
+func (t *Telemetry) refreshEnd(ctx context.Context, r tokens.Refresh) {
 	span := t.begunIn(ctx, ofRefresh)
 	defer span.End()
 	outcome := string(r.Outcome)

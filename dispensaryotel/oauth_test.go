@@ -48,7 +48,7 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	})
 	require.NoError(t, err)
 	c.conns, err = tokens.NewConnections(tokens.Config{
-		Client: client, Store: c.store, Observers: []tokens.Observer{{RefreshEnd: func(context.Context, tokens.RefreshResult) {
+		Client: client, Store: c.store, Observers: []tokens.Observer{{RefreshEnd: func(context.Context, tokens.Refresh) {
 			c.refreshes++
 			panic("an observer of the program's own")
 		}}, c.Tokens()},

@@ -86,11 +86,6 @@ func (i *Integration) drainUntil(ended <-chan struct{}) {
 	}
 }
 
-// Server is what ends first: an [http.Server] is one.
-type Server interface {
-	Shutdown(context.Context) error
-}
-
 // Shutdown ends everything in the order in which one thing needs the other: it makes
 // /readyz fail, ends [Integration.Run], then the servers, which wait for their requests,
 // then the inbox, which waits for its handlers, then the accounts, which wait until every
@@ -99,8 +94,8 @@ type Server interface {
 //
 // What does not end by the time that ctx does is left behind and reported, and everything
 // else is attempted; the database of what did not end stays open, so that no token is
-// lost. Shutdown can be called again to wait longer.
-func (i *Integration) Shutdown(ctx context.Context, servers ...Server) error {
+// lost. Shutdown can be called again to wait longer. An [http.Server] is a server.
+func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdown(context.Context) error }) error {
 	i.running.mu.Lock()
 	i.stopping.Store(true)
 	cancel := i.running.cancel

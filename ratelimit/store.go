@@ -40,9 +40,8 @@ type Taken struct {
 	Pause time.Duration
 }
 
-// MemoryStore is a [Store] in memory for fleets of one process, such as in tests. Get it from
-// [NewMemoryStore].
-type MemoryStore struct {
+// memoryStore is a [Store] in memory.
+type memoryStore struct {
 	begin  time.Time
 	mu     sync.Mutex
 	limits map[string]*memoryLimit
@@ -54,13 +53,13 @@ type memoryLimit struct {
 	pause  time.Duration // when it ends
 }
 
-// NewMemoryStore returns an empty store.
-func NewMemoryStore() *MemoryStore {
-	return &MemoryStore{begin: time.Now(), limits: map[string]*memoryLimit{}}
+// NewMemoryStore returns a store in memory, for fleets of one process, such as in tests.
+func NewMemoryStore() Store {
+	return &memoryStore{begin: time.Now(), limits: map[string]*memoryLimit{}}
 }
 
 // Take implements [Store].
-func (s *MemoryStore) Take(ctx context.Context, name string, past, want int, windows ...Window) (Taken, error) {
+func (s *memoryStore) Take(ctx context.Context, name string, past, want int, windows ...Window) (Taken, error) {
 	if err := ctx.Err(); err != nil {
 		return Taken{}, err
 	}
@@ -83,7 +82,7 @@ func (s *MemoryStore) Take(ctx context.Context, name string, past, want int, win
 }
 
 // Pause implements [Store].
-func (s *MemoryStore) Pause(ctx context.Context, name string, d time.Duration) error {
+func (s *memoryStore) Pause(ctx context.Context, name string, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func (s *MemoryStore) Pause(ctx context.Context, name string, d time.Duration) e
 	return nil
 }
 
-func (s *MemoryStore) limit(name string) *memoryLimit {
+func (s *memoryStore) limit(name string) *memoryLimit {
 	if s.limits[name] == nil {
 		s.limits[name] = &memoryLimit{}
 	}

@@ -87,13 +87,10 @@ var (
 
 	// ErrBodyLost: no key decrypts the stored body.
 	ErrBodyLost = errors.New("webhook: stored body cannot be opened")
-
-	// ErrPanic: a handler or an inbox panicked. Every [PanicError] matches it.
-	ErrPanic = safecall.ErrPanic
 )
 
-// PanicError is a recovered panic or [runtime.Goexit]. It matches [ErrPanic]. No printed form
-// shows the value, which may repeat patient data, only its type.
+// PanicError is a recovered panic or [runtime.Goexit] of a handler or an inbox. Find it with
+// errors.As. No printed form shows the value, which may repeat patient data, only its type.
 type PanicError interface {
 	error
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -29,7 +30,7 @@ func TestHandlerAsksAgainWhenTheInboxFails(t *testing.T) {
 		"own time": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
 			return webhook.Receipt{}, context.DeadlineExceeded
 		}, []error{webhook.ErrInbox}, "webhook: inbox did not accept: context deadline exceeded"},
-		"panic": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { panic(broken) }, []error{webhook.ErrInbox, webhook.ErrPanic}, "webhook: inbox did not accept: webhook: panic with a value of type *errors.errorString"},
+		"panic": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { panic(broken) }, []error{webhook.ErrInbox, safecall.ErrPanic}, "webhook: inbox did not accept: webhook: panic with a value of type *errors.errorString"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -158,7 +158,7 @@ func TestReasonOfPanicHasNoNumbers(t *testing.T) {
 	texts := map[string]bool{}
 	for n := range 3 {
 		err := safecall.Call(func() error { return make([]error, n)[n+1] })
-		require.ErrorIs(t, err, webhook.ErrPanic)
+		require.ErrorIs(t, err, safecall.ErrPanic)
 		texts[webhook.Attempt{Err: err}.Reason()] = true
 	}
 	assert.Equal(t, map[string]bool{"webhook: panic: runtime error: index out of range [N] with length N": true}, texts)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -97,7 +98,7 @@ func TestHandlerAsksAgainWhenTheTenantCannotBeLookedUp(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 		assert.Equal(t, webhook.OutcomeUnavailable, r.last().Outcome)
 		require.ErrorIs(t, r.last().Err, webhook.ErrTenant)
-		assert.Equal(t, path == "/panics", errors.Is(r.last().Err, webhook.ErrPanic))
+		assert.Equal(t, path == "/panics", errors.Is(r.last().Err, safecall.ErrPanic))
 		assert.NotContains(t, r.last().Err.Error(), marked)
 	}
 

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -69,8 +70,8 @@ func TestWorkerDecides(t *testing.T) {
 		"beyond":       {fail, 7, nil, webhook.ResultDead, errDown},
 		"permanent":    {permanent, 1, nil, webhook.ResultDead, errDown},
 		"bad data":     {badData, 1, nil, webhook.ResultDead, events.ErrBadData},
-		"panic":        {panics, 1, nil, webhook.ResultFailed, webhook.ErrPanic},
-		"goexit":       {ends, 1, nil, webhook.ResultFailed, webhook.ErrPanic},
+		"panic":        {panics, 1, nil, webhook.ResultFailed, safecall.ErrPanic},
+		"goexit":       {ends, 1, nil, webhook.ResultFailed, safecall.ErrPanic},
 		"timeout":      {hangs, 1, nil, webhook.ResultFailed, context.DeadlineExceeded},
 		"no body":      {succeed, 1, webhook.ErrBodyLost, webhook.ResultFailed, webhook.ErrBodyLost},
 		"abandoned":    {succeed, 3, webhook.ErrAbandoned, webhook.ResultDead, webhook.ErrAbandoned},

@@ -12,7 +12,7 @@ import (
 	"runtime/debug"
 )
 
-// ErrPanic is what every [Panic] matches; webhook.ErrPanic is the same value.
+// ErrPanic is the error that every [Panic] matches.
 var ErrPanic = errors.New("webhook: panic")
 
 // Panic is a caught panic: the webhook.PanicError that callers see. No printer shows the

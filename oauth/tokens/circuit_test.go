@@ -41,7 +41,7 @@ func note[E any](a *alarms) func(context.Context, E) {
 
 func (a *alarms) observer() tokens.Observer {
 	return tokens.Observer{
-		RefreshEnd:      note[tokens.RefreshResult](a),
+		RefreshEnd:      note[tokens.Refresh](a),
 		Connected:       note[tokens.Connected](a),
 		Disconnected:    func(ctx context.Context, key tokenstore.Key) { note[disconnected](a)(ctx, disconnected(key)) },
 		MustReauthorize: note[tokens.MustReauthorize](a),
@@ -90,7 +90,7 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		assert.WithinDuration(t, tripped[0].Until, until, 5*time.Second, "refreshes that have begun may finish")
 		assert.LessOrEqual(t, len(w.platform.Sent()), 13)
 		assert.Empty(t, eventsOf[tokens.MustReauthorize](a))
-		for _, refresh := range eventsOf[tokens.RefreshResult](a) {
+		for _, refresh := range eventsOf[tokens.Refresh](a) {
 			assert.True(t, refresh.Background)
 		}
 

@@ -302,7 +302,7 @@ func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
 		a := w.watched(t)
 		w.requireToken(t, "access-1")
 		assert.Len(t, eventsOf[tokens.CommitDelayed](a), 1)
-		assert.Equal(t, tokens.OutcomeRefreshed, eventsOf[tokens.RefreshResult](a)[0].Outcome)
+		assert.Equal(t, tokens.OutcomeRefreshed, eventsOf[tokens.Refresh](a)[0].Outcome)
 	})
 }
 

@@ -24,7 +24,7 @@ type Observer struct {
 	RefreshStart func(ctx context.Context, refresh Refresh) context.Context
 
 	// RefreshEnd is called with that context when the refresh has ended.
-	RefreshEnd func(ctx context.Context, result RefreshResult)
+	RefreshEnd func(ctx context.Context, refresh Refresh)
 
 	// Connected is called when a user has authorized the application and the token is stored.
 	Connected func(ctx context.Context, connected Connected)
@@ -50,23 +50,18 @@ type Observer struct {
 	ConfigErrorDetected func(ctx context.Context, alarm ConfigErrorDetected)
 }
 
-// Refresh says whose token is about to be replaced.
+// Refresh is the replacement of a user's token.
 type Refresh struct {
 	Key tokenstore.Key
 
 	// Background is true where [Connections.KeepFresh] does it.
 	Background bool
-}
 
-// RefreshResult is a refresh that has ended.
-type RefreshResult struct {
-	Refresh
-
-	// Outcome is the result.
+	// Outcome is the result. It is empty at the start.
 	Outcome Outcome
 
 	// Duration is how long it took, the wait for other replicas and the work of
-	// the store included.
+	// the store included. It is 0 at the start.
 	Duration time.Duration
 }
 
@@ -116,7 +111,6 @@ func (h *hooks) guard(ctx context.Context, key tokenstore.Key, name string, call
 
 // observe runs a refresh between RefreshStart and RefreshEnd.
 func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.Context) (tokenstore.Record, Outcome, error)) (tokenstore.Record, error) {
-	result := RefreshResult{Refresh: refresh, Outcome: OutcomeFailed}
 	for _, o := range h.observers {
 		if o.RefreshStart == nil {
 			continue
@@ -128,16 +122,17 @@ func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.C
 		})
 	}
 	began := time.Now()
+	refresh.Outcome = OutcomeFailed
 	defer func() { // also where a store panics
-		result.Duration = time.Since(began)
+		refresh.Duration = time.Since(began)
 		for _, o := range slices.Backward(h.observers) {
 			if o.RefreshEnd != nil {
-				h.guard(ctx, refresh.Key, "an observer", func() { o.RefreshEnd(ctx, result) })
+				h.guard(ctx, refresh.Key, "an observer", func() { o.RefreshEnd(ctx, refresh) })
 			}
 		}
 	}()
 	record, outcome, err := run(ctx)
-	result.Outcome = outcome
+	refresh.Outcome = outcome
 	return record, err
 }
 

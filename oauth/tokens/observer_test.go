@@ -22,7 +22,7 @@ import (
 // watcher records the calls of an observer.
 type watcher struct {
 	mu    sync.Mutex
-	ended []tokens.RefreshResult
+	ended []tokens.Refresh
 	calls int // of the platform, in the context of a refresh
 }
 
@@ -40,10 +40,10 @@ func (w *watcher) observe(c *settings) {
 		RefreshStart: func(ctx context.Context, r tokens.Refresh) context.Context {
 			return context.WithValue(ctx, refreshKey{}, r)
 		},
-		RefreshEnd: func(ctx context.Context, r tokens.RefreshResult) {
+		RefreshEnd: func(ctx context.Context, r tokens.Refresh) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if ctx.Value(refreshKey{}) == r.Refresh {
+			if began := (tokens.Refresh{Key: r.Key, Background: r.Background}); ctx.Value(refreshKey{}) == began {
 				w.ended = append(w.ended, r)
 			}
 		},
@@ -88,7 +88,8 @@ func TestObserverSeesRefreshes(t *testing.T) {
 		_, err = conns.TokenSource(user).Token(t.Context())
 		assert.Equal(t, c.want == tokens.OutcomeRefreshed, err == nil, err)
 		assert.Equal(t, []tokens.Outcome{c.want}, watched.outcomes())
-		assert.Equal(t, tokens.Refresh{Key: conns.Key(user)}, watched.ended[0].Refresh)
+		assert.Equal(t, conns.Key(user), watched.ended[0].Key)
+		assert.False(t, watched.ended[0].Background)
 		assert.GreaterOrEqual(t, watched.ended[0].Duration, time.Second)
 		assert.Equal(t, 1, watched.calls)
 		store.Break("Commit", nil)
@@ -137,14 +138,14 @@ func TestObserverSeesAPanic(t *testing.T) {
 func TestObserversThatPanicDoNoHarm(t *testing.T) {
 	oauthtest.Each(t, map[string]tokens.Observer{
 		"start": {RefreshStart: func(context.Context, tokens.Refresh) context.Context { panic(canary) }},
-		"end":   {RefreshEnd: func(context.Context, tokens.RefreshResult) { panic(canary) }},
+		"end":   {RefreshEnd: func(context.Context, tokens.Refresh) { panic(canary) }},
 		"event": {Connected: func(context.Context, tokens.Connected) { panic(canary) }},
 	}, func(t *testing.T, o tokens.Observer) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.connect(t, 1, -time.Minute)
 		ends := 0
 		conns := w.replica(t, func(c *settings) {
-			c.Tokens.Observers = []tokens.Observer{o, {RefreshEnd: func(context.Context, tokens.RefreshResult) { ends++ }}}
+			c.Tokens.Observers = []tokens.Observer{o, {RefreshEnd: func(context.Context, tokens.Refresh) { ends++ }}}
 		})
 		requireTokenOf(t, conns, "access-1")
 		stop := runs(t, conns, tokens.KeepFreshPolicy{})

@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/publish"
@@ -148,7 +149,7 @@ func TestAcceptFails(t *testing.T) {
 	_, err := newInbox(t, broker).Accept(t.Context(), delivery(1, "in_1"))
 	require.ErrorIs(t, err, assert.AnError)
 	_, err = newInbox(t, panicking{}).Accept(t.Context(), delivery(1, "in_1"))
-	require.ErrorIs(t, err, webhook.ErrPanic)
+	require.ErrorIs(t, err, safecall.ErrPanic)
 	assert.NotContains(t, err.Error(), receivertest.Canary)
 	broker.err = nil
 	inbox := newInbox(t, broker)

@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -246,7 +247,7 @@ func TestReconcilerSurvivesPanics(t *testing.T) {
 				require.NoError(t, err, "the claim ends by itself; the log loses its lines")
 				return
 			}
-			require.ErrorIs(t, err, webhook.ErrPanic)
+			require.ErrorIs(t, err, safecall.ErrPanic)
 		})
 	}
 }
@@ -264,7 +265,7 @@ func TestReconcilerSurvivesPanicsOfItsLease(t *testing.T) {
 			}
 		}).Run(t.Context())
 		require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
-		require.ErrorIs(t, err, webhook.ErrPanic)
+		require.ErrorIs(t, err, safecall.ErrPanic)
 		require.NoError(t, s.inbox.Close(t.Context()))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -173,7 +174,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 	}{
 		"two":        {errors.New("no"), webhook.ErrInbox, 3, 5},
 		"unstorable": {webhook.ErrUnstorable, webhook.ErrUnstorable, 0, 6},
-		"panic":      {errPanics, webhook.ErrPanic, 0, 6},
+		"panic":      {errPanics, safecall.ErrPanic, 0, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -78,7 +79,7 @@ func (r *run) recoverMissed(ctx context.Context) error {
 
 // isRejected reports whether the inbox rejected an event because of the event itself.
 func isRejected(err error) bool {
-	return errors.Is(err, webhook.ErrUnstorable) || errors.Is(err, webhook.ErrPanic)
+	return errors.Is(err, webhook.ErrUnstorable) || errors.Is(err, safecall.ErrPanic)
 }
 
 // recoverOne reads an event and accepts it.
