@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"internal/closestmatch":    {},
 	"internal/contention":      {},
 	"internal/defaults":        {},
+	"internal/doctor":          {".", "api", "events", "internal/defaults", "internal/operation", "internal/rotation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine"},
 	"internal/failover":        {},
 	"internal/fileid":          {},
 	"internal/filelock":        {"internal/fileid"},
@@ -133,6 +134,7 @@ func TestImportArrows(t *testing.T) {
 var house = strings.Fields(`
 	examples internal/lab internal/tools cmd
 	integration dispensaryotel health
+	internal/doctor
 	internal/testkit
 	webhook/memoryinbox webhook/publish webhook/riverinbox webhook/sqlinbox
 	internal/inboxkit

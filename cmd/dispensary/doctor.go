@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary/integration"
-	"github.com/dispensary-go/dispensary/integration/doctor"
+	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
 // doctorCommand is the command with its flags.
@@ -71,15 +71,12 @@ func (c *doctorCommand) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	config, closed, err := integration.OpenDoctor(ctx, settings, a.Site.Environment)
+	seen, err := integration.Inspect(ctx, settings, a.Site.Environment)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, failed(closed(context.WithoutCancel(ctx)))) }()
-	config.SecretFiles = slices.Concat(config.SecretFiles, c.keyFiles())
-	config.User = c.user
-	config.Webhook.URL, config.Operations, config.AnyOrder = c.webhook, c.operations, c.anyOrder
-	config.NoRefresh = c.allowWriting(a.Site.Environment) != nil
+	defer func() { err = errors.Join(err, failed(seen.Close(context.WithoutCancel(ctx)))) }()
+	config := c.config(a, seen)
 	if c.user != "" && config.Store == nil && config.StoreErr == nil {
 		return errors.New("--user: there is no store of tokens: set DISPENSARY_STORE, or connect with dispensary login")
 	}
@@ -98,6 +95,21 @@ func (c *doctorCommand) run(ctx context.Context) (err error) {
 	default:
 		return failed(fmt.Errorf("%d checks failed", n))
 	}
+}
+
+// config returns what the doctor examines.
+func (c *doctorCommand) config(a integration.Application, seen *integration.Inspection) doctor.Config {
+	config := doctor.Config{
+		OAuth: seen.OAuth, ClinicKey: a.ClinicKey, Store: seen.Store, StoreErr: seen.StoreErr, User: c.user,
+		Operations: c.operations, NoRefresh: c.allowWriting(a.Site.Environment) != nil,
+		Webhook: doctor.Webhook{URL: c.webhook, Secrets: a.WebhookSecrets, Challenge: a.WebhookChallenge},
+		Inbox:   seen.Inbox, InboxErr: seen.InboxErr,
+		SecretFiles: slices.Concat(seen.SecretFiles, c.keyFiles()), AnyOrder: c.anyOrder,
+	}
+	for _, d := range seen.Databases {
+		config.Databases = append(config.Databases, doctor.Database(d))
+	}
+	return config
 }
 
 // storeOfLogin completes a configuration that has no store with the store of login, if login

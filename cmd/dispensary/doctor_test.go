@@ -11,7 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
-	"github.com/dispensary-go/dispensary/integration/doctor"
+	"github.com/dispensary-go/dispensary/internal/doctor"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 

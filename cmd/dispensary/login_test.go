@@ -164,14 +164,14 @@ func (f *fixture) rejected(user string) {
 	require.NoError(f.t, err)
 	d := doctorCommand{program: p}
 	require.NoError(f.t, d.storeOfLogin(f.t.Context(), &c, a))
-	config, closed, err := integration.OpenDoctor(f.t.Context(), c, a.Site.Environment)
+	seen, err := integration.Inspect(f.t.Context(), c, a.Site.Environment)
 	require.NoError(f.t, err)
-	record, err := config.Store.Load(f.t.Context(), tokenstore.Key{Environment: a.Site.Environment, User: user})
+	record, err := seen.Store.Load(f.t.Context(), tokenstore.Key{Environment: a.Site.Environment, User: user})
 	require.NoError(f.t, err)
 	record.Token.RejectedAt = time.Now().Add(-time.Hour)
-	_, err = config.Store.Save(f.t.Context(), record.Key, record.Token)
+	_, err = seen.Store.Save(f.t.Context(), record.Key, record.Token)
 	require.NoError(f.t, err)
-	require.NoError(f.t, closed(f.t.Context()))
+	require.NoError(f.t, seen.Close(f.t.Context()))
 }
 
 // A mark that was a mistake is removed; one that was none comes back with the next call.

@@ -15,9 +15,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// ErrSchema is the StoreErr or InboxErr of a [Config] whose database lacks a table or a column.
-var ErrSchema = errors.New("doctor: a table or a column is missing")
-
 // Config is an integration in one environment. OAuth is required; the rows of what is
 // left out are skipped.
 type Config struct {
@@ -30,7 +27,8 @@ type Config struct {
 
 	// Store keeps the tokens, as the program uses it: with [tokenstore.Sealed] around it. A
 	// store of your own that encrypts has a method Encrypts() bool.
-	// StoreErr is why there is none: what opening it has returned.
+	// StoreErr is why there is none: what opening it has returned. [fs.ErrNotExist] and an
+	// [*api.SchemaError] are a missing table.
 	Store    tokenstore.Store
 	StoreErr error
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,7 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/integration/doctor"
+	"github.com/dispensary-go/dispensary/internal/doctor"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -268,7 +269,9 @@ var faults = []fault{
 		row: "inbox", status: doctor.StatusFail, fix: "database"},
 	{name: "inbox closed", plant: func(f *fixture) { require.NoError(f.t, f.inbox.Close(f.t.Context())) },
 		row: "inbox", status: doctor.StatusFail, fix: "database"},
-	{name: "inbox has an old schema", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, fmt.Errorf("%w: 3", doctor.ErrSchema) },
+	{name: "inbox has an old schema", plant: func(f *fixture) {
+		f.config.Inbox, f.config.InboxErr = nil, fmt.Errorf("open: %w", &api.SchemaError{Table: "river_job"})
+	},
 		row: "inbox schema", status: doctor.StatusFail, fix: "may create tables"},
 	{name: "events wait", plant: func(f *fixture) {
 		f.config.Inbox = stats{Waiting: 12, Oldest: f.config.Now().Add(-time.Hour)}
@@ -288,7 +291,7 @@ var faults = []fault{
 		row: "store", status: doctor.StatusFail, fix: "database"},
 	{name: "database is read-only", plant: func(f *fixture) { f.config.Store = readOnly{f.config.Store} },
 		row: "store", status: doctor.StatusFail, fix: "primary"},
-	{name: "old schema", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, fmt.Errorf("%w: 1", doctor.ErrSchema) },
+	{name: "old schema", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, fmt.Errorf("open: %w", fs.ErrNotExist) },
 		row: "store schema", status: doctor.StatusFail, fix: "may create tables"},
 	{name: "unsealed store", plant: func(f *fixture) {
 		f.config.Store = store{Store: f.inner}

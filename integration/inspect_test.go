@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,14 +13,14 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/integration"
-	"github.com/dispensary-go/dispensary/integration/doctor"
+	"github.com/dispensary-go/dispensary/internal/doctor"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // A whole integration that is healthy, which this process has open, passes from beside it:
 // store, inbox and endpoint on each database. What cannot be seen from there is skipped.
-func TestOpenDoctor(t *testing.T) {
+func TestDoctorPassesHealthyIntegration(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		address func(*testing.T) string
@@ -36,8 +37,9 @@ func TestOpenDoctor(t *testing.T) {
 			f.connect(t, us, "us:17")
 			stop := running(t, i)
 			require.Eventually(t, func() bool { return !i.Reconcilers[us].Stats().Taken.IsZero() }, time.Minute, time.Millisecond)
-			config, closed, err := integration.OpenDoctor(t.Context(), f.config(t), us)
+			seen, err := integration.Inspect(t.Context(), f.config(t), us)
 			require.NoError(t, err)
+			config := doctorConfig(f.config(t), seen)
 			config.Webhook.URL, config.Operations = f.server.URL+"/webhooks/us-sandbox", []string{"patients.create"}
 			report, err := doctor.Run(t.Context(), config)
 			require.NoError(t, err)
@@ -50,7 +52,7 @@ func TestOpenDoctor(t *testing.T) {
 				assert.Equal(t, doctor.StatusPass, row.Status, row)
 			}
 			assert.Equal(t, test.skipped, skipped)
-			require.NoError(t, closed(t.Context()))
+			require.NoError(t, seen.Close(t.Context()))
 			require.Eventually(t, func() bool {
 				stats, err := i.Inbox.Stats(t.Context())
 				return assert.NoError(t, err, "the program's own inbox is open") && stats == (engine.Stats{})
@@ -60,50 +62,67 @@ func TestOpenDoctor(t *testing.T) {
 	}
 }
 
-func TestOpenDoctorFailures(t *testing.T) {
+// doctorConfig is as in cmd/dispensary.
+func doctorConfig(c integration.Config, seen *integration.Inspection) doctor.Config {
+	config := doctor.Config{
+		OAuth: seen.OAuth, Store: seen.Store, StoreErr: seen.StoreErr, Inbox: seen.Inbox, InboxErr: seen.InboxErr, SecretFiles: seen.SecretFiles,
+	}
+	for _, a := range c.Applications {
+		if a.Site.Environment == seen.OAuth.Site.Environment {
+			config.ClinicKey = a.ClinicKey
+			config.Webhook = doctor.Webhook{Secrets: a.WebhookSecrets, Challenge: a.WebhookChallenge}
+		}
+	}
+	for _, d := range seen.Databases {
+		config.Databases = append(config.Databases, doctor.Database(d))
+	}
+	return config
+}
+
+func TestInspectFailures(t *testing.T) {
 	t.Parallel()
 	absent := "sqlite:" + filepath.Join(t.TempDir(), "absent.db")
 	f := newFixture(t).kept(absent, absent)
-	config, closed, err := integration.OpenDoctor(t.Context(), f.config(t), canada)
+	seen, err := integration.Inspect(t.Context(), f.config(t), canada)
 	require.NoError(t, err)
-	require.ErrorIs(t, config.StoreErr, doctor.ErrSchema)
-	require.ErrorIs(t, config.InboxErr, doctor.ErrSchema)
-	require.NoError(t, closed(t.Context()))
+	require.ErrorIs(t, seen.StoreErr, fs.ErrNotExist)
+	require.ErrorIs(t, seen.InboxErr, fs.ErrNotExist)
+	require.NoError(t, seen.Close(t.Context()))
 
 	away := "postgres://postgres@127.0.0.1:1/test?connect_timeout=1"
-	config, closed, err = integration.OpenDoctor(t.Context(), f.kept(away, away).config(t), canada)
+	seen, err = integration.Inspect(t.Context(), f.kept(away, away).config(t), canada)
 	require.NoError(t, err)
-	for _, err := range []error{config.StoreErr, config.InboxErr} {
+	for _, err := range []error{seen.StoreErr, seen.InboxErr} {
 		require.Error(t, err)
-		require.NotErrorIs(t, err, doctor.ErrSchema)
+		require.NotErrorIs(t, err, fs.ErrNotExist)
 	}
-	report, err := doctor.Run(t.Context(), config)
+	report, err := doctor.Run(t.Context(), doctorConfig(f.config(t), seen))
 	require.NoError(t, err)
 	for _, row := range report.Rows {
 		if row.Check == "store" || row.Check == "inbox" {
 			assert.Equal(t, "the connection is refused", row.Seen)
 		}
 	}
-	require.NoError(t, closed(t.Context()))
+	require.NoError(t, seen.Close(t.Context()))
 
 	made := f.kept("memory:", "memory:").config(t)
-	config, _, err = integration.OpenDoctor(t.Context(), made, us)
+	seen, err = integration.Inspect(t.Context(), made, us)
 	require.NoError(t, err)
-	assert.Nil(t, config.Store, "which is in the memory of another process")
+	assert.Nil(t, seen.Store, "which is in the memory of another process")
 	made.Store, made.Inbox = dispensary.NewSecret("oracle:"), dispensary.NewSecret("sqlite:")
-	_, _, err = integration.OpenDoctor(t.Context(), made, us)
+	_, err = integration.Inspect(t.Context(), made, us)
 	for _, name := range []string{"DISPENSARY_STORE", "DISPENSARY_INBOX"} {
 		require.ErrorContains(t, err, name)
 	}
 	made.Store, made.SealKeys = dispensary.NewSecret("mysql:root@tcp(127.0.0.1:1)/test"), dispensary.NewSecret("none")
-	_, _, err = integration.OpenDoctor(t.Context(), made, us)
+	_, err = integration.Inspect(t.Context(), made, us)
 	require.ErrorContains(t, err, "DISPENSARY_SEAL_KEYS")
-	_, _, err = integration.OpenDoctor(t.Context(), made, dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production})
+	_, err = integration.Inspect(t.Context(), made, dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production})
 	require.ErrorIs(t, err, dispensary.ErrUnknownSite)
 }
 
 // The network reads a connection that may be without TLS.
-func TestOpenDoctorChecksTLSOfDatabases(t *testing.T) {
+func TestInspectChecksTLSOfDatabases(t *testing.T) {
 	t.Parallel()
 	for address, private := range map[string]bool{
 		"postgres://ehr@127.0.0.1/ehr":                             true,
@@ -125,15 +144,15 @@ func TestOpenDoctorChecksTLSOfDatabases(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // no connection is needed
-			config, closed, err := integration.OpenDoctor(ctx, newFixture(t).kept(address, "memory:").config(t), us)
+			seen, err := integration.Inspect(ctx, newFixture(t).kept(address, "memory:").config(t), us)
 			require.NoError(t, err)
-			assert.Equal(t, []doctor.Database{{Setting: "DISPENSARY_STORE", Private: private}}, config.Databases)
-			require.NoError(t, closed(t.Context()))
+			assert.Equal(t, []integration.Database{{Setting: "DISPENSARY_STORE", Private: private}}, seen.Databases)
+			require.NoError(t, seen.Close(t.Context()))
 		})
 	}
 }
 
-func TestOpenDoctorListsSecretFiles(t *testing.T) {
+func TestInspectListsSecretFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file, key := filepath.Join(folder, "config.json"), filepath.Join(folder, "keys")
@@ -142,8 +161,8 @@ func TestOpenDoctorListsSecretFiles(t *testing.T) {
 		"client_secret":"b","redirect_url":"https://ehr.example/callback"}},"store":"sqlite:`+folder+`/ehr.db","seal_keys_file":"`+key+`","state_keys":["0123456789abcdef0123456789abcdef"]}`), 0o600))
 	c, err := integration.LoadFile(file)
 	require.NoError(t, err)
-	config, closed, err := integration.OpenDoctor(t.Context(), c, us)
+	seen, err := integration.Inspect(t.Context(), c, us)
 	require.NoError(t, err)
-	assert.Equal(t, []string{file, key, filepath.Join(folder, "ehr.db")}, config.SecretFiles)
-	require.NoError(t, closed(t.Context()))
+	assert.Equal(t, []string{file, key, filepath.Join(folder, "ehr.db")}, seen.SecretFiles)
+	require.NoError(t, seen.Close(t.Context()))
 }

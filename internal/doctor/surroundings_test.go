@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/integration/doctor"
+	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
 func TestSecretFilesOpenToOthers(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -18,9 +19,14 @@ const away = "look at address, password and network of the database, and at its 
 // createTables is the fix of an incomplete schema.
 const createTables = "start the program once as a database user who may create tables"
 
+// isIncomplete reports whether err means that a database lacks a table or a column.
+func isIncomplete(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*api.SchemaError))
+}
+
 func (r *run) store(ctx context.Context) Row {
 	const consequence = "no token can be read or refreshed: no call works beyond what is in memory"
-	if r.config.StoreErr != nil && !errors.Is(r.config.StoreErr, ErrSchema) {
+	if r.config.StoreErr != nil && !isIncomplete(r.config.StoreErr) {
 		return fail(reason(r.config.StoreErr), consequence, away)
 	}
 	if r.config.Store == nil && r.config.StoreErr == nil {
@@ -113,7 +119,7 @@ func (r *run) storeLease(ctx context.Context) Row {
 
 func (r *run) inbox(ctx context.Context) Row {
 	const consequence = "events are refused with 503, and after 24 hours the platform switches the endpoint off"
-	if r.config.InboxErr != nil && !errors.Is(r.config.InboxErr, ErrSchema) {
+	if r.config.InboxErr != nil && !isIncomplete(r.config.InboxErr) {
 		return fail(reason(r.config.InboxErr), consequence, away)
 	}
 	if r.config.Inbox == nil && r.config.InboxErr == nil {

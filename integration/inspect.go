@@ -1,0 +1,194 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// Inspection is the token store and the inbox of one environment, opened beside the processes
+// that use them. Close it after use.
+type Inspection struct {
+	// OAuth is the application.
+	OAuth oauth.Config
+
+	// Store keeps the tokens. It is nil if none is configured, if it is in the memory of another
+	// process, or if StoreErr is not nil.
+	Store tokenstore.Store
+
+	// Inbox counts events. It is nil in the same cases, with InboxErr.
+	Inbox interface {
+		Stats(ctx context.Context) (engine.Stats, error)
+	}
+
+	// StoreErr and InboxErr are the errors of opening. They match [fs.ErrNotExist] if a file is
+	// missing, and [*api.SchemaError] if a table or a column is.
+	StoreErr, InboxErr error
+
+	// SecretFiles are the paths of files with secrets: configuration, keys, SQLite databases.
+	SecretFiles []string
+
+	// Databases are the connections to database servers.
+	Databases []Database
+
+	closers []closer
+}
+
+// Database is the connection of a setting to a database server.
+type Database struct {
+	// Setting is the name of the setting with the address, such as DISPENSARY_STORE.
+	Setting string
+
+	// Private reports whether the network cannot read the connection: the database is on
+	// this machine, or connections without TLS fail.
+	Private bool
+}
+
+// Inspect opens the token store and the inbox of one environment, beside the processes that
+// have them open, for tools. It creates no files and no tables, and handles no events.
+//
+// Errors: [dispensary.ErrUnknownSite] for an environment without an application, and
+// [*dispensary.ArgumentError] for addresses and keys.
+func Inspect(ctx context.Context, config Config, environment dispensary.Environment) (*Inspection, error) {
+	at := slices.IndexFunc(config.Applications, func(a Application) bool { return a.Site.Environment == environment })
+	if at < 0 {
+		return nil, fmt.Errorf("%w: no application of %s is configured", dispensary.ErrUnknownSite, environment)
+	}
+	made := &Inspection{OAuth: config.Applications[at].oauth(oauth.Config{})}
+	store, storeProblem := parseAddress(config.Store, []kind{postgres, mysql, sqlite, memory})
+	inbox, inboxProblem := parseAddress(config.Inbox, []kind{postgres, sqlite, memory})
+	var problems []error
+	if !config.Store.IsZero() && storeProblem != "" {
+		problems = append(problems, config.problem(config.name("store"), storeProblem))
+	}
+	if !config.Inbox.IsZero() && inboxProblem != "" {
+		problems = append(problems, config.problem(config.name("inbox"), inboxProblem))
+	}
+	durable := func(at address, problem string) bool { return problem == "" && at.kind != memory }
+	var keys *seal.KeyRing
+	if durable(store, storeProblem) || durable(inbox, inboxProblem) {
+		var err error
+		if keys, err = seal.ParseKeyRing(config.SealKeys); err != nil {
+			problems = append(problems, config.problem(config.name("seal_keys"), "cannot be used"))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	made.SecretFiles = config.files
+	if durable(store, storeProblem) {
+		made.surround(config.name("store"), store)
+		made.openStore(ctx, store, keys)
+	}
+	if durable(inbox, inboxProblem) {
+		made.surround(config.name("inbox"), inbox)
+		made.openInbox(ctx, inbox, keys)
+	}
+	return made, nil
+}
+
+// Close closes store and inbox.
+func (i *Inspection) Close(ctx context.Context) error {
+	var all []error
+	for _, close := range i.closers {
+		all = append(all, close(ctx))
+	}
+	return errors.Join(all...)
+}
+
+func (i *Inspection) openStore(ctx context.Context, at address, keys *seal.KeyRing) {
+	store, close, err := existingStore(ctx, at, keys)
+	if i.StoreErr = err; close != nil {
+		i.closers = append(i.closers, close)
+	}
+	if err == nil {
+		i.Store = store
+	}
+}
+
+func (i *Inspection) openInbox(ctx context.Context, at address, keys *seal.KeyRing) {
+	inbox, close, err := existingInbox(ctx, at, keys)
+	if i.InboxErr = err; err == nil {
+		i.Inbox = inbox
+		i.closers = append(i.closers, close)
+	}
+}
+
+// surround adds the file or the connection of a database.
+func (i *Inspection) surround(setting string, at address) {
+	switch {
+	case at.kind != sqlite:
+		i.Databases = append(i.Databases, Database{Setting: setting, Private: at.private()})
+	case !slices.Contains(i.SecretFiles, at.name):
+		i.SecretFiles = append(slices.Clone(i.SecretFiles), at.name)
+	}
+}
+
+// exists fails where a file that has to be there is not.
+func exists(at address) error {
+	if at.kind != sqlite {
+		return nil
+	}
+	if _, err := os.Stat(at.name); err != nil {
+		return fmt.Errorf("integration: %w", err)
+	}
+	return nil
+}
+
+// existingStore opens a store whose tables are there.
+func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokenstore.Store, closer, error) {
+	if err := exists(at); err != nil {
+		return nil, nil, err
+	}
+	d, err := openDatabase(ctx, at, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := sqlstore.OpenExisting(ctx, d.db, keys)
+	return store, d.close, err
+}
+
+type eventCounter interface {
+	Stats(ctx context.Context) (engine.Stats, error)
+}
+
+// existingInbox opens the inbox at an address, whose tables must exist. It neither accepts nor
+// handles events.
+func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (eventCounter, closer, error) {
+	if err := exists(at); err != nil {
+		return nil, nil, err
+	}
+	if at.kind == sqlite {
+		inbox, err := sqlinbox.OpenReader(at.name)
+		if err != nil {
+			return nil, nil, err
+		}
+		return inbox, inbox.Close, nil
+	}
+	pool, err := newPool(ctx, at.name, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	inbox, err := riverinbox.New(ctx, pool, riverinbox.Config{
+		Seal: keys,
+		Work: webhook.Work{Handle: func(context.Context, events.Event) error { return errors.ErrUnsupported }},
+	})
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return inbox, func(ctx context.Context) error { return errors.Join(inbox.Close(ctx), closePool(pool)(ctx)) }, nil
+}
