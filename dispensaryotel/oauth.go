@@ -19,11 +19,13 @@ import (
 func (t *Telemetry) Tokens() tokens.Observer {
 	return tokens.Observer{
 		RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,
-		Connected: func(ctx context.Context, e tokens.Connected) { t.countTokenEvent(ctx, e.Key.Environment, "connected") },
+		Connected: func(ctx context.Context, e tokens.Authorization) {
+			t.countTokenEvent(ctx, e.Key.Environment, "connected")
+		},
 		Disconnected: func(ctx context.Context, key tokenstore.Key) {
 			t.countTokenEvent(ctx, key.Environment, "disconnected")
 		},
-		MustReauthorize: func(ctx context.Context, e tokens.MustReauthorize) {
+		MustReauthorize: func(ctx context.Context, e *tokens.ReauthorizeError) {
 			t.countTokenEvent(ctx, e.Key.Environment, "must_reauthorize", signal.ReauthorizeReason.Of(string(e.Reason)))
 		},
 		Restored: func(ctx context.Context, key tokenstore.Key) { t.countTokenEvent(ctx, key.Environment, "restored") },

@@ -21,7 +21,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler, err := health.New(health.Config{Checks: health.Checks{
+	handler, err := health.New(health.Config{Checks: map[string]health.Check{
 		"store": health.Store(tokenstore.NewMemoryStore()),
 		"inbox": health.Inbox(inbox, 15*time.Minute),
 	}})

@@ -1,6 +1,6 @@
 // Package health serves health checks to load balancers, orchestrators and monitors.
 //
-//	handler, err := health.New(health.Config{Checks: health.Checks{
+//	handler, err := health.New(health.Config{Checks: map[string]health.Check{
 //		"store":   health.Store(store),
 //		"inbox":   health.Inbox(inbox, 15*time.Minute),
 //		"alarm":   health.Alarm(alarm),
@@ -72,9 +72,6 @@ const (
 // never runs twice at the same time.
 type Check func(context.Context) Result
 
-// Checks are checks by their names, which the response contains.
-type Checks map[string]Check
-
 // Result is the result of a [Check].
 type Result struct {
 	// Status is [StatusOK], [StatusDegraded] or [StatusFailing].
@@ -91,8 +88,9 @@ type Result struct {
 
 // Config configures a [Handler]. Checks are required.
 type Config struct {
-	// Checks are run at the same time.
-	Checks Checks
+	// Checks are the checks by their names, which the response contains. They run at the same
+	// time.
+	Checks map[string]Check
 
 	// Logger receives a record if the status of a check changes, and if a check panics.
 	// Nil logs nothing.

@@ -59,17 +59,17 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	ok, degraded, failing := found(health.StatusOK, nil), found(health.StatusDegraded, errors.New("canary")), found(health.StatusFailing, errors.New("canary"))
 	for name, c := range map[string]struct {
-		checks       health.Checks
+		checks       map[string]health.Check
 		status       health.Status
 		code, strict int
 	}{
-		"all well":     {health.Checks{"a": ok, "b": ok}, health.StatusOK, 200, 200},
-		"one degraded": {health.Checks{"a": ok, "b": degraded}, health.StatusDegraded, 200, 503},
-		"one failing":  {health.Checks{"a": ok, "b": failing}, health.StatusFailing, 503, 503},
-		"both":         {health.Checks{"a": degraded, "b": failing, "c": degraded}, health.StatusFailing, 503, 503},
-		"no status":    {health.Checks{"a": found("", nil)}, health.StatusFailing, 503, 503},
-		"a panic":      {health.Checks{"a": func(context.Context) health.Result { panic("canary") }}, health.StatusFailing, 503, 503},
-		"a goexit":     {health.Checks{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.StatusFailing, 503, 503},
+		"all well":     {map[string]health.Check{"a": ok, "b": ok}, health.StatusOK, 200, 200},
+		"one degraded": {map[string]health.Check{"a": ok, "b": degraded}, health.StatusDegraded, 200, 503},
+		"one failing":  {map[string]health.Check{"a": ok, "b": failing}, health.StatusFailing, 503, 503},
+		"both":         {map[string]health.Check{"a": degraded, "b": failing, "c": degraded}, health.StatusFailing, 503, 503},
+		"no status":    {map[string]health.Check{"a": found("", nil)}, health.StatusFailing, 503, 503},
+		"a panic":      {map[string]health.Check{"a": func(context.Context) health.Result { panic("canary") }}, health.StatusFailing, 503, 503},
+		"a goexit":     {map[string]health.Check{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.StatusFailing, 503, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestReady(t *testing.T) {
 
 func TestNothingIsShownButDetails(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(context.Context) health.Result {
+	handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": func(context.Context) health.Result {
 		return health.Result{Status: health.StatusFailing, Err: errors.New("canary"), Details: map[string]any{"waiting": 3}}
 	}}})
 	handler.Check(t.Context())
@@ -106,7 +106,7 @@ func TestNothingIsShownButDetails(t *testing.T) {
 
 func TestOtherRequests(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil)}})
+	handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": found(health.StatusOK, nil)}})
 	handler.Check(t.Context())
 	for target, want := range map[string]int{"GET /": 404, "GET /status": 404, "POST /readyz": 405, "HEAD /readyz": 200} {
 		var method, path string
@@ -129,7 +129,7 @@ func TestHungCheckFails(t *testing.T) {
 			<-release
 			return health.Result{Status: health.StatusOK}
 		}
-		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil), "b": hang, "c": hang}})
+		handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": found(health.StatusOK, nil), "b": hang, "c": hang}})
 		run(t, handler)
 		for range 3 {
 			time.Sleep(5 * time.Second)
@@ -169,7 +169,7 @@ func TestRequestsRunNoCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Int32
-		handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(context.Context) health.Result {
+		handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": func(context.Context) health.Result {
 			return health.Result{Status: health.StatusOK, Details: map[string]any{"run": begun.Add(1)}}
 		}}})
 		code, a := get(t, handler, "/readyz")
@@ -199,7 +199,7 @@ func TestRequestsRunNoCheck(t *testing.T) {
 func TestOldResultsFail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil)}})
+		handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": found(health.StatusOK, nil)}})
 		stop := run(t, handler)
 		synctest.Wait()
 		stop()
@@ -222,7 +222,7 @@ func TestRunWaitsForChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running atomic.Bool
-		handler := newHandler(t, health.Config{Checks: health.Checks{"a": func(ctx context.Context) health.Result {
+		handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": func(ctx context.Context) health.Result {
 			running.Store(true)
 			<-ctx.Done()
 			time.Sleep(100 * time.Millisecond)
@@ -240,7 +240,7 @@ func TestRunWaitsForChecks(t *testing.T) {
 
 func TestDrainFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(t, health.Config{Checks: health.Checks{"a": found(health.StatusOK, nil)}})
+	handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": found(health.StatusOK, nil)}})
 	handler.Check(t.Context())
 	handler.Drain()
 	code, a := get(t, handler, "/readyz")
@@ -256,7 +256,7 @@ func TestUnencodableDetailsAreLeftOut(t *testing.T) {
 	var log bytes.Buffer
 	handler := newHandler(t, health.Config{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Checks: health.Checks{"load": func(context.Context) health.Result {
+		Checks: map[string]health.Check{"load": func(context.Context) health.Result {
 			return health.Result{Status: health.StatusDegraded, Details: map[string]any{"ratio": math.NaN()}}
 		}},
 	})
@@ -289,7 +289,7 @@ func TestPanicIsLogged(t *testing.T) {
 			check := found(health.StatusFailing, errors.New("why"))
 			handler := newHandler(t, health.Config{
 				Logger: slog.New(slog.NewTextHandler(&log, nil)),
-				Checks: health.Checks{"inbox": func(ctx context.Context) health.Result { return check(ctx) }},
+				Checks: map[string]health.Check{"inbox": func(ctx context.Context) health.Result { return check(ctx) }},
 			})
 			handler.Check(t.Context())
 			check = c.check
@@ -310,7 +310,7 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 	status := health.StatusOK
 	handler := newHandler(t, health.Config{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Checks: health.Checks{"a": func(context.Context) health.Result { return health.Result{Status: status, Err: errors.New("why")} }},
+		Checks: map[string]health.Check{"a": func(context.Context) health.Result { return health.Result{Status: status, Err: errors.New("why")} }},
 	})
 	for _, now := range []health.Status{health.StatusOK, health.StatusFailing, health.StatusFailing, health.StatusOK, health.StatusOK} {
 		status = now
@@ -325,7 +325,7 @@ func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	ok := found(health.StatusOK, nil)
 	for name, c := range map[string]health.Config{
-		"no checks": {}, "a nil check": {Checks: health.Checks{"a": nil}}, "no name": {Checks: health.Checks{"": ok}},
+		"no checks": {}, "a nil check": {Checks: map[string]health.Check{"a": nil}}, "no name": {Checks: map[string]health.Check{"": ok}},
 	} {
 		_, err := health.New(c)
 		require.ErrorIs(t, err, api.ErrArgument, name)

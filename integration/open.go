@@ -63,7 +63,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 			return nil, fmt.Errorf("integration: telemetry: %w", err)
 		}
 	}
-	checks := health.Checks{}
+	checks := map[string]health.Check{}
 	maps.Copy(checks, setup.Checks)
 	for _, application := range config.Applications {
 		if err := i.receive(application, checks); err != nil {
@@ -78,9 +78,9 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	}
 	page := setup.Operations
 	page.Engine, page.Alarms, page.Accounts = i.Inbox, i.alarms, i.Accounts
-	page.Reconcilers = map[string]admin.Reconciler{}
+	page.Reconcilers = map[string]func() reconcile.ClinicsStats{}
 	for environment, clinics := range i.Reconcilers {
-		page.Reconcilers[environment.String()] = clinics
+		page.Reconcilers[environment.String()] = clinics.Stats
 	}
 	i.Operations, err = admin.New(page)
 	return i, err
@@ -128,7 +128,7 @@ func (i *Integration) makeAccounts(store tokenstore.Store) error {
 
 // receive makes what receives the webhooks of an application, and finds those that
 // were missed.
-func (i *Integration) receive(a Application, checks health.Checks) error {
+func (i *Integration) receive(a Application, checks map[string]health.Check) error {
 	environment := a.Site.Environment
 	conns, err := i.Accounts.Connections(environment)
 	if err != nil {
@@ -168,7 +168,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 }
 
 // makeHealth adds the checks of the parts that all applications share.
-func (i *Integration) makeHealth(store tokenstore.Store, checks health.Checks) (err error) {
+func (i *Integration) makeHealth(store tokenstore.Store, checks map[string]health.Check) (err error) {
 	checks["store"] = health.Store(store)
 	if i.Inbox != nil {
 		checks["inbox"] = health.Inbox(i.Inbox, i.setup.OldestWaiting)

@@ -82,7 +82,7 @@ type Setup struct {
 	Outage func(context.Context, dispensary.Environment, webhook.Outage)
 
 	// Checks are run for /readyz beside those of the integration.
-	Checks health.Checks
+	Checks map[string]health.Check
 
 	// Drain is the time for which [Integration.Serve] goes on serving after /readyz has
 	// started to fail. It must be longer than a load balancer needs to notice, which is its

@@ -55,7 +55,7 @@ func (r *telemetry) Calls() observe.Observer {
 }
 
 func (r *telemetry) Tokens() tokens.Observer {
-	return tokens.Observer{Connected: func(context.Context, tokens.Connected) { r.see("connected") }}
+	return tokens.Observer{Connected: func(context.Context, tokens.Authorization) { r.see("connected") }}
 }
 
 func (r *telemetry) Work(w webhook.Work) webhook.Work {
@@ -104,7 +104,7 @@ func TestTelemetryObservesAllParts(t *testing.T) {
 	setup.Work.Observer.AttemptEnd = func(context.Context, webhook.Attempt) { seen.see("own attempt") }
 	setup.Webhooks.Observer.RequestEnd = func(context.Context, webhook.Observation) { seen.see("own request") }
 	setup.Reconcile.Observer.RunEnd = func(context.Context, reconcile.Report, error) { seen.see("own run") }
-	setup.Accounts.Tokens.Observers = []tokens.Observer{{Connected: func(context.Context, tokens.Connected) { seen.see("own connected") }}}
+	setup.Accounts.Tokens.Observers = []tokens.Observer{{Connected: func(context.Context, tokens.Authorization) { seen.see("own connected") }}}
 	own := observe.Observer{CallEnd: func(_ context.Context, c observe.CallResult) { seen.see("own " + c.Operation) }}
 	setup.OAuth.Observers = []observe.Observer{own}
 	setup.Accounts.Options = func(dispensary.Environment) []dispensary.Option {

@@ -71,11 +71,11 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 
 // observer is where a real application updates its pages and alerts its operators.
 var observer = tokens.Observer{
-	Connected: func(ctx context.Context, e tokens.Connected) {
+	Connected: func(ctx context.Context, e tokens.Authorization) {
 		slog.InfoContext(ctx, "connected", "user", e.Key.User, "account", e.Owner.ID)
 	},
 	Disconnected: func(ctx context.Context, key tokenstore.Key) { slog.InfoContext(ctx, "disconnected", "user", key.User) },
-	MustReauthorize: func(ctx context.Context, e tokens.MustReauthorize) {
+	MustReauthorize: func(ctx context.Context, e *tokens.ReauthorizeError) {
 		slog.InfoContext(ctx, "must connect again", "user", e.Key.User, "reason", e.Reason)
 	},
 	Restored: func(ctx context.Context, key tokenstore.Key) {

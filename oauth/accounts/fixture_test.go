@@ -130,9 +130,9 @@ func (p *fixture) observer() tokens.Observer {
 		p.events = append(p.events, event+" "+key.User)
 	}
 	return tokens.Observer{
-		Connected:       func(_ context.Context, e tokens.Connected) { note("Connected", e.Key) },
+		Connected:       func(_ context.Context, e tokens.Authorization) { note("Connected", e.Key) },
 		Disconnected:    func(_ context.Context, key tokenstore.Key) { note("Disconnected", key) },
-		MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) { note("MustReauthorize", e.Key) },
+		MustReauthorize: func(_ context.Context, e *tokens.ReauthorizeError) { note("MustReauthorize", e.Key) },
 		Restored:        func(_ context.Context, key tokenstore.Key) { note("Restored", key) },
 	}
 }

@@ -271,7 +271,7 @@ func (f *fleet) replica(client *http.Client) *accounts.Accounts {
 			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: client,
 		}},
-		Tokens: tokens.Config{Store: outageStore{f.store, f.outage}, Observers: []tokens.Observer{{MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) {
+		Tokens: tokens.Config{Store: outageStore{f.store, f.outage}, Observers: []tokens.Observer{{MustReauthorize: func(_ context.Context, e *tokens.ReauthorizeError) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.marked[e.Key.User] = true

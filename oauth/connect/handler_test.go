@@ -44,7 +44,7 @@ type fixture struct {
 	user    string // who is signed in
 	lookup  error  // of the sessions
 	results []connect.Result
-	events  []tokens.Connected
+	events  []tokens.Authorization
 }
 
 // settings are those of the client, of the connections and of the handler.
@@ -61,7 +61,7 @@ func newFixture(t testing.TB, changes ...func(*settings)) *fixture {
 	c.App.RedirectURL = "https://ehr.example/dispensary/callback"
 	c.App.Logger = logtest.NewLogger(s.logs)
 	c.Tokens = tokens.Config{Store: s.store, Observers: []tokens.Observer{{
-		Connected: func(_ context.Context, e tokens.Connected) { s.keep(func() { s.events = append(s.events, e) }) },
+		Connected: func(_ context.Context, e tokens.Authorization) { s.keep(func() { s.events = append(s.events, e) }) },
 	}}}
 	c.Handler = connect.Config{
 		StateKeys: []api.Secret{api.NewSecret(firstKey)}, User: s.signedIn,
@@ -179,7 +179,7 @@ func TestHandlerConnects(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, result.Record, record)
 		assert.Equal(t, "code-1", s.platform.Sent()[0]["code"])
-		assert.Equal(t, []tokens.Connected{{
+		assert.Equal(t, []tokens.Authorization{{
 			Key: s.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.ResourceOwnerPractitioner},
 			Scopes: []string{"catalog:read", "clinic:read"},
 		}}, s.events)

@@ -167,7 +167,7 @@ func TestTheRefresherShowsNoSecret(t *testing.T) {
 		stop()
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		require.NotEmpty(t, eventsOf[tokens.CommitDelayed](a))
-		require.NotEmpty(t, eventsOf[tokens.MustReauthorize](a))
+		require.NotEmpty(t, eventsOf[*tokens.ReauthorizeError](a))
 		require.NotEmpty(t, eventsOf[disconnected](a))
 		for _, event := range a.all {
 			oauthtest.RequireClean(t, fmt.Sprintf("%T", event), event)

@@ -42,9 +42,9 @@ func note[E any](a *alarms) func(context.Context, E) {
 func (a *alarms) observer() tokens.Observer {
 	return tokens.Observer{
 		RefreshEnd:      note[tokens.Refresh](a),
-		Connected:       note[tokens.Connected](a),
+		Connected:       note[tokens.Authorization](a),
 		Disconnected:    func(ctx context.Context, key tokenstore.Key) { note[disconnected](a)(ctx, disconnected(key)) },
-		MustReauthorize: note[tokens.MustReauthorize](a),
+		MustReauthorize: note[*tokens.ReauthorizeError](a),
 		Restored:        func(ctx context.Context, key tokenstore.Key) { note[restored](a)(ctx, restored(key)) },
 		CommitDelayed:   note[tokens.CommitDelayed](a), MassRejection: note[tokens.MassRejection](a),
 		ConfigErrorDetected: note[tokens.ConfigErrorDetected](a),
@@ -89,7 +89,7 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		assert.True(t, paused)
 		assert.WithinDuration(t, tripped[0].Until, until, 5*time.Second, "refreshes that have begun may finish")
 		assert.LessOrEqual(t, len(w.platform.Sent()), 13)
-		assert.Empty(t, eventsOf[tokens.MustReauthorize](a))
+		assert.Empty(t, eventsOf[*tokens.ReauthorizeError](a))
 		for _, refresh := range eventsOf[tokens.Refresh](a) {
 			assert.True(t, refresh.Background)
 		}
@@ -97,7 +97,7 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		// Still the same trouble: one trial after each pause, and no other alarm.
 		time.Sleep(60 * time.Minute)
 		assert.Less(t, len(w.platform.Sent()), 40)
-		assert.NotEmpty(t, eventsOf[tokens.MustReauthorize](a))
+		assert.NotEmpty(t, eventsOf[*tokens.ReauthorizeError](a))
 		assert.Len(t, eventsOf[tokens.MassRejection](a), 1)
 		assert.Equal(t, 1, strings.Count(w.logs.String(), `"level":"ERROR"`))
 	})

@@ -164,8 +164,8 @@ func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) t
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))
-	notify(ctx, &c.hooks, a.key, func(o *Observer) func(context.Context, Connected) { return o.Connected },
-		Connected{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes()})
+	notify(ctx, &c.hooks, a.key, func(o *Observer) func(context.Context, Authorization) { return o.Connected },
+		Authorization{Key: a.key, Owner: token.ResourceOwner, Previous: a.previous, Scopes: token.Scopes(), Clinic: token.Clinic})
 	return record
 }
 

@@ -67,7 +67,8 @@ type Config struct {
 	LeaseTTL time.Duration
 }
 
-// Authorization is what a user has just granted, before it is stored.
+// Authorization is what a user has granted: Verify of [Config] receives it before the token is
+// stored, and [Observer].Connected afterwards.
 type Authorization struct {
 	// Key names the user to be connected.
 	Key tokenstore.Key

@@ -65,10 +65,10 @@ func ExampleObserver() {
 		Client: oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
 		Store:  store,
 		Observers: []tokens.Observer{{
-			Connected: func(_ context.Context, e tokens.Connected) {
+			Connected: func(_ context.Context, e tokens.Authorization) {
 				fmt.Println(e.Key.User, "is connected as", e.Owner.Type, e.Owner.ID)
 			},
-			MustReauthorize: func(_ context.Context, e tokens.MustReauthorize) {
+			MustReauthorize: func(_ context.Context, e *tokens.ReauthorizeError) {
 				fmt.Println(e.Key.User, "must connect again:", e.Reason)
 			},
 			MassRejection: func(_ context.Context, e tokens.MassRejection) { fmt.Println("wake the operator:", e.Users) },

@@ -27,14 +27,14 @@ type Observer struct {
 	RefreshEnd func(ctx context.Context, refresh Refresh)
 
 	// Connected is called when a user has authorized the application and the token is stored.
-	Connected func(ctx context.Context, connected Connected)
+	Connected func(ctx context.Context, grant Authorization)
 
 	// Disconnected is called when [Connections.Disconnect] has revoked and deleted the token.
 	Disconnected func(ctx context.Context, key tokenstore.Key)
 
 	// MustReauthorize is called when a user is marked, once, by the replica that marks, and
 	// not by every call that meets the mark.
-	MustReauthorize func(ctx context.Context, mark MustReauthorize)
+	MustReauthorize func(ctx context.Context, mark *ReauthorizeError)
 
 	// Restored is called when a mark does not hold any more, although the user did nothing:
 	// the platform accepted the refresh token after all, or [Connections.Restore] was called.
@@ -134,28 +134,6 @@ func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.C
 	record, outcome, err := run(ctx)
 	refresh.Outcome = outcome
 	return record, err
-}
-
-// Connected describes a token that a user has granted.
-type Connected struct {
-	Key tokenstore.Key
-
-	// Owner is whom the token acts for, Previous the owner of the token that
-	// was stored before, zero if there was none. Where they differ the user has
-	// taken another account of the platform.
-	Owner, Previous oauth.ResourceOwner
-
-	// Scopes are the granted scopes.
-	Scopes []string
-}
-
-// MustReauthorize describes a user who was found to have to authorize again.
-type MustReauthorize struct {
-	Key    tokenstore.Key
-	Reason tokenstore.Reason
-
-	// Owner is whom the last token acted for.
-	Owner oauth.ResourceOwner
 }
 
 // CommitDelayed describes a token pair that the store does not accept.

@@ -139,7 +139,7 @@ func TestObserversThatPanicDoNoHarm(t *testing.T) {
 	oauthtest.Each(t, map[string]tokens.Observer{
 		"start": {RefreshStart: func(context.Context, tokens.Refresh) context.Context { panic(canary) }},
 		"end":   {RefreshEnd: func(context.Context, tokens.Refresh) { panic(canary) }},
-		"event": {Connected: func(context.Context, tokens.Connected) { panic(canary) }},
+		"event": {Connected: func(context.Context, tokens.Authorization) { panic(canary) }},
 	}, func(t *testing.T, o tokens.Observer) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.connect(t, 1, -time.Minute)

@@ -98,7 +98,7 @@ func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
 		record := w.record(t)
 		assert.Equal(t, "prac-1", record.Token.ResourceOwner.ID)
 		assert.Equal(t, "access-0", record.Token.AccessToken.Reveal())
-		assert.Len(t, eventsOf[tokens.MustReauthorize](a), 1)
+		assert.Len(t, eventsOf[*tokens.ReauthorizeError](a), 1)
 		assert.Contains(t, w.logs.String(), "another account")
 		assert.Empty(t, w.revoked(), "the token may belong to another user")
 		w.requireReauthorize(t, tokenstore.ReasonOwnerChanged)

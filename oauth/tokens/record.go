@@ -122,8 +122,7 @@ func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Leas
 	case err == nil:
 		c.forget(lease.Key)
 		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
-		notify(ctx, &c.hooks, lease.Key, func(o *Observer) func(context.Context, MustReauthorize) { return o.MustReauthorize },
-			MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
+		notify(ctx, &c.hooks, lease.Key, func(o *Observer) func(context.Context, *ReauthorizeError) { return o.MustReauthorize }, verdict)
 		return tokenstore.Record{}, verdict
 	case !isContention(err):
 		// The verdict stands; without the mark the platform is asked again.

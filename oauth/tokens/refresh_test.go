@@ -222,7 +222,7 @@ func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
 		sent := len(w.platform.Sent())
 		assert.Less(t, sent, 2*24*60/5, "each replica waits 5 to 10 minutes")
 		assert.Greater(t, sent, 24*60/10)
-		assert.Len(t, eventsOf[tokens.MustReauthorize](a), 1, "the user is asked once")
+		assert.Len(t, eventsOf[*tokens.ReauthorizeError](a), 1, "the user is asked once")
 		_, paused := w.conns.Paused()
 		assert.False(t, paused)
 	})

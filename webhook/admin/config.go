@@ -30,13 +30,17 @@ type Config struct {
 	// know, which is what this process has seen.
 	Alarms map[string]*webhook.Alarm
 
-	// Reconcilers are the reconcilers of the environments, by the names that the page shows.
-	// The page shows their state as far as this process knows it, and their last runs: see
-	// [Handler.RunEnd].
-	Reconcilers map[string]Reconciler
+	// Reconcilers are the Stats of [reconcile.Clinics] of the environments, by the names that
+	// the page shows. The page shows their state as far as this process knows it, and their
+	// last runs: see [Handler.RunEnd].
+	Reconcilers map[string]func() reconcile.ClinicsStats
 
 	// Accounts are the accounts of the program's users: an [*accounts.Accounts].
-	Accounts Accounts
+	Accounts interface {
+		List(ctx context.Context, options accounts.ListOptions) iter.Seq2[accounts.Account, error]
+		PendingCommits() int
+		Paused() (until time.Time, paused bool)
+	}
 
 	// Observer is called with what people do.
 	Observer Observer
@@ -55,22 +59,6 @@ type Config struct {
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
 }
-
-// Reconciler is the part of [reconcile.Clinics] that the pages read.
-type Reconciler interface {
-	Stats() reconcile.ClinicsStats
-}
-
-var _ Reconciler = (*reconcile.Clinics)(nil)
-
-// Accounts is what the pages ask of the accounts of users.
-type Accounts interface {
-	List(ctx context.Context, options accounts.ListOptions) iter.Seq2[accounts.Account, error]
-	PendingCommits() int
-	Paused() (until time.Time, paused bool)
-}
-
-var _ Accounts = (*accounts.Accounts)(nil)
 
 // Observer is called with what people do on the pages. The request is theirs, so that
 // the program knows who it was: its context has what the login has put there.

@@ -96,8 +96,8 @@ func viewClinics(stats reconcile.ClinicsStats) clinicsView {
 // environments returns the state of all reconcilers.
 func (h *Handler) environments() map[string]clinicsView {
 	all := map[string]clinicsView{}
-	for name, reconciler := range h.config.Reconcilers {
-		all[name] = viewClinics(reconciler.Stats())
+	for name, stats := range h.config.Reconcilers {
+		all[name] = viewClinics(stats())
 	}
 	return all
 }

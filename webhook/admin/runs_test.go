@@ -86,7 +86,7 @@ func TestClinics(t *testing.T) {
 			reconcile.FailingClinic{ClinicID: "left", Since: since, Err: fmt.Errorf("no user: %w", api.ErrReauthorize)})
 	}
 	f := newFixture(t, func(_ *fixture, c *admin.Config) {
-		c.Reconcilers = map[string]admin.Reconciler{"us/sandbox": stats, "ca/sandbox": clinics{}}
+		c.Reconcilers = map[string]func() reconcile.ClinicsStats{"us/sandbox": stats.Stats, "ca/sandbox": clinics{}.Stats}
 	})
 	page := f.get("runs")
 	for _, want := range []string{
@@ -145,7 +145,7 @@ func TestDoubtfulWebhooks(t *testing.T) {
 	}
 	page := newFixture(t, func(_ *fixture, c *admin.Config) {
 		c.Alarms = map[string]*webhook.Alarm{"us/sandbox": newAlarm(t, 0)}
-		c.Reconcilers = map[string]admin.Reconciler{"us/sandbox": clinics{Silent: 1, SilentSince: time.Now()}}
+		c.Reconcilers = map[string]func() reconcile.ClinicsStats{"us/sandbox": clinics{Silent: 1, SilentSince: time.Now()}.Stats}
 	}).get("")
 	assert.Contains(t, page, "do not arrive")
 	assert.NotContains(t, page, "No failures")
