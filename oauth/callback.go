@@ -42,7 +42,7 @@ func (e *CallbackError) Unwrap() error { return e.kind }
 // it is compared in constant time, and an empty wantState matches nothing.
 //
 // All errors are [*CallbackError]. The API does not say whether an answer of
-// "cancelled" repeats the state: one without a state is taken as what it says,
+// "canceled" repeats the state: one without a state is taken as what it says,
 // because nothing is done on it; one with a wrong state is [ErrState].
 // API section: "Authentication" 3.
 func ParseCallback(query url.Values, wantState string) (api.Secret, error) {

@@ -211,7 +211,7 @@ func TestLoginThatIsDeclined(t *testing.T) {
 	code, out, stderr := ended()
 	assert.Equal(t, exitFailed, code)
 	assert.Empty(t, out)
-	assert.Contains(t, stderr, "dispensary: not connected: cancelled\n")
+	assert.Contains(t, stderr, "dispensary: not connected: canceled\n")
 }
 
 // Ctrl-C ends the wait for a browser, or for what is pasted, and nothing is stored.

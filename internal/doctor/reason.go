@@ -26,7 +26,7 @@ var reasons = []struct {
 	text string
 }{
 	{context.DeadlineExceeded, "no answer in time"},
-	{context.Canceled, "the run was cancelled"},
+	{context.Canceled, "the run was canceled"},
 	{syscall.ECONNREFUSED, "the connection is refused"},
 	{syscall.ECONNRESET, "the connection is reset"},
 	{io.EOF, "the connection is closed without an answer"},

@@ -39,7 +39,7 @@ func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A run that is broken off while a token is refreshed, by a platform that forgets the old
 // pair at once, leaves the new pair in the store.
-func TestCancelledRunLosesNoToken(t *testing.T) {
+func TestCanceledRunLosesNoToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dispensarytest.WithBehavior(behavior.RefreshRotationImmediate))
 	record, err := f.config.Store.Load(t.Context(), f.key())

@@ -36,7 +36,7 @@ func (h *Handler) serveCallback(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Result) {
 	query := r.URL.Query()
 	if !query.Has("state") {
-		// Nothing is done on it; only that it may be an answer of "cancelled".
+		// Nothing is done on it; only that it may be an answer of "canceled".
 		_, result.Err = oauth.ParseCallback(query, "")
 		result.Outcome = outcomeOf(result.Err)
 		return

@@ -22,7 +22,7 @@ const (
 
 	// OutcomeCanceled: the user did not authorize. It is no failure. Err matches
 	// [oauth.ErrCanceled].
-	OutcomeCanceled Outcome = "cancelled"
+	OutcomeCanceled Outcome = "canceled"
 
 	// OutcomeNotSignedIn: [Config.User] knows no user of the request.
 	// Err is what it returned.

@@ -16,7 +16,7 @@
 // An access token lives for two hours. A source returns the one in memory while
 // it is valid, in well under a microsecond; shortly before its end it refreshes it
 // in the background, and after its end callers wait for the new one. Callers
-// share a refresh, and none of them owns it: a caller that is cancelled leaves, the
+// share a refresh, and none of them owns it: a caller that is canceled leaves, the
 // refresh goes on. Make sources once or anew for every request, as you like.
 //
 // # Many machines

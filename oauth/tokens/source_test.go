@@ -52,7 +52,7 @@ func TestThousandGoroutinesRefreshOnce(t *testing.T) {
 	})
 }
 
-func TestCancelledCallerLeavesTheRefreshGoing(t *testing.T) {
+func TestCanceledCallerLeavesTheRefreshGoing(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 5 * time.Second
 		began := time.Now()
