@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/ratelimit"
@@ -203,7 +204,7 @@ func (i *Integration) afterBegin(handle webhook.HandlerFunc) webhook.HandlerFunc
 		case <-i.running.began:
 			return handle(ctx, e)
 		case <-ctx.Done():
-			return engine.ErrNotStarted
+			return inboxkit.ErrNotStarted
 		}
 	}
 }

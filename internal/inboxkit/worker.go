@@ -12,7 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Worker is the part of an [engine.Engine] that is the same for all: it runs the handler
@@ -21,6 +20,11 @@ type Worker struct {
 	work    webhook.Work
 	overdue atomic.Int64 // handlers
 }
+
+// ErrNotStarted is the error of a handler that waited for the program to start until the end
+// of its time. The attempt does not count, and the event is due at once. A handler must not
+// return it without waiting, because its worker would call it again at once.
+var ErrNotStarted = errors.New("engine: program has not started")
 
 // overdueMargin is the time that a handler has to stop once its context has ended, before it
 // is reported as overdue.
@@ -176,7 +180,7 @@ func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 		a.Result = webhook.ResultHandled
 	case webhook.IsPermanent(a.Err):
 		a.Result = webhook.ResultDead
-	case ctx.Err() != nil, errors.Is(a.Err, engine.ErrNotStarted):
+	case ctx.Err() != nil, errors.Is(a.Err, ErrNotStarted):
 		a.Result = webhook.ResultReturned
 	case a.Number >= w.work.Retry.MaxAttempts:
 		a.Result = webhook.ResultDead

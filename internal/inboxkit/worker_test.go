@@ -20,7 +20,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // task is an attempt at an order.placed event.
@@ -161,7 +160,7 @@ func TestWorkerReportsNoHandlerThatStops(t *testing.T) {
 func TestWorkerReturnsEventsBeforeStart(t *testing.T) {
 	t.Parallel()
 	told, _ := do(t, t.Context(), webhook.Work{Handle: func(context.Context, events.Event) error {
-		return fmt.Errorf("wait: %w", engine.ErrNotStarted)
+		return fmt.Errorf("wait: %w", inboxkit.ErrNotStarted)
 	}}, task(25), nil)
 	assert.Equal(t, webhook.ResultReturned, told.Result)
 	assert.Zero(t, told.RetryIn)

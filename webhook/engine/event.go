@@ -153,11 +153,6 @@ func (e Event) hasID(part string) bool {
 		slices.ContainsFunc(e.Failures, func(f Failure) bool { return strings.Contains(f.RequestID, part) })
 }
 
-// ErrNotStarted is the error of a handler that waited for the program to start until the end
-// of its time. The attempt does not count, and the event is due at once. A handler must not
-// return it without waiting, because its worker would call it again at once.
-var ErrNotStarted = errors.New("engine: program has not started")
-
 // ErrNotStored is the error of [Engine.Open] for an event that was handled or discarded, or
 // never accepted.
 var ErrNotStored = errors.New("engine: the event is not stored")

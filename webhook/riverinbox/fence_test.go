@@ -15,7 +15,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -30,7 +29,7 @@ func alone(c *riverinbox.Config) {
 func TestOvertakenAttemptChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range map[string]error{
-		"handled": nil, "failed": errDown, "dead": errBad, "returned": engine.ErrNotStarted, "in transaction": errWrite,
+		"handled": nil, "failed": errDown, "dead": errBad, "returned": inboxkit.ErrNotStarted, "in transaction": errWrite,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
