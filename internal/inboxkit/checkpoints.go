@@ -9,13 +9,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// MemoryCheckpoints are [reconcile.Checkpoints] of one process. The zero value is ready to use.
+// MemoryCheckpoints are the checkpoints of a [reconcile.Inbox] of one process. The zero value is
+// ready to use.
 type MemoryCheckpoints struct {
 	mu     sync.Mutex
 	byName map[string]*memoryCheckpoint
 }
-
-var _ reconcile.Checkpoints = (*MemoryCheckpoints)(nil)
 
 type memoryCheckpoint struct {
 	state  []byte
@@ -27,7 +26,7 @@ func (c *memoryCheckpoint) heldBy(holder string) bool {
 	return c != nil && c.holder == holder && time.Now().Before(c.until)
 }
 
-// ClaimCheckpoint implements [reconcile.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Inbox].
 func (m *MemoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +48,7 @@ func (m *MemoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder st
 	return bytes.Clone(c.state), nil
 }
 
-// SaveCheckpoint implements [reconcile.Checkpoints].
+// SaveCheckpoint implements [reconcile.Inbox].
 func (m *MemoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +73,7 @@ func (m *MemoryCheckpoints) ReadCheckpoint(ctx context.Context, name string) ([]
 	return nil, ctx.Err()
 }
 
-// ReleaseCheckpoint implements [reconcile.Checkpoints]. It works with a ctx that has ended, too.
+// ReleaseCheckpoint implements [reconcile.Inbox]. It works with a ctx that has ended, too.
 func (m *MemoryCheckpoints) ReleaseCheckpoint(_ context.Context, name, holder string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

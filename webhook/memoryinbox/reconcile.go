@@ -25,7 +25,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	return inboxkit.Missing(keys, func(key webhook.Key) bool { return i.entries[key] != nil || i.handled.has(key) }), nil
 }
 
-// ClaimCheckpoint implements [reconcile.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -35,7 +35,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 	return i.checkpoints.ClaimCheckpoint(ctx, name, holder, ttl)
 }
 
-// SaveCheckpoint implements [reconcile.Checkpoints].
+// SaveCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -50,7 +50,7 @@ func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error)
 	return i.checkpoints.ReadCheckpoint(ctx, name)
 }
 
-// ReleaseCheckpoint implements [reconcile.Checkpoints]. It works on a closed inbox
+// ReleaseCheckpoint implements [reconcile.Inbox]. It works on a closed inbox
 // too.
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	if err := ctx.Err(); err != nil {

@@ -57,11 +57,14 @@ func (c Config) withDefaults() (Config, error) {
 // Inbox is a [webhook.Inbox] that publishes events to a broker. It is safe for
 // concurrent use, and has nothing to close.
 type Inbox struct {
-	reconcile.Checkpoints
+	checkpoints
 
 	config Config
 	slots  chan struct{}
 }
+
+// checkpoints are in memory.
+type checkpoints = inboxkit.MemoryCheckpoints
 
 var _ reconcile.Inbox = (*Inbox)(nil)
 
@@ -71,7 +74,7 @@ func New(c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{Checkpoints: &inboxkit.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, maxInFlight)}, nil
+	return &Inbox{config: c, slots: make(chan struct{}, maxInFlight)}, nil
 }
 
 // Format prints the type only.

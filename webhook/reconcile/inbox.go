@@ -9,22 +9,20 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Inbox is a [webhook.Inbox] for [Clinics]. The engines of this module implement it.
+// Inbox is a [webhook.Inbox] for [Clinics]. The inboxes of this module implement it.
+//
+// It stores checkpoints: the state of [Clinics] between runs, which lets one replica run at a
+// time. A checkpoint has a name, a holder while it is claimed, and a state of at most 64 KB,
+// which contains neither patient data nor secrets. Claims expire by the clock of the storage.
 type Inbox interface {
 	webhook.Inbox
-	Checkpoints
 
 	// Missing returns the keys that were never accepted, in their order, without repeats. A key
 	// counts as accepted as long as Accept reports a duplicate, whatever the state of the
 	// event. It is called with up to a few hundred keys. Accept recognizes events that arrive
 	// after the call.
 	Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error)
-}
 
-// Checkpoints stores the state of [Clinics] between runs, and lets one replica run at a time. A
-// checkpoint has a name, a holder while it is claimed, and a state of at most 64 KB, which
-// contains neither patient data nor secrets. Claims expire by the clock of the storage.
-type Checkpoints interface {
 	// ClaimCheckpoint claims a checkpoint for ttl, and returns the state that was saved last,
 	// or nil. A second claim of the same holder extends the first. The error is
 	// [ErrCheckpointHeld] while another holder has it.

@@ -168,7 +168,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	return inboxkit.Missing(keys, func(key webhook.Key) bool { return known[digestOf(key.String()).Bytes] }), nil
 }
 
-// ClaimCheckpoint implements [reconcile.Checkpoints]. It ignores a claim with an end more than a day
+// ClaimCheckpoint implements [reconcile.Inbox]. It ignores a claim with an end more than a day
 // too late, from before a correction of the clock.
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	return i.checkpoint(ctx, `INSERT INTO {s}.inbox_checkpoints AS c (name, holder, until)
@@ -178,7 +178,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 		RETURNING state`, name, holder, ttl)
 }
 
-// SaveCheckpoint implements [reconcile.Checkpoints].
+// SaveCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	_, err := i.checkpoint(ctx, `UPDATE {s}.inbox_checkpoints SET state = $4, until = clock_timestamp() + $3::interval
 		WHERE name = $1 AND holder = $2 AND until > clock_timestamp() RETURNING state`, name, holder, ttl, state)
@@ -206,7 +206,7 @@ func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error)
 	return states[0], nil
 }
 
-// ReleaseCheckpoint implements [reconcile.Checkpoints]. It works after Close.
+// ReleaseCheckpoint implements [reconcile.Inbox]. It works after Close.
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	_, err := i.exec(ctx, "UPDATE {s}.inbox_checkpoints SET holder = '', until = '-infinity' WHERE name = $1 AND holder = $2", name, holder)
 	return err

@@ -34,7 +34,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	return inboxkit.Missing(keys, func(key webhook.Key) bool { return known[key.String()] }), nil
 }
 
-// ClaimCheckpoint implements [reconcile.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	now := i.now()
 	until := now + ttl.Microseconds()
@@ -58,7 +58,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 	return state, err
 }
 
-// SaveCheckpoint implements [reconcile.Checkpoints].
+// SaveCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	return i.writer.do(ctx, func(t *tx) error {
 		now := i.now()
@@ -71,7 +71,7 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 	})
 }
 
-// ReleaseCheckpoint implements [reconcile.Checkpoints].
+// ReleaseCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	return i.writer.doLazily(ctx, func(t *tx) error {
 		return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?", name, holder)

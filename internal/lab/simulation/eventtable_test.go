@@ -221,7 +221,7 @@ func (i *tableInbox) Missing(ctx context.Context, keys []webhook.Key) (missing [
 	return missing, err
 }
 
-// ClaimCheckpoint implements [reconcile.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Inbox].
 func (i *tableInbox) ClaimCheckpoint(ctx context.Context, name, owner string, ttl time.Duration) (state []byte, err error) {
 	err = i.ask(ctx, "claim the checkpoint", false, func() (err error) {
 		state, err = i.table.checkpoints.ClaimCheckpoint(ctx, name, owner, ttl)
@@ -230,12 +230,12 @@ func (i *tableInbox) ClaimCheckpoint(ctx context.Context, name, owner string, tt
 	return bytes.Clone(state), err
 }
 
-// SaveCheckpoint implements [reconcile.Checkpoints]. The reconciler calls it under a lock.
+// SaveCheckpoint implements [reconcile.Inbox]. The reconciler calls it under a lock.
 func (i *tableInbox) SaveCheckpoint(ctx context.Context, name, owner string, state []byte, ttl time.Duration) error {
 	return i.ask(ctx, "save the checkpoint", true, func() error { return i.table.checkpoints.SaveCheckpoint(ctx, name, owner, state, ttl) })
 }
 
-// ReleaseCheckpoint implements [reconcile.Checkpoints].
+// ReleaseCheckpoint implements [reconcile.Inbox].
 func (i *tableInbox) ReleaseCheckpoint(ctx context.Context, name, owner string) error {
 	return i.ask(ctx, "release the checkpoint", false, func() error { return i.table.checkpoints.ReleaseCheckpoint(ctx, name, owner) })
 }

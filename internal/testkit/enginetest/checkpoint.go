@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,20 +21,11 @@ const (
 )
 
 // checkpoints tests what two replicas, or one twice, do with checkpoints.
-var checkpoints = map[string]func(r *harness, one, two reconcile.Checkpoints){
+var checkpoints = map[string]func(r *harness, one, two reconcile.Inbox){
 	"Holders": checkpointHolders,
 	"Names":   checkpointNames,
 	"Expires": checkpointExpires,
 	"Once":    checkpointOnce,
-}
-
-// Checkpoints tests the checkpoints of an inbox that is no engine, through two replicas or
-// one twice.
-func Checkpoints(t *testing.T, one, two reconcile.Checkpoints) {
-	t.Helper()
-	for _, test := range checkpoints {
-		test(newHarness(t, Storage{}), one, two)
-	}
 }
 
 // reconciling returns the tests of checkpoints for an engine.
@@ -51,7 +41,7 @@ func reconciling() map[string]func(*harness) {
 }
 
 // checkpointHolders passes a checkpoint from one holder to another.
-func checkpointHolders(r *harness, one, two reconcile.Checkpoints) {
+func checkpointHolders(r *harness, one, two reconcile.Inbox) {
 	ctx := r.Context()
 	state, err := one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
@@ -94,7 +84,7 @@ func checkpointHolders(r *harness, one, two reconcile.Checkpoints) {
 }
 
 // checkpointNames requires that a name may be any text, and is no pattern.
-func checkpointNames(r *harness, one, two reconcile.Checkpoints) {
+func checkpointNames(r *harness, one, two reconcile.Inbox) {
 	names := []string{"us/sandbox", "US/sandbox", "us/sandbox ", "us.sandbox", "*", ">", "%", "_", "a b", "\u00e9", "'; --", "name=1&x:y"}
 	for i, name := range names {
 		state, err := one.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
@@ -110,7 +100,7 @@ func checkpointNames(r *harness, one, two reconcile.Checkpoints) {
 }
 
 // await claims a checkpoint once its holder's claim has ended.
-func (r *harness) await(checkpoints reconcile.Checkpoints, name, holder string) (state []byte) {
+func (r *harness) await(checkpoints reconcile.Inbox, name, holder string) (state []byte) {
 	r.Helper()
 	require.Eventually(r, func() (claimed bool) {
 		var err error
@@ -129,7 +119,7 @@ func (r *harness) madeOrEnded(err error) {
 
 // checkpointExpires lets a claim end that SaveCheckpoint has made shorter. It extends two
 // other claims, with ClaimCheckpoint and with SaveCheckpoint.
-func checkpointExpires(r *harness, one, two reconcile.Checkpoints) {
+func checkpointExpires(r *harness, one, two reconcile.Inbox) {
 	ctx := r.Context()
 	claim := func(name string, ttl time.Duration) {
 		_, err := one.ClaimCheckpoint(ctx, name, "first", ttl)
@@ -157,11 +147,11 @@ func checkpointExpires(r *harness, one, two reconcile.Checkpoints) {
 }
 
 // checkpointOnce lets several holders claim at once.
-func checkpointOnce(r *harness, one, two reconcile.Checkpoints) {
+func checkpointOnce(r *harness, one, two reconcile.Inbox) {
 	for round := range 10 {
 		var claimed atomic.Int32
 		together(8, func(holder int) {
-			_, err := []reconcile.Checkpoints{one, two}[holder%2].ClaimCheckpoint(context.Background(), fmt.Sprint("round ", round), fmt.Sprint("holder ", holder), longClaim)
+			_, err := []reconcile.Inbox{one, two}[holder%2].ClaimCheckpoint(context.Background(), fmt.Sprint("round ", round), fmt.Sprint("holder ", holder), longClaim)
 			if err == nil {
 				claimed.Add(1)
 			} else {
