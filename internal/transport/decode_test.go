@@ -30,7 +30,7 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 		`{"products":[],"meta":{"total_pages":{}}}`: "field meta.total_pages does not fit",
 	} {
 		transport := says(200, body)
-		_, err := collect(t, newTestClient(t, transport), api.Paging{})
+		_, err := collect(t, newTestClient(t, transport), api.ListSettings{})
 		require.ErrorIs(t, err, api.ErrBadResponse, body)
 		assert.Regexp(t, want, err.Error())
 		for _, text := range texts(err) {
@@ -60,7 +60,7 @@ func TestOddRecordKeepsList(t *testing.T) {
 	var observed []report
 	var logged bytes.Buffer
 	transport := says(200, `{"products":[{"id":"p1","size":1},{"size":"canary","id":"p2"},null,"canary",{"id":17,"size":"3"},{"id":"555 canary","size":[]}],"meta":{"total_pages":1}}`)
-	ids, err := collect(t, newTestClient(t, transport, reporting(&observed, &logged)), api.Paging{})
+	ids, err := collect(t, newTestClient(t, transport, reporting(&observed, &logged)), api.ListSettings{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"p1", "p2", "17", "555 canary"}, ids)
 	assert.Equal(t, []report{
@@ -75,7 +75,7 @@ func TestOddRecordKeepsList(t *testing.T) {
 func TestOddMetaFailsBehindManyOddFields(t *testing.T) {
 	t.Parallel()
 	transport := says(200, `{"products":[`+strings.Repeat(`{"id":"p","size":"x"},`, 150)+`{"id":"p"}],"meta":{"total_pages":"x"}}`)
-	_, err := collect(t, newTestClient(t, transport), api.Paging{})
+	_, err := collect(t, newTestClient(t, transport), api.ListSettings{})
 	require.ErrorIs(t, err, api.ErrBadResponse)
 	assert.ErrorContains(t, err, "meta.total_pages")
 }
@@ -135,14 +135,14 @@ func TestNullListIsEmptyWithoutRecords(t *testing.T) {
 	} {
 		for _, list := range []string{`"products":null,`, ``} {
 			client := newTestClient(t, says(200, `{`+list+`"meta":`+meta+`}`))
-			page, err := List[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{})
+			page, err := listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{}).Page(t.Context())
 			if !empty {
 				require.ErrorIs(t, err, api.ErrBadResponse, meta)
 				continue
 			}
 			require.NoError(t, err, meta)
 			assert.Empty(t, page.Items)
-			got, err := collect(t, client, api.Paging{})
+			got, err := collect(t, client, api.ListSettings{})
 			require.NoError(t, err, meta)
 			assert.Empty(t, got)
 		}

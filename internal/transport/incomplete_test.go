@@ -22,22 +22,22 @@ func cutOff() *answers {
 func TestListReportsEarlyEnd(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		paging   api.Paging
+		settings api.ListSettings
 		read     int
 		complete bool
 	}{
-		"all":              {api.Paging{PageSize: 10}, 20, false},
-		"ahead":            {api.Paging{PageSize: 10, Prefetch: 4}, 20, false},
-		"from page 2":      {api.Paging{PageSize: 10, Page: 2}, 10, false},
-		"cap before end":   {api.Paging{PageSize: 10, MaxItems: 15}, 15, true},
-		"cap at end":       {api.Paging{PageSize: 10, MaxItems: 20}, 20, true},
-		"cap behind end":   {api.Paging{PageSize: 10, MaxItems: 30}, 20, false},
-		"from behind list": {api.Paging{PageSize: 10, Page: 6}, 0, true},
+		"all":              {api.ListSettings{PageSize: 10}, 20, false},
+		"ahead":            {api.ListSettings{PageSize: 10, Prefetch: 4}, 20, false},
+		"from page 2":      {api.ListSettings{PageSize: 10, StartAt: 2}, 10, false},
+		"cap before end":   {api.ListSettings{PageSize: 10, Limit: 15}, 15, true},
+		"cap at end":       {api.ListSettings{PageSize: 10, Limit: 20}, 20, true},
+		"cap behind end":   {api.ListSettings{PageSize: 10, Limit: 30}, 20, false},
+		"from behind list": {api.ListSettings{PageSize: 10, StartAt: 6}, 0, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := collect(t, newTestClient(t, cutOff()), test.paging)
+			got, err := collect(t, newTestClient(t, cutOff()), test.settings)
 			assert.Len(t, got, test.read)
 			if test.complete {
 				require.NoError(t, err)
@@ -57,12 +57,12 @@ func TestListCountsOmittedElements(t *testing.T) {
 	client := newTestClient(t, &answers{answer: func(int, *http.Request) (*http.Response, error) {
 		return reply(200, `{"products":[null,{"id":"1"},7,{"id":"2","name":{}},[]],"meta":{"current_page":1,"total_pages":1,"total_count":5}}`), nil
 	}})
-	for _, paging := range []api.Paging{{}, {Prefetch: 3}, {MaxItems: 5}} {
-		got, err := collect(t, client, paging)
+	for _, settings := range []api.ListSettings{{}, {Prefetch: 3}, {Limit: 5}} {
+		got, err := collect(t, client, settings)
 		require.NoError(t, err)
 		assert.Len(t, got, 2)
 	}
-	page, err := List[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{})
+	page, err := listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{}).Page(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 3, page.Omitted)
 }

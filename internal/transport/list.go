@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -18,50 +19,97 @@ const (
 	numberParam = "&page%5Bnumber%5D="
 )
 
-// listRun is one reading of a list: the call, with its query encoded once for all
-// pages, and what the last page said of the whole list.
+// listCall is the call of a list, with its query encoded once for all runs.
+type listCall struct {
+	Call
+	query string // ends before the page's size
+}
+
+// newListCall encodes the query. The first page of a run reports the arguments that cannot
+// be sent.
+func newListCall(call Call) *listCall {
+	l := &listCall{Call: call}
+	l.Options = slices.Clone(call.Options)
+	if call.Query != nil {
+		encoded, wrong := call.encodeQuery()
+		l.wrong = append(l.wrong, wrong...)
+		if encoded != "" {
+			l.query = encoded + "&"
+		}
+	}
+	l.query += sizeParam
+	return l
+}
+
+// NewList returns the list that a call reads. Pages contain the items under the key of the
+// operation. The last error of a run may be an [api.IncompleteListError].
+func NewList[T any](c *Client, call Call) *api.List[T] {
+	l := newListCall(call)
+	return api.NewList(func(ctx context.Context, s api.ListSettings) iter.Seq2[*api.Page[T], error] {
+		return func(yield func(*api.Page[T], error) bool) {
+			readPages(ctx, c, newListRun(l, boundPageSize(s)), yield)
+		}
+	})
+}
+
+// listRun is one reading of a list, with the counts of the pages so far.
 type listRun struct {
-	call   Call
-	paging api.Paging
-	query  string
-	first  int
-	count  int // of records; -1 before the first page
-	read   int // items that the caller gets
+	*listCall
+	api.ListSettings
+	query string // ends before the page's number
+	wrong api.ArgumentErrors
+	first int
+	count int // of records; -1 before the first page
+	read  int // items that the caller gets
 
 	omitted int // elements that pages left out
 }
 
-// newListRun starts a reading. What of the query cannot be sent is reported by the
-// first page, with all else that cannot.
-func newListRun(call Call, paging api.Paging) *listRun {
-	r := &listRun{call: call, paging: paging, first: max(paging.Page, 1), count: -1}
-	r.call.refuse(paging.Validate())
-	if call.Query != nil {
-		encoded, wrong := call.encodeQuery()
-		r.call.wrong = append(r.call.wrong, wrong...)
-		if encoded != "" {
-			r.query = encoded + "&"
+func newListRun(l *listCall, s api.ListSettings) *listRun {
+	r := &listRun{listCall: l, ListSettings: s, wrong: l.wrong, first: max(s.StartAt, 1), count: -1}
+	r.query = l.query + strconv.Itoa(cmp.Or(s.PageSize, pageSize)) + numberParam
+	for _, setting := range []struct {
+		name  string
+		value int
+	}{{"page[number]", s.StartAt}, {"page[size]", s.PageSize}, {"Limit", s.Limit}, {"Prefetch", s.Prefetch}} {
+		if setting.value < 0 {
+			r.wrong = append(slices.Clip(r.wrong), l.invalid(setting.name, "must not be negative"))
 		}
 	}
-	r.query += sizeParam + strconv.Itoa(cmp.Or(paging.PageSize, pageSize)) + numberParam
 	return r
 }
 
-// boundPageSize returns paging with at most MaxItems in a page. A later first page is
+// boundPageSize returns settings with at most Limit items in a page. A later first page is
 // counted in pages of the full size.
-func boundPageSize(paging api.Paging) api.Paging {
-	if paging.MaxItems > 0 && paging.Page <= 1 {
-		paging.PageSize = min(cmp.Or(paging.PageSize, pageSize), paging.MaxItems)
+func boundPageSize(s api.ListSettings) api.ListSettings {
+	if s.Limit > 0 && s.StartAt <= 1 && s.PageSize >= 0 {
+		s.PageSize = min(cmp.Or(s.PageSize, pageSize), s.Limit)
 	}
-	return paging
+	return s
+}
+
+// readPages yields the pages of a run. An error ends it.
+func readPages[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) {
+	pages := sequential[T](ctx, c, r)
+	if r.Prefetch > 1 {
+		pages = prefetched[T](ctx, c, r, r.Prefetch)
+	}
+	for page, err := range pages {
+		if !yield(page, err) || err != nil {
+			return
+		}
+	}
+	if err := r.checkComplete(); err != nil {
+		yield(nil, err)
+	}
 }
 
 // takePage prepares a page for the caller: it reports drift and cuts the items behind
-// MaxItems. It returns the number of the next page, 0 if there is none.
+// Limit. It returns the number of the next page, 0 if there is none.
 func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 	r.noteDrift(page.Meta)
 	next = nextPage(page.Meta, number)
-	if left := r.paging.MaxItems - r.read; r.paging.MaxItems > 0 && len(page.Items) >= left {
+	if left := r.Limit - r.read; r.Limit > 0 && len(page.Items) >= left {
 		page.Items, next = page.Items[:left], 0
 	}
 	r.read += len(page.Items)
@@ -77,8 +125,8 @@ func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 // page.
 // captured receives the response; nil leaves it to the options of the call.
 func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, captured *api.Response) (*api.Page[T], error) {
-	call := r.call
-	call.captured = captured
+	call := r.Call
+	call.wrong, call.captured = r.wrong, captured
 	call.encodedQuery = r.query + strconv.Itoa(number)
 	s, err := c.send(ctx, call)
 	if err != nil {
@@ -124,7 +172,7 @@ func sequential[T any](ctx context.Context, c *Client, r *listRun) iter.Seq2[*ap
 func (r *listRun) noteDrift(meta api.Meta) {
 	before := r.count
 	r.count = meta.TotalCount
-	if report := r.paging.OnDrift; report != nil && before >= 0 && before != r.count {
+	if report := r.OnDrift; report != nil && before >= 0 && before != r.count {
 		report(api.Drift{Page: meta.CurrentPage, Before: before, After: r.count})
 	}
 }
@@ -132,8 +180,8 @@ func (r *listRun) noteDrift(meta api.Meta) {
 // checkComplete returns an error if the list ended before its count of records. The last
 // page's count matters, as records may be deleted meanwhile.
 func (r *listRun) checkComplete() error {
-	before := (r.first-1)*cmp.Or(r.paging.PageSize, pageSize) + r.omitted
-	if r.paging.MaxItems > 0 && r.read == r.paging.MaxItems || before+r.read >= r.count {
+	before := (r.first-1)*cmp.Or(r.PageSize, pageSize) + r.omitted
+	if r.Limit > 0 && r.read == r.Limit || before+r.read >= r.count {
 		return nil
 	}
 	return r.failed(&api.IncompleteListError{Read: before + r.read, Total: r.count})
@@ -141,7 +189,7 @@ func (r *listRun) checkComplete() error {
 
 // failed is an error of the list as a whole, and of no single answer.
 func (r *listRun) failed(cause error) *api.Error {
-	op := r.call.Operation
+	op := r.Operation
 	return api.NewError(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
 }
 

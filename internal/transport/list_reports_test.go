@@ -27,7 +27,7 @@ func TestListReportsPagesAsTheyAreTaken(t *testing.T) {
 			var captured api.Response
 			call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
 			number := 0
-			for _, err := range Pages[thing](t.Context(), client, call, api.Paging{Prefetch: prefetch}) {
+			for _, err := range listOf(client, call, api.ListSettings{Prefetch: prefetch}).Pages(t.Context()) {
 				require.NoError(t, err)
 				number++
 				assert.Equal(t, fmt.Sprint(number), captured.RequestID)
@@ -50,7 +50,7 @@ func TestPrefetchCapturesFailure(t *testing.T) {
 	var captured api.Response
 	call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
 	read, failed := 0, error(nil)
-	for _, failed = range All[thing](t.Context(), newTestClient(t, transport), call, api.Paging{Prefetch: 4}) {
+	for _, failed = range listOf(newTestClient(t, transport), call, api.ListSettings{Prefetch: 4}).All(t.Context()) {
 		if failed == nil {
 			read++
 		}

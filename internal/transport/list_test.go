@@ -46,10 +46,15 @@ func listing(pages, perPage int) *answers {
 	}}
 }
 
-func collect(t *testing.T, client *Client, paging api.Paging) ([]string, error) {
+// listOf returns the list of a call with settings.
+func listOf(client *Client, call Call, s api.ListSettings) *api.List[thing] {
+	return NewList[thing](client, call).StartAt(s.StartAt).PageSize(s.PageSize).Limit(s.Limit).Prefetch(s.Prefetch).OnDrift(s.OnDrift)
+}
+
+func collect(t *testing.T, client *Client, settings api.ListSettings) ([]string, error) {
 	t.Helper()
 	var ids []string
-	for item, err := range All[thing](t.Context(), client, Call{Operation: operation.ProductList}, paging) {
+	for item, err := range listOf(client, Call{Operation: operation.ProductList}, settings).All(t.Context()) {
 		if err != nil {
 			return ids, err
 		}
@@ -62,34 +67,34 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pages, perPage int
-		paging         api.Paging
+		settings       api.ListSettings
 		want           []string
 		calls          int32
 	}{
-		"all":                   {3, 2, api.Paging{}, numbers(6), 3},
-		"one page":              {1, 2, api.Paging{}, numbers(2), 1},
-		"nothing":               {0, 0, api.Paging{}, nil, 1},
-		"empty pages":           {3, 0, api.Paging{}, nil, 3},
-		"resumed":               {3, 2, api.Paging{Page: 2}, numbers(6)[2:], 2},
-		"capped within a page":  {3, 2, api.Paging{MaxItems: 3}, numbers(3), 2},
-		"capped at a page":      {3, 2, api.Paging{MaxItems: 2}, numbers(2), 1},
-		"cap beyond the end":    {2, 2, api.Paging{MaxItems: 9}, numbers(4), 2},
-		"capped and empty page": {2, 0, api.Paging{MaxItems: 1}, nil, 2},
-		"capped, ahead":         {10, 3, api.Paging{MaxItems: 7, Prefetch: 4}, numbers(7), 0},
+		"all":                   {3, 2, api.ListSettings{}, numbers(6), 3},
+		"one page":              {1, 2, api.ListSettings{}, numbers(2), 1},
+		"nothing":               {0, 0, api.ListSettings{}, nil, 1},
+		"empty pages":           {3, 0, api.ListSettings{}, nil, 3},
+		"resumed":               {3, 2, api.ListSettings{StartAt: 2}, numbers(6)[2:], 2},
+		"capped within a page":  {3, 2, api.ListSettings{Limit: 3}, numbers(3), 2},
+		"capped at a page":      {3, 2, api.ListSettings{Limit: 2}, numbers(2), 1},
+		"cap beyond the end":    {2, 2, api.ListSettings{Limit: 9}, numbers(4), 2},
+		"capped and empty page": {2, 0, api.ListSettings{Limit: 1}, nil, 2},
+		"capped, ahead":         {10, 3, api.ListSettings{Limit: 7, Prefetch: 4}, numbers(7), 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			transport := listing(test.pages, test.perPage)
 			client := newTestClient(t, transport)
-			got, err := collect(t, client, test.paging)
+			got, err := collect(t, client, test.settings)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, got)
-			if test.paging.Prefetch == 0 {
+			if test.settings.Prefetch == 0 {
 				assert.Equal(t, test.calls, transport.calls.Load())
 			}
 
-			again, err := collect(t, client, test.paging)
+			again, err := collect(t, client, test.settings)
 			require.NoError(t, err)
 			assert.Equal(t, got, again, "a list can be read again")
 		})
@@ -133,7 +138,7 @@ func TestListDoesNotTrustMeta(t *testing.T) {
 				platform := metas(test.metas...)
 				var got []string
 				var err error
-				for item, problem := range All[thing](t.Context(), newTestClient(t, platform), Call{Operation: operation.ProductList}, api.Paging{Prefetch: prefetch}) {
+				for item, problem := range listOf(newTestClient(t, platform), Call{Operation: operation.ProductList}, api.ListSettings{Prefetch: prefetch}).All(t.Context()) {
 					if err = problem; err != nil {
 						break
 					}
@@ -182,7 +187,7 @@ func TestListEndsWhereEveryPageHasANext(t *testing.T) {
 						want = append(want, fmt.Sprint(i+1))
 					}
 				}
-				got, err := collect(t, newTestClient(t, platform), api.Paging{Prefetch: prefetch})
+				got, err := collect(t, newTestClient(t, platform), api.ListSettings{Prefetch: prefetch})
 				require.NoError(t, err)
 				assert.Equal(t, want, got)
 				if prefetch == 0 {
@@ -231,7 +236,7 @@ func TestPrefetchKeepsOrderAndIsFaster(t *testing.T) {
 		walk := func(prefetch int) (time.Duration, *slow) {
 			transport := &slow{inner: listing(100, 100), latency: 20 * time.Millisecond}
 			start := time.Now()
-			got, err := collect(t, newTestClient(t, transport), api.Paging{Prefetch: prefetch})
+			got, err := collect(t, newTestClient(t, transport), api.ListSettings{Prefetch: prefetch})
 			require.NoError(t, err)
 			assert.Equal(t, numbers(10_000), got)
 			return time.Since(start), transport
@@ -252,7 +257,7 @@ func TestPrefetchStaysWithinItsWindow(t *testing.T) {
 		transport := &slow{inner: listing(50, 2), latency: time.Millisecond}
 		var consumed int32
 		client := newTestClient(t, transport)
-		for _, err := range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{Prefetch: 4}) {
+		for _, err := range listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{Prefetch: 4}).Pages(t.Context()) {
 			require.NoError(t, err)
 			consumed++
 			time.Sleep(time.Second)
@@ -283,7 +288,7 @@ func TestPrefetchLeavesNothingBehind(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var page int
-				for _, err := range Pages[thing](ctx, client, Call{Operation: operation.ProductList}, api.Paging{Prefetch: 8}) {
+				for _, err := range listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{Prefetch: 8}).Pages(ctx) {
 					if err != nil {
 						break
 					}
@@ -314,7 +319,7 @@ func TestListThatChangesWhileItIsRead(t *testing.T) {
 					return then.answer(call, r)
 				}}
 				var drifts []api.Drift
-				got, err := collect(t, newTestClient(t, transport), api.Paging{
+				got, err := collect(t, newTestClient(t, transport), api.ListSettings{
 					Prefetch: prefetch, OnDrift: func(d api.Drift) { drifts = append(drifts, d) },
 				})
 				require.NoError(t, err)
@@ -336,21 +341,21 @@ func sized(total, limit int, query func(size int)) *answers {
 	}}
 }
 
-func TestMaxItemsBoundsRequests(t *testing.T) {
+func TestLimitBoundsRequests(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		paging      api.Paging
+		settings    api.ListSettings
 		limit       int
 		size, calls int32
 	}{
-		"few":                   {api.Paging{MaxItems: 10}, 100, 10, 1},
-		"few, ahead":            {api.Paging{MaxItems: 10, Prefetch: 16}, 100, 10, 1},
-		"many":                  {api.Paging{MaxItems: 250, Prefetch: 16}, 100, 100, 3},
-		"own size":              {api.Paging{MaxItems: 10, PageSize: 4, Prefetch: 16}, 100, 4, 3},
-		"size beyond the cap":   {api.Paging{MaxItems: 10, PageSize: 50, Prefetch: 16}, 100, 10, 1},
-		"smaller pages come":    {api.Paging{MaxItems: 100, Prefetch: 16}, 20, 100, 5},
-		"later first page":      {api.Paging{MaxItems: 10, Page: 3, Prefetch: 16}, 100, 100, 1},
-		"later page, some more": {api.Paging{MaxItems: 150, Page: 3, Prefetch: 16}, 100, 100, 2},
+		"few":                   {api.ListSettings{Limit: 10}, 100, 10, 1},
+		"few, ahead":            {api.ListSettings{Limit: 10, Prefetch: 16}, 100, 10, 1},
+		"many":                  {api.ListSettings{Limit: 250, Prefetch: 16}, 100, 100, 3},
+		"own size":              {api.ListSettings{Limit: 10, PageSize: 4, Prefetch: 16}, 100, 4, 3},
+		"size beyond the cap":   {api.ListSettings{Limit: 10, PageSize: 50, Prefetch: 16}, 100, 10, 1},
+		"smaller pages come":    {api.ListSettings{Limit: 100, Prefetch: 16}, 20, 100, 5},
+		"later first page":      {api.ListSettings{Limit: 10, StartAt: 3, Prefetch: 16}, 100, 100, 1},
+		"later page, some more": {api.ListSettings{Limit: 150, StartAt: 3, Prefetch: 16}, 100, 100, 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -360,12 +365,12 @@ func TestMaxItemsBoundsRequests(t *testing.T) {
 				transport := sized(5000, test.limit, func(asked int) { calls.Add(1); size.Store(int32(asked)) })
 				client := newTestClient(t, transport)
 				read := 0
-				for page, err := range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, test.paging) {
+				for page, err := range listOf(client, Call{Operation: operation.ProductList}, test.settings).Pages(t.Context()) {
 					require.NoError(t, err)
 					read += len(page.Items)
 					time.Sleep(time.Second)
 				}
-				assert.Equal(t, test.paging.MaxItems, read)
+				assert.Equal(t, test.settings.Limit, read)
 				assert.Equal(t, test.calls, calls.Load())
 				assert.Equal(t, test.size, size.Load())
 			})
@@ -373,12 +378,12 @@ func TestMaxItemsBoundsRequests(t *testing.T) {
 	}
 }
 
-func TestSinglePageIgnoresMaxItems(t *testing.T) {
+func TestPageKeepsToLimit(t *testing.T) {
 	t.Parallel()
-	client := newTestClient(t, sized(5000, 100, func(int) {}))
-	page, err := List[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{MaxItems: 10})
+	client := newTestClient(t, sized(5000, 100, func(size int) { assert.Equal(t, 10, size) }))
+	page, err := listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{Limit: 10}).Page(t.Context())
 	require.NoError(t, err)
-	assert.Len(t, page.Items, 100)
+	assert.Len(t, page.Items, 10)
 }
 
 // clamped answers a number behind the last page with the last page. After page 1 it loses
@@ -399,11 +404,11 @@ func clamped(total, gone int) *answers {
 func TestRepeatedLastPageEndsList(t *testing.T) {
 	t.Parallel()
 	for _, prefetch := range []int{0, 3} {
-		got, err := collect(t, newTestClient(t, clamped(7, 1)), api.Paging{PageSize: 3, Prefetch: prefetch})
+		got, err := collect(t, newTestClient(t, clamped(7, 1)), api.ListSettings{PageSize: 3, Prefetch: prefetch})
 		require.NoError(t, err)
 		assert.Equal(t, numbers(6), got)
 	}
-	page, err := List[thing](t.Context(), newTestClient(t, clamped(7, 0)), Call{Operation: operation.ProductList}, api.Paging{Page: 9})
+	page, err := listOf(newTestClient(t, clamped(7, 0)), Call{Operation: operation.ProductList}, api.ListSettings{StartAt: 9}).Page(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, page.Items)
 	assert.Zero(t, page.Meta.NextPage)

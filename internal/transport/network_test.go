@@ -44,7 +44,7 @@ func TestRefusedConnectionLeaksNeitherNameNorQuery(t *testing.T) {
 	var logged bytes.Buffer
 	client := newTestClient(t, nil, at(refusingAddress(t)), func(c *Config) { c.Logger = logTo(&logged) })
 	query := url.Values{"query": {"Jane Doe"}}
-	_, err := List[thing](t.Context(), client, Call{Operation: operation.PatientSearch, Query: query}, api.Paging{})
+	_, err := listOf(client, Call{Operation: operation.PatientSearch, Query: query}, api.ListSettings{}).Page(t.Context())
 	require.Error(t, err)
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 	var network *net.OpError

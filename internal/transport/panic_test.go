@@ -122,7 +122,7 @@ func TestPanicsOfCallbacksArriveAtTheCaller(t *testing.T) {
 					bodies := &opened{}
 					client := caught.client(t, bodies.around(restless()))
 					walk := func() (err error) {
-						for _, err = range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{Prefetch: prefetch}) {
+						for _, err = range listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{Prefetch: prefetch}).Pages(t.Context()) {
 							if err != nil {
 								break
 							}
@@ -150,7 +150,7 @@ func TestGoexitOfACallbackEndsTheList(t *testing.T) {
 			ended, returned := make(chan struct{}), false
 			go func() {
 				defer close(ended)
-				_, _ = collect(t, client, api.Paging{Prefetch: prefetch})
+				_, _ = collect(t, client, api.ListSettings{Prefetch: prefetch})
 				returned = true
 			}()
 			<-ended

@@ -11,7 +11,7 @@ import (
 
 // prefetched returns the pages of a list in order and fetches up to window of
 // them at the same time. The first page says how many there are. It fetches pages
-// that the list grows by, and pages behind MaxItems by its estimate, one after the other.
+// that the list grows by, and pages behind Limit by its estimate, one after the other.
 func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -28,7 +28,7 @@ func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) i
 			next := takePage(r, number, page)
 			switch {
 			case next == 0:
-				f.pending = nil // the list has become shorter, or MaxItems ends it
+				f.pending = nil // the list has become shorter, or Limit ends it
 			case len(f.pending) == 0:
 				f.start(next)
 				fallthrough
@@ -46,8 +46,8 @@ func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) i
 // of the page with the given number.
 func lastPage[T any](r *listRun, number int, page *api.Page[T]) int {
 	last := page.Meta.TotalPages
-	if size := len(page.Items); r.paging.MaxItems > 0 && size > 0 {
-		last = min(last, number+(r.paging.MaxItems-r.read+size-1)/size)
+	if size := len(page.Items); r.Limit > 0 && size > 0 {
+		last = min(last, number+(r.Limit-r.read+size-1)/size)
 	}
 	return last
 }
@@ -119,7 +119,7 @@ func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
 		runtime.Goexit()
 	}
 	var settings api.RequestSettings
-	f.run.call.apply(&settings)
+	f.run.apply(&settings)
 	for _, response := range settings.Captures {
 		*response = got.captured
 	}

@@ -135,8 +135,8 @@ func TestListsReportAllThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	transport := &answers{}
 	client := newTestClient(t, transport)
-	_, err := List[thing](t.Context(), client, Call{Operation: operation.AddressList, Path: []string{"."}, Query: struct{ C choosy }{}}, api.Paging{Page: -1, PageSize: -1})
-	assert.EqualError(t, err, "dispensary: addresses.list: patient_id must be an id, page[number] must not be negative, page[size] must not be negative, CreatedAt ends before it begins")
+	_, err := listOf(client, Call{Operation: operation.AddressList, Path: []string{"."}, Query: struct{ C choosy }{}}, api.ListSettings{StartAt: -1, PageSize: -1}).Page(t.Context())
+	assert.EqualError(t, err, "dispensary: addresses.list: patient_id must be an id, CreatedAt ends before it begins, page[number] must not be negative, page[size] must not be negative")
 	assert.ErrorIs(t, err, api.ErrNotSent)
 	assert.Zero(t, transport.calls.Load())
 }

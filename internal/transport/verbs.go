@@ -35,7 +35,7 @@ func Do(ctx context.Context, c *Client, call Call) error {
 
 // List returns the page that paging names.
 func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (*api.Page[T], error) {
-	r := newListRun(call, paging)
+	r := newListRun(newListCall(call), settingsOf(paging))
 	return fetchPage[T](ctx, c, r, r.first, nil)
 }
 
@@ -44,20 +44,12 @@ func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (
 // be an [api.IncompleteListError].
 func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
-		r := newListRun(call, boundPageSize(paging))
-		pages := sequential[T](ctx, c, r)
-		if paging.Prefetch > 1 {
-			pages = prefetched[T](ctx, c, r, paging.Prefetch)
-		}
-		for page, err := range pages {
-			if !yield(page, err) || err != nil {
-				return
-			}
-		}
-		if err := r.checkComplete(); err != nil {
-			yield(nil, err)
-		}
+		readPages(ctx, c, newListRun(newListCall(call), boundPageSize(settingsOf(paging))), yield)
 	}
+}
+
+func settingsOf(p api.Paging) api.ListSettings {
+	return api.ListSettings{StartAt: p.Page, PageSize: p.PageSize, Limit: p.MaxItems, Prefetch: p.Prefetch, OnDrift: p.OnDrift}
 }
 
 // All returns the items of a list, page after page. The sequence fetches anew each
