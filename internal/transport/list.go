@@ -90,17 +90,14 @@ func boundPageSize(s api.ListSettings) api.ListSettings {
 
 // readPages yields the pages of a run. An error ends it.
 func readPages[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) {
-	pages := sequential[T](ctx, c, r)
+	read := sequential[T]
 	if r.Prefetch > 1 {
-		pages = prefetched[T](ctx, c, r, r.Prefetch)
+		read = prefetched[T]
 	}
-	for page, err := range pages {
-		if !yield(page, err) || err != nil {
-			return
+	if read(ctx, c, r, yield) {
+		if err := r.checkComplete(); err != nil {
+			yield(nil, err)
 		}
-	}
-	if err := r.checkComplete(); err != nil {
-		yield(nil, err)
 	}
 }
 
@@ -151,21 +148,21 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, ca
 	return page, nil
 }
 
-// sequential returns the pages of a list one after the other.
-func sequential[T any](ctx context.Context, c *Client, r *listRun) iter.Seq2[*api.Page[T], error] {
-	return func(yield func(*api.Page[T], error) bool) {
-		for number := r.first; number != 0; {
-			page, err := fetchPage[T](ctx, c, r, number, nil)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			number = takePage(r, number, page)
-			if !yield(page, nil) {
-				return
-			}
+// sequential yields the pages of a list one after the other. It reports whether it reached
+// the end.
+func sequential[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) bool {
+	for number := r.first; number != 0; {
+		page, err := fetchPage[T](ctx, c, r, number, nil)
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		number = takePage(r, number, page)
+		if !yield(page, nil) {
+			return false
 		}
 	}
+	return true
 }
 
 // noteDrift compares what each page says of the whole list.

@@ -2,44 +2,43 @@ package transport
 
 import (
 	"context"
-	"iter"
 	"runtime"
 	"sync"
 
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// prefetched returns the pages of a list in order and fetches up to window of
-// them at the same time. The first page says how many there are. It fetches pages
-// that the list grows by, and pages behind Limit by its estimate, one after the other.
-func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) iter.Seq2[*api.Page[T], error] {
-	return func(yield func(*api.Page[T], error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		f := &prefetcher[T]{ctx: ctx, client: c, run: r}
-		defer f.running.Wait() // no goroutine outlives the list
-		defer cancel()
-		f.start(r.first)
-		for {
-			number, page, err := f.take()
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			next := takePage(r, number, page)
-			switch {
-			case next == 0:
-				f.pending = nil // the list has become shorter, or Limit ends it
-			case len(f.pending) == 0:
-				f.start(next)
-				fallthrough
-			default:
-				f.ahead(lastPage(r, number, page), window)
-			}
-			if !yield(page, nil) || len(f.pending) == 0 {
-				return
-			}
+// prefetched yields the pages of a list in order and fetches up to Prefetch of them at the
+// same time. It reports whether it reached the end. The first page says how many pages there
+// are. It fetches pages that the list grows by, and pages behind Limit by its estimate, one
+// after the other.
+func prefetched[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &prefetcher[T]{ctx: ctx, client: c, run: r}
+	defer f.running.Wait() // no goroutine outlives the list
+	defer cancel()
+	f.start(r.first)
+	for len(f.pending) > 0 {
+		number, page, err := f.take()
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		next := takePage(r, number, page)
+		switch {
+		case next == 0:
+			f.pending = nil // the list has become shorter, or Limit ends it
+		case len(f.pending) == 0:
+			f.start(next)
+			fallthrough
+		default:
+			f.ahead(lastPage(r, number, page), r.Prefetch)
+		}
+		if !yield(page, nil) {
+			return false
 		}
 	}
+	return true
 }
 
 // lastPage estimates the number of the last page that the caller needs, from the size
