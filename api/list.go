@@ -124,8 +124,12 @@ func (l *List[T]) Pages(ctx context.Context) iter.Seq2[*Page[T], error] {
 
 // Page returns the first page that Pages would.
 func (l *List[T]) Page(ctx context.Context) (*Page[T], error) {
-	for page, err := range l.Prefetch(min(l.settings.Prefetch, 1)).Pages(ctx) {
-		return page, err
+	if l.pages != nil {
+		settings := l.settings
+		settings.Prefetch = min(settings.Prefetch, 1)
+		for page, err := range l.pages(ctx, settings) {
+			return page, err
+		}
 	}
 	return &Page[T]{}, nil
 }
