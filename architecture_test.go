@@ -101,7 +101,7 @@ var arrows = map[string][]string{
 	"webhook/reconcile":   {"api", "events", "internal/rotation", "internal/safecall", "webhook"},
 
 	// Test kits. Only tests and other test kits import them.
-	"internal/testkit/calltest":         {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
+	"internal/testkit/calltest":         {".", "api", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
 	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync/catalogstore", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/catalogtest":      {"catalog", "catalogsync", "catalogsync/catalogstore"},
 	"internal/testkit/docgen":           {},

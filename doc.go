@@ -28,7 +28,7 @@
 // and All over items. A sequence fetches pages as it goes, can be ranged over
 // again, and ends with the first error:
 //
-//	for product, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) {
+//	for product, err := range client.Catalog.Products.List().All(ctx) {
 //		if err != nil {
 //			return err
 //		}

@@ -179,16 +179,16 @@ func ExampleSecret() {
 	// s3cr3t
 }
 
-// A walk fetches pages as it goes: PageSize is how many items one request asks
-// for, MaxItems how many the walk has, Prefetch how many pages are fetched at the
-// same time.
-func ExamplePaging() {
+// A list fetches its pages while you read it. PageSize is the number of items that a request
+// asks for, Limit the number of items in all, and Prefetch the number of pages that are
+// fetched at the same time.
+func Example_list() {
 	platform := fake()
 	defer platform.Close()
 	client := platform.Client(model.User{})
 
-	options := catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 2, MaxItems: 5, Prefetch: 3}}
-	for product, err := range client.Catalog.Products.All(context.Background(), options) {
+	products := client.Catalog.Products.List().PageSize(2).Limit(5).Prefetch(3)
+	for product, err := range products.All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"iter"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -26,27 +25,10 @@ func (s Allergens) Get(ctx context.Context, id string, options ...api.RequestOpt
 	return transport.One[Allergen](ctx, s.t, transport.Call{Operation: operation.AllergenGet, Path: []string{id}, Options: options})
 }
 
-// AllergenListOptions says which part of the allergen list is read.
-type AllergenListOptions struct {
-	api.Paging
-}
-
-// List returns one page of all allergens.
+// List returns all allergens.
 // API section: GET /catalog/allergens.
-func (s Allergens) List(ctx context.Context, o AllergenListOptions, options ...api.RequestOption) (*api.Page[Allergen], error) {
-	return transport.List[Allergen](ctx, s.t, transport.Call{Operation: operation.AllergenList, Options: options}, o.Paging)
-}
-
-// Pages returns all allergens page by page; an error ends the sequence.
-// API section: GET /catalog/allergens.
-func (s Allergens) Pages(ctx context.Context, o AllergenListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Allergen], error] {
-	return transport.Pages[Allergen](ctx, s.t, transport.Call{Operation: operation.AllergenList, Options: options}, o.Paging)
-}
-
-// All returns all allergens one by one; an error ends the sequence.
-// API section: GET /catalog/allergens.
-func (s Allergens) All(ctx context.Context, o AllergenListOptions, options ...api.RequestOption) iter.Seq2[Allergen, error] {
-	return transport.All[Allergen](ctx, s.t, transport.Call{Operation: operation.AllergenList, Options: options}, o.Paging)
+func (s Allergens) List(options ...api.RequestOption) *api.List[Allergen] {
+	return transport.NewList[Allergen](s.t, transport.Call{Operation: operation.AllergenList, Options: options})
 }
 
 // Ingredient is what products are made of.
@@ -65,27 +47,10 @@ func (s Ingredients) Get(ctx context.Context, id string, options ...api.RequestO
 	return transport.One[Ingredient](ctx, s.t, transport.Call{Operation: operation.IngredientGet, Path: []string{id}, Options: options})
 }
 
-// IngredientListOptions says which part of the ingredient list is read.
-type IngredientListOptions struct {
-	api.Paging
-}
-
-// List returns one page of all ingredients.
+// List returns all ingredients.
 // API section: GET /catalog/ingredients.
-func (s Ingredients) List(ctx context.Context, o IngredientListOptions, options ...api.RequestOption) (*api.Page[Ingredient], error) {
-	return transport.List[Ingredient](ctx, s.t, transport.Call{Operation: operation.IngredientList, Options: options}, o.Paging)
-}
-
-// Pages returns all ingredients page by page; an error ends the sequence.
-// API section: GET /catalog/ingredients.
-func (s Ingredients) Pages(ctx context.Context, o IngredientListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Ingredient], error] {
-	return transport.Pages[Ingredient](ctx, s.t, transport.Call{Operation: operation.IngredientList, Options: options}, o.Paging)
-}
-
-// All returns all ingredients one by one; an error ends the sequence.
-// API section: GET /catalog/ingredients.
-func (s Ingredients) All(ctx context.Context, o IngredientListOptions, options ...api.RequestOption) iter.Seq2[Ingredient, error] {
-	return transport.All[Ingredient](ctx, s.t, transport.Call{Operation: operation.IngredientList, Options: options}, o.Paging)
+func (s Ingredients) List(options ...api.RequestOption) *api.List[Ingredient] {
+	return transport.NewList[Ingredient](s.t, transport.Call{Operation: operation.IngredientList, Options: options})
 }
 
 // SupplementType is a kind of product.
@@ -104,27 +69,10 @@ func (s SupplementTypes) Get(ctx context.Context, id string, options ...api.Requ
 	return transport.One[SupplementType](ctx, s.t, transport.Call{Operation: operation.SupplementTypeGet, Path: []string{id}, Options: options})
 }
 
-// SupplementTypeListOptions says which part of the supplement type list is read.
-type SupplementTypeListOptions struct {
-	api.Paging
-}
-
-// List returns one page of all supplement types.
+// List returns all supplement types.
 // API section: GET /catalog/supplement_types.
-func (s SupplementTypes) List(ctx context.Context, o SupplementTypeListOptions, options ...api.RequestOption) (*api.Page[SupplementType], error) {
-	return transport.List[SupplementType](ctx, s.t, transport.Call{Operation: operation.SupplementTypeList, Options: options}, o.Paging)
-}
-
-// Pages returns all supplement types page by page; an error ends the sequence.
-// API section: GET /catalog/supplement_types.
-func (s SupplementTypes) Pages(ctx context.Context, o SupplementTypeListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[SupplementType], error] {
-	return transport.Pages[SupplementType](ctx, s.t, transport.Call{Operation: operation.SupplementTypeList, Options: options}, o.Paging)
-}
-
-// All returns all supplement types one by one; an error ends the sequence.
-// API section: GET /catalog/supplement_types.
-func (s SupplementTypes) All(ctx context.Context, o SupplementTypeListOptions, options ...api.RequestOption) iter.Seq2[SupplementType, error] {
-	return transport.All[SupplementType](ctx, s.t, transport.Call{Operation: operation.SupplementTypeList, Options: options}, o.Paging)
+func (s SupplementTypes) List(options ...api.RequestOption) *api.List[SupplementType] {
+	return transport.NewList[SupplementType](s.t, transport.Call{Operation: operation.SupplementTypeList, Options: options})
 }
 
 // ThirdPartyCertification is what an external party attests of a product.
@@ -143,25 +91,8 @@ func (s ThirdPartyCertifications) Get(ctx context.Context, id string, options ..
 	return transport.One[ThirdPartyCertification](ctx, s.t, transport.Call{Operation: operation.ThirdPartyCertificationGet, Path: []string{id}, Options: options})
 }
 
-// ThirdPartyCertificationListOptions says which part of the third-party certification list is read.
-type ThirdPartyCertificationListOptions struct {
-	api.Paging
-}
-
-// List returns one page of all third-party certifications.
+// List returns all third-party certifications.
 // API section: GET /catalog/third_party_certifications.
-func (s ThirdPartyCertifications) List(ctx context.Context, o ThirdPartyCertificationListOptions, options ...api.RequestOption) (*api.Page[ThirdPartyCertification], error) {
-	return transport.List[ThirdPartyCertification](ctx, s.t, transport.Call{Operation: operation.ThirdPartyCertificationList, Options: options}, o.Paging)
-}
-
-// Pages returns all third-party certifications page by page; an error ends the sequence.
-// API section: GET /catalog/third_party_certifications.
-func (s ThirdPartyCertifications) Pages(ctx context.Context, o ThirdPartyCertificationListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[ThirdPartyCertification], error] {
-	return transport.Pages[ThirdPartyCertification](ctx, s.t, transport.Call{Operation: operation.ThirdPartyCertificationList, Options: options}, o.Paging)
-}
-
-// All returns all third-party certifications one by one; an error ends the sequence.
-// API section: GET /catalog/third_party_certifications.
-func (s ThirdPartyCertifications) All(ctx context.Context, o ThirdPartyCertificationListOptions, options ...api.RequestOption) iter.Seq2[ThirdPartyCertification, error] {
-	return transport.All[ThirdPartyCertification](ctx, s.t, transport.Call{Operation: operation.ThirdPartyCertificationList, Options: options}, o.Paging)
+func (s ThirdPartyCertifications) List(options ...api.RequestOption) *api.List[ThirdPartyCertification] {
+	return transport.NewList[ThirdPartyCertification](s.t, transport.Call{Operation: operation.ThirdPartyCertificationList, Options: options})
 }

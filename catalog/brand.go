@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"iter"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -57,35 +56,17 @@ func (s Brands) Get(ctx context.Context, id string, options ...api.RequestOption
 	return transport.One[Brand](ctx, s.t, transport.Call{Operation: operation.BrandGet, Path: []string{id}, Options: options})
 }
 
-// BrandListOptions says which part of the brand list is read.
+// BrandListOptions select brands. The zero value selects all.
 type BrandListOptions struct {
 	// Available keeps brands that have available products.
 	Available bool `url:"available,omitempty"`
 
 	// ClinicPermitted keeps brands that the current clinic can order.
 	ClinicPermitted bool `url:"clinic_permitted,omitempty"`
-
-	api.Paging `url:"-"`
 }
 
-func (s Brands) list(o BrandListOptions, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.BrandList, Query: o, Options: options}
-}
-
-// List returns one page of all brands.
+// List returns the brands that match.
 // API section: GET /catalog/brands.
-func (s Brands) List(ctx context.Context, o BrandListOptions, options ...api.RequestOption) (*api.Page[Brand], error) {
-	return transport.List[Brand](ctx, s.t, s.list(o, options), o.Paging)
-}
-
-// Pages returns all brands page by page; an error ends the sequence.
-// API section: GET /catalog/brands.
-func (s Brands) Pages(ctx context.Context, o BrandListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Brand], error] {
-	return transport.Pages[Brand](ctx, s.t, s.list(o, options), o.Paging)
-}
-
-// All returns all brands one by one; an error ends the sequence.
-// API section: GET /catalog/brands.
-func (s Brands) All(ctx context.Context, o BrandListOptions, options ...api.RequestOption) iter.Seq2[Brand, error] {
-	return transport.All[Brand](ctx, s.t, s.list(o, options), o.Paging)
+func (s Brands) List(o BrandListOptions, options ...api.RequestOption) *api.List[Brand] {
+	return transport.NewList[Brand](s.t, transport.Call{Operation: operation.BrandList, Query: o, Options: options})
 }

@@ -3,7 +3,7 @@
 //
 // Its services hang on the root client:
 //
-//	for product, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) { … }
+//	for product, err := range client.Catalog.Products.List().All(ctx) { … }
 //
 // API section: "Catalog".
 package catalog

@@ -21,11 +21,11 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 	return platform, platform.Client(model.User{})
 }
 
-func ExampleAllergens_All() {
+func ExampleAllergens_List() {
 	platform, client := connect()
 	defer platform.Close()
 
-	for allergen, err := range client.Catalog.Allergens.All(context.Background(), catalog.AllergenListOptions{}) {
+	for allergen, err := range client.Catalog.Allergens.List().All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -45,9 +45,9 @@ func ExampleBrands_List() {
 	platform, client := connect()
 	defer platform.Close()
 
-	page, err := client.Catalog.Brands.List(context.Background(), catalog.BrandListOptions{
-		Available: true, ClinicPermitted: true, Paging: dispensary.Paging{PageSize: 3},
-	})
+	page, err := client.Catalog.Brands.List(catalog.BrandListOptions{
+		Available: true, ClinicPermitted: true,
+	}).PageSize(3).Page(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,13 +62,12 @@ func ExampleBrands_List() {
 	// 7 in all, on 3 pages
 }
 
-// The first ingredients of a long list: the walk ends after MaxItems.
-func ExampleIngredients_All() {
+// The first ingredients of a long list: Limit ends it.
+func ExampleIngredients_List() {
 	platform, client := connect()
 	defer platform.Close()
 
-	options := catalog.IngredientListOptions{Paging: dispensary.Paging{MaxItems: 3}}
-	for ingredient, err := range client.Catalog.Ingredients.All(context.Background(), options) {
+	for ingredient, err := range client.Catalog.Ingredients.List().Limit(3).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -82,11 +81,11 @@ func ExampleIngredients_All() {
 
 // A practitioner is created with the id of a practitioner type: find it by its
 // code.
-func ExamplePractitionerTypes_All() {
+func ExamplePractitionerTypes_List() {
 	platform, client := connect()
 	defer platform.Close()
 
-	for kind, err := range client.Catalog.PractitionerTypes.All(context.Background(), catalog.PractitionerTypeListOptions{}) {
+	for kind, err := range client.Catalog.PractitionerTypes.List().All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -98,12 +97,11 @@ func ExamplePractitionerTypes_All() {
 	// Output: Naturopathic Doctor
 }
 
-func ExampleSupplementTypes_Pages() {
+func ExampleSupplementTypes_List() {
 	platform, client := connect()
 	defer platform.Close()
 
-	options := catalog.SupplementTypeListOptions{Paging: dispensary.Paging{PageSize: 5}}
-	for page, err := range client.Catalog.SupplementTypes.Pages(context.Background(), options) {
+	for page, err := range client.Catalog.SupplementTypes.List().PageSize(5).Pages(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -146,13 +144,12 @@ func ExampleVariants_Get() {
 
 // A walk over the whole catalog. It fetches pages ahead of the loop, which gets
 // the products in order all the same.
-func ExampleProducts_All() {
+func ExampleProducts_List() {
 	platform, client := connect()
 	defer platform.Close()
 
 	available := 0
-	options := catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 10, Prefetch: 4}}
-	for product, err := range client.Catalog.Products.All(context.Background(), options) {
+	for product, err := range client.Catalog.Products.List().PageSize(10).Prefetch(4).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -190,10 +187,10 @@ func ExampleProducts_Search() {
 	platform, client := connect()
 	defer platform.Close()
 
-	page, err := client.Catalog.Products.Search(context.Background(), catalog.ProductSearchOptions{
+	page, err := client.Catalog.Products.Search(catalog.ProductSearchOptions{
 		Query:       "probiotic",
 		AllergenIDs: platform.Products.All()[35].AllergenIDs[:1],
-	})
+	}).Page(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -203,13 +200,12 @@ func ExampleProducts_Search() {
 	// Output: Probiotic Kids 25.75
 }
 
-func ExampleProducts_SimilarAll() {
+func ExampleProducts_Similar() {
 	platform, client := connect()
 	defer platform.Close()
 
 	id := platform.Products.All()[27].ID // Magnesium Glycinate
-	options := catalog.ProductListOptions{Paging: dispensary.Paging{MaxItems: 2}}
-	for product, err := range client.Catalog.Products.SimilarAll(context.Background(), id, options) {
+	for product, err := range client.Catalog.Products.Similar(id).Limit(2).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -1,9 +1,6 @@
 package catalog
 
 import (
-	"context"
-	"iter"
-
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -22,25 +19,8 @@ type PractitionerType struct {
 // PractitionerTypes calls the practitioner type endpoint. Get it from [Service].
 type PractitionerTypes struct{ t *transport.Client }
 
-// PractitionerTypeListOptions says which part of the practitioner type list is read.
-type PractitionerTypeListOptions struct {
-	api.Paging
-}
-
-// List returns one page of all practitioner types.
+// List returns all practitioner types.
 // API section: GET /catalog/practitioner_types.
-func (s PractitionerTypes) List(ctx context.Context, o PractitionerTypeListOptions, options ...api.RequestOption) (*api.Page[PractitionerType], error) {
-	return transport.List[PractitionerType](ctx, s.t, transport.Call{Operation: operation.PractitionerTypeList, Options: options}, o.Paging)
-}
-
-// Pages returns all practitioner types page by page; an error ends the sequence.
-// API section: GET /catalog/practitioner_types.
-func (s PractitionerTypes) Pages(ctx context.Context, o PractitionerTypeListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[PractitionerType], error] {
-	return transport.Pages[PractitionerType](ctx, s.t, transport.Call{Operation: operation.PractitionerTypeList, Options: options}, o.Paging)
-}
-
-// All returns all practitioner types one by one; an error ends the sequence.
-// API section: GET /catalog/practitioner_types.
-func (s PractitionerTypes) All(ctx context.Context, o PractitionerTypeListOptions, options ...api.RequestOption) iter.Seq2[PractitionerType, error] {
-	return transport.All[PractitionerType](ctx, s.t, transport.Call{Operation: operation.PractitionerTypeList, Options: options}, o.Paging)
+func (s PractitionerTypes) List(options ...api.RequestOption) *api.List[PractitionerType] {
+	return transport.NewList[PractitionerType](s.t, transport.Call{Operation: operation.PractitionerTypeList, Options: options})
 }

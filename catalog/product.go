@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"iter"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -71,27 +70,10 @@ func (s Products) Get(ctx context.Context, id string, o ProductGetOptions, optio
 	return transport.One[Product](ctx, s.t, transport.Call{Operation: operation.ProductGet, Path: []string{id}, Query: o, Options: options})
 }
 
-// ProductListOptions says which part of the product list is read.
-type ProductListOptions struct {
-	api.Paging
-}
-
-// List returns one page of all products.
+// List returns all products.
 // API section: GET /catalog/products.
-func (s Products) List(ctx context.Context, o ProductListOptions, options ...api.RequestOption) (*api.Page[Product], error) {
-	return transport.List[Product](ctx, s.t, transport.Call{Operation: operation.ProductList, Options: options}, o.Paging)
-}
-
-// Pages returns all products page by page; an error ends the sequence.
-// API section: GET /catalog/products.
-func (s Products) Pages(ctx context.Context, o ProductListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Product], error] {
-	return transport.Pages[Product](ctx, s.t, transport.Call{Operation: operation.ProductList, Options: options}, o.Paging)
-}
-
-// All returns all products one by one; an error ends the sequence.
-// API section: GET /catalog/products.
-func (s Products) All(ctx context.Context, o ProductListOptions, options ...api.RequestOption) iter.Seq2[Product, error] {
-	return transport.All[Product](ctx, s.t, transport.Call{Operation: operation.ProductList, Options: options}, o.Paging)
+func (s Products) List(options ...api.RequestOption) *api.List[Product] {
+	return transport.NewList[Product](s.t, transport.Call{Operation: operation.ProductList, Options: options})
 }
 
 // ProductSearchOptions says which products are looked for. That all its conditions apply
@@ -108,52 +90,17 @@ type ProductSearchOptions struct {
 	IngredientIDs              []string `url:"ingredient_ids,omitempty,brackets"`
 	SupplementTypeIDs          []string `url:"supplement_type_ids,omitempty,brackets"`
 	ThirdPartyCertificationIDs []string `url:"third_party_certification_ids,omitempty,brackets"`
-
-	api.Paging `url:"-"`
 }
 
-// Search returns one page of the products that match. It respects brand
-// segmentation: only brands available to the clinic are found.
+// Search returns the products that match. It respects brand segmentation: it finds only
+// brands that are available to the clinic.
 // API section: GET /catalog/search/products.
-func (s Products) Search(ctx context.Context, o ProductSearchOptions, options ...api.RequestOption) (*api.Page[Product], error) {
-	return transport.List[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: o, Options: options}, o.Paging)
+func (s Products) Search(o ProductSearchOptions, options ...api.RequestOption) *api.List[Product] {
+	return transport.NewList[Product](s.t, transport.Call{Operation: operation.ProductSearch, Query: o, Options: options})
 }
 
-// SearchPages returns the products that match page by page; an error ends the
-// sequence.
-// API section: GET /catalog/search/products.
-func (s Products) SearchPages(ctx context.Context, o ProductSearchOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Product], error] {
-	return transport.Pages[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: o, Options: options}, o.Paging)
-}
-
-// SearchAll returns the products that match one by one; an error ends the
-// sequence.
-// API section: GET /catalog/search/products.
-func (s Products) SearchAll(ctx context.Context, o ProductSearchOptions, options ...api.RequestOption) iter.Seq2[Product, error] {
-	return transport.All[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: o, Options: options}, o.Paging)
-}
-
-func (s Products) similar(productID string, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.ProductSimilar, Path: []string{productID}, Options: options}
-}
-
-// Similar returns one page of products like the given one, the most popular
-// first.
+// Similar returns the products that the platform finds similar, the most popular first.
 // API section: GET /catalog/products/<product_id>/similar.
-func (s Products) Similar(ctx context.Context, productID string, o ProductListOptions, options ...api.RequestOption) (*api.Page[Product], error) {
-	return transport.List[Product](ctx, s.t, s.similar(productID, options), o.Paging)
-}
-
-// SimilarPages returns products like the given one page by page; an error ends
-// the sequence.
-// API section: GET /catalog/products/<product_id>/similar.
-func (s Products) SimilarPages(ctx context.Context, productID string, o ProductListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Product], error] {
-	return transport.Pages[Product](ctx, s.t, s.similar(productID, options), o.Paging)
-}
-
-// SimilarAll returns products like the given one, one by one, the most popular
-// first; an error ends the sequence.
-// API section: GET /catalog/products/<product_id>/similar.
-func (s Products) SimilarAll(ctx context.Context, productID string, o ProductListOptions, options ...api.RequestOption) iter.Seq2[Product, error] {
-	return transport.All[Product](ctx, s.t, s.similar(productID, options), o.Paging)
+func (s Products) Similar(productID string, options ...api.RequestOption) *api.List[Product] {
+	return transport.NewList[Product](s.t, transport.Call{Operation: operation.ProductSimilar, Path: []string{productID}, Options: options})
 }

@@ -25,7 +25,7 @@ func readPermittedBrands(ctx context.Context, brands catalog.Brands) (*Permitted
 		return nil, &api.ArgumentError{Field: "brands", Reason: "is empty"}
 	}
 	p := &PermittedBrands{asOf: time.Now(), ids: map[string]struct{}{}}
-	for brand, err := range brands.All(ctx, catalog.BrandListOptions{ClinicPermitted: true}) {
+	for brand, err := range brands.List(catalog.BrandListOptions{ClinicPermitted: true}).All(ctx) {
 		if err != nil {
 			return nil, err
 		}

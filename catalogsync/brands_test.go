@@ -55,7 +55,7 @@ func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
 		permitted, err := cache.Get(t.Context(), platform.Clinics.All()[n].ID, client.Catalog.Brands)
 		require.NoError(t, err)
 		var want []string
-		for product, err := range client.Catalog.Products.SearchAll(t.Context(), catalog.ProductSearchOptions{}) {
+		for product, err := range client.Catalog.Products.Search(catalog.ProductSearchOptions{}).All(t.Context()) {
 			require.NoError(t, err)
 			want = append(want, product.ID)
 		}

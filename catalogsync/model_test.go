@@ -213,7 +213,7 @@ func (w *world) equal() {
 	ctx, records, there := w.t.Context(), w.records(), map[string]bool{}
 	var searcher catalogsync.Searcher
 	require.NoError(w.t, searcher.Load(ctx, w.store))
-	for listed, err := range w.client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) {
+	for listed, err := range w.client.Catalog.Products.List().All(ctx) {
 		require.NoError(w.t, err)
 		there[listed.ID] = true
 		r := records[listed.ID]

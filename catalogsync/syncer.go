@@ -172,20 +172,20 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 			s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "an attribute of products was skipped", slog.String("reason", "no id"))
 			return nil
 		}
-		return each(c.Products.SearchPages(ctx, o), wait, func(p catalog.Product) error {
+		return each(c.Products.Search(o).Pages(ctx), wait, func(p catalog.Product) error {
 			a := all[p.ID]
 			add(&a)
 			all[p.ID] = a
 			return nil
 		})
 	}
-	err := each(c.Ingredients.Pages(ctx, catalog.IngredientListOptions{}), wait, func(i catalog.Ingredient) error {
+	err := each(c.Ingredients.List().Pages(ctx), wait, func(i catalog.Ingredient) error {
 		return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *catalogstore.Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
 	})
 	if err != nil {
 		return err
 	}
-	err = each(c.Allergens.Pages(ctx, catalog.AllergenListOptions{}), wait, func(i catalog.Allergen) error {
+	err = each(c.Allergens.List().Pages(ctx), wait, func(i catalog.Allergen) error {
 		return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *catalogstore.Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
 	})
 	if err != nil {

@@ -182,7 +182,7 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 		return p
 	}
 	w.requests.Add(1)
-	p.Page, p.err = w.config.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: api.Paging{Page: number, PageSize: size}})
+	p.Page, p.err = w.config.Catalog.Products.List().StartAt(number).PageSize(size).Page(ctx)
 	p.ended = time.Now()
 	if p.err == nil {
 		w.newest.Store(int64(p.Meta.TotalCount))

@@ -16,7 +16,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -169,8 +168,7 @@ func TestListIsACallForEachPage(t *testing.T) {
 	platform, r := dispensarytest.New(t), record(t)
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
 	client := platform.Client(model.User{}, dispensary.WithObserver(r.Calls()))
-	paging := dispensary.Paging{PageSize: 2, MaxItems: 8, Prefetch: 3}
-	for _, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: paging}) {
+	for _, err := range client.Catalog.Products.List().PageSize(2).Limit(8).Prefetch(3).All(ctx) {
 		require.NoError(t, err)
 	}
 	mine.End()

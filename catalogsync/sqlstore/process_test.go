@@ -21,7 +21,6 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
@@ -233,7 +232,7 @@ func killSyncs(t *testing.T, d database) {
 	report, _ = w.sync(0)
 	assert.Equal(t, report.Walk.Page, w.listed-before)
 	records, listed := w.stored(catalogstore.PresencePresent), 0
-	for p, err := range w.platform.Client(model.User{}).Catalog.Products.All(t.Context(), catalog.ProductListOptions{}) {
+	for p, err := range w.platform.Client(model.User{}).Catalog.Products.List().All(t.Context()) {
 		require.NoError(t, err)
 		stored := records[p.ID].Product
 		stored.DescriptionHTML, stored.Variants, stored.Dosage, stored.CustomDosage = "", nil, nil, nil

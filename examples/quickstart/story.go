@@ -108,7 +108,7 @@ func (s *story) connect(ctx context.Context) error {
 }
 
 func (s *story) search(ctx context.Context) error {
-	found, err := s.client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{Query: "magnesium"})
+	found, err := s.client.Catalog.Products.Search(catalog.ProductSearchOptions{Query: "magnesium"}).Page(ctx)
 	if err != nil {
 		return err
 	}

@@ -216,7 +216,7 @@ func BenchmarkPage(b *testing.B) {
 		var got floorPage
 		floorCall(b, hand, http.MethodGet, "/catalog/products?page%5Bnumber%5D=1&page%5Bsize%5D=100", nil, &got)
 	}, func(b *testing.B) {
-		if _, err := client.Catalog.Products.List(context.Background(), catalog.ProductListOptions{}); err != nil {
+		if _, err := client.Catalog.Products.List().Page(context.Background()); err != nil {
 			b.Fatal(err)
 		}
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
@@ -187,7 +186,7 @@ var refusals = map[string]struct {
 		return err
 	}, []string{"sort_by"}},
 	"a page": {func(ctx context.Context, f *calltest.Fixture) error {
-		_, err := f.Client.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 101}})
+		_, err := f.Client.Catalog.Products.List().PageSize(101).Page(ctx)
 		return err
 	}, []string{"page[size]"}},
 	"a lookup": {func(ctx context.Context, f *calltest.Fixture) error {

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/catalog"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -51,7 +50,7 @@ func TestAnswersOfOtherVersions(t *testing.T) {
 		"orders.get":   func(c *dispensary.Client) (any, error) { return c.Clinic.Orders.Get(ctx, "o-1") },
 		"patients.get": func(c *dispensary.Client) (any, error) { return c.Clinic.Patients.Get(ctx, "p-1") },
 		"products.list": func(c *dispensary.Client) (any, error) {
-			return c.Catalog.Products.List(ctx, catalog.ProductListOptions{})
+			return c.Catalog.Products.List().Page(ctx)
 		},
 		"treatment_plans.get": func(c *dispensary.Client) (any, error) { return c.TreatmentPlans.Get(ctx, "t-1") },
 	}

@@ -23,7 +23,6 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -94,7 +93,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	f.reconciled()
 	f.connect(user)
 	require.NoError(t, f.platform.Webhooks.Register(server.URL))
-	_, err := f.platform.Client(f.platform.Users()[0], dispensary.WithClinicKey(f.config.ClinicKey)).Catalog.Allergens.List(t.Context(), catalog.AllergenListOptions{})
+	_, err := f.platform.Client(f.platform.Users()[0], dispensary.WithClinicKey(f.config.ClinicKey)).Catalog.Allergens.List().Page(t.Context())
 	require.NoError(t, err) // which activates the integration
 	f.order(2)
 	return f

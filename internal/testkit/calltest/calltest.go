@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -40,14 +41,14 @@ func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	ctx := t.Context()
 	p := f.Platform
 	f.Patient, f.Practitioner = p.Patients.All()[0].ID, p.Practitioners.All()[0].ID
-	product := first(t, f.Client.Catalog.Products.All(ctx, catalog.ProductListOptions{}))
+	product := first(t, f.Client.Catalog.Products.List().All(ctx))
 	f.Product, f.Variant, f.Brand = product.ID, product.PrimaryVariant.ID, product.Brand.ID
 	f.Staff = first(t, f.Client.Clinic.Staff.All(ctx, clinic.StaffListOptions{})).ID
-	f.Allergen = first(t, f.Client.Catalog.Allergens.All(ctx, catalog.AllergenListOptions{})).ID
-	f.Ingredient = first(t, f.Client.Catalog.Ingredients.All(ctx, catalog.IngredientListOptions{})).ID
-	f.SupplementType = first(t, f.Client.Catalog.SupplementTypes.All(ctx, catalog.SupplementTypeListOptions{})).ID
-	f.Certification = first(t, f.Client.Catalog.ThirdPartyCertifications.All(ctx, catalog.ThirdPartyCertificationListOptions{})).ID
-	f.PractitionerType = first(t, f.Client.Catalog.PractitionerTypes.All(ctx, catalog.PractitionerTypeListOptions{})).ID
+	f.Allergen = first(t, f.Client.Catalog.Allergens.List().All(ctx)).ID
+	f.Ingredient = first(t, f.Client.Catalog.Ingredients.List().All(ctx)).ID
+	f.SupplementType = first(t, f.Client.Catalog.SupplementTypes.List().All(ctx)).ID
+	f.Certification = first(t, f.Client.Catalog.ThirdPartyCertifications.List().All(ctx)).ID
+	f.PractitionerType = first(t, f.Client.Catalog.PractitionerTypes.List().All(ctx)).ID
 	f.Category = first(t, f.Client.Clinic.Categories.All(ctx, clinic.CategoryListOptions{})).ID
 	f.Protocol = first(t, f.Client.TreatmentPlans.Protocols.All(ctx, f.Practitioner, treatmentplans.ProtocolListOptions{})).ID
 	f.Plan, f.Draft = f.newPlan(t, treatmentplans.StateActive), f.newPlan(t, treatmentplans.StateDraft)
@@ -107,9 +108,14 @@ func call2[A, B, T any](method func(context.Context, A, B, ...dispensary.Request
 	return func(ctx context.Context) (any, error) { return method(ctx, a, b) }
 }
 
+// page is the call for the first page of a list.
+func page[T any](list *api.List[T]) call {
+	return func(ctx context.Context) (any, error) { return list.PageSize(2).Page(ctx) }
+}
+
 // table has the calls of a fixture as it is now.
 func table(t testing.TB, f *Fixture) map[string]call {
-	page := dispensary.Paging{PageSize: 2}
+	paging := dispensary.Paging{PageSize: 2}
 	return map[string]call{
 		"oauth.authorize": func(context.Context) (any, error) {
 			address, err := oauthThrough(t, f.Platform, f.HTTP).AuthorizeURL("state")
@@ -138,39 +144,39 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			},
 		}),
 
-		"allergens.list":          call1(f.Client.Catalog.Allergens.List, catalog.AllergenListOptions{Paging: page}),
+		"allergens.list":          page(f.Client.Catalog.Allergens.List()),
 		"allergens.get":           call1(f.Client.Catalog.Allergens.Get, f.Allergen),
-		"brands.list":             call1(f.Client.Catalog.Brands.List, catalog.BrandListOptions{Available: true, ClinicPermitted: true, Paging: page}),
+		"brands.list":             page(f.Client.Catalog.Brands.List(catalog.BrandListOptions{Available: true, ClinicPermitted: true})),
 		"brands.get":              call1(f.Client.Catalog.Brands.Get, f.Brand),
-		"ingredients.list":        call1(f.Client.Catalog.Ingredients.List, catalog.IngredientListOptions{Paging: page}),
+		"ingredients.list":        page(f.Client.Catalog.Ingredients.List()),
 		"ingredients.get":         call1(f.Client.Catalog.Ingredients.Get, f.Ingredient),
-		"practitioner_types.list": call1(f.Client.Catalog.PractitionerTypes.List, catalog.PractitionerTypeListOptions{Paging: page}),
-		"products.list":           call1(f.Client.Catalog.Products.List, catalog.ProductListOptions{Paging: page}),
+		"practitioner_types.list": page(f.Client.Catalog.PractitionerTypes.List()),
+		"products.list":           page(f.Client.Catalog.Products.List()),
 		"products.get":            call2(f.Client.Catalog.Products.Get, f.Product, catalog.ProductGetOptions{PractitionerID: f.Practitioner}),
-		"products.search": call1(f.Client.Catalog.Products.Search, catalog.ProductSearchOptions{
+		"products.search": page(f.Client.Catalog.Products.Search(catalog.ProductSearchOptions{
 			Query: "a", BrandID: f.Brand, AllergenIDs: []string{f.Allergen}, IngredientIDs: []string{f.Ingredient},
-			SupplementTypeIDs: []string{f.SupplementType}, ThirdPartyCertificationIDs: []string{f.Certification}, Paging: page,
-		}),
-		"products.similar":                call2(f.Client.Catalog.Products.Similar, f.Product, catalog.ProductListOptions{Paging: page}),
-		"supplement_types.list":           call1(f.Client.Catalog.SupplementTypes.List, catalog.SupplementTypeListOptions{Paging: page}),
+			SupplementTypeIDs: []string{f.SupplementType}, ThirdPartyCertificationIDs: []string{f.Certification},
+		})),
+		"products.similar":                page(f.Client.Catalog.Products.Similar(f.Product)),
+		"supplement_types.list":           page(f.Client.Catalog.SupplementTypes.List()),
 		"supplement_types.get":            call1(f.Client.Catalog.SupplementTypes.Get, f.SupplementType),
-		"third_party_certifications.list": call1(f.Client.Catalog.ThirdPartyCertifications.List, catalog.ThirdPartyCertificationListOptions{Paging: page}),
+		"third_party_certifications.list": page(f.Client.Catalog.ThirdPartyCertifications.List()),
 		"third_party_certifications.get":  call1(f.Client.Catalog.ThirdPartyCertifications.Get, f.Certification),
 		"variants.get":                    call1(f.Client.Catalog.Variants.Get, f.Variant),
 
 		"clinic.get":              call0(f.Client.Clinic.Get),
-		"addresses.list":          call2(f.Client.Clinic.Addresses.List, f.Patient, clinic.AddressListOptions{Paging: page}),
-		"categories.list":         call1(f.Client.Clinic.Categories.List, clinic.CategoryListOptions{Paging: page}),
+		"addresses.list":          call2(f.Client.Clinic.Addresses.List, f.Patient, clinic.AddressListOptions{Paging: paging}),
+		"categories.list":         call1(f.Client.Clinic.Categories.List, clinic.CategoryListOptions{Paging: paging}),
 		"categories.get":          call1(f.Client.Clinic.Categories.Get, f.Category),
-		"categories.products":     call2(f.Client.Clinic.Categories.Products, f.Category, clinic.CategoryListOptions{Paging: page}),
-		"orders.list_for_patient": call2(f.Client.Clinic.Orders.ListForPatient, f.Patient, clinic.PatientOrderListOptions{Paging: page}),
+		"categories.products":     call2(f.Client.Clinic.Categories.Products, f.Category, clinic.CategoryListOptions{Paging: paging}),
+		"orders.list_for_patient": call2(f.Client.Clinic.Orders.ListForPatient, f.Patient, clinic.PatientOrderListOptions{Paging: paging}),
 		"orders.get":              call1(f.Client.Clinic.Orders.Get, f.Order),
 		"orders.list": call1(f.Client.Clinic.Orders.List, clinic.OrderListOptions{
 			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
-			SortBy: clinic.OrderSortCompletion, SortOrder: dispensary.SortOrderDescending, Paging: page,
+			SortBy: clinic.OrderSortCompletion, SortOrder: dispensary.SortOrderDescending, Paging: paging,
 		}),
 
-		"patients.list": call1(f.Client.Clinic.Patients.List, clinic.PatientListOptions{Paging: page}),
+		"patients.list": call1(f.Client.Clinic.Patients.List, clinic.PatientListOptions{Paging: paging}),
 		"patients.get":  call1(f.Client.Clinic.Patients.Get, f.Patient),
 		"patients.create": call1(f.Client.Clinic.Patients.Create, clinic.PatientCreate{
 			FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.GenderFemale,
@@ -182,8 +188,8 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.GenderX), MobileNumber: dispensary.Value("+15555550157"),
 			Discount: dispensary.Value[float64](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
 		}),
-		"patients.search":    call1(f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: page}),
-		"practitioners.list": call1(f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: page}),
+		"patients.search":    call1(f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: paging}),
+		"practitioners.list": call1(f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: paging}),
 		"practitioners.get":  call1(f.Client.Clinic.Practitioners.Get, f.Practitioner),
 		"practitioners.create": call1(f.Client.Clinic.Practitioners.Create, clinic.PractitionerCreate{
 			PractitionerTypeID: f.PractitionerType, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor",
@@ -193,7 +199,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			PractitionerTypeID: dispensary.Value(f.PractitionerType), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Doctor"),
 			Email: dispensary.Value("changed.doctor@example.com"), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-4"}),
 		}),
-		"staff.list": call1(f.Client.Clinic.Staff.List, clinic.StaffListOptions{Paging: page}),
+		"staff.list": call1(f.Client.Clinic.Staff.List, clinic.StaffListOptions{Paging: paging}),
 		"staff.get":  call1(f.Client.Clinic.Staff.Get, f.Staff),
 		"staff.create": call1(f.Client.Clinic.Staff.Create, clinic.StaffMemberCreate{
 			Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
@@ -206,15 +212,15 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"protocols.get": call1(f.Client.TreatmentPlans.Protocols.Get, f.Protocol),
 		"protocols.list": call2(f.Client.TreatmentPlans.Protocols.List, f.Practitioner, treatmentplans.ProtocolListOptions{
 			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipOwned,
-			SortBy: treatmentplans.ProtocolSortName, SortOrder: dispensary.SortOrderAscending, Paging: page,
+			SortBy: treatmentplans.ProtocolSortName, SortOrder: dispensary.SortOrderAscending, Paging: paging,
 		}),
 		//lint:ignore SA1019 templates are deprecated, and still there
 		"templates.get": call1(f.Client.TreatmentPlans.Templates.Get, f.Protocol),
 		//lint:ignore SA1019 templates are deprecated, and still there
-		"templates.list": call2(f.Client.TreatmentPlans.Templates.List, f.Practitioner, treatmentplans.TemplateListOptions{Paging: page}),
+		"templates.list": call2(f.Client.TreatmentPlans.Templates.List, f.Practitioner, treatmentplans.TemplateListOptions{Paging: paging}),
 
 		"treatment_plans.list": call2(f.Client.TreatmentPlans.List, f.Patient, treatmentplans.ListOptions{
-			SortBy: treatmentplans.SortUpdatedAt, SortOrder: dispensary.SortOrderDescending, Paging: page,
+			SortBy: treatmentplans.SortUpdatedAt, SortOrder: dispensary.SortOrderDescending, Paging: paging,
 		}),
 		"treatment_plans.create": call2(f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.PlanCreate{
 			PractitionerID: f.Practitioner, Recommendations: f.Recommendations(), PersonalMessage: "Take care",
@@ -229,7 +235,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"treatment_plans.activate":           call1(f.Client.TreatmentPlans.Activate, f.Draft),
 		"treatment_plans.in_office_checkout": call1(f.Client.TreatmentPlans.InOfficeCheckout, f.Plan),
 
-		"metadata.list": call1(f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataTypePatient, Paging: page}),
+		"metadata.list": call1(f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataTypePatient, Paging: paging}),
 
 		"events.get":                  call1(f.Client.Events.Get, f.Event),
 		"events.list_clinic_keys":     call1(f.Client.Events.ClinicKeys.List, listed(events.TypeClinicKeyActivated)),
@@ -239,7 +245,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"events.list_products":        call1(f.Client.Events.Products.List, listed(events.TypeProductUpdated)),
 		"webhook_deliveries.list": call1(f.Client.Events.Deliveries.List, events.DeliveryListOptions{
 			AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.DeliveryOutcomeUndelivered,
-			SortBy: events.DeliverySortAttempt, SortOrder: dispensary.SortOrderDescending, Paging: page,
+			SortBy: events.DeliverySortAttempt, SortOrder: dispensary.SortOrderDescending, Paging: paging,
 		}),
 	}
 }
