@@ -202,21 +202,21 @@ func Example_list() {
 	// Berberine Plus
 }
 
-// An interrupted walk goes on from the page it stopped at.
-func ExamplePaging_resume() {
+// An interrupted run continues with the page that it stopped at.
+func Example_resume() {
 	platform := fake()
 	defer platform.Close()
 	client := platform.Client(model.User{})
 
-	paging := dispensary.Paging{PageSize: 2}
-	for page, err := range client.Clinic.Patients.Pages(context.Background(), clinic.PatientListOptions{Paging: paging}) {
+	patients, next := client.Clinic.Patients.List().PageSize(2), 0
+	for page, err := range patients.Pages(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		paging.Page = page.Meta.NextPage // to be kept somewhere safe
+		next = page.Meta.NextPage // store it
 		break
 	}
-	for patient, err := range client.Clinic.Patients.All(context.Background(), clinic.PatientListOptions{Paging: paging}) {
+	for patient, err := range patients.StartAt(next).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func ExampleWithLogger() {
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: stable})
 	client := platform.Client(model.User{}, dispensary.WithLogger(slog.New(handler)))
 
-	_, err := client.Clinic.Patients.Search(context.Background(), clinic.PatientSearchOptions{Query: "jane doe"})
+	_, err := client.Clinic.Patients.Search(clinic.PatientSearchOptions{Query: "jane doe"}).Page(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}

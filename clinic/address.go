@@ -1,9 +1,7 @@
 package clinic
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -34,31 +32,10 @@ type Address struct {
 // Addresses calls the address endpoint. Get it from [Service].
 type Addresses struct{ t *transport.Client }
 
-// AddressListOptions says which part of a patient's addresses is read.
-type AddressListOptions struct {
-	api.Paging
-}
-
-func (s Addresses) list(patientID string, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.AddressList, Path: []string{patientID}, Options: options}
-}
-
-// List returns one page of a patient's addresses.
+// ListForPatient returns a patient's addresses.
 // API section: GET /clinic/patients/<patient_id>/addresses.
-func (s Addresses) List(ctx context.Context, patientID string, o AddressListOptions, options ...api.RequestOption) (*api.Page[Address], error) {
-	return transport.List[Address](ctx, s.t, s.list(patientID, options), o.Paging)
-}
-
-// Pages returns a patient's addresses page by page; an error ends the sequence.
-// API section: GET /clinic/patients/<patient_id>/addresses.
-func (s Addresses) Pages(ctx context.Context, patientID string, o AddressListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Address], error] {
-	return transport.Pages[Address](ctx, s.t, s.list(patientID, options), o.Paging)
-}
-
-// All returns a patient's addresses one by one; an error ends the sequence.
-// API section: GET /clinic/patients/<patient_id>/addresses.
-func (s Addresses) All(ctx context.Context, patientID string, o AddressListOptions, options ...api.RequestOption) iter.Seq2[Address, error] {
-	return transport.All[Address](ctx, s.t, s.list(patientID, options), o.Paging)
+func (s Addresses) ListForPatient(patientID string, options ...api.RequestOption) *api.List[Address] {
+	return transport.NewList[Address](s.t, transport.Call{Operation: operation.AddressList, Path: []string{patientID}, Options: options})
 }
 
 // Format prints type and id only.

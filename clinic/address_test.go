@@ -21,7 +21,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		platform := dispensarytest.New(t, dispensarytest.WithRegion(region))
 		addresses, patients := platform.Client(model.User{}).Clinic.Addresses, platform.Patients.All()
-		page, err := addresses.List(t.Context(), patients[1].ID, clinic.AddressListOptions{})
+		page, err := addresses.ListForPatient(patients[1].ID).Page(t.Context())
 		require.NoError(t, err)
 		require.Len(t, page.Items, 1)
 		want.ID = page.Items[0].ID
@@ -29,11 +29,11 @@ func TestAddresses(t *testing.T) {
 		assert.NotEmpty(t, want.ID)
 		assert.EqualValues(t, 1, page.Meta.TotalCount)
 
-		first := resourcetest.Collect(t, addresses.All(t.Context(), patients[0].ID, clinic.AddressListOptions{}))
+		first := resourcetest.Collect(t, addresses.ListForPatient(patients[0].ID).All(t.Context()))
 		require.Len(t, first, 1)
 		assert.Empty(t, first[0].Address2, "null reads as empty")
 		assert.NotEqual(t, want.ID, first[0].ID)
-		beyond := resourcetest.Collect(t, addresses.Pages(t.Context(), patients[0].ID, clinic.AddressListOptions{Paging: api.Paging{Page: 2}}))
+		beyond := resourcetest.Collect(t, addresses.ListForPatient(patients[0].ID).StartAt(2).Pages(t.Context()))
 		require.Len(t, beyond, 1, "a page beyond the last is no error")
 		assert.Empty(t, beyond[0].Items)
 		platform.Journal.CheckNoUnexpected(t)

@@ -2,7 +2,6 @@ package clinic
 
 import (
 	"context"
-	"iter"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
@@ -31,51 +30,15 @@ func (s Categories) Get(ctx context.Context, id string, options ...api.RequestOp
 	return transport.One[Category](ctx, s.t, transport.Call{Operation: operation.CategoryGet, Path: []string{id}, Options: options})
 }
 
-// CategoryListOptions says which part of a list, of categories or of the products
-// of one, is read.
-type CategoryListOptions struct {
-	api.Paging
-}
-
-// List returns one page of the clinic's categories.
+// List returns the clinic's categories.
 // API section: GET /clinic/categories.
-func (s Categories) List(ctx context.Context, o CategoryListOptions, options ...api.RequestOption) (*api.Page[Category], error) {
-	return transport.List[Category](ctx, s.t, transport.Call{Operation: operation.CategoryList, Options: options}, o.Paging)
+func (s Categories) List(options ...api.RequestOption) *api.List[Category] {
+	return transport.NewList[Category](s.t, transport.Call{Operation: operation.CategoryList, Options: options})
 }
 
-// Pages returns the clinic's categories page by page; an error ends the sequence.
-// API section: GET /clinic/categories.
-func (s Categories) Pages(ctx context.Context, o CategoryListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Category], error] {
-	return transport.Pages[Category](ctx, s.t, transport.Call{Operation: operation.CategoryList, Options: options}, o.Paging)
-}
-
-// All returns the clinic's categories one by one; an error ends the sequence.
-// API section: GET /clinic/categories.
-func (s Categories) All(ctx context.Context, o CategoryListOptions, options ...api.RequestOption) iter.Seq2[Category, error] {
-	return transport.All[Category](ctx, s.t, transport.Call{Operation: operation.CategoryList, Options: options}, o.Paging)
-}
-
-func (s Categories) products(categoryID string, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.CategoryProductList, Path: []string{categoryID}, Options: options}
-}
-
-// Products returns one page of a category's products, in the form of product
-// lists: see [catalog.Product].
+// Products returns a category's products, in the form of product lists: see
+// [catalog.Product].
 // API section: GET /clinic/categories/<category_id>/products.
-func (s Categories) Products(ctx context.Context, categoryID string, o CategoryListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
-	return transport.List[catalog.Product](ctx, s.t, s.products(categoryID, options), o.Paging)
-}
-
-// ProductPages returns a category's products page by page; an error ends the
-// sequence.
-// API section: GET /clinic/categories/<category_id>/products.
-func (s Categories) ProductPages(ctx context.Context, categoryID string, o CategoryListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[catalog.Product], error] {
-	return transport.Pages[catalog.Product](ctx, s.t, s.products(categoryID, options), o.Paging)
-}
-
-// ProductAll returns a category's products one by one; an error ends the
-// sequence.
-// API section: GET /clinic/categories/<category_id>/products.
-func (s Categories) ProductAll(ctx context.Context, categoryID string, o CategoryListOptions, options ...api.RequestOption) iter.Seq2[catalog.Product, error] {
-	return transport.All[catalog.Product](ctx, s.t, s.products(categoryID, options), o.Paging)
+func (s Categories) Products(categoryID string, options ...api.RequestOption) *api.List[catalog.Product] {
+	return transport.NewList[catalog.Product](s.t, transport.Call{Operation: operation.CategoryProductList, Path: []string{categoryID}, Options: options})
 }

@@ -51,7 +51,7 @@ func (p *Patient) ids() (id, key string) { return p.ID, p.Metadata.ID }
 // another one or is another person.
 func (s Patients) adopt(ctx context.Context, n PatientCreate, options []api.RequestOption) (*Patient, error) {
 	email := emailKey(n.Email)
-	for found, err := range s.SearchAll(ctx, PatientSearchOptions{Query: strings.TrimSpace(n.Email)}, options...) {
+	for found, err := range s.Search(PatientSearchOptions{Query: strings.TrimSpace(n.Email)}, options...).All(ctx) {
 		if err != nil {
 			return nil, err
 		}

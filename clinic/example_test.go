@@ -41,12 +41,12 @@ func ExampleService_Get() {
 	// 10 % off every order
 }
 
-func ExampleAddresses_All() {
+func ExampleAddresses_ListForPatient() {
 	platform, client := connect()
 	defer platform.Close()
 
 	patientID := platform.Patients.All()[1].ID
-	for address, err := range client.Clinic.Addresses.All(context.Background(), patientID, clinic.AddressListOptions{}) {
+	for address, err := range client.Clinic.Addresses.ListForPatient(patientID).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -59,18 +59,18 @@ func ExampleAddresses_All() {
 }
 
 // A clinic sorts products into its categories.
-func ExampleCategories_ProductAll() {
+func ExampleCategories_Products() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx := context.Background()
 
-	page, err := client.Clinic.Categories.List(ctx, clinic.CategoryListOptions{})
+	page, err := client.Clinic.Categories.List().Page(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	category := page.Items[7]
 	fmt.Println(category.Name + ":")
-	for product, err := range client.Clinic.Categories.ProductAll(ctx, category.ID, clinic.CategoryListOptions{}) {
+	for product, err := range client.Clinic.Categories.Products(category.ID).All(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func ExampleCategories_ProductAll() {
 }
 
 // The orders that followed from one treatment plan, the latest first.
-func ExampleOrders_All() {
+func ExampleOrders_List() {
 	platform, client := connect()
 	defer platform.Close()
 
@@ -97,7 +97,7 @@ func ExampleOrders_All() {
 		SortBy:          clinic.OrderSortCompletion,
 		SortOrder:       dispensary.SortOrderDescending,
 	}
-	for order, err := range client.Clinic.Orders.All(context.Background(), options) {
+	for order, err := range client.Clinic.Orders.List(options).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -180,12 +180,12 @@ func ExamplePatients_Update() {
 
 // Searches and lists return of a patient what is needed to choose one; Get has the
 // rest.
-func ExamplePatients_SearchAll() {
+func ExamplePatients_Search() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx := context.Background()
 
-	for found, err := range client.Clinic.Patients.SearchAll(ctx, clinic.PatientSearchOptions{Query: "jane doe"}) {
+	for found, err := range client.Clinic.Patients.Search(clinic.PatientSearchOptions{Query: "jane doe"}).All(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func ExampleStaff_Update() {
 	defer platform.Close()
 	ctx := context.Background()
 
-	page, err := client.Clinic.Staff.List(ctx, clinic.StaffListOptions{})
+	page, err := client.Clinic.Staff.List().Page(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package clinic
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -53,8 +52,7 @@ func (s Orders) Get(ctx context.Context, id string, options ...api.RequestOption
 	return transport.One[Order](ctx, s.t, transport.Call{Operation: operation.OrderGet, Path: []string{id}, Options: options})
 }
 
-// OrderListOptions says which of the clinic's orders are read, and in which
-// order.
+// OrderListOptions select and sort the clinic's orders. The zero value selects all.
 // API section: GET /clinic/orders.
 type OrderListOptions struct {
 	PatientID       string `url:"patient_id,omitempty"`
@@ -68,8 +66,6 @@ type OrderListOptions struct {
 	// SortBy is the platform's own order where it is empty.
 	SortBy    OrderSort     `url:"sort_by,omitempty"`
 	SortOrder api.SortOrder `url:"order_by,omitempty"`
-
-	api.Paging `url:"-"`
 }
 
 // OrderSort is a field that orders are sorted by.
@@ -83,55 +79,17 @@ const (
 	OrderSortNumber        OrderSort = "order_number"
 )
 
-func (s Orders) list(o OrderListOptions, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.OrderList, Query: o, Options: options}
-}
-
-// List returns one page of the clinic's orders that match.
+// List returns the clinic's orders that match.
 // API section: GET /clinic/orders.
-func (s Orders) List(ctx context.Context, o OrderListOptions, options ...api.RequestOption) (*api.Page[Order], error) {
-	return transport.List[Order](ctx, s.t, s.list(o, options), o.Paging)
+func (s Orders) List(o OrderListOptions, options ...api.RequestOption) *api.List[Order] {
+	return transport.NewList[Order](s.t, transport.Call{Operation: operation.OrderList, Query: o, Options: options})
 }
 
-// Pages returns the clinic's orders that match page by page; an error ends the
-// sequence.
-// API section: GET /clinic/orders.
-func (s Orders) Pages(ctx context.Context, o OrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Order], error] {
-	return transport.Pages[Order](ctx, s.t, s.list(o, options), o.Paging)
-}
-
-// All returns the clinic's orders that match one by one; an error ends the
-// sequence.
-// API section: GET /clinic/orders.
-func (s Orders) All(ctx context.Context, o OrderListOptions, options ...api.RequestOption) iter.Seq2[Order, error] {
-	return transport.All[Order](ctx, s.t, s.list(o, options), o.Paging)
-}
-
-// PatientOrderListOptions says which part of one patient's orders is read.
-type PatientOrderListOptions struct {
-	api.Paging
-}
-
-func (s Orders) listForPatient(patientID string, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.PatientOrderList, Path: []string{patientID}, Options: options}
-}
-
-// ListForPatient returns one page of a patient's orders.
+// ListForPatient returns a patient's orders. To filter them, use [Orders.List] with a
+// PatientID.
 // API section: GET /clinic/patients/<patient_id>/orders.
-func (s Orders) ListForPatient(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) (*api.Page[Order], error) {
-	return transport.List[Order](ctx, s.t, s.listForPatient(patientID, options), o.Paging)
-}
-
-// PagesForPatient returns a patient's orders page by page; an error ends the sequence.
-// API section: GET /clinic/patients/<patient_id>/orders.
-func (s Orders) PagesForPatient(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Order], error] {
-	return transport.Pages[Order](ctx, s.t, s.listForPatient(patientID, options), o.Paging)
-}
-
-// AllForPatient returns a patient's orders one by one; an error ends the sequence.
-// API section: GET /clinic/patients/<patient_id>/orders.
-func (s Orders) AllForPatient(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[Order, error] {
-	return transport.All[Order](ctx, s.t, s.listForPatient(patientID, options), o.Paging)
+func (s Orders) ListForPatient(patientID string, options ...api.RequestOption) *api.List[Order] {
+	return transport.NewList[Order](s.t, transport.Call{Operation: operation.PatientOrderList, Path: []string{patientID}, Options: options})
 }
 
 // Format prints type and id only.

@@ -3,7 +3,6 @@ package clinic
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -129,27 +128,10 @@ func (s Patients) Get(ctx context.Context, id string, options ...api.RequestOpti
 	return transport.One[Patient](ctx, s.t, transport.Call{Operation: operation.PatientGet, Path: []string{id}, Options: options})
 }
 
-// PatientListOptions says which part of the patient list is read.
-type PatientListOptions struct {
-	api.Paging
-}
-
-// List returns one page of the clinic's patients.
+// List returns the clinic's patients.
 // API section: GET /clinic/patients.
-func (s Patients) List(ctx context.Context, o PatientListOptions, options ...api.RequestOption) (*api.Page[PatientSummary], error) {
-	return transport.List[PatientSummary](ctx, s.t, transport.Call{Operation: operation.PatientList, Options: options}, o.Paging)
-}
-
-// All returns the clinic's patients one by one; an error ends the sequence.
-// API section: GET /clinic/patients.
-func (s Patients) All(ctx context.Context, o PatientListOptions, options ...api.RequestOption) iter.Seq2[PatientSummary, error] {
-	return transport.All[PatientSummary](ctx, s.t, transport.Call{Operation: operation.PatientList, Options: options}, o.Paging)
-}
-
-// Pages returns the clinic's patients page by page; an error ends the sequence.
-// API section: GET /clinic/patients.
-func (s Patients) Pages(ctx context.Context, o PatientListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[PatientSummary], error] {
-	return transport.Pages[PatientSummary](ctx, s.t, transport.Call{Operation: operation.PatientList, Options: options}, o.Paging)
+func (s Patients) List(options ...api.RequestOption) *api.List[PatientSummary] {
+	return transport.NewList[PatientSummary](s.t, transport.Call{Operation: operation.PatientList, Options: options})
 }
 
 // PatientSearchOptions says which patients are looked for.
@@ -159,32 +141,12 @@ type PatientSearchOptions struct {
 	// Query is matched against first name, last name and e-mail. Empty, it is
 	// sent all the same, and is assumed to match every patient.
 	Query string `url:"query"`
-
-	api.Paging `url:"-"`
 }
 
-func (s Patients) search(o PatientSearchOptions, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.PatientSearch, Query: o, Options: options}
-}
-
-// SearchPages returns the patients that match page by page; an error ends the
-// sequence.
+// Search returns the patients that match.
 // API section: GET /clinic/search/patients.
-func (s Patients) SearchPages(ctx context.Context, o PatientSearchOptions, options ...api.RequestOption) iter.Seq2[*api.Page[PatientSummary], error] {
-	return transport.Pages[PatientSummary](ctx, s.t, s.search(o, options), o.Paging)
-}
-
-// Search returns one page of the patients that match.
-// API section: GET /clinic/search/patients.
-func (s Patients) Search(ctx context.Context, o PatientSearchOptions, options ...api.RequestOption) (*api.Page[PatientSummary], error) {
-	return transport.List[PatientSummary](ctx, s.t, s.search(o, options), o.Paging)
-}
-
-// SearchAll returns the patients that match one by one; an error ends the
-// sequence.
-// API section: GET /clinic/search/patients.
-func (s Patients) SearchAll(ctx context.Context, o PatientSearchOptions, options ...api.RequestOption) iter.Seq2[PatientSummary, error] {
-	return transport.All[PatientSummary](ctx, s.t, s.search(o, options), o.Paging)
+func (s Patients) Search(o PatientSearchOptions, options ...api.RequestOption) *api.List[PatientSummary] {
+	return transport.NewList[PatientSummary](s.t, transport.Call{Operation: operation.PatientSearch, Query: o, Options: options})
 }
 
 // Format prints type and id only.

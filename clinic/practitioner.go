@@ -3,7 +3,6 @@ package clinic
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -83,27 +82,10 @@ func (s Practitioners) Get(ctx context.Context, id string, options ...api.Reques
 	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerGet, Path: []string{id}, Options: options})
 }
 
-// PractitionerListOptions says which part of the practitioner list is read.
-type PractitionerListOptions struct {
-	api.Paging
-}
-
-// List returns one page of the clinic's practitioners.
+// List returns the clinic's practitioners.
 // API section: GET /clinic/practitioners.
-func (s Practitioners) List(ctx context.Context, o PractitionerListOptions, options ...api.RequestOption) (*api.Page[Practitioner], error) {
-	return transport.List[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerList, Options: options}, o.Paging)
-}
-
-// Pages returns the clinic's practitioners page by page; an error ends the sequence.
-// API section: GET /clinic/practitioners.
-func (s Practitioners) Pages(ctx context.Context, o PractitionerListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Practitioner], error] {
-	return transport.Pages[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerList, Options: options}, o.Paging)
-}
-
-// All returns the clinic's practitioners one by one; an error ends the sequence.
-// API section: GET /clinic/practitioners.
-func (s Practitioners) All(ctx context.Context, o PractitionerListOptions, options ...api.RequestOption) iter.Seq2[Practitioner, error] {
-	return transport.All[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerList, Options: options}, o.Paging)
+func (s Practitioners) List(options ...api.RequestOption) *api.List[Practitioner] {
+	return transport.NewList[Practitioner](s.t, transport.Call{Operation: operation.PractitionerList, Options: options})
 }
 
 // Format prints type and id only.

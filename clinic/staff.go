@@ -3,7 +3,6 @@ package clinic
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -78,27 +77,10 @@ func (s Staff) Get(ctx context.Context, id string, options ...api.RequestOption)
 	return transport.One[StaffMember](ctx, s.t, transport.Call{Operation: operation.StaffGet, Path: []string{id}, Options: options})
 }
 
-// StaffListOptions says which part of the staff member list is read.
-type StaffListOptions struct {
-	api.Paging
-}
-
-// List returns one page of the clinic's staff members.
+// List returns the clinic's staff members.
 // API section: GET /clinic/staff.
-func (s Staff) List(ctx context.Context, o StaffListOptions, options ...api.RequestOption) (*api.Page[StaffMember], error) {
-	return transport.List[StaffMember](ctx, s.t, transport.Call{Operation: operation.StaffList, Options: options}, o.Paging)
-}
-
-// Pages returns the clinic's staff members page by page; an error ends the sequence.
-// API section: GET /clinic/staff.
-func (s Staff) Pages(ctx context.Context, o StaffListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[StaffMember], error] {
-	return transport.Pages[StaffMember](ctx, s.t, transport.Call{Operation: operation.StaffList, Options: options}, o.Paging)
-}
-
-// All returns the clinic's staff members one by one; an error ends the sequence.
-// API section: GET /clinic/staff.
-func (s Staff) All(ctx context.Context, o StaffListOptions, options ...api.RequestOption) iter.Seq2[StaffMember, error] {
-	return transport.All[StaffMember](ctx, s.t, transport.Call{Operation: operation.StaffList, Options: options}, o.Paging)
+func (s Staff) List(options ...api.RequestOption) *api.List[StaffMember] {
+	return transport.NewList[StaffMember](s.t, transport.Call{Operation: operation.StaffList, Options: options})
 }
 
 // Format prints type and id only.

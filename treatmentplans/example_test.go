@@ -136,12 +136,12 @@ func ExampleService_InOfficeCheckout() {
 	// treatmentplans.Checkout()
 }
 
-func ExampleService_All() {
+func ExampleService_ListForPatient() {
 	platform, client := connect()
 	defer platform.Close()
 
 	options := treatmentplans.ListOptions{SortBy: treatmentplans.SortCreatedAt, SortOrder: dispensary.SortOrderDescending}
-	for plan, err := range client.TreatmentPlans.All(context.Background(), platform.Patients.All()[0].ID, options) {
+	for plan, err := range client.TreatmentPlans.ListForPatient(platform.Patients.All()[0].ID, options).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func ExampleDynamicLinks_Create() {
 
 // Protocols are plans to start from: their recommendations, and what a colleague
 // shares.
-func ExampleProtocols_All() {
+func ExampleProtocols_ListForPractitioner() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx, practitionerID := context.Background(), platform.Practitioners.All()[0].ID
@@ -180,7 +180,7 @@ func ExampleProtocols_All() {
 	options := treatmentplans.ProtocolListOptions{
 		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipAny, SortBy: treatmentplans.ProtocolSortName,
 	}
-	for listed, err := range client.TreatmentPlans.Protocols.All(ctx, practitionerID, options) {
+	for listed, err := range client.TreatmentPlans.Protocols.ListForPractitioner(practitionerID, options).All(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func ExampleProtocol_NewPlan() {
 	defer platform.Close()
 	ctx, practitionerID := context.Background(), platform.Practitioners.All()[0].ID
 
-	page, err := client.TreatmentPlans.Protocols.List(ctx, practitionerID, treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateActive})
+	page, err := client.TreatmentPlans.Protocols.ListForPractitioner(practitionerID, treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateActive}).Page(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func ExampleService_CheckAvailable() {
 	defer platform.Close()
 	ctx, practitionerID := context.Background(), platform.Practitioners.All()[0].ID
 
-	page, err := client.TreatmentPlans.Protocols.List(ctx, practitionerID, treatmentplans.ProtocolListOptions{})
+	page, err := client.TreatmentPlans.Protocols.ListForPractitioner(practitionerID, treatmentplans.ProtocolListOptions{}).Page(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

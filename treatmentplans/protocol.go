@@ -3,7 +3,6 @@ package treatmentplans
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -70,8 +69,7 @@ func (s Protocols) Get(ctx context.Context, id string, options ...api.RequestOpt
 	return transport.One[Protocol](ctx, s.t, transport.Call{Operation: operation.ProtocolGet, Path: []string{id}, Options: options})
 }
 
-// ProtocolListOptions says which of a practitioner's protocols are read, and in
-// which order.
+// ProtocolListOptions select and sort a practitioner's protocols.
 // API section: GET /clinic/practitioners/<practitioner_id>/protocols.
 type ProtocolListOptions struct {
 	CurrentState State `url:"current_state,omitempty"`
@@ -82,8 +80,6 @@ type ProtocolListOptions struct {
 	// SortBy is the platform's own order where it is empty.
 	SortBy    ProtocolSort  `url:"sort_by,omitempty"`
 	SortOrder api.SortOrder `url:"order_by,omitempty"`
-
-	api.Paging `url:"-"`
 }
 
 // ProtocolSort is a field that protocols are sorted by.
@@ -95,27 +91,10 @@ const (
 	ProtocolSortState ProtocolSort = "current_state"
 )
 
-func (s Protocols) list(practitionerID string, o ProtocolListOptions, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.ProtocolList, Path: []string{practitionerID}, Query: o, Options: options}
-}
-
-// List returns one page of a practitioner's protocols.
+// ListForPractitioner returns a practitioner's protocols.
 // API section: GET /clinic/practitioners/<practitioner_id>/protocols.
-func (s Protocols) List(ctx context.Context, practitionerID string, o ProtocolListOptions, options ...api.RequestOption) (*api.Page[Protocol], error) {
-	return transport.List[Protocol](ctx, s.t, s.list(practitionerID, o, options), o.Paging)
-}
-
-// Pages returns a practitioner's protocols page by page; an error ends the
-// sequence.
-// API section: GET /clinic/practitioners/<practitioner_id>/protocols.
-func (s Protocols) Pages(ctx context.Context, practitionerID string, o ProtocolListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Protocol], error] {
-	return transport.Pages[Protocol](ctx, s.t, s.list(practitionerID, o, options), o.Paging)
-}
-
-// All returns a practitioner's protocols one by one; an error ends the sequence.
-// API section: GET /clinic/practitioners/<practitioner_id>/protocols.
-func (s Protocols) All(ctx context.Context, practitionerID string, o ProtocolListOptions, options ...api.RequestOption) iter.Seq2[Protocol, error] {
-	return transport.All[Protocol](ctx, s.t, s.list(practitionerID, o, options), o.Paging)
+func (s Protocols) ListForPractitioner(practitionerID string, o ProtocolListOptions, options ...api.RequestOption) *api.List[Protocol] {
+	return transport.NewList[Protocol](s.t, transport.Call{Operation: operation.ProtocolList, Path: []string{practitionerID}, Query: o, Options: options})
 }
 
 // Format prints type and id only.

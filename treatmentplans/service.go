@@ -2,7 +2,6 @@ package treatmentplans
 
 import (
 	"context"
-	"iter"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -64,13 +63,11 @@ func (s Service) InOfficeCheckout(ctx context.Context, id string, options ...api
 	return transport.One[Checkout](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCheckout, Path: []string{id}, Options: options})
 }
 
-// ListOptions says which part of a patient's plans is read, and in which order.
+// ListOptions sort a patient's plans.
 type ListOptions struct {
 	// SortBy is the platform's own order where it is empty.
 	SortBy    Sort          `url:"sort_by,omitempty"`
 	SortOrder api.SortOrder `url:"order_by,omitempty"`
-
-	api.Paging `url:"-"`
 }
 
 // Sort is a field that plans are sorted by.
@@ -82,24 +79,8 @@ const (
 	SortUpdatedAt Sort = "updated_at"
 )
 
-func listCall(patientID string, o ListOptions, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.TreatmentPlanList, Path: []string{patientID}, Query: o, Options: options}
-}
-
-// List returns one page of a patient's plans.
+// ListForPatient returns a patient's plans.
 // API section: GET /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) List(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) (*api.Page[PlanSummary], error) {
-	return transport.List[PlanSummary](ctx, s.t, listCall(patientID, o, options), o.Paging)
-}
-
-// Pages returns a patient's plans page by page; an error ends the sequence.
-// API section: GET /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) Pages(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[PlanSummary], error] {
-	return transport.Pages[PlanSummary](ctx, s.t, listCall(patientID, o, options), o.Paging)
-}
-
-// All returns a patient's plans one by one; an error ends the sequence.
-// API section: GET /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) All(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[PlanSummary, error] {
-	return transport.All[PlanSummary](ctx, s.t, listCall(patientID, o, options), o.Paging)
+func (s Service) ListForPatient(patientID string, o ListOptions, options ...api.RequestOption) *api.List[PlanSummary] {
+	return transport.NewList[PlanSummary](s.t, transport.Call{Operation: operation.TreatmentPlanList, Path: []string{patientID}, Query: o, Options: options})
 }

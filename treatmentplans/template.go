@@ -3,7 +3,6 @@ package treatmentplans
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -40,40 +39,12 @@ func (s Templates) Get(ctx context.Context, id string, options ...api.RequestOpt
 	return transport.One[Template](ctx, s.t, transport.Call{Operation: operation.TemplateGet, Path: []string{id}, Options: options})
 }
 
-// TemplateListOptions says which part of a practitioner's templates is read.
+// ListForPractitioner returns a practitioner's templates.
 //
-// Deprecated: use [ProtocolListOptions].
-type TemplateListOptions struct {
-	api.Paging
-}
-
-func (s Templates) list(practitionerID string, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.TemplateList, Path: []string{practitionerID}, Options: options}
-}
-
-// List returns one page of a practitioner's templates.
-//
-// Deprecated: use [Protocols.List].
+// Deprecated: use [Protocols.ListForPractitioner].
 // API section: GET /clinic/practitioners/<practitioner_id>/templates.
-func (s Templates) List(ctx context.Context, practitionerID string, o TemplateListOptions, options ...api.RequestOption) (*api.Page[Template], error) {
-	return transport.List[Template](ctx, s.t, s.list(practitionerID, options), o.Paging)
-}
-
-// Pages returns a practitioner's templates page by page; an error ends the
-// sequence.
-//
-// Deprecated: use [Protocols.Pages].
-// API section: GET /clinic/practitioners/<practitioner_id>/templates.
-func (s Templates) Pages(ctx context.Context, practitionerID string, o TemplateListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Template], error] {
-	return transport.Pages[Template](ctx, s.t, s.list(practitionerID, options), o.Paging)
-}
-
-// All returns a practitioner's templates one by one; an error ends the sequence.
-//
-// Deprecated: use [Protocols.All].
-// API section: GET /clinic/practitioners/<practitioner_id>/templates.
-func (s Templates) All(ctx context.Context, practitionerID string, o TemplateListOptions, options ...api.RequestOption) iter.Seq2[Template, error] {
-	return transport.All[Template](ctx, s.t, s.list(practitionerID, options), o.Paging)
+func (s Templates) ListForPractitioner(practitionerID string, options ...api.RequestOption) *api.List[Template] {
+	return transport.NewList[Template](s.t, transport.Call{Operation: operation.TemplateList, Path: []string{practitionerID}, Options: options})
 }
 
 // Format prints type and id only.

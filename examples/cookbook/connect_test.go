@@ -15,7 +15,6 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
@@ -131,7 +130,7 @@ func Example_workForEveryUser() {
 		if err != nil {
 			return 0, err
 		}
-		for _, err := range client.Clinic.Patients.All(ctx, clinic.PatientListOptions{}) {
+		for _, err := range client.Clinic.Patients.List().All(ctx) {
 			if err != nil {
 				return n, err
 			}

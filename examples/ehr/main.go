@@ -258,13 +258,13 @@ type care struct{ ID, Kind, Text string }
 
 // patients lists the patients of the clinic, and the protocols that plans start from.
 func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
-	patients, err := client.Clinic.Patients.List(r.Context(), clinic.PatientListOptions{})
+	patients, err := client.Clinic.Patients.List().Page(r.Context())
 	if err != nil {
 		return err
 	}
-	protocols, err := client.TreatmentPlans.Protocols.List(r.Context(), u.Account.Owner.ID, treatmentplans.ProtocolListOptions{
+	protocols, err := client.TreatmentPlans.Protocols.ListForPractitioner(u.Account.Owner.ID, treatmentplans.ProtocolListOptions{
 		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipAny,
-	})
+	}).Page(r.Context())
 	if err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ var refusals = map[string]struct {
 		return err
 	}, []string{"patient.email", "patient.gender", "treatment_plan.practitioner_id"}},
 	"a sort": {func(ctx context.Context, f *calltest.Fixture) error {
-		_, err := f.Client.Clinic.Orders.List(ctx, clinic.OrderListOptions{SortBy: "odd"})
+		_, err := f.Client.Clinic.Orders.List(clinic.OrderListOptions{SortBy: "odd"}).Page(ctx)
 		return err
 	}, []string{"sort_by"}},
 	"a page": {func(ctx context.Context, f *calltest.Fixture) error {

@@ -1,10 +1,7 @@
 package clienttest_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
-	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,8 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// The three ways of reading a list return the same items.
-func TestListPagesAndAllAgree(t *testing.T) {
+func TestListReturnsSameItemsInThreeWays(t *testing.T) {
 	t.Parallel()
 	f := calltest.NewFixture(t, dispensarytest.WithInMemory())
 	_, err := f.Client.Clinic.Staff.Create(t.Context(), clinic.StaffMemberCreate{
@@ -42,21 +38,20 @@ func TestListPagesAndAllAgree(t *testing.T) {
 	same(t, c.ThirdPartyCertifications.List())
 
 	k := f.Client.Clinic
-	agree(t, clinic.CategoryListOptions{}, k.Categories.List, k.Categories.Pages, k.Categories.All)
-	agreeOn(t, f.Category, clinic.CategoryListOptions{}, k.Categories.Products, k.Categories.ProductPages, k.Categories.ProductAll)
-	agree(t, clinic.MetadataListOptions{ID: "ehr-any-1"}, k.Metadata.List, k.Metadata.Pages, k.Metadata.All)
-	agree(t, clinic.OrderListOptions{SortBy: clinic.OrderSortCompletion, SortOrder: api.SortOrderDescending}, k.Orders.List, k.Orders.Pages, k.Orders.All)
-	agreeOn(t, f.Patient, clinic.PatientOrderListOptions{}, k.Orders.ListForPatient, k.Orders.PagesForPatient, k.Orders.AllForPatient)
-	agree(t, clinic.PatientListOptions{}, k.Patients.List, k.Patients.Pages, k.Patients.All)
-	agree(t, clinic.PatientSearchOptions{Query: "example.org"}, k.Patients.Search, k.Patients.SearchPages, k.Patients.SearchAll)
-	agree(t, clinic.PractitionerListOptions{}, k.Practitioners.List, k.Practitioners.Pages, k.Practitioners.All)
-	agree(t, clinic.StaffListOptions{}, k.Staff.List, k.Staff.Pages, k.Staff.All)
+	same(t, k.Categories.List())
+	same(t, k.Categories.Products(f.Category))
+	same(t, k.Orders.List(clinic.OrderListOptions{SortBy: clinic.OrderSortCompletion, SortOrder: api.SortOrderDescending}))
+	same(t, k.Orders.ListForPatient(f.Patient))
+	same(t, k.Patients.List())
+	same(t, k.Patients.Search(clinic.PatientSearchOptions{Query: "example.org"}))
+	same(t, k.Practitioners.List())
+	same(t, k.Staff.List())
 
 	p := f.Client.TreatmentPlans
-	agreeOn(t, f.Patient, treatmentplans.ListOptions{SortBy: treatmentplans.SortUpdatedAt, SortOrder: api.SortOrderDescending}, p.List, p.Pages, p.All)
-	agreeOn(t, f.Practitioner, treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.OwnershipAny}, p.Protocols.List, p.Protocols.Pages, p.Protocols.All)
+	same(t, p.ListForPatient(f.Patient, treatmentplans.ListOptions{SortBy: treatmentplans.SortUpdatedAt, SortOrder: api.SortOrderDescending}))
+	same(t, p.Protocols.ListForPractitioner(f.Practitioner, treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.OwnershipAny}))
 	//lint:ignore SA1019 templates are deprecated, and still there
-	agreeOn(t, f.Practitioner, treatmentplans.TemplateListOptions{}, p.Templates.List, p.Templates.Pages, p.Templates.All)
+	same(t, p.Templates.ListForPractitioner(f.Practitioner))
 }
 
 // same reads a list in each of its three ways, one item a page, and compares the items.
@@ -75,48 +70,4 @@ func same[T any](t *testing.T, list *api.List[T]) {
 	second, err := list.PageSize(1).StartAt(2).Page(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, items[1:2], second.Items, name)
-}
-
-type (
-	list[O, T any]   func(context.Context, O, ...api.RequestOption) (*api.Page[T], error)
-	listOf[O, T any] func(context.Context, string, O, ...api.RequestOption) (*api.Page[T], error)
-	walk[O, T any]   func(context.Context, O, ...api.RequestOption) iter.Seq2[T, error]
-	walkOf[O, T any] func(context.Context, string, O, ...api.RequestOption) iter.Seq2[T, error]
-)
-
-// agree reads a list in each of its three ways, one item a page, and compares the items.
-func agree[O, T any](t *testing.T, options O, list list[O, T], pages walk[O, *api.Page[T]], all walk[O, T]) {
-	t.Helper()
-	name := fmt.Sprintf("%T", options)
-	paged := func(paging api.Paging) O {
-		reflect.ValueOf(&options).Elem().FieldByName("Paging").Set(reflect.ValueOf(paging))
-		return options
-	}
-	items := resourcetest.Collect(t, all(t.Context(), paged(api.Paging{PageSize: 1})))
-	require.Greater(t, len(items), 1, name)
-	var again []T
-	for _, page := range resourcetest.Collect(t, pages(t.Context(), paged(api.Paging{PageSize: 1}))) {
-		assert.EqualValues(t, len(items), page.Meta.TotalCount, name)
-		assert.Len(t, page.Items, 1, name)
-		again = append(again, page.Items...)
-	}
-	assert.Equal(t, items, again, name)
-	second, err := list(t.Context(), paged(api.Paging{Page: 2, PageSize: 1}))
-	require.NoError(t, err)
-	assert.Equal(t, items[1:2], second.Items, name)
-}
-
-// agreeOn is [agree] for the list of the record with the id.
-func agreeOn[O, T any](t *testing.T, id string, options O, list listOf[O, T], pages walkOf[O, *api.Page[T]], all walkOf[O, T]) {
-	t.Helper()
-	agree(t, options,
-		func(ctx context.Context, o O, r ...api.RequestOption) (*api.Page[T], error) {
-			return list(ctx, id, o, r...)
-		},
-		func(ctx context.Context, o O, r ...api.RequestOption) iter.Seq2[*api.Page[T], error] {
-			return pages(ctx, id, o, r...)
-		},
-		func(ctx context.Context, o O, r ...api.RequestOption) iter.Seq2[T, error] {
-			return all(ctx, id, o, r...)
-		})
 }

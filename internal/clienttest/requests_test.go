@@ -124,7 +124,7 @@ func TestNilRequestOptionChangesNothing(t *testing.T) {
 		FirstName: "Kim", LastName: "Doe", Email: "kim@example.org", Metadata: clinic.Metadata{ID: "ehr-1"},
 	}, nil)
 	require.NoError(t, err)
-	for _, err := range client.Clinic.Patients.All(t.Context(), clinic.PatientListOptions{}, nil) {
+	for _, err := range client.Clinic.Patients.List(nil).All(t.Context()) {
 		require.NoError(t, err)
 	}
 }

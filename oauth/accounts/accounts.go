@@ -6,7 +6,7 @@
 //		Tokens:       tokens.Config{Store: store},
 //	})
 //	client, err := users.Client(ctx, userID)
-//	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
+//	patients, err := client.Clinic.Patients.List().Page(ctx)
 //
 // [Accounts.Handler] is the browser flow that connects a user,
 // [Accounts.KeepFresh] refreshes tokens before they expire, and
@@ -63,7 +63,7 @@ type Config struct {
 // as them:
 //
 //	client, err := users.Client(ctx, user)
-//	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
+//	patients, err := client.Clinic.Patients.List().Page(ctx)
 //
 // A user is named by the integrator's own id; see [tokenstore.Key]. Make one Accounts
 // when the program starts and share it. It is safe for concurrent use.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -273,7 +272,7 @@ func TestClinicOfAUserFromBefore(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		client, err := f.accounts.Client(t.Context(), "a-1")
 		require.NoError(t, err)
-		_, err = client.Clinic.Patients.List(t.Context(), clinic.PatientListOptions{})
+		_, err = client.Clinic.Patients.List().Page(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, f.accounts.Close(t.Context()))
 		assert.Equal(t, "a-1", f.forClinic(t, f.clinics[0]).User())

@@ -43,14 +43,14 @@ func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	f.Patient, f.Practitioner = p.Patients.All()[0].ID, p.Practitioners.All()[0].ID
 	product := first(t, f.Client.Catalog.Products.List().All(ctx))
 	f.Product, f.Variant, f.Brand = product.ID, product.PrimaryVariant.ID, product.Brand.ID
-	f.Staff = first(t, f.Client.Clinic.Staff.All(ctx, clinic.StaffListOptions{})).ID
+	f.Staff = first(t, f.Client.Clinic.Staff.List().All(ctx)).ID
 	f.Allergen = first(t, f.Client.Catalog.Allergens.List().All(ctx)).ID
 	f.Ingredient = first(t, f.Client.Catalog.Ingredients.List().All(ctx)).ID
 	f.SupplementType = first(t, f.Client.Catalog.SupplementTypes.List().All(ctx)).ID
 	f.Certification = first(t, f.Client.Catalog.ThirdPartyCertifications.List().All(ctx)).ID
 	f.PractitionerType = first(t, f.Client.Catalog.PractitionerTypes.List().All(ctx)).ID
-	f.Category = first(t, f.Client.Clinic.Categories.All(ctx, clinic.CategoryListOptions{})).ID
-	f.Protocol = first(t, f.Client.TreatmentPlans.Protocols.All(ctx, f.Practitioner, treatmentplans.ProtocolListOptions{})).ID
+	f.Category = first(t, f.Client.Clinic.Categories.List().All(ctx)).ID
+	f.Protocol = first(t, f.Client.TreatmentPlans.Protocols.ListForPractitioner(f.Practitioner, treatmentplans.ProtocolListOptions{}).All(ctx)).ID
 	f.Plan, f.Draft = f.newPlan(t, treatmentplans.StateActive), f.newPlan(t, treatmentplans.StateDraft)
 	order, event, err := p.Orders.Place(f.Patient, model.OrderCreate{PlanIDs: []string{f.Plan}})
 	must(t, err)
@@ -165,18 +165,18 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"variants.get":                    call1(f.Client.Catalog.Variants.Get, f.Variant),
 
 		"clinic.get":              call0(f.Client.Clinic.Get),
-		"addresses.list":          call2(f.Client.Clinic.Addresses.List, f.Patient, clinic.AddressListOptions{Paging: paging}),
-		"categories.list":         call1(f.Client.Clinic.Categories.List, clinic.CategoryListOptions{Paging: paging}),
+		"addresses.list":          page(f.Client.Clinic.Addresses.ListForPatient(f.Patient)),
+		"categories.list":         page(f.Client.Clinic.Categories.List()),
 		"categories.get":          call1(f.Client.Clinic.Categories.Get, f.Category),
-		"categories.products":     call2(f.Client.Clinic.Categories.Products, f.Category, clinic.CategoryListOptions{Paging: paging}),
-		"orders.list_for_patient": call2(f.Client.Clinic.Orders.ListForPatient, f.Patient, clinic.PatientOrderListOptions{Paging: paging}),
+		"categories.products":     page(f.Client.Clinic.Categories.Products(f.Category)),
+		"orders.list_for_patient": page(f.Client.Clinic.Orders.ListForPatient(f.Patient)),
 		"orders.get":              call1(f.Client.Clinic.Orders.Get, f.Order),
-		"orders.list": call1(f.Client.Clinic.Orders.List, clinic.OrderListOptions{
+		"orders.list": page(f.Client.Clinic.Orders.List(clinic.OrderListOptions{
 			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
-			SortBy: clinic.OrderSortCompletion, SortOrder: dispensary.SortOrderDescending, Paging: paging,
-		}),
+			SortBy: clinic.OrderSortCompletion, SortOrder: dispensary.SortOrderDescending,
+		})),
 
-		"patients.list": call1(f.Client.Clinic.Patients.List, clinic.PatientListOptions{Paging: paging}),
+		"patients.list": page(f.Client.Clinic.Patients.List()),
 		"patients.get":  call1(f.Client.Clinic.Patients.Get, f.Patient),
 		"patients.create": call1(f.Client.Clinic.Patients.Create, clinic.PatientCreate{
 			FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.GenderFemale,
@@ -188,8 +188,8 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.GenderX), MobileNumber: dispensary.Value("+15555550157"),
 			Discount: dispensary.Value[float64](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
 		}),
-		"patients.search":    call1(f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: paging}),
-		"practitioners.list": call1(f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: paging}),
+		"patients.search":    page(f.Client.Clinic.Patients.Search(clinic.PatientSearchOptions{Query: "example"})),
+		"practitioners.list": page(f.Client.Clinic.Practitioners.List()),
 		"practitioners.get":  call1(f.Client.Clinic.Practitioners.Get, f.Practitioner),
 		"practitioners.create": call1(f.Client.Clinic.Practitioners.Create, clinic.PractitionerCreate{
 			PractitionerTypeID: f.PractitionerType, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor",
@@ -199,7 +199,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			PractitionerTypeID: dispensary.Value(f.PractitionerType), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Doctor"),
 			Email: dispensary.Value("changed.doctor@example.com"), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-4"}),
 		}),
-		"staff.list": call1(f.Client.Clinic.Staff.List, clinic.StaffListOptions{Paging: paging}),
+		"staff.list": page(f.Client.Clinic.Staff.List()),
 		"staff.get":  call1(f.Client.Clinic.Staff.Get, f.Staff),
 		"staff.create": call1(f.Client.Clinic.Staff.Create, clinic.StaffMemberCreate{
 			Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
@@ -210,18 +210,18 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		}),
 
 		"protocols.get": call1(f.Client.TreatmentPlans.Protocols.Get, f.Protocol),
-		"protocols.list": call2(f.Client.TreatmentPlans.Protocols.List, f.Practitioner, treatmentplans.ProtocolListOptions{
+		"protocols.list": page(f.Client.TreatmentPlans.Protocols.ListForPractitioner(f.Practitioner, treatmentplans.ProtocolListOptions{
 			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipOwned,
-			SortBy: treatmentplans.ProtocolSortName, SortOrder: dispensary.SortOrderAscending, Paging: paging,
-		}),
+			SortBy: treatmentplans.ProtocolSortName, SortOrder: dispensary.SortOrderAscending,
+		})),
 		//lint:ignore SA1019 templates are deprecated, and still there
 		"templates.get": call1(f.Client.TreatmentPlans.Templates.Get, f.Protocol),
 		//lint:ignore SA1019 templates are deprecated, and still there
-		"templates.list": call2(f.Client.TreatmentPlans.Templates.List, f.Practitioner, treatmentplans.TemplateListOptions{Paging: paging}),
+		"templates.list": page(f.Client.TreatmentPlans.Templates.ListForPractitioner(f.Practitioner)),
 
-		"treatment_plans.list": call2(f.Client.TreatmentPlans.List, f.Patient, treatmentplans.ListOptions{
-			SortBy: treatmentplans.SortUpdatedAt, SortOrder: dispensary.SortOrderDescending, Paging: paging,
-		}),
+		"treatment_plans.list": page(f.Client.TreatmentPlans.ListForPatient(f.Patient, treatmentplans.ListOptions{
+			SortBy: treatmentplans.SortUpdatedAt, SortOrder: dispensary.SortOrderDescending,
+		})),
 		"treatment_plans.create": call2(f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.PlanCreate{
 			PractitionerID: f.Practitioner, Recommendations: f.Recommendations(), PersonalMessage: "Take care",
 			State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
