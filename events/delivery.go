@@ -1,10 +1,8 @@
 package events
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -51,7 +49,7 @@ func (d Delivery) Event() (Event, error) { return Parse(d.EventPayload) }
 // Deliveries calls the webhook delivery endpoint. Get it from [Service].
 type Deliveries struct{ t *transport.Client }
 
-// DeliveryListOptions says which deliveries are read, and in which order.
+// DeliveryListOptions select and sort deliveries. The zero value selects all.
 // API section: GET /webhooks/deliveries.
 type DeliveryListOptions struct {
 	// AttemptedAt keeps the deliveries of some days.
@@ -66,8 +64,6 @@ type DeliveryListOptions struct {
 	// SortBy is the platform's own order where it is empty.
 	SortBy    DeliverySort  `url:"sort_by,omitempty"`
 	SortOrder api.SortOrder `url:"order_by,omitempty"`
-
-	api.Paging `url:"-"`
 }
 
 // DeliveryOutcome says whether a delivery succeeded.
@@ -88,28 +84,10 @@ const (
 	DeliverySortAttempt DeliverySort = "attempted_at"
 )
 
-func (s Deliveries) list(o DeliveryListOptions, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.WebhookDeliveryList, Query: o, Options: options}
-}
-
-// List returns one page of the last 30 days' deliveries.
+// List returns the deliveries of the last 30 days that match.
 // API section: GET /webhooks/deliveries.
-func (s Deliveries) List(ctx context.Context, o DeliveryListOptions, options ...api.RequestOption) (*api.Page[Delivery], error) {
-	return transport.List[Delivery](ctx, s.t, s.list(o, options), o.Paging)
-}
-
-// Pages returns the last 30 days' deliveries page by page; an error ends the
-// sequence.
-// API section: GET /webhooks/deliveries.
-func (s Deliveries) Pages(ctx context.Context, o DeliveryListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Delivery], error] {
-	return transport.Pages[Delivery](ctx, s.t, s.list(o, options), o.Paging)
-}
-
-// All returns the last 30 days' deliveries one by one; an error ends the
-// sequence.
-// API section: GET /webhooks/deliveries.
-func (s Deliveries) All(ctx context.Context, o DeliveryListOptions, options ...api.RequestOption) iter.Seq2[Delivery, error] {
-	return transport.All[Delivery](ctx, s.t, s.list(o, options), o.Paging)
+func (s Deliveries) List(o DeliveryListOptions, options ...api.RequestOption) *api.List[Delivery] {
+	return transport.NewList[Delivery](s.t, transport.Call{Operation: operation.WebhookDeliveryList, Query: o, Options: options})
 }
 
 // Format prints type and id only.

@@ -45,7 +45,7 @@ func TestDeliveries(t *testing.T) {
 	b := start(t)
 	b.activate(t)
 	event := b.deliver(t, 1)
-	page, err := b.Deliveries.List(t.Context(), events.DeliveryListOptions{})
+	page, err := b.Deliveries.List(events.DeliveryListOptions{}).Page(t.Context())
 	require.NoError(t, err)
 	require.Len(t, page.Items, 1)
 	failed := page.Items[0]
@@ -70,7 +70,7 @@ func TestDeliveries(t *testing.T) {
 	assert.JSONEq(t, string(event.Data), string(sent.Data))
 
 	b.clock.Advance(time.Minute)
-	page, err = b.Deliveries.List(t.Context(), events.DeliveryListOptions{})
+	page, err = b.Deliveries.List(events.DeliveryListOptions{}).Page(t.Context())
 	require.NoError(t, err)
 	delivered := page.Items[0]
 	assert.True(t, delivered.SuccessfullyDelivered)
@@ -78,8 +78,8 @@ func TestDeliveries(t *testing.T) {
 	assert.True(t, delivered.PreviousAttemptAt.Equal(begins))
 	assert.True(t, delivered.NextAttemptAt.IsZero())
 	assert.Empty(t, delivered.ResponseErrors)
-	assert.Equal(t, page.Items, resourcetest.Collect(t, b.Deliveries.All(t.Context(), events.DeliveryListOptions{})))
-	assert.Equal(t, page, resourcetest.Collect(t, b.Deliveries.Pages(t.Context(), events.DeliveryListOptions{}))[0])
+	assert.Equal(t, page.Items, resourcetest.Collect(t, b.Deliveries.List(events.DeliveryListOptions{}).All(t.Context())))
+	assert.Equal(t, page, resourcetest.Collect(t, b.Deliveries.List(events.DeliveryListOptions{}).Pages(t.Context()))[0])
 	b.platform.Journal.CheckNoUnexpected(t)
 }
 

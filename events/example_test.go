@@ -66,9 +66,9 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 	return platform, platform.Client(model.User{})
 }
 
-// The record of events finds what a webhook has missed. Lists leave the data out;
-// the event by itself has it.
-func ExampleGroup_All() {
+// The record of events has the events that a webhook missed. Lists leave the data out, and
+// Get returns it.
+func ExampleService_List() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx, p := context.Background(), platform
@@ -76,8 +76,9 @@ func ExampleGroup_All() {
 		log.Fatal(err)
 	}
 
-	options := events.ListOptions{Type: events.TypeOrderPlaced, SortBy: events.SortCreatedAt}
-	for listed, err := range client.Events.Orders.All(ctx, options) {
+	yesterday := time.Now().Add(-24 * time.Hour)
+	options := events.ListOptions{Since: yesterday, Types: []events.Type{events.TypeOrderPlaced}}
+	for listed, err := range client.Events.List(options).All(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func ExampleDeliveries_List() {
 	}
 	clock.Advance(0) // what is due is delivered
 
-	page, err := client.Events.Deliveries.List(context.Background(), events.DeliveryListOptions{Outcome: events.DeliveryOutcomeUndelivered})
+	page, err := client.Events.Deliveries.List(events.DeliveryListOptions{Outcome: events.DeliveryOutcomeUndelivered}).Page(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}

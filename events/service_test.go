@@ -7,13 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -96,39 +94,4 @@ func TestGetEventData(t *testing.T) {
 	assert.True(t, known)
 	_, err = events.As[events.ClinicKey](get(7))
 	require.NoError(t, err)
-}
-
-func TestEventGroups(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	made := b.happen(t)
-	for _, test := range []struct {
-		group   events.Group
-		request string
-		prefix  events.Type
-		want    []model.Event
-	}{
-		{b.Patients, "events.list_patients", "patient", made[0:2]},
-		{b.TreatmentPlans, "events.list_treatment_plans", "treatment_plan", []model.Event{made[2], made[4]}},
-		{b.Orders, "events.list_orders", "order", made[3:4]},
-		{b.Products, "events.list_products", "product", made[5:6]},
-		{b.ClinicKeys, "events.list_clinic_keys", "clinic_key", made[6:8]},
-	} {
-		listed := resourcetest.Collect(t, test.group.All(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
-		require.Len(t, listed, len(test.want), test.request)
-		for i, want := range test.want {
-			assert.Equal(t, want.ID, listed[i].ID)
-			assert.Equal(t, want.ClinicID, listed[i].ClinicID)
-			assert.Nil(t, listed[i].Data, "lists leave the data out")
-			_, err := events.As[clinic.Patient](listed[i])
-			assert.Error(t, err, "and so there is nothing to decode")
-		}
-		pages := resourcetest.Collect(t, test.group.Pages(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
-		require.Len(t, pages, len(test.want))
-		page, err := test.group.List(t.Context(), events.ListOptions{Paging: api.Paging{Page: len(test.want), PageSize: 1}})
-		require.NoError(t, err)
-		assert.Equal(t, pages[len(pages)-1], page)
-		b.platform.Journal.CheckRequested(t, test.request)
-	}
-	b.platform.Journal.CheckNoUnexpected(t)
 }

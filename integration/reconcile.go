@@ -117,9 +117,9 @@ func (i *Integration) deliveryFailed(ctx context.Context, environment dispensary
 	if err != nil {
 		return false, err
 	}
-	page, err := clinic.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{
+	page, err := clinic.Client.Events.Deliveries.List(events.DeliveryListOptions{
 		Outcome: events.DeliveryOutcomeUndelivered, SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending,
-	})
+	}).Page(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -49,9 +49,9 @@ func (r *run) deliveryLog(ctx context.Context) Row {
 	if err != nil {
 		return fail("no client can be made", consequence, "correct the site")
 	}
-	for delivery, err := range client.Events.Deliveries.All(ctx, events.DeliveryListOptions{
-		SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending, Paging: api.Paging{MaxItems: mostDeliveries},
-	}) {
+	for delivery, err := range client.Events.Deliveries.List(events.DeliveryListOptions{
+		SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending,
+	}).Limit(mostDeliveries).All(ctx) {
 		switch {
 		case errors.Is(err, api.ErrForbidden):
 			return warn("the token has no scope for it", consequence, "use the token of a user with catalog:read")

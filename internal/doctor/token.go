@@ -212,6 +212,6 @@ func (r *run) accepted(ctx context.Context, token api.AccessToken) error {
 	if err != nil {
 		return fmt.Errorf("doctor: %w", err)
 	}
-	_, err = client.Events.Deliveries.List(ctx, events.DeliveryListOptions{Paging: api.Paging{PageSize: 1}})
+	_, err = client.Events.Deliveries.List(events.DeliveryListOptions{}).PageSize(1).Page(ctx)
 	return err
 }

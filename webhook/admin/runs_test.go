@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -29,7 +30,7 @@ func report() reconcile.Report {
 	return reconcile.Report{
 		Name: "clinic 7", Started: time.Now().Add(-time.Minute), Duration: 3 * time.Second, Missed: 12,
 		Recovered: make([]webhook.Key, 11), Unchecked: 2, Retries: 3,
-		Gaps: []reconcile.Gap{{Group: reconcile.GroupOrders, EventID: "evt_9", Type: "order.placed"}},
+		Gaps: []reconcile.Gap{{Group: events.GroupOrders, EventID: "evt_9", Type: "order.placed"}},
 		FailedDeliveries: []reconcile.FailedDelivery{
 			{Key: receivertest.NewDelivery().Key, Type: "order.placed", Attempts: 3, Status: 503, Reason: receivertest.Canary},
 		},

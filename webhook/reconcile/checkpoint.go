@@ -19,7 +19,7 @@ type checkpoint struct {
 	// Since is the start of the first run. Runs ignore older events.
 	Since time.Time `json:"since,omitzero"`
 
-	Groups map[Group]progress `json:"groups"`
+	Groups map[events.Group]progress `json:"groups"`
 
 	// Retries are events that no run could recover so far. Through is past them.
 	Retries []retry `json:"retries,omitempty"`
@@ -43,10 +43,10 @@ type checkpoint struct {
 // retry is a missed event that the platform could not return, or that the inbox rejected. The
 // checkpoint stores it and moves on, so that it blocks no other event. Every run retries it.
 type retry struct {
-	ID       string      `json:"id"`
-	Type     events.Type `json:"type,omitempty"`
-	ClinicID string      `json:"clinic,omitempty"`
-	Group    Group       `json:"group,omitempty"`
+	ID       string       `json:"id"`
+	Type     events.Type  `json:"type,omitempty"`
+	ClinicID string       `json:"clinic,omitempty"`
+	Group    events.Group `json:"group,omitempty"`
 
 	// At is the time of the event, zero if it has none, and Since the time of its first
 	// failure.
@@ -76,7 +76,7 @@ func (c *checkpoint) decode(state []byte) error {
 		return errors.New("the checkpoint cannot be read: another program uses its name")
 	}
 	if c.Groups == nil {
-		c.Groups = map[Group]progress{}
+		c.Groups = map[events.Group]progress{}
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.D
 }
 
 // from returns the time at which the listing of a group may end, or zero for the end of the list.
-func (c *checkpoint) from(group Group, overlap time.Duration) time.Time {
+func (c *checkpoint) from(group events.Group, overlap time.Duration) time.Time {
 	p := c.Groups[group]
 	if p.Through.IsZero() {
 		return c.Since
@@ -156,7 +156,7 @@ func (c *checkpoint) from(group Group, overlap time.Duration) time.Time {
 }
 
 // advance records that the inbox has all events of a group up to a time.
-func (c *checkpoint) advance(group Group, at, now time.Time) {
+func (c *checkpoint) advance(group events.Group, at, now time.Time) {
 	p := c.Groups[group]
 	p.Through = newest(p.Through, at, now)
 	c.Groups[group] = p
@@ -173,7 +173,7 @@ func newest(known, at, now time.Time) time.Time {
 }
 
 // complete records a group that was listed to its end and recovered.
-func (c *checkpoint) complete(group Group, newest, now time.Time) {
+func (c *checkpoint) complete(group events.Group, newest, now time.Time) {
 	c.advance(group, newest, now)
 	p := c.Groups[group]
 	p.Checked = now

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -24,7 +25,7 @@ import (
 )
 
 // pagesOfARun are the log of deliveries and the lists of events, which are short here.
-var pagesOfARun = 1 + len(allGroups)
+var pagesOfARun = 1 + len(events.Groups())
 
 // 500 clinics with three users each, of which the platform does not answer 50 for an hour.
 func TestClinicsOfALargeIntegrator(t *testing.T) {
@@ -361,7 +362,7 @@ func TestClinicsRefuse(t *testing.T) {
 		"Config.WholeEvery":  func(c *reconcile.Config) { c.WholeEvery = 16 * 24 * time.Hour },
 		"Config.Inbox":       func(c *reconcile.Config) { c.Inbox = nil },
 		"Config.Environment": func(c *reconcile.Config) { c.Environment = api.Environment{} },
-		"Config.Groups":      func(c *reconcile.Config) { c.Groups = []reconcile.Group{"order"} },
+		"Config.Groups":      func(c *reconcile.Config) { c.Groups = []events.Group{"order"} },
 		"Config.FirstRun":    func(c *reconcile.Config) { c.FirstRun = -1 },
 		"Config.Overlap":     func(c *reconcile.Config) { c.Overlap = -1 },
 	} {

@@ -72,7 +72,7 @@ type Config struct {
 
 	// Groups are the groups to list. Nil means all. Leave out groups that the tokens have no
 	// scope for.
-	Groups []Group
+	Groups []events.Group
 
 	// FirstRun is how far back the first run over a clinic goes, and the first run with an
 	// integration that is new. 0 means 30 days, as far as the platform goes: a new inbox
@@ -160,7 +160,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.WholeEvery = cmp.Or(c.WholeEvery, defaultWholeEvery)
 	c.Inbox = safeInbox{c.Inbox}
 	if c.Groups == nil {
-		c.Groups = allGroups()
+		c.Groups = events.Groups()
 	}
 	c.Logger = safecall.Logger(c.Logger)
 	c.Observer = c.Observer.safe(c.Logger)
@@ -195,7 +195,7 @@ func (c Config) validate() error {
 		return problem("Groups", "is empty")
 	}
 	for _, group := range c.Groups {
-		if !slices.Contains(allGroups(), group) {
+		if !slices.Contains(events.Groups(), group) {
 			return problem("Groups", fmt.Sprintf("contains %q, which is not a group", group))
 		}
 	}

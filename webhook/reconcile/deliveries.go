@@ -21,7 +21,7 @@ const maxLogData = 32 << 20
 func (r *run) listDeliveries(ctx context.Context) error {
 	options := events.DeliveryListOptions{Outcome: events.DeliveryOutcomeUndelivered, SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending}
 	known := map[webhook.Key]bool{}
-	for page, err := range r.clinic.Events.Deliveries.Pages(ctx, options) {
+	for page, err := range r.clinic.Events.Deliveries.List(options).Pages(ctx) {
 		if err != nil {
 			r.report.DeliveryLogErr = err
 			if endsRun(ctx, err) {

@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -161,7 +162,7 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 	keys := s.orders(t, 4)
 	s.clock.Advance(24 * time.Hour) // so that no attempt is made any more
 	read := func(c *config) {
-		c.Groups = []reconcile.Group{reconcile.GroupClinicKeys}
+		c.Groups = []events.Group{events.GroupClinicKeys}
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			deleteFromLog(body, "data")
 		})

@@ -27,10 +27,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-var allGroups = []reconcile.Group{
-	reconcile.GroupClinicKeys, reconcile.GroupProducts, reconcile.GroupPatients, reconcile.GroupTreatmentPlans, reconcile.GroupOrders,
-}
-
 // fixture is the platform with an integrator's receiver, on a clock that stands
 // still. What the receiver handles is counted.
 type fixture struct {

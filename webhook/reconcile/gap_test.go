@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -32,7 +33,7 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	gap, gone := report.Gaps[0], s.platform.Events()[2]
 	assert.Equal(t, gone.ID, gap.EventID)
 	assert.Equal(t, gone.Type, string(gap.Type))
-	assert.Equal(t, reconcile.GroupOrders, gap.Group)
+	assert.Equal(t, events.GroupOrders, gap.Group)
 	assert.True(t, gap.From.Equal(gone.CreatedAt.Truncate(time.Millisecond)) && gap.To.Equal(gap.From))
 	assert.Equal(t, gone.Type+" "+gone.ID+" of 2026-03-04T15:06:09Z", gap.String())
 	s.clock.Advance(48 * time.Hour)
@@ -112,7 +113,7 @@ func TestFutureAttemptHidesNoDelivery(t *testing.T) {
 	run := func() []webhook.Key {
 		return s.reconcile(t, func(c *config) {
 			s.dated(time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC), keys[0].EventID)(c)
-			c.Groups = []reconcile.Group{reconcile.GroupClinicKeys}
+			c.Groups = []events.Group{events.GroupClinicKeys}
 			c.Now = func() time.Time { return s.clock.Now().Add(48 * time.Hour) }
 		}).Recovered
 	}
@@ -138,7 +139,7 @@ func TestReconcilerReportsTheGap(t *testing.T) {
 	report := s.reconcile(t, nil)
 	assert.Equal(t, keys, report.Recovered)
 	require.Len(t, report.Gaps, 5)
-	for i, group := range allGroups {
+	for i, group := range events.Groups() {
 		gap := report.Gaps[i]
 		assert.Equal(t, reconcile.Gap{Group: group, From: began, To: s.clock.Now().Add(-30 * 24 * time.Hour)}, gap)
 		assert.Equal(t, string(group)+" from 2026-03-04T15:06:07Z to 2026-03-14T16:06:17Z", gap.String())
@@ -195,7 +196,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 				require.Len(t, report.Gaps, len(bad))
 				for n, gap := range report.Gaps {
 					assert.Equal(t, bad[n].EventID, gap.EventID)
-					assert.Equal(t, reconcile.GroupOrders, gap.Group)
+					assert.Equal(t, events.GroupOrders, gap.Group)
 					assert.ErrorIs(t, gap.Err, c.matches)
 				}
 			}

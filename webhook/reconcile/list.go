@@ -27,8 +27,8 @@ func (l *listRun) done() bool { return !l.unsorted && !l.last.IsZero() && l.last
 // listGroup lists a group and records events that the inbox has not seen. It returns an error only
 // if the run ends.
 func (r *run) listGroup(ctx context.Context, l *listRun) error {
-	options := events.ListOptions{SortBy: events.SortCreatedAt, SortOrder: api.SortOrderDescending}
-	for page, err := range r.clinic.group(l.group).Pages(ctx, options) {
+	list := r.clinic.Events.List(events.ListOptions{Since: l.from, Groups: []events.Group{l.group}, SortOrder: api.SortOrderDescending})
+	for page, err := range list.Pages(ctx) {
 		if err != nil {
 			l.err, l.report.Err = err, err
 			if endsRun(ctx, err) || r.report.Pages == 0 && r.report.DeliveryLogErr != nil {
@@ -37,48 +37,24 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 			return nil
 		}
 		r.report.Pages++
-		listed := l.filterNew(page.Items, r.now)
+		listed := l.filterUsable(page.Items, r.now)
 		l.report.Listed += len(listed)
 		if err := r.checkBatch(ctx, listed, l); err != nil {
 			return err
-		}
-		if l.done() {
-			break
 		}
 	}
 	l.complete = true
 	return nil
 }
 
-func (c *Clinic) group(g Group) events.Group {
-	switch g {
-	case GroupClinicKeys:
-		return c.Events.ClinicKeys
-	case GroupProducts:
-		return c.Events.Products
-	case GroupPatients:
-		return c.Events.Patients
-	case GroupTreatmentPlans:
-		return c.Events.TreatmentPlans
-	}
-	return c.Events.Orders
-}
-
-// filterNew returns the new events of a page. New events at the platform move others from the end
-// of a page to the beginning of the next.
-func (l *listRun) filterNew(page []events.Event, now time.Time) (fresh []events.Event) {
-	seen := make(map[string]bool, len(page))
+// filterUsable returns the events of a page that have an id, and notes their times.
+func (l *listRun) filterUsable(page []events.Event, now time.Time) (usable []events.Event) {
 	for _, e := range page {
-		seen[e.ID] = true
-		if e.ID == "" || l.seen[e.ID] {
-			continue
-		}
-		if !l.isDone(e.CreatedAt.Time, now) {
-			fresh = append(fresh, e)
+		if e.ID != "" && !l.isDone(e.CreatedAt.Time, now) {
+			usable = append(usable, e)
 		}
 	}
-	l.seen = seen
-	return fresh
+	return usable
 }
 
 // checkBatch records the events and integrations that the inbox has not seen. An event that came

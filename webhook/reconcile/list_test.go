@@ -13,9 +13,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // TestReconcilerUnderEveryReading plays an outage and its repair under every
@@ -134,7 +134,7 @@ func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
-	logOnly := func(c *config) { c.Groups = []reconcile.Group{reconcile.GroupClinicKeys} }
+	logOnly := func(c *config) { c.Groups = []events.Group{events.GroupClinicKeys} }
 	keys := s.happen(t, 150)
 	s.clock.Advance(12 * time.Hour) // all attempts
 	assert.Len(t, s.reconcile(t, logOnly).Recovered, 150)

@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -169,11 +170,11 @@ func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 	assert.ErrorContains(t, err, "reconcile: run failed: orders: ")
 	assert.Len(t, report.Recovered, 8)
 	for _, group := range report.Groups {
-		assert.Equal(t, group.Group == reconcile.GroupOrders, group.Err != nil, group.Group)
+		assert.Equal(t, group.Group == events.GroupOrders, group.Err != nil, group.Group)
 	}
 	report = s.reconcile(t, func(c *config) {
 		limited(c)
-		c.Groups = allGroups[:4] // without orders
+		c.Groups = slices.DeleteFunc(events.Groups(), func(g events.Group) bool { return g == events.GroupOrders })
 	})
 	assert.Empty(t, report.Recovered)
 	assert.Len(t, s.reconcile(t, nil).Recovered, 2, "nothing of the group is taken for seen")

@@ -13,25 +13,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Group is one of the lists that the platform keeps events in, by the last part of
-// its path.
-// API section: "Events".
-type Group string
-
-// The groups of events, in the order in which one thing leads to another.
-const (
-	GroupClinicKeys     Group = "clinic_keys"
-	GroupProducts       Group = "products"
-	GroupPatients       Group = "patients"
-	GroupTreatmentPlans Group = "treatment_plans"
-	GroupOrders         Group = "orders"
-)
-
-// allGroups returns all groups.
-func allGroups() []Group {
-	return []Group{GroupClinicKeys, GroupProducts, GroupPatients, GroupTreatmentPlans, GroupOrders}
-}
-
 // Report is the result of one run of [Clinics]. Its printed and logged forms contain numbers only.
 type Report struct {
 	// Name is the name of the checkpoint: Config.Name and the clinic ID.
@@ -97,7 +78,7 @@ type Report struct {
 
 // GroupReport is the result of one group of events.
 type GroupReport struct {
-	Group Group
+	Group events.Group
 
 	// Listed is the number of events since the checkpoint, Missed the number that the inbox had
 	// not seen for an integration, and Recovered the number of accepted ones.
@@ -112,7 +93,7 @@ type GroupReport struct {
 // platform keeps events for 30 days.
 // API section: "Limits".
 type Gap struct {
-	Group Group
+	Group events.Group
 
 	// From and To are the bounds of a span of time that is lost, because the last run was
 	// longer ago than the platform keeps events. Both are the time of the event if the gap is

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -27,13 +28,13 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%d"} {
 		assert.Equal(t, text, fmt.Sprintf(verb, report))
 	}
-	listed := map[reconcile.Group][3]int{}
+	listed := map[events.Group][3]int{}
 	for _, group := range report.Groups {
 		listed[group.Group] = [3]int{group.Listed, group.Missed, group.Recovered}
 	}
-	assert.Equal(t, map[reconcile.Group][3]int{
-		reconcile.GroupClinicKeys: {0, 0, 0}, reconcile.GroupPatients: {5, 5, 5}, reconcile.GroupTreatmentPlans: {3, 3, 3},
-		reconcile.GroupOrders: {2, 2, 1}, reconcile.GroupProducts: {2, 2, 2},
+	assert.Equal(t, map[events.Group][3]int{
+		events.GroupClinicKeys: {0, 0, 0}, events.GroupPatients: {5, 5, 5}, events.GroupTreatmentPlans: {3, 3, 3},
+		events.GroupOrders: {2, 2, 1}, events.GroupProducts: {2, 2, 2},
 	}, listed)
 	assert.Equal(t, "us/sandbox/"+s.clinic, report.Name)
 	assert.Equal(t, s.clock.Now(), report.Started)

@@ -59,7 +59,7 @@ func (e *retry) event() events.Event {
 
 // listOf returns the list of a group. Events that only the delivery log has, and those of a
 // group that is no longer listed, are of the delivery log.
-func (r *run) listOf(group Group) *listRun {
+func (r *run) listOf(group events.Group) *listRun {
 	for _, l := range r.lists {
 		if l.group == group {
 			return l

@@ -36,7 +36,7 @@ type run struct {
 
 // listRun reads one list, from the newest entry back to the start of the last run.
 type listRun struct {
-	group  Group
+	group  events.Group
 	rank   int       // among the groups
 	from   time.Time // older entries are done
 	report *GroupReport

@@ -31,7 +31,7 @@ func (w *eventWorld) reconcile(p *schedule.Process, r *receiver) {
 			return reconcile.Clinic{Events: client.Events, Integrations: reconcile.Integrations(w.integration)}, nil
 		},
 		WholeEvery: time.Nanosecond, // every run is whole
-		Groups:     []reconcile.Group{reconcile.GroupPatients}, Overlap: time.Minute, Logger: r.logger, Now: w.clockOf(p.Name),
+		Groups:     []events.Group{events.GroupPatients}, Overlap: time.Minute, Logger: r.logger, Now: w.clockOf(p.Name),
 	})
 	if err != nil {
 		panic(err)

@@ -107,7 +107,7 @@ func (w *wholeWorld) reconcile(p *schedule.Process, all *accounts.Accounts, r *r
 	environment := w.platform.Site().Environment
 	clinics, err := reconcile.New(reconcile.Config{
 		Environment: environment, Inbox: r.inbox, Overlap: time.Minute, Logger: r.logger, Now: w.events.clockOf(p.Name),
-		Groups:   []reconcile.Group{reconcile.GroupProducts, reconcile.GroupPatients, reconcile.GroupTreatmentPlans},
+		Groups:   []events.Group{events.GroupProducts, events.GroupPatients, events.GroupTreatmentPlans},
 		Parallel: 1, WholeEvery: w.wholeEvery,
 		List: func(ctx context.Context, after string, limit int) ([]string, error) {
 			return all.Clinics(ctx, environment, after, limit)

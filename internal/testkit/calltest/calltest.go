@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
@@ -238,22 +239,21 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"metadata.list": call1(f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataTypePatient, Paging: paging}),
 
 		"events.get":                  call1(f.Client.Events.Get, f.Event),
-		"events.list_clinic_keys":     call1(f.Client.Events.ClinicKeys.List, listed(events.TypeClinicKeyActivated)),
-		"events.list_patients":        call1(f.Client.Events.Patients.List, listed(events.TypePatientCreated)),
-		"events.list_treatment_plans": call1(f.Client.Events.TreatmentPlans.List, listed(events.TypeTreatmentPlanCreated)),
-		"events.list_orders":          call1(f.Client.Events.Orders.List, listed(events.TypeOrderPlaced)),
-		"events.list_products":        call1(f.Client.Events.Products.List, listed(events.TypeProductUpdated)),
-		"webhook_deliveries.list": call1(f.Client.Events.Deliveries.List, events.DeliveryListOptions{
+		"events.list_clinic_keys":     page(f.Client.Events.List(listed(events.TypeClinicKeyActivated))),
+		"events.list_patients":        page(f.Client.Events.List(listed(events.TypePatientCreated))),
+		"events.list_treatment_plans": page(f.Client.Events.List(listed(events.TypeTreatmentPlanCreated))),
+		"events.list_orders":          page(f.Client.Events.List(listed(events.TypeOrderPlaced))),
+		"events.list_products":        page(f.Client.Events.List(listed(events.TypeProductUpdated))),
+		"webhook_deliveries.list": page(f.Client.Events.Deliveries.List(events.DeliveryListOptions{
 			AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.DeliveryOutcomeUndelivered,
-			SortBy: events.DeliverySortAttempt, SortOrder: dispensary.SortOrderDescending, Paging: paging,
-		}),
+			SortBy: events.DeliverySortAttempt, SortOrder: dispensary.SortOrderDescending,
+		})),
 	}
 }
 
 func listed(kind events.Type) events.ListOptions {
 	return events.ListOptions{
-		CreatedAt: dispensary.DateRange(dispensary.Date{Year: 2020, Month: 1, Day: 1}, dispensary.Date{Year: 2099, Month: 1, Day: 1}),
-		Type:      kind, SortBy: events.SortCreatedAt, SortOrder: dispensary.SortOrderDescending, Paging: dispensary.Paging{PageSize: 2},
+		Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), Types: []events.Type{kind}, SortOrder: dispensary.SortOrderAscending,
 	}
 }
 

@@ -124,7 +124,7 @@ func (o *operations) night(accept func(webhook.Delivery)) {
 	}
 	o.page.RunEnd(context.Background(), reconcile.Report{
 		Name: "us/sandbox", Started: time.Now().Add(-20 * time.Minute), Duration: 3 * time.Second, Missed: 12, Recovered: make([]webhook.Key, 11),
-		Gaps:             []reconcile.Gap{{Group: reconcile.GroupOrders, EventID: "evt_9", Type: events.TypeOrderPlaced}},
+		Gaps:             []reconcile.Gap{{Group: events.GroupOrders, EventID: "evt_9", Type: events.TypeOrderPlaced}},
 		FailedDeliveries: []reconcile.FailedDelivery{{Key: webhook.Key{Environment: sandbox, EventID: "evt_8"}, Type: events.TypeOrderPlaced, Attempts: 3, Status: 503}},
 	}, nil)
 	o.page.RunEnd(context.Background(), reconcile.Report{Name: "us/sandbox", Started: time.Now().Add(-time.Minute)}, errors.New("orders: 503"))

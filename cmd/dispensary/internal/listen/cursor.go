@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/filelock"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -21,8 +22,8 @@ const cursorVersion = 1
 
 // cursorState is what the cursor file holds, by the names of sources and groups.
 type cursorState struct {
-	Version int                            `json:"version"`
-	Sources map[string]map[string]progress `json:"sources"`
+	Version int                                  `json:"version"`
+	Sources map[string]map[events.Group]progress `json:"sources"`
 }
 
 // progress is how far a group has come.
@@ -45,7 +46,7 @@ type cursor struct {
 
 // openCursor locks the file and reads it. A file that is not there is an empty one.
 func openCursor(path string) (*cursor, cursorState, error) {
-	empty := cursorState{Version: cursorVersion, Sources: map[string]map[string]progress{}}
+	empty := cursorState{Version: cursorVersion, Sources: map[string]map[events.Group]progress{}}
 	lock, err := filelock.Acquire(path + ".lock")
 	switch {
 	case errors.Is(err, filelock.ErrHeld):

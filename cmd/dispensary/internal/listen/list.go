@@ -15,29 +15,8 @@ import (
 // retention is how long the platform keeps events. API section: "Limits".
 const retention = 30 * 24 * time.Hour
 
-// groups are the lists of events, in the order in which one thing leads to another, by
-// what the types in them begin with.
-var groups = []struct {
-	object string
-	of     func(events.Service) events.Group
-}{
-	{"clinic_key", func(s events.Service) events.Group { return s.ClinicKeys }},
-	{"product", func(s events.Service) events.Group { return s.Products }},
-	{"patient", func(s events.Service) events.Group { return s.Patients }},
-	{"treatment_plan", func(s events.Service) events.Group { return s.TreatmentPlans }},
-	{"order", func(s events.Service) events.Group { return s.Orders }},
-}
-
-// rank is the place of a type's group among groups, -1 if it has none.
-func rank(t events.Type) int {
-	object, _, _ := strings.Cut(string(t), ".")
-	for i := range groups {
-		if groups[i].object == object {
-			return i
-		}
-	}
-	return -1
-}
+// rank is the place of a type's group among all groups, -1 if it has none.
+func rank(t events.Type) int { return slices.Index(events.Groups(), t.Group()) }
 
 func checkTypes(types []events.Type) error {
 	for _, t := range types {
@@ -66,61 +45,58 @@ func created(e events.Event) int {
 	return 0
 }
 
-// listing is the reading of one list of events, the newest first, back to a time.
+// listing is the reading of one group of events, the newest first, back to a time.
 type listing struct {
 	service events.Service
-	group   int
+	group   events.Group
 	types   []events.Type
-	floor   time.Time
+	since   time.Time
+	enough  time.Time // a page that goes back to it is the last; zero reads all pages
+	now     time.Time
 
 	pages    int
 	last     time.Time // of the event before
 	newest   time.Time // of the events that are not after now
-	now      time.Time
 	unsorted bool
 }
 
-// read calls found for each event that the list has, which may be older than the floor,
-// and have been there before. Where the platform gave no time that can be read, at is that
-// of the event before it in the list.
+// read calls found for each event since the time, which may have been there before. If the
+// event has no readable time, at is the time of the event before it in the list.
 func (l *listing) read(ctx context.Context, found func(e events.Event, at time.Time)) error {
 	var ours []events.Type
 	for _, t := range l.types {
-		if rank(t) == l.group {
+		if t.Group() == l.group {
 			ours = append(ours, t)
 		}
 	}
-	options := events.ListOptions{SortBy: events.SortCreatedAt, SortOrder: api.SortOrderDescending}
-	switch {
-	case l.types != nil && len(ours) == 0:
+	if l.types != nil && len(ours) == 0 {
 		return nil
-	case len(ours) == 1:
-		options.Type = ours[0]
 	}
-	for page, err := range groups[l.group].of(l.service).Pages(ctx, options) {
+	list := l.service.List(events.ListOptions{
+		Since: l.since, Types: ours, Groups: []events.Group{l.group}, SortOrder: api.SortOrderDescending,
+	})
+	for page, err := range list.Pages(ctx) {
 		if err != nil {
-			return fmt.Errorf("%s events: %w", groups[l.group].object, err)
+			return fmt.Errorf("%s events: %w", strings.TrimSuffix(string(l.group), "s"), err)
 		}
 		l.pages++
 		for _, e := range page.Items {
-			at := l.follow(e)
-			if e.ID != "" && (l.types == nil || slices.Contains(ours, e.Type)) {
+			if at := l.follow(e); e.ID != "" {
 				found(e, at)
 			}
 		}
-		// A list that is not sorted as it was asked for is read to its end.
-		if !l.unsorted && !l.last.IsZero() && l.last.Before(l.floor) {
+		if !l.unsorted && !l.last.IsZero() && l.last.Before(l.enough) {
 			break
 		}
 	}
 	return nil
 }
 
-// follow returns when an event happened, and keeps track of the order.
+// follow returns the time of an event, and keeps track of the order.
 func (l *listing) follow(e events.Event) time.Time {
 	at := e.CreatedAt.Time
 	if at.IsZero() {
-		return cmp.Or(l.last, l.floor)
+		return cmp.Or(l.last, l.since)
 	}
 	l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
 	l.last = at

@@ -298,9 +298,9 @@ func (l *Listener) saveIfDue(after time.Duration) error {
 
 func (l *Listener) save() error {
 	for _, s := range l.sources {
-		through := map[string]progress{}
+		through := map[events.Group]progress{}
 		for _, g := range s.groups {
-			through[groups[g.index].object] = g.progress()
+			through[g.name] = g.progress()
 		}
 		l.state.Sources[s.Name] = through
 	}

@@ -20,9 +20,9 @@ type source struct {
 
 // group is what is known of one list of events.
 type group struct {
-	index   int       // in groups
+	name    events.Group
 	from    time.Time // nothing that happened before is left to do
-	listed  time.Time // the newest event that was there when the list was read to its floor
+	listed  time.Time // the newest event that was there when the list was read
 	checked time.Time // when it was
 	overlap time.Time // when the overlap was read last
 	known   map[webhook.Key]*item
@@ -45,10 +45,10 @@ type item struct {
 const overlapEvery = time.Minute
 
 // begin takes up what the cursor says, and begins groups that it does not know at since.
-func (s *source) begin(saved map[string]progress, since time.Time) {
-	for i := range groups {
-		g := &group{index: i, from: since, known: map[webhook.Key]*item{}}
-		if p, ok := saved[groups[i].object]; ok {
+func (s *source) begin(saved map[events.Group]progress, since time.Time) {
+	for _, name := range events.Groups() {
+		g := &group{name: name, from: since, known: map[webhook.Key]*item{}}
+		if p, ok := saved[name]; ok {
 			g.from, g.checked = p.From, p.Checked
 			for key, at := range p.Done {
 				g.known[key] = &item{source: s, key: key, at: at, done: true}
@@ -65,14 +65,18 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 	var failed []error
 	s.found = nil
 	for _, g := range s.groups {
-		l := listing{service: s.Events, group: g.index, types: c.Types, floor: g.floor(start), now: start}
+		l := listing{service: s.Events, group: g.name, types: c.Types, since: later(g.from, g.listed.Add(-overlap)), now: start}
+		whole := start.Sub(g.overlap) >= overlapEvery
+		if !whole {
+			l.enough = g.listed // one page, mostly
+		}
 		err := l.read(ctx, func(e events.Event, at time.Time) { s.find(g, e, at) })
 		if err == nil || incomplete(err) {
 			// A date in the future does not count, even up to now: the clock may be fast.
 			g.listed = later(g.listed, l.newest)
 			result.Gap = result.Gap || !g.checked.IsZero() && g.checked.Before(start.Add(-retention))
 			g.checked = start
-			if l.floor.Before(g.listed) {
+			if whole && l.since.Before(g.listed) {
 				g.overlap = start
 			}
 		}
@@ -84,15 +88,6 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 	}
 	result.Err = errors.Join(failed...)
 	return result
-}
-
-// floor returns how far back a list is read: most polls read it to the newest event that is
-// known, and so one page, and one a minute reads the overlap.
-func (g *group) floor(now time.Time) time.Time {
-	if now.Sub(g.overlap) < overlapEvery {
-		return g.listed
-	}
-	return later(g.from, g.listed.Add(-overlap))
 }
 
 // incomplete reports a list that ended before its count. Reading it again at once would end at
