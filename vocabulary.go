@@ -76,13 +76,6 @@ var (
 // [observe.Observer].
 type Observer = observe.Observer
 
-// Paging says which part of a list is read, and in what portions. It is embedded
-// in the options of every list. The zero value reads everything.
-//
-// Its fields are Page, PageSize, MaxItems, Prefetch and OnDrift, its method Validate;
-// see [api.Paging].
-type Paging = api.Paging
-
 // The sort orders; the platform sorts ascending where none is given.
 const (
 	SortOrderAscending  = api.SortOrderAscending

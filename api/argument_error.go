@@ -19,7 +19,7 @@ type ArgumentError struct {
 	// body ("last_name", "metadata.id", "recommendations[0].units_to_purchase"), of
 	// the route ("patient_id") or of the query ("completed_at", "page[size]"). What is
 	// never sent has the name that it has in Go: fields of a constructor's
-	// configuration ("tokens.Config.Store"), "Paging.MaxItems", "ClinicKey".
+	// configuration ("tokens.Config.Store"), "Limit", "ClinicKey".
 	Field string
 
 	// Reason says what is wrong with it, for example "can't be blank". White space

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,7 +15,7 @@ func TestArgumentError(t *testing.T) {
 	assert.EqualError(t, err, "dispensary: patients.create: email can't be blank")
 	assert.ErrorIs(t, err, api.ErrArgument)
 	assert.ErrorIs(t, err, api.ErrNotSent)
-	assert.EqualError(t, &api.ArgumentError{Field: "Paging.MaxItems", Reason: "must not be negative"}, "dispensary: Paging.MaxItems must not be negative")
+	assert.EqualError(t, &api.ArgumentError{Field: "Limit", Reason: "must not be negative"}, "dispensary: Limit must not be negative")
 }
 
 func TestArgumentErrors(t *testing.T) {
@@ -40,17 +39,4 @@ func TestArgumentErrors(t *testing.T) {
 	var all api.ArgumentErrors
 	require.ErrorAs(t, err, &all)
 	assert.Len(t, all, 3)
-}
-
-func TestPagingNamesEveryNegativeNumber(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, api.Paging{Page: 2, PageSize: 3}.Validate())
-	err := api.Paging{Page: -1, PageSize: -1, MaxItems: -1, Prefetch: -1}.Validate()
-	var all api.ArgumentErrors
-	require.True(t, errors.As(err, &all))
-	var fields []string
-	for _, one := range all {
-		fields = append(fields, one.Field)
-	}
-	assert.Equal(t, []string{"page[number]", "page[size]", "Paging.MaxItems", "Paging.Prefetch"}, fields)
 }

@@ -7,10 +7,11 @@ import (
 )
 
 // EnsureError says why an Ensure call could not end with exactly one record, and
-// what is known. Its text holds ids of the platform only, never the integrator's
-// or an e-mail.
+// what is known. A ByMetadataID call returns it if several records carry the id. Its text
+// holds ids of the platform only, never the integrator's or an e-mail.
 type EnsureError struct {
-	// Operation is the id of the create call, for example "patients.create".
+	// Operation is the id of the create call, for example "patients.create", or
+	// "metadata.list" for ByMetadataID.
 	Operation string
 
 	// Reason says why the call failed.
@@ -59,7 +60,7 @@ const (
 
 // Error returns operation, field, reason and ids.
 func (e *EnsureError) Error() string {
-	text := fmt.Sprintf("dispensary: ensure, %s: ", e.Operation)
+	text := fmt.Sprintf("dispensary: %s: ", e.Operation)
 	if e.Field != "" {
 		text += e.Field + ": "
 	}

@@ -150,6 +150,8 @@ func (e *Error) problem() *Problem {
 	case e.Code != "", sentinel == ErrUnauthorized, sentinel == ErrServer: // only OAuth has codes
 	case sentinel != errNone:
 		return problemOfSentinel(sentinel, e.details().messages)
+	case e.StatusCode == http.StatusOK && errors.Is(cause, ErrNotFound): // a list without the record
+		return problemOfSentinel(ErrNotFound, nil)
 	case errors.Is(cause, context.Canceled):
 		p = newProblem(http.StatusServiceUnavailable, textCanceled)
 	case e.Timeout():

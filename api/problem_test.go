@@ -263,7 +263,7 @@ func TestFieldLabel(t *testing.T) {
 func TestEnsureErrorNamesTheField(t *testing.T) {
 	t.Parallel()
 	err := &api.EnsureError{Operation: "patients.create", Reason: api.EnsureReasonTaken, Field: "email", IDs: []string{"p1"}}
-	assert.EqualError(t, err, "dispensary: ensure, patients.create: email: a record is in the way that belongs to another metadata id or owner (p1)")
+	assert.EqualError(t, err, "dispensary: patients.create: email: a record is in the way that belongs to another metadata id or owner (p1)")
 }
 
 func TestEnsureErrorExplainsTheReason(t *testing.T) {
@@ -273,7 +273,7 @@ func TestEnsureErrorExplainsTheReason(t *testing.T) {
 	} {
 		assert.Regexp(t, "^[a-z]+$", string(reason), "a code")
 		text := (&api.EnsureError{Operation: "patients.create", Reason: reason}).Error()
-		assert.Regexp(t, `^dispensary: ensure, patients\.create: (a|several|the) [a-z ,-]+ [a-z ,-]+$`, text)
+		assert.Regexp(t, `^dispensary: patients\.create: (a|several|the) [a-z ,-]+ [a-z ,-]+$`, text)
 	}
-	assert.EqualError(t, &api.EnsureError{Operation: "patients.create", Reason: "odd"}, "dispensary: ensure, patients.create: odd")
+	assert.EqualError(t, &api.EnsureError{Operation: "patients.create", Reason: "odd"}, "dispensary: patients.create: odd")
 }

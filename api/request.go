@@ -30,9 +30,8 @@ type RequestSettings struct {
 type RequestOption func(*RequestSettings)
 
 // CaptureResponse stores status, headers and request id of the answer in
-// response, on success and on failure. A list stores the answer of each page when the
-// caller takes the page, with [Paging.Prefetch] too. Calls at the same time need a
-// response each.
+// response, on success and on failure. Calls at the same time need a response each. A list
+// rejects it with an [*ArgumentError], because the pages of a list have a Response.
 func CaptureResponse(response *Response) RequestOption {
 	return func(s *RequestSettings) {
 		if response != nil {

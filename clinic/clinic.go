@@ -54,7 +54,6 @@ type Clinic struct {
 type Service struct {
 	Addresses     Addresses
 	Categories    Categories
-	Metadata      MetadataEntries
 	Orders        Orders
 	Patients      Patients
 	Practitioners Practitioners
@@ -68,7 +67,6 @@ func NewService(t *transport.Client) Service {
 	return Service{
 		Addresses:     Addresses{t},
 		Categories:    Categories{t},
-		Metadata:      MetadataEntries{t},
 		Orders:        Orders{t},
 		Patients:      Patients{t},
 		Practitioners: Practitioners{t},

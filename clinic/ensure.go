@@ -37,7 +37,7 @@ import (
 // API section: "Metadata", "Patients".
 func (s Patients) Ensure(ctx context.Context, n PatientCreate, options ...api.RequestOption) (patient *Patient, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Patient).ids, func(ctx context.Context) (*Patient, error) {
-		p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, string(MetadataTypePatient), n.Metadata.ID, options)
+		p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, metadata.Patient, n.Metadata.ID, options)
 		if err != nil || p != nil {
 			return p, err
 		}
@@ -50,30 +50,40 @@ func (p *Patient) ids() (id, key string) { return p.ID, p.Metadata.ID }
 // adopt finds a patient by e-mail and sets the integrator's id, unless the patient has
 // another one or is another person.
 func (s Patients) adopt(ctx context.Context, n PatientCreate, options []api.RequestOption) (*Patient, error) {
-	email := emailKey(n.Email)
-	for found, err := range s.Search(PatientSearchOptions{Query: strings.TrimSpace(n.Email)}, options...).All(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if emailKey(found.Email) != email {
-			continue
-		}
-		patient, err := s.Get(ctx, found.ID, options...)
-		if err != nil || patient.Metadata.ID == n.Metadata.ID {
-			return patient, err
-		}
-		failure := &api.EnsureError{Operation: operation.PatientCreate.Name, Field: "email", IDs: []string{patient.ID}}
-		switch {
-		case patient.Metadata.ID != "":
-			failure.Reason = api.EnsureReasonTaken
-			return nil, failure
-		case n.contradicts(patient):
-			failure.Reason = api.EnsureReasonContradicted
-			return nil, failure
-		}
-		return s.setID(ctx, patient.ID, n.Metadata, options)
+	id, err := s.findByEmail(ctx, n.Email, options)
+	if err != nil || id == "" {
+		return nil, err
 	}
-	return nil, nil
+	patient, err := s.Get(ctx, id, options...)
+	if err != nil || patient.Metadata.ID == n.Metadata.ID {
+		return patient, err
+	}
+	failure := &api.EnsureError{Operation: operation.PatientCreate.Name, Field: "email", IDs: []string{patient.ID}}
+	switch {
+	case patient.Metadata.ID != "":
+		failure.Reason = api.EnsureReasonTaken
+		return nil, failure
+	case n.contradicts(patient):
+		failure.Reason = api.EnsureReasonContradicted
+		return nil, failure
+	}
+	return s.setID(ctx, patient.ID, n.Metadata, options)
+}
+
+// findByEmail returns the id of the patient with an e-mail, or "".
+func (s Patients) findByEmail(ctx context.Context, email string, options []api.RequestOption) (id string, err error) {
+	call := transport.Call{Operation: operation.PatientSearch, Query: PatientSearchOptions{Query: strings.TrimSpace(email)}, Options: options}
+	for page, err := range transport.Pages[PatientSummary](ctx, s.t, call) {
+		if err != nil {
+			return "", err
+		}
+		for _, found := range page.Items {
+			if emailKey(found.Email) == emailKey(email) {
+				return found.ID, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // setID sets the integrator's id on a patient and checks that the platform stored it.
@@ -110,7 +120,7 @@ func emailKey(email string) string { return fold.ASCII(strings.TrimSpace(email))
 // API section: "Metadata", "Practitioners".
 func (s Practitioners) Ensure(ctx context.Context, n PractitionerCreate, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Practitioner).ids, func(ctx context.Context) (*Practitioner, error) {
-		return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, string(MetadataTypePractitioner), n.Metadata.ID, options)
+		return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, metadata.Practitioner, n.Metadata.ID, options)
 	})
 }
 
@@ -123,7 +133,7 @@ func (p *Practitioner) ids() (id, key string) { return p.ID, p.Metadata.ID }
 // API section: "Metadata", "Staff".
 func (s Staff) Ensure(ctx context.Context, n StaffMemberCreate, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*StaffMember).ids, func(ctx context.Context) (*StaffMember, error) {
-		return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, string(MetadataTypeStaff), n.Metadata.ID, options)
+		return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, metadata.Staff, n.Metadata.ID, options)
 	})
 }
 

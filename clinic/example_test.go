@@ -242,24 +242,22 @@ func ExampleStaff_Update() {
 	// Output: Joan Pettigrew ehr-staff-1
 }
 
-// The integrator's id leads to the records that carry it, of any kind.
-func ExampleMetadataEntries_All() {
+// ByMetadataID finds a patient by the id that your own system has.
+func ExamplePatients_ByMetadataID() {
 	platform, client := connect()
 	defer platform.Close()
 
-	for entry, err := range client.Clinic.Metadata.All(context.Background(), clinic.MetadataListOptions{ID: "ehr-1001"}) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if entry.Type == clinic.MetadataTypePatient {
-			var patient clinic.Patient
-			if err := entry.Decode(&patient); err != nil {
-				log.Fatal(err)
-			}
-			fmt.Println(patient.Email)
-		}
+	patient, err := client.Clinic.Patients.ByMetadataID(context.Background(), "ehr-1001")
+	if err != nil {
+		log.Fatal(err)
 	}
-	// Output: jane.doe@example.org
+	fmt.Println(patient.Email)
+
+	_, err = client.Clinic.Patients.ByMetadataID(context.Background(), "ehr-9999")
+	fmt.Println(errors.Is(err, dispensary.ErrNotFound))
+	// Output:
+	// jane.doe@example.org
+	// true
 }
 
 // The JSON handler encodes the elements of lists, and patients with them, unless it

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -126,6 +127,14 @@ func (s Patients) Update(ctx context.Context, id string, u PatientUpdate, option
 // API section: GET /clinic/patients/<id>.
 func (s Patients) Get(ctx context.Context, id string, options ...api.RequestOption) (*Patient, error) {
 	return transport.One[Patient](ctx, s.t, transport.Call{Operation: operation.PatientGet, Path: []string{id}, Options: options})
+}
+
+// ByMetadataID returns the patient with the integrator's id. If there is none, the error matches
+// [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
+// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// API section: GET /clinic/metadata.
+func (s Patients) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Patient, error) {
+	return metadata.Get[Patient](ctx, s.t, metadata.Patient, id, options)
 }
 
 // List returns the clinic's patients.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -80,6 +81,14 @@ func (s Practitioners) Update(ctx context.Context, id string, u PractitionerUpda
 // API section: GET /clinic/practitioners/<id>.
 func (s Practitioners) Get(ctx context.Context, id string, options ...api.RequestOption) (*Practitioner, error) {
 	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerGet, Path: []string{id}, Options: options})
+}
+
+// ByMetadataID returns the practitioner with the integrator's id. If there is none, the error matches
+// [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
+// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// API section: GET /clinic/metadata.
+func (s Practitioners) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Practitioner, error) {
+	return metadata.Get[Practitioner](ctx, s.t, metadata.Practitioner, id, options)
 }
 
 // List returns the clinic's practitioners.

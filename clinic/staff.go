@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -75,6 +76,14 @@ func (s Staff) Update(ctx context.Context, id string, u StaffMemberUpdate, optio
 // API section: GET /clinic/staff/<id>.
 func (s Staff) Get(ctx context.Context, id string, options ...api.RequestOption) (*StaffMember, error) {
 	return transport.One[StaffMember](ctx, s.t, transport.Call{Operation: operation.StaffGet, Path: []string{id}, Options: options})
+}
+
+// ByMetadataID returns the staff member with the integrator's id. If there is none, the error matches
+// [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
+// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// API section: GET /clinic/metadata.
+func (s Staff) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*StaffMember, error) {
+	return metadata.Get[StaffMember](ctx, s.t, metadata.Staff, id, options)
 }
 
 // List returns the clinic's staff members.

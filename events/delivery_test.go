@@ -79,7 +79,6 @@ func TestDeliveries(t *testing.T) {
 	assert.True(t, delivered.NextAttemptAt.IsZero())
 	assert.Empty(t, delivered.ResponseErrors)
 	assert.Equal(t, page.Items, resourcetest.Collect(t, b.Deliveries.List(events.DeliveryListOptions{}).All(t.Context())))
-	assert.Equal(t, page, resourcetest.Collect(t, b.Deliveries.List(events.DeliveryListOptions{}).Pages(t.Context()))[0])
 	b.platform.Journal.CheckNoUnexpected(t)
 }
 

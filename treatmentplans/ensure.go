@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -27,7 +26,7 @@ import (
 func (s Service) Ensure(ctx context.Context, patientID string, n PlanCreate, options ...api.RequestOption) (plan *Plan, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(patientID, options), n.Metadata.ID, (*Plan).ids, func(ctx context.Context) (*Plan, error) {
 		op := operation.TreatmentPlanCreate
-		found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTypeTreatmentPlan), n.Metadata.ID, options)
+		found, err := metadata.Find[Plan](ctx, s.t, op, metadata.TreatmentPlan, n.Metadata.ID, options)
 		if err == nil && found != nil && found.Patient.ID != patientID {
 			return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureReasonTaken, Field: "metadata.id", IDs: []string{found.ID}}
 		}

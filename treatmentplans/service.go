@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -29,6 +30,14 @@ func (n PlanCreate) create(patientID string, options []api.RequestOption) transp
 // API section: GET /clinic/treatment_plans/<id>.
 func (s Service) Get(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanGet, Path: []string{id}, Options: options})
+}
+
+// ByMetadataID returns the plan with the integrator's id. If there is none, the error matches
+// [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
+// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// API section: GET /clinic/metadata.
+func (s Service) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
+	return metadata.Get[Plan](ctx, s.t, metadata.TreatmentPlan, id, options)
 }
 
 // Update replaces a plan's recommendations and changes what u sets beside them. It writes

@@ -35,9 +35,25 @@ func TestEnsureFindsItsRecord(t *testing.T) {
 		require.NoError(t, err, kind)
 		assert.False(t, created, kind)
 		assert.Equal(t, made, found, kind)
-		page, err := s.Client.Clinic.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: id.ID})
+		looked, err := lookups(s)[kind](t.Context(), id.ID)
 		require.NoError(t, err)
-		assert.Len(t, page.Items, 1, kind)
+		assert.Equal(t, made, looked, kind)
+	}
+}
+
+// lookups returns a ByMetadataID call for each operation that Ensure calls.
+func lookups(s *calltest.Fixture) map[string]func(context.Context, string) (record any, err error) {
+	return map[string]func(context.Context, string) (any, error){
+		"patients.create": func(ctx context.Context, id string) (any, error) {
+			return s.Client.Clinic.Patients.ByMetadataID(ctx, id)
+		},
+		"practitioners.create": func(ctx context.Context, id string) (any, error) {
+			return s.Client.Clinic.Practitioners.ByMetadataID(ctx, id)
+		},
+		"staff.create": func(ctx context.Context, id string) (any, error) { return s.Client.Clinic.Staff.ByMetadataID(ctx, id) },
+		"treatment_plans.create": func(ctx context.Context, id string) (any, error) {
+			return s.Client.TreatmentPlans.ByMetadataID(ctx, id)
+		},
 	}
 }
 

@@ -189,10 +189,6 @@ var refusals = map[string]struct {
 		_, err := f.Client.Catalog.Products.List().PageSize(101).Page(ctx)
 		return err
 	}, []string{"page[size]"}},
-	"a lookup": {func(ctx context.Context, f *calltest.Fixture) error {
-		_, err := f.Client.Clinic.Metadata.List(ctx, clinic.MetadataListOptions{})
-		return err
-	}, []string{"id"}},
 	"a raw request": {func(ctx context.Context, f *calltest.Fixture) error {
 		body := map[string]any{"email": 7, "metadata": "x", "first_name": "New", "colour": "red"}
 		_, err := f.Client.Do(ctx, dispensary.RawRequest{Method: http.MethodPost, Path: "/clinic/patients", Body: body})

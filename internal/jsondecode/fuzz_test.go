@@ -1,6 +1,7 @@
 package jsondecode_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -9,6 +10,13 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
+
+// metadataEntry is an entry of the metadata list.
+type metadataEntry struct {
+	ID   string          `json:"id"`
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
+}
 
 // models has every type that responses and events decode into.
 type models struct {
@@ -25,7 +33,7 @@ type models struct {
 	Addresses     []clinic.Address             `json:"addresses"`
 	Categories    []clinic.Category            `json:"categories"`
 	Orders        []clinic.Order               `json:"orders"`
-	Metadata      []clinic.MetadataEntry       `json:"metadata"`
+	Metadata      []metadataEntry              `json:"metadata"`
 	Plan          *treatmentplans.Plan         `json:"treatment_plan"`
 	Plans         []treatmentplans.PlanSummary `json:"treatment_plans"`
 	Protocols     []treatmentplans.Protocol    `json:"protocols"`

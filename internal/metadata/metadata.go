@@ -1,5 +1,4 @@
-// Package metadata finds the one record that carries an integrator's id, for the
-// Ensure methods.
+// Package metadata finds the one record that carries an integrator's id.
 package metadata
 
 import (
@@ -26,38 +25,74 @@ type entry struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Find returns the record of a kind that carries id, or nil. Several are an
-// [*api.EnsureError] of the operation that would create one more.
+// The kinds of records that carry metadata.
+const (
+	Patient       = "patient"
+	Practitioner  = "practitioner"
+	Staff         = "staff"
+	TreatmentPlan = "treatment_plan"
+)
+
+// Get returns the record of a kind that carries id. If there is none, the error is an
+// [*api.Error] that matches [api.ErrNotFound]. If there are several, it is an
+// [*api.EnsureError].
+func Get[T any](ctx context.Context, t *transport.Client, kind, id string, options []api.RequestOption) (*T, error) {
+	record, last, err := find[T](ctx, t, operation.MetadataList, kind, id, options)
+	if record != nil || err != nil {
+		return record, err
+	}
+	op := operation.MetadataList
+	return nil, api.NewError(api.Error{
+		Operation: op.Name, Method: op.Method, Route: op.Route,
+		StatusCode: last.StatusCode, RequestID: last.RequestID, Attempts: last.Attempts,
+	}, missing{}, nil, nil)
+}
+
+// missing is the cause of an error if no record carries an id.
+type missing struct{}
+
+func (missing) Error() string        { return "no record carries the metadata id" }
+func (missing) Is(target error) bool { return target == api.ErrNotFound }
+
+// Find returns the record of a kind that carries id, or nil. If there are several, the error
+// is an [*api.EnsureError] of the operation that would create one more.
 func Find[T any](ctx context.Context, t *transport.Client, create *operation.Operation, kind, id string, options []api.RequestOption) (*T, error) {
+	record, _, err := find[T](ctx, t, create, kind, id, options)
+	return record, err
+}
+
+// find returns the record of a kind that carries id, or nil, and the last response.
+func find[T any](ctx context.Context, t *transport.Client, op *operation.Operation, kind, id string, options []api.RequestOption) (record *T, last api.Response, err error) {
 	var found []entry
-	call := transport.Call{Operation: operation.MetadataList, Query: query{ID: id, Type: kind}, Options: options}
-	for e, err := range transport.All[entry](ctx, t, call, api.Paging{}) {
+	call := transport.Call{Operation: operation.MetadataList, Query: query{ID: id, Type: kind}, Blank: transport.Blank("id", id), Options: options}
+	for page, err := range transport.Pages[entry](ctx, t, call) {
 		if err != nil {
-			return nil, err
+			return nil, last, err
 		}
-		// The filter is the platform's; what it lets through is checked.
-		if e.ID == id && e.Type == kind {
-			found = append(found, e)
+		last = page.Response
+		for _, e := range page.Items {
+			// The filter is the platform's; what it lets through is checked.
+			if e.ID == id && e.Type == kind {
+				found = append(found, e)
+			}
 		}
 	}
-	switch len(found) {
-	case 0:
-		return nil, nil
-	case 1:
-		if _, err := idOf(found[0]); err != nil {
-			return nil, err
-		}
-		return decode[T](found[0])
+	if len(found) == 0 {
+		return nil, last, nil
 	}
-	ambiguous := &api.EnsureError{Operation: create.Name, Reason: api.EnsureReasonAmbiguous}
+	ambiguous := &api.EnsureError{Operation: op.Name, Reason: api.EnsureReasonAmbiguous}
 	for _, e := range found {
 		id, err := idOf(e)
 		if err != nil {
-			return nil, err
+			return nil, last, err
 		}
 		ambiguous.IDs = append(ambiguous.IDs, id)
 	}
-	return nil, ambiguous
+	if len(found) > 1 {
+		return nil, last, ambiguous
+	}
+	record, err = decode[T](found[0])
+	return record, last, err
 }
 
 // idOf returns the platform's id of a record. Data without one is no record: it is null, or

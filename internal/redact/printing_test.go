@@ -31,7 +31,6 @@ var models = []struct {
 	id   string
 }{
 	{clinic.Address{}, "ID"},
-	{clinic.MetadataEntry{}, "ID"},
 	{clinic.PatientCreate{}, "Metadata.ID"},
 	{clinic.PractitionerCreate{}, "Metadata.ID"},
 	{clinic.StaffMemberCreate{}, "Metadata.ID"},

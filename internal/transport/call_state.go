@@ -84,14 +84,13 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 // [api.CaptureResponse].
 func captureResponse(ctx context.Context, s *callState, next step) error {
 	err := next(ctx, s)
-	captures := s.settings.Captures
-	if s.call.captured != nil {
-		captures = []*api.Response{s.call.captured}
-	}
-	for _, response := range captures {
-		*response = api.Response{
-			StatusCode: s.answer.status, Header: s.answer.header, RequestID: s.answer.requestID(), Attempts: s.attempts,
-		}
+	for _, response := range s.settings.Captures {
+		*response = s.response()
 	}
 	return err
+}
+
+// response describes the last answer.
+func (s *callState) response() api.Response {
+	return api.Response{StatusCode: s.answer.status, Header: s.answer.header, RequestID: s.answer.requestID(), Attempts: s.attempts}
 }

@@ -43,8 +43,16 @@ func newListCall(call Call) *listCall {
 
 // NewList returns the list that a call reads. Pages contain the items under the key of the
 // operation. The last error of a run may be an [api.IncompleteListError].
+//
+// It rejects [api.CaptureResponse], because several goroutines may read pages at once.
 func NewList[T any](c *Client, call Call) *api.List[T] {
 	l := newListCall(call)
+	if len(call.Options) > 0 {
+		var settings api.RequestSettings
+		if l.apply(&settings); len(settings.Captures) > 0 {
+			l.wrong = append(l.wrong, l.invalid("CaptureResponse", "is not for lists: read Page.Response"))
+		}
+	}
 	return api.NewList(func(ctx context.Context, s api.ListSettings) iter.Seq2[*api.Page[T], error] {
 		return func(yield func(*api.Page[T], error) bool) {
 			readPages(ctx, c, newListRun(l, boundPageSize(s)), yield)
@@ -120,10 +128,9 @@ func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 // would serve empty pages without end: nothing follows one that is behind all there are.
 // If the platform repeats the last page for a number behind it, fetchPage returns an empty
 // page.
-// captured receives the response; nil leaves it to the options of the call.
-func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, captured *api.Response) (*api.Page[T], error) {
+func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*api.Page[T], error) {
 	call := r.Call
-	call.wrong, call.captured = r.wrong, captured
+	call.wrong = r.wrong
 	call.encodedQuery = r.query + strconv.Itoa(number)
 	s, err := c.send(ctx, call)
 	if err != nil {
@@ -134,6 +141,7 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, ca
 	if err != nil {
 		return nil, err
 	}
+	page.Response = s.response()
 	current, next := page.Meta.CurrentPage, page.Meta.NextPage
 	switch {
 	case current > 0 && current < number && current == page.Meta.TotalPages:
@@ -152,7 +160,7 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int, ca
 // the end.
 func sequential[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) bool {
 	for number := r.first; number != 0; {
-		page, err := fetchPage[T](ctx, c, r, number, nil)
+		page, err := fetchPage[T](ctx, c, r, number)
 		if err != nil {
 			yield(nil, err)
 			return false

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-func TestListReportsPagesAsTheyAreTaken(t *testing.T) {
+func TestPagesHaveResponse(t *testing.T) {
 	t.Parallel()
 	const pages = 20
 	for _, prefetch := range []int{0, 8} {
@@ -24,38 +25,66 @@ func TestListReportsPagesAsTheyAreTaken(t *testing.T) {
 				return reply(200, body, "X-Request-Id", number), nil
 			}}
 			client := newTestClient(t, transport)
-			var captured api.Response
-			call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
 			number := 0
-			for _, err := range listOf(client, call, api.ListSettings{Prefetch: prefetch}).Pages(t.Context()) {
+			for page, err := range listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{Prefetch: prefetch}).Pages(t.Context()) {
 				require.NoError(t, err)
 				number++
-				assert.Equal(t, fmt.Sprint(number), captured.RequestID)
+				assert.Equal(t, fmt.Sprint(number), page.Response.RequestID)
+				assert.Equal(t, 200, page.Response.StatusCode)
+				assert.Equal(t, 1, page.Response.Attempts)
+				assert.Equal(t, fmt.Sprint(number), page.Response.Header.Get("X-Request-Id"))
 			}
 			assert.Equal(t, pages, number)
 		})
 	}
 }
 
-func TestPrefetchCapturesFailure(t *testing.T) {
+// Several goroutines could write the response at once.
+func TestListRejectsCaptureResponse(t *testing.T) {
 	t.Parallel()
 	transport := listing(5, 1)
-	pages := transport.answer
-	transport.answer = func(call int, r *http.Request) (*http.Response, error) {
-		if r.URL.Query().Get("page[number]") == "3" {
-			return reply(404, `{}`, "X-Request-Id", "lost"), nil
-		}
-		return pages(call, r)
-	}
 	var captured api.Response
 	call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
-	read, failed := 0, error(nil)
-	for _, failed = range listOf(newTestClient(t, transport), call, api.ListSettings{Prefetch: 4}).All(t.Context()) {
-		if failed == nil {
-			read++
+	_, err := listOf(newTestClient(t, transport), call, api.ListSettings{}).Page(t.Context())
+	require.ErrorIs(t, err, api.ErrArgument)
+	require.EqualError(t, err, "dispensary: products.list: CaptureResponse is not for lists: read Page.Response")
+	assert.Zero(t, transport.calls.Load())
+}
+
+func TestListNamesEveryNegativeSetting(t *testing.T) {
+	t.Parallel()
+	transport := listing(5, 1)
+	list := NewList[thing](newTestClient(t, transport), Call{Operation: operation.ProductList})
+	for _, list := range []*api.List[thing]{list.StartAt(-1).PageSize(-1).Limit(-1).Prefetch(-1), list.Prefetch(-1).Limit(-1).PageSize(-1).StartAt(-1)} {
+		for _, err := range list.All(t.Context()) {
+			require.EqualError(t, err, "dispensary: products.list: page[number] must not be negative, page[size] must not be negative, "+
+				"Limit must not be negative, Prefetch must not be negative")
 		}
+		_, err := list.Page(t.Context())
+		require.ErrorIs(t, err, api.ErrArgument)
 	}
-	require.ErrorIs(t, failed, api.ErrNotFound)
-	assert.Equal(t, 2, read)
-	assert.Equal(t, "lost", captured.RequestID)
+	assert.Zero(t, transport.calls.Load())
+}
+
+// A list keeps its query, whatever happens to the options that it was made with.
+func TestListRunsConcurrently(t *testing.T) {
+	t.Parallel()
+	ids := []string{"a"}
+	client := newTestClient(t, listing(6, 2))
+	list := NewList[thing](client, Call{Operation: operation.ProductSearch, Query: struct {
+		IDs []string `url:"ids,brackets"`
+	}{ids}}).Prefetch(3)
+	ids[0] = "\xff"
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			read := 0
+			for _, err := range list.All(t.Context()) {
+				assert.NoError(t, err)
+				read++
+			}
+			assert.Equal(t, 12, read)
+		})
+	}
+	running.Wait()
 }

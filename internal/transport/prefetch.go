@@ -72,7 +72,6 @@ type pageFetch[T any] struct {
 type fetchedPage[T any] struct {
 	page     *api.Page[T]
 	err      error
-	captured api.Response
 	unwound  bool // by a panic, or by [runtime.Goexit] where panicked is nil
 	panicked any
 }
@@ -89,7 +88,7 @@ func (f *prefetcher[T]) start(number int) {
 			}
 			answer <- got
 		}()
-		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number, &got.captured)
+		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number)
 		got.unwound = false
 	})
 }
@@ -116,11 +115,6 @@ func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
 		panic(got.panicked)
 	case got.unwound:
 		runtime.Goexit()
-	}
-	var settings api.RequestSettings
-	f.run.apply(&settings)
-	for _, response := range settings.Captures {
-		*response = got.captured
 	}
 	return first.number, got.page, got.err
 }

@@ -45,9 +45,6 @@ type Call struct {
 	encodedQuery string
 	// path replaces the route's path in a raw call.
 	path string
-	// captured receives the response of a page in place of the caller's memory, until
-	// the caller takes the page.
-	captured *api.Response
 }
 
 // invalid reports a field of the call that cannot be sent.

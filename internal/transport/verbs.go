@@ -33,41 +33,11 @@ func Do(ctx context.Context, c *Client, call Call) error {
 	return checkEmptySuccess(s)
 }
 
-// List returns the page that paging names.
-func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (*api.Page[T], error) {
-	r := newListRun(newListCall(call), settingsOf(paging))
-	return fetchPage[T](ctx, c, r, r.first, nil)
-}
-
-// Pages returns the pages of a list, from the one that paging names to the last. The
-// sequence fetches anew each time it is ranged over; an error ends it. The last error may
-// be an [api.IncompleteListError].
-func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[*api.Page[T], error] {
+// Pages returns the pages of a list one after the other, for calls that read a list on their
+// way. Unlike a list of [NewList], it leaves responses to [api.CaptureResponse].
+func Pages[T any](ctx context.Context, c *Client, call Call) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
-		readPages(ctx, c, newListRun(newListCall(call), boundPageSize(settingsOf(paging))), yield)
-	}
-}
-
-func settingsOf(p api.Paging) api.ListSettings {
-	return api.ListSettings{StartAt: p.Page, PageSize: p.PageSize, Limit: p.MaxItems, Prefetch: p.Prefetch, OnDrift: p.OnDrift}
-}
-
-// All returns the items of a list, page after page. The sequence fetches anew each
-// time it is ranged over; an error ends it.
-func All[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for page, err := range Pages[T](ctx, c, call, paging) {
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-		}
+		readPages(ctx, c, newListRun(newListCall(call), api.ListSettings{}), yield)
 	}
 }
 

@@ -116,7 +116,6 @@ func page[T any](list *api.List[T]) call {
 
 // table has the calls of a fixture as it is now.
 func table(t testing.TB, f *Fixture) map[string]call {
-	paging := dispensary.Paging{PageSize: 2}
 	return map[string]call{
 		"oauth.authorize": func(context.Context) (any, error) {
 			address, err := oauthThrough(t, f.Platform, f.HTTP).AuthorizeURL("state")
@@ -236,7 +235,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"treatment_plans.activate":           call1(f.Client.TreatmentPlans.Activate, f.Draft),
 		"treatment_plans.in_office_checkout": call1(f.Client.TreatmentPlans.InOfficeCheckout, f.Plan),
 
-		"metadata.list": call1(f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataTypePatient, Paging: paging}),
+		"metadata.list": call1(f.Client.Clinic.Patients.ByMetadataID, "ehr-1001"),
 
 		"events.get":                  call1(f.Client.Events.Get, f.Event),
 		"events.list_clinic_keys":     page(f.Client.Events.List(listed(events.TypeClinicKeyActivated))),
