@@ -98,14 +98,17 @@ func boundPageSize(s api.ListSettings) api.ListSettings {
 
 // readPages yields the pages of a run. An error ends it.
 func readPages[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) {
-	read := sequential[T]
+	var ended bool
 	if r.Prefetch > 1 {
-		read = prefetched[T]
+		ended = prefetched(ctx, c, r, yield)
+	} else {
+		ended = sequential(ctx, c, r, yield)
 	}
-	if read(ctx, c, r, yield) {
-		if err := r.checkComplete(); err != nil {
-			yield(nil, err)
-		}
+	if !ended {
+		return
+	}
+	if err := r.checkComplete(); err != nil {
+		yield(nil, err)
 	}
 }
 
