@@ -358,15 +358,51 @@ func TestListLimitsMatchingEvents(t *testing.T) {
 		{Types: []events.Type{events.TypePatientUpdated, "patient.merged"}},
 	} {
 		r, service := newRecord(t)
-		for i := range 40 {
+		for i := range 60 {
 			kind := events.TypePatientCreated
 			if i >= 30 {
 				kind = events.TypePatientUpdated
 			}
 			r.add(begins.Add(time.Duration(i)*time.Hour), kind, fmt.Sprint("evt_", i))
 		}
-		assert.Equal(t, []string{"evt_30", "evt_31", "evt_32"}, collect(t, service.List(options).Limit(3)))
+		assert.Equal(t, []string{"evt_30", "evt_31", "evt_32"}, collect(t, service.List(options).Limit(3).PageSize(10)))
+		assert.Equal(t, []string{"patients 1", "patients 2", "patients 3", "patients 4"}, r.asked())
 	}
+}
+
+func TestEventWithoutTimeFollowsItsPredecessor(t *testing.T) {
+	t.Parallel()
+	r, service := newRecord(t)
+	r.add(begins, events.TypePatientCreated, "old")
+	r.add(time.Time{}, events.TypePatientUpdated, "unknown")
+	r.add(begins.Add(2*time.Hour), events.TypePatientUpdated, "new")
+	r.add(begins.Add(time.Hour), events.TypeOrderPlaced, "order")
+	assert.Equal(t, []string{"old", "unknown", "order", "new"}, collect(t, service.List(events.ListOptions{})))
+	assert.Equal(t, []string{"new", "unknown", "order", "old"}, collect(t, service.List(events.ListOptions{SortOrder: api.SortOrderDescending})))
+}
+
+// A consumer that has enough causes no further request.
+func TestListYieldsEventsBeforeItReadsMore(t *testing.T) {
+	t.Parallel()
+	r, service := newRecord(t)
+	for i := range 40 {
+		kind := events.TypePatientCreated
+		if i%5 == 0 {
+			kind = events.TypePatientUpdated
+		}
+		r.add(begins.Add(time.Duration(i)*time.Minute), kind, fmt.Sprint("evt_", i))
+	}
+	r.add(begins.Add(time.Hour), events.TypeOrderPlaced, "order")
+	types := []events.Type{events.TypePatientUpdated, "patient.merged", events.TypeOrderPlaced}
+	var got []string
+	for e, err := range service.List(events.ListOptions{Types: types}).PageSize(10).All(t.Context()) {
+		require.NoError(t, err)
+		if got = append(got, e.ID); len(got) == 2 {
+			break
+		}
+	}
+	assert.Equal(t, []string{"evt_0", "evt_5"}, got)
+	assert.Equal(t, []string{"orders 1", "patients 1"}, r.asked())
 }
 
 func TestListOfOneGroupStartsAtPage(t *testing.T) {

@@ -66,15 +66,15 @@ func TestListNamesEveryNegativeSetting(t *testing.T) {
 	assert.Zero(t, transport.calls.Load())
 }
 
-// A list keeps its query, whatever happens to the options that it was made with.
+// A list keeps its query and its options, even if the caller changes both.
 func TestListRunsConcurrently(t *testing.T) {
 	t.Parallel()
-	ids := []string{"a"}
+	ids, options := []string{"a"}, []api.RequestOption{api.WithoutRetries()}
 	client := newTestClient(t, listing(6, 2))
 	list := NewList[thing](client, Call{Operation: operation.ProductSearch, Query: struct {
 		IDs []string `url:"ids,brackets"`
-	}{ids}}).Prefetch(3)
-	ids[0] = "\xff"
+	}{ids}, Options: options}).Prefetch(3)
+	ids[0], options[0] = "\xff", func(*api.RequestSettings) { t.Error("changed option") }
 	var running sync.WaitGroup
 	for range 8 {
 		running.Go(func() {
