@@ -252,6 +252,27 @@ func (f *fixture) rewrites() (*rewriting, *dispensary.Client) {
 	return network, f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
 }
 
+// New events in every poll do not delay an event that is listed late.
+func TestSteadyEventsDelayNoLateEvent(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		network, client := f.rewrites()
+		f.start(t, func(c *listen.Config) { c.Sources[0].Events = client.Events }, func() {
+			time.Sleep(time.Second)
+			late, until := f.edit(t, 0, 1)[0], time.Now().Add(20*time.Second)
+			network.change.Store(new(func(list []map[string]any) []map[string]any {
+				return slices.DeleteFunc(list, func(e map[string]any) bool { return e["id"] == late && time.Now().Before(until) })
+			}))
+			for range 850 {
+				_, _, err := f.platform.Patients.Update(f.platform.Patients.All()[1].ID, model.PatientUpdate{FirstName: new("Marvin")})
+				require.NoError(t, err)
+				time.Sleep(100 * time.Millisecond)
+			}
+			assert.True(t, slices.Contains(f.eventIDs(), late), "the late event is forwarded")
+		})
+	})
+}
+
 // An event that is listed late is forwarded within a minute, however many came after it,
 // also by a listener that began meanwhile. Most polls read one page of each list.
 func TestEventsThatAreListedLate(t *testing.T) {
