@@ -24,9 +24,9 @@
 //
 // # Lists
 //
-// List methods come in threes: List returns one page, Pages ranges over pages,
-// and All over items. A sequence fetches pages as it goes, can be ranged over
-// again, and ends with the first error:
+// A list method sends nothing and returns an [api.List]. All ranges over its items, Pages
+// over its pages, and Page returns one. The sequences fetch pages while you range over them,
+// and end with the first error. Limit, Prefetch and other methods return a changed list:
 //
 //	for product, err := range client.Catalog.Products.List().All(ctx) {
 //		if err != nil {
