@@ -97,7 +97,7 @@ const (
 //
 // An [Error] counts by its own response. The errors of the token endpoint, which it may have
 // as its cause, are never about the input or a record. An argument with a name of Go, such as
-// "Paging.MaxItems", is a mistake of the program and counts as any other error. Status 409
+// "Limit", is a mistake of the program and counts as any other error. Status 409
 // stands for ErrReauthorize because many front ends take 401 and 403 for their own session.
 // Reauthorize is true in each row in which the user connects an account.
 //

@@ -136,7 +136,7 @@ func TestProblemOf(t *testing.T) {
 		"token endpoint invalid":    {failed(0, refused(422, text)), 502, outOfOrder},
 		"argument":                  {blank("email"), 422, invalid},
 		"arguments":                 {fmt.Errorf("saving: %w", api.ArgumentErrors{blank("email"), blank("last_name")}), 422, invalid},
-		"argument of Go":            {&api.ArgumentError{Field: "Paging.MaxItems", Reason: canaryText}, 500, unknown},
+		"argument of Go":            {&api.ArgumentError{Field: "Limit", Reason: canaryText}, 500, unknown},
 		"arguments of both":         {api.ArgumentErrors{blank("email"), {Field: "ClinicKey", Reason: canaryText}}, 500, unknown},
 		"not sent":                  {api.ErrNotSent, 500, unknown},
 		"other":                     {errors.New(canaryText), 500, unknown},
