@@ -15,7 +15,7 @@ import (
 //
 // A List never changes, is safe for concurrent use, and reads the platform again each time.
 // The zero value is an empty list. A negative setting is an [*ArgumentError] of the first
-// call that would send.
+// call to All, Pages or Page.
 // API section: "Pagination".
 type List[T any] struct {
 	settings ListSettings
@@ -28,7 +28,7 @@ type ListSettings struct {
 	// StartAt is the number of the first page to read, from 1.
 	StartAt int
 
-	// PageSize is the number of items that a request asks for.
+	// PageSize is the number of items to request at once.
 	PageSize int
 
 	// Limit is the largest number of items to return.
@@ -41,36 +41,36 @@ type ListSettings struct {
 	OnDrift func(Drift)
 }
 
-// NewList returns a list that pages reads. Services make their lists with it, and tests of
-// your code can make a list without a platform:
+// NewList returns a list with a function for its pages. Services make their lists with it,
+// and tests of your code can make a list without a platform:
 //
 //	list := api.NewList(func(context.Context, api.ListSettings) iter.Seq2[*api.Page[clinic.Order], error] {
 //		return func(yield func(*api.Page[clinic.Order], error) bool) { yield(&api.Page[clinic.Order]{Items: orders}, nil) }
 //	})
 //
 // pages is called for each reading, maybe by several goroutines at once. It has to apply the
-// settings that it supports, and to end its sequence after an error.
+// settings it supports, and to end its sequence after an error.
 func NewList[T any](pages func(ctx context.Context, settings ListSettings) iter.Seq2[*Page[T], error]) *List[T] {
 	return &List[T]{pages: pages}
 }
 
-// StartAt returns a list that begins at a page, counted from 1. To resume an interrupted
-// run, give the page it stopped at, with the same PageSize.
+// StartAt returns the list from a page on, counted from 1. To resume an interrupted run, give
+// the page it stopped at, with the same PageSize.
 func (l *List[T]) StartAt(page int) *List[T] {
 	changed := *l
 	changed.settings.StartAt = page
 	return &changed
 }
 
-// PageSize returns a list that asks for n items a request; 0 means 100. The platform is
-// assumed to return at most 100.
+// PageSize returns the list with n items a request; 0 means 100. Assumption: the platform
+// returns at most 100.
 func (l *List[T]) PageSize(n int) *List[T] {
 	changed := *l
 	changed.settings.PageSize = n
 	return &changed
 }
 
-// Limit returns a list that ends after n items; 0 means no limit. Requests from the first
+// Limit returns the list up to n items; 0 means no limit. Requests from the first
 // page ask for at most n items.
 func (l *List[T]) Limit(n int) *List[T] {
 	changed := *l
@@ -78,17 +78,17 @@ func (l *List[T]) Limit(n int) *List[T] {
 	return &changed
 }
 
-// Prefetch returns a list that fetches up to n pages at the same time, ahead of the consumer
-// and in order; 0 and 1 fetch one after the other. It keeps at most n pages beside the one
-// that the consumer has, and fetches none behind the limit. Page ignores it.
+// Prefetch returns the list with up to n pages fetched at the same time, ahead of the
+// consumer and in order; 0 and 1 fetch one after the other. It keeps at most n pages beside
+// the consumer's, and fetches none behind the limit. Page ignores it.
 func (l *List[T]) Prefetch(n int) *List[T] {
 	changed := *l
 	changed.settings.Prefetch = n
 	return &changed
 }
 
-// OnDrift returns a list that calls report if the number of records changes while it is
-// read: items may be missing or come twice. The goroutine that reads the list calls report,
+// OnDrift returns the list with a function for changes of its number of records during a
+// run: items may be missing or come twice. The goroutine that reads the list calls report,
 // between pages; nil reports nothing.
 func (l *List[T]) OnDrift(report func(Drift)) *List[T] {
 	changed := *l

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Group is one of the lists that the platform keeps events in, by the last part of its path.
+// Group is one of the platform's lists of events, by the last part of its path.
 // A token needs the scope of a group to read it.
 // API section: "Events".
 type Group string
@@ -27,8 +27,7 @@ const (
 	GroupOrders         Group = "orders"
 )
 
-// groups are the groups in the order in which one thing leads to another, with the first
-// part of their types.
+// groups are the groups in the order of cause and effect, with the first part of their types.
 var groups = []struct {
 	Group
 	object string
@@ -41,7 +40,7 @@ var groups = []struct {
 	{GroupOrders, "order", operation.OrderEventList},
 }
 
-// Groups returns all groups, in the order in which one thing leads to another.
+// Groups returns all groups, in the order of cause and effect: patients before their orders.
 func Groups() []Group {
 	all := make([]Group, len(groups))
 	for i, g := range groups {
@@ -50,7 +49,7 @@ func Groups() []Group {
 	return all
 }
 
-// Group returns the group that has the events of the type, or "" if there is none.
+// Group returns the group with the events of the type, or "" if there is none.
 func (t Type) Group() Group {
 	object := t.object()
 	for _, g := range groups {
@@ -74,8 +73,8 @@ type ListOptions struct {
 	// these types only.
 	Types []Type
 
-	// Groups are the groups to read; empty means all. Leave out groups that the token has
-	// no scope for.
+	// Groups are the groups to read; empty means all. Leave out groups without a scope of
+	// the token.
 	Groups []Group
 
 	// SortOrder is the order by time; empty means [api.SortOrderAscending]. With
@@ -83,21 +82,21 @@ type ListOptions struct {
 	SortOrder api.SortOrder
 }
 
-// List returns the events that match, of all groups in one list. It leaves their Data out:
+// List returns the matching events of all groups in one list. It leaves their Data out:
 // [Service.Get] has it.
 //
 // Ascending order lets you continue after an interruption: set Since to the time of the last
-// event, and skip events that you know by ID and IntegrationID. An event may come twice if
-// others happen meanwhile, and a clinic with several integrations may have an event once for
-// each.
+// event, and skip the events of that time you have, by ID and IntegrationID. An event may come
+// twice if others happen meanwhile, and a clinic with several integrations may have an event
+// once for each.
 //
-// A list of one group has the pages of the platform, without the events that do not match.
-// A list of several groups merges them while you read: it keeps a page of each group, plus
-// the pages of Prefetch, and Prefetch counts for each group. Its pages have no counts. It
-// has no later page to start at, so StartAt(2) is an [*api.ArgumentError]: set Since.
+// A list of one group has the pages of the platform, with the matching events only. A list of
+// several groups merges them while you read. It keeps a page of each group and, with Prefetch,
+// n pages of each. Its pages have no counts, and StartAt(2) is an [*api.ArgumentError]: set
+// Since instead. An error of one group ends it.
 //
-// Assumption: created_at accepts the comparison that the API shows for orders. List asks for
-// a day more than Since needs, because the platform does not state the time zone of its days.
+// Assumption: created_at accepts the comparison shown for orders. List asks for a day more
+// than Since needs, because the platform does not state the time zone of its days.
 // API section: GET /events/clinic_keys, /events/orders, /events/patients,
 // /events/products, /events/treatment_plans.
 func (s Service) List(o ListOptions, options ...api.RequestOption) *api.List[Event] {
@@ -137,7 +136,7 @@ type listQuery struct {
 	SortOrder api.SortOrder  `url:"order_by,omitempty"`
 }
 
-// daysSince returns a filter that keeps the events since a time, in every time zone.
+// daysSince returns a filter for the events since a time, in every time zone.
 func daysSince(t time.Time) api.DateFilter {
 	if t.IsZero() {
 		return api.DateFilter{}
@@ -145,7 +144,7 @@ func daysSince(t time.Time) api.DateFilter {
 	return api.DateAfter(api.DateOf(t.UTC().AddDate(0, 0, -2)))
 }
 
-// check returns the options that select nothing that the platform has.
+// check reports types and groups unknown to the platform.
 func check(o ListOptions) (wrong api.ArgumentErrors) {
 	for i, t := range o.Types {
 		if _, verb, _ := strings.Cut(string(t), "."); t.Group() == "" || verb == "" {
@@ -192,11 +191,11 @@ func (l lister) pages(ctx context.Context, s api.ListSettings) iter.Seq2[*api.Pa
 	return func(yield func(*api.Page[Event], error) bool) { l.merge(ctx, s, yield) }
 }
 
-// read returns the pages of one group, with the events that match.
+// read returns the pages of one group, with the matching events.
 func (l lister) read(ctx context.Context, src source, s api.ListSettings) iter.Seq2[*api.Page[Event], error] {
 	list := src.list.StartAt(s.StartAt).PageSize(s.PageSize).Limit(s.Limit).Prefetch(s.Prefetch).OnDrift(s.OnDrift)
 	if s.Limit > 0 && (src.types != nil || !l.descending && !l.since.IsZero()) {
-		list = list.Limit(0) // it would count events that do not match
+		list = list.Limit(0) // it would count all events
 	}
 	return func(yield func(*api.Page[Event], error) bool) {
 		f, left := filter{lister: l, types: src.types}, s.Limit
@@ -219,7 +218,7 @@ func (l lister) read(ctx context.Context, src source, s api.ListSettings) iter.S
 	}
 }
 
-// filter keeps the events of a group that match.
+// filter keeps the matching events of a group.
 type filter struct {
 	lister
 	types    []Type
@@ -231,7 +230,7 @@ type filter struct {
 // identity tells events apart.
 type identity struct{ id, integrationID string }
 
-// keep returns the events of a page that match. In descending order, new events at the
+// keep returns the matching events of a page. In descending order, new events at the
 // platform move others from the end of a page to the beginning of the next.
 func (f *filter) keep(page []Event) []Event {
 	kept, seen := page[:0], make(map[identity]bool, len(page))

@@ -15,7 +15,7 @@ import (
 const mergedPageSize = 100
 
 // merge yields the events of several groups in one order. It yields a page before it waits
-// for a group, so that a consumer never waits for events that it may not want.
+// for a group, so a consumer with enough events causes no further request.
 func (l lister) merge(ctx context.Context, s api.ListSettings, yield func(*api.Page[Event], error) bool) {
 	var streams []*stream
 	defer func() {
@@ -70,7 +70,7 @@ func newMergedPage(number int) *api.Page[Event] {
 }
 
 // first returns the stream of the next event, nil if there is none. Of events of one time the
-// one that leads to others is the older one.
+// cause is older than its effect.
 func (l lister) first(streams []*stream) (first *stream) {
 	for _, one := range streams {
 		if len(one.items) == 0 {
@@ -83,12 +83,12 @@ func (l lister) first(streams []*stream) (first *stream) {
 	return first
 }
 
-// stream is a group that is being read.
+// stream is a group during a run.
 type stream struct {
 	rank  int
 	next  func() (*api.Page[Event], error, bool)
 	stop  func()
-	items []Event // that come next
+	items []Event // the next ones
 	last  time.Time
 	err   error
 	ended bool

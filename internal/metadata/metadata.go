@@ -1,4 +1,4 @@
-// Package metadata finds the one record that carries an integrator's id.
+// Package metadata finds the record with an integrator's id.
 package metadata
 
 import (
@@ -25,7 +25,7 @@ type entry struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// The kinds of records that carry metadata.
+// The kinds of records with metadata.
 const (
 	Patient       = "patient"
 	Practitioner  = "practitioner"
@@ -33,8 +33,8 @@ const (
 	TreatmentPlan = "treatment_plan"
 )
 
-// Get returns the record of a kind that carries id. If there is none, the error is an
-// [*api.Error] that matches [api.ErrNotFound]. If there are several, it is an
+// Get returns the record of a kind with an id. If there is none, the error is an
+// [*api.Error] and matches [api.ErrNotFound]. If there are several, it is an
 // [*api.EnsureError].
 func Get[T any](ctx context.Context, t *transport.Client, kind, id string, options []api.RequestOption) (*T, error) {
 	record, last, err := find[T](ctx, t, operation.MetadataList, kind, id, options)
@@ -54,14 +54,14 @@ type missing struct{}
 func (missing) Error() string        { return "no record carries the metadata id" }
 func (missing) Is(target error) bool { return target == api.ErrNotFound }
 
-// Find returns the record of a kind that carries id, or nil. If there are several, the error
-// is an [*api.EnsureError] of the operation that would create one more.
+// Find returns the record of a kind with an id, or nil. If there are several, the error is
+// an [*api.EnsureError] of the create operation.
 func Find[T any](ctx context.Context, t *transport.Client, create *operation.Operation, kind, id string, options []api.RequestOption) (*T, error) {
 	record, _, err := find[T](ctx, t, create, kind, id, options)
 	return record, err
 }
 
-// find returns the record of a kind that carries id, or nil, and the last response.
+// find returns the record of a kind with an id, or nil, and the last response.
 func find[T any](ctx context.Context, t *transport.Client, op *operation.Operation, kind, id string, options []api.RequestOption) (record *T, last api.Response, err error) {
 	var found []entry
 	call := transport.Call{Operation: operation.MetadataList, Query: query{ID: id, Type: kind}, Blank: transport.Blank("id", id), Options: options}
@@ -71,7 +71,7 @@ func find[T any](ctx context.Context, t *transport.Client, op *operation.Operati
 		}
 		last = page.Response
 		for _, e := range page.Items {
-			// The filter is the platform's; what it lets through is checked.
+			// The platform may ignore the filter.
 			if e.ID == id && e.Type == kind {
 				found = append(found, e)
 			}

@@ -25,8 +25,7 @@ type listCall struct {
 	query string // ends before the page's size
 }
 
-// newListCall encodes the query. The first page of a run reports the arguments that cannot
-// be sent.
+// newListCall encodes the query. The first page of a run reports invalid arguments.
 func newListCall(call Call) *listCall {
 	l := &listCall{Call: call}
 	l.Options = slices.Clone(call.Options)
@@ -41,7 +40,7 @@ func newListCall(call Call) *listCall {
 	return l
 }
 
-// NewList returns the list that a call reads. Pages contain the items under the key of the
+// NewList returns the list of a call. Pages contain the items under the key of the
 // operation. The last error of a run may be an [api.IncompleteListError].
 //
 // It rejects [api.CaptureResponse], because several goroutines may read pages at once.
@@ -68,9 +67,9 @@ type listRun struct {
 	wrong api.ArgumentErrors
 	first int
 	count int // of records; -1 before the first page
-	read  int // items that the caller gets
+	read  int // items for the caller
 
-	omitted int // elements that pages left out
+	omitted int // elements left out by pages
 }
 
 func newListRun(l *listCall, s api.ListSettings) *listRun {

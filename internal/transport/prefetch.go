@@ -10,7 +10,7 @@ import (
 
 // prefetched yields the pages of a list in order and fetches up to Prefetch of them at the
 // same time. It reports whether it reached the end. The first page says how many pages there
-// are. It fetches pages that the list grows by, and pages behind Limit by its estimate, one
+// are. It fetches pages of a growing list, and pages behind Limit by its estimate, one
 // after the other.
 func prefetched[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) bool {
 	ctx, cancel := context.WithCancel(ctx)
