@@ -22,8 +22,8 @@ const module = "github.com/dispensary-go/dispensary"
 // library: packages of the house by their folder, others by their path. A new arrow is a
 // commit of its own, with its reason.
 var arrows = map[string][]string{
-	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "ratelimit", "treatmentplans"},
-	"oauth/accounts":           {".", "internal/defaults", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore"},
+	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/environ", "internal/transport", "ratelimit", "treatmentplans"},
+	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "internal/defaults"},
 	"api":                      {},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"internal/contention":      {},
 	"internal/defaults":        {},
 	"internal/doctor":          {".", "api", "events", "internal/defaults", "internal/operation", "internal/rotation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine"},
+	"internal/environ":         {"api"},
 	"internal/failover":        {},
 	"internal/fileid":          {},
 	"internal/filelock":        {"internal/fileid"},
@@ -72,9 +73,9 @@ var arrows = map[string][]string{
 
 	// The fake platform: the package over httpapi and pages over webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
-	"dispensarytest":                     {".", "api", "dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "internal/closestmatch", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi"},
-	"dispensarytest/internal/rules":      {"dispensarytest/behavior", "internal/closestmatch", "dispensarytest/model"},
+	"dispensarytest":                     {".", "dispensarytest/internal/behavior", "dispensarytest/internal/clock", "internal/closestmatch", "internal/environ", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi", "api", "dispensarytest/behavior", "dispensarytest/internal/rules"},
 	"dispensarytest/behavior":            {"dispensarytest/internal/operations"},
+	"dispensarytest/internal/rules":      {"dispensarytest/behavior", "internal/closestmatch", "dispensarytest/model"},
 	"dispensarytest/internal/clock":      {},
 	"dispensarytest/internal/faults":     {"dispensarytest/internal/clock", "dispensarytest/internal/ids", "dispensarytest/model"},
 	"dispensarytest/internal/httpapi":    {"dispensarytest/internal/rules", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},

@@ -40,6 +40,24 @@ func ExampleNewFromEnv() {
 	fmt.Println(practice.Name)
 }
 
+// A script needs the URL of the API and a token. Here both are those of a fake platform.
+func ExampleWithAccessToken() {
+	platform := fake()
+	defer platform.Close()
+	url, token := platform.Site().BaseURL, platform.Tokens.Issue(model.User{}).AccessToken
+
+	client, err := dispensary.New(dispensary.USSandbox.At(url), dispensary.WithAccessToken(token))
+	if err != nil {
+		log.Fatal(err)
+	}
+	practice, err := client.Clinic.Get(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(practice.Name)
+	// Output: Maple Hollow Integrative Clinic
+}
+
 // A client is made once, for a site, and shared. Here the site is a fake of the
 // platform in the same process; see [dispensary.Site] for real ones.
 func ExampleNew() {
@@ -161,10 +179,7 @@ func ExampleNewRateLimiter() {
 
 // Plain HTTP is accepted for loopback hosts only.
 func ExampleSite() {
-	site := dispensary.Site{
-		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
-		BaseURL:     "http://platform.example/api", AuthURL: "https://login.platform.example",
-	}
+	site := dispensary.USSandbox.At("http://platform.example/api")
 	fmt.Println(errors.Is(site.Validate(), dispensary.ErrInsecure))
 	// Output: true
 }

@@ -1,6 +1,7 @@
 package dispensary
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -26,6 +27,30 @@ func WithTokenSource(tokens TokenSource) Option {
 		return nil
 	}
 }
+
+// WithAccessToken authorizes the client's calls with a token that was issued for its
+// environment. The client does not refresh it: after the token expires, calls fail with
+// [ErrUnauthorized]. A token that is empty, or that no header can carry, is an
+// [*ArgumentError].
+func WithAccessToken(token string) Option {
+	secret := NewSecret(token)
+	return func(c *config) error {
+		problem := transport.HeaderProblem(secret.Reveal())
+		if secret.IsZero() {
+			problem = "is empty"
+		}
+		if problem != "" {
+			return &ArgumentError{Field: "WithAccessToken(token)", Reason: problem}
+		}
+		c.transport.Tokens = fixedToken{AccessToken{Secret: secret, Environment: c.transport.Site.Environment}}
+		return nil
+	}
+}
+
+// fixedToken is a token source that never changes.
+type fixedToken struct{ token AccessToken }
+
+func (f fixedToken) Token(context.Context) (AccessToken, error) { return f.token, nil }
 
 // WithHTTPClient sends requests through the transport of h and uses its cookie jar. Its
 // redirect policy is not used: a token never follows a redirect to another origin.

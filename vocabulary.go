@@ -65,7 +65,6 @@ var (
 var (
 	ErrReauthorize = api.ErrReauthorize // the user has to authorize again
 	ErrInsecure    = api.ErrInsecure    // plain HTTP beyond loopback
-	ErrUnknownSite = api.ErrUnknownSite // no application is configured for the environment
 	ErrArgument    = api.ErrArgument    // every ArgumentError
 )
 

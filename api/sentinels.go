@@ -66,9 +66,6 @@ var (
 	// ErrInsecure: a plain HTTP address that is not loopback.
 	ErrInsecure = errors.New("dispensary: plain http is refused except to a loopback address")
 
-	// ErrUnknownSite: no application is configured for an environment.
-	ErrUnknownSite = errors.New("dispensary: unknown site")
-
 	// ErrArgument: a call was given something that cannot be sent. Every
 	// [ArgumentError] matches it.
 	ErrArgument = errors.New("dispensary: invalid argument")

@@ -7,36 +7,42 @@ import (
 	"strings"
 )
 
-// Site is an environment with its two addresses. The platform publishes the
-// addresses to its integrators; this module knows none of them.
+// Site is an environment with its URLs. The platform publishes the URLs to its
+// integrators, and this module knows none of them.
 // API section: introduction ({base_url} and {auth_url}).
 type Site struct {
 	Environment Environment
 
-	// BaseURL is the address of the API, the /api prefix included, for
-	// example https://platform.example/api. HTTPS, unless the host is a
-	// loopback address.
+	// BaseURL is the URL of the API, the /api prefix included, for example
+	// https://platform.example/api. It is HTTPS, unless the host is a loopback address.
 	BaseURL string
 
-	// AuthURL is the browser-facing address of which /oauth/authorize is a
-	// page. Its host may differ from that of BaseURL. HTTPS, unless the
-	// host is a loopback address.
+	// AuthURL is the URL below which browsers open /oauth/authorize. Its host may differ
+	// from the host of BaseURL. It is HTTPS, unless the host is a loopback address. Package
+	// oauth needs it. A client does not, and accepts an empty one.
 	AuthURL string
 }
 
-// Validate reports all that is missing or unusable, each with an [*ArgumentError]. It
-// names the field and never repeats an address, which may hold a password.
+// Validate reports every field that is missing or unusable, each with an [*ArgumentError].
+// AuthURL may be empty. Errors name the field and never repeat a URL, which may contain a
+// password.
 func (s Site) Validate() error {
-	problems := []error{s.Environment.Validate()}
-	for _, address := range []struct{ field, url string }{{"BaseURL", s.BaseURL}, {"AuthURL", s.AuthURL}} {
-		if err := ValidateURL(address.url); err != nil {
-			problems = append(problems, &ArgumentError{
-				Field: "Site." + address.field, Err: err,
-				Reason: "of " + s.Environment.String() + " " + strings.TrimPrefix(err.Error(), "dispensary: "),
-			})
-		}
+	problems := []error{s.Environment.Validate(), s.validateURL("BaseURL", s.BaseURL)}
+	if s.AuthURL != "" {
+		problems = append(problems, s.validateURL("AuthURL", s.AuthURL))
 	}
 	return errors.Join(problems...)
+}
+
+func (s Site) validateURL(field, value string) error {
+	err := ValidateURL(value)
+	if err == nil {
+		return nil
+	}
+	return &ArgumentError{
+		Field: "Site." + field, Err: err,
+		Reason: "of " + s.Environment.String() + " " + strings.TrimPrefix(err.Error(), "dispensary: "),
+	}
 }
 
 // ValidateURL reports why an address must not be used to talk to the platform: it
@@ -74,12 +80,4 @@ func isLoopback(host string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
-}
-
-// Variables returns the names of the environment variables with the addresses of this
-// environment: DISPENSARY_US_SANDBOX_BASE_URL and DISPENSARY_US_SANDBOX_AUTH_URL for the
-// sandbox of the United States.
-func (e Environment) Variables() (baseURL, authURL string) {
-	prefix := strings.ToUpper("DISPENSARY_" + string(e.Region) + "_" + string(e.Stage))
-	return prefix + "_BASE_URL", prefix + "_AUTH_URL"
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,7 +12,7 @@ import (
 
 func sandboxSite() api.Site {
 	return api.Site{
-		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
+		Environment: api.USSandbox,
 		BaseURL:     "https://platform.example/api",
 		AuthURL:     "https://auth.example",
 	}
@@ -20,12 +21,11 @@ func sandboxSite() api.Site {
 func TestSiteNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, sandboxSite().Validate())
+	require.NoError(t, api.USSandbox.At("https://platform.example/api").Validate())
 	for want, change := range map[string]func(*api.Site){
-		"Environment is missing":                                func(s *api.Site) { s.Environment = api.Environment{} },
-		"Region is neither us nor ca":                           func(s *api.Site) { s.Environment.Region = "mars" },
-		"Stage is neither production nor sandbox":               func(s *api.Site) { s.Environment.Stage = "dress" },
+		"Environment is missing":                                func(s *api.Site) { s.Environment = "" },
+		"Environment is not a region and a stage":               func(s *api.Site) { s.Environment = "mars/sandbox" },
 		"BaseURL of us/sandbox is empty":                        func(s *api.Site) { s.BaseURL = "" },
-		"AuthURL of us/sandbox is empty":                        func(s *api.Site) { s.AuthURL = "" },
 		"BaseURL of us/sandbox is not an absolute URL":          func(s *api.Site) { s.BaseURL = "/api" },
 		"AuthURL of us/sandbox is not an absolute URL":          func(s *api.Site) { s.AuthURL = "https:auth" },
 		"BaseURL of us/sandbox must not carry user information": func(s *api.Site) { s.BaseURL = "https://me:canary@platform.example" },
@@ -56,13 +56,21 @@ func TestPlainHTTPNeedsHostThatSkipsProxies(t *testing.T) {
 
 func TestEnvironmentText(t *testing.T) {
 	t.Parallel()
-	for _, e := range api.Environments() {
-		parsed, err := api.ParseEnvironment(e.String())
+	for text, e := range map[string]api.Environment{
+		"us/sandbox": api.USSandbox, "us/production": api.USProduction,
+		"ca/sandbox": api.CanadaSandbox, "CA/Production": api.CanadaProduction,
+	} {
+		parsed, err := api.ParseEnvironment(text)
 		require.NoError(t, err)
 		assert.Equal(t, e, parsed)
+		assert.Equal(t, strings.ToLower(text), e.String())
 		assert.NoError(t, e.Validate())
+		assert.Equal(t, strings.HasSuffix(text, "/sandbox"), e.IsSandbox())
 	}
-	_, err := api.ParseEnvironment("us")
-	assert.Error(t, err)
-	assert.Equal(t, "none", api.Environment{}.String())
+	for _, text := range []string{"us", "us/", "", "none", "us/sandbox "} {
+		_, err := api.ParseEnvironment(text)
+		assert.Error(t, err, text)
+	}
+	assert.Equal(t, "none", api.Environment("").String())
+	assert.False(t, api.Environment("").IsSandbox())
 }

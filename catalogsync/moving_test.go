@@ -66,7 +66,7 @@ func (m *movingList) catalog(t testing.TB) catalog.Service {
 
 func catalogOf(t testing.TB, platform http.RoundTripper) catalog.Service {
 	t.Helper()
-	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	sandbox := dispensary.USSandbox
 	client, err := dispensary.New(dispensary.Site{Environment: sandbox, BaseURL: "https://api.example.com/api", AuthURL: "https://www.example.com"},
 		dispensary.WithTokenSource(staticToken{Secret: api.NewSecret("token"), Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: platform}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	require.NoError(t, err)

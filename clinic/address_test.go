@@ -15,11 +15,11 @@ import (
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	for region, want := range map[api.Region]clinic.Address{
-		api.US:     {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
-		api.Canada: {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
+	for environment, want := range map[api.Environment]clinic.Address{
+		api.USSandbox:     {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
+		api.CanadaSandbox: {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
 	} {
-		platform := dispensarytest.New(t, dispensarytest.WithRegion(region))
+		platform := dispensarytest.New(t, dispensarytest.WithEnvironment(environment))
 		addresses, patients := platform.Client(model.User{}).Clinic.Addresses, platform.Patients.All()
 		page, err := addresses.ListForPatient(patients[1].ID).Page(t.Context())
 		require.NoError(t, err)

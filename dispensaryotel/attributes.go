@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
@@ -18,7 +19,8 @@ import (
 
 // environment says which of the platform's environments a signal is about.
 func environment(e api.Environment) []signal.Attribute {
-	return []signal.Attribute{signal.Region.Of(string(e.Region)), signal.Stage.Of(string(e.Stage))}
+	region, stage, _ := strings.Cut(string(e), "/")
+	return []signal.Attribute{signal.Region.Of(region), signal.Stage.Of(stage)}
 }
 
 // other is what this package does not know by name.

@@ -196,7 +196,7 @@ func TestInboxThatFails(t *testing.T) {
 
 func delivery(id string) webhook.Delivery {
 	return webhook.Delivery{
-		Key:  webhook.Key{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, EventID: id},
+		Key:  webhook.Key{Environment: dispensary.USSandbox, EventID: id},
 		Type: events.TypeOrderPlaced, ReceivedAt: time.Now(),
 		Body: []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
 	}

@@ -125,6 +125,6 @@ func BenchmarkFirstAnswer(b *testing.B) {
 // What the first platform of a process pays and later ones share.
 func BenchmarkBuildDefaultWorld(b *testing.B) {
 	for b.Loop() {
-		store.BuildWorld(store.DefaultSeed, api.US)
+		store.BuildWorld(store.DefaultSeed, api.USSandbox)
 	}
 }

@@ -7,17 +7,14 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // Site returns the platform as a client sees it: the sandbox of its region, the base URL of
 // the API with the prefix /api, and the URL of the pages for a browser. Applications send
 // their users to AuthURL + "/oauth/authorize".
 func (s *Server) Site() dispensary.Site {
-	return dispensary.Site{
-		Environment: dispensary.Environment{Region: s.set.region, Stage: dispensary.Sandbox},
-		BaseURL:     s.origin + httpapi.BasePath,
-		AuthURL:     s.origin + httpapi.AuthPath,
-	}
+	return dispensary.Site{Environment: s.set.environment, BaseURL: s.origin + httpapi.BasePath, AuthURL: s.origin + httpapi.AuthPath}
 }
 
 // Variables returns the environment variables with which a program uses the platform:
@@ -26,7 +23,7 @@ func (s *Server) Site() dispensary.Site {
 // key goes with the calls of all users, so a platform with several clinics has none.
 func (s *Server) Variables() map[string]string {
 	site, app := s.Site(), s.Application()
-	baseURL, authURL := site.Environment.Variables()
+	baseURL, authURL := environ.Variables(site.Environment)
 	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
 	variables := map[string]string{
 		baseURL: site.BaseURL, authURL: site.AuthURL,

@@ -11,22 +11,20 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
 	t.Parallel()
-	for region, want := range map[api.Region]dispensary.Environment{
-		api.US:     {Region: dispensary.US, Stage: dispensary.Sandbox},
-		api.Canada: {Region: dispensary.Canada, Stage: dispensary.Sandbox},
-	} {
+	for _, want := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
 		for _, opt := range []Option{WithInMemory(), WithTLS(), WithTuning(Tuning{Addr: "127.0.0.1:0"})} {
-			fake := New(t, WithRegion(region), opt)
+			fake := New(t, WithEnvironment(want), opt)
 			site := fake.Site()
 			assert.Equal(t, want, site.Environment)
 			assert.Equal(t, fake.Site().BaseURL, site.BaseURL)
 			assert.Equal(t, fake.Site().AuthURL, site.AuthURL)
 			require.NoError(t, site.Validate(), "the client takes it")
-			base, auth := want.Variables()
+			base, auth := environ.Variables(want)
 			assert.Equal(t, site.BaseURL, fake.Variables()[base])
 			assert.Equal(t, site.AuthURL, fake.Variables()[auth])
 		}

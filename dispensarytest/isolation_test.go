@@ -57,7 +57,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 		for n := range 100 {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				opts := [][]Option{{WithInMemory()}, {WithRegion(api.Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
+				opts := [][]Option{{WithInMemory()}, {WithEnvironment(api.CanadaSandbox), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
 				b := start(t, opts...)
 				hook := b.hosts(nil, model.EventOrderPlaced)
 				upset(t, b, n)
@@ -129,7 +129,7 @@ func TestPlatformsShareAClock(t *testing.T) {
 	clock := frozen()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	us := New(t, WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff))
-	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff), WithRegion(api.Canada))
+	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(behavior.DeliveryConditionsOff), WithEnvironment(api.CanadaSandbox))
 	require.NoError(t, err)
 	for _, fake := range []*Server{us, ca} {
 		activate(t, fake)

@@ -22,7 +22,7 @@ import (
 // loopback TLS.
 func (s *Server) listen() (err error) {
 	if s.set.inMemory {
-		s.origin, s.client = memoryOrigin(s.set.region), &http.Client{Transport: memhttp.Transport{Network: s.net}}
+		s.origin, s.client = memoryOrigin(s.set.environment), &http.Client{Transport: memhttp.Transport{Network: s.net}}
 		return nil
 	}
 	pool := &http.Transport{MaxIdleConnsPerHost: 64}
@@ -119,8 +119,8 @@ func (s *Server) Host(origin string, handler http.Handler) error {
 
 // memoryOrigin is where a platform without sockets stands. The names are
 // reserved: no resolver knows them.
-func memoryOrigin(region api.Region) string {
-	if region == api.Canada {
+func memoryOrigin(environment api.Environment) string {
+	if environment == api.CanadaSandbox {
 		return "https://platform.ca.dispensary.test"
 	}
 	return "https://platform.us.dispensary.test"

@@ -204,7 +204,7 @@ func TestUnknownIDs(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	other := start(t, WithInMemory(), WithRegion(api.Canada))
+	other := start(t, WithInMemory(), WithEnvironment(api.CanadaSandbox))
 	for _, e := range all {
 		if _, parametrized := routeWith(e.op.Route, ""); !parametrized {
 			continue

@@ -24,7 +24,7 @@ type settings struct {
 	rules          rules.Set // of what the API leaves open
 	addr           string
 	seed           uint64
-	region         api.Region
+	environment    api.Environment
 	clock          *clock.Clock
 	redirectURI    string
 	scopes         []string
@@ -48,7 +48,7 @@ const defaultAddr = "127.0.0.1:0"
 
 func defaults() settings {
 	return settings{
-		addr: defaultAddr, seed: store.DefaultSeed, region: api.US,
+		addr: defaultAddr, seed: store.DefaultSeed, environment: api.USSandbox,
 		redirectURI: "http://127.0.0.1/callback", scopes: operations.AllScopes(),
 		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, rules: rules.Defaults(),
 	}
@@ -95,7 +95,7 @@ func (s *settings) world() *store.World {
 	if s.snapshot != nil {
 		return s.snapshot.World.Clone()
 	}
-	return store.NewWorld(s.seed, s.region, s.size)
+	return store.NewWorld(s.seed, s.environment, s.size)
 }
 
 // WithClock uses a clock of [FrozenClock], or the clock of another platform. A nil clock is
@@ -145,14 +145,14 @@ func WithRedirectURI(uri string) Option {
 	}
 }
 
-// WithRegion makes the platform that of another country; the default is
-// [api.US]. The two regions know nothing of each other's tokens and data.
-func WithRegion(region api.Region) Option {
+// WithEnvironment makes the platform another sandbox; the default is [api.USSandbox]. The two
+// sandboxes know nothing of each other's tokens and data.
+func WithEnvironment(sandbox api.Environment) Option {
 	return func(s *settings) error {
-		if region != api.US && region != api.Canada {
-			return wrong("WithRegion", fmt.Sprintf("must be %q or %q, not %q", api.US, api.Canada, region))
+		if !sandbox.IsSandbox() {
+			return wrong("WithEnvironment", fmt.Sprintf("must be %q or %q, not %q", api.USSandbox, api.CanadaSandbox, sandbox))
 		}
-		s.region = region
+		s.environment = sandbox
 		return nil
 	}
 }
@@ -180,7 +180,7 @@ func WithSnapshot(snapshot []byte) Option {
 		if err != nil {
 			return invalid("WithSnapshot", err)
 		}
-		s.snapshot, s.seed, s.region, s.scopes = from, from.Seed, from.Region, from.Tokens.Scopes
+		s.snapshot, s.seed, s.environment, s.scopes = from, from.Seed, from.Environment, from.Tokens.Scopes
 		s.rules, err = from.reads()
 		return err
 	}

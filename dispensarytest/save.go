@@ -13,7 +13,7 @@ func (s *Server) state() *state {
 	s.store.Lock()
 	defer s.store.Unlock()
 	now := &state{
-		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Region: s.set.region,
+		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Environment: s.set.environment,
 		Behaviors: s.rules.Get().Variants(), World: s.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: s.sender.State(),
 	}
 	if s.clock.Frozen() {

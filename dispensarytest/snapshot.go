@@ -32,16 +32,16 @@ var (
 // state is a platform at one moment: its world, consents and codes, webhook endpoint,
 // deliveries and behaviors. A state never changes, so any number of platforms can share it.
 type state struct {
-	Format    string
-	Version   int
-	Seed      uint64
-	Region    api.Region
-	Frozen    time.Time     `json:",omitzero"` // where a frozen clock stands
-	Offset    time.Duration `json:",omitzero"` // of a live clock
-	Behaviors []behavior.Variant
-	World     *store.World
-	Tokens    tokens.State
-	Webhooks  webhooks.State
+	Format      string
+	Version     int
+	Seed        uint64
+	Environment api.Environment
+	Frozen      time.Time     `json:",omitzero"` // where a frozen clock stands
+	Offset      time.Duration `json:",omitzero"` // of a live clock
+	Behaviors   []behavior.Variant
+	World       *store.World
+	Tokens      tokens.State
+	Webhooks    webhooks.State
 }
 
 func parseSnapshot(content []byte) (*state, error) {
@@ -73,12 +73,12 @@ func parseSnapshot(content []byte) (*state, error) {
 
 // check reports missing and wrong parts.
 func (s *state) check() error {
-	var region error
-	if s.Region != api.US && s.Region != api.Canada {
-		region = fmt.Errorf("there is no region %q", s.Region)
+	var environment error
+	if !s.Environment.IsSandbox() {
+		environment = fmt.Errorf("there is no sandbox %q", s.Environment)
 	}
 	_, err := s.reads()
-	return errors.Join(s.World.Check(), err, s.Tokens.Check(), s.Webhooks.Check(), region)
+	return errors.Join(s.World.Check(), err, s.Tokens.Check(), s.Webhooks.Check(), environment)
 }
 
 func (s *state) reads() (rules.Set, error) {

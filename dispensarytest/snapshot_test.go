@@ -197,14 +197,14 @@ func TestWrongSnapshots(t *testing.T) {
 		whole + "{":          {errSnapshotDamaged, "invalid character"},
 		headOf(2):            {errSnapshotVersion, "version 2, this program reads version 1"},
 		headOf(1):            {errSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                {errSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"Region":"us"`, `"Region":"fr"`, 1):                          {errSnapshotDamaged, "no region"},
-		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                  {errSnapshotDamaged, "an access token without consent"},
-		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                      {errSnapshotDamaged, "a refresh token without consent"},
-		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1): {errSnapshotDamaged, "a row is missing"},
-		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":{},`, 1):   {errSnapshotDamaged, "a row has no place"},
-		strings.Replace(whole, `"Skips":{"Rows":null`, `"Skips":{"Rows":{"x":null}`, 1):      {errSnapshotDamaged, "a row is missing"},
-		strings.Replace(whole, `"Behaviors":[`, `"Behaviors":["no-such=x",`, 1):              {errSnapshotDamaged, "there is no open point"},
+		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                 {errSnapshotDamaged, "it has no world"},
+		strings.Replace(whole, `"Environment":"us/sandbox"`, `"Environment":"fr/sandbox"`, 1): {errSnapshotDamaged, "no sandbox"},
+		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                   {errSnapshotDamaged, "an access token without consent"},
+		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                       {errSnapshotDamaged, "a refresh token without consent"},
+		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1):  {errSnapshotDamaged, "a row is missing"},
+		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":{},`, 1):    {errSnapshotDamaged, "a row has no place"},
+		strings.Replace(whole, `"Skips":{"Rows":null`, `"Skips":{"Rows":{"x":null}`, 1):       {errSnapshotDamaged, "a row is missing"},
+		strings.Replace(whole, `"Behaviors":[`, `"Behaviors":["no-such=x",`, 1):               {errSnapshotDamaged, "there is no open point"},
 	} {
 		_, err := Start(WithSnapshot([]byte(file)))
 		require.ErrorIs(t, err, api.ErrArgument, want.says)

@@ -54,7 +54,7 @@ func Start(opts ...Option) (*Server, error) {
 
 // build creates all parts of a platform that has an origin.
 func (s *Server) build() {
-	set, seed := s.set, store.RegionSeed(s.set.seed, s.set.region)
+	set, seed := s.set, store.EnvironmentSeed(s.set.seed, s.set.environment)
 	s.app = registration(seed, set.redirectURI)
 	s.store = &store.Store{World: set.world()}
 	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.rules.Rotation, set.scopes)
@@ -77,7 +77,7 @@ func (s *Server) build() {
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
 	s.handler = s.handle(&pages.Pages{
-		Store: s.store, People: s.people, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+		Store: s.store, People: s.people, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.requireTLS,
 	}, &httpapi.API{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.people.Clinics,
 		RequestIDs: &s.requestIDs, Record: s.Journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,

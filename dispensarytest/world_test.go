@@ -22,9 +22,9 @@ import (
 func TestTheWorldIsMadeUp(t *testing.T) {
 	t.Parallel()
 	phone := regexp.MustCompile(`^\+1\d{3}55501\d\d$`)
-	for _, region := range []api.Region{api.US, api.Canada} {
+	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
 		for seed := range uint64(3) {
-			w := store.BuildWorld(seed, region)
+			w := store.BuildWorld(seed, environment)
 			reserved := func(email string) {
 				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
 			}
@@ -53,7 +53,7 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 // another region other ids, people and secrets.
 func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	t.Parallel()
-	assert.NotEqual(t, bytesOf(store.BuildWorld(7, api.US)), bytesOf(store.BuildWorld(7, api.Canada)))
+	assert.NotEqual(t, bytesOf(store.BuildWorld(7, api.USSandbox)), bytesOf(store.BuildWorld(7, api.CanadaSandbox)))
 	one, two := New(t, WithInMemory(), WithTuning(Tuning{Seed: 7})), New(t, WithInMemory(), WithTuning(Tuning{Seed: 7}))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
@@ -69,8 +69,8 @@ func TestWorldsFollowFromTheirSeed(t *testing.T) {
 // Everything in the world that names something else names something that is there.
 func TestTheWorldIsWhole(t *testing.T) {
 	t.Parallel()
-	for _, region := range []api.Region{api.US, api.Canada} {
-		w := store.BuildWorld(store.DefaultSeed, region)
+	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
+		w := store.BuildWorld(store.DefaultSeed, environment)
 		seen := make(map[string]bool)
 		for p := range table.All(w.Products) {
 			inTable(t, w.Brands, p.BrandID)
@@ -144,7 +144,7 @@ func TestIDsLookLikeIDs(t *testing.T) {
 }
 
 func generated(seed uint64, size model.WorldSize) *store.World {
-	w := store.BuildWorld(seed, api.US)
+	w := store.BuildWorld(seed, api.USSandbox)
 	w.Enlarge(size)
 	return w
 }

@@ -43,7 +43,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
 		"WithBehaviorsFile is invalid: open": dispensarytest.WithBehaviorsFile("no-such-file.json"), "WithBehaviorsFile is invalid: doc.go: not a file": dispensarytest.WithBehaviorsFile("doc.go"),
-		"WithRegion must be": dispensarytest.WithRegion("UK"), "WithRedirectURI \"/relative\"": dispensarytest.WithRedirectURI("/relative"),
+		"WithEnvironment must be": dispensarytest.WithEnvironment("uk/sandbox"), "WithRedirectURI \"/relative\"": dispensarytest.WithRedirectURI("/relative"),
 		"plain HTTP and not on loopback": dispensarytest.WithRedirectURI("http://ehr.example.com/cb"),
 		"Tuning.Addr is invalid":         dispensarytest.WithTuning(dispensarytest.Tuning{Addr: "nowhere"}),
 		"Tuning.WorldSize has":           dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Orders: -1}}),

@@ -100,7 +100,7 @@ func (c Config) checkStorage() []error {
 // live reports that one of the environments has live data.
 func (c Config) live() bool {
 	for i := range c.Applications {
-		if c.Applications[i].Site.Environment.Stage == dispensary.Production {
+		if !c.Applications[i].Site.Environment.IsSandbox() {
 			return true
 		}
 	}
@@ -109,7 +109,7 @@ func (c Config) live() bool {
 
 // name returns what a setting of all applications is called where the configuration
 // comes from.
-func (c Config) name(key string) string { return c.names.of(dispensary.Environment{}, key) }
+func (c Config) name(key string) string { return c.names.of("", key) }
 
 func (c Config) problem(name, reason string) error {
 	return &dispensary.ArgumentError{Field: name, Reason: reason}

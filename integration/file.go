@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
@@ -121,7 +121,7 @@ func (d *document) parse(data []byte) {
 		return
 	}
 	var known []string
-	for _, environment := range api.Environments() {
+	for _, environment := range environ.All() {
 		known = append(known, environment.String())
 	}
 	for name, members := range d.object("environments", environments, known) {
@@ -184,7 +184,7 @@ func (d *document) problem(name, reason string) {
 // get is the get of a reader.
 func (d *document) get(environment dispensary.Environment, key string, list bool) ([]string, error) {
 	members := d.all
-	if environment != (dispensary.Environment{}) {
+	if environment != "" {
 		members = d.environments[environment]
 	}
 	member, ok := members[key]

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -33,8 +32,8 @@ const (
 )
 
 var (
-	us     = dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
-	canada = dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Sandbox}
+	us     = dispensary.USSandbox
+	canada = dispensary.CanadaSandbox
 )
 
 // fixture is a health record with users in two countries, and the platform of each.
@@ -60,9 +59,9 @@ func newFixture(t *testing.T) *fixture {
 		}
 	}))
 	t.Cleanup(f.server.Close)
-	for environment, region := range map[dispensary.Environment]api.Region{us: api.US, canada: api.Canada} {
+	for _, environment := range []dispensary.Environment{us, canada} {
 		callback := f.server.URL + "/dispensary/callback"
-		platform := dispensarytest.New(t, dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(callback),
+		platform := dispensarytest.New(t, dispensarytest.WithEnvironment(environment), dispensarytest.WithRedirectURI(callback),
 			dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 		_, err := platform.Clinics.ActivateKey(platform.ClinicKey())
 		require.NoError(t, err)

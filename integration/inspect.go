@@ -60,12 +60,12 @@ type Database struct {
 // Inspect opens the token store and the inbox of one environment, beside the processes that
 // have them open, for tools. It creates no files and no tables, and handles no events.
 //
-// Errors: [dispensary.ErrUnknownSite] for an environment without an application, and
-// [*dispensary.ArgumentError] for addresses and keys.
+// Errors: an [*dispensary.ArgumentError] for an environment without an application, for
+// addresses and for keys.
 func Inspect(ctx context.Context, config Config, environment dispensary.Environment) (*Inspection, error) {
 	at := slices.IndexFunc(config.Applications, func(a Application) bool { return a.Site.Environment == environment })
 	if at < 0 {
-		return nil, fmt.Errorf("%w: no application of %s is configured", dispensary.ErrUnknownSite, environment)
+		return nil, &dispensary.ArgumentError{Field: "environment", Reason: "has no application: " + environment.String()}
 	}
 	made := &Inspection{OAuth: config.Applications[at].oauth(oauth.Config{})}
 	store, storeProblem := parseAddress(config.Store, []kind{postgres, mysql, sqlite, memory})

@@ -117,8 +117,8 @@ func TestInspectFailures(t *testing.T) {
 	made.Store, made.SealKeys = dispensary.NewSecret("mysql:root@tcp(127.0.0.1:1)/test"), dispensary.NewSecret("none")
 	_, err = integration.Inspect(t.Context(), made, us)
 	require.ErrorContains(t, err, "DISPENSARY_SEAL_KEYS")
-	_, err = integration.Inspect(t.Context(), made, dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production})
-	require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+	_, err = integration.Inspect(t.Context(), made, dispensary.USProduction)
+	require.ErrorIs(t, err, dispensary.ErrArgument)
 }
 
 // The network reads a connection that may be without TLS.

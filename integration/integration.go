@@ -126,11 +126,11 @@ func observedBy(own webhook.Observer, alarms ...*webhook.Alarm) webhook.Observer
 }
 
 // WebhooksOf returns what receives the webhooks of one environment, to be mounted at any
-// address. It fails with [dispensary.ErrUnknownSite] where no application receives them.
+// address. It fails with an [*dispensary.ArgumentError] if no application receives them.
 func (i *Integration) WebhooksOf(environment dispensary.Environment) (http.Handler, error) {
 	handler, ok := i.webhooks[environment]
 	if !ok {
-		return nil, fmt.Errorf("%w: no application of %s receives webhooks", dispensary.ErrUnknownSite, environment)
+		return nil, &dispensary.ArgumentError{Field: "environment", Reason: "has no application that receives webhooks: " + environment.String()}
 	}
 	return handler, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
@@ -87,7 +87,7 @@ func (n names) of(environment dispensary.Environment, key string) string {
 	case fromVariables:
 		return n.variable(environment, key)
 	case fromFile:
-		if environment != (dispensary.Environment{}) {
+		if environment != "" {
 			return "environments." + environment.String() + "." + key
 		}
 		return key
@@ -108,8 +108,8 @@ func (n names) of(environment dispensary.Environment, key string) string {
 
 func (n names) variable(environment dispensary.Environment, key string) string {
 	prefix := "DISPENSARY_"
-	if environment != (dispensary.Environment{}) {
-		baseURL, _ := environment.Variables()
+	if environment != "" {
+		baseURL, _ := environ.Variables(environment)
 		prefix = strings.TrimSuffix(baseURL, "BASE_URL")
 	}
 	return prefix + strings.ToUpper(key)
@@ -136,8 +136,8 @@ type reader struct {
 func (r *reader) read() (Config, error) {
 	r.unread = map[string]bool{}
 	config := Config{names: r.names}
-	readInto(r, dispensary.Environment{}, ofConfig, &config)
-	for _, environment := range api.Environments() {
+	readInto(r, "", ofConfig, &config)
+	for _, environment := range environ.All() {
 		application := Application{Site: dispensary.Site{Environment: environment}}
 		if readInto(r, environment, ofApplication, &application) {
 			config.Applications = append(config.Applications, application)

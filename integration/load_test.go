@@ -61,7 +61,7 @@ func byHand() integration.Config {
 		SealKeys: dispensary.NewSecret(sealKeys), StateKeys: []dispensary.Secret{dispensary.NewSecret(stateKey), dispensary.NewSecret("old-" + stateKey)},
 		Applications: []integration.Application{{
 			Site: dispensary.Site{
-				Environment: dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Production},
+				Environment: dispensary.CanadaProduction,
 				BaseURL:     "https://ca.platform.example/api", AuthURL: "https://ca.platform.example",
 			},
 			ClientID: "id-ca", ClientSecret: dispensary.NewSecret("canary-ca"), RedirectURL: "https://ehr.example/dispensary/callback",

@@ -141,11 +141,11 @@ func (s Setup) check(c Config) error {
 		{"OAuth.Site", s.OAuth.Site != dispensary.Site{}}, {"OAuth.ClientID", s.OAuth.ClientID != ""},
 		{"OAuth.ClientSecret", !s.OAuth.ClientSecret.IsZero()}, {"OAuth.RedirectURL", s.OAuth.RedirectURL != ""}, {"OAuth.Scopes", s.OAuth.Scopes != nil},
 		{"OAuth.Limiter", s.OAuth.Limiter != nil},
-		{"Webhooks.Environment", s.Webhooks.Environment != dispensary.Environment{}}, {"Webhooks.Secrets", s.Webhooks.Secrets != nil},
+		{"Webhooks.Environment", s.Webhooks.Environment != ""}, {"Webhooks.Secrets", s.Webhooks.Secrets != nil},
 		{"Webhooks.Challenge", !s.Webhooks.Challenge.IsZero()}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
 		{"Operations.Engine", s.Operations.Engine != nil}, {"Operations.Alarms", s.Operations.Alarms != nil}, {"Operations.Accounts", s.Operations.Accounts != nil},
 		{"Operations.Reconcilers", s.Operations.Reconcilers != nil},
-		{"Reconcile.Environment", s.Reconcile.Environment != dispensary.Environment{}}, {"Reconcile.Name", s.Reconcile.Name != ""},
+		{"Reconcile.Environment", s.Reconcile.Environment != ""}, {"Reconcile.Name", s.Reconcile.Name != ""},
 		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.List", s.Reconcile.List != nil}, {"Reconcile.Open", s.Reconcile.Open != nil},
 	} {
 		if part.given {

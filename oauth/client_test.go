@@ -19,8 +19,9 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		want   string
 	}
 	oauthtest.Each(t, map[string]test{
-		"no environment":     {func(c *oauth.Config) { c.Site.Environment = api.Environment{} }, "no environment"},
+		"no environment":     {func(c *oauth.Config) { c.Site.Environment = "" }, "no environment"},
 		"no base address":    {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
+		"no auth URL":        {func(c *oauth.Config) { c.Site.AuthURL = "" }, "Site.AuthURL of us/sandbox is empty"},
 		"plain auth address": {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
 		"no id":              {func(c *oauth.Config) { c.ClientID = "" }, "oauth.Config.ClientID is empty"},
 		"id with newline":    {func(c *oauth.Config) { c.ClientID = "abc\n" }, "oauth.Config.ClientID contains space"},

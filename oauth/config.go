@@ -18,7 +18,7 @@ import (
 // are required.
 // API section: "Authentication" 2.
 type Config struct {
-	// Site is the environment with its two addresses.
+	// Site is the environment with both of its URLs.
 	Site api.Site
 
 	// ClientID and ClientSecret are the application's credentials in that
@@ -69,6 +69,9 @@ type Config struct {
 // validate reports all unusable fields by their names, never by their values.
 func (c *Config) validate() error {
 	problems := []error{c.Site.Validate()}
+	if c.Site.AuthURL == "" {
+		problems = append(problems, &api.ArgumentError{Field: "Site.AuthURL", Reason: "of " + c.Site.Environment.String() + " is empty"})
+	}
 	for _, f := range []struct{ name, reason string }{
 		{"ClientID", credentialProblem(c.ClientID)},
 		{"ClientSecret", credentialProblem(c.ClientSecret.Reveal())},

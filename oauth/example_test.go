@@ -58,7 +58,7 @@ func Example() {
 func ExampleClient_AuthorizeURL() {
 	client, err := oauth.New(oauth.Config{
 		Site: api.Site{
-			Environment: api.Environment{Region: api.Canada, Stage: api.Production},
+			Environment: api.CanadaProduction,
 			BaseURL:     "https://platform.example/api",
 			AuthURL:     "https://login.platform.example",
 		},
@@ -106,7 +106,7 @@ func ExampleParseCallback() {
 	// oauth: the callback carries no authorization code
 }
 
-var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
+var exampleEnvironment = api.USSandbox
 
 // A token prints without its secrets, however it is printed.
 func ExampleToken() {
@@ -118,14 +118,6 @@ func ExampleToken() {
 	fmt.Printf("%+v\n", token)
 	// Output:
 	// oauth.Token{us/sandbox Practitioner 0a1b expires 2026-03-04T14:00:00Z access [redacted] refresh [redacted]}
-}
-
-// A tool with one token at hand needs no store.
-func ExampleStatic() {
-	source := oauth.Static(oauth.Token{AccessToken: api.NewSecret("b2d8"), Environment: exampleEnvironment})
-	token, err := source.Token(context.Background())
-	fmt.Println(token.Environment, err)
-	// Output: us/sandbox <nil>
 }
 
 // A program that keeps its tokens with x/oauth2 can go on doing so.

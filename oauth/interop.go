@@ -14,23 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Static returns a source of one token for as long as it is valid. It is for
-// tools and tests: it never refreshes, so that a 401 is final, and after the
-// token's end it fails with an error that matches [api.ErrReauthorize].
-func Static(token Token) api.TokenSource { return &staticSource{token} }
-
-type staticSource struct{ token Token }
-
-// Format keeps fmt from reading the unexported token.
-func (s *staticSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "oauth.Static") }
-
-func (s *staticSource) Token(context.Context) (api.AccessToken, error) {
-	if end := s.token.ExpiresAt; !end.IsZero() && !time.Now().Before(end) {
-		return api.AccessToken{}, fmt.Errorf("oauth: the token of a static source has expired: %w", api.ErrReauthorize)
-	}
-	return s.token.Access(), nil
-}
-
 // FromOAuth2 lets tokens that are kept by golang.org/x/oauth2 authorize calls
 // in environment. It is a bridge with the limits of that library:
 //

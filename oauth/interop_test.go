@@ -20,21 +20,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-func TestStatic(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		source := oauth.Static(oauthtest.FirstToken(time.Hour))
-		token, err := source.Token(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, "access-0", token.Secret.Reveal())
-		_, refreshes := source.(api.TokenRefresher)
-		assert.False(t, refreshes)
-
-		time.Sleep(time.Hour)
-		_, err = source.Token(t.Context())
-		require.ErrorIs(t, err, api.ErrReauthorize)
-	})
-}
-
 func TestFromOAuth2KeepsToken(t *testing.T) {
 	t.Parallel()
 	first := oauthtest.FirstToken(time.Hour)

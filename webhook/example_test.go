@@ -33,7 +33,7 @@ func ExampleHandler() {
 		log.Fatal(err)
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
+		Environment: api.USSandbox,
 		Secrets:     []api.Secret{api.NewSecret("the webhook secret key")},
 		Challenge:   api.NewSecret("the challenge token"),
 		Inbox:       inbox,
@@ -142,7 +142,7 @@ func Example_deadLetters() {
 		log.Fatal(err)
 	}
 	_, err = inbox.Accept(context.Background(), webhook.Delivery{
-		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
+		Key:  webhook.Key{Environment: api.USSandbox, EventID: "evt_1"},
 		Type: events.TypeClinicKeyActivated,
 		Body: []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`),
 	})

@@ -151,7 +151,7 @@ func (unreadable) Close() error { return nil }
 func TestNewHandlerRefuses(t *testing.T) {
 	t.Parallel()
 	for text, change := range map[string]func(*webhook.HandlerConfig){
-		"Environment":                 func(c *webhook.HandlerConfig) { c.Environment.Stage = "" },
+		"Environment":                 func(c *webhook.HandlerConfig) { c.Environment = "us/" },
 		"Secrets is empty":            func(c *webhook.HandlerConfig) { c.Secrets = nil },
 		"Secrets[1] is empty":         func(c *webhook.HandlerConfig) { c.Secrets[1] = api.Secret{} },
 		"Secrets[0] begins or ends":   func(c *webhook.HandlerConfig) { c.Secrets[0] = api.NewSecret(c.Secrets[0].Reveal() + "\n") },

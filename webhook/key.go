@@ -23,7 +23,8 @@ type Key struct {
 // String returns the key as "us/sandbox/evt_1/in_1", each part escaped as in a URL, so different
 // keys have different texts. [Key.UnmarshalText] reads it.
 func (k Key) String() string {
-	parts := []string{string(k.Environment.Region), string(k.Environment.Stage), k.EventID, k.IntegrationID}
+	region, stage, _ := strings.Cut(string(k.Environment), "/")
+	parts := []string{region, stage, k.EventID, k.IntegrationID}
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
@@ -48,7 +49,7 @@ func (k *Key) UnmarshalText(text []byte) error {
 		parts[i] = plain
 	}
 	key := Key{
-		Environment:   api.Environment{Region: api.Region(parts[0]), Stage: api.Stage(parts[1])},
+		Environment:   api.Environment(parts[0] + "/" + parts[1]),
 		EventID:       parts[2],
 		IntegrationID: parts[3],
 	}

@@ -19,7 +19,7 @@ import (
 func TestKeyTravelsAsText(t *testing.T) {
 	t.Parallel()
 	seen := map[string]webhook.Key{}
-	for _, environment := range api.Environments() {
+	for _, environment := range []api.Environment{api.USSandbox, api.USProduction, api.CanadaSandbox, api.CanadaProduction} {
 		for _, event := range []string{"evt_1", "evt_1/in_1", "a b", "%2F", "%", "\x00", "é", "e\u0301", "\xff", ".", ".."} {
 			for _, integration := range []string{"", "in_1", "/", "evt_1"} {
 				key := webhook.Key{Environment: environment, EventID: event, IntegrationID: integration}
@@ -106,7 +106,7 @@ func TestOrderingKeysDifferAndHideTheirObjects(t *testing.T) {
 	t.Parallel()
 	d := webhook.Delivery{Key: orderKey}
 	abroad, other := d, d
-	abroad.Key.Environment.Region = api.Canada
+	abroad.Key.Environment = api.CanadaSandbox
 	other.Key.IntegrationID = "in_2"
 	known := map[webhook.OrderingKey]bool{}
 	for _, s := range []webhook.OrderingKey{

@@ -149,7 +149,7 @@ var sentinels = []error{
 	events.ErrMalformed, events.ErrNoEvent, context.DeadlineExceeded, context.Canceled,
 	ErrAbandoned, seal.ErrNotSealed, seal.ErrTampered, seal.ErrUnknownKey, ErrBodyLost,
 	ErrInboxFull, ErrInboxClosed, ErrInboxTimeout, ErrUnstorable,
-	api.ErrReauthorize, api.ErrWrongEnvironment, api.ErrInsecure, api.ErrUnknownSite, api.ErrArgument,
+	api.ErrReauthorize, api.ErrWrongEnvironment, api.ErrInsecure, api.ErrArgument,
 	api.ErrBadResponse, api.ErrForbidden,
 	io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed,
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, os.ErrDeadlineExceeded, os.ErrProcessDone,

@@ -34,7 +34,7 @@ const (
 )
 
 var (
-	sandbox  = api.Environment{Region: api.US, Stage: api.Sandbox}
+	sandbox  = api.USSandbox
 	now      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	orderKey = webhook.Key{Environment: sandbox, EventID: "evt_1", IntegrationID: "in_1"}
 )

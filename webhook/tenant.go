@@ -97,7 +97,7 @@ func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 
 // tenants returns the only tenant, or nil if c.Tenant is set.
 func (c HandlerConfig) tenants() (own *Tenant, err error) {
-	single := c.Environment != (api.Environment{}) || len(c.Secrets) > 0 || !c.Challenge.IsZero()
+	single := c.Environment != "" || len(c.Secrets) > 0 || !c.Challenge.IsZero()
 	switch {
 	case c.Tenant != nil && single:
 		return nil, argumentError("HandlerConfig.Tenant", "is given together with Environment, Secrets or Challenge: a handler serves one tenant or asks which")

@@ -21,16 +21,16 @@ import (
 func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *fixture {
 	t.Helper()
 	known := map[string]*webhook.Tenant{}
-	for _, region := range []api.Region{api.US, api.Canada} {
+	for region, environment := range map[string]api.Environment{"us": api.USSandbox, "ca": api.CanadaSandbox} {
 		tenant, err := webhook.NewTenant(webhook.TenantConfig{
-			Name: "clinic " + string(region), Environment: api.Environment{Region: region, Stage: api.Sandbox},
-			Secrets: []api.Secret{api.NewSecret(secret + string(region))}, Challenge: api.NewSecret(challenge + string(region)),
+			Name: "clinic " + region, Environment: environment,
+			Secrets: []api.Secret{api.NewSecret(secret + region)}, Challenge: api.NewSecret(challenge + region),
 		})
 		require.NoError(t, err)
-		known["/"+string(region)] = tenant
+		known["/"+region] = tenant
 	}
 	return newFixture(t, func(c *webhook.HandlerConfig) {
-		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, api.Secret{}
+		c.Environment, c.Secrets, c.Challenge = "", nil, api.Secret{}
 		c.Tenant = func(r *http.Request) (*webhook.Tenant, error) {
 			switch r.URL.Path {
 			case "/broken":
@@ -62,7 +62,7 @@ func TestHandlerServesSeveralTenants(t *testing.T) {
 		assert.Equal(t, http.StatusOK, w.Code)
 		assert.JSONEq(t, `{"challenge":"`+challenge+region+`"}`, w.Body.String())
 		assert.Equal(t, webhook.OutcomeAccepted, r.last().Outcome, "the environment is part of the key")
-		assert.Equal(t, api.Region(region), r.last().Key.Environment.Region)
+		assert.Equal(t, region+"/sandbox", r.last().Key.Environment.String())
 		assert.Equal(t, "clinic "+region, r.last().Tenant)
 	}
 	w := r.post(t, "/us", sign(secret+"ca", now, orderBody), orderBody)

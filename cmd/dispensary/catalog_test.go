@@ -26,7 +26,7 @@ import (
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
-	site := dispensary.Site{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, BaseURL: f.platform.Site().BaseURL}
+	site := dispensary.USSandbox.At(f.platform.Site().BaseURL)
 	file := filepath.Join(f.folder, "cache", "dispensary", siteFile("catalog", ".db", site))
 	f.refused("--store "+file+": there is no catalog yet", "catalog", "status")
 	assert.NoFileExists(t, file)

@@ -26,7 +26,7 @@ func (p *program) configFolder() (string, error) {
 // Two sites of one environment have different names, as have two values of more.
 func siteFile(kind, extension string, s dispensary.Site, more ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{strings.TrimSuffix(s.BaseURL, "/")}, more...), "\n")))
-	return fmt.Sprintf("%s-%s-%s-%x%s", kind, s.Environment.Region, s.Environment.Stage, sum[:6], extension)
+	return fmt.Sprintf("%s-%s-%x%s", kind, strings.ReplaceAll(string(s.Environment), "/", "-"), sum[:6], extension)
 }
 
 // readConfig reads the configuration that the flags choose, with all of its problems.
@@ -133,7 +133,7 @@ func (p *program) application(c integration.Config, t target) (integration.Appli
 
 // allowWriting refuses what changes something in production, unless --production allows it.
 func (p *program) allowWriting(environment dispensary.Environment) error {
-	if environment.Stage == dispensary.Production && !p.production {
+	if !environment.IsSandbox() && !p.production {
 		return fmt.Errorf("%s has live data: add --production to change something there", environment)
 	}
 	return nil

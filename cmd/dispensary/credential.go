@@ -86,7 +86,7 @@ func (p *program) client(ctx context.Context, t target) (_ *dispensary.Client, c
 	if err != nil {
 		return nil, nil, err
 	}
-	options := []dispensary.Option{dispensary.WithTokenSource(oauth.Static(token))}
+	options := []dispensary.Option{dispensary.WithAccessToken(token.AccessToken.Reveal())}
 	if !key.IsZero() {
 		options = append(options, dispensary.WithClinicKey(key))
 	}

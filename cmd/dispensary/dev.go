@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -145,7 +146,7 @@ func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Ser
 // state file, or "". Storage and keys that the environment sets stay as they are.
 func (c *devCommand) variables(platform *dispensarytest.Server, settings control.Settings, state string) ([]string, error) {
 	environment := platform.Site().Environment
-	baseURL, _ := environment.Variables()
+	baseURL, _ := environ.Variables(environment)
 	values := map[string]string{
 		// The application of a platform with several clinics has no key. Empty, it replaces
 		// the key of an application that the environment has.

@@ -56,7 +56,7 @@ func (d *destination) configure(t *testing.T, with receiverSecrets) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, AcceptTimeout: time.Minute,
+		Environment: dispensary.USSandbox, AcceptTimeout: time.Minute,
 		Secrets: []api.Secret{api.NewSecret(with.Secret)}, Challenge: api.NewSecret(with.Challenge), Inbox: inbox,
 	})
 	require.NoError(t, err)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/probe"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -65,7 +64,7 @@ func (c *probeCommand) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
-	if a.Site.Environment.Stage != dispensary.Sandbox { // before a token is refreshed
+	if !a.Site.Environment.IsSandbox() { // before a token is refreshed
 		return fmt.Errorf("%s is no sandbox, and is not probed", a.Site.Environment)
 	}
 	if c.spare == c.user {

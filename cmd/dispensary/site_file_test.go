@@ -14,7 +14,7 @@ import (
 func TestSitesOfOneEnvironmentShareNoFiles(t *testing.T) {
 	t.Parallel()
 	p := bare(t).program(nil, nil, nil)
-	one := dispensary.Site{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, BaseURL: "https://one.example/api", AuthURL: "https://one.example"}
+	one := dispensary.Site{Environment: dispensary.USSandbox, BaseURL: "https://one.example/api", AuthURL: "https://one.example"}
 	slash, other := one, one
 	slash.BaseURL += "/"
 	other.BaseURL = "https://other.example/api"

@@ -61,7 +61,7 @@ func newFixture(t testing.TB, changes ...func(*webhook.HandlerConfig)) *fixture 
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.inbox.Close(context.Background()) })
 	s.config = webhook.HandlerConfig{
-		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
+		Environment: api.USSandbox,
 		Secrets:     []api.Secret{api.NewSecret(webhookSecret), api.NewSecret(oldWebhookSecret)},
 		Challenge:   api.NewSecret(challengeToken),
 		Inbox:       s,

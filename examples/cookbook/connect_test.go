@@ -164,7 +164,7 @@ func Example_encryptWithTink() {
 	store, err := tokenstore.Sealed(rows, primitive)
 	must(err)
 
-	ctx, sandbox := context.Background(), dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	ctx, sandbox := context.Background(), dispensary.USSandbox
 	key := tokenstore.Key{Environment: sandbox, User: "dr-17"}
 	_, err = store.Save(ctx, key, oauth.Token{
 		AccessToken: dispensary.NewSecret("b2d8"), RefreshToken: dispensary.NewSecret("9f3a"), Environment: sandbox,
@@ -189,7 +189,7 @@ func Example_encryptWithTink() {
 
 // The platform of each country has an application, a token store serves both.
 func Example_usersInTwoCountries() {
-	us, canada := start(), start(dispensarytest.WithRegion(api.Canada))
+	us, canada := start(), start(dispensarytest.WithEnvironment(api.CanadaSandbox))
 	defer us.Close()
 	defer canada.Close()
 	users, err := accounts.New(accounts.Config{

@@ -54,7 +54,7 @@ func TestAnOrderIsHandled(t *testing.T) {
 
 func TestTheReceiver(t *testing.T) {
 	t.Parallel()
-	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	environment := dispensary.USSandbox
 	receiver, _ := newReceiver(t, environment, "the webhook secret", "the challenge token")
 	receivercheck.Run(t, receivercheck.Target{Handler: receiver, Secret: "the webhook secret", Challenge: "the challenge token"})
 }

@@ -130,7 +130,7 @@ func Example_replaceReceiver() {
 
 // Two applications have one address: the path says whose webhook it is.
 func Example_twoApplicationsAtOneAddress() {
-	us, canada := start(), start(dispensarytest.WithRegion(api.Canada))
+	us, canada := start(), start(dispensarytest.WithEnvironment(api.CanadaSandbox))
 	defer us.Close()
 	defer canada.Close()
 	tenants := map[string]*webhook.Tenant{}

@@ -72,13 +72,13 @@ func run(ctx context.Context, address string) error {
 type ehr struct {
 	dispensary *integration.Integration
 	clinics    map[string]string // the platform's id of the clinic of each practice
-	products   map[dispensary.Region]*products
+	products   map[dispensary.Environment]*products
 	brands     catalogsync.BrandCache
 }
 
 // serve opens the integration and serves until ctx ends or the server fails.
 func serve(ctx context.Context, config integration.Config, clinics map[string]string, listener net.Listener) (err error) {
-	e := ehr{clinics: clinics, products: map[dispensary.Region]*products{dispensary.US: newProducts(), dispensary.Canada: newProducts()}}
+	e := ehr{clinics: clinics, products: map[dispensary.Environment]*products{dispensary.USSandbox: newProducts(), dispensary.CanadaSandbox: newProducts()}}
 	var router webhook.Router
 	router.OnOrderPlaced(e.orderPlaced)
 	router.OnTreatmentPlanCreated(planChanged)
@@ -88,7 +88,7 @@ func serve(ctx context.Context, config integration.Config, clinics map[string]st
 		Connect: connect.Config{User: signedIn},
 		Accounts: accounts.Config{
 			Locate: func(_ context.Context, id string) (dispensary.Environment, error) {
-				return dispensary.Environment{Region: users[id].Region, Stage: dispensary.Sandbox}, nil
+				return users[id].Environment, nil
 			},
 			Tokens: tokens.Config{Verify: e.verify},
 		},
@@ -116,7 +116,7 @@ func serve(ctx context.Context, config integration.Config, clinics map[string]st
 type user struct {
 	Name, Clinic string
 	Practice     string // the key of ehr.clinics
-	Region       dispensary.Region
+	Environment  dispensary.Environment
 	Home         string // the first page; the list of patients if it is empty
 	Account      accounts.Account
 }
@@ -135,9 +135,9 @@ func (e *ehr) verify(_ context.Context, grant tokens.Authorization) error {
 
 // users are those of the health record, by its own ids. The operator sees no patients.
 var users = map[string]user{
-	"osei":        {Name: "Dr. Amara Osei", Clinic: "Maple Hollow, Portland", Practice: "maple-hollow", Region: dispensary.US},
-	"fitzwilliam": {Name: "Dr. Dmitri Fitzwilliam", Clinic: "Two Rivers, Salem", Practice: "two-rivers", Region: dispensary.US},
-	"whitcombe":   {Name: "Dr. Daniel Whitcombe", Clinic: "Birch Harbour, Ottawa", Practice: "birch-harbour", Region: dispensary.Canada},
+	"osei":        {Name: "Dr. Amara Osei", Clinic: "Maple Hollow, Portland", Practice: "maple-hollow", Environment: dispensary.USSandbox},
+	"fitzwilliam": {Name: "Dr. Dmitri Fitzwilliam", Clinic: "Two Rivers, Salem", Practice: "two-rivers", Environment: dispensary.USSandbox},
+	"whitcombe":   {Name: "Dr. Daniel Whitcombe", Clinic: "Birch Harbour, Ottawa", Practice: "birch-harbour", Environment: dispensary.CanadaSandbox},
 	"park":        {Name: "Jo Park", Clinic: "Operations", Home: "/operations/"},
 }
 
@@ -185,7 +185,7 @@ func (e *ehr) page(serve func(http.ResponseWriter, *http.Request, user, *dispens
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, _ := signedIn(r)
 		u := users[id]
-		if u.Region == "" {
+		if u.Environment == "" {
 			http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 			return
 		}

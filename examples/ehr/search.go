@@ -66,7 +66,7 @@ func (e *ehr) permitted(ctx context.Context, u user, client *dispensary.Client) 
 
 // search responds to the script of the page with JSON.
 func (e *ehr) search(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
-	searcher, err := e.products[u.Region].get(r.Context(), client)
+	searcher, err := e.products[u.Environment].get(r.Context(), client)
 	if err == nil {
 		searcher.Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
 			return e.permitted(r.Context(), u, client)
@@ -77,7 +77,7 @@ func (e *ehr) search(w http.ResponseWriter, r *http.Request, u user, client *dis
 
 // catalog is the page of the search. Without scripts a button searches.
 func (e *ehr) catalog(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
-	searcher, err := e.products[u.Region].get(r.Context(), client)
+	searcher, err := e.products[u.Environment].get(r.Context(), client)
 	if err != nil {
 		return err
 	}

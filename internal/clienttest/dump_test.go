@@ -22,11 +22,11 @@ func (f *failureTexts) Errorf(format string, args ...any) { fmt.Fprintf(f, forma
 func TestDumpsHideSecrets(t *testing.T) {
 	t.Parallel()
 	site := dispensary.Site{
-		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
+		Environment: dispensary.USSandbox,
 		BaseURL:     "https://platform.example/api", AuthURL: "https://platform.example",
 	}
 	canary := func(name string) dispensary.Secret { return dispensary.NewSecret(strings.Repeat("canary-", 6) + name) }
-	client, err := dispensary.New(site, dispensary.WithClinicKey(canary("key")))
+	client, err := dispensary.New(site, dispensary.WithClinicKey(canary("key")), dispensary.WithAccessToken(canary("token").Reveal()))
 	require.NoError(t, err)
 	app, err := oauth.New(oauth.Config{
 		Site: site, ClientID: "id", ClientSecret: canary("secret"), RedirectURL: "https://ehr.example/callback", Scopes: []string{"catalog:read"},
@@ -38,7 +38,6 @@ func TestDumpsHideSecrets(t *testing.T) {
 	require.NoError(t, err)
 	for name, value := range map[string]any{
 		"client": client, "view": client.WithClinicKey(canary("other-key")), "oauth": app, "tenant": tenant,
-		"static": oauth.Static(oauth.Token{AccessToken: canary("token"), Environment: site.Environment}),
 	} {
 		var texts failureTexts
 		require.False(t, assert.ElementsMatch(&texts, []any{value}, []any{1}))

@@ -12,7 +12,7 @@ import (
 
 func sandboxSite() dispensary.Site {
 	return dispensary.Site{
-		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
+		Environment: dispensary.USSandbox,
 		BaseURL:     "https://platform.example/api",
 		AuthURL:     "https://auth.example",
 	}
@@ -21,6 +21,8 @@ func sandboxSite() dispensary.Site {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]dispensary.Option{
+		"WithAccessToken(token) is empty":           dispensary.WithAccessToken(""),
+		"WithAccessToken(token) holds a line break": dispensary.WithAccessToken("token\n"),
 		"WithClinicKey": dispensary.WithClinicKey(dispensary.Secret{}),
 		"WithUserAgent": dispensary.WithUserAgent(""),
 		"negative":      dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
@@ -35,6 +37,25 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	site.BaseURL = "http://platform.example/api"
 	_, err = dispensary.New(site)
 	assert.ErrorIs(t, err, dispensary.ErrInsecure)
+}
+
+func TestFirstCall(t *testing.T) {
+	t.Parallel()
+	token := "b2d8"
+	var sent string
+	for _, site := range []dispensary.Site{
+		dispensary.USSandbox.At("https://platform.example/api"), dispensary.CanadaProduction.At("https://ca.platform.example/api"),
+	} {
+		client, err := dispensary.New(site, dispensary.WithAccessToken(token), dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			sent = r.Header.Get("Authorization") + " " + r.URL.String()
+			return respond(r, `{"clinic":{"id":"c"}}`), nil
+		})}))
+		require.NoError(t, err)
+		practice, err := client.Clinic.Get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "c", practice.ID)
+		assert.Equal(t, "Bearer b2d8 "+site.BaseURL+"/clinic", sent)
+	}
 }
 
 // Nil leaves the default in place, for every option.

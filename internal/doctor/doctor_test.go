@@ -78,7 +78,7 @@ var faults = []fault{
 	{name: "wrong client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.NewSecret("wr0ng-s3cret") },
 		row: "client credentials", status: doctor.StatusFail, fix: "developer dashboard of this environment"},
 	{name: "another environment's credentials", plant: func(f *fixture) {
-		canada := dispensarytest.New(f.t, dispensarytest.WithRegion(api.Canada), dispensarytest.WithInMemory()).Application()
+		canada := dispensarytest.New(f.t, dispensarytest.WithEnvironment(api.CanadaSandbox), dispensarytest.WithInMemory()).Application()
 		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.NewSecret(canada.ClientSecret)
 	}, row: "client credentials", status: doctor.StatusFail, fix: "each region and stage has its own"},
 	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.Secret{} },
@@ -99,7 +99,7 @@ var faults = []fault{
 	{name: "token of another environment", plant: func(f *fixture) {
 		inner := f.config.Store
 		f.config.Store = store{Store: inner, load: func(r tokenstore.Record) tokenstore.Record {
-			r.Token.Environment = api.Environment{Region: api.Canada, Stage: api.Sandbox}
+			r.Token.Environment = api.CanadaSandbox
 			return r
 		}}
 	}, row: "token", status: doctor.StatusFail, fix: "under its own key", also: []string{"store sealed"}},

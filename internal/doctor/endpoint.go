@@ -79,7 +79,7 @@ func (r *run) endpoint(ctx context.Context) Row {
 	switch {
 	case err != nil || u.Host == "":
 		return fail("it is not an absolute URL", undelivered, "register an address such as https://ehr.example/webhooks")
-	case u.Scheme != "https" && r.environment().Stage == api.Production, u.Scheme != "https" && !isLoopback(u.Hostname()):
+	case u.Scheme != "https" && !r.environment().IsSandbox(), u.Scheme != "https" && !isLoopback(u.Hostname()):
 		return fail("it is plain HTTP", "the platform takes no such address, and patients' data would be readable on the way",
 			"serve it with TLS, and register the https address")
 	}

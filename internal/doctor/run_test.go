@@ -113,7 +113,7 @@ func TestUserIsFound(t *testing.T) {
 
 func TestInvalidConfig(t *testing.T) {
 	t.Parallel()
-	site := api.Site{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}}
+	site := api.Site{Environment: api.USSandbox}
 	for field, config := range map[string]doctor.Config{
 		"OAuth.Site.Environment": {},
 		"Operations[1]":          {OAuth: oauth.Config{Site: site}, Operations: []string{"patients.create", "patients.crate"}},

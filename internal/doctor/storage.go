@@ -57,7 +57,7 @@ func (r *run) storeSealed(context.Context) Row {
 		return pass("tokens are kept sealed")
 	}
 	if _, memory := r.config.Store.(*tokenstore.MemoryStore); memory {
-		if r.environment().Stage != api.Production {
+		if r.environment().IsSandbox() {
 			return pass("tokens are in memory only")
 		}
 		return fail("tokens are in memory only", "when the process ends, all users have to authorize again", "use package sqlstore, with tokenstore.Sealed around it")

@@ -13,12 +13,12 @@ import (
 const marked = "Zaphod-Marked" // stands for patient data
 
 var (
-	orderKey = webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1", IntegrationID: "in_1"}
+	orderKey = webhook.Key{Environment: api.USSandbox, EventID: "evt_1", IntegrationID: "in_1"}
 	errDown  = errors.New("the database is down")
 )
 
 var (
-	sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	sandbox = api.USSandbox
 	now     = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithTokenSource")
+var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithAccessToken or WithTokenSource")
 
 // authorize is the link that gives the request its token. After a 401 it gets one fresh
 // token and runs next once more. A second 401 is the response of the call: only the token
@@ -68,7 +68,7 @@ func setBearer(s *callState, token api.AccessToken) error {
 	if own := s.client.config.Site.Environment; token.Environment != own {
 		return &localError{cause: &environmentError{token: token.Environment, client: own}}
 	}
-	problem := headerProblem(token.Secret.Reveal())
+	problem := HeaderProblem(token.Secret.Reveal())
 	if token.Secret.IsZero() {
 		problem = "is empty"
 	}

@@ -166,7 +166,7 @@ func TestPreflightLeavesOutWhatVaries(t *testing.T) {
 func TestPreflightOfAnotherEnvironmentsNewerToken(t *testing.T) {
 	t.Parallel()
 	source := &reloading{static: static{scoped("catalog:read")}, kept: scoped("clinic patients")}
-	source.kept.Environment.Region = api.Canada
+	source.kept.Environment = api.CanadaSandbox
 	err := Do(t.Context(), newTestClient(t, says(200, `{}`), withTokens(source)), Call{Operation: stated})
 	require.ErrorIs(t, err, api.ErrWrongEnvironment)
 }

@@ -97,7 +97,7 @@ func TestUnauthorizedWithoutARefreshIsFinal(t *testing.T) {
 
 func TestTokenOfAnotherEnvironmentIsRefusedUnsent(t *testing.T) {
 	t.Parallel()
-	for _, environment := range []api.Environment{{Region: api.Canada, Stage: api.Sandbox}, {Region: api.US, Stage: api.Production}, {}} {
+	for _, environment := range []api.Environment{api.CanadaSandbox, api.USProduction, ""} {
 		transport := accept("x")
 		token := api.AccessToken{Secret: api.NewSecret("x"), Environment: environment}
 		err := create(t.Context(), newTestClient(t, transport, withTokens(static{token})))

@@ -97,7 +97,7 @@ func New(config Config) (*Client, error) {
 // cannot be.
 func (c *Config) checkHeaders() error {
 	for _, f := range []struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
-		if problem := headerProblem(f.value); problem != "" {
+		if problem := HeaderProblem(f.value); problem != "" {
 			return &api.ArgumentError{Field: f.field, Reason: problem}
 		}
 	}

@@ -33,10 +33,10 @@ func RequestID(header http.Header) string {
 	return string(printable)
 }
 
-// headerProblem says why a value cannot be that of a header (RFC 9110, section 5.5),
+// HeaderProblem says why a value cannot be that of a header (RFC 9110, section 5.5),
 // or nothing. net/http would find out when it sends, and its refusal looks like a
 // failure of the network.
-func headerProblem(value string) string {
+func HeaderProblem(value string) string {
 	for i := range len(value) {
 		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
 			return "holds a line break or another control character"
@@ -56,7 +56,7 @@ func setClinicKey(header http.Header, key api.Secret) (problem string) {
 	if key.IsZero() {
 		return "is empty"
 	}
-	if problem = headerProblem(key.Reveal()); problem == "" {
+	if problem = HeaderProblem(key.Reveal()); problem == "" {
 		header[clinicKeyHeader] = []string{key.Reveal()}
 	}
 	return problem

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+var sandbox = api.USSandbox
 
 // answers is a transport without sockets: it answers each request in turn.
 type answers struct {

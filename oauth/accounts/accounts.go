@@ -163,8 +163,8 @@ func (a *Accounts) locate(ctx context.Context, user string) (*application, error
 // many. Whether the user is connected shows with the first call, which fails
 // with an error that matches [dispensary.ErrReauthorize] if not; [Accounts.Status] asks.
 //
-// Errors: an [*dispensary.ArgumentError] for what cannot name a user, those of
-// [Config.Locate] and [Config.ClinicKey], and [dispensary.ErrUnknownSite].
+// Errors: an [*dispensary.ArgumentError] for what cannot name a user and for an environment
+// without an application, and those of [Config.Locate] and [Config.ClinicKey].
 func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client, error) {
 	app, err := a.locate(ctx, user)
 	if err != nil {
@@ -189,7 +189,8 @@ func (a *Accounts) withClinicKey(ctx context.Context, client *dispensary.Client,
 }
 
 // Connections returns the connections of an environment, for what Accounts does not
-// do itself. It fails with [dispensary.ErrUnknownSite] where there is no application.
+// do itself. It fails with an [*dispensary.ArgumentError] if the environment has no
+// application.
 func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Connections, error) {
 	app, err := a.application(environment)
 	if err != nil {
@@ -202,7 +203,7 @@ func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Conn
 func (a *Accounts) application(environment dispensary.Environment) (*application, error) {
 	app, ok := a.applications[environment]
 	if !ok {
-		return nil, fmt.Errorf("%w: no application for %s", dispensary.ErrUnknownSite, environment)
+		return nil, &dispensary.ArgumentError{Field: "environment", Reason: "has no application: " + environment.String()}
 	}
 	return app, nil
 }

@@ -108,9 +108,9 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 		_, err = p.accounts.Client(ctx, "fr:dr-17")
 		require.ErrorContains(t, err, "environment of a user is not known")
 		_, err = p.accounts.Client(ctx, "unknown:dr-17")
-		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
-		_, err = p.accounts.Connections(dispensary.Environment{})
-		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+		require.ErrorIs(t, err, dispensary.ErrArgument)
+		_, err = p.accounts.Connections("")
+		require.ErrorIs(t, err, dispensary.ErrArgument)
 	})
 }
 
@@ -232,13 +232,13 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 
 func TestNewAccountsNamesTheField(t *testing.T) {
 	t.Parallel()
-	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	environment := dispensary.USSandbox
 	good := oauth.Config{
 		Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
 		ClientID: "id", ClientSecret: dispensary.NewSecret("secret"), RedirectURL: "https://ehr.example/dispensary/callback",
 	}
 	other := good
-	other.Site.Environment.Region = dispensary.Canada
+	other.Site.Environment = dispensary.CanadaSandbox
 	bad := good
 	bad.ClientID = ""
 	store := tokenstore.NewMemoryStore()

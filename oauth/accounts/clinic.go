@@ -56,8 +56,8 @@ type Clinic struct {
 // user's token.
 //
 // Errors: a [*ClinicError] if no user may call; [tokenstore.ErrUnreadable] if users cannot call
-// only because their records cannot be decrypted; [dispensary.ErrUnknownSite] where there is
-// no application; an [*dispensary.ArgumentError] for an empty id;
+// only because their records cannot be decrypted; an [*dispensary.ArgumentError] for an
+// environment without an application and for an empty id;
 // [*tokens.StoreError]; those of [tokens.TokenSource.Token] and of [Config.ClinicKey].
 func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environment, clinicID string, options ClinicOptions) (*Clinic, error) {
 	if clinicID == "" {
@@ -138,7 +138,8 @@ func (c *Clinic) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String
 // most. A clinic whose users all have to authorize again is among them. The ids are not
 // encrypted in the store: pass them to [Accounts.ForClinic], which checks them.
 //
-// Errors: [dispensary.ErrUnknownSite] where there is no application; the store's.
+// Errors: an [*dispensary.ArgumentError] for an environment without an application; the
+// store's.
 func (a *Accounts) Clinics(ctx context.Context, environment dispensary.Environment, after string, limit int) ([]string, error) {
 	if _, err := a.application(environment); err != nil {
 		return nil, err

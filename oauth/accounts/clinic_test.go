@@ -339,11 +339,11 @@ func TestForClinicFails(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		_, err := f.accounts.ForClinic(t.Context(), f.environment, "", accounts.ClinicOptions{})
 		require.ErrorIs(t, err, dispensary.ErrArgument)
-		elsewhere := dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Sandbox}
+		elsewhere := dispensary.CanadaSandbox
 		_, err = f.accounts.ForClinic(t.Context(), elsewhere, "x", accounts.ClinicOptions{})
-		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+		require.ErrorIs(t, err, dispensary.ErrArgument)
 		_, err = f.accounts.Clinics(t.Context(), elsewhere, "", 1)
-		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+		require.ErrorIs(t, err, dispensary.ErrArgument)
 		f.none(t, "unknown", 0)
 
 		// A platform that cannot refresh is no reason to mark a user, or to try them all.

@@ -38,7 +38,7 @@ type fixture struct {
 	user   string // who is signed in
 }
 
-var regions = []api.Region{api.US, api.Canada}
+var sandboxes = []api.Environment{api.USSandbox, api.CanadaSandbox}
 
 func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) *fixture {
 	t.Helper()
@@ -53,7 +53,7 @@ func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) 
 func newPlatform(t testing.TB, country int, options ...dispensarytest.Option) *dispensarytest.Server {
 	t.Helper()
 	return dispensarytest.New(t, append([]dispensarytest.Option{
-		dispensarytest.WithInMemory(), dispensarytest.WithRegion(regions[country]),
+		dispensarytest.WithInMemory(), dispensarytest.WithEnvironment(sandboxes[country]),
 		dispensarytest.WithRedirectURI(fmt.Sprintf("https://ehr-%d.example.com/dispensary/callback", country)),
 	}, options...)...)
 }
@@ -92,7 +92,7 @@ func locate(_ context.Context, user string) (dispensary.Environment, error) {
 	country, _, _ := strings.Cut(user, ":")
 	e, err := dispensary.ParseEnvironment(country + "/sandbox")
 	if country == "unknown" {
-		return dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production}, nil
+		return dispensary.USProduction, nil
 	}
 	return e, err
 }

@@ -133,7 +133,7 @@ func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Acco
 	return func(yield func(Account, error) bool) {
 		for _, app := range a.order {
 			environment := app.conns.Environment()
-			if options.Environment != (dispensary.Environment{}) && options.Environment != environment {
+			if options.Environment != "" && options.Environment != environment {
 				continue
 			}
 			if !app.list(ctx, a.config.Tokens.Store, tokenstore.Listing{Environment: environment, State: options.State, ClinicID: options.ClinicID, Limit: accountPage}, yield) {

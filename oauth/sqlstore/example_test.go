@@ -37,7 +37,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	us := api.Environment{Region: api.US, Stage: api.Sandbox}
+	us := api.USSandbox
 	user := tokenstore.Key{Environment: us, User: "user-17"}
 	if _, err := store.Save(ctx, user, oauth.Token{AccessToken: api.NewSecret("from Client.Exchange"), Environment: us}); err != nil {
 		log.Fatal(err)

@@ -17,7 +17,7 @@ func TestClaimFlowDeletesOldFlows(t *testing.T) {
 		store := d.store(t, db)
 		claim := func(flow string) string {
 			result, err := store.ClaimFlow(t.Context(), tokenstore.FlowClaim{
-				Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, Flow: flow, Owner: "a",
+				Environment: api.USSandbox, Flow: flow, Owner: "a",
 			}, time.Minute)
 			require.NoError(t, err)
 			return result

@@ -69,7 +69,7 @@ func replicasOf(t *testing.T, d database, open func(*sql.DB) tokenstore.Store) f
 }
 
 var (
-	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	usSandbox = api.USSandbox
 	user17    = tokenstore.Key{Environment: usSandbox, User: "user-17"}
 	user18    = tokenstore.Key{Environment: usSandbox, User: "user-18"}
 )

@@ -284,7 +284,7 @@ func checkWrite(t *testing.T, open opener) {
 		}
 	})
 	same()
-	for environment, want := range map[api.Environment]int{usSandbox: 1, caSandbox: 0, {}: 0} {
+	for environment, want := range map[api.Environment]int{usSandbox: 1, caSandbox: 0, "": 0} {
 		assert.Len(t, listed(t, store, tokenstore.Listing{Environment: environment, Limit: 9}), want)
 	}
 	refused(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "b"), long))

@@ -21,9 +21,9 @@ import (
 type opener func() tokenstore.Store
 
 var (
-	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
-	caSandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
-	usLive    = api.Environment{Region: api.US, Stage: api.Production}
+	usSandbox = api.USSandbox
+	caSandbox = api.CanadaSandbox
+	usLive    = api.USProduction
 
 	user17 = keyOf("user-17")
 	user18 = keyOf("user-18")

@@ -53,7 +53,7 @@ func invalidKeys(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
-	keys := []tokenstore.Key{{}, {User: "user-17"}, {Environment: api.Environment{Region: "US", Stage: "Sandbox"}, User: "user-17"}}
+	keys := []tokenstore.Key{{}, {User: "user-17"}, {Environment: "US/Sandbox", User: "user-17"}}
 	for _, user := range []string{
 		"", " ", "user-17 ", "user-17\t", "user-17\n", "user-17\x00", "\x00", " user-17", "a\xff", "\xc3\x28", strings.Repeat("x", 256), strings.Repeat("x", 100_000),
 	} {

@@ -25,7 +25,7 @@ func (down) RoundTrip(*http.Request) (*http.Response, error) { return nil, error
 func onDeadPlatform(t *testing.T, store tokenstore.Store) *Connections {
 	t.Helper()
 	client, err := oauth.New(oauth.Config{
-		Site:     api.Site{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
+		Site:     api.Site{Environment: api.USSandbox, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
 		ClientID: "id", ClientSecret: api.NewSecret("secret"), RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
 	})
 	require.NoError(t, err)

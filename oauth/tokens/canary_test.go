@@ -50,7 +50,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		for name, value := range map[string]any{
 			"Config": c, "*Config": &c, "Client": client, "Connections": conns, "Token": token, "*Token": &token, "AccessToken": access,
 			"Record": record, "*Record": &record, "[]Token": []oauth.Token{token}, "map": map[string]tokenstore.Record{"a": record},
-			"Store": store, "Source": source, "Static": oauth.Static(token),
+			"Store": store, "Source": source,
 		} {
 			oauthtest.RequireClean(t, name, value)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
+var exampleEnvironment = api.USSandbox
 
 // The lease protocol of a store: the caller that takes the lease on the version that it
 // saw may replace it; all others load the record again.

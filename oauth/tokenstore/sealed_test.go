@@ -321,7 +321,7 @@ func ExampleSealed() {
 	store, _ := tokenstore.Sealed(inner, ring)
 
 	ctx := context.Background()
-	us := api.Environment{Region: api.US, Stage: api.Sandbox}
+	us := api.USSandbox
 	user := tokenstore.Key{Environment: us, User: "user-17"}
 	_, _ = store.Save(ctx, user, oauth.Token{AccessToken: api.NewSecret("a-token"), RefreshToken: api.NewSecret("another"), Environment: us})
 

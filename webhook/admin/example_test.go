@@ -52,7 +52,7 @@ func Example() {
 	defer server.Close()
 
 	_, err = inbox.Accept(context.Background(), webhook.Delivery{
-		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
+		Key:  webhook.Key{Environment: api.USSandbox, EventID: "evt_1"},
 		Type: events.TypeClinicKeyActivated,
 		Body: []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`),
 	})

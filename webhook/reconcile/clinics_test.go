@@ -361,7 +361,7 @@ func TestClinicsRefuse(t *testing.T) {
 		"Config.Parallel":    func(c *reconcile.Config) { c.Parallel = -1 },
 		"Config.WholeEvery":  func(c *reconcile.Config) { c.WholeEvery = 16 * 24 * time.Hour },
 		"Config.Inbox":       func(c *reconcile.Config) { c.Inbox = nil },
-		"Config.Environment": func(c *reconcile.Config) { c.Environment = api.Environment{} },
+		"Config.Environment": func(c *reconcile.Config) { c.Environment = "" },
 		"Config.Groups":      func(c *reconcile.Config) { c.Groups = []events.Group{"order"} },
 		"Config.FirstRun":    func(c *reconcile.Config) { c.FirstRun = -1 },
 		"Config.Overlap":     func(c *reconcile.Config) { c.Overlap = -1 },

@@ -61,7 +61,7 @@ func ExampleDSN() {
 		log.Fatal(err)
 	}
 	_, err = inbox.Accept(ctx, webhook.Delivery{ // a webhook.Handler does it
-		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
+		Key:  webhook.Key{Environment: api.USSandbox, EventID: "evt_1"},
 		Type: events.TypeOrderPlaced,
 		Body: []byte(`{"event":{"id":"evt_1","type":"order.placed","data":{"id":"or_1","order_number":"R100","patient_id":"pa_1"}}}`),
 	})
@@ -102,7 +102,7 @@ func ExampleOpen_backup() {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	key := webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"}
+	key := webhook.Key{Environment: api.USSandbox, EventID: "evt_1"}
 	if _, err := inbox.Accept(ctx, webhook.Delivery{Key: key, Type: events.TypeOrderPlaced}); err != nil {
 		log.Fatal(err)
 	}

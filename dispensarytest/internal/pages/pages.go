@@ -36,12 +36,12 @@ var pageTemplates = sync.OnceValue(func() *template.Template {
 
 // Pages are the plan editor, the invitation and the checkout.
 type Pages struct {
-	Store      *store.Store
-	People     *people.People
-	Behaviors  *rules.Current
-	RequestIDs *ids.Requests
-	Region     api.Region
-	RequireTLS bool
+	Store       *store.Store
+	People      *people.People
+	Behaviors   *rules.Current
+	RequestIDs  *ids.Requests
+	Environment api.Environment
+	RequireTLS  bool
 }
 
 // visitor is one request to one of the pages.
@@ -145,7 +145,7 @@ func (v *visitor) problem(status int, message string) error {
 
 // show sends a page.
 func (v *visitor) show(status int, name string, f *Frame, view any) {
-	f.Currency = currency(v.Region)
+	f.Currency = currency(v.Environment)
 	f.Send(v.w, status, name, view)
 }
 
@@ -189,8 +189,8 @@ func inWords(err error) string {
 }
 
 // currency is the code of the money that a region's prices are in.
-func currency(region api.Region) string {
-	if region == api.Canada {
+func currency(environment api.Environment) string {
+	if environment == api.CanadaSandbox {
 		return "CAD"
 	}
 	return "USD"

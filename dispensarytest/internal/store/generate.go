@@ -48,7 +48,7 @@ func (w *World) Enlarge(size model.WorldSize) {
 
 func (w *World) generateClinic(n int) {
 	host := fmt.Sprintf("clinic-%d", n+1)
-	if w.Region == api.Canada {
+	if w.Environment == api.CanadaSandbox {
 		host += ".ca"
 	}
 	clinic := &model.Clinic{

@@ -96,7 +96,7 @@ func (w *World) PutOrder(o *model.Order, at time.Time) {
 }
 
 func (w *World) orderZone() *time.Location {
-	if w.Region == api.Canada {
+	if w.Environment == api.CanadaSandbox {
 		return time.FixedZone("", -4*60*60)
 	}
 	return time.FixedZone("", -5*60*60)

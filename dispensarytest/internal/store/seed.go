@@ -14,9 +14,9 @@ import (
 // BuildWorld makes a believable little clinic and catalog. Everybody in it is
 // made up: addresses end in example.com or example.org, phone numbers are
 // 555-01xx.
-func BuildWorld(seed uint64, region api.Region) *World {
+func BuildWorld(seed uint64, environment api.Environment) *World {
 	w := &World{
-		Seed: RegionSeed(seed, region), Region: region, Numbers: make(map[string]uint64),
+		Seed: EnvironmentSeed(seed, environment), Environment: environment, Numbers: make(map[string]uint64),
 		LastEvents: make(map[string]time.Time),
 	}
 	w.seedTerms()
@@ -70,7 +70,7 @@ func (w *World) seedNames(to *table.Table[*Term], kind string, names []string) {
 
 func (w *World) seedClinic() {
 	name, host, address := "Maple Hollow Integrative Clinic", "maple-hollow", ""
-	if w.Region == api.Canada {
+	if w.Environment == api.CanadaSandbox {
 		name, host, address = "Birch Harbour Wellness Clinic", "birch-harbour", ".ca"
 	}
 	clinic := &model.Clinic{
@@ -116,7 +116,7 @@ func (w *World) seedPatients() {
 }
 
 func (w *World) areaCode() int {
-	if w.Region == api.Canada {
+	if w.Environment == api.CanadaSandbox {
 		return 613
 	}
 	return 503
@@ -127,7 +127,7 @@ func (w *World) seedAddress(patientID string, i int) {
 		ID: w.NewID("address"), PatientID: patientID, Address1: fmt.Sprintf("%d Example Street", 100+i*12),
 		Zipcode: fmt.Sprintf("97%03d", 201+i), City: "Portland", State: "OR", Country: "United States",
 	}
-	if w.Region == api.Canada {
+	if w.Environment == api.CanadaSandbox {
 		a.Zipcode, a.City, a.State, a.Country = fmt.Sprintf("K1A 0B%d", i+1), "Ottawa", "ON", "Canada"
 	}
 	if i%2 == 1 {
@@ -190,9 +190,9 @@ func (w *World) recommend(from, n int) []model.Recommendation {
 	return picked
 }
 
-// RegionSeed keeps the ids and secrets of the two regions apart.
-func RegionSeed(seed uint64, region api.Region) uint64 {
-	if region == api.Canada {
+// EnvironmentSeed keeps the ids and secrets of the two sandboxes apart.
+func EnvironmentSeed(seed uint64, environment api.Environment) uint64 {
+	if environment == api.CanadaSandbox {
 		return ids.Mix(seed ^ 0xca)
 	}
 	return seed

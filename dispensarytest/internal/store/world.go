@@ -23,9 +23,9 @@ var Epoch = time.Date(2026, time.January, 5, 15, 0, 0, 0, time.UTC)
 // World is everything one platform knows about clinics and the catalog. Its
 // server's lock guards it; rows are replaced, never changed.
 type World struct {
-	Seed    uint64 // of the ids
-	Region  api.Region
-	Numbers map[string]uint64 // how many ids of a kind were given out
+	Seed        uint64 // of the ids
+	Environment api.Environment
+	Numbers     map[string]uint64 // how many ids of a kind were given out
 
 	Allergens         table.Table[*Term]
 	Ingredients       table.Table[*Term]
@@ -64,7 +64,7 @@ type Cart struct {
 // Clone returns a world with the same rows.
 func (w *World) Clone() *World {
 	return &World{
-		Seed: w.Seed, Region: w.Region, Numbers: maps.Clone(w.Numbers),
+		Seed: w.Seed, Environment: w.Environment, Numbers: maps.Clone(w.Numbers),
 		Allergens:         table.Clone(w.Allergens),
 		Ingredients:       table.Clone(w.Ingredients),
 		SupplementTypes:   table.Clone(w.SupplementTypes),
@@ -120,17 +120,17 @@ const DefaultSeed = 1
 
 // Two worlds are built once in a process and cloned from then on.
 var (
-	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.US) })
-	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.Canada) })
+	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.USSandbox) })
+	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.CanadaSandbox) })
 )
 
-// NewWorld returns a world of a seed, a region and a size.
-func NewWorld(seed uint64, region api.Region, size model.WorldSize) *World {
+// NewWorld returns a world of a seed, an environment and a size.
+func NewWorld(seed uint64, environment api.Environment, size model.WorldSize) *World {
 	var w *World
 	switch {
 	case seed != DefaultSeed:
-		w = BuildWorld(seed, region)
-	case region == api.Canada:
+		w = BuildWorld(seed, environment)
+	case environment == api.CanadaSandbox:
 		w = DefaultCanada().Clone()
 	default:
 		w = DefaultUS().Clone()

@@ -48,9 +48,9 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 		"DISPENSARY_STORE": database, "DISPENSARY_INBOX": database, "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
 		"DISPENSARY_SEAL_KEYS": "fake:" + base64.StdEncoding.EncodeToString([]byte(rand.Text() + rand.Text())[:32]),
 	}
-	for region, platform := range map[api.Region]**dispensarytest.Server{api.US: &f.US, api.Canada: &f.Canada} {
+	for environment, platform := range map[api.Environment]**dispensarytest.Server{api.USSandbox: &f.US, api.CanadaSandbox: &f.Canada} {
 		if *platform, err = dispensarytest.Start(
-			dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(home+"/dispensary/callback"),
+			dispensarytest.WithEnvironment(environment), dispensarytest.WithRedirectURI(home+"/dispensary/callback"),
 			dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 12}}), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
 		); err != nil {
 			return nil, err

@@ -91,7 +91,7 @@ func newFixture(t *testing.T) *fixture {
 	b := &fixture{shipped: map[string]int{}}
 	b.shop, err = shop.Open(shop.Settings{
 		Settings: scene.Settings{
-			Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
+			Environment: dispensary.USSandbox,
 			Secret:      dispensary.NewSecret(secret), Challenge: dispensary.NewSecret(challenge), Keys: receivertest.KeyRing(t),
 		},
 		Database:      filepath.Join(t.TempDir(), "inbox.db"),

@@ -116,7 +116,7 @@ func TestSwitchesKeepTheContract(t *testing.T) {
 		"grace rotation":     dispensarytest.WithBehavior(behavior.RefreshRotationGrace),
 		"immediate rotation": dispensarytest.WithBehavior(behavior.RefreshRotationImmediate),
 		"active integration": dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart),
-		"Canada":             dispensarytest.WithRegion(api.Canada),
+		"Canada":             dispensarytest.WithEnvironment(api.CanadaSandbox),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

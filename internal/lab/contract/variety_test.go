@@ -138,10 +138,10 @@ func TestVarieties(t *testing.T) {
 // end, and whatever it lists by its id.
 func TestTheWholeWorld(t *testing.T) {
 	t.Parallel()
-	for _, region := range []api.Region{api.US, api.Canada} {
-		t.Run(string(region), func(t *testing.T) {
+	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
+		t.Run(environment.String(), func(t *testing.T) {
 			t.Parallel()
-			s := start(t, dispensarytest.WithRegion(region))
+			s := start(t, dispensarytest.WithEnvironment(environment))
 			for list, single := range map[string]string{
 				"allergens.list": "allergens.get", "brands.list": "brands.get", "ingredients.list": "ingredients.get", "products.list": "products.get",
 				"supplement_types.list": "supplement_types.get", "third_party_certifications.list": "third_party_certifications.get",

@@ -14,8 +14,8 @@ import (
 const canary = "Zaphod-Inbox-Canary"
 
 var (
-	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
-	caSandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
+	usSandbox = api.USSandbox
+	caSandbox = api.CanadaSandbox
 	epoch     = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 )
 

@@ -36,7 +36,7 @@ const (
 )
 
 // Sandbox is the environment that events come from.
-var Sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+var Sandbox = api.USSandbox
 
 // KeyRing makes a key ring with a new key.
 func KeyRing(t testing.TB) *seal.KeyRing {

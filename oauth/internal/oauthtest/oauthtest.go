@@ -22,8 +22,8 @@ import (
 
 // The environments of the tests.
 var (
-	USSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
-	CASandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
+	USSandbox = api.USSandbox
+	CASandbox = api.CanadaSandbox
 )
 
 // User is the user who is connected.

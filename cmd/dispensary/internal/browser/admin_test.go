@@ -108,7 +108,7 @@ func (users) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Acco
 func (users) PendingCommits() int       { return 2 }
 func (users) Paused() (time.Time, bool) { return time.Now().Add(10 * time.Minute), true }
 
-var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+var sandbox = api.USSandbox
 
 // night gives the page something to show.
 func (o *operations) night(accept func(webhook.Delivery)) {

@@ -67,7 +67,7 @@ func TestAnInOfficeCheckout(t *testing.T) {
 // A product may have a name that is longer than a line; prices say in which money.
 func TestAPlanOfAProductWithALongName(t *testing.T) {
 	t.Parallel()
-	s, b := newFixture(t, dispensarytest.WithRegion(api.Canada)), open(t)
+	s, b := newFixture(t, dispensarytest.WithEnvironment(api.CanadaSandbox)), open(t)
 	p := s.fake
 	product, _, err := p.Products.Create(model.ProductCreate{
 		Name: "Magnesium bisglycinate with vitamin B6 and " + strings.Repeat("Donaudampfschifffahrt", 5) + " of the very first harvest of the year",

@@ -19,7 +19,8 @@ func (h *Handler) settings(url.Values) any {
 		Region  string // as the flag --region names it
 		Consent string // the address an application sends its users to
 	}
-	v := view{Settings: h.api.Settings(), Scopes: h.fake.Application().Scopes, Region: strings.ToUpper(string(h.fake.Site().Environment.Region))}
+	region, _, _ := strings.Cut(h.fake.Site().Environment.String(), "/")
+	v := view{Settings: h.api.Settings(), Scopes: h.fake.Application().Scopes, Region: strings.ToUpper(region)}
 	query := url.Values{"client_id": {v.ClientID}, "redirect_uri": {v.RedirectURI}, "response_type": {"code"}}
 	v.Consent = v.AuthURL + "/oauth/authorize?" + query.Encode()
 	return v
@@ -69,7 +70,7 @@ func (h *Handler) world(query url.Values) any {
 		Filter: filterOf(query), Clinics: p.Clinics.All(), Keys: p.ClinicKeys(),
 		Origin: strings.TrimSuffix(p.Site().BaseURL, "/api"), Currency: "USD", Names: make(map[string]string),
 	}
-	if p.Site().Environment.Region == api.Canada {
+	if p.Site().Environment == api.CanadaSandbox {
 		v.Currency = "CAD"
 	}
 	totals, practitioners := p.Overview(0).Totals, p.Practitioners.All()

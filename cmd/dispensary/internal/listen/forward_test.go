@@ -52,7 +52,7 @@ func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 var (
-	sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	sandbox = api.USSandbox
 	key     = webhook.Key{Environment: sandbox, EventID: "evt_1", IntegrationID: "in_1"}
 	event   = events.Event{ID: "evt_1", Type: events.TypeOrderPlaced, ClinicID: "cl_1", Data: []byte(`{"order":{"id":"or_1"}}`)}
 )
@@ -110,7 +110,7 @@ func TestAnswers(t *testing.T) {
 func TestProductionIsSentPrivately(t *testing.T) {
 	t.Parallel()
 	production := key
-	production.Environment.Stage = api.Production
+	production.Environment = api.USProduction
 	for address, private := range map[string]bool{
 		"https://ehr.example.com": true, "https://localhost": true,
 		"http://ehr.example.com": false, "http://192.168.1.2:3000": false, "http://localhost.example.com": false, "http://localhost:3000": false,
@@ -141,7 +141,7 @@ func TestLocalReceiverIsReachedWithoutProxy(t *testing.T) {
 	require.NoError(t, err)
 	proxied := func(*http.Request) (*url.URL, error) { return nil, errors.New("asked for a proxy") }
 	production := key
-	production.Environment.Stage = api.Production
+	production.Environment = api.USProduction
 	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "LOCALHOST", "localhost.", "ehr.localhost", "a.b.LocalHost."} {
 		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
 			URL: "http://" + host + ":" + port, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge),

@@ -135,9 +135,11 @@ func (c *Config) worldFlags(flags *flag.FlagSet) {
 		c.seed, c.tuning.Seed = strconv.FormatUint(seed, 10), seed
 		return nil
 	})
-	choose(flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", map[string]api.Region{
-		"US": api.US, "CA": api.Canada,
-	}, func(region api.Region) { c.options = append(c.options, dispensarytest.WithRegion(region)) })
+	choose(flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", map[string]api.Environment{
+		"US": api.USSandbox, "CA": api.CanadaSandbox,
+	}, func(sandbox api.Environment) {
+		c.options = append(c.options, dispensarytest.WithEnvironment(sandbox))
+	})
 	choose(flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", map[string]model.WorldSize{
 		"small": {}, "large": {Clinics: 10, Patients: 2_000, Products: 2_000, Plans: 2_000, Orders: 10_000},
 	}, func(size model.WorldSize) { c.tuning.WorldSize = size })

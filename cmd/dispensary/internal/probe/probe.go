@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/dispensary-go/dispensary/api"
 )
 
 // Run finds out how a sandbox behaves. It returns what it has found also with an error:
@@ -15,7 +13,7 @@ import (
 //
 // [ErrNotSandbox] and [ErrDeclined] are the errors before the first request.
 func Run(ctx context.Context, c Config) (Report, error) {
-	if c.Application.Site.Environment.Stage != api.Sandbox {
+	if !c.Application.Site.Environment.IsSandbox() {
 		return Report{}, ErrNotSandbox
 	}
 	s := newSession(ctx, c)

@@ -25,7 +25,7 @@ func TestRunRejectsProduction(t *testing.T) {
 	t.Parallel()
 	fake := start(t)
 	c := config(fake)
-	c.Application.Site.Environment.Stage = dispensary.Production
+	c.Application.Site.Environment = dispensary.USProduction
 	_, err := probe.Run(t.Context(), c)
 	require.ErrorIs(t, err, probe.ErrNotSandbox)
 	assert.Empty(t, fake.Journal.Requests())

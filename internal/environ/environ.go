@@ -1,0 +1,21 @@
+// Package environ names the environment variables with a site's URLs.
+package environ
+
+import (
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// All returns every environment of the platform, in a fixed order.
+func All() []api.Environment {
+	return []api.Environment{api.USProduction, api.CanadaProduction, api.USSandbox, api.CanadaSandbox}
+}
+
+// Variables returns the names of the variables with the URLs of an environment:
+// DISPENSARY_US_SANDBOX_BASE_URL and DISPENSARY_US_SANDBOX_AUTH_URL for
+// [api.USSandbox].
+func Variables(e api.Environment) (baseURL, authURL string) {
+	prefix := "DISPENSARY_" + strings.ToUpper(strings.ReplaceAll(string(e), "/", "_"))
+	return prefix + "_BASE_URL", prefix + "_AUTH_URL"
+}
