@@ -52,21 +52,27 @@ type fixedToken struct{ token AccessToken }
 
 func (f fixedToken) Token(context.Context) (AccessToken, error) { return f.token, nil }
 
-// WithHTTPClient sends requests through the transport of h and uses its cookie jar. Its
-// redirect policy is not used: a token never follows a redirect to another origin.
+// WithTransport sends requests through transport, for example one of package otel, a proxy or
+// a fake. The client follows redirects by its own policy: a token never follows a redirect to
+// another origin.
 //
-// h.Timeout bounds each attempt, from connecting to the last byte of the response. Zero
-// means 30 seconds, and a negative Timeout disables the bound.
-//
-// If h.Transport is nil, the client uses its own connection pool. That pool pings an
-// HTTP/2 connection after 15 seconds without traffic and replaces it if 5 more pass without a
+// Without this option the client uses its own connection pool. That pool pings an HTTP/2
+// connection after 15 seconds without traffic and replaces it if 5 more pass without a
 // response. Set the HTTP2 field of your own [http.Transport] likewise: without pings
 // every call uses a dead connection for many minutes.
-//
-// Without this option the client behaves as if given an empty [http.Client].
-func WithHTTPClient(h *http.Client) Option {
+func WithTransport(transport http.RoundTripper) Option {
 	return func(c *config) error {
-		c.transport.HTTPClient = h
+		c.transport.Transport = transport
+		return nil
+	}
+}
+
+// WithAttemptTimeout bounds each attempt of a call, from connecting to the last byte of the
+// response. Zero means the default of 30 seconds, and a negative timeout disables the bound.
+// The context of a call bounds all of its attempts together.
+func WithAttemptTimeout(timeout time.Duration) Option {
+	return func(c *config) error {
+		c.transport.AttemptTimeout = timeout
 		return nil
 	}
 }

@@ -57,7 +57,7 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, platform: dispensarytest.New(t, dispensarytest.WithInMemory()), store: catalogsync.NewMemoryStore(), random: rand.New(rand.NewPCG(seed, 16)), unknown: map[string]bool{}}
-	w.client = w.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: w}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
+	w.client = w.platform.Client(model.User{}, dispensary.WithTransport(w), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	var err error
 	w.syncer, err = catalogsync.NewSyncer(catalogsync.SyncerConfig{
 		Catalog: w.client.Catalog, Store: w.store, PageSize: 2 + w.random.IntN(15), Prefetch: 1 + w.random.IntN(5), Details: w.random.IntN(2) == 0,

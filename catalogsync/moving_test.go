@@ -68,7 +68,7 @@ func catalogOf(t testing.TB, platform http.RoundTripper) catalog.Service {
 	t.Helper()
 	sandbox := dispensary.USSandbox
 	client, err := dispensary.New(dispensary.Site{Environment: sandbox, BaseURL: "https://api.example.com/api", AuthURL: "https://www.example.com"},
-		dispensary.WithTokenSource(staticToken{Secret: api.NewSecret("token"), Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: platform}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
+		dispensary.WithTokenSource(staticToken{Secret: api.NewSecret("token"), Environment: sandbox}), dispensary.WithTransport(platform), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	require.NoError(t, err)
 	return client.Catalog
 }

@@ -49,7 +49,7 @@ func BenchmarkCall(b *testing.B) {
 	site := dispensary.Site{Environment: delivery("").Key.Environment, BaseURL: "https://platform.example/api", AuthURL: "https://auth.example"}
 	for name, telemetry := range setups(b) {
 		b.Run(name, func(b *testing.B) {
-			options := []dispensary.Option{dispensary.WithTokenSource(token{}), dispensary.WithHTTPClient(&http.Client{Transport: canned})}
+			options := []dispensary.Option{dispensary.WithTokenSource(token{}), dispensary.WithTransport(canned)}
 			if telemetry != nil {
 				options = append(options, dispensary.WithObserver(telemetry.Calls()))
 			}

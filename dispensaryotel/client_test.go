@@ -37,7 +37,7 @@ func TestCallWithRetries(t *testing.T) {
 	limiter, err := dispensary.NewRateLimiter(100, time.Second)
 	require.NoError(t, err)
 	client := platform.Client(model.User{}, quick(), dispensary.WithObserver(r.Calls()), dispensary.WithLimiter(limiter),
-		dispensary.WithHTTPClient(through(platform.HTTPClient().Transport, func(r *http.Request) {
+		dispensary.WithTransport(through(platform.HTTPClient().Transport, func(r *http.Request) {
 			parents = append(parents, trace.SpanContextFromContext(r.Context()).SpanID())
 			assert.Empty(t, r.Header.Get("Traceparent"), "no trace goes to the platform")
 			assert.Zero(t, baggage.FromContext(r.Context()).Len())
@@ -153,7 +153,7 @@ func TestInvalidFieldsAreCounted(t *testing.T) {
 		body := `{"patient":{"id":"p1","discount":"canary","date_of_birth":"canary"}}`
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
 	})
-	client := platform.Client(model.User{}, dispensary.WithObserver(r.Calls()), dispensary.WithHTTPClient(&http.Client{Transport: odd}))
+	client := platform.Client(model.User{}, dispensary.WithObserver(r.Calls()), dispensary.WithTransport(odd))
 	_, err := client.Clinic.Patients.Get(t.Context(), "p1")
 	require.NoError(t, err)
 	assert.Equal(t, []point{{map[string]string{

@@ -43,7 +43,7 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	app := c.platform.Application()
 	client, err := oauth.New(oauth.Config{
 		Observers: []observe.Observer{c.Calls()},
-		Site:      c.platform.Site(), HTTPClient: c.platform.HTTPClient(), RedirectURL: app.RedirectURI,
+		Site:      c.platform.Site(), Transport: c.platform.HTTPClient().Transport, RedirectURL: app.RedirectURI,
 		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 	})
 	require.NoError(t, err)

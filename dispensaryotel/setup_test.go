@@ -141,11 +141,11 @@ func (r *recorded) dump(t testing.TB) string {
 }
 
 // through is an HTTP client that shows each request to look before base has it.
-func through(base http.RoundTripper, look func(*http.Request)) *http.Client {
-	return &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+func through(base http.RoundTripper, look func(*http.Request)) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		look(r)
 		return base.RoundTrip(r)
-	})}
+	})
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

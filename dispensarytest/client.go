@@ -42,7 +42,7 @@ func (s *Server) Variables() map[string]string {
 // A wrong option panics.
 func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensary.Client {
 	given := []dispensary.Option{
-		dispensary.WithHTTPClient(s.HTTPClient()),
+		dispensary.WithTransport(s.HTTPClient().Transport),
 		dispensary.WithTokenSource(s.TokenSource(user)),
 	}
 	client, err := dispensary.New(s.Site(), append(given, options...)...)

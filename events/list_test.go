@@ -91,7 +91,7 @@ func newRecord(t *testing.T) (*record, events.Service) {
 	t.Helper()
 	r := &record{groups: map[events.Group][]events.Event{}}
 	platform := dispensarytest.New(t, dispensarytest.WithInMemory())
-	return r, platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: r})).Events
+	return r, platform.Client(model.User{}, dispensary.WithTransport(r)).Events
 }
 
 // oneOfEach has a type of each group, in the order of the groups.

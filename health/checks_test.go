@@ -130,7 +130,7 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 	app := platform.Application()
 	client, err := oauth.New(oauth.Config{
 		Site: platform.Site(), ClientID: app.ClientID, ClientSecret: api.NewSecret(app.ClientSecret),
-		RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
+		RedirectURL: app.RedirectURI, Transport: platform.HTTPClient().Transport,
 	})
 	require.NoError(t, err)
 	s := &store{Store: tokenstore.NewMemoryStore()}

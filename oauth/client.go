@@ -45,7 +45,7 @@ func New(config Config) (*Client, error) {
 	var err error
 	c.transport, err = transport.New(transport.Config{
 		Limiter: limiter,
-		Site:    config.Site, HTTPClient: config.HTTPClient, Logger: config.Logger, Observers: config.Observers, UserAgent: config.UserAgent,
+		Site:    config.Site, Transport: config.Transport, AttemptTimeout: config.AttemptTimeout, Logger: config.Logger, Observers: config.Observers, UserAgent: config.UserAgent,
 	})
 	if err != nil {
 		return nil, err

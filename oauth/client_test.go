@@ -60,7 +60,7 @@ func TestNewTakesLoopbackAndDefaults(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"http://127.0.0.1:8080/cb", "http://localhost/cb", "http://[::1]/cb", "https://ehr.example/cb?tenant=7"} {
 		c := oauthtest.Config(nil)
-		c.RedirectURL, c.HTTPClient = address, nil
+		c.RedirectURL, c.Transport = address, nil
 		client, err := oauth.New(c)
 		require.NoError(t, err)
 		assert.Equal(t, oauthtest.USSandbox, client.Environment())

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -40,10 +41,15 @@ type Config struct {
 	// API section: "Authentication" 5.
 	Scopes []string
 
-	// HTTPClient provides the transport, the cookie jar and the Timeout of calls, as
-	// with [github.com/dispensary-go/dispensary.WithHTTPClient]. Nil means a client with
-	// its own connection pool.
-	HTTPClient *http.Client
+	// Transport sends the requests, as with
+	// [github.com/dispensary-go/dispensary.WithTransport]. Nil means a connection pool of
+	// this client's own.
+	Transport http.RoundTripper
+
+	// AttemptTimeout bounds each attempt, as with
+	// [github.com/dispensary-go/dispensary.WithAttemptTimeout]. Zero means 30 seconds, and a
+	// negative timeout disables the bound.
+	AttemptTimeout time.Duration
 
 	// Limiter delays each request that exchanges a code or refreshes or revokes a token. The
 	// platform counts all requests of the application, so use the limiter of its calls. A

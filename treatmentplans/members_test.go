@@ -42,7 +42,7 @@ const planOfTomorrow = `{"id":"p1","state":"active","recommendations":[
 func TestUpdateKeepsUnknownMembers(t *testing.T) {
 	t.Parallel()
 	platform := &stored{plan: planOfTomorrow}
-	client := dispensarytest.New(t).Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: platform}))
+	client := dispensarytest.New(t).Client(model.User{}, dispensary.WithTransport(platform))
 	plan, err := client.TreatmentPlans.Get(t.Context(), "p1")
 	require.NoError(t, err)
 	plan.Recommendations[0].UnitsToPurchase = 2
@@ -65,7 +65,7 @@ func TestUpdateKeepsUnknownMembers(t *testing.T) {
 func TestUnknownMembersDoNotPrint(t *testing.T) {
 	t.Parallel()
 	platform := &stored{plan: planOfTomorrow}
-	client := dispensarytest.New(t).Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: platform}))
+	client := dispensarytest.New(t).Client(model.User{}, dispensary.WithTransport(platform))
 	plan, err := client.TreatmentPlans.Get(t.Context(), "p1")
 	require.NoError(t, err)
 	members := plan.Recommendations[0].Unknown

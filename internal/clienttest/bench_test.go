@@ -173,7 +173,7 @@ func floorCall(b *testing.B, client *http.Client, method, path string, body any,
 func benchClient(b *testing.B, answer canned) *dispensary.Client {
 	b.Helper()
 	client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}),
-		dispensary.WithHTTPClient(&http.Client{Transport: answer}))
+		dispensary.WithTransport(answer))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func newFixture(t *testing.T) *fixture {
 	c := &fixture{Fixture: s, log: &logtest.Buffer{}, lines: map[string]string{}}
 	c.wire = &wire{base: s.Platform.HTTPClient().Transport, words: map[string]bool{}}
 	c.Client = s.Platform.Client(s.Platform.Users()[0],
-		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
+		dispensary.WithTransport(c.wire),
 		dispensary.WithClinicKey(dispensary.NewSecret(s.Platform.ClinicKey())),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}),
 		dispensary.WithLogger(c.logger()), dispensary.WithObserver(c.observer()))
@@ -210,7 +210,7 @@ func (c *fixture) oauth(t testing.TB) *oauth.Client {
 	t.Helper()
 	app := c.Platform.Application()
 	client, err := oauth.New(oauth.Config{
-		Site: c.Platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: c.logger(),
+		Site: c.Platform.Site(), Transport: c.wire, Logger: c.logger(),
 		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	})
 	require.NoError(t, err)

@@ -19,10 +19,10 @@ func TestClinicKeyOfAView(t *testing.T) {
 	platform := dispensarytest.New(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	first, second := dispensary.NewSecret(platform.ClinicKeys()[0]), dispensary.NewSecret(platform.ClinicKeys()[1])
 	var sent []string
-	root := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	root := platform.Client(model.User{}, dispensary.WithTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
 		sent = append(sent, r.Header.Get("X-SVC-Clinic-Key"))
 		return platform.HTTPClient().Transport.RoundTrip(r)
-	})}))
+	})))
 	integration := func(c *dispensary.Client) string {
 		t.Helper()
 		got, err := c.Clinic.Get(t.Context())

@@ -170,7 +170,7 @@ func TestEnsureDoesNotFoldForeignLetters(t *testing.T) {
 	t.Parallel()
 	fixture := calltest.NewFixture(t)
 	var updates atomic.Int32
-	client := fixture.Platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := fixture.Platform.Client(model.User{}, dispensary.WithTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
 		record := `{"id":"other","email":"\u212Aate@example.com"}`
 		switch {
 		case r.Method == http.MethodPatch:
@@ -183,7 +183,7 @@ func TestEnsureDoesNotFoldForeignLetters(t *testing.T) {
 			return respond(r, `{"metadata":[],"meta":{"current_page":1,"total_pages":0,"total_count":0}}`), nil
 		}
 		return respond(r, `{"patient":`+record+`}`), nil
-	})}))
+	})))
 	patient, created, err := client.Clinic.Patients.Ensure(t.Context(), clinic.PatientCreate{
 		Email: "kate@example.com", FirstName: "Kate", LastName: "D", Metadata: clinic.Metadata{ID: "own-1"},
 	})
@@ -312,10 +312,10 @@ func TestEnsureReturnsNoRecordWithoutID(t *testing.T) {
 	t.Parallel()
 	platform := calltest.NewFixture(t).Platform
 	for _, data := range []string{`null`, `{}`, `{"id":""}`, `{"patient":{"id":"p-1"}}`} {
-		client := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := platform.Client(model.User{}, dispensary.WithTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
 			assert.Equal(t, http.MethodGet, r.Method, data)
 			return respond(r, `{"metadata":[{"id":"ehr-patient-1","type":"patient","data":`+data+`}],"meta":{"current_page":1,"total_pages":1,"total_count":1}}`), nil
-		})}))
+		})))
 		patient, created, err := client.Clinic.Patients.Ensure(t.Context(), newPatient(1))
 		require.ErrorIs(t, err, api.ErrBadResponse, data)
 		assert.Nil(t, patient, data)

@@ -58,7 +58,7 @@ func TestNewFromEnvCalls(t *testing.T) {
 		return nil, errors.New("no answer")
 	})
 	call := func(options ...dispensary.Option) {
-		client, err := dispensary.NewFromEnv(append(options, dispensary.WithHTTPClient(&http.Client{Transport: transport}),
+		client, err := dispensary.NewFromEnv(append(options, dispensary.WithTransport(transport),
 			dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))...)
 		require.NoError(t, err)
 		_, err = client.Clinic.Get(context.Background())

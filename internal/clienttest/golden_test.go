@@ -34,7 +34,7 @@ func mocked(t *testing.T, body []byte) *dispensary.Client {
 		return httpmock.NewBytesResponse(http.StatusOK, body), nil
 	})
 	client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}),
-		dispensary.WithHTTPClient(&http.Client{Transport: transport}))
+		dispensary.WithTransport(transport))
 	require.NoError(t, err)
 	return client
 }

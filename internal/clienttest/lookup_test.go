@@ -113,9 +113,9 @@ func TestLookupChecksEntries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}), dispensary.WithHTTPClient(&http.Client{
-				Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return respond(r, `{"metadata":[`+test.body+meta), nil }),
-			}))
+			client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}), dispensary.WithTransport(
+				roundTripper(func(r *http.Request) (*http.Response, error) { return respond(r, `{"metadata":[`+test.body+meta), nil }),
+			))
 			require.NoError(t, err)
 			p, err := client.Clinic.Patients.ByMetadataID(t.Context(), "canary")
 			test.want(t, p, err)

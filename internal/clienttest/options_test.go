@@ -46,10 +46,10 @@ func TestFirstCall(t *testing.T) {
 	for _, site := range []dispensary.Site{
 		dispensary.USSandbox.At("https://platform.example/api"), dispensary.CanadaProduction.At("https://ca.platform.example/api"),
 	} {
-		client, err := dispensary.New(site, dispensary.WithAccessToken(token), dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client, err := dispensary.New(site, dispensary.WithAccessToken(token), dispensary.WithTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
 			sent = r.Header.Get("Authorization") + " " + r.URL.String()
 			return respond(r, `{"clinic":{"id":"c"}}`), nil
-		})}))
+		})))
 		require.NoError(t, err)
 		practice, err := client.Clinic.Get(t.Context())
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestFirstCall(t *testing.T) {
 // Nil leaves the default in place, for every option.
 func TestNilOptionsChangeNothing(t *testing.T) {
 	t.Parallel()
-	client, err := dispensary.New(sandboxSite(), nil, dispensary.WithTokenSource(nil), dispensary.WithHTTPClient(nil),
+	client, err := dispensary.New(sandboxSite(), nil, dispensary.WithTokenSource(nil), dispensary.WithTransport(nil),
 		dispensary.WithLimiter(nil), dispensary.WithLogger(nil), dispensary.WithObserver(dispensary.Observer{}))
 	require.NoError(t, err)
 	assert.Equal(t, sandboxSite(), client.Site())
@@ -76,10 +76,10 @@ func TestUserAgentOptionServesSeveralClients(t *testing.T) {
 	for range 2 {
 		var agent string
 		client, err := dispensary.New(sandboxSite(), inner, outer, dispensary.WithTokenSource(fixedToken{}),
-			dispensary.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			dispensary.WithTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
 				agent = r.UserAgent()
 				return respond(r, `{"clinic":{"id":"c"}}`), nil
-			})}))
+			})))
 		require.NoError(t, err)
 		_, err = client.Clinic.Get(t.Context())
 		require.NoError(t, err)

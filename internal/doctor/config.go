@@ -18,7 +18,7 @@ import (
 // Config is an integration in one environment. OAuth is required; the rows of what is
 // left out are skipped.
 type Config struct {
-	// OAuth is the application. Its HTTPClient calls the platform.
+	// OAuth is the application. Its Transport calls the platform.
 	OAuth oauth.Config
 
 	// ClinicKey is sent with calls; empty sends none. The first request with a key

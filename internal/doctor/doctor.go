@@ -83,9 +83,6 @@ func Run(ctx context.Context, config Config) (Report, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if config.OAuth.HTTPClient == nil {
-		config.OAuth.HTTPClient = &http.Client{}
-	}
 	if config.Webhook.HTTPClient == nil {
 		config.Webhook.HTTPClient = &http.Client{}
 	}

@@ -58,15 +58,15 @@ var faults = []fault{
 	{name: "not the platform", plant: func(f *fixture) {
 		other := httptest.NewServer(http.NotFoundHandler())
 		f.t.Cleanup(other.Close)
-		f.config.OAuth.Site.BaseURL, f.config.OAuth.HTTPClient = other.URL, other.Client()
+		f.config.OAuth.Site.BaseURL, f.config.OAuth.Transport = other.URL, other.Client().Transport
 	}, row: "site address", status: doctor.StatusFail, fix: "/api included"},
 	{name: "a proxy answers", plant: func(f *fixture) { f.platform.Fault(model.Fault{Effect: model.EffectProxyError}) },
 		row: "site address", status: doctor.StatusFail, fix: "proxy"},
-	{name: "the platform's certificate is not trusted", plant: func(f *fixture) { f.config.OAuth.HTTPClient = &http.Client{Transport: new(http.Transport)} },
+	{name: "the platform's certificate is not trusted", plant: func(f *fixture) { f.config.OAuth.Transport = new(http.Transport) },
 		row: "TLS", status: doctor.StatusFail, fix: "do not switch the check off"},
 	{name: "the platform's certificate has expired", plant: func(f *fixture) {
 		address, client := f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
-		f.config.OAuth.Site.BaseURL, f.config.OAuth.HTTPClient = address, client
+		f.config.OAuth.Site.BaseURL, f.config.OAuth.Transport = address, client.Transport
 	}, row: "TLS", status: doctor.StatusFail, fix: "certificates"},
 	{name: "six minutes ahead", plant: func(f *fixture) { f.shift(6 * time.Minute) },
 		row: "clock", status: doctor.StatusFail, fix: "time server", also: []string{"webhook signature"}},

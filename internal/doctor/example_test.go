@@ -22,7 +22,7 @@ func ExampleRun() {
 
 	report, err := doctor.Run(context.Background(), doctor.Config{
 		OAuth: oauth.Config{
-			Site: platform.Site(), HTTPClient: platform.HTTPClient(),
+			Site: platform.Site(), Transport: platform.HTTPClient().Transport,
 			ClientID: app.ClientID, ClientSecret: api.NewSecret("another-environments-secret"), RedirectURL: app.RedirectURI,
 		},
 	})

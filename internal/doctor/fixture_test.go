@@ -75,7 +75,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	f.config = doctor.Config{
 		OAuth: oauth.Config{
 			Site: f.platform.Site(), ClientID: f.app.ClientID, ClientSecret: api.NewSecret(f.app.ClientSecret),
-			RedirectURL: f.app.RedirectURI, HTTPClient: &http.Client{Transport: dated{f.platform}},
+			RedirectURL: f.app.RedirectURI, Transport: dated{f.platform},
 		},
 		ClinicKey:   api.NewSecret(f.platform.ClinicKey()),
 		SecretFiles: []string{filepath.Join(t.TempDir(), "config.json")},

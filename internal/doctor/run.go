@@ -43,7 +43,7 @@ func (r *run) environment() api.Environment { return r.config.OAuth.Site.Environ
 // caller is a client that calls with one token, once.
 func (r *run) caller(token api.AccessToken) (*dispensary.Client, error) {
 	options := []dispensary.Option{
-		dispensary.WithHTTPClient(r.config.OAuth.HTTPClient), dispensary.WithTokenSource(oneToken(token)),
+		dispensary.WithTransport(r.config.OAuth.Transport), dispensary.WithTokenSource(oneToken(token)),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2}),
 	}
 	if !r.config.ClinicKey.IsZero() {
@@ -92,7 +92,7 @@ func (r *run) get(ctx context.Context, address string) *answer {
 	if err != nil {
 		return &answer{err: errors.New("doctor: not an address")} // the error repeats the address
 	}
-	return r.do(r.config.OAuth.HTTPClient, request)
+	return r.do(&http.Client{Transport: r.config.OAuth.Transport}, request)
 }
 
 // hostOf returns the host of an address that was checked.

@@ -46,11 +46,11 @@ func TestCanceledRunLosesNoToken(t *testing.T) {
 	require.NoError(t, err)
 	old := record.Token.RefreshToken.Reveal()
 	ctx, cancel := context.WithCancel(t.Context())
-	f.config.OAuth.HTTPClient = &http.Client{Transport: hook{f.config.OAuth.HTTPClient.Transport, func(body string) {
+	f.config.OAuth.Transport = hook{f.config.OAuth.Transport, func(body string) {
 		if strings.Contains(body, old) {
 			cancel()
 		}
-	}}}
+	}}
 	_, err = doctor.Run(ctx, f.config)
 	require.NoError(t, err)
 	require.Error(t, ctx.Err(), "the token was refreshed")

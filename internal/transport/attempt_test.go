@@ -48,7 +48,7 @@ func TestEveryAttemptTimesOut(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					client := newTestClient(t, transport, func(c *Config) {
-						c.HTTPClient.Timeout, c.Retry = timeout, api.RetryPolicy{MaxAttempts: 3, MinWait: 1, MaxWait: 1}
+						c.AttemptTimeout, c.Retry = timeout, api.RetryPolicy{MaxAttempts: 3, MinWait: 1, MaxWait: 1}
 					})
 					began := time.Now()
 					err := get(t.Context(), client)
@@ -83,7 +83,7 @@ func TestCallerLeavesDuringAttempt(t *testing.T) {
 			t.Run(name+" "+want.Error(), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					client := newTestClient(t, transport, func(c *Config) { c.HTTPClient.Timeout = time.Minute })
+					client := newTestClient(t, transport, func(c *Config) { c.AttemptTimeout = time.Minute })
 					ctx, cancel := start(t.Context())
 					defer cancel()
 					began := time.Now()
@@ -102,7 +102,7 @@ func TestCallerLeavesDuringAttempt(t *testing.T) {
 func TestNegativeTimeoutDisablesDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client := newTestClient(t, stuck{}, func(c *Config) { c.HTTPClient.Timeout = -1 })
+		client := newTestClient(t, stuck{}, func(c *Config) { c.AttemptTimeout = -1 })
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		began := time.Now()
@@ -123,7 +123,7 @@ func TestTimeoutExcludesWaitBetweenAttempts(t *testing.T) {
 			}
 			return reply(200, `{"patient":{"id":"p1"}}`), nil
 		}}
-		client := newTestClient(t, transport, func(c *Config) { c.HTTPClient.Timeout = time.Second })
+		client := newTestClient(t, transport, func(c *Config) { c.AttemptTimeout = time.Second })
 		assert.NoError(t, get(t.Context(), client))
 	})
 }

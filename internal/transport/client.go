@@ -17,10 +17,12 @@ import (
 type Config struct {
 	Site api.Site
 
-	// HTTPClient provides the transport, the cookie jar and the timeout of each attempt.
-	// Its redirect policy is not used. A nil transport means a pool, a Timeout of 0 means
-	// DefaultAttemptTimeout, and a negative one means no timeout.
-	HTTPClient *http.Client
+	// Transport sends the requests. Nil means a pool of the client's own.
+	Transport http.RoundTripper
+
+	// AttemptTimeout bounds each attempt, from connecting to the last byte of the response.
+	// Zero means DefaultAttemptTimeout, and a negative one means no bound.
+	AttemptTimeout time.Duration
 
 	// Tokens authorizes calls that need it; without it they fail unsent.
 	Tokens api.TokenSource
@@ -84,7 +86,7 @@ func New(config Config) (*Client, error) {
 	}
 	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(config.UserAgent)}}
 	client := &Client{&core{
-		endpoint: endpoint{base: base, header: header}, config: config, http: newHTTPClient(config.HTTPClient), attemptTimeout: attemptTimeout(config.HTTPClient),
+		endpoint: endpoint{base: base, header: header}, config: config, http: newHTTPClient(config.Transport), attemptTimeout: attemptTimeout(config.AttemptTimeout),
 		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
 	}}
 	if !config.ClinicKey.IsZero() {

@@ -62,11 +62,6 @@ func setClinicKey(header http.Header, key api.Secret) (problem string) {
 	return problem
 }
 
-// headerForRetry returns the header for one more attempt. It is another map, because a
-// transport may still hold the one that was sent, and it lacks the cookies of a jar, which
-// http.Client adds again.
-func headerForRetry(sent http.Header) http.Header {
-	header := maps.Clone(sent)
-	delete(header, "Cookie")
-	return header
-}
+// headerForRetry returns the header for one more attempt: another map, because a transport
+// may still use the one that was sent.
+func headerForRetry(sent http.Header) http.Header { return maps.Clone(sent) }

@@ -24,18 +24,12 @@ const (
 )
 
 // newHTTPClient returns the client that sends attempts.
-func newHTTPClient(given *http.Client) *http.Client {
-	var client http.Client
-	if given != nil {
-		client = *given
+// It has no Timeout, because attempts have a deadline of their own.
+func newHTTPClient(transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		transport = newPool()
 	}
-	client.Timeout = 0 // attempts have a deadline of their own
-	if client.Transport == nil {
-		client.Transport = newPool()
-	}
-	client.Transport = sharedPool{client.Transport}
-	client.CheckRedirect = checkRedirect
-	return &client
+	return &http.Client{Transport: sharedPool{transport}, CheckRedirect: checkRedirect}
 }
 
 // newPool returns a connection pool with the settings of http.DefaultTransport. If the
@@ -82,15 +76,14 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// DefaultAttemptTimeout is the timeout of an attempt if the caller's HTTP client has none.
+// DefaultAttemptTimeout is the timeout of an attempt if the caller sets none.
 const DefaultAttemptTimeout = 30 * time.Second
 
-// attemptTimeout returns the timeout of each attempt through an HTTP client of the
-// caller: its Timeout, DefaultAttemptTimeout if that is 0, and 0 for no timeout if it is
-// negative.
-func attemptTimeout(given *http.Client) time.Duration {
-	if given == nil || given.Timeout == 0 {
+// attemptTimeout returns the timeout of each attempt: DefaultAttemptTimeout if the setting is
+// 0, and 0 for no timeout if it is negative.
+func attemptTimeout(setting time.Duration) time.Duration {
+	if setting == 0 {
 		return DefaultAttemptTimeout
 	}
-	return max(given.Timeout, 0)
+	return max(setting, 0)
 }

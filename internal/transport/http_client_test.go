@@ -31,8 +31,7 @@ func TestClientUsesReplacedDefaultTransport(t *testing.T) {
 	replaced := turns(found)
 	replaceDefaultTransport(t, replaced)
 	require.NoError(t, get(t.Context(), newTestClient(t, nil)))
-	require.NoError(t, get(t.Context(), newTestClient(t, nil, func(c *Config) { c.HTTPClient = nil })))
-	assert.EqualValues(t, 2, replaced.calls.Load())
+	assert.EqualValues(t, 1, replaced.calls.Load())
 }
 
 func TestPoolKeepsSettingsOfDefaultTransport(t *testing.T) {
@@ -112,7 +111,7 @@ func TestPingsReplaceDeadHTTP2Connection(t *testing.T) {
 		pool := newPool().(*http.Transport)
 		pool.DialContext, pool.TLSClientConfig = network.dial, server.Client().Transport.(*http.Transport).TLSClientConfig
 		client := newTestClient(t, pool, func(c *Config) {
-			c.HTTPClient.Timeout, c.Site.BaseURL, c.Retry = 10*time.Second, "https://example.com/api", api.RetryPolicy{MaxAttempts: 1}
+			c.AttemptTimeout, c.Site.BaseURL, c.Retry = 10*time.Second, "https://example.com/api", api.RetryPolicy{MaxAttempts: 1}
 		})
 		defer func() {
 			pool.CloseIdleConnections()

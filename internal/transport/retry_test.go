@@ -7,9 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
-	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -305,27 +302,20 @@ type limiterFunc func(context.Context) error
 
 func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
 
-// The cookies of a jar are sent once, in every attempt.
-func TestCookiesAreNotDoubledByRetries(t *testing.T) {
+func TestAttemptsHaveHeadersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var cookies []string
 		var headers []http.Header
 		transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
-			cookies, headers = append(cookies, r.Header.Get("Cookie")), append(headers, r.Header)
+			headers = append(headers, r.Header)
 			if call == 2 {
 				return reply(401, ""), nil // one more, with a fresh token
 			}
 			return reply(500, ""), nil
 		}}
-		client := newTestClient(t, transport, withTokens(&rotating{}), func(c *Config) {
-			jar, err := cookiejar.New(nil)
-			require.NoError(t, err)
-			jar.SetCookies(&url.URL{Scheme: "https", Host: "platform.example"}, []*http.Cookie{{Name: "lb", Value: "1"}})
-			c.HTTPClient.Jar = jar
-		})
+		client := newTestClient(t, transport, withTokens(&rotating{}))
 		require.ErrorIs(t, get(t.Context(), client), api.ErrServer)
-		assert.Equal(t, slices.Repeat([]string{"lb=1"}, 4), cookies)
+		require.Len(t, headers, 4)
 		for i, header := range headers[:len(headers)-1] {
 			header.Set("X-Late", "yes")
 			assert.Empty(t, headers[i+1].Get("X-Late"), "a transport may still read the header of attempt %d", i+1)

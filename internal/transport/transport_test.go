@@ -70,9 +70,9 @@ func newTestClient(t *testing.T, transport http.RoundTripper, change ...func(*Co
 			BaseURL:     "https://platform.example/api",
 			AuthURL:     "https://auth.example",
 		},
-		HTTPClient: &http.Client{Transport: transport},
-		Tokens:     static{validToken()},
-		UserAgent:  "test",
+		Transport: transport,
+		Tokens:    static{validToken()},
+		UserAgent: "test",
 	}
 	for _, c := range change {
 		c(&config)

@@ -62,20 +62,20 @@ func newFixtureOn(t testing.TB, platforms []*dispensarytest.Server, changes ...f
 	t.Helper()
 	p := &fixture{platforms: platforms, store: tokenstore.NewMemoryStore(), user: "us:dr-17"}
 	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{p.observer()}}}
-	clients := map[dispensary.Environment]*http.Client{}
+	transports := map[dispensary.Environment]http.RoundTripper{}
 	for _, platform := range platforms {
 		app := platform.Application()
 		config.Applications = append(config.Applications, oauth.Config{
 			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
-			RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
+			RedirectURL: app.RedirectURI, Transport: platform.HTTPClient().Transport,
 		})
-		clients[platform.Site().Environment] = platform.HTTPClient()
+		transports[platform.Site().Environment] = platform.HTTPClient().Transport
 	}
 	if len(platforms) > 1 {
 		config.Locate = locate
 	}
 	config.Options = func(e dispensary.Environment) []dispensary.Option {
-		return []dispensary.Option{dispensary.WithHTTPClient(clients[e])}
+		return []dispensary.Option{dispensary.WithTransport(transports[e])}
 	}
 	for _, change := range changes {
 		change(&config)

@@ -258,18 +258,18 @@ func newFleet(t *testing.T, o *outage, users int) *fleet {
 		dispensarytest.WithBehavior(behavior.RefreshRotationImmediate))
 	o.inner = f.platform.HTTPClient().Transport
 	for range replicas {
-		f.replicas = append(f.replicas, f.replica(&http.Client{Transport: o}))
+		f.replicas = append(f.replicas, f.replica(o))
 	}
 	return f
 }
 
-func (f *fleet) replica(client *http.Client) *accounts.Accounts {
+func (f *fleet) replica(transport http.RoundTripper) *accounts.Accounts {
 	f.Helper()
 	app := f.platform.Application()
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
-			RedirectURL: app.RedirectURI, HTTPClient: client,
+			RedirectURL: app.RedirectURI, Transport: transport,
 		}},
 		Tokens: tokens.Config{Store: outageStore{f.store, f.outage}, Observers: []tokens.Observer{{MustReauthorize: func(_ context.Context, e *tokens.ReauthorizeError) {
 			f.mu.Lock()
@@ -277,7 +277,7 @@ func (f *fleet) replica(client *http.Client) *accounts.Accounts {
 			f.marked[e.Key.User] = true
 		}}}},
 		Options: func(dispensary.Environment) []dispensary.Option {
-			return []dispensary.Option{dispensary.WithHTTPClient(client)}
+			return []dispensary.Option{dispensary.WithTransport(transport)}
 		},
 	})
 	require.NoError(f, err)
@@ -398,7 +398,7 @@ func (f *fleet) work(length time.Duration) (revoked map[string]bool) {
 func (f *fleet) revoke() map[string]bool {
 	f.Helper()
 	environment := f.platform.Site().Environment
-	direct, err := f.replica(f.platform.HTTPClient()).Connections(environment)
+	direct, err := f.replica(f.platform.HTTPClient().Transport).Connections(environment)
 	require.NoError(f, err)
 	revoked := map[string]bool{}
 	for i := 3; i < f.users && len(revoked) < max(1, f.users/20); i += 20 {

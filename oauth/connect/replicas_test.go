@@ -29,7 +29,7 @@ import (
 // replica returns a second replica with the store and the platform of s.
 func (s *fixture) replica(t *testing.T, changes ...func(*settings)) *fixture {
 	t.Helper()
-	shared := func(c *settings) { c.App.HTTPClient, c.Tokens.Store = &http.Client{Transport: s.platform}, s.store }
+	shared := func(c *settings) { c.App.Transport, c.Tokens.Store = s.platform, s.store }
 	other := newFixture(t, append([]func(*settings){shared}, changes...)...)
 	other.platform, other.store = s.platform, s.store
 	return other

@@ -26,7 +26,7 @@ func onDeadPlatform(t *testing.T, store tokenstore.Store) *Connections {
 	t.Helper()
 	client, err := oauth.New(oauth.Config{
 		Site:     api.Site{Environment: api.USSandbox, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
-		ClientID: "id", ClientSecret: api.NewSecret("secret"), RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
+		ClientID: "id", ClientSecret: api.NewSecret("secret"), RedirectURL: "https://ehr.example/cb", Transport: down{},
 	})
 	require.NoError(t, err)
 	conns, err := NewConnections(Config{Client: client, Store: store})

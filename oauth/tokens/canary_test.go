@@ -46,7 +46,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		access, err := source.Token(t.Context())
 		require.NoError(t, err)
 		token := canaryToken(time.Hour)
-		c.HTTPClient = nil // holds nothing, and prints a map of addresses
+		c.Transport = nil // holds nothing, and prints a map of addresses
 		for name, value := range map[string]any{
 			"Config": c, "*Config": &c, "Client": client, "Connections": conns, "Token": token, "*Token": &token, "AccessToken": access,
 			"Record": record, "*Record": &record, "[]Token": []oauth.Token{token}, "map": map[string]tokenstore.Record{"a": record},

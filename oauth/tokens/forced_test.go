@@ -48,8 +48,8 @@ func (r *resource) setRefuses(refuses func(access string) bool) {
 func (r *resource) caller(t *testing.T, source api.TokenSource) func() error {
 	t.Helper()
 	conns, err := transport.New(transport.Config{
-		Site:       api.Site{Environment: oauthtest.USSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
-		HTTPClient: &http.Client{Transport: r}, Tokens: source,
+		Site:      api.Site{Environment: oauthtest.USSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
+		Transport: r, Tokens: source,
 	})
 	require.NoError(t, err)
 	call := transport.Call{Operation: operation.New(operation.Operation{Name: "clinic.get", Method: "GET", Route: "/clinic", Scope: "clinic:read"})}

@@ -79,7 +79,7 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 // open reads a clinic as one of its users. It counts every attempt, and answers those of a
 // clinic that is down.
 func (f *clinicsFixture) open(_ context.Context, clinic string, budget api.Limiter) (reconcile.Clinic, error) {
-	options := []dispensary.Option{dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	options := []dispensary.Option{dispensary.WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
 		f.mu.Lock()
 		f.sent = append(f.sent, time.Now())
 		down := f.down[clinic]
@@ -88,7 +88,7 @@ func (f *clinicsFixture) open(_ context.Context, clinic string, budget api.Limit
 			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: r, Header: http.Header{}}, nil
 		}
 		return f.platform.HTTPClient().Transport.RoundTrip(r)
-	})})}
+	}))}
 	if budget != nil {
 		options = append(options, dispensary.WithLimiter(budget))
 	}

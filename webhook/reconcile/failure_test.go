@@ -278,14 +278,14 @@ func (panickingLog) Handle(context.Context, slog.Record) error { panic("no disk"
 // unreadable has the platform respond with a status to every read of some events.
 func (s *fixture) unreadable(status int, bad ...webhook.Key) func(*config) {
 	base := s.platform.HTTPClient().Transport
-	through := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	through := roundTrip(func(r *http.Request) (*http.Response, error) {
 		if slices.ContainsFunc(bad, func(k webhook.Key) bool { return k.EventID == path.Base(r.URL.Path) }) {
 			header := http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"req_1"}}
 			return &http.Response{StatusCode: status, Request: r, Header: header, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 		}
 		return base.RoundTrip(r)
-	})}
-	return func(c *config) { c.Events = s.client(dispensary.WithHTTPClient(through)).Events }
+	})
+	return func(c *config) { c.Events = s.client(dispensary.WithTransport(through)).Events }
 }
 
 // Events that the platform lists and never returns do not block the others, wherever they are

@@ -120,13 +120,13 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 // ascending returns a client of a platform that lists the oldest entries first.
 func (s *fixture) ascending(path string) *dispensary.Client {
 	base := s.platform.HTTPClient().Transport
-	return s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	return s.client(dispensary.WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		if strings.Contains(r.URL.Path, path) {
 			r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
 		}
 		return base.RoundTrip(r)
-	})}))
+	})))
 }
 
 // Neither does a delivery log that is not sorted.

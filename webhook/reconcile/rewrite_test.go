@@ -19,7 +19,7 @@ import (
 // rewriting returns the services of a client that sees other answers than the
 // platform gives: change is given the body of every answer.
 func (s *fixture) rewriting(change func(*http.Request, map[string]any)) events.Service {
-	return s.client(dispensary.WithHTTPClient(&http.Client{Transport: changed(s.platform.HTTPClient().Transport, change)})).Events
+	return s.client(dispensary.WithTransport(changed(s.platform.HTTPClient().Transport, change))).Events
 }
 
 // changed passes on answers that are changed.

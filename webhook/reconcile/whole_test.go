@@ -146,9 +146,7 @@ func (f *clinicsFixture) opened(c *reconcile.Config, change func(*http.Request, 
 	open := c.Open
 	c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
 		clinic, err := open(ctx, id, budget)
-		clinic.Events = f.platform.Client(f.users[id], dispensary.WithHTTPClient(&http.Client{
-			Transport: changed(f.platform.HTTPClient().Transport, change),
-		})).Events
+		clinic.Events = f.platform.Client(f.users[id], dispensary.WithTransport(changed(f.platform.HTTPClient().Transport, change))).Events
 		return clinic, err
 	}
 }

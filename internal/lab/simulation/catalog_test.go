@@ -46,7 +46,7 @@ func newCatalogWorld(s *schedule.Scheduler) {
 	for i := range 2 {
 		s.Process(fmt.Sprintf("replica %d", i+1), s.Rand.IntN(3), s.Rand.IntN(2), func(p *schedule.Process) {
 			client := w.platform.Client(model.User{}, dispensary.WithLogger(logtest.NewLogger(&w.platform.logs)), dispensary.WithTokenSource(w.platform),
-				dispensary.WithHTTPClient(&http.Client{Transport: killable{p.Transport(w.platform, w.platform.tell)}}))
+				dispensary.WithTransport(killable{p.Transport(w.platform, w.platform.tell)}))
 			go w.sync(p, w.syncer(p, client, 4), 0)
 		})
 	}

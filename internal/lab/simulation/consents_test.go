@@ -116,7 +116,7 @@ func (w *tokenWorld) revoke(user string) {
 	if err != nil {
 		return
 	}
-	client, err := oauth.New(w.application(&http.Client{Transport: w.platform}))
+	client, err := oauth.New(w.application(w.platform))
 	if err != nil {
 		panic(err)
 	}
@@ -125,10 +125,10 @@ func (w *tokenWorld) revoke(user string) {
 	}
 }
 
-func (w *tokenWorld) application(client *http.Client) oauth.Config {
+func (w *tokenWorld) application(transport http.RoundTripper) oauth.Config {
 	app := w.platform.Application()
 	return oauth.Config{
 		Site: w.site, ClientID: app.ClientID, ClientSecret: api.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
-		HTTPClient: client, Logger: logtest.NewLogger(&w.platform.logs),
+		Transport: transport, Logger: logtest.NewLogger(&w.platform.logs),
 	}
 }

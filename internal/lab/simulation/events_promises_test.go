@@ -21,7 +21,7 @@ import (
 // reconcile runs a replica's reconciler.
 func (w *eventWorld) reconcile(p *schedule.Process, r *receiver) {
 	client, err := dispensary.New(w.platform.Site(), dispensary.WithTokenSource(w.platform), dispensary.WithLogger(r.logger),
-		dispensary.WithHTTPClient(&http.Client{Transport: p.Transport(w.platform.HTTPClient().Transport, w.tellRequest)}))
+		dispensary.WithTransport(p.Transport(w.platform.HTTPClient().Transport, w.tellRequest)))
 	if err != nil {
 		panic(err)
 	}

@@ -124,7 +124,7 @@ func (w *tokenWorld) actions() {
 
 // start starts a replica: its accounts, and people who use it.
 func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
-	all := w.accounts(p, &http.Client{Transport: w.platform.seenBy(p)})
+	all := w.accounts(p, w.platform.seenBy(p))
 	for _, user := range w.users {
 		go w.use(p, all, user)
 	}
@@ -134,17 +134,17 @@ func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
 }
 
 // accounts are those of the users, at one replica.
-func (w *tokenWorld) accounts(p *schedule.Process, client *http.Client) *accounts.Accounts {
+func (w *tokenWorld) accounts(p *schedule.Process, transport http.RoundTripper) *accounts.Accounts {
 	var store tokenstore.Store = tokenStore{p, w.db}
 	if len(w.keys) > 0 {
 		store = w.sealedOn(store)
 	}
 	logger := logtest.NewLogger(&w.platform.logs)
 	all, err := accounts.New(accounts.Config{
-		Applications: []oauth.Config{w.application(client)},
+		Applications: []oauth.Config{w.application(transport)},
 		Tokens:       tokens.Config{Store: store},
 		Options: func(dispensary.Environment) []dispensary.Option {
-			return []dispensary.Option{dispensary.WithHTTPClient(client), dispensary.WithLogger(logger)}
+			return []dispensary.Option{dispensary.WithTransport(transport), dispensary.WithLogger(logger)}
 		},
 	})
 	if err != nil {

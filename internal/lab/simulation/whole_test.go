@@ -83,7 +83,7 @@ func newWholeWorld(s *schedule.Scheduler) {
 
 // start starts a replica with all of its parts.
 func (w *wholeWorld) start(p *schedule.Process) {
-	all := w.tokens.accounts(p, &http.Client{Transport: killable{w.platform.seenBy(p)}})
+	all := w.tokens.accounts(p, killable{w.platform.seenBy(p)})
 	for _, user := range w.tokens.users {
 		go w.tokens.use(p, all, user)
 	}

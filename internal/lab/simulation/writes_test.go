@@ -63,7 +63,7 @@ func newWriteWorld(s *schedule.Scheduler) {
 func (w *writeWorld) start(p *schedule.Process) {
 	logger := logtest.NewLogger(&w.platform.logs)
 	client := w.platform.Client(model.User{}, dispensary.WithLogger(logger), dispensary.WithTokenSource(w.platform),
-		dispensary.WithHTTPClient(&http.Client{Transport: p.Transport(gateway{w.platform}, w.tell)}))
+		dispensary.WithTransport(p.Transport(gateway{w.platform}, w.tell)))
 	go w.create(p, client)
 	ensure := func(key string, call func(ctx context.Context) (bool, error)) {
 		go w.repeat(p, key, call)

@@ -24,7 +24,7 @@ import (
 type Fixture struct {
 	Platform *dispensarytest.Server
 	Client   *dispensary.Client
-	HTTP     *http.Client // what OAuth calls go through
+	HTTP     http.RoundTripper // of OAuth calls
 
 	// Ids of the platform's records. Plan is active, Draft is not.
 	Patient, Practitioner, Staff, Order, Plan, Draft, Event string
@@ -37,7 +37,7 @@ type Fixture struct {
 func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	t.Helper()
 	f := &Fixture{Platform: dispensarytest.New(t, options...)}
-	f.HTTP = f.Platform.HTTPClient()
+	f.HTTP = f.Platform.HTTPClient().Transport
 	f.Client = f.Platform.Client(model.User{})
 	ctx := t.Context()
 	p := f.Platform
@@ -61,8 +61,8 @@ func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 
 // Through sends all further calls through a transport that wraps the platform's.
 func (f *Fixture) Through(wrap func(http.RoundTripper) http.RoundTripper) {
-	f.HTTP = &http.Client{Transport: wrap(f.Platform.HTTPClient().Transport)}
-	f.Client = f.Platform.Client(model.User{}, dispensary.WithHTTPClient(f.HTTP))
+	f.HTTP = wrap(f.Platform.HTTPClient().Transport)
+	f.Client = f.Platform.Client(model.User{}, dispensary.WithTransport(f.HTTP))
 }
 
 func (f *Fixture) newPlan(t testing.TB, state treatmentplans.State) string {
@@ -259,14 +259,14 @@ func listed(kind events.Type) events.ListOptions {
 // OAuth returns the OAuth client of the platform's application.
 func OAuth(t testing.TB, platform *dispensarytest.Server) *oauth.Client {
 	t.Helper()
-	return oauthThrough(t, platform, platform.HTTPClient())
+	return oauthThrough(t, platform, platform.HTTPClient().Transport)
 }
 
-func oauthThrough(t testing.TB, platform *dispensarytest.Server, through *http.Client) *oauth.Client {
+func oauthThrough(t testing.TB, platform *dispensarytest.Server, through http.RoundTripper) *oauth.Client {
 	t.Helper()
 	app := platform.Application()
 	client, err := oauth.New(oauth.Config{
-		Site: platform.Site(), HTTPClient: through,
+		Site: platform.Site(), Transport: through,
 		ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	})
 	must(t, err)

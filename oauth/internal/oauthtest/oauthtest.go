@@ -34,7 +34,7 @@ func Config(transport http.RoundTripper) oauth.Config {
 	return oauth.Config{
 		Site:     api.Site{Environment: USSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://login.platform.example"},
 		ClientID: "client-1", ClientSecret: api.NewSecret("hush-hush"), RedirectURL: "https://ehr.example/callback?tenant=7",
-		HTTPClient: &http.Client{Transport: transport},
+		Transport: transport,
 	}
 }
 

@@ -249,7 +249,7 @@ func (w *rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
 // rewrites returns a client of a platform that rewrites its list.
 func (f *fixture) rewrites() (*rewriting, *dispensary.Client) {
 	network := &rewriting{next: f.platform.HTTPClient().Transport}
-	return network, f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
+	return network, f.platform.Client(model.User{}, dispensary.WithTransport(network))
 }
 
 // New events in every poll do not delay an event that is listed late.

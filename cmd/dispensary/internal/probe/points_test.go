@@ -32,7 +32,7 @@ func TestPointsAreThoseOfTheFakePlatform(t *testing.T) {
 func TestSessionStopsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
-	s := newSession(t.Context(), Config{Application: oauth.Config{Site: fake.Site(), HTTPClient: fake.HTTPClient()}})
+	s := newSession(t.Context(), Config{Application: oauth.Config{Site: fake.Site(), Transport: fake.HTTPClient().Transport}})
 	s.sent = MaxRequests - 2
 	findings := s.look(listPoints())
 	assert.Len(t, fake.Journal.Requests(), 2)

@@ -42,7 +42,7 @@ func (stuck) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestRunEndsWithoutResponse(t *testing.T) {
 	t.Parallel()
 	c := config(start(t))
-	c.Application.HTTPClient = &http.Client{Transport: stuck{}}
+	c.Application.Transport = stuck{}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -101,8 +101,8 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 // between lets a test change what the platform answers.
 func between(c *probe.Config, change func(r *http.Request, next http.RoundTripper) (*http.Response, error)) {
-	next := c.Application.HTTPClient.Transport
-	c.Application.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) { return change(r, next) })}
+	next := c.Application.Transport
+	c.Application.Transport = roundTrip(func(r *http.Request) (*http.Response, error) { return change(r, next) })
 }
 
 // answering answers all requests to a path with a status and a body.

@@ -40,7 +40,7 @@ func config(fake *dispensarytest.Server) probe.Config {
 	return probe.Config{
 		Application: oauth.Config{
 			Site: fake.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
-			RedirectURL: app.RedirectURI, HTTPClient: fake.HTTPClient(),
+			RedirectURL: app.RedirectURI, Transport: fake.HTTPClient().Transport,
 		},
 		Token: authorization(fake), ClinicKey: dispensary.NewSecret(fake.ClinicKey()),
 		Confirm: func(probe.Plan) bool { return true },

@@ -42,13 +42,11 @@ type session struct {
 }
 
 func newSession(ctx context.Context, c Config) *session {
-	var client http.Client
-	if c.Application.HTTPClient != nil {
-		client = *c.Application.HTTPClient
+	client := http.Client{
+		Transport: c.Application.Transport, Timeout: cmp.Or(c.Application.AttemptTimeout, 30*time.Second),
+		// A token never follows a redirect.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	client.Timeout = cmp.Or(client.Timeout, 30*time.Second)
-	// A token never follows a redirect.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &session{
 		ctx: ctx, config: c, http: &client, marker: strings.ToLower(rand.Text()[:10]), lists: map[string]answer{},
 		main: newConsent(c.Token), spare: newConsent(c.Spare),
