@@ -18,7 +18,7 @@ import (
 func Version() string { return transport.Version() }
 
 // Client talks to one site of the platform. Make one with [New], share it, and
-// derive a view for each user with [Client.WithTokenSource]. It is safe for concurrent use.
+// derive a view for each user with [Client.With]. It is safe for concurrent use.
 type Client struct {
 	// Catalog reads products and what describes them.
 	Catalog catalog.Service
@@ -39,20 +39,48 @@ type Client struct {
 // New returns a client for a site. It sends nothing. An option or a site that
 // cannot work is an error here, not at the first call.
 func New(site Site, options ...Option) (*Client, error) {
-	c := config{transport.Config{Site: site}}
-	for _, option := range options {
-		if option == nil {
-			continue
-		}
-		if err := option(&c); err != nil {
-			return nil, err
-		}
+	c := config{Site: site}
+	if err := apply(&c, options); err != nil {
+		return nil, err
 	}
-	t, err := transport.New(c.transport)
+	t, err := transport.New(c)
 	if err != nil {
 		return nil, err
 	}
 	return newClient(t), nil
+}
+
+// With returns a view of the client with other settings, for example with the token of a
+// user, the key of a clinic or a limiter for one kind of work:
+//
+//	jane, err := client.With(dispensary.WithTokenSource(janesTokens))
+//
+// It takes every option of [New]. An option replaces the client's setting, except that
+// [WithLimiter], [WithObserver] and [WithUserAgent] add to it. A view shares the other
+// settings, the connections, and the waits that the platform asks for. It costs a small
+// allocation and sends nothing: keep it, or make a new one for each request. The client
+// does not change.
+//
+// The error is an [*ArgumentError], as from [New].
+func (c *Client) With(options ...Option) (*Client, error) {
+	t, err := c.transport.With(func(settings *config) error { return apply(settings, options) })
+	if err != nil {
+		return nil, err
+	}
+	return newClient(t), nil
+}
+
+// apply applies options in their order.
+func apply(c *config, options []Option) error {
+	for _, option := range options {
+		if option == nil {
+			continue
+		}
+		if err := option(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newClient(t *transport.Client) *Client {
@@ -63,29 +91,6 @@ func newClient(t *transport.Client) *Client {
 		TreatmentPlans: treatmentplans.NewService(t),
 		transport:      t,
 	}
-}
-
-// WithTokenSource returns a view of the client that calls with tokens: another user,
-// with the same connections, limiter, settings and waits that the platform asks for.
-// It costs a small allocation; keep it or make a new one for each request.
-func (c *Client) WithTokenSource(tokens TokenSource) *Client {
-	return newClient(c.transport.WithTokenSource(tokens))
-}
-
-// WithClinicKey returns a view of the client that sends the key of a clinic with every
-// call, in place of the client's own: for an application that serves several clinics,
-// or a clinic with several integrations. It shares what views made by [Client.WithTokenSource]
-// share and costs no more; the two can be chained. With a key that is empty, or that
-// no header can carry, every call fails with an [*ArgumentError] and sends nothing.
-// API section: "Authentication" 9.
-func (c *Client) WithClinicKey(key Secret) *Client { return newClient(c.transport.WithClinicKey(key)) }
-
-// WithLimiter returns a view of the client that asks limiter before every attempt, and
-// then the client's own limiter: a budget for one kind of work within the limit of all.
-// It shares what views made by [Client.WithTokenSource] share, and can be chained with
-// them.
-func (c *Client) WithLimiter(limiter Limiter) *Client {
-	return newClient(c.transport.WithLimiter(limiter))
 }
 
 // Site returns the site the client talks to.

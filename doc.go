@@ -10,11 +10,11 @@
 //	practice, err := client.Clinic.Get(ctx)
 //
 // A program that has its own configuration calls [New]. Every practitioner and staff
-// member has their own token: [Client.WithTokenSource] gives each of them a view of
-// one client, for the price of a small struct:
+// member has their own token: [Client.With] gives each of them a view of one client, for
+// the price of a small struct:
 //
 //	client, err := dispensary.New(site)
-//	jane := client.WithTokenSource(janesTokens)
+//	jane, err := client.With(dispensary.WithTokenSource(janesTokens))
 //	product, err := jane.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
 //
 // Package accounts keeps a client for each user; package oauth obtains, stores and

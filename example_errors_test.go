@@ -38,7 +38,7 @@ func ExampleError() {
 func ExampleError_fields() {
 	platform := fake()
 	defer platform.Close()
-	reader := platform.Client(model.User{}).WithTokenSource(platform.TokenSource(model.User{}, "catalog:read"))
+	reader := platform.Client(model.User{}, dispensary.WithTokenSource(platform.TokenSource(model.User{}, "catalog:read")))
 
 	_, err := reader.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{
 		FirstName: "Ada", LastName: "Example", Email: "ada@example.com",

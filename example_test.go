@@ -82,7 +82,7 @@ func ExampleNew() {
 }
 
 // One client serves all users: each has a view with their token.
-func ExampleClient_WithTokenSource() {
+func ExampleClient_With() {
 	platform := fake()
 	defer platform.Close()
 	client, err := dispensary.New(platform.Site())
@@ -92,7 +92,10 @@ func ExampleClient_WithTokenSource() {
 
 	product := platform.Products.All()[2].ID
 	for _, user := range platform.Users()[:2] {
-		view := client.WithTokenSource(platform.TokenSource(user))
+		view, err := client.With(dispensary.WithTokenSource(platform.TokenSource(user)))
+		if err != nil {
+			log.Fatal(err)
+		}
 		got, err := view.Catalog.Products.Get(context.Background(), product, catalog.ProductGetOptions{})
 		if err != nil {
 			log.Fatal(err)
@@ -106,7 +109,7 @@ func ExampleClient_WithTokenSource() {
 
 // An application that serves several clinics, or a clinic with several integrations,
 // gives each view the key that belongs to it.
-func ExampleClient_WithClinicKey() {
+func ExampleWithClinicKey() {
 	platform, err := dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	if err != nil {
 		log.Fatal(err)
@@ -116,7 +119,11 @@ func ExampleClient_WithClinicKey() {
 
 	seen := map[string]bool{}
 	for _, key := range platform.ClinicKeys() {
-		practice, err := client.WithClinicKey(dispensary.NewSecret(key)).Clinic.Get(context.Background())
+		view, err := client.With(dispensary.WithClinicKey(dispensary.NewSecret(key)))
+		if err != nil {
+			log.Fatal(err)
+		}
+		practice, err := view.Clinic.Get(context.Background())
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -11,19 +11,22 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// Option configures a [Client] when it is made. An option that is given nil, and
-// an Option that is nil itself, leave the default in place; an empty string is an
+// Option configures a [Client], or a view of one made by [Client.With]. An option that is
+// given nil, and an Option that is nil itself, change nothing. An empty string is an
 // [*ArgumentError], because it is mostly a setting that was forgotten.
 type Option func(*config) error
 
 // config is what options fill in.
-type config struct{ transport transport.Config }
+type config = transport.Config
 
-// WithTokenSource authorizes the client's calls. Without it only views made by
-// [Client.WithTokenSource] can call what needs a token.
+// WithTokenSource authorizes calls with the tokens of a source, such as those of package
+// oauth. A client without it and without [WithAccessToken] can call only through views that
+// have one.
 func WithTokenSource(tokens TokenSource) Option {
 	return func(c *config) error {
-		c.transport.Tokens = tokens
+		if tokens != nil {
+			c.Tokens = tokens
+		}
 		return nil
 	}
 }
@@ -42,7 +45,7 @@ func WithAccessToken(token string) Option {
 		if problem != "" {
 			return &ArgumentError{Field: "WithAccessToken(token)", Reason: problem}
 		}
-		c.transport.Tokens = fixedToken{AccessToken{Secret: secret, Environment: c.transport.Site.Environment}}
+		c.Tokens = fixedToken{AccessToken{Secret: secret, Environment: c.Site.Environment}}
 		return nil
 	}
 }
@@ -62,7 +65,7 @@ func (f fixedToken) Token(context.Context) (AccessToken, error) { return f.token
 // every call uses a dead connection for many minutes.
 func WithTransport(transport http.RoundTripper) Option {
 	return func(c *config) error {
-		c.transport.Transport = transport
+		c.Transport = transport
 		return nil
 	}
 }
@@ -72,22 +75,22 @@ func WithTransport(transport http.RoundTripper) Option {
 // The context of a call bounds all of its attempts together.
 func WithAttemptTimeout(timeout time.Duration) Option {
 	return func(c *config) error {
-		c.transport.AttemptTimeout = timeout
+		c.AttemptTimeout = timeout
 		return nil
 	}
 }
 
-// WithClinicKey sends the key of a clinic with every call of the client and its views.
-// A key belongs to one clinic. If the client serves several, give each a view with
-// [Client.WithClinicKey]. The first call with a key
-// activates the clinic's integration. Until then the platform sends no webhook.
+// WithClinicKey sends the key of a clinic with every call. A key belongs to one clinic, so
+// an application that serves several gives each a view with its key. The first call with a
+// key activates the clinic's integration. Until then the platform sends no webhook. A key
+// that is empty, or that no header can carry, is an [*ArgumentError].
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {
 	return func(c *config) error {
 		if key.IsZero() {
 			return &ArgumentError{Field: "WithClinicKey(key)", Reason: "is empty"}
 		}
-		c.transport.ClinicKey = key
+		c.ClinicKey = key
 		return nil
 	}
 }
@@ -98,33 +101,36 @@ func WithClinicKey(key Secret) Option {
 // Never an address, a query, a body or a token.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
-		c.transport.Logger = logger
+		if logger != nil {
+			c.Logger = logger
+		}
 		return nil
 	}
 }
 
 // WithObserver reports to observer how calls go: what was called, how often it was
-// sent and why, how long it took, how it ended. Several observers may be given. See
-// [Observer]; package dispensaryotel makes spans and metrics of it.
+// sent and why, how long it took, how it ended. Several observers may be given, and a view
+// reports to those of its client too. See [Observer]. Package
+// dispensaryotel makes spans and metrics of it.
 func WithObserver(observer Observer) Option {
 	return func(c *config) error {
-		c.transport.Observers = append(c.transport.Observers, observer)
+		c.Observers = append(c.Observers, observer)
 		return nil
 	}
 }
 
-// WithUserAgent puts product, for example "ExampleEHR/4.2", before the name of
-// this module in the User-Agent header.
+// WithUserAgent puts product, for example "ExampleEHR/4.2", before the name of this module in
+// the User-Agent header, and before the products of earlier options.
 func WithUserAgent(product string) Option {
 	return func(c *config) error {
 		if product == "" {
 			return &ArgumentError{Field: "WithUserAgent(product)", Reason: "is empty"}
 		}
 		agent := product // an option may serve several clients
-		if inner := c.transport.UserAgent; inner != "" {
+		if inner := c.UserAgent; inner != "" {
 			agent += " " + inner
 		}
-		c.transport.UserAgent = agent
+		c.UserAgent = agent
 		return nil
 	}
 }
@@ -140,7 +146,7 @@ type RetryPolicy = api.RetryPolicy
 // WithRetryPolicy replaces the default retry policy.
 func WithRetryPolicy(p RetryPolicy) Option {
 	return func(c *config) error {
-		c.transport.Retry = p
+		c.Retry = p
 		return nil
 	}
 }
@@ -151,11 +157,12 @@ func WithRetryPolicy(p RetryPolicy) Option {
 // Its method is Wait; see [api.Limiter].
 type Limiter = api.Limiter
 
-// WithLimiter asks limiter before every attempt. Share one limiter among the
-// clients that the platform counts together.
+// WithLimiter asks limiter before every attempt. Share one limiter among the clients that
+// the platform counts together. A view asks its own limiter first, and then the limiter of
+// its client: a budget for one kind of work within the limit of all.
 func WithLimiter(limiter Limiter) Option {
 	return func(c *config) error {
-		c.transport.Limiter = limiter
+		c.Limiter = limiter
 		return nil
 	}
 }

@@ -60,7 +60,7 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 		ExpiresAt: time.Now().Add(lifetime), Environment: c.platform.Site().Environment,
 	})
 	require.NoError(t, err)
-	c.client = c.platform.Client(model.User{}, dispensary.WithObserver(c.Calls())).WithTokenSource(c.conns.TokenSource(user))
+	c.client = c.platform.Client(model.User{}, dispensary.WithObserver(c.Calls()), dispensary.WithTokenSource(c.conns.TokenSource(user)))
 	return c
 }
 

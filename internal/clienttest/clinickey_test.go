@@ -29,33 +29,32 @@ func TestClinicKeyOfAView(t *testing.T) {
 		require.NoError(t, err)
 		return got.IntegrationID
 	}
-	one, two := root.WithClinicKey(first), root.WithClinicKey(second)
+	one, two := view(t, root, dispensary.WithClinicKey(first)), view(t, root, dispensary.WithClinicKey(second))
 	assert.NotEqual(t, integration(one), integration(two))
-	assert.Equal(t, integration(two), integration(two.WithTokenSource(platform.TokenSource(model.User{}))), "a view of a view keeps its key")
-	assert.Equal(t, integration(one), integration(two.WithClinicKey(first)))
+	assert.Equal(t, integration(two), integration(view(t, two, dispensary.WithTokenSource(platform.TokenSource(model.User{})))), "a view of a view keeps its key")
+	assert.Equal(t, integration(one), integration(view(t, two, dispensary.WithClinicKey(first))))
 	integration(root)
 	assert.Equal(t, []string{
 		first.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), first.Reveal(), first.Reveal(), "",
 	}, sent)
 }
 
-// A key that cannot be sent is refused by its name, at whatever place it was given.
-func TestClinicKeysThatCannotBeSent(t *testing.T) {
+func TestClinicKeyThatCannotBeSent(t *testing.T) {
 	t.Parallel()
-	platform := dispensarytest.New(t)
-	root := platform.Client(model.User{})
-	for key, reason := range map[dispensary.Secret]string{dispensary.Secret{}: "is empty", dispensary.NewSecret("canary\n"): "holds a line break", dispensary.NewSecret("\x00canary"): "holds a line break"} {
-		_, ofView := root.WithClinicKey(key).Clinic.Get(t.Context())
-		_, ofWrite := root.WithClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))
-		_, _, ofEnsure := root.WithClinicKey(key).Clinic.Patients.Ensure(t.Context(), newPatient(1))
-		for _, err := range []error{ofView, ofWrite, ofEnsure} {
+	client, err := dispensary.New(sandboxSite())
+	require.NoError(t, err)
+	for key, want := range map[dispensary.Secret]string{
+		{}:                                 "WithClinicKey(key) is empty",
+		dispensary.NewSecret("canary\n"):   "ClinicKey holds a line break",
+		dispensary.NewSecret("\x00canary"): "ClinicKey holds a line break",
+	} {
+		_, ofClient := dispensary.New(sandboxSite(), dispensary.WithClinicKey(key))
+		_, ofView := client.With(dispensary.WithClinicKey(key))
+		for _, err := range []error{ofClient, ofView} {
 			var argument *dispensary.ArgumentError
 			require.ErrorAs(t, err, &argument)
-			assert.Equal(t, "ClinicKey", argument.Field)
-			assert.Contains(t, argument.Reason, reason)
-			require.ErrorIs(t, err, dispensary.ErrNotSent)
+			require.ErrorContains(t, err, want)
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "canary")
 		}
 	}
-	assert.Empty(t, platform.Journal.Requests())
 }

@@ -37,7 +37,7 @@ func TestDumpsHideSecrets(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for name, value := range map[string]any{
-		"client": client, "view": client.WithClinicKey(canary("other-key")), "oauth": app, "tenant": tenant,
+		"client": client, "view": view(t, client, dispensary.WithClinicKey(canary("other-key"))), "oauth": app, "tenant": tenant,
 	} {
 		var texts failureTexts
 		require.False(t, assert.ElementsMatch(&texts, []any{value}, []any{1}))

@@ -246,8 +246,10 @@ func TestProblemWithoutInput(t *testing.T) {
 	get := func(client *dispensary.Client) error { _, err := client.Clinic.Get(t.Context()); return err }
 	_, err := f.Client.Clinic.Patients.Get(t.Context(), "none")
 	check(http.StatusNotFound, err)
-	check(http.StatusForbidden, get(f.Client.WithTokenSource(f.Platform.TokenSource(model.User{}, "catalog:read"))))
-	check(http.StatusServiceUnavailable, get(f.Client.WithTokenSource(nil)))
+	check(http.StatusForbidden, get(view(t, f.Client, dispensary.WithTokenSource(f.Platform.TokenSource(model.User{}, "catalog:read")))))
+	anonymous, err := dispensary.New(f.Platform.Site())
+	require.NoError(t, err)
+	check(http.StatusServiceUnavailable, get(anonymous))
 	f.Platform.Fault(model.Fault{Effect: model.EffectTooManyRequests, RetryAfter: time.Hour})
 	for range 2 { // the second is not sent
 		err := get(f.Client)

@@ -73,8 +73,8 @@ func TestPreflightOfAssumedScopesOnlyWarns(t *testing.T) {
 	transport := says(200, `{}`)
 	client := newTestClient(t, transport, func(c *Config) { c.Logger = logTo(&log) })
 	for range 3 {
-		view := client.WithTokenSource(static{scoped("catalog:read")})
-		require.NoError(t, Do(t.Context(), view, Call{Operation: assumed}))
+		other := view(t, client, withTokens(static{scoped("catalog:read")}))
+		require.NoError(t, Do(t.Context(), other, Call{Operation: assumed}))
 	}
 	assert.EqualValues(t, 3, transport.calls.Load())
 	assert.Equal(t, 1, strings.Count(log.String(), "level=WARN")+strings.Count(log.String(), `"level":"WARN"`), log.String())

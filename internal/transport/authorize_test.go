@@ -128,11 +128,11 @@ func TestTokenCallsCarryNoToken(t *testing.T) {
 	require.NoError(t, Do(t.Context(), client, Call{Operation: operation.OAuthRevoke, Body: struct{}{}}))
 }
 
-func TestAsChangesOnlyTheTokens(t *testing.T) {
+func TestViewChangesOnlyItsTokens(t *testing.T) {
 	t.Parallel()
 	transport := accept("jane")
 	client := newTestClient(t, transport)
-	jane := client.WithTokenSource(static{api.AccessToken{Secret: api.NewSecret("jane"), Environment: sandbox}})
+	jane := view(t, client, withTokens(static{api.AccessToken{Secret: api.NewSecret("jane"), Environment: sandbox}}))
 	assert.NoError(t, get(t.Context(), jane))
 	assert.ErrorIs(t, get(t.Context(), client), api.ErrUnauthorized)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,9 +48,8 @@ type Config struct {
 	UserAgent string
 }
 
-// Client sends calls. It is safe for concurrent use; views made by [Client.WithTokenSource]
-// share its connections, limiter and settings, and wait together when the platform
-// asks one of them to.
+// Client sends calls. It is safe for concurrent use. Views made by [Client.With] share its
+// connections and wait together when the platform asks one of them to.
 //
 // Its fields are behind one more pointer: fmt prints what a pointer leads to, but no
 // further.
@@ -78,57 +78,70 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, &api.ArgumentError{Field: "Site.BaseURL", Reason: "is not a URL"}
 	}
-	if config.Retry, err = withDefaults(config.Retry); err != nil {
-		return nil, err
-	}
-	if err := config.checkHeaders(); err != nil {
-		return nil, err
-	}
-	header := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(config.UserAgent)}}
 	client := &Client{&core{
-		endpoint: endpoint{base: base, header: header}, config: config, http: newHTTPClient(config.Transport), attemptTimeout: attemptTimeout(config.AttemptTimeout),
+		endpoint: endpoint{base: base}, config: config,
 		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
 	}}
-	if !config.ClinicKey.IsZero() {
-		client.clinicKey = &config.ClinicKey
+	if err := client.settle(); err != nil {
+		return nil, err
 	}
 	return client, nil
+}
+
+// With returns a view of the client with the configuration that change makes of the
+// client's own. The site does not change. A Limiter is asked before the client's own, and a
+// nil Transport or Limiter keeps the client's own.
+func (c *Client) With(change func(*Config) error) (*Client, error) {
+	view := *c.core
+	view.config.Transport, view.config.Limiter = nil, nil
+	view.config.Observers = slices.Clip(view.config.Observers) // views must not append to one array
+	if err := change(&view.config); err != nil {
+		return nil, err
+	}
+	switch own := c.config.Limiter; {
+	case view.config.Limiter == nil:
+		view.config.Limiter = own
+	case own != nil:
+		view.config.Limiter = limiters{view.config.Limiter, own}
+	}
+	if view.config.UserAgent != c.config.UserAgent {
+		view.header = nil
+	}
+	if err := view.settle(); err != nil {
+		return nil, err
+	}
+	return &Client{&view}, nil
+}
+
+// settle checks the configuration, fills in its defaults and derives the other fields. It
+// keeps a header and an HTTP client that are there, unless the configuration has a
+// transport.
+func (c *core) settle() (err error) {
+	if c.config.Retry, err = withDefaults(c.config.Retry); err != nil {
+		return err
+	}
+	if err := c.config.checkHeaders(); err != nil {
+		return err
+	}
+	if c.header == nil {
+		c.header = http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent(c.config.UserAgent)}}
+	}
+	if c.http == nil || c.config.Transport != nil {
+		c.http = newHTTPClient(c.config.Transport)
+	}
+	c.attemptTimeout, c.clinicKey = attemptTimeout(c.config.AttemptTimeout), c.config.ClinicKey
+	return nil
 }
 
 // checkHeaders reports a field of the configuration that is sent as a header and
 // cannot be.
 func (c *Config) checkHeaders() error {
-	for _, f := range []struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
+	for _, f := range [...]struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
 		if problem := HeaderProblem(f.value); problem != "" {
 			return &api.ArgumentError{Field: f.field, Reason: problem}
 		}
 	}
 	return nil
-}
-
-// WithTokenSource returns a view of the client that is authorized by tokens.
-func (c *Client) WithTokenSource(tokens api.TokenSource) *Client {
-	view := *c.core
-	view.config.Tokens = tokens
-	return &Client{&view}
-}
-
-// WithClinicKey returns a view of the client that sends key.
-func (c *Client) WithClinicKey(key api.Secret) *Client {
-	view := *c.core
-	view.clinicKey = &key
-	return &Client{&view}
-}
-
-// WithLimiter returns a view of the client that asks limiter, and then the client's own,
-// before every attempt.
-func (c *Client) WithLimiter(limiter api.Limiter) *Client {
-	view := *c.core
-	view.config.Limiter = limiter
-	if own := c.config.Limiter; own != nil {
-		view.config.Limiter = limiters{limiter, own}
-	}
-	return &Client{&view}
 }
 
 // limiters are asked one after the other.

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-
-	"github.com/dispensary-go/dispensary/api"
 )
 
 const (
@@ -49,17 +47,6 @@ func HeaderProblem(value string) string {
 // can be repeated.
 func isIdempotencyKey(name string) bool {
 	return name == "Idempotency-Key" || name == "X-Idempotency-Key"
-}
-
-// setClinicKey sets a clinic's key in a header, or says why it cannot be there.
-func setClinicKey(header http.Header, key api.Secret) (problem string) {
-	if key.IsZero() {
-		return "is empty"
-	}
-	if problem = HeaderProblem(key.Reveal()); problem == "" {
-		header[clinicKeyHeader] = []string{key.Reveal()}
-	}
-	return problem
 }
 
 // headerForRetry returns the header for one more attempt: another map, because a transport

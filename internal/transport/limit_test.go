@@ -72,8 +72,8 @@ func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 				synctest.Wait() // refused
 				for range 5 {
 					group.Go(func() {
-						assert.NoError(t, get(t.Context(), client.WithTokenSource(static{validToken()})))
-						assert.NoError(t, create(t.Context(), client.WithTokenSource(static{validToken()}), api.WithoutRetries()))
+						assert.NoError(t, get(t.Context(), view(t, client, withTokens(static{validToken()}))))
+						assert.NoError(t, create(t.Context(), view(t, client, withTokens(static{validToken()})), api.WithoutRetries()))
 					})
 				}
 				synctest.Wait()
@@ -102,7 +102,7 @@ func TestRetryAfterBeyondTheCapFailsAllCallsAtOnce(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for _, call := range []func(context.Context, *Client) error{get, createOnce} {
 			start := time.Now()
-			err = call(t.Context(), client.WithTokenSource(static{validToken()}))
+			err = call(t.Context(), view(t, client, withTokens(static{validToken()})))
 			assert.Zero(t, time.Since(start))
 			require.ErrorIs(t, err, api.ErrRateLimited)
 			require.ErrorIs(t, err, api.ErrNotSent)

@@ -41,7 +41,7 @@ func TestClientsShareThePauseOfALimiter(t *testing.T) {
 		require.ErrorIs(t, get(t.Context(), one), api.ErrRateLimited)
 		assert.Equal(t, []time.Duration{7 * time.Second}, shared.pauses)
 
-		took, err := held(t.Context(), other.WithLimiter(&pausingLimiter{}))
+		took, err := held(t.Context(), view(t, other, func(c *Config) { c.Limiter = &pausingLimiter{} }))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, took, 7*time.Second)
 		assert.Less(t, took, 8*time.Second)

@@ -82,7 +82,7 @@ func Blank(pairs ...string) []string {
 type endpoint struct {
 	base      *url.URL
 	header    http.Header // of every request; read-only
-	clinicKey *api.Secret // nil sends none
+	clinicKey api.Secret  // empty sends none
 }
 
 // outgoing stores the parts of a request that it refers to.
@@ -116,10 +116,8 @@ func (o *outgoing) build(ctx context.Context, e *endpoint, call *Call) (*http.Re
 		o.body = body
 		header["Content-Type"] = contentTypeJSON
 	}
-	if e.clinicKey != nil {
-		if problem := setClinicKey(header, *e.clinicKey); problem != "" {
-			wrong = append(wrong, call.invalid("ClinicKey", problem))
-		}
+	if !e.clinicKey.IsZero() {
+		header[clinicKeyHeader] = []string{e.clinicKey.Reveal()}
 	}
 	if err := wrong.Err(); err != nil {
 		return nil, err

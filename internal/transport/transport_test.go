@@ -61,6 +61,14 @@ func validToken() api.AccessToken {
 	return api.AccessToken{Secret: api.NewSecret("token-canary"), Environment: sandbox}
 }
 
+// view returns a view of a client.
+func view(t *testing.T, client *Client, change func(*Config)) *Client {
+	t.Helper()
+	made, err := client.With(func(c *Config) error { change(c); return nil })
+	require.NoError(t, err)
+	return made
+}
+
 // newTestClient returns a client on a site that no network reaches.
 func newTestClient(t *testing.T, transport http.RoundTripper, change ...func(*Config)) *Client {
 	t.Helper()

@@ -170,22 +170,23 @@ func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client,
 	if err != nil {
 		return nil, err
 	}
-	return a.withClinicKey(ctx, app.client.WithTokenSource(app.conns.TokenSource(user)), user)
+	return a.client(ctx, app, app.conns.TokenSource(user), user)
 }
 
-// withClinicKey returns the view of a client that sends the key of a user's clinic.
-func (a *Accounts) withClinicKey(ctx context.Context, client *dispensary.Client, user string) (*dispensary.Client, error) {
-	if a.config.ClinicKey == nil {
-		return client, nil
+// client returns the view of a client that calls with tokens and sends the key of a user's
+// clinic.
+func (a *Accounts) client(ctx context.Context, app *application, tokens dispensary.TokenSource, user string, options ...dispensary.Option) (*dispensary.Client, error) {
+	options = append(options, dispensary.WithTokenSource(tokens))
+	if a.config.ClinicKey != nil {
+		key, err := a.config.ClinicKey(ctx, user)
+		if err != nil {
+			return nil, fmt.Errorf("accounts: the clinic key of a user is not known: %w", err)
+		}
+		if !key.IsZero() {
+			options = append(options, dispensary.WithClinicKey(key))
+		}
 	}
-	key, err := a.config.ClinicKey(ctx, user)
-	if err != nil {
-		return nil, fmt.Errorf("accounts: the clinic key of a user is not known: %w", err)
-	}
-	if !key.IsZero() {
-		client = client.WithClinicKey(key)
-	}
-	return client, nil
+	return app.client.With(options...)
 }
 
 // Connections returns the connections of an environment, for what Accounts does not

@@ -311,6 +311,8 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	require.ErrorContains(t, err, "accounts: the clinic key of a user is not known: no such clinic")
 
 	p = newFixture(t, 1)
-	_, err = p.client(t, p.user).WithClinicKey(dispensary.NewSecret("key")).Clinic.Get(t.Context())
+	view, err := p.client(t, p.user).With(dispensary.WithClinicKey(dispensary.NewSecret("key")))
+	require.NoError(t, err)
+	_, err = view.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrReauthorize, "a view for another clinic is still of that user")
 }

@@ -18,7 +18,7 @@ type ClinicOptions struct {
 	Scopes []string
 
 	// Limiter is asked before every attempt, before the client's own: see
-	// [dispensary.Client.WithLimiter]. Nil means none.
+	// [dispensary.WithLimiter]. Nil means none.
 	Limiter dispensary.Limiter
 }
 
@@ -71,12 +71,9 @@ func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environ
 	if _, err := source.Token(ctx); err != nil {
 		return nil, err
 	}
-	client, err := a.withClinicKey(ctx, app.client.WithTokenSource(source), source.user())
+	client, err := a.client(ctx, app, source, source.user(), dispensary.WithLimiter(options.Limiter))
 	if err != nil {
 		return nil, err
-	}
-	if options.Limiter != nil {
-		client = client.WithLimiter(options.Limiter)
 	}
 	return &Clinic{Environment: environment, ID: clinicID, Client: client, source: source}, nil
 }
@@ -157,7 +154,7 @@ func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.K
 		if token.Scope != "" && !token.HasScope("clinic:read") {
 			return oauth.Clinic{}, nil
 		}
-		client, err := a.withClinicKey(ctx, app.client.WithTokenSource(newToken{token}), key.User)
+		client, err := a.client(ctx, app, newToken{token}, key.User)
 		if err != nil {
 			return oauth.Clinic{}, err
 		}
