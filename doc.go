@@ -15,7 +15,7 @@
 //
 //	client, err := dispensary.New(site)
 //	jane, err := client.With(dispensary.WithTokenSource(janesTokens))
-//	product, err := jane.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
+//	product, err := jane.Catalog.Products.Get(ctx, id)
 //
 // Package accounts keeps a client for each user; package oauth obtains, stores and
 // refreshes their tokens. Package webhook receives the platform's events. Package

@@ -12,7 +12,6 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api/observe"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -96,7 +95,7 @@ func ExampleClient_With() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		got, err := view.Catalog.Products.Get(context.Background(), product, catalog.ProductGetOptions{})
+		got, err := view.Catalog.Products.Get(context.Background(), product)
 		if err != nil {
 			log.Fatal(err)
 		}

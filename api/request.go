@@ -1,6 +1,10 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/dispensary-go/dispensary/internal/calloption"
+)
 
 // Response is what came with an answer beside its body. See [CaptureResponse].
 type Response struct {
@@ -18,29 +22,22 @@ type Response struct {
 	Attempts int
 }
 
-// RequestSettings is what request options set. Callers use the options; the
-// struct is exported because another package of this module sends the requests.
-type RequestSettings struct {
-	Captures  []*Response
-	NoRetries bool
-}
-
 // RequestOption changes a single call. Every method that sends a request takes
 // any number of them last. A nil RequestOption changes nothing.
-type RequestOption func(*RequestSettings)
+type RequestOption func(*calloption.Settings)
 
 // CaptureResponse stores status, headers and request id of the answer in
 // response, on success and on failure. Calls at the same time need a response each. A list
 // rejects it with an [*ArgumentError], because the pages of a list have a Response.
 func CaptureResponse(response *Response) RequestOption {
-	return func(s *RequestSettings) {
+	return func(s *calloption.Settings) {
 		if response != nil {
-			s.Captures = append(s.Captures, response)
+			s.Captures = append(s.Captures, (*calloption.Response)(response))
 		}
 	}
 }
 
 // WithoutRetries sends the request once, whatever comes back.
 func WithoutRetries() RequestOption {
-	return func(s *RequestSettings) { s.NoRetries = true }
+	return func(s *calloption.Settings) { s.NoRetries = true }
 }

@@ -167,7 +167,7 @@ func ExampleProducts_Get() {
 	defer platform.Close()
 
 	id := platform.Products.All()[2].ID
-	product, err := client.Catalog.Products.Get(context.Background(), id, catalog.ProductGetOptions{})
+	product, err := client.Catalog.Products.Get(context.Background(), id)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/calloption"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -56,18 +57,20 @@ type Dosage struct {
 // Products calls the product endpoints. Get it from [Service].
 type Products struct{ t *transport.Client }
 
-// ProductGetOptions narrows a single product.
-type ProductGetOptions struct {
-	// PractitionerID selects whose custom dosage comes with the product; empty
-	// means the practitioner behind the token, if there is one.
-	PractitionerID string `url:"practitioner_id,omitempty"`
+// ForPractitioner is an option of [Products.Get]: the product has the custom dosage of the
+// practitioner with the id. An empty id means the practitioner behind the token, if there is
+// one, as without the option. Any other call with a practitioner fails with an
+// [*api.ArgumentError].
+// API section: GET /catalog/products/<id> (practitioner_id).
+func ForPractitioner(id string) api.RequestOption {
+	return func(s *calloption.Settings) { s.PractitionerID = id }
 }
 
 // Get returns one product with its description, variants and dosages. An
-// unknown id matches [api.ErrNotFound].
+// unknown id matches [api.ErrNotFound]. See [ForPractitioner].
 // API section: GET /catalog/products/<id>.
-func (s Products) Get(ctx context.Context, id string, o ProductGetOptions, options ...api.RequestOption) (*Product, error) {
-	return transport.One[Product](ctx, s.t, transport.Call{Operation: operation.ProductGet, Path: []string{id}, Query: o, Options: options})
+func (s Products) Get(ctx context.Context, id string, options ...api.RequestOption) (*Product, error) {
+	return transport.One[Product](ctx, s.t, transport.Call{Operation: operation.ProductGet, Path: []string{id}, Options: options, ForPractitioner: true})
 }
 
 // List returns all products.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/events"
 )
@@ -82,7 +81,7 @@ func (s *Syncer) fetch(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	product, err := s.config.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
+	product, err := s.config.Catalog.Products.Get(ctx, id)
 	if err == nil {
 		if wrong := catalogstore.CheckID(product.ID); wrong != nil {
 			err = fmt.Errorf("%w: %w", api.ErrBadResponse, wrong)

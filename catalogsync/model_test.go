@@ -228,7 +228,7 @@ func (w *world) equal() {
 		if r.DetailsAt.IsZero() || w.unknown[listed.ID] {
 			continue
 		}
-		single, err := w.client.Catalog.Products.Get(ctx, listed.ID, catalog.ProductGetOptions{})
+		single, err := w.client.Catalog.Products.Get(ctx, listed.ID)
 		require.NoError(w.t, err)
 		single.PrimaryVariant = listed.PrimaryVariant
 		require.Equal(w.t, *single, r.Product)

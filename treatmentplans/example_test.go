@@ -8,7 +8,6 @@ import (
 	"log"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -65,7 +64,7 @@ func ExampleDosageOf() {
 	defer platform.Close()
 
 	id := platform.Products.All()[2].ID
-	product, err := client.Catalog.Products.Get(context.Background(), id, catalog.ProductGetOptions{})
+	product, err := client.Catalog.Products.Get(context.Background(), id)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -203,7 +202,7 @@ func BenchmarkGet(b *testing.B) {
 		}
 		floorCall(b, hand, http.MethodGet, "/catalog/products/1", nil, &got)
 	}, func(b *testing.B) {
-		if _, err := client.Catalog.Products.Get(context.Background(), "1", catalog.ProductGetOptions{}); err != nil {
+		if _, err := client.Catalog.Products.Get(context.Background(), "1"); err != nil {
 			b.Fatal(err)
 		}
 	})

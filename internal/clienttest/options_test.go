@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
 )
 
 func sandboxSite() dispensary.Site {
@@ -85,4 +86,30 @@ func TestUserAgentOptionServesSeveralClients(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "Outer/1 Inner/2 dispensary-go/"+dispensary.Version(), agent)
 	}
+}
+
+func TestForPractitioner(t *testing.T) {
+	t.Parallel()
+	var queries []string
+	client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}), dispensary.WithTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
+		queries = append(queries, r.URL.RawQuery)
+		return respond(r, `{"product":{"id":"p"}}`), nil
+	})))
+	require.NoError(t, err)
+	for _, id := range []string{"pr 1", ""} {
+		_, err = client.Catalog.Products.Get(t.Context(), "p", catalog.ForPractitioner(id))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"practitioner_id=pr+1", ""}, queries)
+
+	_, ofText := client.Catalog.Products.Get(t.Context(), "p", catalog.ForPractitioner("\xff"))
+	_, ofGet := client.Catalog.Brands.Get(t.Context(), "b", catalog.ForPractitioner("pr"))
+	_, ofCreate := client.Clinic.Patients.Create(t.Context(), newPatient(1), catalog.ForPractitioner("pr"))
+	_, _, ofEnsure := client.Clinic.Patients.Ensure(t.Context(), newPatient(1), catalog.ForPractitioner("pr"))
+	for _, err := range []error{ofText, ofGet, ofCreate, ofEnsure} {
+		var argument *dispensary.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "practitioner_id", argument.Field)
+	}
+	assert.Len(t, queries, 2, "the other calls are not sent")
 }

@@ -4,17 +4,20 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
+	"github.com/dispensary-go/dispensary/internal/calloption"
 )
 
 // callState is what the links know of one call: what is sent, and the last answer.
 type callState struct {
 	client   *Client
 	call     Call
-	settings api.RequestSettings
+	settings calloption.Settings
 	observed *observation // nil without observers
 
 	requestCtx   context.Context // of the call, as every attempt starts with it
@@ -36,7 +39,7 @@ type callState struct {
 type step func(ctx context.Context, s *callState) error
 
 // apply applies the options of a call to settings. A nil option changes nothing.
-func (c *Call) apply(settings *api.RequestSettings) {
+func (c *Call) apply(settings *calloption.Settings) {
 	for _, option := range c.Options {
 		if option != nil {
 			option(settings)
@@ -44,10 +47,22 @@ func (c *Call) apply(settings *api.RequestSettings) {
 	}
 }
 
+// setPractitioner sets the query of a call that [calloption.Settings] may give a practitioner.
+func (c *Call) setPractitioner(id string) {
+	if !c.ForPractitioner {
+		c.wrong = append(slices.Clip(c.wrong), c.invalid("practitioner_id", "is not a parameter of this call"))
+		return
+	}
+	c.Query = url.Values{"practitioner_id": {id}}
+}
+
 // newCallState starts a call, and returns its context.
 func newCallState(ctx context.Context, c *Client, call Call) (context.Context, *callState) {
 	s := &callState{client: c, call: call}
 	s.call.apply(&s.settings)
+	if id := s.settings.PractitionerID; id != "" {
+		s.call.setPractitioner(id)
+	}
 	if observers := c.config.Observers; len(observers) > 0 {
 		op := call.Operation
 		ctx, s.observed = observeCall(ctx, observers, observe.Call{
@@ -85,7 +100,7 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 func captureResponse(ctx context.Context, s *callState, next step) error {
 	err := next(ctx, s)
 	for _, response := range s.settings.Captures {
-		*response = s.response()
+		*response = calloption.Response(s.response())
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/calloption"
 )
 
 // pageSize is what is asked for where a caller does not say. The platform is
@@ -47,7 +48,7 @@ func newListCall(call Call) *listCall {
 func NewList[T any](c *Client, call Call) *api.List[T] {
 	l := newListCall(call)
 	if len(call.Options) > 0 {
-		var settings api.RequestSettings
+		var settings calloption.Settings
 		if l.apply(&settings); len(settings.Captures) > 0 {
 			l.wrong = append(l.wrong, l.invalid("CaptureResponse", "is not for lists: read Page.Response"))
 		}

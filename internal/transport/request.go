@@ -38,6 +38,9 @@ type Call struct {
 
 	Options []api.RequestOption
 
+	// ForPractitioner allows the option of package catalog, which sets Query.
+	ForPractitioner bool
+
 	// wrong is what else cannot be sent.
 	wrong api.ArgumentErrors
 

@@ -152,7 +152,9 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"ingredients.get":         call1(f.Client.Catalog.Ingredients.Get, f.Ingredient),
 		"practitioner_types.list": page(f.Client.Catalog.PractitionerTypes.List()),
 		"products.list":           page(f.Client.Catalog.Products.List()),
-		"products.get":            call2(f.Client.Catalog.Products.Get, f.Product, catalog.ProductGetOptions{PractitionerID: f.Practitioner}),
+		"products.get": func(ctx context.Context) (any, error) {
+			return f.Client.Catalog.Products.Get(ctx, f.Product, catalog.ForPractitioner(f.Practitioner))
+		},
 		"products.search": page(f.Client.Catalog.Products.Search(catalog.ProductSearchOptions{
 			Query: "a", BrandID: f.Brand, AllergenIDs: []string{f.Allergen}, IngredientIDs: []string{f.Ingredient},
 			SupplementTypeIDs: []string{f.SupplementType}, ThirdPartyCertificationIDs: []string{f.Certification},

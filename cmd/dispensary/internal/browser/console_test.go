@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -86,7 +85,7 @@ func TestPagesFollow(t *testing.T) {
 	s.fake.Clock.Advance(10 * time.Second)
 	b.sees("due in 40 s")
 	b.press("Requests")
-	_, err = s.client().Catalog.Products.Get(t.Context(), product.ID, catalog.ProductGetOptions{})
+	_, err = s.client().Catalog.Products.Get(t.Context(), product.ID)
 	require.NoError(t, err)
 	b.sees("products.get")
 	b.press("Faults")
