@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/priority/key"
 )
 
 // Priority says how urgent a request is where requests wait for a rate limit. Those of a
@@ -20,9 +22,6 @@ const (
 	PriorityCatalog                     // the catalog is copied
 )
 
-// Priorities is how many there are.
-const Priorities = int(PriorityCatalog) + 1
-
 // String returns the name of the priority: "interactive", "refresh", "event", "reconcile" or
 // "catalog".
 func (p Priority) String() string {
@@ -39,28 +38,10 @@ func (p Priority) String() string {
 	return "catalog"
 }
 
-type priorityKey struct{}
-
 // ContextWithPriority returns a context whose requests have the priority. One that is lower
 // than all counts as [PriorityCatalog].
 func ContextWithPriority(ctx context.Context, p Priority) context.Context {
-	return context.WithValue(ctx, priorityKey{}, min(p, PriorityCatalog))
-}
-
-// ContextWithDefaultPriority returns a context whose requests have the priority p, or that
-// which ctx has already.
-func ContextWithDefaultPriority(ctx context.Context, p Priority) context.Context {
-	if _, ok := ctx.Value(priorityKey{}).(Priority); ok {
-		return ctx
-	}
-	return ContextWithPriority(ctx, p)
-}
-
-// PriorityOf returns the priority of the requests of a context: [PriorityInteractive] where
-// it has none.
-func PriorityOf(ctx context.Context) Priority {
-	p, _ := ctx.Value(priorityKey{}).(Priority)
-	return p
+	return context.WithValue(ctx, key.Priority{}, min(p, PriorityCatalog))
 }
 
 // PausingLimiter is a [Limiter] that shares the pause after a 429 with Retry-After. All

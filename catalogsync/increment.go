@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
 const (
@@ -65,7 +66,7 @@ func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
 // API, of which the first is returned.
 // API section: GET /catalog/products/<id>.
 func (s *Syncer) FetchRequested(ctx context.Context) error {
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
+	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
 	failed, err := s.fetchUntil(ctx, true, func() bool { return false })
 	return cmp.Or(err, failed)
 }
@@ -223,7 +224,7 @@ func (s *Syncer) undetailed(ctx context.Context, after string) ([]string, error)
 // if another process did. After a failure, which is logged, it waits ten seconds, and longer
 // each time. Several processes may run it for one store: one of them reads, the others wait.
 func (s *Syncer) Run(ctx context.Context) error {
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
+	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
 	var walks, fetches retry
 	for ctx.Err() == nil {
 		s.attempt(ctx, &walks, "the catalog was not read", func() error {

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
+	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
 // SyncerConfig is what a [Syncer] is made of. Catalog and Store are required.
@@ -135,7 +136,7 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 // Sync returns the walk as far as it came, also with an error.
 // API section: GET /catalog/products, GET /catalog/products/<id>.
 func (s *Syncer) Sync(ctx context.Context) (walk catalogstore.Walk, err error) {
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
+	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
 	unlock, err := s.config.Store.Lock(ctx)
 	if err != nil {
 		return catalogstore.Walk{}, err

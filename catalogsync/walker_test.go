@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
@@ -266,7 +267,7 @@ type limiter struct {
 }
 
 func (l *limiter) Wait(ctx context.Context) error {
-	l.priority = api.PriorityOf(ctx)
+	l.priority = priority.Of(ctx)
 	if l.passed == l.most {
 		return errors.New("the budget is spent")
 	}

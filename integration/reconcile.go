@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -88,7 +89,7 @@ const (
 // the delivery logs of up to 20 clinics, as any of their connected users. It fails if no log has
 // such a webhook, and a log could not be read or there are more clinics.
 func (i *Integration) confirmOutage(ctx context.Context, environment dispensary.Environment, since time.Time) (bool, error) {
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityReconcile)
+	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
 	ids, err := i.Accounts.Clinics(ctx, environment, "", confirmClinics+1)
 	if err != nil {
 		return false, err

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
@@ -20,7 +21,7 @@ type countingLimiter struct {
 }
 
 func (l *countingLimiter) Wait(ctx context.Context) error {
-	l.asked = append(l.asked, api.PriorityOf(ctx))
+	l.asked = append(l.asked, priority.Of(ctx))
 	if l.closed {
 		return context.DeadlineExceeded
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jitter"
+	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
 const (
@@ -42,7 +43,7 @@ type Fleet struct {
 	sleeping bool
 	serving  api.Priority // whose turn run waits for while it sleeps
 	wake     chan struct{}
-	refusals [api.Priorities]refusal // the last ones of the store
+	refusals [priority.Count]refusal // the last ones of the store
 
 	away    bool
 	probing bool
@@ -223,7 +224,7 @@ func (f *Fleet) start(now time.Duration) {
 // refuse fails the requests whose deadlines are before free, the time of the next start of a
 // priority.
 func (f *Fleet) refuse(as api.Priority, now, free time.Duration) {
-	for p := as; int(p) < api.Priorities; p++ {
+	for p := as; int(p) < priority.Count; p++ {
 		f.refusals[p] = refusal{now, free}
 		position := 0
 		for e := f.queue.waiting[p].Front(); e != nil; {
@@ -313,7 +314,7 @@ func (f *Fleet) probe(past int) {
 		return
 	}
 	f.away, f.past = false, f.past-past
-	f.refusals = [api.Priorities]refusal{}
+	f.refusals = [priority.Count]refusal{}
 	f.config.Logger.Info("the store of the rate limit is back", slog.String("name", f.config.Name))
 	f.nudge()
 }

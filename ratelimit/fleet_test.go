@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
@@ -94,7 +95,7 @@ type fleet struct {
 
 	mu    sync.Mutex
 	door  []time.Time // when each request arrived
-	of    [api.Priorities]int
+	of    [priority.Count]int
 	waits []time.Duration // of people
 }
 

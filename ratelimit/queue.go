@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
 // ErrDeadline is returned if the wait would outlast the deadline of the context.
@@ -26,10 +27,10 @@ const (
 )
 
 // parts are the percentages of the limit up to which requests of each priority start.
-var parts = [api.Priorities]int{100, 98, 95, 92, 90}
+var parts = [priority.Count]int{100, 98, 95, 92, 90}
 
 // limits are the windows of each priority.
-type limits [api.Priorities][]Window
+type limits [priority.Count][]Window
 
 // limitsOf returns the windows within a limit. Background requests also start no faster than
 // their part of the limit in each part of the period.
@@ -70,8 +71,8 @@ func (w *waiter) await(ctx context.Context, leave func(*waiter)) error {
 type queue struct {
 	begin    time.Time     // when its clock was 0
 	patience time.Duration // time between two turns of a priority
-	waiting  [api.Priorities]list.List
-	last     [api.Priorities]time.Duration // last start of each priority
+	waiting  [priority.Count]list.List
+	last     [priority.Count]time.Duration // last start of each priority
 }
 
 func newQueue(requests int, per time.Duration) queue {
@@ -82,7 +83,7 @@ func (q *queue) now() time.Duration { return time.Since(q.begin) }
 
 // waiter returns a request that is not in the queue yet.
 func (q *queue) waiter(ctx context.Context, now time.Duration) *waiter {
-	w := &waiter{ready: make(chan struct{}), priority: api.PriorityOf(ctx), since: now, deadline: never}
+	w := &waiter{ready: make(chan struct{}), priority: priority.Of(ctx), since: now, deadline: never}
 	if deadline, ok := ctx.Deadline(); ok {
 		w.deadline = deadline.Sub(q.begin)
 	}

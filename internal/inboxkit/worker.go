@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -138,7 +139,7 @@ func (w *Worker) handle(ctx context.Context, a *webhook.Attempt) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.work.HandlerTimeout)
 	defer cancel()
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityEvent)
+	ctx = priority.WithDefault(ctx, api.PriorityEvent)
 	ctx = webhook.Handling{Key: a.Key, Attempt: a.Number, Stale: a.Stale}.Context(ctx)
 	returned := w.watch(ctx, *a)
 	err = safecall.Isolated(func() error { return w.work.Handle(ctx, event) })

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -183,7 +184,7 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 	look := func(ctx context.Context, e events.Event) error {
 		seen = webhook.HandlingFrom(ctx)
 		assert.Equal(t, "in_1", e.IntegrationID, "from the key")
-		assert.Equal(t, api.PriorityEvent, api.PriorityOf(ctx), "of the handler's requests")
+		assert.Equal(t, api.PriorityEvent, priority.Of(ctx), "of the handler's requests")
 		return nil
 	}
 	for policy, want := range map[webhook.StalePolicy]webhook.Result{

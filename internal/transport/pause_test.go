@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
 // pausingLimiter records the priorities of requests, and pauses.
@@ -20,7 +21,7 @@ type pausingLimiter struct {
 }
 
 func (l *pausingLimiter) Wait(ctx context.Context) error {
-	l.asked = append(l.asked, api.PriorityOf(ctx))
+	l.asked = append(l.asked, priority.Of(ctx))
 	return nil
 }
 
@@ -55,8 +56,8 @@ func TestPriorityOfACall(t *testing.T) {
 	client := newTestClient(t, refusing(), func(c *Config) { c.Limiter = limiter })
 	ctx := api.ContextWithPriority(t.Context(), api.PriorityReconcile)
 	require.NoError(t, get(ctx, client))
-	require.NoError(t, get(api.ContextWithDefaultPriority(ctx, api.PriorityCatalog), client))
-	require.NoError(t, get(api.ContextWithDefaultPriority(t.Context(), api.PriorityCatalog), client))
+	require.NoError(t, get(priority.WithDefault(ctx, api.PriorityCatalog), client))
+	require.NoError(t, get(priority.WithDefault(t.Context(), api.PriorityCatalog), client))
 	require.NoError(t, create(api.ContextWithPriority(ctx, api.PriorityRefresh), client))
 	assert.Equal(t, []api.Priority{api.PriorityReconcile, api.PriorityReconcile, api.PriorityCatalog, api.PriorityRefresh}, limiter.asked)
 	assert.Empty(t, limiter.pauses)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jitter"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -62,7 +63,7 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 //
 // It returns an [*api.ArgumentError] for an invalid policy.
 func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) error {
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityRefresh)
+	ctx = priority.WithDefault(ctx, api.PriorityRefresh)
 	policy, err := policy.withDefaults()
 	if err != nil {
 		return err

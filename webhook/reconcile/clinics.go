@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/rotation"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -149,7 +150,7 @@ func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
 
 // run makes a run, which skips its work if it was done less than fresh ago.
 func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Report, error) {
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityReconcile)
+	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
 	one.config, one.now, one.missed = &c.config, c.config.Now(), map[string]*missedEvent{}
 	one.report.Name, one.report.Started = c.config.Name+"/"+one.clinicID, one.now
 	err := one.execute(ctx, fresh)

@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -201,7 +202,7 @@ func TestReconcilerHonoursItsContext(t *testing.T) {
 type priorities map[api.Priority]int
 
 func (p priorities) Wait(ctx context.Context) error {
-	p[api.PriorityOf(ctx)]++
+	p[priority.Of(ctx)]++
 	return nil
 }
 

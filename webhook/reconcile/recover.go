@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -136,7 +137,7 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	if len(e.Data) > 0 {
 		return e, nil
 	}
-	if api.PriorityOf(ctx) == api.PriorityReconcile { // what is known to be missed is more urgent than to look for it
+	if priority.Of(ctx) == api.PriorityReconcile { // what is known to be missed is more urgent than to look for it
 		ctx = api.ContextWithPriority(ctx, api.PriorityEvent)
 	}
 	got, err := r.clinic.Events.Get(ctx, e.ID)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -58,7 +59,7 @@ func New(c Config) (*Listener, error) {
 // [api.ErrUnauthorized] or [api.ErrReauthorize], when the platform refuses the tokens of
 // all sources. A listener runs once at a time; it can run again.
 func (l *Listener) Run(ctx context.Context) (err error) {
-	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityEvent)
+	ctx = priority.WithDefault(ctx, api.PriorityEvent)
 	cursor, state, err := openCursor(l.config.Cursor)
 	if err != nil {
 		return err
