@@ -23,7 +23,7 @@ const module = "github.com/dispensary-go/dispensary"
 // commit of its own, with its reason.
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/environ", "internal/transport", "ratelimit", "treatmentplans"},
-	"api":                      {"internal/calloption", "internal/priority/key"},
+	"api":                      {"internal/calloption", "internal/priority/key", "internal/siteurl"},
 	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "internal/defaults"},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/calloption", "internal/operation", "internal/transport"},
@@ -56,6 +56,7 @@ var arrows = map[string][]string{
 	"internal/sentinel":        {"api"},
 	"internal/rotation":        {},
 	"internal/safecall":        {},
+	"internal/siteurl":         {},
 	"internal/sqlschema":       {"api", "internal/contention"},
 	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},
 	"internal/textfile":        {},
@@ -65,7 +66,7 @@ var arrows = map[string][]string{
 	"ratelimit":                {"api", "internal/jitter", "internal/defaults", "internal/priority"},
 	"seal":                     {"api"},
 	"openapi":                  {},
-	"oauth":                    {"api", "api/observe", "internal/defaults", "internal/jsondecode", "internal/operation", "internal/sentinel", "internal/transport", "golang.org/x/oauth2"},
+	"oauth":                    {"api", "api/observe", "internal/defaults", "internal/jsondecode", "internal/operation", "internal/sentinel", "internal/siteurl", "internal/transport", "golang.org/x/oauth2"},
 	"oauth/connect":            {"api", "internal/defaults", "oauth", "oauth/tokens", "oauth/tokenstore"},
 	"oauth/internal/ids":       {"api", "oauth"},
 	"oauth/internal/oauthtest": {"api", "internal/defaults", "oauth", "oauth/tokenstore", "github.com/stretchr/testify/require"},

@@ -37,11 +37,3 @@ const (
 	// ScopeOrderHistory reads the orders of a patient.
 	ScopeOrderHistory = "patients:order_history"
 )
-
-// Scopes returns all scopes that this module knows, groups included.
-func Scopes() []string {
-	return []string{
-		ScopeCatalogRead, ScopeClinic, ScopeClinicRead, ScopeClinicWrite, ScopePatients, ScopePatientsRead,
-		ScopePatientsWrite, ScopeTreatmentPlanHistory, ScopeOrderHistory,
-	}
-}

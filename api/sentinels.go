@@ -1,6 +1,10 @@
 package api
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/dispensary-go/dispensary/internal/siteurl"
+)
 
 // Sentinels that an [Error] matches through [errors.Is], by the response's status.
 // Which status the platform uses for which mistake is not published; the
@@ -64,7 +68,7 @@ var (
 	ErrReauthorize = errors.New("dispensary: user must authorize again")
 
 	// ErrInsecure: a plain HTTP address that is not loopback.
-	ErrInsecure = errors.New("dispensary: plain http is refused except to a loopback address")
+	ErrInsecure = siteurl.ErrInsecure
 
 	// ErrArgument: a call was given something that cannot be sent. Every
 	// [ArgumentError] matches it.

@@ -2,9 +2,9 @@ package api
 
 import (
 	"errors"
-	"net"
-	"net/url"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/internal/siteurl"
 )
 
 // Site is an environment with its URLs. The platform publishes the URLs to its
@@ -35,7 +35,7 @@ func (s Site) Validate() error {
 }
 
 func (s Site) validateURL(field, value string) error {
-	err := ValidateURL(value)
+	err := siteurl.Validate(value)
 	if err == nil {
 		return nil
 	}
@@ -43,41 +43,4 @@ func (s Site) validateURL(field, value string) error {
 		Field: "Site." + field, Err: err,
 		Reason: "of " + s.Environment.String() + " " + strings.TrimPrefix(err.Error(), "dispensary: "),
 	}
-}
-
-// ValidateURL reports why an address must not be used to talk to the platform: it
-// is not absolute, it is plain HTTP to anything but a loopback address
-// ([ErrInsecure]), or it carries user information, a query or a fragment.
-// The error never repeats the address.
-func ValidateURL(raw string) error {
-	if raw == "" {
-		return errors.New("is empty")
-	}
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || u.Host == "" || u.Opaque != "":
-		return errors.New("is not an absolute URL")
-	case u.User != nil:
-		return errors.New("must not carry user information")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return errors.New("must not carry a query or a fragment")
-	case u.Scheme == "https":
-		return nil
-	case u.Scheme == "http" && isLoopback(u.Hostname()):
-		return nil
-	case u.Scheme == "http":
-		return ErrInsecure
-	}
-	return errors.New("is not an https URL")
-}
-
-// isLoopback reports whether requests to a host stay on this machine. These
-// are the hosts that [http.ProxyFromEnvironment] never sends to a proxy. It
-// does so with other spellings of localhost.
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

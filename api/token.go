@@ -66,15 +66,3 @@ type TokenRefresher interface {
 	// a refresh is not expected to help now: the 401 is final.
 	Refresh(ctx context.Context, rejected AccessToken) (AccessToken, error)
 }
-
-// TokenReloader is a [TokenSource] that can look whether there is a newer token
-// than the one it holds, without fetching one from the platform. A client asks it
-// where the token lacks a scope that the API states for the call: the user may
-// have authorized again on another machine.
-type TokenReloader interface {
-	TokenSource
-
-	// Reload returns a token as Token does, after it has looked where tokens
-	// are kept.
-	Reload(ctx context.Context) (AccessToken, error)
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
@@ -106,7 +107,7 @@ func TestNewRejectsScopesWithSpace(t *testing.T) {
 		c.Scopes = scopes
 		return c
 	}
-	_, err := oauth.New(config(append(api.Scopes(), "labs:read")...))
+	_, err := oauth.New(config(append(operation.Scopes(), "labs:read")...))
 	require.NoError(t, err, "the platform may have added a scope")
 	_, err = oauth.New(config("with space"))
 	assert.ErrorContains(t, err, "without space")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
+	"github.com/dispensary-go/dispensary/internal/siteurl"
 )
 
 // Config describes one application in one environment, as it was set up in the
@@ -125,8 +126,8 @@ func redirectProblem(raw string) string {
 	if err != nil {
 		return "is not an absolute URL" // the parser's text repeats the address
 	}
-	u.RawQuery, u.ForceQuery = "", false // a redirect address may have a query; api.ValidateURL allows none
-	if err := api.ValidateURL(u.String()); err != nil {
+	u.RawQuery, u.ForceQuery = "", false // a redirect address may have a query; siteurl.Validate allows none
+	if err := siteurl.Validate(u.String()); err != nil {
 		return strings.TrimPrefix(err.Error(), "dispensary: ")
 	}
 	return ""

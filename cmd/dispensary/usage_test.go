@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
 func TestHelp(t *testing.T) {
@@ -37,7 +37,7 @@ func TestHelp(t *testing.T) {
 	for _, s := range behavior.Choices() {
 		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Variants[1].Name(), out)
 	}
-	for _, scope := range api.Scopes() {
+	for _, scope := range operation.Scopes() {
 		assert.Contains(t, out, scope)
 	}
 	for _, flag := range []string{"--addr HOST:PORT ", "--size WORD ", "--json ", "Examples:"} {

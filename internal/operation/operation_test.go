@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/dispensary-go/dispensary/api"
 )
 
 // The table has a row for each of the 61 endpoints, and the authorize page.
@@ -27,7 +25,7 @@ func TestRowsAreWellFormed(t *testing.T) {
 		assert.Contains(t, methods, op.Method, op.Name)
 		assert.True(t, strings.HasPrefix(op.Route, "/"), op.Name)
 		for _, scope := range strings.Fields(op.Scope) {
-			assert.Contains(t, api.Scopes(), scope, op.Name)
+			assert.Contains(t, Scopes(), scope, op.Name)
 			assert.Contains(t, scope, ":", "%s needs a scope and no group", op.Name)
 		}
 		assert.Equal(t, strings.HasPrefix(op.Route, "/oauth/"), !op.NeedsToken(), op.Name)

@@ -94,6 +94,14 @@ func (e *environmentError) Error() string {
 
 func (e *environmentError) Is(target error) bool { return target == api.ErrWrongEnvironment }
 
+// TokenReloader is a token source that can look for a newer token than its own without
+// fetching one from the platform. A client calls it if the token lacks a scope that the API
+// states for the call: the user may have authorized again on another replica.
+type TokenReloader interface {
+	// Reload returns a token as Token does, after it has read the store of tokens.
+	Reload(ctx context.Context) (api.AccessToken, error)
+}
+
 // checkScope compares what the token was granted with what the operation needs, and
 // returns the token to send. Where the API states the scope and the token lacks it,
 // the call fails without asking the platform: the error names the scope, which a 403
@@ -106,7 +114,7 @@ func checkScope(ctx context.Context, s *callState, source api.TokenSource, token
 	if missing == "" {
 		return token, nil
 	}
-	if reloader, ok := source.(api.TokenReloader); ok && op.ScopeStated {
+	if reloader, ok := source.(TokenReloader); ok && op.ScopeStated {
 		fresh, err := reloader.Reload(ctx)
 		if err != nil {
 			return token, &localError{cause: err}
@@ -131,7 +139,7 @@ func missingScope(op *operation.Operation, token api.AccessToken) string {
 		return ""
 	}
 	for scope := range strings.FieldsSeq(op.Scope) {
-		if !token.HasScope(scope) && slices.ContainsFunc(api.Scopes(), token.HasScope) {
+		if !token.HasScope(scope) && slices.ContainsFunc(operation.Scopes(), token.HasScope) {
 			return scope
 		}
 	}

@@ -22,10 +22,7 @@ type TokenSource struct {
 	key   tokenstore.Key
 }
 
-var (
-	_ api.TokenRefresher = TokenSource{}
-	_ api.TokenReloader  = TokenSource{}
-)
+var _ api.TokenRefresher = TokenSource{}
 
 // TokenSource returns the source of the token of one of the integrator's users. It
 // reads nothing yet, and that a user is not connected shows with the first call,

@@ -14,10 +14,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/defaults"
+	"github.com/dispensary-go/dispensary/internal/transport"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
+
+var _ transport.TokenReloader = tokens.TokenSource{}
 
 func TestTokenFromMemory(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
 // Config is what the flags say.
@@ -234,7 +235,7 @@ func Help() string {
 	var out strings.Builder
 	out.WriteString(help)
 	fmt.Fprint(&out, "\nScopes:\n\n")
-	for names := range slices.Chunk(api.Scopes(), 4) {
+	for names := range slices.Chunk(operation.Scopes(), 4) {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(names, ", "))
 	}
 	fmt.Fprint(&out, "\nPoints that the API leaves open, with their variants, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
