@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/events"
@@ -61,7 +62,7 @@ func New(site Site, options ...Option) (*Client, error) {
 // allocation and sends nothing: keep it, or make a new one for each request. The client
 // does not change.
 //
-// The error is an [*ArgumentError], as from [New].
+// The error is an [*api.ArgumentError], as from [New].
 func (c *Client) With(options ...Option) (*Client, error) {
 	t, err := c.transport.With(func(settings *config) error { return apply(settings, options) })
 	if err != nil {
@@ -133,6 +134,6 @@ func (r RawRequest) LogValue() slog.Value {
 // A write succeeds only if the response has an X-Request-Id and is a JSON object or empty.
 // Any other success matches [ErrMaybeApplied], [api.ErrBadResponse] and [api.ErrUntrusted].
 // API section: "Versions".
-func (c *Client) Do(ctx context.Context, r RawRequest, options ...RequestOption) ([]byte, error) {
+func (c *Client) Do(ctx context.Context, r RawRequest, options ...api.RequestOption) ([]byte, error) {
 	return transport.Raw(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)
 }

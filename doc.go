@@ -36,7 +36,7 @@
 //
 // # Errors
 //
-// A call that fails returns an [*Error], or an [*ArgumentError] ([api.ArgumentErrors] for
+// A call that fails returns an [*Error], or an [*api.ArgumentError] ([api.ArgumentErrors] for
 // several) where it was never sent because of its arguments. [ProblemOf] describes
 // each error for the user: a status, a sentence, and messages for the fields of a form. Test
 // the meaning with [errors.Is]:

@@ -7,24 +7,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
-// Environment is one of the platform's separate worlds: a region at a stage. Tokens are
-// bound to the environment that issued them. See [api.Environment].
-type Environment = api.Environment
-
-// The environments of the platform.
-const (
-	USSandbox        = api.USSandbox        // United States, test data
-	USProduction     = api.USProduction     // United States, live data
-	CanadaSandbox    = api.CanadaSandbox    // Canada, test data
-	CanadaProduction = api.CanadaProduction // Canada, live data
-)
-
-// Site is an environment with its URLs. See [api.Site].
-type Site = api.Site
-
-// ParseEnvironment reads the form that [Environment.String] writes: "us/sandbox".
-func ParseEnvironment(s string) (Environment, error) { return api.ParseEnvironment(s) }
-
 // NewFromEnv returns a client that environment variables describe. Options replace their
 // values.
 //
@@ -58,9 +40,9 @@ func newFromEnv(lookup func(name string) (value string, ok bool), options []Opti
 func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error) {
 	name, _ := lookup("DISPENSARY_ENVIRONMENT")
 	if name != "" {
-		environment, err := ParseEnvironment(name)
+		environment, err := api.ParseEnvironment(name)
 		if err != nil {
-			return Site{}, &ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "wants a region and a stage, like us/sandbox"}
+			return Site{}, &api.ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "wants a region and a stage, like us/sandbox"}
 		}
 		return lookupSite(lookup, environment)
 	}
@@ -75,11 +57,11 @@ func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error)
 	}
 	switch len(configured) {
 	case 0:
-		return Site{}, &ArgumentError{Field: "DISPENSARY_US_SANDBOX_BASE_URL", Reason: "is not set, and neither is the URL of another environment"}
+		return Site{}, &api.ArgumentError{Field: "DISPENSARY_US_SANDBOX_BASE_URL", Reason: "is not set, and neither is the URL of another environment"}
 	case 1:
 		return lookupSite(lookup, configured[0])
 	}
-	return Site{}, &ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "is not set, and the URLs of several environments are"}
+	return Site{}, &api.ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "is not set, and the URLs of several environments are"}
 }
 
 // lookupSite returns the site of an environment, whose base URL must be set.
@@ -87,7 +69,7 @@ func lookupSite(lookup func(name string) (value string, ok bool), environment En
 	baseName, authName := environ.Variables(environment)
 	base, _ := lookup(baseName)
 	if base == "" {
-		return Site{}, &ArgumentError{Field: baseName, Reason: "is not set"}
+		return Site{}, &api.ArgumentError{Field: baseName, Reason: "is not set"}
 	}
 	site := environment.At(base)
 	site.AuthURL, _ = lookup(authName)

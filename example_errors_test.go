@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -26,7 +27,7 @@ func ExampleError() {
 	switch {
 	case errors.Is(err, dispensary.ErrReauthorize):
 		fmt.Println("send the user to the authorization page")
-	case errors.Is(err, dispensary.ErrRateLimited), errors.Is(err, dispensary.ErrServer):
+	case errors.Is(err, dispensary.ErrRateLimited), errors.Is(err, api.ErrServer):
 		fmt.Println("try again later")
 	case errors.Is(err, dispensary.ErrNotFound):
 		fmt.Println("there is no such patient")
@@ -61,7 +62,7 @@ func Example_argumentErrors() {
 
 	_, err := client.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{FirstName: "Ada", LastName: " "})
 	fmt.Println(err)
-	fmt.Println(errors.Is(err, dispensary.ErrArgument), len(platform.Journal.Requests()), "requests")
+	fmt.Println(errors.Is(err, api.ErrArgument), len(platform.Journal.Requests()), "requests")
 	// Output:
 	// dispensary: patients.create: email can't be blank, last_name can't be blank
 	// true 0 requests

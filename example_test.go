@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
 // fake starts a platform with its small world.
@@ -149,23 +151,23 @@ func ExampleClient_Do() {
 }
 
 // The request id is what the platform asks for when a problem is reported.
-func ExampleCaptureResponse() {
+func Example_captureResponse() {
 	platform := fake()
 	defer platform.Close()
 	client := platform.Client(model.User{})
 
-	var response dispensary.Response
-	_, err := client.Clinic.Patients.Get(context.Background(), "unknown", dispensary.CaptureResponse(&response))
+	var response api.Response
+	_, err := client.Clinic.Patients.Get(context.Background(), "unknown", api.CaptureResponse(&response))
 	fmt.Println(response.StatusCode, len(response.RequestID) > 0, response.Attempts, err != nil)
 	// Output: 404 true 1 true
 }
 
 // One limiter keeps all clients of a program below the platform's rate limit. A
 // call that would wait beyond its deadline fails at once, unsent.
-func ExampleNewRateLimiter() {
+func ExampleWithLimiter() {
 	platform := fake()
 	defer platform.Close()
-	limiter, err := dispensary.NewRateLimiter(2, 5*time.Minute)
+	limiter, err := ratelimit.New(2, 5*time.Minute)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -186,7 +188,7 @@ func ExampleNewRateLimiter() {
 // Plain HTTP is accepted for loopback hosts only.
 func ExampleSite() {
 	site := dispensary.USSandbox.At("http://platform.example/api")
-	fmt.Println(errors.Is(site.Validate(), dispensary.ErrInsecure))
+	fmt.Println(errors.Is(site.Validate(), api.ErrInsecure))
 	// Output: true
 }
 
@@ -250,11 +252,11 @@ func Example_resume() {
 }
 
 // Days are filtered in four ways.
-func ExampleDateFilter() {
+func Example_dateFilter() {
 	first := dispensary.Date{Year: 2026, Month: 3, Day: 1}
 	last := dispensary.Date{Year: 2026, Month: 3, Day: 31}
-	for _, filter := range []dispensary.DateFilter{
-		dispensary.DateOn(first), dispensary.DateBefore(first), dispensary.DateAfter(last), dispensary.DateRange(first, last),
+	for _, filter := range []api.DateFilter{
+		api.DateOn(first), api.DateBefore(first), api.DateAfter(last), api.DateRange(first, last),
 	} {
 		fmt.Println(filter)
 	}
@@ -295,7 +297,7 @@ func ExampleWithObserver() {
 	defer platform.Close()
 	platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503, Times: 1})
 	client := platform.Client(model.User{}, dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Millisecond}),
-		dispensary.WithObserver(dispensary.Observer{
+		dispensary.WithObserver(observe.Observer{
 			AttemptEnd: func(_ context.Context, a observe.AttemptResult) {
 				fmt.Printf("%s %d %s%s\n", a.Operation, a.Number, a.Retry, a.Failure)
 			},

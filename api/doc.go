@@ -6,8 +6,8 @@
 // ([Secret], [AccessToken], [TokenSource]). Package observe beside it has what
 // observers receive.
 //
-// It depends on nothing but the standard library. The root package aliases the
-// names that callers use most, so that many programs never import it.
+// Beside small packages below internal, it depends on the standard library only. The root
+// package aliases the names that most programs use.
 //
 // # Lenient in, strict out
 //

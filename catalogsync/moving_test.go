@@ -73,10 +73,10 @@ func catalogOf(t testing.TB, platform http.RoundTripper) catalog.Service {
 	return client.Catalog
 }
 
-type staticToken dispensary.AccessToken
+type staticToken api.AccessToken
 
-func (s staticToken) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken(s), nil
+func (s staticToken) Token(context.Context) (api.AccessToken, error) {
+	return api.AccessToken(s), nil
 }
 
 // hideFromList takes products from the list, which their ids still find, and returns those

@@ -25,7 +25,7 @@ type SyncerConfig struct {
 	Store catalogstore.Store
 
 	// Limiter is the budget: every request of the Syncer waits for it, for example for a
-	// dispensary.RateLimiter. Nil means that they wait for nothing but what the client
+	// ratelimit.Limiter. Nil means that they wait for nothing but what the client
 	// itself waits for.
 	Limiter api.Limiter
 

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -93,9 +94,9 @@ func ExampleOrders_List() {
 	plan := platform.Plans.All()[0]
 	options := clinic.OrderListOptions{
 		TreatmentPlanID: plan.ID,
-		CompletedAt:     dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+		CompletedAt:     api.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
 		SortBy:          clinic.OrderSortCompletion,
-		SortOrder:       dispensary.SortOrderDescending,
+		SortOrder:       api.SortOrderDescending,
 	}
 	for order, err := range client.Clinic.Orders.List(options).All(context.Background()) {
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensaryotel"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -67,8 +68,8 @@ func BenchmarkCall(b *testing.B) {
 
 type token struct{}
 
-func (token) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.NewSecret("token"), Environment: delivery("").Key.Environment}, nil
+func (token) Token(context.Context) (api.AccessToken, error) {
+	return api.AccessToken{Secret: dispensary.NewSecret("token"), Environment: delivery("").Key.Environment}, nil
 }
 
 // BenchmarkAttempt is an attempt to handle an event, without an engine.

@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
 // quick retries without waiting.
@@ -34,7 +35,7 @@ func TestCallWithRetries(t *testing.T) {
 	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.EffectErrorStatus, Status: 503, Times: 1})
 	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.EffectTruncatedBody, Times: 1})
 	var parents []trace.SpanID
-	limiter, err := dispensary.NewRateLimiter(100, time.Second)
+	limiter, err := ratelimit.New(100, time.Second)
 	require.NoError(t, err)
 	client := platform.Client(model.User{}, quick(), dispensary.WithObserver(r.Calls()), dispensary.WithLimiter(limiter),
 		dispensary.WithTransport(through(platform.HTTPClient().Transport, func(r *http.Request) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/environ"
@@ -55,15 +56,15 @@ func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensa
 // TokenSource returns a source of the user's token, which it does not refresh: a
 // token that ends, ends. Without scopes the token has the application's. To test
 // refreshing, use package oauth against the platform.
-func (s *Server) TokenSource(user model.User, scopes ...string) dispensary.TokenSource {
+func (s *Server) TokenSource(user model.User, scopes ...string) api.TokenSource {
 	token := s.Tokens.Issue(user, scopes...)
-	return issued{dispensary.AccessToken{
+	return issued{api.AccessToken{
 		Secret:      dispensary.NewSecret(token.AccessToken),
 		Environment: s.Site().Environment,
 		ExpiresAt:   token.ExpiresAt,
 	}}
 }
 
-type issued struct{ token dispensary.AccessToken }
+type issued struct{ token api.AccessToken }
 
-func (i issued) Token(context.Context) (dispensary.AccessToken, error) { return i.token, nil }
+func (i issued) Token(context.Context) (api.AccessToken, error) { return i.token, nil }

@@ -41,7 +41,7 @@ func TestClientTakesOptions(t *testing.T) {
 
 	narrow := fake.Client(model.User{}, dispensary.WithTokenSource(fake.TokenSource(model.User{}, "catalog:read")))
 	_, err = narrow.Clinic.Get(t.Context())
-	require.ErrorIs(t, err, dispensary.ErrForbidden)
+	require.ErrorIs(t, err, api.ErrForbidden)
 	assert.Panics(t, func() { fake.Client(model.User{}, dispensary.WithUserAgent("two\nlines")) })
 	assert.Panics(t, func() { fake.Client(model.User{ID: "nobody"}) })
 }
@@ -59,5 +59,5 @@ func TestTokenSourceDoesNotRefresh(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, one, two)
 	_, err = fake.Client(model.User{}, dispensary.WithTokenSource(source)).Clinic.Get(t.Context())
-	assert.ErrorIs(t, err, dispensary.ErrUnauthorized)
+	assert.ErrorIs(t, err, api.ErrUnauthorized)
 }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -143,7 +143,7 @@ func ExampleTokens_ExtendScopes() {
 	fmt.Println(err)
 	fmt.Println(fake.Tokens.ExtendScopes("patients:read"))
 	_, err = client.Clinic.Get(context.Background())
-	fmt.Println(errors.Is(err, dispensary.ErrUnauthorized))
+	fmt.Println(errors.Is(err, api.ErrUnauthorized))
 	// Output:
 	// <nil>
 	// <nil>

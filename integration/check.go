@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -17,7 +18,7 @@ import (
 )
 
 // Check reports everything that is missing or cannot work, and asks nothing but the
-// configuration itself. Each problem is an [*dispensary.ArgumentError] that names the
+// configuration itself. Each problem is an [*api.ArgumentError] that names the
 // variable, or the key of the file, or the Go field, and never repeats a value.
 func (c Config) Check() error {
 	var problems []error
@@ -112,7 +113,7 @@ func (c Config) live() bool {
 func (c Config) name(key string) string { return c.names.of("", key) }
 
 func (c Config) problem(name, reason string) error {
-	return &dispensary.ArgumentError{Field: name, Reason: reason}
+	return &api.ArgumentError{Field: name, Reason: reason}
 }
 
 // keys are the settings of an application by the fields that constructors name.
@@ -126,7 +127,7 @@ var keys = map[string]string{
 // renamed returns a problem that a constructor has found in an application, with the
 // name of the setting in place of that of its field.
 func (c Config) renamed(environment dispensary.Environment, err error) error {
-	var argument *dispensary.ArgumentError
+	var argument *api.ArgumentError
 	if !errors.As(err, &argument) {
 		return err
 	}
@@ -139,7 +140,7 @@ func (c Config) renamed(environment dispensary.Environment, err error) error {
 		name += "[" + index
 	}
 	reason := strings.TrimPrefix(argument.Reason, "of "+environment.String()+" ")
-	return &dispensary.ArgumentError{Field: name, Reason: reason, Err: argument.Err}
+	return &api.ArgumentError{Field: name, Reason: reason, Err: argument.Err}
 }
 
 // parseRateLimit reads [Application].RateLimit. The problem is empty if there is none.

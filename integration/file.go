@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/internal/textfile"
@@ -35,7 +36,7 @@ import (
 //
 // The keys are the names of [Load]'s variables in lower case, without what comes in
 // front, and lists are lists. A key that does not exist is an error, which says what was
-// meant. Everything else is as with Load; an error that is no [*dispensary.ArgumentError]
+// meant. Everything else is as with Load; an error that is no [*api.ArgumentError]
 // says that the file cannot be read, or is no JSON in UTF-8.
 func LoadFile(path string) (Config, error) {
 	return loadFile(path, func(data []byte) ([]byte, error) { return data, nil })
@@ -47,7 +48,7 @@ func LoadFile(path string) (Config, error) {
 //	{"profiles": {"sandbox": {…}, "staging": {…}}}
 //
 // Each has the form that [LoadFile] reads. A profile that does not exist is an
-// [*dispensary.ArgumentError], which says what was meant.
+// [*api.ArgumentError], which says what was meant.
 func LoadProfile(path, profile string) (Config, error) {
 	return loadFile(path, func(data []byte) ([]byte, error) {
 		var file struct {
@@ -64,7 +65,7 @@ func LoadProfile(path, profile string) (Config, error) {
 			if near := closestmatch.To(profile, slices.Sorted(maps.Keys(file.Profiles))); near != "" {
 				reason += ": did you mean " + near + "?"
 			}
-			return nil, &dispensary.ArgumentError{Field: "profiles." + profile, Reason: reason}
+			return nil, &api.ArgumentError{Field: "profiles." + profile, Reason: reason}
 		}
 		return section, nil
 	})
@@ -125,7 +126,7 @@ func (d *document) parse(data []byte) {
 		known = append(known, environment.String())
 	}
 	for name, members := range d.object("environments", environments, known) {
-		environment, err := dispensary.ParseEnvironment(name)
+		environment, err := api.ParseEnvironment(name)
 		if err != nil {
 			continue // it is not known, which was said
 		}
@@ -178,7 +179,7 @@ func (d *document) object(name string, data []byte, known []string) map[string]j
 }
 
 func (d *document) problem(name, reason string) {
-	d.problems = append(d.problems, &dispensary.ArgumentError{Field: name, Reason: reason})
+	d.problems = append(d.problems, &api.ArgumentError{Field: name, Reason: reason})
 }
 
 // get is the get of a reader.

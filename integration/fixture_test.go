@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -108,7 +109,7 @@ func (f *fixture) setup(handle webhook.HandlerFunc) integration.Setup {
 // locate knows users by the beginnings of their ids.
 func locate(_ context.Context, user string) (dispensary.Environment, error) {
 	country, _, _ := strings.Cut(user, ":")
-	return dispensary.ParseEnvironment(country + "/sandbox")
+	return api.ParseEnvironment(country + "/sandbox")
 }
 
 // open opens an integration, mounts it, and ends it with the test.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
@@ -60,12 +61,12 @@ type Database struct {
 // Inspect opens the token store and the inbox of one environment, beside the processes that
 // have them open, for tools. It creates no files and no tables, and handles no events.
 //
-// Errors: an [*dispensary.ArgumentError] for an environment without an application, for
+// Errors: an [*api.ArgumentError] for an environment without an application, for
 // addresses and for keys.
 func Inspect(ctx context.Context, config Config, environment dispensary.Environment) (*Inspection, error) {
 	at := slices.IndexFunc(config.Applications, func(a Application) bool { return a.Site.Environment == environment })
 	if at < 0 {
-		return nil, &dispensary.ArgumentError{Field: "environment", Reason: "has no application: " + environment.String()}
+		return nil, &api.ArgumentError{Field: "environment", Reason: "has no application: " + environment.String()}
 	}
 	made := &Inspection{OAuth: config.Applications[at].oauth(oauth.Config{})}
 	store, storeProblem := parseAddress(config.Store, []kind{postgres, mysql, sqlite, memory})

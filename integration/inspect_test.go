@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/doctor"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
@@ -118,7 +119,7 @@ func TestInspectFailures(t *testing.T) {
 	_, err = integration.Inspect(t.Context(), made, us)
 	require.ErrorContains(t, err, "DISPENSARY_SEAL_KEYS")
 	_, err = integration.Inspect(t.Context(), made, dispensary.USProduction)
-	require.ErrorIs(t, err, dispensary.ErrArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 }
 
 // The network reads a connection that may be without TLS.

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/ratelimit"
@@ -126,11 +127,11 @@ func observedBy(own webhook.Observer, alarms ...*webhook.Alarm) webhook.Observer
 }
 
 // WebhooksOf returns what receives the webhooks of one environment, to be mounted at any
-// address. It fails with an [*dispensary.ArgumentError] if no application receives them.
+// address. It fails with an [*api.ArgumentError] if no application receives them.
 func (i *Integration) WebhooksOf(environment dispensary.Environment) (http.Handler, error) {
 	handler, ok := i.webhooks[environment]
 	if !ok {
-		return nil, &dispensary.ArgumentError{Field: "environment", Reason: "has no application that receives webhooks: " + environment.String()}
+		return nil, &api.ArgumentError{Field: "environment", Reason: "has no application that receives webhooks: " + environment.String()}
 	}
 	return handler, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
@@ -295,7 +296,7 @@ func TestWebhooksOfOthers(t *testing.T) {
 	delete(f.variables, "DISPENSARY_CA_SANDBOX_WEBHOOK_CHALLENGE")
 	i := f.open(t, f.setup(succeed))
 	_, err := i.WebhooksOf(canada)
-	require.ErrorIs(t, err, dispensary.ErrArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	for path, want := range map[string]int{"/webhooks/us-sandbox": 401, "/webhooks/ca-sandbox": 404, "/webhooks/": 404} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+path, nil)
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/internal/textfile"
@@ -144,7 +145,7 @@ func (r *reader) read() (Config, error) {
 		}
 	}
 	for _, problem := range joined.Errors(config.Check()) {
-		var argument *dispensary.ArgumentError
+		var argument *api.ArgumentError
 		if !errors.As(problem, &argument) || !r.unread[argument.Field] {
 			r.problems = append(r.problems, problem)
 		}
@@ -171,7 +172,7 @@ func readInto[T any](r *reader, environment dispensary.Environment, settings []s
 		}
 		if err != nil {
 			r.unread[r.names.of(environment, s.key)] = true
-			r.problems = append(r.problems, &dispensary.ArgumentError{Field: name, Reason: err.Error(), Err: errors.Unwrap(err)})
+			r.problems = append(r.problems, &api.ArgumentError{Field: name, Reason: err.Error(), Err: errors.Unwrap(err)})
 			given = true
 		}
 		if err == nil && len(values) > 0 {

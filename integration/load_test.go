@@ -203,7 +203,7 @@ func TestFilesOfWindowsEditors(t *testing.T) {
 // holds that none of them has a secret.
 func problems(t *testing.T, err error) []string {
 	t.Helper()
-	require.ErrorIs(t, err, dispensary.ErrArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	assert.NotContains(t, err.Error(), "canary")
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -211,7 +211,7 @@ func problems(t *testing.T, err error) []string {
 	}
 	count := 0
 	for _, one := range leaves(err) {
-		var argument *dispensary.ArgumentError
+		var argument *api.ArgumentError
 		if assert.True(t, errors.As(one, &argument), one.Error()) {
 			count++
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -178,7 +179,7 @@ func (i *Integration) makeHealth(store tokenstore.Store, checks map[string]healt
 }
 
 // limiter returns the limiter of an application.
-func (i *Integration) limiter(a Application) (dispensary.Limiter, error) {
+func (i *Integration) limiter(a Application) (api.Limiter, error) {
 	requests, per, _ := parseRateLimit(a.RateLimit) // it has been checked
 	if i.limits == nil || a.RateLimit == "" {
 		return ratelimit.New(requests, per)

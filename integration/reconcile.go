@@ -24,7 +24,7 @@ func (i *Integration) openClinics(environment dispensary.Environment) (*reconcil
 	c.List = func(ctx context.Context, after string, limit int) ([]string, error) {
 		return i.Accounts.Clinics(ctx, environment, after, limit)
 	}
-	c.Open = func(ctx context.Context, clinicID string, budget dispensary.Limiter) (reconcile.Clinic, error) {
+	c.Open = func(ctx context.Context, clinicID string, budget api.Limiter) (reconcile.Clinic, error) {
 		clinic, err := i.Accounts.ForClinic(ctx, environment, clinicID, accounts.ClinicOptions{Limiter: budget})
 		if err != nil {
 			return reconcile.Clinic{}, err

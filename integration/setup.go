@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
@@ -112,7 +113,7 @@ type Setup struct {
 func (s Setup) check(c Config) error {
 	var problems []error
 	problem := func(field, reason string) {
-		problems = append(problems, &dispensary.ArgumentError{Field: "integration.Setup." + field, Reason: reason})
+		problems = append(problems, &api.ArgumentError{Field: "integration.Setup." + field, Reason: reason})
 	}
 	if !c.Inbox.IsZero() && s.Work.Handle == nil {
 		problem("Work.Handle", "is nil, and there is an inbox")

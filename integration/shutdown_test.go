@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
@@ -199,7 +200,7 @@ func TestRunIsCalledOnce(t *testing.T) {
 
 	setup := f.setup(succeed)
 	setup.KeepFresh.Interval = -1
-	require.ErrorIs(t, f.open(t, setup).Run(t.Context()), dispensary.ErrArgument)
+	require.ErrorIs(t, f.open(t, setup).Run(t.Context()), api.ErrArgument)
 }
 
 func TestHealthOfEachPart(t *testing.T) {
@@ -292,7 +293,7 @@ func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
 	setup.Work.HandlerTimeout = 24 * time.Hour // nothing waits for that
 	setup.Webhooks.MaxBody = -1                // found after the inbox was opened
 	_, err = integration.Open(t.Context(), f.config(t), setup)
-	require.ErrorIs(t, err, dispensary.ErrArgument)
+	require.ErrorIs(t, err, api.ErrArgument)
 	require.NotErrorIs(t, err, sqlinbox.ErrInUse)
 
 	handled := make(chan events.Event, 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/ratelimit"
@@ -36,7 +37,7 @@ func ExampleNewFleet() {
 	}
 	fmt.Println(practice.ID != "")
 
-	nightly := dispensary.ContextWithPriority(ctx, dispensary.PriorityReconcile)
+	nightly := api.ContextWithPriority(ctx, api.PriorityReconcile)
 	_, err = client.Clinic.Get(nightly) // it leaves people what they need
 	fmt.Println(err)
 	// Output:

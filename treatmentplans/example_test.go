@@ -8,6 +8,7 @@ import (
 	"log"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -139,7 +140,7 @@ func ExampleService_ListForPatient() {
 	platform, client := connect()
 	defer platform.Close()
 
-	options := treatmentplans.ListOptions{SortBy: treatmentplans.SortCreatedAt, SortOrder: dispensary.SortOrderDescending}
+	options := treatmentplans.ListOptions{SortBy: treatmentplans.SortCreatedAt, SortOrder: api.SortOrderDescending}
 	for plan, err := range client.TreatmentPlans.ListForPatient(platform.Patients.All()[0].ID, options).All(context.Background()) {
 		if err != nil {
 			log.Fatal(err)

@@ -59,9 +59,9 @@ type report struct {
 	Locked int // how often another one had the lock
 }
 
-// Token implements [dispensary.TokenSource].
-func (o order) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.NewSecret(o.Secret), Environment: o.Site.Environment}, nil
+// Token implements [api.TokenSource].
+func (o order) Token(context.Context) (api.AccessToken, error) {
+	return api.AccessToken{Secret: dispensary.NewSecret(o.Secret), Environment: o.Site.Environment}, nil
 }
 
 func syncOnce(text string, out io.Writer) error {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
+	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
 // defaultBudget is half of what the platform is assumed to allow, so that the rest is left for
@@ -54,7 +54,7 @@ It prints a line for each tenth of the list.`,
 
 // run reads the catalog.
 func (c *syncCommand) run(ctx context.Context) (err error) {
-	budget, err := dispensary.NewRateLimiter(c.budget, time.Minute)
+	budget, err := ratelimit.New(c.budget, time.Minute)
 	if err != nil {
 		return errors.New("--budget: at least 1")
 	}

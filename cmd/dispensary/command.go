@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
@@ -51,7 +51,7 @@ func noArguments(c *cobra.Command, args []string) error {
 func asFlags(err error, names map[string]string) error {
 	var texts []string
 	for _, part := range joined.Errors(err) {
-		var argument *dispensary.ArgumentError
+		var argument *api.ArgumentError
 		if !errors.As(part, &argument) {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	flag "github.com/spf13/pflag"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/joined"
 )
@@ -70,7 +71,7 @@ func (p *program) loadConfig(uses ...string) (integration.Config, error) {
 	c, err := p.readConfig()
 	var problems []error
 	for _, problem := range joined.Errors(err) {
-		var argument *dispensary.ArgumentError
+		var argument *api.ArgumentError
 		if errors.As(problem, &argument) && strings.HasPrefix(argument.Reason, "is empty") && !slices.ContainsFunc(uses, named(argument.Field)) {
 			continue
 		}
@@ -112,7 +113,7 @@ func (p *program) application(c integration.Config, t target) (integration.Appli
 		source = environmentVariable
 		name, _ = p.lookup(source)
 	}
-	wanted, _ := dispensary.ParseEnvironment(name) // the zero value matches no application
+	wanted, _ := api.ParseEnvironment(name) // the zero value matches no application
 	var names []string
 	for _, a := range c.Applications {
 		if a.Site.Environment == wanted {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -43,7 +44,7 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 func (p *program) isHome(site dispensary.Site) (bool, error) {
 	c, _ := p.defaultConfig() // its problems do not matter: only sites are compared
 	name, _ := p.lookup(environmentVariable)
-	environment, err := dispensary.ParseEnvironment(name)
+	environment, err := api.ParseEnvironment(name)
 	if err != nil && (name != "" || len(c.Applications) != 1) {
 		return false, fmt.Errorf("%s does not name the environment of %s", environmentVariable, tokenVariable)
 	}

@@ -231,7 +231,7 @@ func Example_scopeIsMissing() {
 	_, err = client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{
 		PractitionerID: platform.Practitioners.All()[0].ID,
 	})
-	var missing *dispensary.ScopeError
+	var missing *api.ScopeError
 	if errors.As(err, &missing) {
 		fmt.Println("add", missing.Scope, "to the application, and ask the user to connect again")
 	}

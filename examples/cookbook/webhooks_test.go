@@ -271,7 +271,7 @@ func Example_addressWasSwitchedOff() {
 	must(err)
 	clinics, err := reconcile.New(reconcile.Config{
 		Environment: platform.Site().Environment, Inbox: inbox, List: reconcile.ClinicIDs(practice.ID),
-		Open: func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
+		Open: func(context.Context, string, api.Limiter) (reconcile.Clinic, error) {
 			return reconcile.Clinic{Events: client.Events, Integrations: reconcile.Integrations(practice.IntegrationID)}, nil
 		},
 	})

@@ -77,9 +77,9 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // observer writes down everything that an observer receives.
-func (c *fixture) observer() dispensary.Observer {
+func (c *fixture) observer() observe.Observer {
 	note := func(received any) { fmt.Fprintf(c.log, "%+v\n%#v\n", received, received) }
-	return dispensary.Observer{
+	return observe.Observer{
 		CallStart:    func(_ context.Context, call observe.Call) context.Context { note(call); return nil },
 		AttemptStart: func(_ context.Context, attempt observe.Attempt) context.Context { note(attempt); return nil },
 		AttemptEnd:   func(_ context.Context, result observe.AttemptResult) { note(result) },

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -51,7 +52,7 @@ func TestClinicKeyThatCannotBeSent(t *testing.T) {
 		_, ofClient := dispensary.New(sandboxSite(), dispensary.WithClinicKey(key))
 		_, ofView := client.With(dispensary.WithClinicKey(key))
 		for _, err := range []error{ofClient, ofView} {
-			var argument *dispensary.ArgumentError
+			var argument *api.ArgumentError
 			require.ErrorAs(t, err, &argument)
 			require.ErrorContains(t, err, want)
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "canary")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
@@ -100,10 +101,10 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 					f.Platform.Journal.Reset()
 					body, send := form.fill(f, blank, text)
 					err := send(t.Context())
-					require.ErrorIs(t, err, dispensary.ErrArgument)
+					require.ErrorIs(t, err, api.ErrArgument)
 					require.ErrorIs(t, err, dispensary.ErrNotSent)
 					assert.Empty(t, f.Platform.Journal.Requests(), "something was sent")
-					var first *dispensary.ArgumentError
+					var first *api.ArgumentError
 					require.ErrorAs(t, err, &first)
 					assert.Equal(t, operation, first.Operation)
 					assert.Equal(t, blank[0], first.Field)

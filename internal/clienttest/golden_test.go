@@ -16,14 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 type fixedToken struct{}
 
-func (fixedToken) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.NewSecret("token"), Environment: sandboxSite().Environment}, nil
+func (fixedToken) Token(context.Context) (api.AccessToken, error) {
+	return api.AccessToken{Secret: dispensary.NewSecret("token"), Environment: sandboxSite().Environment}, nil
 }
 
 // mocked returns a client whose every GET is answered with body.

@@ -130,12 +130,12 @@ func TestLookupChecksEntries(t *testing.T) {
 func TestCaptureResponseOfLookup(t *testing.T) {
 	t.Parallel()
 	f := calltest.NewFixture(t)
-	var response dispensary.Response
-	_, err := f.Client.Clinic.Patients.ByMetadataID(t.Context(), "ehr-1001", dispensary.CaptureResponse(&response))
+	var response api.Response
+	_, err := f.Client.Clinic.Patients.ByMetadataID(t.Context(), "ehr-1001", api.CaptureResponse(&response))
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, response.StatusCode)
 	assert.NotEmpty(t, response.RequestID)
-	_, created, err := f.Client.Clinic.Patients.Ensure(t.Context(), newPatient(3), dispensary.CaptureResponse(&response))
+	_, created, err := f.Client.Clinic.Patients.Ensure(t.Context(), newPatient(3), api.CaptureResponse(&response))
 	require.NoError(t, err)
 	assert.True(t, created)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
@@ -30,14 +32,14 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	} {
 		_, err := dispensary.New(sandboxSite(), option)
 		assert.ErrorContains(t, err, want)
-		assert.ErrorIs(t, err, dispensary.ErrArgument)
+		assert.ErrorIs(t, err, api.ErrArgument)
 	}
 	_, err := dispensary.New(dispensary.Site{})
 	assert.ErrorContains(t, err, "Environment is missing")
 	site := sandboxSite()
 	site.BaseURL = "http://platform.example/api"
 	_, err = dispensary.New(site)
-	assert.ErrorIs(t, err, dispensary.ErrInsecure)
+	assert.ErrorIs(t, err, api.ErrInsecure)
 }
 
 func TestFirstCall(t *testing.T) {
@@ -63,7 +65,7 @@ func TestFirstCall(t *testing.T) {
 func TestNilOptionsChangeNothing(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite(), nil, dispensary.WithTokenSource(nil), dispensary.WithTransport(nil),
-		dispensary.WithLimiter(nil), dispensary.WithLogger(nil), dispensary.WithObserver(dispensary.Observer{}))
+		dispensary.WithLimiter(nil), dispensary.WithLogger(nil), dispensary.WithObserver(observe.Observer{}))
 	require.NoError(t, err)
 	assert.Equal(t, sandboxSite(), client.Site())
 	_, err = client.Clinic.Get(t.Context())
@@ -107,7 +109,7 @@ func TestForPractitioner(t *testing.T) {
 	_, ofCreate := client.Clinic.Patients.Create(t.Context(), newPatient(1), catalog.ForPractitioner("pr"))
 	_, _, ofEnsure := client.Clinic.Patients.Ensure(t.Context(), newPatient(1), catalog.ForPractitioner("pr"))
 	for _, err := range []error{ofText, ofGet, ofCreate, ofEnsure} {
-		var argument *dispensary.ArgumentError
+		var argument *api.ArgumentError
 		require.ErrorAs(t, err, &argument)
 		assert.Equal(t, "practitioner_id", argument.Field)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
@@ -51,7 +52,7 @@ func TestViewTakesEveryOption(t *testing.T) {
 		})
 	}
 	observer := func(name string) dispensary.Option {
-		return dispensary.WithObserver(dispensary.Observer{CallEnd: func(context.Context, observe.CallResult) { calls = append(calls, name) }})
+		return dispensary.WithObserver(observe.Observer{CallEnd: func(context.Context, observe.CallResult) { calls = append(calls, name) }})
 	}
 	client, err := dispensary.New(sandboxSite(), dispensary.WithAccessToken("own"), dispensary.WithTransport(answer("own")),
 		dispensary.WithLimiter(countingLimiter{"own", &asked}), dispensary.WithUserAgent("Own/1"), dispensary.WithAttemptTimeout(time.Hour),
@@ -107,7 +108,7 @@ func TestViewReportsWrongOption(t *testing.T) {
 		"must not hold negative values":   dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
 	} {
 		_, err := client.With(option)
-		require.ErrorIs(t, err, dispensary.ErrArgument, want)
+		require.ErrorIs(t, err, api.ErrArgument, want)
 		assert.ErrorContains(t, err, want)
 	}
 }

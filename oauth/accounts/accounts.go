@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -103,7 +104,7 @@ func New(config Config) (*Accounts, error) {
 }
 
 func configError(field, reason string) error {
-	return &dispensary.ArgumentError{Field: "accounts.Config." + field, Reason: reason}
+	return &api.ArgumentError{Field: "accounts.Config." + field, Reason: reason}
 }
 
 // add makes the clients of one application.
@@ -163,7 +164,7 @@ func (a *Accounts) locate(ctx context.Context, user string) (*application, error
 // many. Whether the user is connected shows with the first call, which fails
 // with an error that matches [dispensary.ErrReauthorize] if not; [Accounts.Status] asks.
 //
-// Errors: an [*dispensary.ArgumentError] for what cannot name a user and for an environment
+// Errors: an [*api.ArgumentError] for what cannot name a user and for an environment
 // without an application, and those of [Config.Locate] and [Config.ClinicKey].
 func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client, error) {
 	app, err := a.locate(ctx, user)
@@ -175,7 +176,7 @@ func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client,
 
 // client returns the view of a client that calls with tokens and sends the key of a user's
 // clinic.
-func (a *Accounts) client(ctx context.Context, app *application, tokens dispensary.TokenSource, user string, options ...dispensary.Option) (*dispensary.Client, error) {
+func (a *Accounts) client(ctx context.Context, app *application, tokens api.TokenSource, user string, options ...dispensary.Option) (*dispensary.Client, error) {
 	options = append(options, dispensary.WithTokenSource(tokens))
 	if a.config.ClinicKey != nil {
 		key, err := a.config.ClinicKey(ctx, user)
@@ -190,7 +191,7 @@ func (a *Accounts) client(ctx context.Context, app *application, tokens dispensa
 }
 
 // Connections returns the connections of an environment, for what Accounts does not
-// do itself. It fails with an [*dispensary.ArgumentError] if the environment has no
+// do itself. It fails with an [*api.ArgumentError] if the environment has no
 // application.
 func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Connections, error) {
 	app, err := a.application(environment)
@@ -204,7 +205,7 @@ func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Conn
 func (a *Accounts) application(environment dispensary.Environment) (*application, error) {
 	app, ok := a.applications[environment]
 	if !ok {
-		return nil, &dispensary.ArgumentError{Field: "environment", Reason: "has no application: " + environment.String()}
+		return nil, &api.ArgumentError{Field: "environment", Reason: "has no application: " + environment.String()}
 	}
 	return app, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
@@ -58,7 +59,7 @@ func TestAccountsLife(t *testing.T) {
 		assert.Equal(t, accounts.StatusMustReauthorize, p.status(t, user))
 		require.NoError(t, p.accounts.Restore(ctx, user))
 		assert.Equal(t, accounts.StatusConnected, p.status(t, user))
-		require.ErrorIs(t, p.accounts.Restore(ctx, ""), dispensary.ErrArgument)
+		require.ErrorIs(t, p.accounts.Restore(ctx, ""), api.ErrArgument)
 
 		p.connect(t, 0, user)
 		_, err = client.Clinic.Get(ctx)
@@ -108,9 +109,9 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 		_, err = p.accounts.Client(ctx, "fr:dr-17")
 		require.ErrorContains(t, err, "environment of a user is not known")
 		_, err = p.accounts.Client(ctx, "unknown:dr-17")
-		require.ErrorIs(t, err, dispensary.ErrArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		_, err = p.accounts.Connections("")
-		require.ErrorIs(t, err, dispensary.ErrArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 	})
 }
 
@@ -179,7 +180,7 @@ func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 		require.NoError(t, p.accounts.Connect(t.Context(), "dr-17", code))
 		assert.Equal(t, accounts.StatusConnected, p.status(t, "dr-17"))
 		require.ErrorIs(t, p.accounts.Connect(t.Context(), "dr-17", code), oauth.ErrCodeRefused)
-		require.ErrorIs(t, p.accounts.Connect(t.Context(), "", code), dispensary.ErrArgument)
+		require.ErrorIs(t, p.accounts.Connect(t.Context(), "", code), api.ErrArgument)
 	})
 }
 
@@ -226,7 +227,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		for _, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		require.ErrorIs(t, p.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), dispensary.ErrArgument)
+		require.ErrorIs(t, p.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), api.ErrArgument)
 	})
 }
 
@@ -267,10 +268,10 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 	}
 	for _, user := range []string{"", " x", "a\x00"} {
 		_, err := users.Client(t.Context(), user)
-		require.ErrorIs(t, err, dispensary.ErrArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		_, err = users.Status(t.Context(), user)
-		require.ErrorIs(t, err, dispensary.ErrArgument)
-		require.ErrorIs(t, users.Disconnect(t.Context(), user), dispensary.ErrArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
+		require.ErrorIs(t, users.Disconnect(t.Context(), user), api.ErrArgument)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -19,7 +20,7 @@ type ClinicOptions struct {
 
 	// Limiter is asked before every attempt, before the client's own: see
 	// [dispensary.WithLimiter]. Nil means none.
-	Limiter dispensary.Limiter
+	Limiter api.Limiter
 }
 
 // Clinic is a clinic and the users who may call for it. Get it from
@@ -56,12 +57,12 @@ type Clinic struct {
 // user's token.
 //
 // Errors: a [*ClinicError] if no user may call; [tokenstore.ErrUnreadable] if users cannot call
-// only because their records cannot be decrypted; an [*dispensary.ArgumentError] for an
+// only because their records cannot be decrypted; an [*api.ArgumentError] for an
 // environment without an application and for an empty id;
 // [*tokens.StoreError]; those of [tokens.TokenSource.Token] and of [Config.ClinicKey].
 func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environment, clinicID string, options ClinicOptions) (*Clinic, error) {
 	if clinicID == "" {
-		return nil, &dispensary.ArgumentError{Field: "clinicID", Reason: "is empty"}
+		return nil, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
 	}
 	app, err := a.application(environment)
 	if err != nil {
@@ -135,7 +136,7 @@ func (c *Clinic) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String
 // most. A clinic whose users all have to authorize again is among them. The ids are not
 // encrypted in the store: pass them to [Accounts.ForClinic], which checks them.
 //
-// Errors: an [*dispensary.ArgumentError] for an environment without an application; the
+// Errors: an [*api.ArgumentError] for an environment without an application; the
 // store's.
 func (a *Accounts) Clinics(ctx context.Context, environment dispensary.Environment, after string, limit int) ([]string, error) {
 	if _, err := a.application(environment); err != nil {
@@ -149,8 +150,8 @@ func (a *Accounts) Clinics(ctx context.Context, environment dispensary.Environme
 }
 
 // clinicOf returns the function that asks the platform for the clinic of a token.
-func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.Key, dispensary.AccessToken) (oauth.Clinic, error) {
-	return func(ctx context.Context, key tokenstore.Key, token dispensary.AccessToken) (oauth.Clinic, error) {
+func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
+	return func(ctx context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error) {
 		if token.Scope != "" && !token.HasScope("clinic:read") {
 			return oauth.Clinic{}, nil
 		}
@@ -167,9 +168,9 @@ func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.K
 }
 
 // newToken is the source of a token that is not stored yet.
-type newToken struct{ token dispensary.AccessToken }
+type newToken struct{ token api.AccessToken }
 
-func (n newToken) Token(context.Context) (dispensary.AccessToken, error) { return n.token, nil }
+func (n newToken) Token(context.Context) (api.AccessToken, error) { return n.token, nil }
 
 // ClinicError says that no user may call for a clinic. It matches
 // [dispensary.ErrReauthorize]: only users of the clinic can help, by connecting.

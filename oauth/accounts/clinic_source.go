@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -60,16 +61,16 @@ func newClinicSource(app *application, store tokenstore.Store, environment dispe
 	}
 }
 
-// Token implements [dispensary.TokenSource].
-func (s *clinicSource) Token(ctx context.Context) (dispensary.AccessToken, error) {
-	return s.next(ctx, func(one *clinicUser) (dispensary.AccessToken, error) { return s.of(one).Token(ctx) })
+// Token implements [api.TokenSource].
+func (s *clinicSource) Token(ctx context.Context) (api.AccessToken, error) {
+	return s.next(ctx, func(one *clinicUser) (api.AccessToken, error) { return s.of(one).Token(ctx) })
 }
 
 // Refresh implements the api package's TokenRefresher. If the user of the rejected token has to
 // authorize again, or gets no other token now, the token is another user's.
-func (s *clinicSource) Refresh(ctx context.Context, rejected dispensary.AccessToken) (dispensary.AccessToken, error) {
+func (s *clinicSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	owner := s.owner(rejected)
-	token, err := s.next(ctx, func(one *clinicUser) (dispensary.AccessToken, error) {
+	token, err := s.next(ctx, func(one *clinicUser) (api.AccessToken, error) {
 		if one == owner {
 			return s.of(one).Refresh(ctx, rejected)
 		}
@@ -93,12 +94,12 @@ func (s *clinicSource) putOff(one *clinicUser) {
 
 // next returns the token that fetch returns for the first user who need not authorize
 // again.
-func (s *clinicSource) next(ctx context.Context, fetch func(*clinicUser) (dispensary.AccessToken, error)) (dispensary.AccessToken, error) {
+func (s *clinicSource) next(ctx context.Context, fetch func(*clinicUser) (api.AccessToken, error)) (api.AccessToken, error) {
 	rejected := map[*clinicUser]bool{}
 	for {
 		one, _, err := s.current(ctx)
 		if err != nil {
-			return dispensary.AccessToken{}, err
+			return api.AccessToken{}, err
 		}
 		token, err := fetch(one)
 		if err == nil {
@@ -258,21 +259,21 @@ const maxReads = 3
 
 // bind makes sure that the token of a user's first call belongs to the record that was
 // checked: the token in memory may be of an account that the user has replaced.
-func (s *clinicSource) bind(ctx context.Context, one *clinicUser, token dispensary.AccessToken) (dispensary.AccessToken, error) {
+func (s *clinicSource) bind(ctx context.Context, one *clinicUser, token api.AccessToken) (api.AccessToken, error) {
 	if err := s.begin(ctx); err != nil {
-		return dispensary.AccessToken{}, err
+		return api.AccessToken{}, err
 	}
 	defer func() { <-s.turn }()
 	for try := 1; !one.bound && token.Secret != one.record.Token.AccessToken; try++ {
 		if try > maxReads {
-			return dispensary.AccessToken{}, fmt.Errorf("accounts: the token of %s was replaced %d times in a row", one.key, try)
+			return api.AccessToken{}, fmt.Errorf("accounts: the token of %s was replaced %d times in a row", one.key, try)
 		}
 		var err error
 		if token, err = s.of(one).Reload(ctx); err != nil {
-			return dispensary.AccessToken{}, err
+			return api.AccessToken{}, err
 		}
 		if err := s.open(ctx, one); err != nil {
-			return dispensary.AccessToken{}, err
+			return api.AccessToken{}, err
 		}
 	}
 	one.bound = true
@@ -314,7 +315,7 @@ func (s *clinicSource) drop(one *clinicUser) {
 }
 
 // owner returns the user to whom a token was given, nil if that is not known.
-func (s *clinicSource) owner(token dispensary.AccessToken) *clinicUser {
+func (s *clinicSource) owner(token api.AccessToken) *clinicUser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range slices.Concat(s.users, s.later) {

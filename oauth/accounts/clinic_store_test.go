@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -166,7 +167,7 @@ func TestForClinicUsesTheReplacingAccount(t *testing.T) {
 		require.NoError(t, err)
 		peer, err := tokens.NewConnections(tokens.Config{
 			Client: f.conns(t).Client(), Store: f.store,
-			Clinic: func(context.Context, tokenstore.Key, dispensary.AccessToken) (oauth.Clinic, error) {
+			Clinic: func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
 				return oauth.Clinic{ID: f.clinics[1], IntegrationID: "integration"}, nil
 			},
 		})

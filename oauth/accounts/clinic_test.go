@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -198,7 +199,7 @@ func TestForClinicLeavesAUserWhoIsRefused(t *testing.T) {
 		refused := held.User()
 		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 401, Operation: "clinic.get", Times: 3})
 		_, err := held.Client.Clinic.Get(t.Context())
-		require.ErrorIs(t, err, dispensary.ErrUnauthorized)
+		require.ErrorIs(t, err, api.ErrUnauthorized)
 		f.reaches(t, held)
 		assert.NotEqual(t, refused, held.User())
 		account, err := f.accounts.Status(t.Context(), refused)
@@ -338,12 +339,12 @@ func TestForClinicFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		_, err := f.accounts.ForClinic(t.Context(), f.environment, "", accounts.ClinicOptions{})
-		require.ErrorIs(t, err, dispensary.ErrArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		elsewhere := dispensary.CanadaSandbox
 		_, err = f.accounts.ForClinic(t.Context(), elsewhere, "x", accounts.ClinicOptions{})
-		require.ErrorIs(t, err, dispensary.ErrArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		_, err = f.accounts.Clinics(t.Context(), elsewhere, "", 1)
-		require.ErrorIs(t, err, dispensary.ErrArgument)
+		require.ErrorIs(t, err, api.ErrArgument)
 		f.none(t, "unknown", 0)
 
 		// A platform that cannot refresh is no reason to mark a user, or to try them all.

@@ -90,7 +90,7 @@ func newFixtureOn(t testing.TB, platforms []*dispensarytest.Server, changes ...f
 // locate reads the country from the user's key.
 func locate(_ context.Context, user string) (dispensary.Environment, error) {
 	country, _, _ := strings.Cut(user, ":")
-	e, err := dispensary.ParseEnvironment(country + "/sandbox")
+	e, err := api.ParseEnvironment(country + "/sandbox")
 	if country == "unknown" {
 		return dispensary.USProduction, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 )
 
@@ -16,10 +16,10 @@ import (
 // have the same last element.
 func (a *Accounts) Handler(config connect.Config) (http.Handler, error) {
 	if config.Connections != nil {
-		return nil, &dispensary.ArgumentError{Field: "connect.Config.Connections", Reason: "must be left empty"}
+		return nil, &api.ArgumentError{Field: "connect.Config.Connections", Reason: "must be left empty"}
 	}
 	if config.User == nil {
-		return nil, &dispensary.ArgumentError{Field: "connect.Config.User", Reason: "is nil"}
+		return nil, &api.ArgumentError{Field: "connect.Config.User", Reason: "is nil"}
 	}
 	router := &accountsHandler{accounts: a, user: config.User, handlers: map[*application]*connect.Handler{}}
 	config.User = locatedUser

@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
+	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -39,7 +39,7 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 			f.down[id] = true
 		}
 		f.happen(t, 3, f.clinics[80:120]...)
-		limiter, err := dispensary.NewRateLimiter(budget, per)
+		limiter, err := ratelimit.New(budget, per)
 		require.NoError(t, err)
 		start := time.Now()
 		all, _ := f.reconcileAll(t, interval, func(c *reconcile.Config) { c.Budget, c.WholeEvery = limiter, time.Minute })
@@ -117,7 +117,7 @@ func TestClinicsGoOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 7)
 		for n := range f.clinics {
-			limiter, err := dispensary.NewRateLimiter(pagesOfARun+1, 10*time.Minute) // a part is left to people
+			limiter, err := ratelimit.New(pagesOfARun+1, 10*time.Minute) // a part is left to people
 			require.NoError(t, err)
 			_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) { c.Budget, c.Parallel = limiter, 1 })
 			time.Sleep(10*time.Minute - time.Second)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
+	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -17,7 +19,7 @@ import (
 // outage. The alarm's Observe method belongs into webhook.HandlerConfig.
 func ExampleClinics_Loop() {
 	start := func(ctx context.Context, users *accounts.Accounts, environment dispensary.Environment, inbox reconcile.Inbox) (*webhook.Alarm, error) {
-		budget, err := dispensary.NewRateLimiter(1000, 5*time.Minute)
+		budget, err := ratelimit.New(1000, 5*time.Minute)
 		if err != nil {
 			return nil, err
 		}
@@ -27,7 +29,7 @@ func ExampleClinics_Loop() {
 			List: func(ctx context.Context, after string, limit int) ([]string, error) {
 				return users.Clinics(ctx, environment, after, limit)
 			},
-			Open: func(ctx context.Context, clinicID string, budget dispensary.Limiter) (reconcile.Clinic, error) {
+			Open: func(ctx context.Context, clinicID string, budget api.Limiter) (reconcile.Clinic, error) {
 				clinic, err := users.ForClinic(ctx, environment, clinicID, accounts.ClinicOptions{Limiter: budget})
 				if err != nil {
 					return reconcile.Clinic{}, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/lab/schedule"
@@ -27,7 +28,7 @@ func (w *eventWorld) reconcile(p *schedule.Process, r *receiver) {
 	}
 	clinics, err := reconcile.New(reconcile.Config{
 		Environment: w.platform.Site().Environment, Inbox: r.inbox, List: reconcile.ClinicIDs("clinic"),
-		Open: func(context.Context, string, dispensary.Limiter) (reconcile.Clinic, error) {
+		Open: func(context.Context, string, api.Limiter) (reconcile.Clinic, error) {
 			return reconcile.Clinic{Events: client.Events, Integrations: reconcile.Integrations(w.integration)}, nil
 		},
 		WholeEvery: time.Nanosecond, // every run is whole

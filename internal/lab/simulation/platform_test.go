@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
@@ -34,7 +33,7 @@ type platform struct {
 	names   map[string]string // of real tokens
 	real    map[string]string // by name
 	issued  int
-	token   dispensary.AccessToken // of those who do not refresh
+	token   api.AccessToken // of those who do not refresh
 
 	tell      func(r *http.Request, body []byte) string  // names a request of a replica in the story
 	onRefresh func(old, access, refresh string)          // what was granted; empty is refused
@@ -70,13 +69,13 @@ func (p *platform) issue(user model.User) model.Token {
 	return token
 }
 
-// Token implements [dispensary.TokenSource] for calls whose tokens are not what is looked at.
-func (p *platform) Token(context.Context) (dispensary.AccessToken, error) {
+// Token implements [api.TokenSource] for calls whose tokens are not what is looked at.
+func (p *platform) Token(context.Context) (api.AccessToken, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Until(p.token.ExpiresAt) < time.Minute {
 		issued := p.Tokens.Issue(model.User{})
-		p.token = dispensary.AccessToken{Secret: api.NewSecret(issued.AccessToken), Environment: p.Site().Environment, ExpiresAt: issued.ExpiresAt}
+		p.token = api.AccessToken{Secret: api.NewSecret(issued.AccessToken), Environment: p.Site().Environment, ExpiresAt: issued.ExpiresAt}
 	}
 	return p.token, nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -112,7 +112,7 @@ func (w *wholeWorld) reconcile(p *schedule.Process, all *accounts.Accounts, r *r
 		List: func(ctx context.Context, after string, limit int) ([]string, error) {
 			return all.Clinics(ctx, environment, after, limit)
 		},
-		Open: func(ctx context.Context, id string, budget dispensary.Limiter) (reconcile.Clinic, error) {
+		Open: func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
 			one, err := all.ForClinic(ctx, environment, id, accounts.ClinicOptions{Limiter: budget})
 			if err != nil {
 				return reconcile.Clinic{}, err

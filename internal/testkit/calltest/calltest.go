@@ -97,15 +97,15 @@ func All(t testing.TB) map[string]Call {
 // call is a method with its arguments.
 type call func(ctx context.Context) (any, error)
 
-func call0[T any](method func(context.Context, ...dispensary.RequestOption) (T, error)) call {
+func call0[T any](method func(context.Context, ...api.RequestOption) (T, error)) call {
 	return func(ctx context.Context) (any, error) { return method(ctx) }
 }
 
-func call1[A, T any](method func(context.Context, A, ...dispensary.RequestOption) (T, error), a A) call {
+func call1[A, T any](method func(context.Context, A, ...api.RequestOption) (T, error), a A) call {
 	return func(ctx context.Context) (any, error) { return method(ctx, a) }
 }
 
-func call2[A, B, T any](method func(context.Context, A, B, ...dispensary.RequestOption) (T, error), a A, b B) call {
+func call2[A, B, T any](method func(context.Context, A, B, ...api.RequestOption) (T, error), a A, b B) call {
 	return func(ctx context.Context) (any, error) { return method(ctx, a, b) }
 }
 
@@ -174,8 +174,8 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"orders.list_for_patient": page(f.Client.Clinic.Orders.ListForPatient(f.Patient)),
 		"orders.get":              call1(f.Client.Clinic.Orders.Get, f.Order),
 		"orders.list": page(f.Client.Clinic.Orders.List(clinic.OrderListOptions{
-			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
-			SortBy: clinic.OrderSortCompletion, SortOrder: dispensary.SortOrderDescending,
+			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: api.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+			SortBy: clinic.OrderSortCompletion, SortOrder: api.SortOrderDescending,
 		})),
 
 		"patients.list": page(f.Client.Clinic.Patients.List()),
@@ -214,7 +214,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"protocols.get": call1(f.Client.TreatmentPlans.Protocols.Get, f.Protocol),
 		"protocols.list": page(f.Client.TreatmentPlans.Protocols.ListForPractitioner(f.Practitioner, treatmentplans.ProtocolListOptions{
 			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipOwned,
-			SortBy: treatmentplans.ProtocolSortName, SortOrder: dispensary.SortOrderAscending,
+			SortBy: treatmentplans.ProtocolSortName, SortOrder: api.SortOrderAscending,
 		})),
 		//lint:ignore SA1019 templates are deprecated, and still there
 		"templates.get": call1(f.Client.TreatmentPlans.Templates.Get, f.Protocol),
@@ -222,7 +222,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"templates.list": page(f.Client.TreatmentPlans.Templates.ListForPractitioner(f.Practitioner)),
 
 		"treatment_plans.list": page(f.Client.TreatmentPlans.ListForPatient(f.Patient, treatmentplans.ListOptions{
-			SortBy: treatmentplans.SortUpdatedAt, SortOrder: dispensary.SortOrderDescending,
+			SortBy: treatmentplans.SortUpdatedAt, SortOrder: api.SortOrderDescending,
 		})),
 		"treatment_plans.create": call2(f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.PlanCreate{
 			PractitionerID: f.Practitioner, Recommendations: f.Recommendations(), PersonalMessage: "Take care",
@@ -246,15 +246,15 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"events.list_orders":          page(f.Client.Events.List(listed(events.TypeOrderPlaced))),
 		"events.list_products":        page(f.Client.Events.List(listed(events.TypeProductUpdated))),
 		"webhook_deliveries.list": page(f.Client.Events.Deliveries.List(events.DeliveryListOptions{
-			AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.DeliveryOutcomeUndelivered,
-			SortBy: events.DeliverySortAttempt, SortOrder: dispensary.SortOrderDescending,
+			AttemptedAt: api.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.DeliveryOutcomeUndelivered,
+			SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending,
 		})),
 	}
 }
 
 func listed(kind events.Type) events.ListOptions {
 	return events.ListOptions{
-		Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), Types: []events.Type{kind}, SortOrder: dispensary.SortOrderAscending,
+		Since: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), Types: []events.Type{kind}, SortOrder: api.SortOrderAscending,
 	}
 }
 

@@ -393,8 +393,8 @@ func TestSeveralClinics(t *testing.T) {
 // ended is a token that the platform does not know.
 type ended struct{ f *fixture }
 
-func (e ended) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{Secret: dispensary.NewSecret("unknown"), Environment: e.f.platform.Site().Environment}, nil
+func (e ended) Token(context.Context) (api.AccessToken, error) {
+	return api.AccessToken{Secret: dispensary.NewSecret("unknown"), Environment: e.f.platform.Site().Environment}, nil
 }
 
 func TestRefusedTokensEndTheListener(t *testing.T) {
@@ -404,7 +404,7 @@ func TestRefusedTokensEndTheListener(t *testing.T) {
 		c.Sources[0].Events = f.platform.Client(model.User{}, dispensary.WithTokenSource(ended{f})).Events
 		listener, err := listen.New(c)
 		require.NoError(t, err)
-		require.ErrorIs(t, listener.Run(t.Context()), dispensary.ErrUnauthorized)
+		require.ErrorIs(t, listener.Run(t.Context()), api.ErrUnauthorized)
 	})
 }
 
