@@ -22,7 +22,7 @@ type Service struct {
 	Variants                 Variants
 }
 
-// NewService returns the catalog's services on a transport. The root client calls it.
+// NewService returns the catalog's services. Only package dispensary can call it: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{
 		Allergens:                Allergens{t},
