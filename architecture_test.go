@@ -23,7 +23,7 @@ const module = "github.com/dispensary-go/dispensary"
 // commit of its own, with its reason.
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/environ", "internal/transport", "treatmentplans"},
-	"api":                      {"internal/calloption", "internal/priority/key", "internal/siteurl"},
+	"api":                      {"internal/apierror/detail", "internal/calloption", "internal/priority/key", "internal/siteurl"},
 	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "internal/defaults", "api"},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/calloption", "internal/operation", "internal/transport"},
@@ -32,6 +32,8 @@ var arrows = map[string][]string{
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
+	"internal/apierror":        {"api", "internal/apierror/detail"},
+	"internal/apierror/detail": {},
 	"internal/calloption":      {},
 	"internal/closestmatch":    {},
 	"internal/contention":      {},
@@ -48,7 +50,7 @@ var arrows = map[string][]string{
 	"internal/jitter":          {},
 	"internal/jsondecode":      {"internal/jsonscan"},
 	"internal/jsonscan":        {},
-	"internal/metadata":        {"api", "internal/jsondecode", "internal/operation", "internal/transport"},
+	"internal/metadata":        {"api", "internal/apierror", "internal/jsondecode", "internal/operation", "internal/transport"},
 	"internal/operation":       {"api"},
 	"internal/priority":        {"api", "internal/priority/key"},
 	"internal/priority/key":    {},
@@ -61,7 +63,7 @@ var arrows = map[string][]string{
 	"internal/sqlitefile":      {"api", "internal/failover", "internal/fileid", "internal/filelock"},
 	"internal/textfile":        {},
 	"internal/webpage":         {},
-	"internal/transport":       {"api", "api/observe", "internal/calloption", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"internal/transport":       {"api", "api/observe", "internal/apierror", "internal/apierror/detail", "internal/calloption", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "oauth/tokenstore", "internal/defaults", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"ratelimit":                {"api", "internal/jitter", "internal/defaults", "internal/priority"},
 	"seal":                     {"api"},
@@ -73,7 +75,7 @@ var arrows = map[string][]string{
 	"oauth/internal/tokenjson": {"api", "oauth"},
 	"oauth/tokens":             {"api", "internal/defaults", "internal/jitter", "internal/priority", "internal/sentinel", "oauth", "oauth/internal/ids", "oauth/tokenstore"},
 	"oauth/tokenstore":         {"api", "internal/defaults", "oauth", "oauth/internal/ids", "oauth/internal/tokenjson", "seal"},
-	"treatmentplans":           {"api", "catalog", "clinic", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
+	"treatmentplans":           {"api", "catalog", "clinic", "internal/apierror/detail", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform: the package over httpapi and pages over webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
@@ -99,7 +101,7 @@ var arrows = map[string][]string{
 	"dispensarytest/receivercheck":       {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/model"},
 
 	// Webhooks.
-	"webhook":             {"api", "events", "internal/defaults", "internal/jitter", "internal/safecall", "seal"},
+	"webhook":             {"api", "events", "internal/apierror", "internal/defaults", "internal/jitter", "internal/safecall", "seal"},
 	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/engine":      {"events", "webhook"},
 	"webhook/memoryinbox": {"api", "internal/inboxkit", "webhook", "webhook/engine", "webhook/reconcile"},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"net/http"
 	"strings"
 )
@@ -96,12 +97,12 @@ func (e ArgumentErrors) Unwrap() []error {
 // problem describes the arguments for a user. A name of Go was never a field of a form: no
 // user can correct it.
 func (e ArgumentErrors) problem() *Problem {
-	messages := make([]Message, len(e))
+	messages := make([]detail.Message, len(e))
 	for i, one := range e {
 		if strings.ContainsAny(one.Field, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			return newProblem(http.StatusInternalServerError, textUnknown)
 		}
-		messages[i] = Message{Field: one.Field, Text: FieldLabel(one.Field) + " " + one.Reason}
+		messages[i] = detail.Message{Field: one.Field, Text: detail.Label(one.Field) + " " + one.Reason}
 	}
 	return invalid(messages)
 }

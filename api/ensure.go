@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"net/http"
 	"strings"
 )
@@ -100,7 +101,7 @@ func (e *EnsureError) Unwrap() error { return e.Err }
 func (e *EnsureError) problem() *Problem {
 	switch {
 	case e.Field != "":
-		return invalid([]Message{{Field: e.Field, Text: FieldLabel(e.Field) + " has already been taken"}})
+		return invalid([]detail.Message{{Field: e.Field, Text: detail.Label(e.Field) + " has already been taken"}})
 	case e.Reason == EnsureReasonUnknown:
 		return newProblem(http.StatusBadGateway, textUnconfirmedEnsure)
 	case e.Reason == EnsureReasonAmbiguous:

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 )
 
 // Outcome says what became of a call that failed.
@@ -71,38 +73,29 @@ type Error struct {
 	// API section: "Errors" 5.
 	Untrusted bool
 
-	// detail is a function because that is the one thing that printing by
+	// hidden is a function because that is the one thing that printing by
 	// reflection never looks into: fmt calls no method on an Error in an
 	// unexported field, and would print what a pointer points to.
-	detail func() errorDetail
+	hidden func() detail.Detail
 }
 
-type errorDetail struct {
-	cause    error
-	body     []byte
-	messages []Message
-}
-
-// NewError returns e with a cause, the raw body of the answer and the messages
-// found in it; any of them may be nil. The client makes its errors with it, and
-// tests of code that handles them can.
-func NewError(e Error, cause error, body []byte, messages []Message) *Error {
-	detail := errorDetail{cause: cause, body: body, messages: messages}
-	e.detail = func() errorDetail { return detail }
-	return &e
-}
-
-func (e *Error) details() errorDetail {
-	if e.detail == nil {
-		return errorDetail{}
+func init() {
+	detail.Attach = func(err error, d detail.Detail) {
+		err.(*Error).hidden = func() detail.Detail { return d }
 	}
-	return e.detail()
+}
+
+func (e *Error) details() detail.Detail {
+	if e.hidden == nil {
+		return detail.Detail{}
+	}
+	return e.hidden()
 }
 
 // Body returns a copy of the raw body of the last answer, or nil. It is what
 // the platform wrote and may hold patient data: do not log it.
 func (e *Error) Body() []byte {
-	return slices.Clone(e.details().body)
+	return slices.Clone(e.details().Body)
 }
 
 // Messages returns what the platform wrote for people, for example "Last name
@@ -110,7 +103,7 @@ func (e *Error) Body() []byte {
 // them by field.
 func (e *Error) Messages() []string {
 	var texts []string
-	for _, m := range e.details().messages {
+	for _, m := range e.details().Messages {
 		texts = append(texts, m.Text)
 	}
 	return texts
@@ -119,7 +112,7 @@ func (e *Error) Messages() []string {
 // Unwrap returns the cause: a context's error, a network error without
 // address or query, an [AccessToken] source's error, or nil.
 func (e *Error) Unwrap() error {
-	return e.details().cause
+	return e.details().Cause
 }
 
 // Is matches the sentinels of status and outcome, and [ErrUntrusted].

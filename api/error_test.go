@@ -13,24 +13,26 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 )
 
 func failedCreate() *api.Error {
-	return api.NewError(api.Error{
+	return apierror.New(api.Error{
 		Operation: "patients.create", Method: "POST", Route: "/clinic/patients",
 		StatusCode: 500, RequestID: "7f3c", Attempts: 1, Outcome: api.OutcomeMaybeApplied,
-	}, nil, []byte(`{"error":["canary"]}`), []api.Message{{Text: "canary"}})
+	}, nil, []byte(`{"error":["canary"]}`), []detail.Message{{Text: "canary"}})
 }
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
 	assert.EqualError(t, failedCreate(), "dispensary: patients.create POST /clinic/patients: "+
 		"500 Internal Server Error: write may have been applied (request id 7f3c)")
-	assert.EqualError(t, api.NewError(api.Error{
+	assert.EqualError(t, &api.Error{
 		Operation: "oauth.token", Method: "POST", Route: "/oauth/token", StatusCode: 400,
 		Code: "invalid_grant", Outcome: api.OutcomeNotApplied,
-	}, nil, nil, nil), "dispensary: oauth.token POST /oauth/token: 400 Bad Request: invalid_grant")
-	assert.EqualError(t, api.NewError(api.Error{Operation: "clinic.get", Method: "GET", Route: "/clinic"},
+	}, "dispensary: oauth.token POST /oauth/token: 400 Bad Request: invalid_grant")
+	assert.EqualError(t, apierror.New(api.Error{Operation: "clinic.get", Method: "GET", Route: "/clinic"},
 		context.Canceled, nil, nil), "dispensary: clinic.get GET /clinic: context canceled")
 }
 
@@ -90,9 +92,9 @@ func TestErrorSentinels(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	assert.True(t, api.NewError(api.Error{}, context.DeadlineExceeded, nil, nil).Timeout())
-	assert.True(t, api.NewError(api.Error{}, fmt.Errorf("token: %w", api.NewError(api.Error{}, context.DeadlineExceeded, nil, nil)), nil, nil).Timeout())
-	assert.False(t, api.NewError(api.Error{}, context.Canceled, nil, nil).Timeout())
+	assert.True(t, apierror.New(api.Error{}, context.DeadlineExceeded, nil, nil).Timeout())
+	assert.True(t, apierror.New(api.Error{}, fmt.Errorf("token: %w", apierror.New(api.Error{}, context.DeadlineExceeded, nil, nil)), nil, nil).Timeout())
+	assert.False(t, apierror.New(api.Error{}, context.Canceled, nil, nil).Timeout())
 	assert.False(t, (&api.Error{StatusCode: 504}).Timeout())
 }
 

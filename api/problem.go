@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"io"
 	"log/slog"
 	"maps"
@@ -149,7 +150,7 @@ func (e *Error) problem() *Problem {
 		p = newProblem(http.StatusServiceUnavailable, textBusy)
 	case e.Code != "", sentinel == ErrUnauthorized, sentinel == ErrServer: // only OAuth has codes
 	case sentinel != errNone:
-		return problemOfSentinel(sentinel, e.details().messages)
+		return problemOfSentinel(sentinel, e.details().Messages)
 	case e.StatusCode == http.StatusOK && errors.Is(cause, ErrNotFound): // a list without the record
 		return problemOfSentinel(ErrNotFound, nil)
 	case errors.Is(cause, context.Canceled):
@@ -189,7 +190,7 @@ func problemOfOther(err error) *Problem {
 	return newProblem(http.StatusInternalServerError, textUnknown)
 }
 
-func problemOfSentinel(sentinel error, messages []Message) *Problem {
+func problemOfSentinel(sentinel error, messages []detail.Message) *Problem {
 	switch sentinel {
 	case ErrForbidden:
 		return newProblem(http.StatusForbidden, textForbidden)
@@ -210,7 +211,7 @@ func problemOfSentinel(sentinel error, messages []Message) *Problem {
 func newProblem(status int, title string) *Problem { return &Problem{Status: status, Title: title} }
 
 // invalid returns the problem of input.
-func invalid(messages []Message) *Problem {
+func invalid(messages []detail.Message) *Problem {
 	p := newProblem(http.StatusUnprocessableEntity, textInvalid)
 	for _, m := range messages {
 		if m.Field == "" {

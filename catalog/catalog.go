@@ -22,7 +22,7 @@ type Service struct {
 	Variants                 Variants
 }
 
-// NewService returns the catalog's services. Only package dispensary can call it: t is internal.
+// NewService returns the catalog's services. Only this module can call it: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{
 		Allergens:                Allergens{t},

@@ -62,7 +62,7 @@ type Service struct {
 	t *transport.Client
 }
 
-// NewService returns the clinic's services. Only package dispensary can call it: t is internal.
+// NewService returns the clinic's services. Only this module can call it: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{
 		Addresses:     Addresses{t},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/apierror"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -32,7 +33,7 @@ func TestResultsOfAttempts(t *testing.T) {
 		return func(context.Context, events.Event) error { return err }
 	}
 	secret := errors.New("Jane Doe")
-	answer := api.NewError(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
+	answer := apierror.New(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
 	for name, c := range map[string]struct {
 		handle  webhook.HandlerFunc
 		task    inboxkit.Task

@@ -17,7 +17,7 @@ type Service struct {
 	t *transport.Client
 }
 
-// NewService returns the events' services. Only package dispensary can call it: t is internal.
+// NewService returns the events' services. Only this module can call it: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{Deliveries: Deliveries{t}, t: t}
 }

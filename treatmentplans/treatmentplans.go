@@ -34,7 +34,7 @@ type Service struct {
 	t *transport.Client
 }
 
-// NewService returns the service. Only package dispensary can call it: t is internal.
+// NewService returns the service. Only this module can call it: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{
 		DynamicLinks: DynamicLinks{t},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/apierror"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -141,7 +142,7 @@ func describeCall(call *api.Error) string {
 			cause = errors.New(text)
 		}
 	}
-	return api.NewError(alike, cause, nil, nil).Error()
+	return apierror.New(alike, cause, nil, nil).Error()
 }
 
 // sentinels are errors with constant texts.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/apierror"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -40,7 +41,7 @@ func TestReasonQuotesOnlySentinels(t *testing.T) {
 func TestReasonIsThatOfTheCause(t *testing.T) {
 	t.Parallel()
 	call := func(requestID string) error {
-		return api.NewError(api.Error{Operation: "orders.get", Method: "GET", Route: "/orders/{id}", StatusCode: 503, RequestID: requestID}, nil, nil, nil)
+		return &api.Error{Operation: "orders.get", Method: "GET", Route: "/orders/{id}", StatusCode: 503, RequestID: requestID}
 	}
 	for want, errs := range map[string][2]error{
 		"dispensary: orders.get GET /orders/{id}: 503 Service Unavailable": {call("r-1"), fmt.Errorf("%s: %w", marked, call("r-2"))},
@@ -113,7 +114,7 @@ func TestReasonNamesErrors(t *testing.T) {
 func TestReasonOfCallHidesCause(t *testing.T) {
 	t.Parallel()
 	call := func(cause error) error {
-		return api.NewError(api.Error{
+		return apierror.New(api.Error{
 			Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", RequestID: "r-1", Outcome: api.OutcomeNotSent,
 		}, cause, nil, nil)
 	}

@@ -304,7 +304,7 @@ func TestTheLogNamesTheRequest(t *testing.T) {
 	var out bytes.Buffer
 	do(t, t.Context(), webhook.Work{
 		Handle: func(context.Context, events.Event) error {
-			return fmt.Errorf("%s: %w", marked, api.NewError(api.Error{Operation: "orders.get", StatusCode: 503, RequestID: "r-1"}, nil, nil, nil))
+			return fmt.Errorf("%s: %w", marked, &api.Error{Operation: "orders.get", StatusCode: 503, RequestID: "r-1"})
 		},
 		Logger: slog.New(slog.NewTextHandler(&out, nil)),
 	}, task(1), nil)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/apierror"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -32,7 +33,7 @@ func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 	name := e.operation.Name + " " + e.key
 	unlock, err := c.ensuring.lock(ctx, name)
 	if err != nil {
-		return nil, false, api.NewError(api.Error{
+		return nil, false, apierror.New(api.Error{
 			Operation: e.operation.Name, Method: e.operation.Method, Route: e.operation.Route, Outcome: api.OutcomeNotSent,
 		}, err, nil, nil)
 	}

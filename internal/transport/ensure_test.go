@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/apierror"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -61,7 +62,7 @@ func thingIDs(thing *thing) (id, key string) { return thing.ID, "k" }
 
 // answered is a create call that may have been applied and got a response.
 func answered(status int, body string) error {
-	return api.NewError(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
+	return apierror.New(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
 }
 
 const (

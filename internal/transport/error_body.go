@@ -2,14 +2,13 @@ package transport
 
 import (
 	"encoding/json"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/dispensary-go/dispensary/api"
 )
 
 // oauthCodes are the error codes of RFC 6749, sections 4.1.2.1 and 5.2. Only
@@ -30,7 +29,7 @@ var oauthCodes = []string{
 //
 // Anything else, such as the HTML of a proxy, yields no message. A message is placed
 // under the field of the request that its key names or, in prose, that it begins with.
-func parseErrorBody(body []byte, fields requestFields) (code string, messages []api.Message) {
+func parseErrorBody(body []byte, fields requestFields) (code string, messages []detail.Message) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"`
 		Description json.RawMessage `json:"error_description"`
@@ -59,7 +58,7 @@ const maxMessageDepth = 4
 // messageReader collects the texts of an error's body, however they are nested.
 type messageReader struct {
 	fields   requestFields
-	messages []api.Message
+	messages []detail.Message
 }
 
 // read collects the texts of a value. path is where the value stands, in the words of
@@ -102,11 +101,11 @@ func (r *messageReader) add(path, text string) {
 	case path == "":
 		r.messages = append(r.messages, r.fields.place(text)...)
 	case field == "":
-		r.messages = append(r.messages, api.Message{Text: path + " " + text})
+		r.messages = append(r.messages, detail.Message{Text: path + " " + text})
 	default:
 		if first, _ := utf8.DecodeRuneInString(text); unicode.IsLower(first) {
-			text = api.FieldLabel(field) + " " + text // the key was the beginning of the sentence
+			text = detail.Label(field) + " " + text // the key was the beginning of the sentence
 		}
-		r.messages = append(r.messages, api.Message{Field: field, Text: text})
+		r.messages = append(r.messages, detail.Message{Field: field, Text: text})
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
+	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 )
 
 // buildErrors is the link that turns every failure into an *api.Error, but for
@@ -50,7 +52,7 @@ func buildError(s *callState, err error) *api.Error {
 	s.observed.recordFailure(classify(err, a), e.Outcome)
 	e.Untrusted = a.status != 0 && !a.fromPlatform(op.Key)
 	var body []byte
-	var messages []api.Message
+	var messages []detail.Message
 	if a.body != nil && a.status != 0 {
 		body = bytes.Clone(a.body.Bytes()[:min(a.body.Len(), maxErrorBody)])
 		e.Code, messages = parseErrorBody(body, s.fieldsOfRequest())
@@ -62,7 +64,7 @@ func buildError(s *callState, err error) *api.Error {
 	if cause == nil && s.missingScope != nil && a.status == http.StatusForbidden && !e.Untrusted {
 		cause = s.missingScope // most likely
 	}
-	return api.NewError(e, cause, body, messages)
+	return apierror.New(e, cause, body, messages)
 }
 
 // undecodable returns the error of a success that cannot be used. The write behind it
@@ -70,7 +72,7 @@ func buildError(s *callState, err error) *api.Error {
 func undecodable(s *callState, cause error) *api.Error {
 	e := buildError(s, nil)
 	s.observed.recordFailure(observe.FailureBadResponse, e.Outcome)
-	return api.NewError(*e, cause, e.Body(), nil)
+	return apierror.New(*e, cause, e.Body(), nil)
 }
 
 // outcome returns the outcome of a failed call. A read that was sent has none, because it

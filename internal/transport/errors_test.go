@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"github.com/stretchr/testify/assert"
-
-	"github.com/dispensary-go/dispensary/api"
 )
 
 // knownFields are those of a request that has a bit of everything.
@@ -103,7 +102,7 @@ func FuzzPlace(f *testing.F) {
 
 var position = regexp.MustCompile(`\[\d+]`)
 
-func assertKnown(t *testing.T, m api.Message) {
+func assertKnown(t *testing.T, m detail.Message) {
 	t.Helper()
 	if m.Field != "" {
 		assert.Contains(t, knownFields, position.ReplaceAllString(m.Field, "[]"))

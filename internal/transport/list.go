@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/apierror"
 	"github.com/dispensary-go/dispensary/internal/calloption"
 )
 
@@ -198,7 +199,7 @@ func (r *listRun) checkComplete() error {
 // failed is an error of the list as a whole, and of no single answer.
 func (r *listRun) failed(cause error) *api.Error {
 	op := r.Operation
-	return api.NewError(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
+	return apierror.New(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
 }
 
 // nextPage returns the number of the page that follows the one with the given

@@ -3,12 +3,11 @@ package transport
 import (
 	"cmp"
 	"encoding/json"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
-
-	"github.com/dispensary-go/dispensary/api"
 )
 
 // requestFields are the names of what a request can have in its body and its query,
@@ -50,20 +49,20 @@ func valueFields(names []string, path string, value any) []string {
 
 // place makes messages of a text of the platform's. Where it says several things
 // ("Email is invalid; Last name can't be blank"), each begins with its field.
-func (f requestFields) place(text string) []api.Message {
-	var placed []api.Message
+func (f requestFields) place(text string) []detail.Message {
+	var placed []detail.Message
 	var field string
 	begin, end := 0, 0
 	for part := range strings.SplitSeq(text, "; ") {
 		if about := f.about(part); about != "" || end == 0 {
 			if end > 0 {
-				placed = append(placed, api.Message{Field: field, Text: text[begin : end-len("; ")]})
+				placed = append(placed, detail.Message{Field: field, Text: text[begin : end-len("; ")]})
 			}
 			field, begin = about, end
 		}
 		end += len(part) + len("; ")
 	}
-	return append(placed, api.Message{Field: field, Text: text[begin:]})
+	return append(placed, detail.Message{Field: field, Text: text[begin:]})
 }
 
 // about returns the field that a sentence is about: the one it begins with, or the one

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -103,7 +104,7 @@ func TestEveryFieldIsFoundByItsLabel(t *testing.T) {
 	t.Parallel()
 	for _, field := range knownFields {
 		field = strings.ReplaceAll(field, "[]", "[7]")
-		assert.Equal(t, field, knownFields.about(api.FieldLabel(field)+" can't be blank"))
+		assert.Equal(t, field, knownFields.about(detail.Label(field)+" can't be blank"))
 		assert.Equal(t, field, knownFields.about(field+" can't be blank"))
 		assert.Equal(t, field, knownFields.named(field))
 	}

@@ -90,7 +90,7 @@ func keepsFailures(r *harness) {
 	handle := func(ctx context.Context, _ events.Event) error {
 		if !replayed.Load() {
 			id := fmt.Sprint("r-", webhook.HandlingFrom(ctx).Attempt)
-			return fmt.Errorf("%s: %w", canary, api.NewError(api.Error{Operation: "orders.get", StatusCode: 503, RequestID: id}, nil, nil, nil))
+			return fmt.Errorf("%s: %w", canary, &api.Error{Operation: "orders.get", StatusCode: 503, RequestID: id})
 		}
 		begun <- struct{}{}
 		if err := until(ctx, gate); err != nil {

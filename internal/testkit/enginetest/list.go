@@ -66,7 +66,7 @@ func filtered(r *harness) {
 		case strings.HasPrefix(e.ID, "late"):
 			return webhook.Permanent(context.DeadlineExceeded)
 		case strings.HasPrefix(e.ID, "fails"):
-			return api.NewError(api.Error{Operation: "orders.get", StatusCode: 503, RequestID: `<"\` + e.ID}, nil, nil, nil)
+			return &api.Error{Operation: "orders.get", StatusCode: 503, RequestID: `<"\` + e.ID}
 		}
 		begun <- struct{}{}
 		return until(ctx, gate)

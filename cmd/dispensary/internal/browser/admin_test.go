@@ -53,9 +53,9 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 			case e.Type == events.TypeProductCreated:
 				return context.DeadlineExceeded
 			case e.Type == events.TypeOrderPlaced:
-				return webhook.Permanent(api.NewError(api.Error{
+				return webhook.Permanent(&api.Error{
 					Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", StatusCode: 503,
-				}, nil, nil, nil))
+				})
 			}
 			return webhook.Permanent(webhook.WithReason("unknown_patient", errors.New("no such patient: Jane Doe")))
 		},
