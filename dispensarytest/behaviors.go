@@ -24,9 +24,9 @@ func WithBehavior(variants ...behavior.Variant) Option {
 	}
 }
 
-// WithBehaviorsFile lets the platform behave as a sandbox that "dispensary probe" has looked
-// at, and wrote into the file that is named. Points that the file does not name keep
-// their defaults, or what an option before has chosen; a later [WithBehavior] wins.
+// WithBehaviorsFile chooses the variants in the file that "dispensary probe" wrote about a
+// sandbox. Choices that the file does not name keep the variant of an earlier option, or the
+// default. A later [WithBehavior] wins.
 func WithBehaviorsFile(name string) Option {
 	return func(s *settings) error {
 		content, err := os.ReadFile(name)

@@ -58,9 +58,6 @@ type Plans interface {
 type Orders interface {
 	Records[model.Order]
 
-	// Get returns an order by id.
-	Get(id string) (model.Order, bool)
-
 	// Place places the order of a patient: order.placed, with data that is not wrapped.
 	// Treatment plans must be active plans of the patient.
 	Place(patientID string, in model.OrderCreate) (model.Order, model.Event, error)
