@@ -58,7 +58,7 @@ func behaving(t *testing.T, behavior behavior.Variant, check func(b *browser), o
 // behaviors. These are the others, and one that it looks at in one operation only.
 func TestBehaviorsHiddenFromProbe(t *testing.T) {
 	t.Parallel()
-	behaving(t, behavior.UnknownFieldsRefused, refusesUnknownFields)
+	behaving(t, behavior.UnknownFieldsRejected, refusesUnknownFields)
 	behaving(t, behavior.RateLimit5000In5m, func(b *browser) {
 		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault.Limit)
 		require.NoError(b.t, b.fake.SetBehavior("rate-limit=off"))

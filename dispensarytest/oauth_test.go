@@ -97,7 +97,7 @@ func TestTokenAnswersAreNotStored(t *testing.T) {
 // RFC 6749 5.2: a request that cannot be read is refused in the endpoint's own shape.
 func TestMalformedTokenRequests(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithBehavior(behavior.UnknownParametersRefused), WithBehavior(behavior.ErrorShapeCodedList))
+	b := start(t, WithBehavior(behavior.UnknownParametersRejected), WithBehavior(behavior.ErrorShapeCodedList))
 	for _, path := range []string{"/oauth/token", "/oauth/revoke"} {
 		for name, got := range map[string]answer{
 			"no JSON": b.send("POST", path, "{"), "no object": b.send("POST", path, "[]"), "two objects": b.send("POST", path, "{} {}"),

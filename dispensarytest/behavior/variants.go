@@ -99,8 +99,8 @@ const (
 	// 403.
 	MissingScopeStatus404 Variant = "missing-scope-status=404"
 
-	// OversizedPageRefused rejects a page[size] above 100. By default it counts as 100.
-	OversizedPageRefused Variant = "oversized-page=refused"
+	// OversizedPageRejected rejects a page[size] above 100. By default it counts as 100.
+	OversizedPageRejected Variant = "oversized-page=rejected"
 
 	// PageBeyondLastNotFound responds with 404 to a page beyond the last. By default the page
 	// is empty.
@@ -167,17 +167,17 @@ const (
 	// default it is null.
 	UnansweredStatusZero Variant = "unanswered-status=zero"
 
-	// UnknownFieldsRefused rejects unknown body fields as a validation failure. By default the
+	// UnknownFieldsRejected rejects unknown body fields as a validation failure. By default the
 	// platform ignores them.
-	UnknownFieldsRefused Variant = "unknown-fields=refused"
+	UnknownFieldsRejected Variant = "unknown-fields=rejected"
 
-	// UnknownParametersRefused rejects unknown query parameters as a validation failure. By
+	// UnknownParametersRejected rejects unknown query parameters as a validation failure. By
 	// default the platform ignores them.
-	UnknownParametersRefused Variant = "unknown-parameters=refused"
+	UnknownParametersRejected Variant = "unknown-parameters=rejected"
 
-	// UnknownTokenRevocationRefused responds with 400 invalid_request to the revocation of an
+	// UnknownTokenRevocationRejected responds with 400 invalid_request to the revocation of an
 	// unknown token. By default it responds with 200.
-	UnknownTokenRevocationRefused Variant = "unknown-token-revocation=refused"
+	UnknownTokenRevocationRejected Variant = "unknown-token-revocation=rejected"
 
 	// UnsortedListsNewestFirst lists rows without sort_by from the newest to the oldest. By
 	// default the oldest is first.

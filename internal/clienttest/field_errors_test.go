@@ -206,7 +206,7 @@ func TestFieldsOfRefusals(t *testing.T) {
 		"error-shape=by-status", behavior.ErrorShapeText, behavior.ErrorShapeStatusAndText, behavior.ErrorShapeCodedList,
 	} {
 		for _, status := range []behavior.Variant{"validation-status=422", behavior.ValidationStatus400} {
-			f := calltest.NewFixture(t, dispensarytest.WithBehavior(shape, status, behavior.OversizedPageRefused, behavior.UnknownFieldsRefused))
+			f := calltest.NewFixture(t, dispensarytest.WithBehavior(shape, status, behavior.OversizedPageRejected, behavior.UnknownFieldsRejected))
 			for name, refusal := range refusals {
 				err := refusal.call(t.Context(), f)
 				require.ErrorIs(t, err, dispensary.ErrValidation, name)

@@ -28,15 +28,15 @@ var points = map[string]func(*Set, behavior.Variant){
 	"missing-scope-status": func(s *Set, v behavior.Variant) { s.MissingScope = pick(v == behavior.MissingScopeStatus404, 404, 403) },
 	"plain-http-status":    func(s *Set, v behavior.Variant) { s.PlainHTTP = pick(v == behavior.PlainHTTPStatus400, 400, 403) },
 	"empty-values":         func(s *Set, v behavior.Variant) { s.DropNulls = v == behavior.EmptyValuesAbsent },
-	"unknown-fields":       func(s *Set, v behavior.Variant) { s.RefuseUnread = v == behavior.UnknownFieldsRefused },
-	"unknown-parameters":   func(s *Set, v behavior.Variant) { s.RefuseUnknown = v == behavior.UnknownParametersRefused },
+	"unknown-fields":       func(s *Set, v behavior.Variant) { s.RefuseUnread = v == behavior.UnknownFieldsRejected },
+	"unknown-parameters":   func(s *Set, v behavior.Variant) { s.RefuseUnknown = v == behavior.UnknownParametersRejected },
 	"rate-limit":           func(s *Set, v behavior.Variant) { s.Limited = v == behavior.RateLimit5000In5m },
 
 	// Lists
 	"default-page-size": func(s *Set, v behavior.Variant) {
 		s.PageSize = pick(v == behavior.DefaultPageSize20, 20, pick(v == behavior.DefaultPageSize2, 2, 25))
 	},
-	"oversized-page":   func(s *Set, v behavior.Variant) { s.RefuseOversized = v == behavior.OversizedPageRefused },
+	"oversized-page":   func(s *Set, v behavior.Variant) { s.RefuseOversized = v == behavior.OversizedPageRejected },
 	"page-beyond-last": func(s *Set, v behavior.Variant) { s.RefuseBeyond = v == behavior.PageBeyondLastNotFound },
 	"unsorted-lists":   func(s *Set, v behavior.Variant) { s.NewestFirst = v == behavior.UnsortedListsNewestFirst },
 	"array-filters":    func(s *Set, v behavior.Variant) { s.AnyFilter = v == behavior.ArrayFiltersAny },
@@ -50,7 +50,7 @@ var points = map[string]func(*Set, behavior.Variant){
 	"access-token-after-refresh": func(s *Set, v behavior.Variant) { s.EndOldAccess = v == behavior.AccessTokenAfterRefreshEnded },
 	"refresh-token-revocation":   func(s *Set, v behavior.Variant) { s.KeepRefreshTokens = v == behavior.RefreshTokenRevocationUnknown },
 	"revocation-reach":           func(s *Set, v behavior.Variant) { s.RevokePair = v == behavior.RevocationReachPair },
-	"unknown-token-revocation":   func(s *Set, v behavior.Variant) { s.RefuseUnknownToken = v == behavior.UnknownTokenRevocationRefused },
+	"unknown-token-revocation":   func(s *Set, v behavior.Variant) { s.RefuseUnknownToken = v == behavior.UnknownTokenRevocationRejected },
 	"expires-in":                 func(s *Set, v behavior.Variant) { s.ExpiresAsText = v == behavior.ExpiresInString },
 	"clinic-key-header": func(s *Set, v behavior.Variant) {
 		s.KeyNeeded = pick(v == behavior.ClinicKeyHeaderAlways, KeyAlways, pick(v == behavior.ClinicKeyHeaderClinicEndpoint, KeyForClinic, keyOptional))

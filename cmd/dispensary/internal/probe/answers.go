@@ -19,9 +19,9 @@ func recordPoints() []point {
 		{"missing-scope-status", []string{"403", "404"}, (*session).missingScope},
 		{"plain-http-status", []string{"403", "400"}, (*session).plainHTTP},
 		{"empty-values", []string{"null", "absent"}, (*session).emptyValues},
-		{"unknown-fields", []string{"ignored", "refused"}, (*session).unknownFields},
-		{"unknown-parameters", []string{"ignored", "refused"}, func(s *session) Finding {
-			return decide(s.get("/clinic/patients", "dispensary_probe", "1"), "ignored", "refused")
+		{"unknown-fields", []string{"ignored", "rejected"}, (*session).unknownFields},
+		{"unknown-parameters", []string{"ignored", "rejected"}, func(s *session) Finding {
+			return decide(s.get("/clinic/patients", "dispensary_probe", "1"), "ignored", "rejected")
 		}},
 		{"metadata-type", []string{"optional", "required"}, func(s *session) Finding {
 			return decide(s.get("/clinic/metadata", "id", s.marker), "optional", "required")
@@ -181,7 +181,7 @@ func (s *session) unknownFields() Finding {
 	if lack != nil {
 		return *lack
 	}
-	return decide(s.patch("/clinic/patients/"+id, object{"dispensary_probe": "1"}), "ignored", "refused")
+	return decide(s.patch("/clinic/patients/"+id, object{"dispensary_probe": "1"}), "ignored", "rejected")
 }
 
 // firstPatient creates the patient that most requests are about, once.

@@ -6,7 +6,7 @@ import "strconv"
 func listPoints() []point {
 	return []point{
 		{"default-page-size", []string{"25", "20", "2"}, (*session).defaultPageSize},
-		{"oversized-page", []string{"clamped", "refused"}, (*session).oversizedPage},
+		{"oversized-page", []string{"clamped", "rejected"}, (*session).oversizedPage},
 		{"page-beyond-last", []string{"empty", "not-found"}, (*session).pageBeyondLast},
 		{"array-filters", []string{"all", "any"}, (*session).arrayFilters},
 		{"vendor-backorder", []string{"unavailable", "backordered"}, (*session).vendorBackorder},
@@ -27,7 +27,7 @@ func (s *session) defaultPageSize() Finding {
 
 func (s *session) oversizedPage() Finding {
 	a := s.get("/catalog/products", "page[size]", "101")
-	f := decide(a, "clamped", "refused")
+	f := decide(a, "clamped", "rejected")
 	switch {
 	case !a.ok():
 	case len(a.rows("products")) > 100:

@@ -6,11 +6,11 @@ func planPoints() []point {
 		{"draft-invitation", []string{"none", "present"}, (*session).draftInvitation},
 		{"checkout-state", []string{"active", "not-canceled"}, (*session).checkoutState},
 		{"draft-update", []string{"stays-draft", "activates"}, (*session).draftUpdate},
-		{"draft-cancellation", []string{"refused", "allowed"}, (*session).draftCancellation},
+		{"draft-cancellation", []string{"rejected", "allowed"}, (*session).draftCancellation},
 		{"wrong-state-status", []string{"422", "409"}, (*session).wrongState},
-		{"canceled-plan-update", []string{"refused", "allowed"}, (*session).canceledPlanUpdate},
+		{"canceled-plan-update", []string{"rejected", "allowed"}, (*session).canceledPlanUpdate},
 		{"link-practitioner", []string{"token", "required"}, (*session).linkPractitioner},
-		{"incomplete-plan", []string{"refused", "activated"}, (*session).incompletePlan},
+		{"incomplete-plan", []string{"rejected", "activated"}, (*session).incompletePlan},
 		{"unsorted-lists", []string{"oldest-first", "newest-first"}, (*session).unsortedLists},
 	}
 }
@@ -113,7 +113,7 @@ func (s *session) draftCancellation() Finding {
 	if lack != nil {
 		return *lack
 	}
-	return decide(s.patch(planPath(id, "cancel"), object{}), "allowed", "refused")
+	return decide(s.patch(planPath(id, "cancel"), object{}), "allowed", "rejected")
 }
 
 // wrongState activates what is active.
@@ -135,7 +135,7 @@ func (s *session) canceledPlanUpdate() Finding {
 	if !canceled.ok() {
 		return unexpected(canceled)
 	}
-	return decide(s.updatePlan(s.activePlan), "allowed", "refused")
+	return decide(s.updatePlan(s.activePlan), "allowed", "rejected")
 }
 
 // newLink makes a draft without a patient.
@@ -163,7 +163,7 @@ func (s *session) incompletePlan() Finding {
 	if lack != nil {
 		return *lack
 	}
-	return decide(s.patch(planPath(id, "activate"), object{}), "activated", "refused")
+	return decide(s.patch(planPath(id, "activate"), object{}), "activated", "rejected")
 }
 
 // unsortedLists compares two lists with the order in which their records were created.

@@ -8,8 +8,8 @@ import (
 // which is why they are last.
 func tokenPoints() []point {
 	return []point{
-		{"unknown-token-revocation", []string{"ok", "refused"}, func(s *session) Finding {
-			return decide(s.revoke(s.marker), "ok", "refused")
+		{"unknown-token-revocation", []string{"ok", "rejected"}, func(s *session) Finding {
+			return decide(s.revoke(s.marker), "ok", "rejected")
 		}},
 		{"expires-in", []string{"number", "string"}, (*session).expiresIn},
 		{"access-token-after-refresh", []string{"kept", "ended"}, (*session).accessTokenAfterRefresh},
