@@ -277,7 +277,7 @@ func TestCredentials(t *testing.T) {
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": second.RefreshToken, "redirect_uri": nil})).ok(200)
 	var got []string
 	for _, k := range b.fake.Tokens.Credentials() {
-		got = append(got, k.Kind+" "+k.TokenID+" "+k.User.Email+" "+k.Refusal)
+		got = append(got, k.Kind+" "+k.TokenID+" "+k.User.Email+" "+k.Rejection)
 	}
 	first := b.fake.Users()[0].Email
 	assert.Equal(t, []string{
@@ -289,7 +289,7 @@ func TestCredentials(t *testing.T) {
 	assert.Equal(t, back.Query().Get("code"), last.Value)
 	assert.Equal(t, b.fake.Clock.Now().Add(tokens.CodeLifetime), last.ExpiresAt)
 	b.fake.Tokens.InvalidateAll()
-	assert.Equal(t, "invalidated", b.fake.Tokens.Credentials()[0].Refusal)
+	assert.Equal(t, "invalidated", b.fake.Tokens.Credentials()[0].Rejection)
 }
 
 // A platform that began with a snapshot goes back to the snapshot.

@@ -79,8 +79,9 @@ type Credential struct {
 	Scopes    []string
 	ExpiresAt time.Time // zero for refresh tokens, which do not expire
 
-	// Refusal is why the platform would refuse it now; empty while it is good.
-	Refusal string
+	// Rejection is the reason why the platform would reject it now. It is empty while the
+	// credential is valid.
+	Rejection string
 }
 
 // Application is the integrator's registration in the developer dashboard.

@@ -23,7 +23,7 @@ type Request struct {
 	Granted   bool     // the token has all of Scopes
 	Unknown   []Unread // query parameters the operation does not know
 	Unread    []Unread // body fields the operation does not know
-	Refused   []string // the messages of an error answer
+	Errors    []string // the messages of an error response
 	Near      []string // for unknown operations: what there is on this path
 
 	Faults     []Effect      // what a [Fault] did to it
@@ -42,8 +42,8 @@ func (r Request) String() string {
 		name = "(no operation)"
 	}
 	line := fmt.Sprintf("#%d %s %s %s → %d", r.Seq, name, r.Method, r.Path, r.Status)
-	if len(r.Refused) > 0 {
-		line += " " + strings.Join(r.Refused, "; ")
+	if len(r.Errors) > 0 {
+		line += " " + strings.Join(r.Errors, "; ")
 	}
 	for _, f := range r.Faults {
 		line += " [" + string(f) + "]"

@@ -114,7 +114,7 @@ func (c *call) showStep(w http.ResponseWriter, status int, open tokens.Flow, ema
 }
 
 func (c *call) pageProblem(w http.ResponseWriter, status int, message string) int {
-	c.record.Refused = []string{message}
+	c.record.Errors = []string{message}
 	f := &pages.Frame{Title: http.StatusText(status), Message: message, Leaves: true}
 	f.Send(w, status, "problem", nil)
 	return status

@@ -174,7 +174,7 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 	if !errors.As(err, &p) {
 		p = problemOf(http.StatusInternalServerError, err.Error())
 	}
-	c.record.Status, c.record.Refused = p.sentStatus(c.behaviors), p.messages
+	c.record.Status, c.record.Errors = p.sentStatus(c.behaviors), p.messages
 	if p.header[0] != "" {
 		w.Header()[p.header[0]] = []string{p.header[1]}
 	}

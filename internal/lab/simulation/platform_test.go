@@ -108,7 +108,7 @@ func (p *platform) good(name string) bool {
 	real := p.realOf(name)
 	for _, c := range p.Tokens.Credentials() {
 		if c.Value == real {
-			return c.Refusal == ""
+			return c.Rejection == ""
 		}
 	}
 	return false

@@ -19,7 +19,7 @@ func requestID(r model.Request) string { return "request-" + strconv.Itoa(r.Seq)
 
 // requestText is what a request is found by.
 func requestText(r model.Request) string {
-	return strings.Join([]string{r.Operation, r.Method + " " + r.Path + "?" + r.Query, strconv.Itoa(r.Status), r.ID, r.TokenID, strings.Join(r.Refused, "\n"), string(r.RequestBody), string(r.ResponseBody)}, "\n")
+	return strings.Join([]string{r.Operation, r.Method + " " + r.Path + "?" + r.Query, strconv.Itoa(r.Status), r.ID, r.TokenID, strings.Join(r.Errors, "\n"), string(r.RequestBody), string(r.ResponseBody)}, "\n")
 }
 
 // requestRow is a request, and what is said about it.
@@ -72,7 +72,7 @@ func requestNotes(r model.Request) (notes []string) {
 	if r.Operation == "" {
 		notes = append(notes, "There is no such operation.")
 	}
-	notes = append(notes, r.Refused...)
+	notes = append(notes, r.Errors...)
 	for _, u := range r.Unknown {
 		notes = append(notes, "Unknown parameter "+u.String()+".")
 	}

@@ -35,7 +35,7 @@ func (h *Handler) tokens(query url.Values) any {
 	}
 	v := view{Filter: filterOf(query), Users: h.fake.Users(), Now: h.fake.Clock.Now()}
 	v.Credentials = filtered(&v.Filter, h.fake.Tokens.Credentials(), func(k model.Credential) listed {
-		return listed{ID: k.Value, Kind: k.Kind, State: or(k.Refusal, "good"), Failed: k.Refusal != "", Text: func() string {
+		return listed{ID: k.Value, Kind: k.Kind, State: or(k.Rejection, "good"), Failed: k.Rejection != "", Text: func() string {
 			return strings.Join([]string{k.Value, k.TokenID, k.User.Name, k.User.Email, strings.Join(k.Scopes, " ")}, "\n")
 		}}
 	})
@@ -143,7 +143,7 @@ func (h *Handler) clock(url.Values) any {
 	v.Next = h.next()
 	v.Due = soonest(h.fake.Webhooks.Deliveries(), func(d *model.Delivery) time.Time { return d.NextAttemptAt })
 	v.Ending = soonest(h.fake.Tokens.Credentials(), func(k *model.Credential) time.Time {
-		if k.Refusal != "" {
+		if k.Rejection != "" {
 			return time.Time{}
 		}
 		return k.ExpiresAt

@@ -85,7 +85,7 @@ func TestTokens(t *testing.T) {
 	r.ok("POST", "/clock/advance", `{"by":"1m"}`)
 	refusals := func() (all []any) {
 		for _, row := range r.ok("GET", "/credentials", "", "credentials").([]any) {
-			all = append(all, row.(map[string]any)["kind"].(string)+" "+row.(map[string]any)["refusal"].(string))
+			all = append(all, row.(map[string]any)["kind"].(string)+" "+row.(map[string]any)["rejection"].(string))
 		}
 		return all
 	}
@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 	r.ok("POST", "/tokens/revoke", `{"user":"`+ended.Email+`"}`)
 	for _, row := range r.ok("GET", "/credentials", "", "credentials").([]any)[2:4] {
 		row := row.(map[string]any)
-		assert.Equal(t, map[string]any{kept.ID: "", ended.ID: "revoked"}[row["user_id"].(string)], row["refusal"])
+		assert.Equal(t, map[string]any{kept.ID: "", ended.ID: "revoked"}[row["user_id"].(string)], row["rejection"])
 	}
 	r.refused("POST", "/tokens/revoke", `{"user":"x@example.com"}`, 404, "no user")
 	r.ok("POST", "/tokens/invalidate", "")

@@ -89,7 +89,7 @@ type knownCredential struct {
 	UserID    string
 	Scopes    []string
 	ExpiresAt time.Time
-	Refusal   string
+	Rejection string
 }
 
 type accessTokenNamed struct{ AccessToken string }
@@ -128,7 +128,7 @@ func listCredentials(c *call) []knownCredential {
 	var rows []knownCredential
 	for _, k := range c.fake.Tokens.Credentials() {
 		rows = append(rows, knownCredential{
-			Kind: k.Kind, Value: k.Value, TokenID: k.TokenID, UserID: k.User.ID, Scopes: k.Scopes, ExpiresAt: k.ExpiresAt, Refusal: k.Refusal,
+			Kind: k.Kind, Value: k.Value, TokenID: k.TokenID, UserID: k.User.ID, Scopes: k.Scopes, ExpiresAt: k.ExpiresAt, Rejection: k.Rejection,
 		})
 	}
 	return rows
