@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
@@ -37,20 +38,27 @@ func (s *Server) Variables() map[string]string {
 	return variables
 }
 
-// Client returns a client that calls as user, with a token that was issued
-// without the browser; the zero User is the first practitioner. Options come
-// after the client's own, which are the token and the way to the platform.
-// A wrong option panics.
+// Client returns a client that calls as user, with a token of [Tokens]. The zero User is the
+// first practitioner, and an unknown user panics. Options follow the client's own, which are
+// the token and the way to the platform. With a wrong option every call fails with the
+// error of [dispensary.New].
 func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensary.Client {
 	given := []dispensary.Option{
 		dispensary.WithTransport(s.HTTPClient().Transport),
 		dispensary.WithTokenSource(s.TokenSource(user)),
 	}
-	client, err := dispensary.New(s.Site(), append(given, options...)...)
+	client, err := dispensary.New(s.Site(), slices.Concat(given, options)...)
 	if err != nil {
-		panic(err)
+		client, _ = dispensary.New(s.Site(), given[0], dispensary.WithTokenSource(unusable{err})) // its options are right
 	}
 	return client
+}
+
+// unusable is the token source of a client that cannot call.
+type unusable struct{ err error }
+
+func (u unusable) Token(context.Context) (dispensary.AccessToken, error) {
+	return dispensary.AccessToken{}, u.err
 }
 
 // TokenSource returns a source of the user's token, which it does not refresh: a

@@ -42,7 +42,10 @@ func TestClientTakesOptions(t *testing.T) {
 	narrow := fake.Client(model.User{}, dispensary.WithTokenSource(fake.TokenSource(model.User{}, "catalog:read")))
 	_, err = narrow.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, api.ErrForbidden)
-	assert.Panics(t, func() { fake.Client(model.User{}, dispensary.WithUserAgent("two\nlines")) })
+	_, err = fake.Client(model.User{}, dispensary.WithUserAgent("two\nlines")).Clinic.Get(t.Context())
+	require.ErrorIs(t, err, api.ErrArgument)
+	require.ErrorIs(t, err, dispensary.ErrNotSent)
+	require.ErrorContains(t, err, "UserAgent")
 	assert.Panics(t, func() { fake.Client(model.User{ID: "nobody"}) })
 }
 
