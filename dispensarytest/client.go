@@ -57,8 +57,8 @@ func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensa
 // unusable is the token source of a client that cannot call.
 type unusable struct{ err error }
 
-func (u unusable) Token(context.Context) (dispensary.AccessToken, error) {
-	return dispensary.AccessToken{}, u.err
+func (u unusable) Token(context.Context) (api.AccessToken, error) {
+	return api.AccessToken{}, u.err
 }
 
 // TokenSource returns a source of the user's token, which it does not refresh: a
