@@ -251,22 +251,6 @@ func Example_resume() {
 	// Walter
 }
 
-// Days are filtered in four ways.
-func Example_dateFilter() {
-	first := dispensary.Date{Year: 2026, Month: 3, Day: 1}
-	last := dispensary.Date{Year: 2026, Month: 3, Day: 31}
-	for _, filter := range []api.DateFilter{
-		api.DateOn(first), api.DateBefore(first), api.DateAfter(last), api.DateRange(first, last),
-	} {
-		fmt.Println(filter)
-	}
-	// Output:
-	// 2026-03-01
-	// <2026-03-01
-	// >2026-03-31
-	// 2026-03-01..2026-03-31
-}
-
 // A logger receives every attempt, and never an address, a body or a token.
 func ExampleWithLogger() {
 	platform := fake()

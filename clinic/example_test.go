@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
@@ -94,7 +95,7 @@ func ExampleOrders_List() {
 	plan := platform.Plans.All()[0]
 	options := clinic.OrderListOptions{
 		TreatmentPlanID: plan.ID,
-		CompletedAt:     api.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+		CompletedSince:  time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC),
 		SortBy:          clinic.OrderSortCompletion,
 		SortOrder:       api.SortOrderDescending,
 	}

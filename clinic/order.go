@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/period"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -59,9 +61,11 @@ type OrderListOptions struct {
 	TreatmentPlanID string `url:"treatment_plan_id,omitempty"`
 	OrderNumber     string `url:"order_number,omitempty"`
 
-	// CompletedAt keeps the orders of some days, for example
-	// api.DateAfter(yesterday).
-	CompletedAt api.DateFilter `url:"completed_at"`
+	// CompletedSince and CompletedBefore select the orders completed from one time until
+	// another; zero means no bound. The API filters by day, and List drops the other orders
+	// of the first and the last day.
+	CompletedSince  time.Time `url:"-"`
+	CompletedBefore time.Time `url:"-"`
 
 	// SortBy is the platform's own order where it is empty.
 	SortBy    OrderSort     `url:"sort_by,omitempty"`
@@ -82,7 +86,13 @@ const (
 // List returns the clinic's orders that match.
 // API section: GET /clinic/orders.
 func (s Orders) List(o OrderListOptions, options ...api.RequestOption) *api.List[Order] {
-	return transport.NewList[Order](s.t, transport.Call{Operation: operation.OrderList, Query: o, Options: options})
+	completed := period.Period{Since: o.CompletedSince, Before: o.CompletedBefore}
+	query := struct {
+		OrderListOptions
+		Completed period.Period `url:"completed_at"`
+	}{o, completed}
+	list := transport.NewList[Order](s.t, transport.Call{Operation: operation.OrderList, Query: query, Options: options})
+	return period.Filter(list, completed, func(order Order) time.Time { return order.CompletedAt.Time })
 }
 
 // ListForPatient returns a patient's orders. To filter them, use [Orders.List] with a

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/period"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -52,8 +54,11 @@ type Deliveries struct{ t *transport.Client }
 // DeliveryListOptions select and sort deliveries. The zero value selects all.
 // API section: GET /webhooks/deliveries.
 type DeliveryListOptions struct {
-	// AttemptedAt keeps the deliveries of some days.
-	AttemptedAt api.DateFilter `url:"attempted_at"`
+	// AttemptedSince and AttemptedBefore select the deliveries attempted from one time until
+	// another; zero means no bound. The API filters by day, and List drops the other
+	// deliveries of the first and the last day.
+	AttemptedSince  time.Time `url:"-"`
+	AttemptedBefore time.Time `url:"-"`
 
 	EventID string `url:"event_id,omitempty"`
 
@@ -87,7 +92,13 @@ const (
 // List returns the deliveries of the last 30 days that match.
 // API section: GET /webhooks/deliveries.
 func (s Deliveries) List(o DeliveryListOptions, options ...api.RequestOption) *api.List[Delivery] {
-	return transport.NewList[Delivery](s.t, transport.Call{Operation: operation.WebhookDeliveryList, Query: o, Options: options})
+	attempted := period.Period{Since: o.AttemptedSince, Before: o.AttemptedBefore}
+	query := struct {
+		DeliveryListOptions
+		Attempted period.Period `url:"attempted_at"`
+	}{o, attempted}
+	list := transport.NewList[Delivery](s.t, transport.Call{Operation: operation.WebhookDeliveryList, Query: query, Options: options})
+	return period.Filter(list, attempted, func(d Delivery) time.Time { return d.AttemptedAt.Time })
 }
 
 // Format prints type and id only.

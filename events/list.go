@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/period"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -120,7 +121,7 @@ func (s Service) List(o ListOptions, options ...api.RequestOption) *api.List[Eve
 			q.Type, src.types = src.types[0], nil
 		}
 		if !l.descending {
-			q.CreatedAt = daysSince(o.Since)
+			q.CreatedAt = period.Period{Since: o.Since}
 		}
 		src.list = transport.NewList[Event](s.t, transport.Call{Operation: g.list, Query: q, Options: options})
 		l.sources = append(l.sources, src)
@@ -130,18 +131,10 @@ func (s Service) List(o ListOptions, options ...api.RequestOption) *api.List[Eve
 
 // listQuery is the query of a group.
 type listQuery struct {
-	CreatedAt api.DateFilter `url:"created_at"`
-	Type      Type           `url:"event_type,omitempty"`
-	SortBy    string         `url:"sort_by"`
-	SortOrder api.SortOrder  `url:"order_by,omitempty"`
-}
-
-// daysSince returns a filter for the events since a time, in every time zone.
-func daysSince(t time.Time) api.DateFilter {
-	if t.IsZero() {
-		return api.DateFilter{}
-	}
-	return api.DateAfter(api.DateOf(t.UTC().AddDate(0, 0, -2)))
+	CreatedAt period.Period `url:"created_at"`
+	Type      Type          `url:"event_type,omitempty"`
+	SortBy    string        `url:"sort_by"`
+	SortOrder api.SortOrder `url:"order_by,omitempty"`
 }
 
 // check reports types and groups unknown to the platform.

@@ -174,7 +174,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"orders.list_for_patient": page(f.Client.Clinic.Orders.ListForPatient(f.Patient)),
 		"orders.get":              call1(f.Client.Clinic.Orders.Get, f.Order),
 		"orders.list": page(f.Client.Clinic.Orders.List(clinic.OrderListOptions{
-			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: api.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedSince: time.Date(2020, 1, 3, 0, 0, 0, 0, time.UTC),
 			SortBy: clinic.OrderSortCompletion, SortOrder: api.SortOrderDescending,
 		})),
 
@@ -246,7 +246,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"events.list_orders":          page(f.Client.Events.List(listed(events.TypeOrderPlaced))),
 		"events.list_products":        page(f.Client.Events.List(listed(events.TypeProductUpdated))),
 		"webhook_deliveries.list": page(f.Client.Events.Deliveries.List(events.DeliveryListOptions{
-			AttemptedAt: api.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.DeliveryOutcomeUndelivered,
+			AttemptedBefore: time.Date(2098, 12, 30, 0, 0, 0, 0, time.UTC), EventID: f.Event, Outcome: events.DeliveryOutcomeUndelivered,
 			SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending,
 		})),
 	}
