@@ -66,9 +66,9 @@ func build(t *testing.T, program string, modules ...string) (binary string) {
 	return filepath.Join(folder, "ehr")
 }
 
-func TestFirstProgram(t *testing.T) {
+func TestProgramWithoutAccount(t *testing.T) {
 	t.Parallel()
-	programs, outputs := section(t, "A first program", "go"), section(t, "A first program", "text")
+	programs, outputs := section(t, "A program without an account", "go"), section(t, "A program without an account", "text")
 	require.Len(t, programs, 1)
 	require.Len(t, outputs, 1)
 	output, err := exec.CommandContext(t.Context(), build(t, programs[0])).Output()
