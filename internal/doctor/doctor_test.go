@@ -459,9 +459,7 @@ func TestHealthy(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	var variants []behavior.Variant
 	for _, choice := range behavior.Choices() {
-		for _, variant := range choice.Variants {
-			variants = append(variants, variant)
-		}
+		variants = append(variants, choice.Variants...)
 	}
 	for i := range max(100, len(variants)) {
 		variant := variants[i%len(variants)]

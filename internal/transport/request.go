@@ -55,20 +55,6 @@ func (c *Call) invalid(field, reason string) *api.ArgumentError {
 	return &api.ArgumentError{Operation: c.Operation.Name, Field: field, Reason: reason}
 }
 
-// refuse notes arguments that cannot be sent; they are reported with all others.
-func (c *Call) refuse(err error) {
-	switch err := err.(type) {
-	case *api.ArgumentError:
-		own := *err
-		own.Operation = c.Operation.Name
-		c.wrong = append(c.wrong, &own)
-	case api.ArgumentErrors:
-		for _, one := range err {
-			c.refuse(one)
-		}
-	}
-}
-
 // Blank returns the required fields that are blank, by their JSON names. White space
 // alone is blank, as it is to the platform. Fields and their values come in pairs.
 func Blank(pairs ...string) []string {

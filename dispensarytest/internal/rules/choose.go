@@ -106,7 +106,7 @@ func pick[T any](first bool, a, b T) T {
 var choices = sync.OnceValue(behavior.Choices)
 
 // Choose applies a variant.
-func (s *Set) Choose(v behavior.Variant) error {
+func (r *Set) Choose(v behavior.Variant) error {
 	name, _, _ := strings.Cut(string(v), "=")
 	var names []string
 	for _, c := range choices() {
@@ -120,9 +120,9 @@ func (s *Set) Choose(v behavior.Variant) error {
 			}
 			return fmt.Errorf("dispensarytest: %s has no variant %q, only %s", name, v.Name(), strings.Join(known, ", "))
 		}
-		points[name](s, v)
-		s.Chosen = maps.Clone(s.Chosen)
-		s.Chosen[name] = v
+		points[name](r, v)
+		r.Chosen = maps.Clone(r.Chosen)
+		r.Chosen[name] = v
 		return nil
 	}
 	return errors.New("dispensarytest: " + closestmatch.Unknown("open point", name, names))

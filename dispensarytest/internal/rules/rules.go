@@ -71,9 +71,9 @@ type Set struct {
 }
 
 // Variants returns the chosen variants in the order of [behavior.Choices].
-func (s *Set) Variants() (all []behavior.Variant) {
-	for _, name := range slices.Sorted(maps.Keys(s.Chosen)) {
-		all = append(all, s.Chosen[name])
+func (r *Set) Variants() (all []behavior.Variant) {
+	for _, name := range slices.Sorted(maps.Keys(r.Chosen)) {
+		all = append(all, r.Chosen[name])
 	}
 	return all
 }
