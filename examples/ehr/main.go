@@ -199,7 +199,7 @@ func (e *ehr) page(serve func(http.ResponseWriter, *http.Request, user, *dispens
 		switch problem := dispensary.ProblemOf(err).For(); {
 		case problem == nil:
 		case problem.Reauthorize:
-			show(w, problem.Status, "Connect the dispensary", u, nil)
+			show(w, http.StatusOK, "Connect the dispensary", u, nil) // a page to go on from, not a failure
 		default:
 			slog.WarnContext(r.Context(), "page", "path", r.URL.Path, "error", err)
 			show(w, problem.Status, "Something went wrong", u, problem)

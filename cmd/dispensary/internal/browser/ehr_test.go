@@ -124,7 +124,7 @@ func TestTheHealthRecord(t *testing.T) {
 			b.fill("units1", "many")
 			b.press("Make the plan")
 			b.refused(422)
-			b.sees("The plan was not made", "Units to purchase must be a whole number above 0", "Additional info has to be chosen")
+			b.sees("Please check your entries", "Units to purchase must be a whole number above 0", "Additional info has to be chosen")
 			b.auditAndGoOn("a plan that was refused")
 			r.plan(b)
 			b.press("Pay in the clinic")
