@@ -2,18 +2,17 @@
 // for electronic health records and everything else that acts for practitioners
 // and their clinics.
 //
-// A [Client] talks to one [Site] of the platform, in one [Environment]: a region
-// at a stage. A first call takes two lines, with the addresses, which the platform
-// gives to its integrators, and a token in environment variables (see [NewFromEnv]):
+// A [Client] talks to one [Site] of the platform: an [Environment] with its URLs, which the
+// platform gives to its integrators. A first call takes two lines:
 //
-//	client, err := dispensary.NewFromEnv()
+//	client, err := dispensary.New(dispensary.USSandbox.At(url), dispensary.WithAccessToken(token))
 //	practice, err := client.Clinic.Get(ctx)
 //
-// A program that has its own configuration calls [New]. Every practitioner and staff
-// member has their own token: [Client.With] gives each of them a view of one client, for
-// the price of a small struct:
+// [NewFromEnv] reads URL and token from environment variables.
 //
-//	client, err := dispensary.New(site)
+// Every practitioner and staff member has their own token. [Client.With] returns a view of
+// the client for each of them. A view is a small struct:
+//
 //	jane, err := client.With(dispensary.WithTokenSource(janesTokens))
 //	product, err := jane.Catalog.Products.Get(ctx, id)
 //
