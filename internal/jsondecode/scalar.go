@@ -18,7 +18,7 @@ func decodeString(d *decoder, v reflect.Value, depth int) result {
 		if !d.Text() {
 			return malformed
 		}
-		v.SetString(d.text(jsonscan.Unquote(d.Data[start:d.Pos])))
+		v.SetString(d.text(d.Unquoted(start)))
 		return decoded
 	case first == 'n':
 		return d.past(depth, decoded)

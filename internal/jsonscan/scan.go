@@ -20,6 +20,8 @@ const maxDepth = 10_000
 type Scanner struct {
 	Data []byte
 	Pos  int
+
+	plain bool // the last Text is ASCII without escapes
 }
 
 // Next skips white space and returns the byte after it, or 0 at the end.
@@ -151,15 +153,21 @@ func (s *Scanner) Skip(text string) bool {
 
 // Text moves past the string at Pos.
 func (s *Scanner) Text() bool {
+	s.plain = true
 	for i := s.Pos + 1; i < len(s.Data); i++ {
-		i = skipPlain(s.Data, i)
-		if i == len(s.Data) {
+		next, all := skipPlain(s.Data, i)
+		if all&high != 0 {
+			s.plain = false
+		}
+		if i = next; i == len(s.Data) {
 			break
 		}
 		switch c := s.Data[i]; {
 		case c == '"':
 			s.Pos = i + 1
 			return true
+		case c >= utf8.RuneSelf:
+			s.plain = false
 		case c < ' ':
 			s.Pos = i
 			return false
@@ -169,6 +177,7 @@ func (s *Scanner) Text() bool {
 				s.Pos = i
 				return false
 			}
+			s.plain = false
 			i += n - 1
 		}
 	}
@@ -187,18 +196,20 @@ const (
 
 // skipPlain returns the position of the first byte from i on that means something
 // in a string: a quote, a backslash or a control character. It looks at eight
-// bytes at a time.
-func skipPlain(data []byte, i int) int {
+// bytes at a time, and returns all their bits, maybe with those of some bytes after the
+// string.
+func skipPlain(data []byte, i int) (next int, all uint64) {
 	for ; i+8 <= len(data); i += 8 {
 		w := binary.LittleEndian.Uint64(data[i:])
+		all |= w
 		q, b := w^quote, w^slash
 		// A byte's high bit is set where it is the one looked for; bytes above
 		// 0x7f may be reported without cause, and are looked at one by one below.
 		if special := ((q - low) &^ q) | ((b - low) &^ b) | ((w - space) &^ w); special&high != 0 {
-			return i + bits.TrailingZeros64(special&high)/8
+			return i + bits.TrailingZeros64(special&high)/8, all
 		}
 	}
-	return i
+	return i, all
 }
 
 // escapeLen returns the length of the escape sequence at the start of b, 0 if
@@ -265,6 +276,15 @@ func (s *Scanner) at() byte {
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+// Unquoted returns what the last Text, which begins at start, says: see [Unquote].
+func (s *Scanner) Unquoted(start int) []byte {
+	raw := s.Data[start:s.Pos]
+	if s.plain {
+		return raw[1 : len(raw)-1]
+	}
+	return Unquote(raw)
+}
 
 // Unquote returns what a JSON string says: the bytes themselves, unless they hold
 // escapes or are not UTF-8. The string has been checked, by a Scanner or a decoder.
