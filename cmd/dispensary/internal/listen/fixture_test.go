@@ -96,16 +96,20 @@ func (g gate) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, 
 	if refuse != nil && refuse(d) {
 		return webhook.Receipt{}, errRefused
 	}
-	return g.inbox.Accept(ctx, d)
+	receipt, err := g.inbox.Accept(ctx, d)
+	if err == nil && !receipt.Duplicate {
+		// Before the response: the observer of the request may run after the next request.
+		g.f.mu.Lock()
+		g.f.accepted = append(g.f.accepted, accepted{d.Key, time.Now()})
+		g.f.mu.Unlock()
+	}
+	return receipt, err
 }
 
 func (f *fixture) observe(_ context.Context, o webhook.Observation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, o)
-	if o.Outcome == webhook.OutcomeAccepted {
-		f.accepted = append(f.accepted, accepted{o.Key, time.Now()})
-	}
 }
 
 // setRefuse says which deliveries the receiver refuses from now on.
