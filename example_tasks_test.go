@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 )
@@ -87,4 +88,13 @@ func sandbox() (url, accessToken string) {
 
 func connected() (*dispensary.Client, context.Context) {
 	return fake().Client(model.User{}), context.Background()
+}
+
+// fake starts a platform with its small world.
+func fake() *dispensarytest.Server {
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return platform
 }

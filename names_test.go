@@ -4,10 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // exported counts the exported names of a package, and the exported methods of its exported
@@ -96,4 +100,70 @@ func TestExportedNames(t *testing.T) {
 	t.Logf("%d names, %d names and methods of the fake", all, fake)
 	assert.LessOrEqual(t, all, most, "names of all packages")
 	assert.LessOrEqual(t, fake, mostOfFake, "names and methods of the fake")
+}
+
+// names returns the exported names of this module in a function, each once. The names of
+// packages do not count, and neither do the services of the client that are named after
+// their package: Clinic and Events.
+func names(function *ast.FuncDecl, imports map[string]bool) []string {
+	used := map[string]bool{}
+	ast.Inspect(function.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && imports[x.Name] { // of another module
+				return false
+			}
+			used[n.Sel.Name] = true
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok {
+				used[key.Name] = true
+			}
+		}
+		return true
+	})
+	delete(used, "Clinic")
+	delete(used, "Events")
+	delete(used, "AddDate") // of package time
+	return slices.Sorted(maps.Keys(used))
+}
+
+func TestTasksNeedFewNames(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "example_tasks_test.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	others := map[string]bool{}
+	for _, spec := range file.Imports {
+		if path := strings.Trim(spec.Path.Value, `"`); !strings.HasPrefix(path, module) {
+			others[path[strings.LastIndex(path, "/")+1:]] = true
+		}
+	}
+	most := map[string]int{
+		"Example": 6, "Example_listOrders": 6, "Example_createPatientOnce": 8, "Example_findPatient": 3, "Example_listEvents": 4,
+	}
+	for _, declaration := range file.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok || !strings.HasPrefix(function.Name.Name, "Example") {
+			continue
+		}
+		used := names(function, others)
+		t.Logf("%s needs %d names: %v", function.Name.Name, len(used), used)
+		require.Contains(t, most, function.Name.Name)
+		assert.LessOrEqual(t, len(used), most[function.Name.Name], "%s needs %v", function.Name.Name, used)
+		delete(most, function.Name.Name)
+	}
+	assert.Empty(t, most, "examples that are missing")
+}
+
+// The README begins with the first example, to the byte.
+func TestReadmeBeginsWithFirstExample(t *testing.T) {
+	t.Parallel()
+	example, err := os.ReadFile("example_tasks_test.go")
+	require.NoError(t, err)
+	_, body, _ := strings.Cut(string(example), "func Example() {\n")
+	body, _, _ = strings.Cut(body, "\t// Output:")
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, program, _ := strings.Cut(string(readme), "```go\n")
+	program, _, _ = strings.Cut(program, "```\n")
+	assert.Equal(t, strings.ReplaceAll("\n"+body, "\n\t", "\n"), "\n"+program)
 }
