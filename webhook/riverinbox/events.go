@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -137,7 +138,12 @@ func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State,
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 		query, args := table.Select("1", part, engine.Position{}, 0)
-		changed, err := read(ctx, i, pgx.RowTo[int], strings.ReplaceAll(statement, "{selected}", "SELECT seq FROM ("+query+") selected"), args...)
+		statement := strings.ReplaceAll(statement, "{selected}", "SELECT seq FROM ("+query+") selected")
+		var changed []int
+		err := contention.Retry(ctx, func() (err error) { // River locks its jobs in an order of its own
+			changed, err = read(ctx, i, pgx.RowTo[int], statement, args...)
+			return err
+		})
 		if err != nil {
 			return 0, err
 		}

@@ -128,6 +128,36 @@ func TestResealBesideHandlers(t *testing.T) {
 	assert.LessOrEqual(t, <-resealed, 2, "the first has been handled")
 }
 
+// PostgreSQL ends a statement that waits for a transaction which waits for the statement.
+func TestHandleNowSurvivesDeadlock(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox := d.idle(t, d.config(t, receivertest.Succeed))
+	acceptNew(t, inbox, receivertest.NewDelivery(), receivertest.NewDelivery())
+	d.exec(t, "UPDATE river_job SET state = 'scheduled', scheduled_at = now() + interval '1 hour'")
+	waiting, err := inbox.Count(t.Context(), engine.Filter{States: []engine.State{engine.StateWaiting}}, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2, waiting.Total)
+	other, err := d.looking.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = other.Rollback(context.Background()) }()
+	_, err = other.Exec(t.Context(), "SELECT FROM river_job ORDER BY id DESC LIMIT 1 FOR UPDATE")
+	require.NoError(t, err)
+	changed := make(chan int, 1)
+	go func() {
+		n, err := inbox.HandleNow(context.Background(), engine.Filter{Until: waiting.Until})
+		assert.NoError(t, err)
+		changed <- n
+	}()
+	eventually(t, func() bool {
+		return count(t, d, `SELECT count(*) FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%scheduled_at%'`, d.schema) > 0
+	}, "it does not wait for the other transaction")
+	_, _ = other.Exec(t.Context(), "SELECT FROM river_job ORDER BY id LIMIT 1 FOR UPDATE") // either of both may be ended
+	require.NoError(t, other.Rollback(t.Context()))
+	assert.Equal(t, 2, <-changed)
+}
+
 // openHandler returns a handler that keeps its transaction open until the gate opens, for new patients.
 func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
 	begun, gate = make(chan struct{}, 10), make(chan struct{})
