@@ -79,28 +79,13 @@ func (d *Date) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes the day as a string, or null for the zero Date. Its error is that of
 // [Date.Validate].
 func (d Date) MarshalJSON() ([]byte, error) {
-	text, err := d.MarshalText()
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) == 0:
-		return []byte("null"), nil
-	}
-	return []byte(`"` + string(text) + `"`), nil
+	return jsonOf(d.MarshalText())
 }
 
 // UnmarshalText reads yyyy-mm-dd as [ParseDate] does, and the zero Date from the empty text. YAML,
 // flags and keys of maps use it.
 func (d *Date) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*d = Date{}
-		return nil
-	}
-	parsed, err := ParseDate(string(text))
-	if err == nil {
-		*d = parsed
-	}
-	return err
+	return parseText(d, text, ParseDate)
 }
 
 // MarshalText writes yyyy-mm-dd, or the empty text for the zero Date. Its error is that of
@@ -134,9 +119,5 @@ func (d *Date) Scan(source any) error {
 // Value returns yyyy-mm-dd for a column, or nil for the zero Date: it is a [driver.Valuer]. Its
 // error is that of [Date.Validate].
 func (d Date) Value() (driver.Value, error) {
-	text, err := d.MarshalText()
-	if err != nil || len(text) == 0 {
-		return nil, err
-	}
-	return string(text), nil
+	return columnOf(d.MarshalText())
 }

@@ -82,28 +82,13 @@ func (d *Decimal) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes a string, or null for the zero value. For a text that is not a number, the
 // error is an [*ArgumentError].
 func (d Decimal) MarshalJSON() ([]byte, error) {
-	text, err := d.MarshalText()
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) == 0:
-		return []byte("null"), nil
-	}
-	return strconv.AppendQuote(nil, string(text)), nil
+	return jsonOf(d.MarshalText())
 }
 
 // UnmarshalText reads the text as [ParseDecimal] does, and null from the empty text. YAML, flags
 // and keys of maps use it.
 func (d *Decimal) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*d = ""
-		return nil
-	}
-	parsed, err := ParseDecimal(string(text))
-	if err == nil {
-		*d = parsed
-	}
-	return err
+	return parseText(d, text, ParseDecimal)
 }
 
 // MarshalText writes the number as it is, or the empty text for null. For a text that is not a
@@ -137,11 +122,7 @@ func (d *Decimal) Scan(source any) error {
 // Value returns the text for a column, or nil for null: it is a [driver.Valuer]. For a text that
 // is not a number, the error is an [*ArgumentError]. Some drivers add the text to it.
 func (d Decimal) Value() (driver.Value, error) {
-	text, err := d.MarshalText()
-	if err != nil || len(text) == 0 {
-		return nil, err
-	}
-	return string(text), nil
+	return columnOf(d.MarshalText())
 }
 
 // maxExponent bounds the exponent of a Decimal, so that no short text stands for a long number.
