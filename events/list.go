@@ -191,23 +191,8 @@ func (l lister) read(ctx context.Context, src source, s api.ListSettings) iter.S
 		list = list.Limit(0) // it would count all events
 	}
 	return func(yield func(*api.Page[Event], error) bool) {
-		f, left := filter{lister: l, types: src.types}, s.Limit
-		for page, err := range list.Pages(ctx) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			page.Items = f.keep(page.Items)
-			last := f.isPast()
-			if s.Limit > 0 {
-				page.Items = page.Items[:min(left, len(page.Items))]
-				left -= len(page.Items)
-				last = last || left == 0
-			}
-			if !yield(page, nil) || last {
-				return
-			}
-		}
+		f := filter{lister: l, types: src.types}
+		period.Pages(list.Pages(ctx), s.Limit, f.keep, yield)
 	}
 }
 
@@ -223,10 +208,12 @@ type filter struct {
 // identity tells events apart.
 type identity struct{ id, integrationID string }
 
-// keep returns the matching events of a page. In descending order, new events at the
-// platform move others from the end of a page to the beginning of the next.
-func (f *filter) keep(page []Event) []Event {
-	kept, seen := page[:0], make(map[identity]bool, len(page))
+// keep returns the matching events of a page, and whether it is the last one. In descending
+// order, new events at the platform move others from the end of a page to the beginning of
+// the next.
+func (f *filter) keep(page []Event) (kept []Event, last bool) {
+	kept = page[:0]
+	seen := make(map[identity]bool, len(page))
 	for _, e := range page {
 		key := identity{e.ID, e.IntegrationID}
 		if e.ID != "" {
@@ -247,7 +234,7 @@ func (f *filter) keep(page []Event) []Event {
 		}
 	}
 	f.seen = seen
-	return kept
+	return kept, f.isPast()
 }
 
 // isPast reports whether no later page has an event since the time. An unsorted list is read

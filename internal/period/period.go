@@ -56,21 +56,31 @@ func Filter[T any](list *api.List[T], p Period, at func(T) time.Time) *api.List[
 	return api.NewList(func(ctx context.Context, s api.ListSettings) iter.Seq2[*api.Page[T], error] {
 		days := list.StartAt(s.StartAt).PageSize(s.PageSize).Limit(min(s.Limit, 0)).Prefetch(s.Prefetch).OnDrift(s.OnDrift)
 		return func(yield func(*api.Page[T], error) bool) {
-			left := s.Limit
-			for page, err := range days.Pages(ctx) {
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				page.Items = slices.DeleteFunc(page.Items, func(item T) bool { return !p.Contains(at(item)) })
-				if s.Limit > 0 {
-					page.Items = page.Items[:min(left, len(page.Items))]
-					left -= len(page.Items)
-				}
-				if !yield(page, nil) || s.Limit > 0 && left == 0 {
-					return
-				}
-			}
+			Pages(days.Pages(ctx), s.Limit, func(items []T) (kept []T, last bool) {
+				return slices.DeleteFunc(items, func(item T) bool { return !p.Contains(at(item)) }), false
+			}, yield)
 		}
 	})
+}
+
+// Pages yields pages with the items that keep returns for each, up to limit items; 0 means no
+// limit. It ends after the page for which keep reports the last.
+func Pages[T any](pages iter.Seq2[*api.Page[T], error], limit int, keep func([]T) (kept []T, last bool), yield func(*api.Page[T], error) bool) {
+	left := limit
+	for page, err := range pages {
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var last bool
+		page.Items, last = keep(page.Items)
+		if limit > 0 {
+			page.Items = page.Items[:min(left, len(page.Items))]
+			left -= len(page.Items)
+			last = last || left == 0
+		}
+		if !yield(page, nil) || last {
+			return
+		}
+	}
 }
