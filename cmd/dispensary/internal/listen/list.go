@@ -63,17 +63,8 @@ type listing struct {
 // read calls found for each event since the time, which may have been there before. If the
 // event has no readable time, at is the time of the event before it in the list.
 func (l *listing) read(ctx context.Context, found func(e events.Event, at time.Time)) error {
-	var ours []events.Type
-	for _, t := range l.types {
-		if t.Group() == l.group {
-			ours = append(ours, t)
-		}
-	}
-	if l.types != nil && len(ours) == 0 {
-		return nil
-	}
 	list := l.service.List(events.ListOptions{
-		Since: l.since, Types: ours, Groups: []events.Group{l.group}, SortOrder: api.SortOrderDescending,
+		Since: l.since, Types: l.types, Groups: []events.Group{l.group}, SortOrder: api.SortOrderDescending,
 	})
 	for page, err := range list.Pages(ctx) {
 		if err != nil {
