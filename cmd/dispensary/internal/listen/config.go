@@ -38,8 +38,8 @@ type Config struct {
 	Cursor string
 
 	// Since is how far back a listener begins that has no cursor yet, by the clock of
-	// this machine; 0 means with what happens after [New], and more than 30 days is no
-	// more than that.
+	// this machine and from a whole second on; 0 means with what happens after [New], and
+	// more than 30 days is no more than that.
 	Since time.Duration
 
 	// Types are the types of event that are forwarded; nil means all. Only the lists that

@@ -51,7 +51,8 @@ func New(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Listener{config: c, since: c.Now().Add(-c.Since)}, nil
+	// The platform may write times in whole seconds, and so earlier than they were.
+	return &Listener{config: c, since: c.Now().Add(-c.Since).Truncate(time.Second)}, nil
 }
 
 // Run forwards events until ctx ends, writes the cursor file, and returns the cause. It ends

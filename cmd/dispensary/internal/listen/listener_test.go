@@ -71,6 +71,20 @@ func TestWebhookAndForwardedEventAreOne(t *testing.T) {
 	}, dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart))
 }
 
+// The platform cuts off parts of the time of an event.
+func TestEventRightAfterStartIsForwarded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		time.Sleep(900 * time.Microsecond)
+		var ids []string
+		f.start(t, nil, func() {
+			ids = f.edit(t, 0, 1)
+			time.Sleep(time.Minute)
+		})
+		assert.Equal(t, ids, f.eventIDs())
+	})
+}
+
 // What happens while the listener is off is forwarded when it is on again, once.
 func TestOffAndOn(t *testing.T) {
 	t.Parallel()
