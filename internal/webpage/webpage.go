@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
@@ -44,6 +45,32 @@ func Stamp(t time.Time) string {
 		return "–"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// StampTime returns a time element with [Stamp] as its text. Its title is the distance from now,
+// and the local time if now is in another location than UTC.
+func StampTime(t, now time.Time) template.HTML {
+	title := Ago(t, now)
+	if now.Location() != time.UTC {
+		title += ", " + local(t, now)
+	}
+	return element(t, Stamp(t), title)
+}
+
+// AgoTime returns a time element with [Ago] as its text and the time in the location of now as
+// its title.
+func AgoTime(t, now time.Time) template.HTML { return element(t, Ago(t, now), local(t, now)) }
+
+func local(t, now time.Time) string {
+	return t.In(now.Location()).Format("2006-01-02 15:04:05 MST")
+}
+
+// element returns a time element. Texts of times have no special characters.
+func element(t time.Time, text, title string) template.HTML {
+	if t.IsZero() {
+		return template.HTML(text)
+	}
+	return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `" title="` + title + `">` + text + `</time>`)
 }
 
 // Ago says how far a time is from now, in the two largest units; "never" for none.

@@ -23,6 +23,11 @@ func TestTimesInWords(t *testing.T) {
 	assert.Equal(t, "never", webpage.Ago(time.Time{}, now))
 	assert.Equal(t, "–", webpage.Stamp(time.Time{}))
 	assert.Equal(t, "2026-03-02 09:00:00 UTC", webpage.Stamp(now.In(time.FixedZone("", 3600))))
+	assert.EqualValues(t, `<time datetime="2026-03-02T08:59:00Z" title="2026-03-02 08:59:00 UTC">1 min ago</time>`, webpage.AgoTime(now.Add(-time.Minute), now))
+	assert.EqualValues(t, `<time datetime="2026-03-02T08:59:00Z" title="1 min ago">2026-03-02 08:59:00 UTC</time>`, webpage.StampTime(now.Add(-time.Minute), now))
+	east := now.In(time.FixedZone("CET", 3600))
+	assert.EqualValues(t, `<time datetime="2026-03-02T09:01:00Z" title="in 1 min, 2026-03-02 10:01:00 CET">2026-03-02 09:01:00 UTC</time>`, webpage.StampTime(now.Add(time.Minute), east))
+	assert.EqualValues(t, "never", webpage.AgoTime(time.Time{}, now))
 	assert.Equal(t, "{", webpage.Pretty([]byte("{")))
 	assert.Equal(t, "{\n  \"a\": 1\n}", webpage.Pretty([]byte(`{"a":1}`)))
 }

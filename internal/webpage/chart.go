@@ -1,0 +1,127 @@
+package webpage
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Chart shows numbers of a day as stacked bars, one for each quarter of an hour.
+type Chart struct {
+	// Start is the start of the first bar, at a full hour.
+	Start time.Time
+
+	// Series are the parts of each bar, from the bottom up.
+	Series []Series
+}
+
+// Series is one part of every bar of a [Chart].
+type Series struct {
+	Name  string
+	Class string // the class of the style sheet that has its color
+	Bars  [Bars]int
+}
+
+// Bars is the number of bars of a [Chart].
+const Bars = 24 * 4
+
+// NewChart returns a chart whose last hour is that of now.
+func NewChart(now time.Time, series ...Series) Chart {
+	return Chart{Start: now.Truncate(time.Hour).Add(-23 * time.Hour), Series: series}
+}
+
+// Add counts n at a time, in the series with an index. It ignores times outside the chart.
+func (c *Chart) Add(series int, at time.Time, n int) {
+	if bar := int(at.Sub(c.Start) / (15 * time.Minute)); !at.Before(c.Start) && bar < Bars {
+		c.Series[series].Bars[bar] += n
+	}
+}
+
+// Sum returns the number of a series in the hour with an index from 0 to 23.
+func (c *Chart) Sum(series, hour int) (n int) {
+	for _, bar := range c.Series[series].Bars[4*hour : 4*hour+4] {
+		n += bar
+	}
+	return n
+}
+
+// Hour returns the start of an hour.
+func (c *Chart) Hour(hour int) time.Time { return c.Start.Add(time.Duration(hour) * time.Hour) }
+
+// Total returns the number of a series in the whole chart.
+func (c *Chart) Total(series int) (n int) {
+	for hour := range 24 {
+		n += c.Sum(series, hour)
+	}
+	return n
+}
+
+const (
+	chartHeight = 100
+	barWidth    = 10
+	leastHeight = 1.5 // of a part that is not 0
+)
+
+// HTML returns the chart with a legend and the hours below. Hours are in the location of Start.
+func (c *Chart) HTML() template.HTML {
+	var b strings.Builder
+	b.WriteString(`<figure class="chart"><figcaption>`)
+	for n, series := range c.Series {
+		fmt.Fprintf(&b, `<span class="%s">%s <b>%s</b></span> `, series.Class, template.HTMLEscapeString(series.Name), Number(c.Total(n)))
+	}
+	fmt.Fprintf(&b, `</figcaption><svg viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true">`, Bars*barWidth, chartHeight)
+	most := 1
+	for bar := range Bars {
+		most = max(most, c.height(bar))
+	}
+	for bar := range Bars {
+		if c.height(bar) > 0 {
+			c.writeBar(&b, bar, most)
+		}
+	}
+	b.WriteString(`</svg><p class="hours" aria-hidden="true">`)
+	for hour := 0; hour < 24; hour += 3 {
+		b.WriteString("<span>" + c.Hour(hour).Format("15:04") + "</span>")
+	}
+	b.WriteString(`</p></figure>`)
+	return template.HTML(b.String())
+}
+
+// height returns the number of all series.
+func (c *Chart) height(bar int) (n int) {
+	for _, series := range c.Series {
+		n += series.Bars[bar]
+	}
+	return n
+}
+
+// writeBar writes a bar with a title, in a scale that ends with the number most.
+func (c *Chart) writeBar(b *strings.Builder, bar, most int) {
+	b.WriteString("<g><title>" + c.Start.Add(time.Duration(bar)*15*time.Minute).Format("15:04"))
+	for _, series := range c.Series {
+		if n := series.Bars[bar]; n > 0 {
+			b.WriteString(", " + template.HTMLEscapeString(series.Name) + " " + Number(n))
+		}
+	}
+	b.WriteString("</title>")
+	top := float64(chartHeight)
+	for _, series := range c.Series {
+		if n := series.Bars[bar]; n > 0 {
+			height := max(leastHeight, float64(chartHeight)*float64(n)/float64(most))
+			top -= height
+			fmt.Fprintf(b, `<rect class="%s" x="%d" y="%.1f" width="%d" height="%.1f"/>`, series.Class, bar*barWidth+1, max(0, top), barWidth-2, height)
+		}
+	}
+	b.WriteString("</g>")
+}
+
+// Number writes a number with commas between thousands.
+func Number(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
