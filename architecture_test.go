@@ -90,7 +90,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/leak":       {},
 	"dispensarytest/internal/memhttp":    {},
 	"dispensarytest/internal/operations": {"internal/closestmatch"},
-	"dispensarytest/internal/pages":      {"api", "dispensarytest/internal/rules", "dispensarytest/internal/ids", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
+	"dispensarytest/internal/pages":      {"api", "internal/webpage", "dispensarytest/internal/rules", "dispensarytest/internal/ids", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
 	"dispensarytest/internal/people":     {"dispensarytest/internal/rules", "dispensarytest/internal/clock", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
 	"dispensarytest/internal/signature":  {},
 	"dispensarytest/internal/store":      {"api", "dispensarytest/internal/rules", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model", "internal/fold"},

@@ -1,29 +1,41 @@
-// Package webpage is what pages for people have in common, the console of the command
-// and webhook/admin: a style sheet in light and dark colours for windows of any width,
-// an icon, the headers that keep a page to itself, and times in words.
+// Package webpage contains the common parts of all pages: the style sheets in light and dark
+// colors for windows of any width, the icon, the headers that isolate a page, and times in
+// words.
 package webpage
 
 import (
 	"bytes"
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"html/template"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-//go:embed style.css icon.svg
-var assets embed.FS
+// Base is the style sheet that all pages share: colors, text, fields and buttons. A page
+// without further sheets contains it in a style element.
+//
+//go:embed base.css
+var Base template.CSS
 
-// HandleAssets serves style.css and icon.svg.
+// Icon is the mark beside the name of a page, as SVG.
+//
+//go:embed icon.svg
+var Icon template.HTML
+
+//go:embed style.css
+var style string
+
+// HandleAssets serves icon.svg and style.css, which is Base with the frame, tables and figures
+// of the console and webhook/admin.
 func HandleAssets(mux *http.ServeMux) {
-	for name, kind := range map[string]string{"style.css": "text/css", "icon.svg": "image/svg+xml"} {
+	for name, asset := range map[string][2]string{"style.css": {"text/css", string(Base) + style}, "icon.svg": {"image/svg+xml", string(Icon)}} {
 		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
-			content, _ := assets.ReadFile(name) // it is embedded
-			w.Header().Set("Content-Type", kind+"; charset=utf-8")
-			_, _ = w.Write(content) // fails only when the browser went away
+			w.Header().Set("Content-Type", asset[0]+"; charset=utf-8")
+			_, _ = io.WriteString(w, asset[1]) // fails only when the browser went away
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 // The pages that people use: the authorize page, and those behind the links the API
@@ -167,7 +168,9 @@ func (f *Frame) Send(w http.ResponseWriter, status int, name string, view any) {
 	_ = pageTemplates().ExecuteTemplate(w, name, struct {
 		*Frame
 		View any
-	}{f, view}) // fails only when the browser went away
+		Base template.CSS
+		Icon template.HTML
+	}{f, view, webpage.Base, webpage.Icon}) // fails only when the browser went away
 }
 
 // leave sends the browser to an address relative to the page, so that reloading
