@@ -56,6 +56,12 @@ type Engine interface {
 	// and with [webhook.ErrBodyLost] if the body cannot be opened any more.
 	Open(ctx context.Context, key webhook.Key) (Event, error)
 
+	// Finished returns a [Finished] for each key with this event ID whose event was handled,
+	// skipped or discarded, in any environment and of any integration. It knows a key at least
+	// as long as Accept recognizes the event as a duplicate. The order is not defined. It fails
+	// with [webhook.ErrInboxClosed].
+	Finished(ctx context.Context, eventID string) ([]Finished, error)
+
 	// Replay returns the dead letters that match filter to the queue, each with the full
 	// number of attempts. It takes the 10,000 that died first, replays these in order of
 	// OrderTime, and goes on with the next 10,000. It ignores all other events. With order,

@@ -157,6 +157,17 @@ func (e Event) hasID(part string) bool {
 // never accepted.
 var ErrNotStored = errors.New("engine: the event is not stored")
 
+// Finished is the end of an event that an [Engine] no longer stores.
+type Finished struct {
+	// Discarded reports that the event was discarded as a dead letter. Otherwise it was handled
+	// or skipped.
+	Discarded bool
+
+	// At is the time of the end by the clock of the engine. It is zero if the engine does not
+	// store it.
+	At time.Time
+}
+
 // page is the number of events that All lists at a time.
 const page = 100
 

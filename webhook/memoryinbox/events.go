@@ -101,6 +101,19 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 	return opened, nil
 }
 
+// Finished implements [engine.Engine]. It knows the last Config.MaxKeys keys. It works on a closed
+// inbox too.
+func (i *Inbox) Finished(ctx context.Context, eventID string) (all []engine.Finished, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for key, finished := range i.finished.values {
+		if key.EventID == eventID {
+			all = append(all, finished)
+		}
+	}
+	return all, ctx.Err()
+}
+
 // Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 	return i.change(ctx, f, engine.StateDead, i.unavailable, func(e *entry) {
@@ -111,7 +124,7 @@ func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 
 // Discard implements [engine.Engine]. It works on a closed inbox too.
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
-	return i.change(ctx, f, engine.StateDead, context.Context.Err, i.drop)
+	return i.change(ctx, f, engine.StateDead, context.Context.Err, func(e *entry) { i.drop(e, true) })
 }
 
 // HandleNow implements [engine.Engine].

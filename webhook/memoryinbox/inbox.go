@@ -36,7 +36,7 @@ type Inbox struct {
 	lastDeath   time.Time
 	bytes       int64 // of all bodies
 	pending     int   // events that are not dead letters
-	handled     recent[webhook.Key, struct{}]
+	finished    recent[webhook.Key, engine.Finished]
 	newest      recent[webhook.OrderingKey, time.Time] // by object
 	checkpoints inboxkit.MemoryCheckpoints
 
@@ -59,16 +59,16 @@ func New(c Config) (*Inbox, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	i := &Inbox{
-		config:  c,
-		worker:  worker,
-		ctx:     ctx,
-		cancel:  cancel,
-		ready:   make(chan *queue, c.MaxEvents),
-		entries: map[webhook.Key]*entry{},
-		queues:  map[webhook.OrderingKey]*queue{},
-		handled: newRecent[webhook.Key, struct{}](c.MaxKeys),
-		newest:  newRecent[webhook.OrderingKey, time.Time](c.MaxKeys),
-		idle:    make(chan struct{}),
+		config:   c,
+		worker:   worker,
+		ctx:      ctx,
+		cancel:   cancel,
+		ready:    make(chan *queue, c.MaxEvents),
+		entries:  map[webhook.Key]*entry{},
+		queues:   map[webhook.OrderingKey]*queue{},
+		finished: newRecent[webhook.Key, engine.Finished](c.MaxKeys),
+		newest:   newRecent[webhook.OrderingKey, time.Time](c.MaxKeys),
+		idle:     make(chan struct{}),
 	}
 	for range worker.Work().Workers {
 		i.workers.Go(i.work)
@@ -89,7 +89,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if i.closed {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
 	}
-	if i.entries[d.Key] != nil || i.handled.has(d.Key) {
+	if i.entries[d.Key] != nil || i.finished.has(d.Key) {
 		return webhook.Receipt{Duplicate: true}, nil
 	}
 	size := int64(cap(d.Body))
@@ -218,7 +218,7 @@ func (i *Inbox) recordOutcome(q *queue, e *entry, a webhook.Attempt) {
 			i.newest.put(a.Object, a.CreatedAt)
 		}
 		i.dequeue(e)
-		i.drop(e)
+		i.drop(e, false)
 	case webhook.ResultDead:
 		i.dequeue(e)
 		e.failed(a)
@@ -233,10 +233,10 @@ func (i *Inbox) recordOutcome(q *queue, e *entry, a webhook.Attempt) {
 }
 
 // drop deletes an event. Its key stays known. i.mu is held.
-func (i *Inbox) drop(e *entry) {
+func (i *Inbox) drop(e *entry, discarded bool) {
 	delete(i.entries, e.delivery.Key)
 	i.bytes -= int64(cap(e.delivery.Body))
-	i.handled.put(e.delivery.Key, struct{}{})
+	i.finished.put(e.delivery.Key, engine.Finished{Discarded: discarded, At: time.Now().UTC()})
 }
 
 // Close stops accepting, and waits until every event is handled or has become a

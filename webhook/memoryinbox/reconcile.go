@@ -22,7 +22,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if i.closed {
 		return nil, webhook.ErrInboxClosed
 	}
-	return inboxkit.Missing(keys, func(key webhook.Key) bool { return i.entries[key] != nil || i.handled.has(key) }), nil
+	return inboxkit.Missing(keys, func(key webhook.Key) bool { return i.entries[key] != nil || i.finished.has(key) }), nil
 }
 
 // ClaimCheckpoint implements [reconcile.Inbox].

@@ -79,7 +79,7 @@ func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
 	if orderingKey != "" {
 		about.OrderAt = d.OrderTime().UTC().Truncate(time.Microsecond)
 	}
-	a := &accept{digest: digestOf(key), orderingKey: about.orderingKey(), day: i.dayOf(d.CreatedAt), orderAt: about.OrderAt}
+	a := &accept{digest: keyDigest(key), orderingKey: about.orderingKey(), day: i.dayOf(d.CreatedAt), orderAt: about.OrderAt}
 	args, _ := json.Marshal(event{Key: key, Body: body}) // cannot fail
 	metadata, err := json.Marshal(about)
 	if err != nil { // the year of a time has five digits

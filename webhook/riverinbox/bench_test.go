@@ -147,7 +147,7 @@ func newMonth(b *testing.B, keys int) (m month) {
 			event.CreatedAt = day.Add(12 * time.Hour)
 			m.known, texts = append(m.known, event), append(texts, event.Key.String())
 		}
-		m.d.exec(b, "INSERT INTO inbox_ledger SELECT inbox_digest(key), $1 FROM unnest($2::text[]) key", day, texts)
+		m.d.exec(b, "INSERT INTO inbox_ledger SELECT inbox_key_digest(key), $1 FROM unnest($2::text[]) key", day, texts)
 	}
 	m.d.exec(b, "VACUUM ANALYZE inbox_ledger")
 	rand.Shuffle(len(m.known), func(i, j int) { m.known[i], m.known[j] = m.known[j], m.known[i] })

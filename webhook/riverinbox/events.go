@@ -29,7 +29,7 @@ var table = inboxkit.Table{
 	},
 	At:   map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at", engine.StateDead: "j.finalized_at"},
 	Type: "j.metadata->>'type'", ClinicID: "j.metadata->>'clinic'", Reason: reason, ReceivedAt: "(j.metadata->>'received')::timestamptz",
-	Keys: "j.args->>'key' = ANY ({})",
+	Keys: "split_part(j.args->>'key', '/', 3) = ANY (ARRAY(SELECT split_part(key, '/', 3) FROM unnest({}::text[]) key)) AND j.args->>'key' = ANY ({})",
 	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', {}) > 0))",
 	Value: func(v any) any {
 		switch v := v.(type) {

@@ -1,6 +1,7 @@
 package riverinbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -136,11 +138,12 @@ func (i *Inbox) over(ctx context.Context, days []time.Time) (over time.Time, err
 	return slices.MinFunc([]time.Time{newest, today}, time.Time.Compare).Add(-inboxkit.Retention), err
 }
 
-// purge deletes undated digests and times of objects from before a day, in small transactions.
+// purge deletes undated digests, discarded events and times of objects from before a day, in small transactions.
 func (i *Inbox) purge(ctx context.Context, over time.Time) (err error) {
 	const few = 1000
 	for _, statement := range []string{
 		`DELETE FROM {s}.inbox_undated WHERE digest IN (SELECT digest FROM {s}.inbox_undated WHERE accepted_at < $1 LIMIT $2)`,
+		`DELETE FROM {s}.inbox_discarded WHERE digest IN (SELECT digest FROM {s}.inbox_discarded WHERE at < $1 LIMIT $2)`,
 		`DELETE FROM {s}.inbox_newest WHERE object IN (SELECT object FROM {s}.inbox_newest WHERE noted_at < $1 LIMIT $2)`,
 	} {
 		for deleted := int64(few); err == nil && deleted == few && !i.life.Stopped(); {
@@ -154,7 +157,7 @@ func (i *Inbox) purge(ctx context.Context, over time.Time) (err error) {
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	digests := make([]pgtype.UUID, len(keys))
 	for n, key := range keys {
-		digests[n] = digestOf(key.String())
+		digests[n] = keyDigest(key.String())
 	}
 	found, err := read(ctx, i, pgx.RowTo[[16]byte], `SELECT digest FROM {s}.inbox_ledger WHERE digest = ANY ($1)
 		UNION ALL SELECT digest FROM {s}.inbox_undated WHERE digest = ANY ($1)`, digests)
@@ -165,7 +168,39 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	for _, digest := range found {
 		known[digest] = true
 	}
-	return inboxkit.Missing(keys, func(key webhook.Key) bool { return known[digestOf(key.String()).Bytes] }), nil
+	return inboxkit.Missing(keys, func(key webhook.Key) bool { return known[keyDigest(key.String()).Bytes] }), nil
+}
+
+// finished returns the digests of an event ID without jobs, and the times at which the events were
+// discarded. The jobs of some states have an index.
+const finished = `SELECT known.at FROM (
+		SELECT digest, max(at) AS at FROM (
+			SELECT digest, NULL::timestamptz AS at FROM {s}.inbox_ledger UNION ALL SELECT digest, NULL FROM {s}.inbox_undated
+			UNION ALL SELECT digest, at FROM {s}.inbox_discarded
+		) every WHERE digest BETWEEN $1 AND $2 GROUP BY digest
+	) known WHERE NOT EXISTS (
+		SELECT FROM {s}.river_job j WHERE j.state IN ('cancelled', 'discarded', 'retryable') AND split_part(j.args->>'key', '/', 3) = $3
+			AND {s}.inbox_key_digest(j.args->>'key') = known.digest
+	) AND NOT EXISTS (
+		SELECT FROM {s}.river_job j WHERE j.state IN ('available', 'pending', 'running', 'scheduled') AND split_part(j.args->>'key', '/', 3) = $3
+			AND {s}.inbox_key_digest(j.args->>'key') = known.digest
+	)`
+
+// Finished implements [engine.Engine]. It knows the times of discarded events only. An event that a
+// person has deleted in River was discarded, too.
+func (i *Inbox) Finished(ctx context.Context, eventID string) ([]engine.Finished, error) {
+	key := webhook.Key{EventID: eventID}.String()
+	first := keyDigest(key)
+	last := first
+	copy(first.Bytes[8:], make([]byte, 8))
+	copy(last.Bytes[8:], bytes.Repeat([]byte{0xff}, 8))
+	return read(ctx, i, func(row pgx.CollectableRow) (f engine.Finished, err error) {
+		var at *time.Time
+		if err := row.Scan(&at); err != nil || at == nil {
+			return f, err
+		}
+		return engine.Finished{Discarded: true, At: at.UTC()}, nil
+	}, finished, first, last, strings.Split(key, "/")[2])
 }
 
 // ClaimCheckpoint implements [reconcile.Inbox]. It ignores a claim with an end more than a day

@@ -277,18 +277,20 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	inbox := d.idle(t, d.config(t, receivertest.Succeed))
 	old := acceptOn(t, inbox, time.Time{})
 	d.exec(t, "INSERT INTO inbox_undated SELECT gen_random_uuid(), now() FROM generate_series(1, 2500)")
+	d.exec(t, "INSERT INTO inbox_discarded SELECT digest, accepted_at FROM inbox_undated")
 	d.exec(t, "INSERT INTO inbox_newest VALUES ('one', now(), now())")
 	age := func(days int) {
 		t.Helper()
 		d.exec(t, fmt.Sprintf("UPDATE inbox_undated SET accepted_at = now() - interval '%d days'", days))
+		d.exec(t, fmt.Sprintf("UPDATE inbox_discarded SET at = now() - interval '%d days'", days))
 		d.exec(t, fmt.Sprintf("UPDATE inbox_newest SET noted_at = now() - interval '%d days'", days))
 		require.NoError(t, inbox.KeepDays(t.Context()))
 	}
 	age(30)
 	acceptAgain(t, inbox, old)
-	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM inbox_newest"))
+	assert.Equal(t, 1+2501, count(t, d, "SELECT (SELECT count(*) FROM inbox_newest) + count(*) FROM inbox_discarded"))
 	age(33)
-	assert.Zero(t, count(t, d, "SELECT (SELECT count(*) FROM inbox_newest) + count(*) FROM inbox_undated"))
+	assert.Zero(t, count(t, d, "SELECT (SELECT count(*) FROM inbox_newest) + (SELECT count(*) FROM inbox_discarded) + count(*) FROM inbox_undated"))
 }
 
 // byWrongClock has all SQL call functions of the schema, and none of PostgreSQL's own.

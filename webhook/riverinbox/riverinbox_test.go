@@ -64,7 +64,7 @@ func TestInboxKeepsTheContract(t *testing.T) {
 func known(t *testing.T, d database, keys ...string) map[string]int {
 	t.Helper()
 	return countTexts(t, d, `SELECT key FROM unnest($1::text[]) key JOIN (SELECT digest FROM inbox_ledger
-		UNION ALL SELECT digest FROM inbox_undated) l ON digest = inbox_digest(key)`, keys)
+		UNION ALL SELECT digest FROM inbox_undated) l ON digest = inbox_key_digest(key)`, keys)
 }
 
 // dump returns every row of every table, those of River too.

@@ -12,6 +12,12 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_undated (
 );
 CREATE INDEX IF NOT EXISTS inbox_undated_accepted ON {s}.inbox_undated (accepted_at);
 
+-- Digests of discarded events, which are in the other tables too.
+CREATE TABLE IF NOT EXISTS {s}.inbox_discarded (
+	digest uuid PRIMARY KEY,
+	at     timestamptz NOT NULL
+);
+
 -- Waiting and running jobs by digest of their ordering key. The head runs first. The others are
 -- pending.
 CREATE TABLE IF NOT EXISTS {s}.inbox_order (
@@ -47,7 +53,7 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_checkpoints (
 -- The inbox does not use River's two GIN indexes. They are a third of the WAL of an event.
 DROP INDEX IF EXISTS {s}.river_job_args_index, {s}.river_job_metadata_index;
 CREATE INDEX IF NOT EXISTS inbox_dead ON {s}.river_job (finalized_at, id) WHERE state IN ('cancelled', 'discarded');
-CREATE INDEX IF NOT EXISTS inbox_key ON {s}.river_job ((args->>'key')) WHERE state IN ('cancelled', 'discarded', 'retryable');
+CREATE INDEX IF NOT EXISTS inbox_event ON {s}.river_job (split_part(args->>'key', '/', 3)) WHERE state IN ('cancelled', 'discarded', 'retryable');
 ALTER TABLE {s}.river_job SET ({vacuum});
 
 -- inbox_next makes the oldest job of each ordering key the head and available, unless the head is running.
@@ -193,6 +199,20 @@ END $$;
 CREATE OR REPLACE FUNCTION {s}.inbox_digest(content text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
 	SELECT encode(substr(sha256(convert_to(content, 'UTF8')), 1, 16), 'hex')::uuid
 $$;
+
+-- inbox_key_digest returns the digest of a key: half of it is of the event ID, and half of the whole text.
+CREATE OR REPLACE FUNCTION {s}.inbox_key_digest(key text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
+	SELECT encode(substr(sha256(convert_to(split_part(key, '/', 3), 'UTF8')), 1, 8) || substr(sha256(convert_to(key, 'UTF8')), 1, 8), 'hex')::uuid
+$$;
+
+-- inbox_discard notes the digest of an event that the inbox or another client of River has deleted.
+CREATE OR REPLACE FUNCTION {s}.inbox_discard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO {s}.inbox_discarded VALUES ({s}.inbox_key_digest(OLD.args->>'key'), now()) ON CONFLICT (digest) DO UPDATE SET at = excluded.at;
+	RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER inbox_discard AFTER DELETE ON {s}.river_job FOR EACH ROW
+	WHEN (OLD.state <> 'completed' AND OLD.kind = '{kind}') EXECUTE FUNCTION {s}.inbox_discard();
 
 -- inbox_days creates partitions of the ledger. Accepts do not wait for it.
 CREATE OR REPLACE FUNCTION {s}.inbox_days(behind integer, ahead integer) RETURNS void LANGUAGE plpgsql AS $$

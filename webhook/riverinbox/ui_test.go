@@ -192,6 +192,10 @@ func TestDeleteInRiverDiscards(t *testing.T) {
 		d.inRiver(t, inbox.River().JobDelete, handled, dead, retryable)
 		for _, event := range []webhook.Delivery{handled, dead, retryable} {
 			acceptAgain(t, inbox, event)
+			finished, err := inbox.Finished(t.Context(), event.Key.EventID)
+			require.NoError(t, err)
+			require.Len(t, finished, 1)
+			assert.Equal(t, event.Key != handled.Key, finished[0].Discarded)
 		}
 		c.end <- nil
 		d.becomes(t, "completed", running)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +76,13 @@ func (i *Inbox) delivery(e event, a about) (webhook.Delivery, error) {
 func digestOf(text string) pgtype.UUID {
 	sum := sha256.Sum256([]byte(text))
 	return pgtype.UUID{Bytes: [16]byte(sum[:16]), Valid: true}
+}
+
+// keyDigest returns the digest of a key, from its text. Keys of one event ID have digests with the same
+// first half.
+func keyDigest(key string) pgtype.UUID {
+	digest, id := digestOf(key), digestOf(strings.Split(key, "/")[2])
+	return pgtype.UUID{Bytes: [16]byte(slices.Concat(id.Bytes[:8], digest.Bytes[:8])), Valid: true}
 }
 
 // text replaces bytes that PostgreSQL does not accept. The body keeps them.

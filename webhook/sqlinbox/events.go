@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -142,6 +143,29 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 		}
 		return body, failure, err
 	})
+}
+
+// finishedQuery searches a range of keys for each environment. The plus keeps SQLite from using
+// the index by state.
+const finishedQuery = `SELECT reason IS NOT NULL, due_at FROM json_each(?) prefix
+	JOIN dispensary_inbox i ON i.key >= prefix.value || '/' AND i.key < prefix.value || '0' WHERE +state = 6`
+
+// Finished implements [engine.Engine].
+func (i *Inbox) Finished(ctx context.Context, eventID string) (all []engine.Finished, err error) {
+	var prefixes []string
+	for _, e := range []api.Environment{api.USProduction, api.CanadaProduction, api.USSandbox, api.CanadaSandbox} {
+		prefixes = append(prefixes, strings.TrimSuffix(webhook.Key{Environment: e, EventID: eventID}.String(), "/"))
+	}
+	list, _ := json.Marshal(prefixes) // cannot fail
+	err = i.each(ctx, finishedQuery, []any{string(list)}, func(rows *sql.Rows) error {
+		var f engine.Finished
+		var at int64
+		err := rows.Scan(&f.Discarded, &at)
+		f.At = time.UnixMicro(at).UTC()
+		all = append(all, f)
+		return err
+	})
+	return all, err
 }
 
 // Replay implements [engine.Engine].

@@ -1,6 +1,7 @@
 package sqlinbox
 
 import (
+	"database/sql"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -123,4 +124,19 @@ func AcceptLimit(outcomes, expected int, handling, waited time.Duration) (limit 
 		panic("it waits for more than it said")
 	}
 	return p.limit(outcomes, waited), wait > 0
+}
+
+// FinishedPlan returns the plan of the query of Finished.
+func (i *Inbox) FinishedPlan(t testing.TB) (steps []string) {
+	err := i.each(t.Context(), "EXPLAIN QUERY PLAN "+finishedQuery, []any{`["us/sandbox/evt_1"]`}, func(rows *sql.Rows) error {
+		var id, parent, unused int
+		var step string
+		err := rows.Scan(&id, &parent, &unused, &step)
+		steps = append(steps, step)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
 }

@@ -356,3 +356,11 @@ func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, stats, "it was handled")
 }
+
+func TestFinishedSearchesKeys(t *testing.T) {
+	t.Parallel()
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
+	plan := inbox.FinishedPlan(t)
+	require.Len(t, plan, 2)
+	assert.Contains(t, plan[1], "SEARCH i USING INDEX sqlite_autoindex_dispensary_inbox_1 (key>? AND key<?)")
+}

@@ -17,7 +17,7 @@ const (
 	stateReady   = 3 // to be handled at due_at
 	stateRunning = 4 // being handled; abandoned at due_at
 	stateDead    = 5 // a dead letter since due_at
-	stateDone    = 6 // handled, skipped or discarded, at due_at
+	stateDone    = 6 // handled, skipped or discarded, at due_at: only a discarded event has a reason
 )
 
 // script creates the tables.

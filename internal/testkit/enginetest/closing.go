@@ -34,6 +34,7 @@ func calls(inbox engine.Engine, d webhook.Delivery) map[string]func(context.Cont
 		"List":            func(ctx context.Context) error { return errorOf(inbox.List(ctx, only(d), engine.Position{}, 1)) },
 		"Count":           func(ctx context.Context) error { return errorOf(inbox.Count(ctx, only(d), 0)) },
 		"Open":            func(ctx context.Context) error { return errorOf(inbox.Open(ctx, d.Key)) },
+		"Finished":        func(ctx context.Context) error { return errorOf(inbox.Finished(ctx, d.Key.EventID)) },
 		"Replay":          func(ctx context.Context) error { return errorOf(inbox.Replay(ctx, only(d))) },
 		"Discard":         func(ctx context.Context) error { return errorOf(inbox.Discard(ctx, only(d))) },
 		"HandleNow":       func(ctx context.Context) error { return errorOf(inbox.HandleNow(ctx, only(d))) },
@@ -71,7 +72,7 @@ func callsAfterClose(r *harness) {
 		require.NoError(r, inbox.Close(r.Context()))
 	}
 	for name, call := range calls(inbox, patient("evt_1", "pa_1", 1)) {
-		if !r.storage.Durable && slices.Contains([]string{"List", "Count", "Open", "Discard"}, name) {
+		if !r.storage.Durable && slices.Contains([]string{"List", "Count", "Open", "Finished", "Discard"}, name) {
 			continue // they still work
 		}
 		require.ErrorIs(r, call(r.Context()), webhook.ErrInboxClosed, name)

@@ -21,6 +21,7 @@ import (
 var listing = map[string]func(*harness){
 	"Opened":   opened,
 	"Filtered": filtered,
+	"Finished": finished,
 }
 
 // opened opens events that wait, run, were handled or never came. Replay, Discard

@@ -221,4 +221,5 @@ func stale(r *harness, policy webhook.StalePolicy, want webhook.Result) {
 		assert.Equal(r, step.stale, r.of(step.delivery)[0].Stale, "%s", step.delivery)
 	}
 	require.Len(r, r.deadLetters(inbox), 1)
+	r.ends(inbox, "between", epoch, 1, 0)
 }
