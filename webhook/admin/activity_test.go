@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+func TestActivityCountsAttempts(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 3, 2, 9, 40, 30, 0, time.UTC)
+	now := start
+	a := Activity{Now: func() time.Time { return now }}
+	attempt := func(result webhook.Result, took time.Duration) {
+		a.AttemptEnd(t.Context(), webhook.Attempt{Result: result, Duration: took})
+	}
+	attempt(webhook.ResultHandled, time.Millisecond)
+	attempt(webhook.ResultSkipped, 10*time.Millisecond)
+	attempt(webhook.ResultFailed, 99*time.Millisecond)
+	attempt(webhook.ResultDead, time.Minute)
+	attempt(webhook.ResultReturned, 0)
+	attempt(webhook.ResultLost, 0)
+
+	v := a.view(now)
+	assert.Equal(t, [3]int{2, 1, 1}, v.Hour)
+	assert.Equal(t, [3]int{}, v.Before)
+	assert.Equal(t, []int{1, 1, 2}, []int{v.Total(0), v.Total(1), v.Total(2)}, "dead, failed, handled")
+	assert.Equal(t, []durationView{{"under 10 ms", 1, 50}, {"under 100 ms", 2, 100}, {"under 1 s", 0, 0}, {"under 10 s", 0, 0}, {"longer", 1, 50}}, v.Durations)
+
+	now = start.Add(time.Hour)
+	attempt(webhook.ResultDead, 0)
+	v = a.view(now)
+	assert.Equal(t, [3]int{0, 0, 1}, v.Hour, "an hour later the first minute is in the hour before")
+	assert.Equal(t, [3]int{2, 1, 1}, v.Before)
+
+	now = start.Add(minutes * time.Minute)
+	attempt(webhook.ResultHandled, 0)
+	v = a.view(now)
+	assert.Equal(t, []int{0, 0, 1}, []int{v.Total(0), v.Total(1), v.Total(2)}, "the minute of the day before is replaced")
+	assert.Equal(t, 1, a.view(now.Add(time.Minute)).Total(2))
+	assert.Zero(t, a.view(start).Total(2), "a clock that was set back shows no future")
+}
+
+func BenchmarkActivity(b *testing.B) {
+	var a Activity
+	attempt := webhook.Attempt{Result: webhook.ResultFailed, Duration: time.Second}
+	b.ReportAllocs()
+	for b.Loop() {
+		a.AttemptEnd(b.Context(), attempt)
+	}
+}
