@@ -71,6 +71,7 @@ type Integration struct {
 	webhooks map[dispensary.Environment]http.Handler
 	alarms   map[string]*webhook.Alarm // by their environments
 	events   reconcile.Inbox           // Inbox, for reconcilers
+	activity admin.Activity            // of Inbox, for Operations
 
 	store, inbox closer          // of their databases
 	unwatch      func() error    // nil without Setup.Telemetry

@@ -58,9 +58,9 @@ func TestTwoCountries(t *testing.T) {
 				}
 				return err
 			})
-			setup, reconciled := f.setup(router.Dispatch), make(chan string, 10)
+			setup, reconciled, ended := f.setup(router.Dispatch), make(chan string, 10), make(chan webhook.Result, 10)
+			setup.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { ended <- a.Result }
 			setup.Reconcile.Observer.RunEnd = func(_ context.Context, report reconcile.Report, _ error) { reconciled <- report.Name }
-			setup.Operations.Name = "both countries"
 			i = f.open(t, setup)
 			assert.Len(t, i.Reconcilers, 2)
 			assert.Equal(t, "integration.Integration{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", i))
@@ -88,17 +88,19 @@ func TestTwoCountries(t *testing.T) {
 			stop := running(t, i)
 			for range 4 {
 				delete(expected, <-handled)
+				assert.Equal(t, webhook.ResultHandled, <-ended)
 			}
 			assert.Empty(t, expected)
 			assert.ElementsMatch(t, []string{f.clinic(us), f.clinic(canada)}, []string{<-reconciled, <-reconciled})
 			for page, texts := range map[string][]string{
-				"/": {"both countries", "No failures in receiving webhooks"}, "/runs": {f.clinic(us), f.clinic(canada), "<h2>us/sandbox</h2>", "Last pass"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
+				"/": {"<title>Overview · us/sandbox, ca/sandbox · Webhooks</title>", "No failures in receiving webhooks", "Handled in the last hour"}, "/runs": {f.clinic(us), f.clinic(canada), "<h2>us/sandbox</h2>", "Last pass"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
 			} {
 				w := httptest.NewRecorder()
 				i.Operations.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))
 				for _, text := range texts {
 					assert.Contains(t, w.Body.String(), text, page)
 				}
+				assert.NotContains(t, w.Body.String(), "handled <b>0</b>", "the activity counts attempts")
 			}
 			stop()
 			for _, platform := range f.platforms {

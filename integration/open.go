@@ -78,7 +78,13 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 		return i, nil
 	}
 	page := setup.Operations
-	page.Engine, page.Alarms, page.Accounts = i.Inbox, i.alarms, i.Accounts
+	page.Engine, page.Alarms, page.Accounts, page.Activity = i.Inbox, i.alarms, i.Accounts, &i.activity
+	var environments []string
+	for _, application := range i.config.Applications {
+		environments = append(environments, application.Site.Environment.String())
+		page.Production = page.Production || !application.Site.Environment.IsSandbox()
+	}
+	page.Name = cmp.Or(page.Name, strings.Join(environments, ", "))
 	page.Reconcilers = map[string]func() reconcile.ClinicsStats{}
 	for environment, clinics := range i.Reconcilers {
 		page.Reconcilers[environment.String()] = clinics.Stats

@@ -73,8 +73,9 @@ type Setup struct {
 	// KeepFresh says whose tokens are refreshed before they end.
 	KeepFresh tokens.KeepFreshPolicy
 
-	// Operations sets up the page for operators, [Integration.Operations]: Name, Observer,
-	// TrustedOrigins, Hosts and Now.
+	// Operations configures the page for operators, [Integration.Operations]: Name, Location,
+	// Observer, TrustedOrigins, Hosts and Now. An empty Name means the environments, such as
+	// "us/production, ca/production". Open marks production and sets the other fields.
 	Operations admin.Config
 
 	// Outage is called when the webhooks of an environment have failed for some time,

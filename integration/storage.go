@@ -149,6 +149,13 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) (err er
 	at, _ := parseAddress(i.config.Inbox, []kind{postgres, sqlite, memory}) // it has been checked
 	work := i.setup.Work
 	work.Handle = i.afterBegin(work.Handle)
+	own := work.Observer.AttemptEnd
+	work.Observer.AttemptEnd = func(ctx context.Context, attempt webhook.Attempt) {
+		i.activity.AttemptEnd(ctx, attempt)
+		if own != nil {
+			own(ctx, attempt)
+		}
+	}
 	if work.Logger == nil {
 		work.Logger = i.setup.Logger
 	}

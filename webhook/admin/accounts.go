@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"html/template"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/dispensary-go/dispensary/oauth/accounts"
@@ -13,26 +15,24 @@ type accountsView struct {
 	Looked      int                // at how many
 	Partial     bool               // there are more
 	By          map[string]int     // by status
-	Reauthorize []accounts.Account // those who must, the first of them
-	More        int
+	Reauthorize []accounts.Account // a page of those who must
+	Previous    template.URL       // empty on the first page
+	Next        template.URL       // empty on the last page
 	Pending     int
 	Paused      bool
 	PausedUntil time.Time
 }
 
-const (
-	// mostAccounts is how many accounts are shown.
-	mostAccounts = 200
-
-	// accountsTime is how long accounts are looked at.
-	accountsTime = 5 * time.Second
-)
+// accountsTime is the longest time to read accounts.
+const accountsTime = 5 * time.Second
 
 // accounts shows who must authorize again. A token that has just lost a scope is not
 // marked in the store, so that all are looked at, as far as time allows.
 func (h *Handler) accounts(w http.ResponseWriter, r *http.Request) {
 	v := accountsView{By: map[string]int{}, Pending: h.config.Accounts.PendingCommits()}
 	v.PausedUntil, v.Paused = h.config.Accounts.Paused()
+	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+	first := perPage * max(0, page-1)
 	ctx, cancel := context.WithTimeout(r.Context(), accountsTime)
 	defer cancel()
 	for account, err := range h.config.Accounts.List(ctx, accounts.ListOptions{}) {
@@ -46,13 +46,15 @@ func (h *Handler) accounts(w http.ResponseWriter, r *http.Request) {
 		}
 		v.Looked++
 		v.By[string(account.Status)]++
-		switch {
-		case account.Status != accounts.StatusMustReauthorize:
-		case len(v.Reauthorize) < mostAccounts:
+		if at := v.By[string(accounts.StatusMustReauthorize)] - 1; account.Status == accounts.StatusMustReauthorize && at >= first && at < first+perPage {
 			v.Reauthorize = append(v.Reauthorize, account)
-		default:
-			v.More++
 		}
+	}
+	if first > 0 {
+		v.Previous = template.URL("accounts?page=" + strconv.Itoa(page-1))
+	}
+	if v.By[string(accounts.StatusMustReauthorize)] > first+perPage {
+		v.Next = template.URL("accounts?page=" + strconv.Itoa(max(1, page)+1))
 	}
 	h.show(w, http.StatusOK, "accounts", frame{Title: "Accounts", Path: "accounts", View: v})
 }

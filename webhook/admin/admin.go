@@ -25,8 +25,8 @@ func New(c Config) (*Handler, error) {
 		}
 	}
 	h.mux.HandleFunc("GET /{$}", h.overview)
-	h.mux.HandleFunc("GET /dead", h.list)
-	h.mux.HandleFunc("GET /waiting", h.list)
+	h.mux.HandleFunc("GET /events", h.list)
+	h.mux.HandleFunc("GET /find", h.search)
 	h.mux.HandleFunc("GET /event", h.event)
 	h.mux.HandleFunc("POST /event", h.openBody)
 	h.mux.HandleFunc("GET /bulk", h.dryRun)

@@ -9,13 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/admin"
@@ -90,9 +88,7 @@ func TestPagesShowNoPatientData(t *testing.T) {
 	})
 	assert.Greater(t, len(f.crawl()), 6)
 	dead := f.die(60)
-	waits := f.accept(func(d *webhook.Delivery) {
-		d.Type, d.Body = events.TypeOrderPlaced, []byte(strings.Replace(string(d.Body), "patient.updated", "order.placed", 1))
-	})
+	waits := f.accept(waiting)
 	f.page.RunEnd(t.Context(), report(), nil)
 	pages := f.crawl()
 	assert.Greater(t, len(pages), 70, "details of all events, pages of lists, dry runs")
@@ -199,7 +195,7 @@ func TestHosts(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, func(_ *fixture, config *admin.Config) { config.Hosts = c.hosts })
 			d := f.die(1)[0]
-			for _, path := range []string{"", "dead", eventPath(d)} {
+			for _, path := range []string{"", "events", eventPath(d)} {
 				request, err := http.NewRequest(http.MethodGet, f.url+path, nil)
 				require.NoError(t, err)
 				request.Host = c.host
@@ -241,7 +237,7 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 			assert.Contains(t, page, "Nothing was done", name)
 		}
 	}
-	for _, path := range []string{"bulk?action=discard&key=" + url.QueryEscape(d.Key.String()), "bulk?action=replay&done=1"} {
+	for _, path := range []string{"bulk?action=discard&key=" + url.QueryEscape(d.Key.String()), "bulk?action=replay&done=1", "find?id=" + d.Key.EventID} {
 		f.get(path)
 	}
 	f.get(eventPath(d))
@@ -261,20 +257,20 @@ func TestNothingIsTakenForMarkup(t *testing.T) {
 	for address, page := range f.crawl() {
 		assert.NotContains(t, page, "<script", address)
 	}
-	page := f.get("dead?clinic=" + url.QueryEscape(evil))
+	page := f.get("events?clinic=" + url.QueryEscape(evil))
 	assert.Contains(t, html.UnescapeString(page), evil)
 	f.post(http.StatusOK, "bulk", url.Values{"key": {d.Key.String()}, "action": {"discard"}})
 	_, err := f.inbox.Open(t.Context(), d.Key)
 	require.ErrorIs(t, err, engine.ErrNotStored)
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestBadLinks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	for path, status := range map[string]int{
 		"nothing": 404, "a/b/c": 404, "accounts": 404, "event?key=" + url.QueryEscape("us/sandbox/evt_0/"): 404,
-		"event": 400, "event?key=x": 400, "event?key=us/sandbox/1/&key=us/sandbox/2/": 400,
-		"dead?after=x": 400, "dead?until=1": 400, "dead?from=today": 400, "bulk": 400, "bulk?action=burn": 400, "bulk?action=replay&until=x": 400,
+		"event": 400, "event?key=x": 400, "event?key=us/sandbox/1/&key=us/sandbox/2/": 400, "events?state=asleep": 400,
+		"events?after=x": 400, "events?until=1": 400, "events?since=today": 400, "bulk": 400, "bulk?action=burn": 400, "bulk?action=replay&until=x": 400,
 	} {
 		answer, err := http.Get(f.url + path)
 		page := f.read(status, answer, err)
@@ -290,52 +286,6 @@ func TestWhatIsNotThere(t *testing.T) {
 	require.NoError(t, f.inbox.Close(t.Context()))
 	answer, err := http.Get(f.url)
 	assert.Contains(t, f.read(500, answer, err), webhook.ErrInboxClosed.Error())
-}
-
-// Lists are narrowed by type, clinic, reason and age, and have pages.
-func TestLists(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Now = func() time.Time { return now } })
-	for n := range 120 {
-		f.accept(func(d *webhook.Delivery) {
-			d.ReceivedAt = now.Add(-time.Duration(n) * time.Hour)
-			d.ClinicID = "cl_" + string(rune('a'+n%4))
-			if n%3 == 0 {
-				d.Type = "robot.built"
-			}
-			if n%10 == 0 {
-				d.Body = nil
-			}
-		})
-	}
-	rows := func(page string) int { return strings.Count(page, `class="event"`) }
-	page := f.get("dead")
-	assert.Equal(t, 50, rows(page))
-	assert.Contains(t, page, "<b>120</b> events")
-	for _, want := range []int{50, 20} {
-		next := regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(page)
-		page = f.get(html.UnescapeString(next[1]))
-		assert.Equal(t, want, rows(page))
-	}
-	assert.NotContains(t, page, `rel="next"`)
-	assert.Contains(t, page, "First page")
-	for query, want := range map[string]string{
-		"type=robot.built": "40", "clinic=cl_a": "30", "reason=" + url.QueryEscape("permanent: unnamed error: see webhook.WithReason"): "108",
-		"reason=" + url.QueryEscape("permanent: error of type *fmt.wrapError"): "0", "age=1h": "2", "age=1d": "25", "age=over-1d": "95", "age=7d&clinic=cl_a": "30",
-		"reason=" + url.QueryEscape(events.ErrMalformed.Error()): "12", "type=robot.built&age=1d": "9",
-	} {
-		page := f.get("dead?" + query)
-		if want == "0" {
-			assert.Contains(t, page, "No event is like this", query)
-			continue
-		}
-		assert.Contains(t, page, "<b>"+want+"</b> events", query)
-	}
-	assert.Contains(t, f.get("waiting"), "Nothing waits")
-	links := regexp.MustCompile(`<li><a href="(dead\?clinic=cl_b)">cl_b</a> <b class="number">30</b>`).FindStringSubmatch(f.get("dead"))
-	require.NotNil(t, links)
-	assert.Contains(t, f.get(links[1]), "<b>30</b> events")
 }
 
 var unavailable = webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout}

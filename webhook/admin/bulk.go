@@ -1,74 +1,114 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-const (
-	// defaultMost is how many events are changed at most, unless more are asked for.
-	defaultMost = 1000
+// changeTime is how long a request changes events. The next request continues.
+const changeTime = 5 * time.Second
 
-	// changeTime is how long a request changes events. What is left is for the next.
-	changeTime = 5 * time.Second
-)
-
-// action is what can be done with dead letters.
+// action changes events.
 type action struct {
-	Name        string // in addresses
-	Verb        string
-	Done        string
-	Description string
-
-	change   func(engine.Engine, context.Context, engine.Filter) (int, error)
-	observer func(Observer) func(*http.Request, Change)
+	Name   Action // in links
+	Verb   string
+	Events string // the name of the events that it changes, without an s
+	Done   string
+	Gone   string // the message if a named event cannot be changed
+	Text   string
+	states []engine.State
+	change func(engine.Engine, context.Context, engine.Filter) (int, error)
 }
+
+// Destroys reports whether the change cannot be undone.
+func (a action) Destroys() bool { return a.Name == ActionDiscard }
 
 var actions = []action{
 	{
-		"replay", "Replay", "replayed", "Each is handled again, with as many attempts as a new event.",
-		engine.Engine.Replay, func(o Observer) func(*http.Request, Change) { return o.Replayed },
+		ActionReplay, "Replay", "dead letter", "replayed", "The event is not a dead letter anymore.",
+		"Each is handled again, with as many attempts as a new event.", states["dead"], engine.Engine.Replay,
 	},
 	{
-		"discard", "Discard", "discarded", "Each is dropped for good, with its body. It is not handled, also if the platform sends it again.",
-		engine.Engine.Discard, func(o Observer) func(*http.Request, Change) { return o.Discarded },
+		ActionHandleNow, "Handle now", "waiting event", "made due", "The event does not wait for a retry.",
+		"Each is due at once instead of at its next retry. Attempts stay counted.", []engine.State{engine.StateWaiting}, engine.Engine.HandleNow,
+	},
+	{
+		ActionDiscard, "Discard", "dead letter", "discarded", "The event is not a dead letter anymore.",
+		"Each is deleted for good, with its body. It will be ignored if the platform sends it again.", states["dead"], engine.Engine.Discard,
 	},
 }
 
-func bulkAddress(name string, f engine.Filter) template.URL {
+func actionOf(name string) (a action, ok bool) {
+	at := slices.IndexFunc(actions, func(a action) bool { return string(a.Name) == name })
+	if at < 0 {
+		return a, false
+	}
+	return actions[at], true
+}
+
+// message reports a number of changes.
+func (a action) message(n int) string {
+	if n == 1 {
+		return "1 event was " + a.Done + "."
+	}
+	return number(n) + " events were " + a.Done + "."
+}
+
+// didOf returns the message about the last change of a named event, from the query of the page
+// that shows it.
+func didOf(query url.Values) string {
+	name, n, _ := strings.Cut(query.Get("did"), ".")
+	a, ok := actionOf(name)
+	switch {
+	case !ok:
+		return ""
+	case n == "0":
+		return a.Gone
+	}
+	return a.message(1)
+}
+
+func bulkAddress(name Action, f engine.Filter, from string) template.URL {
 	query := queryOf(f)
-	query.Set("action", name)
+	query.Set("action", string(name))
+	if from != "" {
+		query.Set("from", from)
+	}
 	return address("bulk", query)
 }
 
-// bulk is what an address or a form of this page asks for.
+// bulk is a change that a link or a form of this page asks for.
 type bulk struct {
 	action
 	filter engine.Filter
 	most   int
-	done   int  // by the requests before
-	begun  bool // there were some
+	from   string // the list that it began on
+	done   int    // by earlier requests
+	begun  bool   // there were some
 }
 
 // bulkOf reads it, or shows why it cannot be read.
 func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bool) {
-	at := slices.IndexFunc(actions, func(a action) bool { return a.Name == query.Get("action") })
-	f, err := filterOf(query, h.config.Now())
-	if at < 0 || err != nil {
-		h.refuse(w, http.StatusBadRequest, errBadFilter.Error(), 1)
+	a, known := actionOf(query.Get("action"))
+	f, err := filterOf(query, h.now().Location())
+	if !known || err != nil {
+		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return b, false
 	}
-	f.States = deadOnly
-	b = bulk{action: actions[at], filter: f, most: defaultMost}
+	f.States = a.states
+	b = bulk{action: a, filter: f, most: mostCounted, from: query.Get("from")}
 	if n, err := strconv.Atoi(query.Get("most")); err == nil && n > 0 {
 		b.most = n
 	}
@@ -78,113 +118,164 @@ func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bo
 	return b, true
 }
 
-// query is an address or a form of the same events.
+// query returns the query of a link or a form for the same events.
 func (b bulk) query() url.Values {
 	query := queryOf(b.filter)
-	query.Set("action", b.Name)
-	if b.most != defaultMost {
+	query.Del("state")
+	query.Set("action", string(b.Name))
+	if b.most != mostCounted {
 		query.Set("most", strconv.Itoa(b.most))
+	}
+	if b.from != "" {
+		query.Set("from", b.from)
 	}
 	return query
 }
 
-// bulkView is the page of a dry run, and of how far it was done.
+// bulkView is the page of a dry run and of the progress.
 type bulkView struct {
 	action
-	Begun  bool
-	Count  int  // of those done
-	Total  int  // of those to be done
-	Others int  // that match too: beyond the number, or dead since
-	Capped bool // there may be more others
-	Most   int
-	ByKey  bool // it names events, and counts none
-	By     []breakdown
-	Form   []field // the filter, the action and the number
-	Limit  []field // the filter without its end, to count again
-	Back   template.URL
-	Rest   template.URL // to the dry run for the others
+	Begun     bool
+	Count     int // of changed events
+	Total     int // of events to change
+	Capped    bool
+	More      int  // events that match too, and are not among Total
+	Again     bool // Total are not those of the dry run: they match now
+	Most      int
+	ByKey     bool // it names events
+	By        []breakdown
+	Form      []formField // filter, action and number
+	Limit     []formField // the filter without its end, to count again
+	Shortcuts []shortcut
+	Back      template.URL
 }
 
-type field struct{ Name, Value string }
+type formField struct{ Name, Value string }
 
-func fieldsOf(query url.Values) (fields []field) {
-	for name, values := range query {
-		for _, value := range values {
-			fields = append(fields, field{name, value})
+func fieldsOf(query url.Values) (fields []formField) {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		for _, value := range query[name] {
+			fields = append(fields, formField{name, value})
 		}
 	}
 	return fields
 }
 
-// dryRun says what would be changed, or what is left.
+// dryRun shows the events that would be changed, or the rest of them.
 func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 	b, ok := h.bulkOf(w, r.URL.Query())
 	if !ok {
 		return
 	}
-	v := bulkView{action: b.action, Begun: b.begun, Count: b.done, Most: b.most, ByKey: b.filter.Keys != nil}
+	v := bulkView{action: b.action, Begun: b.begun, Count: b.done, Most: b.most, ByKey: b.filter.Keys != nil, Back: back(r.URL.Query(), "")}
+	open := b
+	open.filter.Until = engine.Position{}
+	v.Limit = fieldsOf(open.query())
 	if err := h.count(r.Context(), &b, &v); err != nil {
 		h.fail(w, err)
 		return
 	}
+	if b.from == "" {
+		open.filter.Keys = nil
+		v.Back = address("events", queryOf(open.filter))
+	}
 	v.Form = fieldsOf(b.query())
-	open := b.filter
-	open.Until, open.Keys = engine.Position{}, nil
-	v.Limit, v.Back = fieldsOf(queryOf(open)), address("dead", queryOf(open))
-	b.filter = open
-	v.Rest = address("bulk", b.query())
-	h.show(w, http.StatusOK, "bulk", frame{Title: b.Verb + " dead letters", Path: "dead", View: v})
+	if !v.Begun && !v.ByKey && b.Name != ActionHandleNow {
+		v.Shortcuts = shortcuts("bulk", r.URL.Query(), open.filter, h.now())
+	}
+	h.show(w, http.StatusOK, "bulk", frame{Title: b.Verb + ": " + b.Events + "s", Path: "events?state=" + stateName(b.states), View: v})
 }
 
-// count counts the events to change, finds the last of them, and counts the others that match.
-// Named events are not counted after a change: one that is found has died again.
+func stateName(all []engine.State) string {
+	if all[0] == engine.StateDead {
+		return "dead"
+	}
+	return "waiting"
+}
+
+// count counts the events to change and finds the last of them. If those of a dry run are all
+// changed, it counts the events that match by now, so that one click continues with these.
 func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
-	if v.ByKey && b.begun {
-		return nil
+	known := v.ByKey || !b.filter.Until.IsZero()
+	counts, err := h.config.Engine.Count(ctx, b.filter, cmp.Or(b.most, mostCounted))
+	if known && b.begun && counts.Total == 0 && !v.ByKey {
+		known, v.Again, b.filter.Until = false, true, engine.Position{}
+		if err == nil {
+			counts, err = h.config.Engine.Count(ctx, b.filter, b.most)
+		}
 	}
-	open, most, known := b.filter, b.most, v.ByKey || !b.filter.Until.IsZero()
-	if open.Until = (engine.Position{}); known {
-		most = 0
-	}
-	counts, err := h.config.Engine.Count(ctx, b.filter, most)
 	if err != nil {
 		return err
 	}
-	v.Total, v.By = counts.Total, breakdowns(counts, "", nil)
-	if !known {
-		b.filter.Until = counts.Until
-	}
-	if v.ByKey || counts.Total < most || b.begun && counts.Total > 0 {
+	v.Total, v.By = counts.Total, breakdowns(counts)
+	if known {
 		return nil
 	}
+	if b.filter.Until = counts.Until; counts.Total < b.most {
+		return nil
+	}
+	open := b.filter
+	open.Until = engine.Position{}
 	all, err := h.config.Engine.Count(ctx, open, counts.Total+mostCounted)
-	v.Others, v.Capped = max(0, all.Total-counts.Total), all.Total == counts.Total+mostCounted
+	v.More, v.Capped = max(0, all.Total-counts.Total), all.Total == counts.Total+mostCounted
 	return err
 }
 
-// change replays or discards, for as long as a request may take, and leads to the page
-// that says how far that was done.
+// change changes events for as long as a request may take. Then it leads to the list from which a
+// named event was changed, and otherwise to the page that shows the progress.
 func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 	b, ok := h.bulkOf(w, r.PostForm)
 	if !ok {
 		return
 	}
 	if b.filter.Keys == nil && b.filter.Until.IsZero() {
-		h.refuse(w, http.StatusBadRequest, errBadFilter.Error(), 1)
+		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), changeTime)
 	defer cancel()
 	n, err := b.change(h.config.Engine, ctx, b.filter)
-	if tell := b.observer(h.config.Observer); tell != nil {
-		tell(r, Change{Filter: b.filter, Count: n, Err: err})
+	if h.config.Observer.Changed != nil {
+		h.config.Observer.Changed(r, Change{Action: b.Name, Filter: b.filter, Count: n, Err: err})
 	}
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		h.fail(w, fmt.Errorf("%s were %s, and then: %w", thousands(n), b.Done, err))
+		h.fail(w, fmt.Errorf("%s Then the inbox failed: %w", b.message(n), err))
 		return
 	}
-	query := b.query()
-	query.Set("done", strconv.Itoa(b.done+n))
-	w.Header().Set("Location", string(address("bulk", query))) // not http.Redirect, which does not know where this is mounted
-	w.WriteHeader(http.StatusSeeOther)
+	did := fmt.Sprintf("%s.%d", b.Name, n)
+	switch {
+	case len(b.filter.Keys) != 1:
+		query := b.query()
+		query.Set("done", strconv.Itoa(b.done+n))
+		redirect(w, address("bulk", query))
+	case b.from != "":
+		redirect(w, back(r.PostForm, did))
+	default:
+		redirect(w, address("event", url.Values{"key": {b.filter.Keys[0].String()}, "did": {did}}))
+	}
+}
+
+// breakdown is the number of events of each type, clinic or reason, the most first.
+type breakdown struct {
+	Title  string
+	Groups []option
+	More   int // groups that are not shown
+}
+
+// mostGroups is how many groups are shown.
+const mostGroups = 6
+
+func breakdowns(c engine.Counts) []breakdown {
+	all := []breakdown{
+		{Title: "reason", Groups: optionsOf(c.Causes, "", func(cause engine.Cause) int { return cause.Events })},
+		{Title: "type", Groups: optionsOf(c.Types, "", same)},
+		{Title: "clinic", Groups: optionsOf(c.Clinics, "", same)},
+	}
+	for n := range all {
+		b := &all[n]
+		slices.SortStableFunc(b.Groups, func(a, b option) int { return cmp.Compare(b.Count, a.Count) })
+		b.More = max(0, len(b.Groups)-mostGroups)
+		b.Groups = b.Groups[:len(b.Groups)-b.More]
+	}
+	return all
 }

@@ -19,18 +19,15 @@ import (
 
 // changes are what the observer saw.
 type changes struct {
-	replayed, discarded []admin.Change
-	by                  []any
+	all []admin.Change
+	by  []any
 }
 
 func (c *changes) observer() admin.Observer {
-	note := func(to *[]admin.Change) func(*http.Request, admin.Change) {
-		return func(r *http.Request, change admin.Change) {
-			*to = append(*to, change)
-			c.by = append(c.by, r.Context().Value(staff{}))
-		}
-	}
-	return admin.Observer{Replayed: note(&c.replayed), Discarded: note(&c.discarded)}
+	return admin.Observer{Changed: func(r *http.Request, change admin.Change) {
+		c.all = append(c.all, change)
+		c.by = append(c.by, r.Context().Value(staff{}))
+	}}
 }
 
 func (f *fixture) dead() int {
@@ -40,37 +37,81 @@ func (f *fixture) dead() int {
 	return stats.Dead
 }
 
-// One dead letter is replayed by a button of its row, and discarded after a page that
-// asks once more.
-func TestOneByOne(t *testing.T) {
+// One dead letter is replayed by a button of its row, and discarded after a dry run. Both lead back.
+func TestRowsChangeEvents(t *testing.T) {
 	t.Parallel()
 	var seen changes
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Observer = seen.observer() })
-	all := f.die(3)
+	all := f.die(4)
 	f.repaired = true
-	page := f.press(f.get("dead"), "bulk")
-	assert.Contains(t, page, "<b>1 was replayed.</b>")
+	page := f.press(f.get("events?state=dead&clinic="+all[0].ClinicID), "bulk")
+	assert.Contains(t, page, "1 event was replayed.")
+	assert.Contains(t, page, `<option value="`+all[0].ClinicID+`" selected>`, "the filter stays")
+	assert.Contains(t, page, `<option value="dead" selected>`)
 	again := <-f.made
 	assert.Equal(t, all[0].Key, again.Key, "the oldest is the first on the page")
 	assert.Equal(t, webhook.ResultHandled, again.Result)
 
 	page = f.get("bulk?action=discard&key=" + url.QueryEscape(all[1].Key.String()))
-	assert.Contains(t, page, "nothing has been discarded yet")
-	assert.Equal(t, 2, f.dead())
+	assert.Contains(t, page, "Nothing has been changed yet.")
+	assert.Equal(t, 3, f.dead())
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>1 was discarded.</b>")
-	assert.Equal(t, 1, f.dead())
+	assert.Contains(t, page, "1 event was discarded.")
+	assert.Contains(t, page, "This event was discarded")
+	assert.Equal(t, 2, f.dead())
 
 	page = f.post(http.StatusOK, "bulk", url.Values{"action": {"replay"}, "key": {all[1].Key.String()}})
-	assert.Contains(t, page, "It is no dead letter any more.")
-	require.Len(t, seen.replayed, 2)
-	require.Len(t, seen.discarded, 1)
-	assert.Equal(t, []webhook.Key{all[0].Key}, seen.replayed[0].Filter.Keys)
-	assert.Equal(t, [3]int{1, 0, 1}, [3]int{seen.replayed[0].Count, seen.replayed[1].Count, seen.discarded[0].Count})
+	assert.Contains(t, page, "The event is not a dead letter anymore.")
+	require.Len(t, seen.all, 3)
+	assert.Equal(t, []webhook.Key{all[0].Key}, seen.all[0].Filter.Keys)
+	for n, want := range []admin.Change{{Action: admin.ActionReplay, Count: 1}, {Action: admin.ActionDiscard, Count: 1}, {Action: admin.ActionReplay}} {
+		assert.Equal(t, want, admin.Change{Action: seen.all[n].Action, Count: seen.all[n].Count})
+	}
 	assert.Equal(t, []any{"jo", "jo", "jo"}, seen.by)
 }
 
-// Many are counted in a dry run, up to a number, and those are changed and no others.
+// A link to the list leads to no other page, whatever a form names.
+func TestBackStaysHere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for from, want := range map[string]string{
+		"state=dead&after=1.2#row-7": "events?after=1.2&did=replay.1&state=dead#row-7",
+		"state=dead#x\r\ny":          "events?did=replay.1&state=dead",
+		"//evil.example/?a=b":        "events?%2F%2Fevil.example%2F%3Fa=b&did=replay.1",
+		"%zz":                        "events?did=replay.1",
+	} {
+		d := f.die(1)[0]
+		answer, err := client.PostForm(f.url+"bulk", url.Values{"action": {"replay"}, "key": {d.Key.String()}, "from": {from}})
+		f.read(http.StatusSeeOther, answer, err)
+		<-f.made
+		assert.Equal(t, want, answer.Header.Get("Location"))
+	}
+}
+
+// A waiting event is made due, alone or with all others.
+func TestHandleNow(t *testing.T) {
+	t.Parallel()
+	var seen changes
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Observer = seen.observer() })
+	for range 3 {
+		f.accept(waiting)
+	}
+	f.repaired = true
+	page := f.press(f.get("events?state=waiting"), "bulk")
+	assert.Contains(t, page, "1 event was made due.")
+	assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
+	page = f.get(f.link(f.get("events"), "Handle now: all waiting events…"))
+	assert.Contains(t, page, "<b>2 waiting events</b> will be made due.")
+	page = f.press(page, "bulk")
+	assert.Contains(t, page, "<b>2 events were made due.</b> No others match.")
+	for range 2 {
+		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
+	}
+	assert.Equal(t, admin.ActionHandleNow, seen.all[1].Action)
+}
+
+// A dry run counts up to a number. Its button changes these events and no others. The next click continues.
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	var seen changes
@@ -83,30 +124,34 @@ func TestBulk(t *testing.T) {
 		})
 	}
 	page := f.get("bulk?action=replay&clinic=cl_1&most=20")
-	assert.Contains(t, page, "<b>20</b> dead letters would be, the oldest; 10 others match as well.")
+	assert.Contains(t, page, "<b>20 dead letters</b> will be replayed. Nothing has been changed yet. 10 newer ones match too.")
 	assert.Contains(t, page, `cl_1 <b class="number">20</b>`)
 	assert.Equal(t, 40, f.dead(), "a dry run changes nothing")
 	late := f.accept(func(d *webhook.Delivery) { d.ClinicID = "cl_1" })
 
 	f.repaired = true
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>20 were replayed.</b> 11 others match now.")
+	assert.Contains(t, page, "<b>20 events were replayed.</b>")
+	assert.Contains(t, page, "<b>11 dead letters</b> match now.")
 	for range 20 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}
 	assert.Equal(t, 21, f.dead())
-	require.Len(t, seen.replayed, 1)
-	assert.Equal(t, 20, seen.replayed[0].Count)
-	assert.Equal(t, "cl_1", seen.replayed[0].Filter.ClinicID)
+	require.Len(t, seen.all, 1)
+	assert.Equal(t, 20, seen.all[0].Count)
+	assert.Equal(t, "cl_1", seen.all[0].Filter.ClinicID)
 
-	page = f.get(f.link(page, "these too"))
-	assert.Contains(t, page, "<b>11</b> dead letters would be")
+	page = f.press(page, "bulk")
+	assert.Contains(t, page, "<b>31 events were replayed.</b> No others match.")
+	for range 11 {
+		assert.Equal(t, late.ClinicID, (<-f.made).ClinicID)
+	}
+	f.repaired = false
+	f.accept(func(d *webhook.Delivery) { d.ClinicID = "cl_1" })
 	page = f.press(f.get("bulk?action=discard&clinic=cl_1"), "bulk")
-	assert.Contains(t, page, "<b>11 were discarded.</b> None is left.")
-	_, err := f.inbox.Open(t.Context(), late.Key)
-	require.ErrorIs(t, err, engine.ErrNotStored)
+	assert.Contains(t, page, "<b>1 event was discarded.</b> No others match.")
 	assert.Equal(t, 10, f.dead(), "those of the other clinic")
-	assert.Contains(t, f.get("bulk?action=replay&clinic=cl_1"), "No dead letter is like this.")
+	assert.Contains(t, f.get("bulk?action=replay&clinic=cl_1"), "No events match.")
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}})
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}, "clinic": {"cl_2"}})
 	assert.Equal(t, 10, f.dead(), "without a dry run nothing is changed")
@@ -122,21 +167,23 @@ func (m many) Count(_ context.Context, f engine.Filter, most int) (engine.Counts
 	switch {
 	case !f.Until.IsZero():
 		return engine.Counts{}, nil
-	case most > 0:
+	case most > 0 && m.total > 0:
 		return engine.Counts{Total: min(most, m.total)}, nil
 	}
 	return engine.Counts{Total: m.total}, nil
 }
 
-func TestOthersAreCountedToLimit(t *testing.T) {
+func (m many) Stats(context.Context) (engine.Stats, error) { return engine.Stats{Dead: m.total}, nil }
+
+func TestCountsHaveLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = many{f.inbox, 60_000} })
 	until := url.QueryEscape(engine.Position{At: time.Now()}.String())
-	assert.Contains(t, f.get("bulk?action=replay&done=7&until="+until), "<b>7 were replayed.</b> 20,000 or more others match now.")
-	assert.Contains(t, f.get("bulk?action=replay&most=30000"), "<b>30,000</b> dead letters would be, the oldest; 20,000 or more others match as well.")
-	assert.Contains(t, f.get("bulk?action=replay&most=50000"), "10,000 others match as well.")
-	assert.Contains(t, f.get(""), "The oldest 20,000 are counted here.")
-	assert.Contains(t, f.get("dead"), "By reason, type and clinic, the first 20,000")
+	page := f.get("bulk?action=replay&done=7&until=" + until)
+	assert.Contains(t, page, "<b>7 events were replayed.</b>")
+	assert.Contains(t, page, "<b>20,000 dead letters</b> match now. 20,000 or more newer ones match too.")
+	assert.Contains(t, f.get("bulk?action=replay&most=50000"), "<b>50,000 dead letters</b> will be replayed. Nothing has been changed yet. 10,000 newer ones match too.")
+	assert.Contains(t, f.get("events"), "<b>20,000 or more</b> events")
 }
 
 // slow is an engine that replays a few, and then has run out of time, or fails.
@@ -168,29 +215,30 @@ func TestBulkContinues(t *testing.T) {
 	})
 	f.die(25)
 	page := f.press(f.get("bulk?action=replay"), "bulk") // they die again
-	assert.Contains(t, page, "<b>10 were replayed.</b>")
-	assert.Contains(t, page, "<b>15</b> are left.")
+	assert.Contains(t, page, "<b>10 events were replayed.</b>")
+	assert.Contains(t, page, "<b>15 dead letters</b> are left.")
 	for range 10 {
 		assert.Equal(t, webhook.ResultDead, (<-f.made).Result)
 	}
 	f.repaired = true
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>20 were replayed.</b>")
+	assert.Contains(t, page, "<b>20 events were replayed.</b>")
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>25 were replayed.</b> 10 others match now.")
+	assert.Contains(t, page, "<b>25 events were replayed.</b>")
+	assert.Contains(t, page, "<b>10 dead letters</b> match now.", "they have died again")
 	for range 15 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}
-	assert.Equal(t, 10, f.dead(), "what has died again is not replayed again")
-	require.Len(t, seen.replayed, 3)
-	require.ErrorIs(t, seen.replayed[0].Err, context.DeadlineExceeded)
+	assert.Equal(t, 10, f.dead(), "an event that has died again is not replayed again")
+	require.Len(t, seen.all, 3)
+	require.ErrorIs(t, seen.all[0].Err, context.DeadlineExceeded)
 
 	held.err = errors.New("the database is down")
 	page = f.get("bulk?action=replay")
 	answer, err := http.PostForm(f.url+"bulk", url.Values{"action": {"replay"}, "until": {untilOf(page)}})
 	page = f.read(http.StatusInternalServerError, answer, err)
-	assert.Contains(t, page, "10 were replayed, and then: the database is down")
-	require.ErrorIs(t, seen.replayed[3].Err, held.err)
+	assert.Contains(t, page, "10 events were replayed. Then the inbox failed: the database is down")
+	require.ErrorIs(t, seen.all[3].Err, held.err)
 }
 
 func untilOf(page string) string {

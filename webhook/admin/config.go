@@ -21,9 +21,20 @@ type Config struct {
 	// Engine holds the events: the inbox of the webhook handler.
 	Engine engine.Engine
 
-	// Name is shown on every page, where there are several: "production" or a tenant,
-	// for example.
+	// Name is the name of the system or tenant, such as "us/sandbox". Every page and its title
+	// show it.
 	Name string
+
+	// Production marks every page, so that nobody takes it for a test system.
+	Production bool
+
+	// Location is the time zone of midnight, of times in fields, and of the times that a pointer
+	// over a time shows. Nil means UTC.
+	Location *time.Location
+
+	// Activity is the activity that the overview shows. Its AttemptEnd must be called for the
+	// attempts of Engine. Nil shows none.
+	Activity *Activity
 
 	// Alarms are those of the webhook handlers, one or one for each environment, by the
 	// names that the page has for them: see [webhook.Alarm]. The page shows what they
@@ -67,13 +78,24 @@ type Observer struct {
 	// with. An error keeps it closed. If BodyOpened is nil, no body can be opened.
 	BodyOpened func(r *http.Request, key webhook.Key) error
 
-	// Replayed and Discarded are called after dead letters were, and where that failed.
-	// Nil functions are not called.
-	Replayed, Discarded func(r *http.Request, change Change)
+	// Changed is called after a request has changed events, also if it failed. Nil means no call.
+	Changed func(r *http.Request, change Change)
 }
 
-// Change is what was replayed or discarded by one request.
+// Action is a change of events.
+type Action string
+
+// The actions.
+const (
+	ActionReplay    Action = "replay"     // see [engine.Engine.Replay]
+	ActionDiscard   Action = "discard"    // see [engine.Engine.Discard]
+	ActionHandleNow Action = "handle_now" // see [engine.Engine.HandleNow]
+)
+
+// Change is the result of one request that changes events.
 type Change struct {
+	Action Action
+
 	// Filter is what was asked for. Many events are changed by several requests with
 	// the same filter.
 	Filter engine.Filter
@@ -97,6 +119,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Location == nil {
+		c.Location = time.UTC
 	}
 	return c, nil
 }

@@ -1,11 +1,14 @@
-// Package admin is a page for the people who run a receiver of webhooks: what waits and
-// what was given up, by type, age, clinic and reason; replaying and discarding, one by
-// one or many at once; outages, runs of the reconciler, and accounts that must authorize
-// again. It is an [http.Handler] to mount behind a login of your own, and works on every
-// [engine.Engine].
+// Package admin implements a web page for operators of a webhook receiver. It shows how handling
+// goes, why events became dead letters, and where webhooks are missing. Operators find an event by
+// its ID, and replay, discard or hasten events one by one or in bulk. A [Handler] is an
+// [http.Handler] to mount behind your own login. It works on every [engine.Engine].
 //
+//	var activity admin.Activity // its AttemptEnd is in the Work.Observer of the inbox
+//	…
 //	page, err := admin.New(admin.Config{
 //		Engine:   inbox,
+//		Name:     "us/production",
+//		Activity: &activity,
 //		Alarms:   map[string]*webhook.Alarm{"": alarm},
 //		Accounts: users, // an *accounts.Accounts
 //		Observer: admin.Observer{
@@ -19,36 +22,37 @@
 //	…
 //	clinics, err := reconcile.New(reconcile.Config{Observer: reconcile.Observer{RunEnd: page.RunEnd}, …})
 //
-// It has no login, and no cookies: those who get through to it may do all that it can.
-// Programs with several engines mount one page for each.
+// The page has no login and no cookies: every visitor may do everything. A program with several
+// engines mounts one page for each. Package integration wires all of it.
 //
 // # A bad night
 //
-// The overview says how much waits and for how long, what was given up and why, and
-// whether the platform's requests fail. On the page of dead letters choose the reason
-// that was put right, and "Replay these". What follows is a dry run: it says how many
-// events that would be, of which types, clinics and reasons, and takes a number that they
-// are at most. Only the button on it changes anything.
+// The overview compares the last hour with the hour before, draws the last 24 hours, and lists dead
+// letters by cause. Deploy the fix, and use "Replay" in the row of its cause. A dry run follows: it
+// counts the events by type, clinic and reason, and limits them to those since midnight, to the
+// last hour, or to a number. Only its button changes events.
 //
-// A replay of many takes as long as a request may, a few seconds. Then the page shows how many
-// are left, with a button to continue. At the end it counts the others that match by then, with
-// a link to their dry run. A replay can be interrupted at any time, by the end of
-// the program too, and continued from the same address: each event that the dry run
-// counted is handled once more and no more, also where it dies again. See
+// The field in the frame finds an event by a part of its ID or of a request ID of the platform, and
+// all events of a clinic by the clinic's ID. For the whole ID of an event that is not stored, it
+// reports whether the event was handled, discarded or never received. The page of an event lists
+// its last failed attempts with the request IDs that the platform's support asks for.
+//
+// A bulk change runs for up to 5 seconds per request. Then the page shows how many events are left,
+// with a button to continue, and at the end a button for the events that match by then. It can be
+// interrupted at any time, even by a restart, and continued from the same URL: each event that the
+// dry run counted is changed once, even if it becomes a dead letter again. See
 // [engine.Engine.Replay].
 //
 // # Patient data
 //
-// Pages show keys, types, clinic ids, times and reasons. The body of an event, and the
-// text of the error that it died with, may hold patient data. They are closed on every
-// page; a button opens those of one event, for that answer only. Before it is shown,
-// [Observer].BodyOpened is called, which is to record who opened it; without one, no body
-// can be opened. Nothing is stored by the browser.
+// Pages show keys, types, clinic IDs, times, reasons and request IDs. The body of an event and the
+// text of its error may contain patient data. A button opens them for one response, after
+// [Observer].BodyOpened has recorded who asked. Without BodyOpened, no body can be opened. Browsers
+// do not store the pages.
 //
-// # In the browser
+// # Browser security
 //
-// Pages need no scripts and load nothing from elsewhere. Requests that change something,
-// or open a body, are refused if they come from another site's page
-// ([http.CrossOriginProtection]), so that no token is needed against such requests. If only
-// the network guards the pages, set [Config].Hosts too.
+// Pages use no scripts and load nothing from other hosts. A form from another site's page is
+// rejected ([http.CrossOriginProtection]), so no token is needed. If only the network guards the
+// pages, set [Config].Hosts too.
 package admin

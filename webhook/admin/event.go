@@ -4,6 +4,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"strconv"
 
 	"github.com/dispensary-go/dispensary/internal/webpage"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -14,58 +15,116 @@ import (
 type detailView struct {
 	eventView
 	Key     string
+	Others  template.URL // events of the same clinic
+	List    template.URL // back
 	CanOpen bool
 	Opened  bool
 	Body    string
 	Error   string
-	Lost    bool // the body cannot be opened any more
-	Replay  template.URL
+	Lost    bool // the body cannot be decrypted
 	Discard template.URL
 }
 
-// event shows what is known of one event, with its body closed.
+// rowID returns the id of the row of an event.
+func rowID(e engine.Event) string { return "row-" + strconv.FormatInt(e.Position.Seq, 10) }
+
+// event shows an event with its body closed.
 func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
 	if v, ok := h.find(w, r); ok {
-		h.showEvent(w, v)
+		h.showEvent(w, r, v)
 	}
 }
 
-// find looks for the one event that the address names, and shows why there is none.
+// find returns the event that a link names, or shows why there is none.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
-	f, err := filterOf(r.URL.Query(), h.config.Now())
+	query := r.URL.Query()
+	f, err := filterOf(query, h.now().Location())
 	if err != nil || len(f.Keys) != 1 {
-		h.refuse(w, http.StatusBadRequest, errBadFilter.Error(), 1)
+		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return v, false
 	}
-	stored, err := h.config.Engine.List(r.Context(), engine.Filter{Keys: f.Keys}, engine.Position{}, 1)
+	one := engine.Filter{Keys: f.Keys}
+	stored, err := h.config.Engine.List(r.Context(), one, engine.Position{}, 1)
 	if err != nil {
 		h.fail(w, err)
 		return v, false
 	}
 	if len(stored) == 0 {
-		h.notStored(w)
+		h.notStored(w, r, f.Keys[0])
 		return v, false
 	}
-	one := engine.Filter{Keys: f.Keys}
-	return detailView{
-		eventView: viewOf(stored[0]), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
-		Replay: bulkAddress("replay", one), Discard: bulkAddress("discard", one),
-	}, true
-}
-
-func (h *Handler) notStored(w http.ResponseWriter) {
-	h.refuse(w, http.StatusNotFound, "This event is not stored any more: it was handled or discarded, or never came.", 1)
-}
-
-func (h *Handler) showEvent(w http.ResponseWriter, v detailView) {
-	path := "waiting"
-	if v.Dead {
-		path = "dead"
+	from := query.Get("from")
+	v = detailView{
+		eventView: viewOf(stored[0], from), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
+		List: back(query, ""), Discard: bulkAddress("discard", one, from),
 	}
-	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: path, View: v})
+	v.Others = address("events", queryOf(engine.Filter{ClinicID: v.ClinicID}))
+	return v, true
 }
 
-// openBody shows an event with its body, once that was recorded. It has the address of the page
+// notStored shows the end of an event that is not stored.
+func (h *Handler) notStored(w http.ResponseWriter, r *http.Request, key webhook.Key) {
+	finished, err := h.config.Engine.Finished(r.Context(), key.EventID)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	status := http.StatusOK
+	if len(finished) == 0 {
+		status = http.StatusNotFound
+	}
+	query := r.URL.Query()
+	h.show(w, status, "ended", frame{Title: "Event", Path: noPage, Did: didOf(query), View: finishedView{key.EventID, finished, back(query, "")}})
+}
+
+// finishedView is the page of an event that is not stored.
+type finishedView struct {
+	ID       string
+	Finished []engine.Finished
+	List     template.URL
+}
+
+// search leads to the event that has a part of an ID, to the list of several, or of a clinic.
+func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
+	id := trimmed(r.URL.Query(), "id")
+	if id == "" {
+		redirect(w, "events")
+		return
+	}
+	found, err := h.config.Engine.List(r.Context(), engine.Filter{ID: id}, engine.Position{}, 2)
+	if err == nil && len(found) == 1 {
+		redirect(w, viewOf(found[0], "").Link)
+		return
+	}
+	var ofClinic []engine.Event
+	if err == nil && len(found) == 0 {
+		ofClinic, err = h.config.Engine.List(r.Context(), engine.Filter{ClinicID: id}, engine.Position{}, 1)
+	}
+	switch {
+	case err != nil:
+		h.fail(w, err)
+	case len(ofClinic) > 0:
+		redirect(w, address("events", queryOf(engine.Filter{ClinicID: id})))
+	default:
+		redirect(w, address("events", queryOf(engine.Filter{ID: id})))
+	}
+}
+
+// redirect leads to a page of this package. [http.Redirect] does not know where it is mounted.
+func redirect(w http.ResponseWriter, to template.URL) {
+	w.Header().Set("Location", string(to))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {
+	path := "events?state=waiting"
+	if v.Dead() {
+		path = "events?state=dead"
+	}
+	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: path, Did: didOf(r.URL.Query()), View: v})
+}
+
+// openBody shows an event with its body, once that was recorded. It has the URL of the page
 // of the event, where a reload or a shared link finds the body closed.
 func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 	v, ok := h.find(w, r)
@@ -74,13 +133,13 @@ func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 	}
 	key := v.Event.Key
 	if h.config.Observer.BodyOpened == nil || h.config.Observer.BodyOpened(r, key) != nil {
-		h.refuse(w, http.StatusForbidden, "Who opens a body is recorded, and that was not possible. The body stays closed.", 1)
+		h.refuse(w, http.StatusForbidden, "The body stays closed, because it could not be recorded who opens it.", 1)
 		return
 	}
 	opened, err := h.config.Engine.Open(r.Context(), key)
 	switch {
 	case errors.Is(err, engine.ErrNotStored):
-		h.notStored(w)
+		h.notStored(w, r, key)
 		return
 	case errors.Is(err, webhook.ErrBodyLost):
 		v.Lost = true
@@ -93,5 +152,5 @@ func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 			v.Error = opened.Err.Error()
 		}
 	}
-	h.showEvent(w, v)
+	h.showEvent(w, r, v)
 }

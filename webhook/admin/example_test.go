@@ -38,8 +38,8 @@ func Example() {
 				slog.InfoContext(r.Context(), "body opened", "user", userOf(r), "key", key.String())
 				return nil // an error would keep it closed
 			},
-			Replayed: func(r *http.Request, change admin.Change) {
-				slog.InfoContext(r.Context(), "dead letters replayed", "user", userOf(r), "count", change.Count)
+			Changed: func(r *http.Request, change admin.Change) {
+				slog.InfoContext(r.Context(), "events changed", "user", userOf(r), "action", change.Action, "count", change.Count)
 			},
 		},
 	})
@@ -61,7 +61,7 @@ func Example() {
 	}
 	<-died
 	for _, user := range []string{"", "jo"} {
-		request, err := http.NewRequest(http.MethodGet, server.URL+"/ops/webhooks/dead", nil)
+		request, err := http.NewRequest(http.MethodGet, server.URL+"/ops/webhooks/events", nil)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func Example() {
 			log.Fatal(err)
 		}
 		_ = answer.Body.Close()
-		fmt.Println(answer.StatusCode, strings.Contains(string(text), "us/sandbox/evt_1/"))
+		fmt.Println(answer.StatusCode, strings.Contains(string(text), "evt_1"))
 	}
 	// Output:
 	// 401 false

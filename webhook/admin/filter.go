@@ -1,13 +1,11 @@
 package admin
 
 import (
-	"cmp"
 	"errors"
+	"fmt"
 	"html/template"
-	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,63 +14,63 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// age is a choice of when events arrived.
-type age struct {
-	Value, Words string
-	of           time.Duration
-	older        bool // than that
+// states are the choices of a list. Every other event is in a list without a state.
+var states = map[string][]engine.State{
+	"":        nil,
+	"dead":    {engine.StateDead},
+	"waiting": {engine.StateWaiting, engine.StateRunning},
 }
 
-var ages = []age{
-	{"1h", "in the last hour", time.Hour, false},
-	{"1d", "in the last day", 24 * time.Hour, false},
-	{"7d", "in the last week", 7 * 24 * time.Hour, false},
-	{"over-1h", "more than an hour ago", time.Hour, true},
-	{"over-1d", "more than a day ago", 24 * time.Hour, true},
-	{"over-7d", "more than a week ago", 7 * 24 * time.Hour, true},
-}
+// localTime is the form in which a browser sends a field for a time.
+const localTime = "2006-01-02T15:04:05"
 
-// filterOf reads a filter from an address or a form. An age is turned into times, so
-// that the filter matches the same later on.
-func filterOf(query url.Values, now time.Time) (f engine.Filter, err error) {
+// filterOf reads a filter from a link or a form. Times without a zone are in a location.
+func filterOf(query url.Values, in *time.Location) (f engine.Filter, err error) {
 	f.Type, f.ClinicID, f.Reason = events.Type(trimmed(query, "type")), trimmed(query, "clinic"), trimmed(query, "reason")
+	f.ID = trimmed(query, "id")
 	for _, text := range query["key"] {
 		var key webhook.Key
 		err = errors.Join(err, key.UnmarshalText([]byte(text)))
 		f.Keys = append(f.Keys, key)
 	}
-	for name, to := range map[string]*time.Time{"from": &f.ReceivedFrom, "before": &f.ReceivedBefore} {
-		if text := query.Get(name); text != "" {
-			var bad error
-			*to, bad = time.Parse(time.RFC3339Nano, text)
-			err = errors.Join(err, bad)
-		}
+	for name, to := range map[string]*time.Time{"since": &f.GivenUpFrom, "before": &f.GivenUpBefore} {
+		var bad error
+		*to, bad = timeOf(trimmed(query, name), in)
+		err = errors.Join(err, bad)
 	}
-	if at := slices.IndexFunc(ages, func(a age) bool { return a.Value == query.Get("age") }); at >= 0 && ages[at].older {
-		f.ReceivedBefore = now.Add(-ages[at].of)
-	} else if at >= 0 {
-		f.ReceivedFrom = now.Add(-ages[at].of)
+	var known bool
+	if f.States, known = states[query.Get("state")]; !known {
+		err = errors.Join(err, errLink)
 	}
 	if err = errors.Join(err, f.Until.UnmarshalText([]byte(query.Get("until")))); err != nil {
-		return engine.Filter{}, errBadFilter // the text could be anything
+		return engine.Filter{}, errLink
 	}
 	return f, nil
 }
 
-var errBadFilter = errors.New("the address names events in a way that is not of these pages")
+// timeOf reads a time from a link, or from a field in one of the forms that browsers send.
+func timeOf(text string, in *time.Location) (t time.Time, err error) {
+	if text == "" {
+		return t, nil
+	}
+	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, nil
+	}
+	for _, form := range []string{localTime, "2006-01-02T15:04", time.DateOnly} {
+		if t, err = time.ParseInLocation(form, text, in); err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
 
-// mostCounted is the largest number of events that a page counts by type, clinic and reason. The
-// number of all events is that of [engine.Stats].
-const mostCounted = 20_000
+const badLink = "This link is not valid."
 
-var (
-	deadOnly = []engine.State{engine.StateDead}
-	notDead  = []engine.State{engine.StateWaiting, engine.StateRunning}
-)
+var errLink = errors.New("admin: link without a valid filter") // its text could be anything
 
 func trimmed(query url.Values, name string) string { return strings.TrimSpace(query.Get(name)) }
 
-// queryOf is what [filterOf] reads.
+// queryOf returns a query that [filterOf] reads.
 func queryOf(f engine.Filter) url.Values {
 	query := url.Values{}
 	set := func(name, value string) {
@@ -83,8 +81,14 @@ func queryOf(f engine.Filter) url.Values {
 	set("type", string(f.Type))
 	set("clinic", f.ClinicID)
 	set("reason", f.Reason)
+	set("id", f.ID)
 	set("until", f.Until.String())
-	for name, at := range map[string]time.Time{"from": f.ReceivedFrom, "before": f.ReceivedBefore} {
+	for name, states := range states {
+		if f.States != nil && slices.Equal(states, f.States) {
+			set("state", name)
+		}
+	}
+	for name, at := range map[string]time.Time{"since": f.GivenUpFrom, "before": f.GivenUpBefore} {
 		if !at.IsZero() {
 			set(name, at.UTC().Format(time.RFC3339Nano))
 		}
@@ -95,7 +99,7 @@ func queryOf(f engine.Filter) url.Values {
 	return query
 }
 
-// address is a link to a page of the package's own, with a query.
+// address returns a link to a page of this package.
 func address(path string, query url.Values) template.URL {
 	if len(query) == 0 {
 		return template.URL(path)
@@ -103,62 +107,46 @@ func address(path string, query url.Values) template.URL {
 	return template.URL(path + "?" + query.Encode())
 }
 
-// breakdown is how many events there are of each type, clinic or reason, the most first.
-type breakdown struct {
-	Title  string
-	Groups []group
-	More   int // groups that are not shown
+// shortcut is a link to the same page for dead letters since a time.
+type shortcut struct {
+	Name    string
+	Link    template.URL
+	Current bool
 }
 
-type group struct {
-	Value string
-	Count int
-	Link  template.URL // to these alone; empty where that is not possible
-}
-
-// mostGroups is how many groups are shown.
-const mostGroups = 6
-
-// breakdowns are those of counts. Links lead to a page with the query narrowed, if
-// there is one.
-func breakdowns(c engine.Counts, path string, query url.Values) []breakdown {
-	types, reasons := map[string]int{}, map[string]int{}
-	for t, n := range c.Types {
-		types[string(t)] = n
-	}
-	for reason, cause := range c.Causes {
-		reasons[reason] = cause.Events
-	}
-	return []breakdown{
-		newBreakdown("Reason", "reason", reasons, path, query),
-		newBreakdown("Type", "type", types, path, query),
-		newBreakdown("Clinic", "clinic", c.Clinics, path, query),
-	}
-}
-
-func newBreakdown(title, name string, counts map[string]int, path string, query url.Values) breakdown {
-	b := breakdown{Title: title}
-	values := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-	b.More = max(0, len(values)-mostGroups)
-	for _, value := range values[:len(values)-b.More] {
-		g := group{Value: value, Count: counts[value]}
-		if path != "" && value != "" {
-			narrowed := maps.Clone(query)
-			narrowed.Set(name, value)
-			g.Link = address(path, narrowed)
+// shortcuts returns links to a page for dead letters since midnight, and since an hour ago. Midnight is in the
+// location of now.
+func shortcuts(path string, query url.Values, f engine.Filter, now time.Time) (all []shortcut) {
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	for _, choice := range []struct {
+		name string
+		from time.Time
+	}{{"Since midnight", midnight}, {"In the last hour", now.Add(-time.Hour).Truncate(time.Second)}, {"At any time", time.Time{}}} {
+		f.GivenUpFrom, f.GivenUpBefore, f.Until = choice.from, time.Time{}, engine.Position{}
+		narrowed := queryOf(f)
+		for _, name := range []string{"action", "from"} {
+			if query.Has(name) {
+				narrowed.Set(name, query.Get(name))
+			}
 		}
-		b.Groups = append(b.Groups, g)
+		same, _ := timeOf(query.Get("since"), now.Location())
+		all = append(all, shortcut{choice.name, address(path, narrowed), same.Equal(choice.from)})
 	}
-	return b
+	return all
 }
 
-// thousands writes a number.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
+// shortReason returns a reason without the words that most reasons have in common.
+func shortReason(reason string) string {
+	for _, prefix := range []string{"permanent: ", "dispensary: ", "error of type "} {
+		reason = strings.TrimPrefix(reason, prefix)
 	}
-	return text
+	return reason
+}
+
+// plural writes a number of things, whose name gets an s unless it is one.
+func plural(n int, name string) string {
+	if n != 1 {
+		name += "s"
+	}
+	return fmt.Sprintf("%s %s", number(n), name)
 }

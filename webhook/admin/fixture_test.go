@@ -93,6 +93,11 @@ func (f *fixture) accept(change func(*webhook.Delivery)) webhook.Delivery {
 	return d
 }
 
+// waiting makes a delivery one whose handler fails, so that it waits for a retry.
+func waiting(d *webhook.Delivery) {
+	d.Type, d.Body = events.TypeOrderPlaced, []byte(strings.Replace(string(d.Body), "patient.updated", "order.placed", 1))
+}
+
 // die makes n dead letters.
 func (f *fixture) die(n int) (all []webhook.Delivery) {
 	f.Helper()
@@ -145,7 +150,7 @@ func (f *fixture) press(page, path string) string {
 // link returns the address of the link whose text ends with words.
 func (f *fixture) link(page, words string) string {
 	f.Helper()
-	found := regexp.MustCompile(`href="([^"]*)">[^<]*` + words + `</a>`).FindStringSubmatch(page)
+	found := regexp.MustCompile(`href="([^"]*)"[^>]*>[^<]*` + words + `</a>`).FindStringSubmatch(page)
 	require.NotNil(f, found, "there is no link %q", words)
 	return html.UnescapeString(found[1])
 }

@@ -6,91 +6,208 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// perPage is the number of events on a page of a list.
-const perPage = 50
+const (
+	// perPage is the number of rows on a page of a list.
+	perPage = 50
 
-// listView is a page of dead letters, or of what waits.
+	// mostCounted is the largest number of events that a page counts by type, clinic and reason. The
+	// number of all events is that of [engine.Stats].
+	mostCounted = 20_000
+
+	// mostOptions is the largest number of clinics in a select element. More are suggestions of a
+	// text field.
+	mostOptions = 500
+)
+
+// listView is a page of events.
 type listView struct {
-	Dead     bool
-	Filter   engine.Filter
-	Age      string
-	Narrowed bool
-	Total    int
-	Capped   bool // there may be more
-	Oldest   time.Time
-	By       []breakdown
-	Events   []eventView
-	First    template.URL // to the first page; empty on it
-	Next     template.URL // to the next page; empty on the last
-	Replay   template.URL // to the dry run for these events
-	Discard  template.URL
+	Filter                 engine.Filter
+	State                  string
+	Since, Before          string // as fields have them
+	Zone                   string // of these
+	Types, Clinics, Causes []option
+	Shortcuts              []shortcut
+	Narrowed               bool
+	Total                  int
+	Capped                 bool // there may be more
+	Oldest                 time.Time
+	Events                 []eventView
+	First                  template.URL // to the first page, empty on it
+	Next                   template.URL // to the next page, empty on the last
+	Bulk                   []bulkLink
+	Finished               []engine.Finished
+}
+
+// option is a choice of a filter.
+type option struct {
+	Value, Label string
+	Count        int
+	Selected     bool
+}
+
+// optionsOf returns the values that events have, in their order, and the selected one.
+func optionsOf[T ~string, N any](counts map[T]N, selected T, count func(N) int) (all []option) {
+	values := slices.Collect(maps.Keys(counts))
+	if _, found := counts[selected]; !found {
+		values = append(values, selected)
+	}
+	slices.Sort(values)
+	for _, value := range values {
+		if value != "" {
+			all = append(all, option{string(value), shortReason(string(value)), count(counts[value]), value == selected})
+		}
+	}
+	return all
+}
+
+func same(n int) int { return n }
+
+// Many reports whether there are more clinics than a select element should have.
+func (v listView) Many() bool { return len(v.Clinics) > mostOptions }
+
+// bulkLink leads to the dry run of an action for all events of a list.
+type bulkLink struct {
+	action
+	Link template.URL
 }
 
 // eventView is an event on a page.
 type eventView struct {
 	engine.Event
-	Dead bool
 	Link template.URL
+	Back string // to its list, for a form
 }
 
-func viewOf(e engine.Event) eventView {
-	return eventView{e, e.State == engine.StateDead, address("event", url.Values{"key": {e.Key.String()}})}
+// Dead reports whether it is a dead letter.
+func (e eventView) Dead() bool { return e.State == engine.StateDead }
+
+// Tail returns the end of the event ID, which differs most between events.
+func (e eventView) Tail() string {
+	return e.Key.EventID[max(0, len(e.Key.EventID)-8):]
 }
 
-// list shows the events of a state.
+// HandleNow reports whether the event waits for a retry at a time after now.
+func (e eventView) HandleNow(now time.Time) bool {
+	return e.State == engine.StateWaiting && e.Position.At.After(now)
+}
+
+// list shows events.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, "/")
-	v := listView{Dead: path == "dead", Age: r.URL.Query().Get("age")}
-	f, err := filterOf(r.URL.Query(), h.config.Now())
+	now := h.now()
+	query := r.URL.Query()
+	f, err := filterOf(query, now.Location())
 	var after engine.Position
-	if err := errors.Join(err, after.UnmarshalText([]byte(r.URL.Query().Get("after")))); err != nil {
-		h.refuse(w, http.StatusBadRequest, errBadFilter.Error(), 1)
+	if errors.Join(err, after.UnmarshalText([]byte(query.Get("after")))) != nil {
+		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return
 	}
-	v.Filter = f
-	if f.States = notDead; v.Dead {
-		f.States = deadOnly
-	}
-	counts, err := h.config.Engine.Count(r.Context(), f, mostCounted)
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
+	v := listView{Filter: f, State: query.Get("state"), Zone: now.Format("MST"), Since: field(f.GivenUpFrom, now), Before: field(f.GivenUpBefore, now)}
 	listed, err := h.config.Engine.List(r.Context(), f, after, perPage+1)
+	if err == nil {
+		err = h.countList(r, &v)
+	}
+	if err == nil && len(listed) == 0 && f.ID != "" {
+		v.Finished, err = h.config.Engine.Finished(r.Context(), f.ID)
+	}
 	if err != nil {
 		h.fail(w, err)
 		return
 	}
-	query := url.Values{}
-	for _, name := range []string{"type", "clinic", "reason", "age", "from", "before"} {
-		if value := trimmed(r.URL.Query(), name); value != "" {
-			query.Set(name, value)
+	v.setPages(listed, after)
+	v.Shortcuts = shortcuts("events", query, f, now)
+	for _, a := range actions {
+		if v.Total > 0 && (f.States == nil || slices.Contains(f.States, a.states[0])) {
+			v.Bulk = append(v.Bulk, bulkLink{a, bulkAddress(a.Name, f, backOf(f, after))})
 		}
 	}
-	v.Narrowed = len(query) > 0
+	title, path := "Events", "events"
+	switch v.State {
+	case "dead":
+		title, path = "Dead letters", "events?state=dead"
+	case "waiting":
+		title, path = "Waiting events", "events?state=waiting"
+	}
+	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v, Did: didOf(query)})
+}
+
+// countList counts the events of the list, and the choices of its filter: all events in its state.
+func (h *Handler) countList(r *http.Request, v *listView) error {
+	all, err := h.config.Engine.Count(r.Context(), engine.Filter{States: v.Filter.States}, mostCounted)
+	counts := all
+	narrow := queryOf(v.Filter)
+	narrow.Del("state")
+	if v.Narrowed = len(narrow) > 0; v.Narrowed && err == nil {
+		counts, err = h.config.Engine.Count(r.Context(), v.Filter, mostCounted)
+	}
 	v.Total, v.Capped, v.Oldest = counts.Total, counts.Total == mostCounted, counts.Oldest
-	v.By = breakdowns(counts, path, query)
+	v.Types = optionsOf(all.Types, v.Filter.Type, same)
+	v.Clinics = optionsOf(all.Clinics, v.Filter.ClinicID, same)
+	v.Causes = optionsOf(all.Causes, v.Filter.Reason, func(c engine.Cause) int { return c.Events })
+	return err
+}
+
+// setPages sets the rows of a page, and the links to other pages. A form in a row leads back to
+// the row after it.
+func (v *listView) setPages(listed []engine.Event, after engine.Position) {
+	back := backOf(v.Filter, after)
 	for _, e := range listed[:min(perPage, len(listed))] {
-		v.Events = append(v.Events, viewOf(e))
+		v.Events = append(v.Events, viewOf(e, back))
+	}
+	for n := range v.Events {
+		v.Events[n].Back += "#" + rowID(v.Events[min(n+1, len(v.Events)-1)].Event)
 	}
 	if !after.IsZero() {
-		v.First = address(path, query)
+		v.First = address("events", queryOf(v.Filter))
 	}
 	if len(listed) > perPage {
-		next := maps.Clone(query)
+		next := queryOf(v.Filter)
 		next.Set("after", listed[perPage-1].Position.String())
-		v.Next = address(path, next)
+		v.Next = address("events", next)
 	}
-	v.Replay, v.Discard = bulkAddress("replay", v.Filter), bulkAddress("discard", v.Filter)
-	title := "Waiting"
-	if v.Dead {
-		title = "Dead letters"
+}
+
+func viewOf(e engine.Event, back string) eventView {
+	query := url.Values{"key": {e.Key.String()}}
+	if back != "" {
+		query.Set("from", back)
 	}
-	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v})
+	return eventView{e, address("event", query), back}
+}
+
+// field writes a time as the field of a form has it.
+func field(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.In(now.Location()).Format(localTime)
+}
+
+// backOf returns the query of a page of a list, for a link that leads back.
+func backOf(f engine.Filter, after engine.Position) string {
+	query := queryOf(f)
+	if !after.IsZero() {
+		query.Set("after", after.String())
+	}
+	return query.Encode()
+}
+
+// back returns the link to the list that a query names in its parameter from. It leads to no other path.
+func back(query url.Values, did string) template.URL {
+	from, row, _ := strings.Cut(query.Get("from"), "#")
+	list, _ := url.ParseQuery(from)
+	if did != "" {
+		list.Set("did", did)
+	}
+	link := address("events", list)
+	if rest, found := strings.CutPrefix(row, "row-"); found && strings.Trim(rest, "0123456789") == "" {
+		link += template.URL("#" + row)
+	}
+	return link
 }

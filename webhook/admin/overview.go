@@ -1,8 +1,13 @@
 package admin
 
 import (
+	"cmp"
+	"context"
+	"html/template"
+	"maps"
 	"net/http"
-	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
@@ -11,15 +16,17 @@ import (
 
 // overviewView is the first page.
 type overviewView struct {
-	Stats   engine.Stats
-	Dead    []breakdown
-	Counted int                       // dead letters in Dead
-	Capped  bool                      // there may be more
-	Watched bool                      // there is an alarm
-	Outages map[string]webhook.Outage // by the names of their alarms
-	Doubts  map[string]webhook.Outage // those that do not count yet
-	Silent  bool                      // a reconciler finds no webhooks
-	Run     *run                      // the latest of a reconciler
+	Stats    engine.Stats
+	Activity *activityView
+	Hours    []hourView
+	Causes   []causeView
+	Counted  int                       // dead letters in Causes
+	Capped   bool                      // there may be more
+	Watched  bool                      // there is an alarm
+	Outages  map[string]webhook.Outage // by the names of their alarms
+	Doubts   map[string]webhook.Outage // those that do not count yet
+	Silent   bool                      // a reconciler finds no webhooks
+	Run      *run                      // the latest of a reconciler
 
 	Environments map[string]clinicsView // of the reconcilers
 
@@ -28,20 +35,32 @@ type overviewView struct {
 	PausedUntil time.Time
 }
 
+// causeView is the dead letters with one reason.
+type causeView struct {
+	engine.Cause
+	Reason  string
+	Types   string
+	Clinics int
+	Link    template.URL
+	Replay  template.URL
+}
+
+// hourView is the activity of an hour.
+type hourView struct {
+	Start                 time.Time
+	Handled, Failed, Dead int
+	Link                  template.URL // to the dead letters of the hour
+}
+
 func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 	var v overviewView
-	var err error
-	if v.Stats, err = h.config.Engine.Stats(r.Context()); err != nil {
+	if err := h.countOverview(r.Context(), &v); err != nil {
 		h.fail(w, err)
 		return
 	}
-	dead, err := h.config.Engine.Count(r.Context(), engine.Filter{States: deadOnly}, mostCounted)
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
-	if dead.Total > 0 {
-		v.Dead, v.Counted, v.Capped = breakdowns(dead, "dead", url.Values{}), dead.Total, dead.Total == mostCounted
+	if h.config.Activity != nil {
+		v.Activity = h.config.Activity.view(h.now())
+		v.Hours = hoursOf(v.Activity)
 	}
 	v.Watched, v.Outages, v.Doubts = len(h.config.Alarms) > 0, map[string]webhook.Outage{}, map[string]webhook.Outage{}
 	for name, alarm := range h.config.Alarms {
@@ -64,4 +83,40 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 		v.PausedUntil, v.Paused = h.config.Accounts.Paused()
 	}
 	h.show(w, http.StatusOK, "overview", frame{Title: "Overview", View: v})
+}
+
+// countOverview counts events, and dead letters by cause, the most first.
+func (h *Handler) countOverview(ctx context.Context, v *overviewView) (err error) {
+	if v.Stats, err = h.config.Engine.Stats(ctx); err != nil || v.Stats.Dead == 0 {
+		return err
+	}
+	dead, err := h.config.Engine.Count(ctx, engine.Filter{States: states["dead"]}, mostCounted)
+	v.Counted, v.Capped = dead.Total, dead.Total == mostCounted
+	for reason, cause := range dead.Causes {
+		f := engine.Filter{States: states["dead"], Reason: reason}
+		types := make([]string, 0, len(cause.Types))
+		for _, name := range slices.Sorted(maps.Keys(cause.Types)) {
+			types = append(types, string(name))
+		}
+		v.Causes = append(v.Causes, causeView{
+			Cause: cause, Reason: cmp.Or(shortReason(reason), "no reason"), Types: strings.Join(types, ", "), Clinics: len(cause.Clinics),
+			Link: address("events", queryOf(f)), Replay: bulkAddress(ActionReplay, f, ""),
+		})
+	}
+	slices.SortFunc(v.Causes, func(a, b causeView) int {
+		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(a.Reason, b.Reason))
+	})
+	return err
+}
+
+// hoursOf returns the hours with attempts, the latest first.
+func hoursOf(v *activityView) (all []hourView) {
+	for hour := 23; hour >= 0; hour-- {
+		one := hourView{Start: v.Chart.Hour(hour), Dead: v.Sum(0, hour), Failed: v.Sum(1, hour), Handled: v.Sum(2, hour)}
+		if one.Dead+one.Failed+one.Handled > 0 {
+			one.Link = address("events", queryOf(engine.Filter{States: states["dead"], GivenUpFrom: one.Start, GivenUpBefore: one.Start.Add(time.Hour)}))
+			all = append(all, one)
+		}
+	}
+	return all
 }

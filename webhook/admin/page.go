@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +21,20 @@ var assets embed.FS
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"ago": webpage.Ago, "stamp": webpage.Stamp, "count": thousands, "ages": func() []age { return ages },
+		"ago": webpage.AgoTime, "stamp": webpage.StampTime, "count": number, "plural": plural, "short": shortReason, "row": rowID,
+		"list": func(all ...any) []any { return all }, "took": took,
 	}).ParseFS(assets, "*.html"))
 })
+
+// took writes a duration in milliseconds or seconds.
+func took(d time.Duration) string {
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+}
+
+func number(n int) string { return webpage.Number(n) }
 
 // Handler is the page: see the package comment. It is safe for concurrent use.
 type Handler struct {
@@ -40,12 +52,14 @@ type frame struct {
 	Base  string // leads to the handler's address from the page
 	Title string
 	Path  string // of the page, below the handler's address
+	Did   string // the message about a change that led here
 	View  any
 
 	// show fills these in.
-	Name  string
-	Pages []place
-	Now   time.Time
+	Name       string
+	Production bool
+	Pages      []place
+	Now        time.Time
 }
 
 // noPage is the Path of a page without an entry in the navigation.
@@ -55,23 +69,26 @@ const noPage = "-"
 type place struct{ Path, Title string }
 
 func (h *Handler) places() []place {
-	all := []place{{"", "Overview"}, {"dead", "Dead letters"}, {"waiting", "Waiting"}, {"runs", "Reconciler"}}
+	all := []place{{"", "Overview"}, {"events?state=dead", "Dead letters"}, {"events?state=waiting", "Waiting"}, {"runs", "Reconciler"}}
 	if h.config.Accounts != nil {
 		all = append(all, place{"accounts", "Accounts"})
 	}
 	return all
 }
 
+// now returns the time in the location of the pages.
+func (h *Handler) now() time.Time { return h.config.Now().In(h.config.Location) }
+
 // show makes a page whole before it sends it: a mistake in it does not look like half
 // a page.
 func (h *Handler) show(w http.ResponseWriter, status int, name string, f frame) {
-	f.Name, f.Pages, f.Now = h.config.Name, h.places(), h.config.Now()
+	f.Name, f.Production, f.Pages, f.Now = h.config.Name, h.config.Production, h.places(), h.now()
 	if f.Base == "" {
 		f.Base = "./"
 	}
 	var page bytes.Buffer
 	if err := templates().ExecuteTemplate(&page, name, f); err != nil {
-		http.Error(w, "admin: the page could not be made", http.StatusInternalServerError)
+		http.Error(w, "admin: cannot render the page", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

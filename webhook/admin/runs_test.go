@@ -56,7 +56,7 @@ func TestRuns(t *testing.T) {
 	assert.Equal(t, 20, strings.Count(page, "<article>"))
 	assert.Contains(t, page, "orders: 503")
 	assert.Contains(t, page, "run 29")
-	assert.Contains(t, f.get(""), "It failed.")
+	assert.Contains(t, f.get(""), "It failed: orders: 503")
 }
 
 // Runs that found no missed event take the place of one.
@@ -91,7 +91,7 @@ func TestClinics(t *testing.T) {
 	})
 	page := f.get("runs")
 	for _, want := range []string{
-		"us/sandbox", "ca/sandbox", "events come only by reconciliation", `fail</dt><dd class="big failed">25<`,
+		"us/sandbox", "ca/sandbox", "events come only from reconciliation", `Failing clinics</dt><dd class="big failed">25<`,
 		`connected user</dt><dd class="big">25<`, `webhooks</dt><dd class="big failed">2<`, `retry</dt><dd class="big">7<`, "orders: 403",
 	} {
 		assert.Contains(t, page, want)
@@ -110,9 +110,9 @@ func TestOutage(t *testing.T) {
 		c.Alarms = map[string]*webhook.Alarm{"us/sandbox": newAlarm(t, 4), "ca/sandbox": newAlarm(t, 0), "": newAlarm(t, 5)}
 	})
 	page := f.get("")
-	assert.Contains(t, page, "acknowledged of us/sandbox since ")
+	assert.Contains(t, page, "No webhook of us/sandbox has been acknowledged since ")
 	assert.Contains(t, page, "4 failures")
-	assert.Contains(t, page, "acknowledged since ", "an alarm without a name")
+	assert.Contains(t, page, "No webhook has been acknowledged since ", "an alarm without a name")
 	assert.NotContains(t, page, "ca/sandbox")
 	assert.Contains(t, page, webhook.ErrInboxTimeout.Error())
 	page = newFixture(t, nil).get("")
@@ -129,7 +129,7 @@ func TestDoubtfulWebhooks(t *testing.T) {
 		want string
 	}{
 		"rejections":   {[]webhook.Observation{mismatch, mismatch, mismatch}, "3 requests of us/sandbox were rejected since "},
-		"one":          {[]webhook.Observation{mismatch}, "It is not known whether the platform sent it."},
+		"one":          {[]webhook.Observation{mismatch}, "The platform may not be the sender."},
 		"two failures": {[]webhook.Observation{unavailable, unavailable}, "2 requests of us/sandbox could not be accepted since "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestPartialAccounts(t *testing.T) {
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/accounts", nil))
-		assert.Contains(t, w.Body.String(), "There was time for the first account.")
+		assert.Contains(t, w.Body.String(), "Only 1 account could be read in time.")
 		assert.Contains(t, w.Body.String(), "None of these has to.")
 		assert.NotContains(t, w.Body.String(), "No user has to.")
 	})
@@ -217,12 +217,20 @@ func TestAccounts(t *testing.T) {
 	users.pending, users.paused = 3, time.Now().Add(time.Hour)
 	page := f.get("accounts")
 	for _, want := range []string{
-		`Connected</dt><dd class="big">250<`, `refreshed</dt><dd class="big">1<`, `again</dt><dd class="big failed">250<`, "And 50 others",
-		"dr-1<", "3 refreshed tokens", "No token is refreshed in the background",
+		`Connected</dt><dd class="big">250<`, `refreshed</dt><dd class="big">1<`, `again</dt><dd class="big failed">250<`,
+		"dr-1<", "dr-99<", "3 refreshed tokens", "No token is refreshed in the background",
 	} {
 		assert.Contains(t, page, want)
 	}
 	assert.NotContains(t, page, "dr-0<", "it is connected")
+	assert.NotContains(t, page, "dr-101<", "it is on the next page")
+	assert.NotContains(t, page, "Previous page")
+	for n := range 4 {
+		page = f.get(f.link(page, "Next page"))
+		assert.Contains(t, page, fmt.Sprintf("dr-%d<", 101+100*n))
+	}
+	assert.NotContains(t, page, "Next page")
+	assert.Contains(t, f.get(f.link(page, "Previous page")), "dr-301<")
 	assert.Contains(t, f.get(""), "3 refreshed tokens")
 	users.err = errors.New("the store is down")
 	answer, err := http.Get(f.url + "accounts")

@@ -1,0 +1,183 @@
+package admin_test
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+func rows(page string) int { return strings.Count(page, `class="event"`) }
+
+// Lists are narrowed by state, type, clinic, reason, time and ID, and have pages.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for n := range 120 {
+		f.accept(func(d *webhook.Delivery) {
+			d.ClinicID = "cl_" + string(rune('a'+n%4))
+			if n%3 == 0 {
+				d.Type = "robot.built"
+			}
+			if n%10 == 0 {
+				d.Body = nil
+			}
+		})
+	}
+	waits := f.accept(waiting)
+	page := f.get("events?state=dead")
+	assert.Equal(t, 50, rows(page))
+	assert.Contains(t, page, "<b>120</b> events")
+	for _, want := range []int{50, 20} {
+		next := regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(page)
+		page = f.get(html.UnescapeString(next[1]))
+		assert.Equal(t, want, rows(page))
+	}
+	assert.NotContains(t, page, `rel="next"`)
+	assert.Contains(t, page, "First page")
+	for query, want := range map[string]string{
+		"": "121", "state=waiting": "1", "type=robot.built": "40", "clinic=cl_a": "30", "reason=" + url.QueryEscape("permanent: unnamed error: see webhook.WithReason"): "108",
+		"reason=" + url.QueryEscape("permanent: error of type *fmt.wrapError"): "0", "clinic=cl_": "0", "id=" + waits.Key.EventID: "1",
+		"reason=" + url.QueryEscape(events.ErrMalformed.Error()): "12", "type=robot.built&clinic=cl_b": "10",
+		"since=2020-01-01T00:00": "120", "before=2020-01-01T00:00:30": "0", "since=2020-01-01": "120", "since=2020-01-01T00:00:00Z&state=waiting": "0",
+	} {
+		page := f.get("events?" + query)
+		if want == "0" {
+			assert.Contains(t, page, "No events match.", query)
+			continue
+		}
+		assert.Contains(t, page, "<b>"+want+"</b> event", query)
+	}
+	assert.Contains(t, f.get("events?state=dead&clinic=cl_b"), `<option value="cl_b" selected>cl_b (30)</option>`)
+	assert.Contains(t, f.get("events?clinic=gone"), `<option value="gone" selected>gone (0)</option>`, "a clinic without events")
+}
+
+// Midnight is that of the pages, and fields have their time zone.
+func TestPagesHaveTimeZone(t *testing.T) {
+	t.Parallel()
+	east := time.FixedZone("EAT", 3*3600)
+	f := newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Location, c.Now = east, func() time.Time { return time.Date(2026, 3, 2, 22, 30, 0, 0, time.UTC) }
+	})
+	page := f.get("events?since=2026-03-02T09:00")
+	assert.Contains(t, page, "Dead letter since (EAT)")
+	assert.Contains(t, page, `value="2026-03-02T09:00:00"`)
+	midnight := f.link(page, "Since midnight")
+	assert.Equal(t, "events?since=2026-03-02T21%3A00%3A00Z", midnight)
+	page = f.get(midnight)
+	assert.Contains(t, page, `value="2026-03-03T00:00:00"`)
+	assert.Contains(t, page, `aria-current="true">Since midnight`)
+	assert.Contains(t, page, `title="in less than a second, 2026-03-03 01:30:00 EAT">2026-03-02 22:30:00 UTC`)
+}
+
+// The field for IDs leads to an event, a list or a clinic, and tells the end of an event.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	all := f.die(3)
+	f.repaired = true
+	handled := f.accept(nil)
+	_, err := f.inbox.Discard(t.Context(), engine.Filter{Keys: []webhook.Key{all[0].Key}})
+	require.NoError(t, err)
+	find := func(id string) string { return f.get("find?id=" + url.QueryEscape(id)) }
+
+	assert.Contains(t, find(" "+all[1].Key.EventID+" "), "<h1>patient.updated</h1>")
+	assert.Contains(t, find(all[1].Key.EventID[:4]), "<b>2</b> events", "a part of two IDs")
+	assert.Contains(t, find(all[1].ClinicID), `<option value="`+all[1].ClinicID+`" selected>`)
+	assert.Contains(t, find(handled.Key.EventID), "This event was handled")
+	assert.Contains(t, find(all[0].Key.EventID), "This event was discarded")
+	assert.Contains(t, find("evt_unknown"), "No event with the ID <code>evt_unknown</code> was received")
+	assert.Contains(t, f.get(eventPath(handled)), "This event was handled")
+	answer, err := http.Get(f.url + "event?key=us/sandbox/evt_unknown/")
+	assert.Contains(t, f.read(http.StatusNotFound, answer, err), "was received in the last 30 days")
+	assert.Contains(t, f.get("find"), "<h1>Events</h1>")
+}
+
+// Clinics are suggestions of a field if a list of them would be too long.
+func TestManyClinics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = crowded{f.inbox} })
+	page := f.get("events")
+	assert.Contains(t, page, `list="clinics"`)
+	assert.Equal(t, 600, strings.Count(page, "<option>cl_"))
+}
+
+// crowded is an engine with events of many clinics.
+type crowded struct{ engine.Engine }
+
+func (crowded) Count(context.Context, engine.Filter, int) (engine.Counts, error) {
+	c := engine.Counts{Total: 600, Clinics: map[string]int{}}
+	for n := range 600 {
+		c.Clinics["cl_"+string(rune('a'+n%26))+strings.Repeat("x", n/26)] = 1
+	}
+	return c, nil
+}
+
+// The overview shows the causes of dead letters, and the activity.
+func TestOverviewShowsCauses(t *testing.T) {
+	t.Parallel()
+	now := func() time.Time { return time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC) }
+	activity := &admin.Activity{Now: now}
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Activity, c.Now = activity, now })
+	for n := range 30 {
+		f.accept(func(d *webhook.Delivery) {
+			d.ClinicID = "cl_" + string(rune('a'+n%4))
+			if n%3 == 0 {
+				d.Body = nil
+			}
+		})
+	}
+	for _, result := range []webhook.Result{webhook.ResultDead, webhook.ResultFailed, webhook.ResultHandled, webhook.ResultHandled} {
+		activity.AttemptEnd(t.Context(), webhook.Attempt{Result: result, Duration: 3 * time.Millisecond})
+	}
+	page := f.get("")
+	assert.Less(t, strings.Index(page, ">unnamed error: see webhook.WithReason</a>"), strings.Index(page, ">events: "), "the most first")
+	assert.Contains(t, page, "1 new in the last hour, 0 in the hour before")
+	assert.Contains(t, page, "1 attempt failed in the last hour, 0 in the hour before")
+	assert.Contains(t, page, `Handled in the last hour</dt><dd><span class="big">2</span>`)
+	assert.Contains(t, page, `<dt>under 10 ms</dt><dd><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="done" width="100" height="10"/></svg><b>4</b>`)
+	hour := f.link(page, `1<span class="word"> dead</span><span class="hide"> letters since 09:00</span>`)
+	assert.Equal(t, "events?before=2026-03-02T10%3A00%3A00Z&since=2026-03-02T09%3A00%3A00Z&state=dead", hour)
+	assert.Contains(t, f.get(hour), "No events match.")
+	replay := f.link(page, `<span class="hide"> unnamed error: see webhook.WithReason</span>`)
+	assert.Contains(t, f.get(replay), "<b>20 dead letters</b> will be replayed.")
+}
+
+// The page of an event shows its failed attempts outside of the body.
+func TestEventShowsAttempts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	d := f.accept(waiting)
+	page := f.get(eventPath(d))
+	assert.Contains(t, page, `<span class="word">attempt </span>1</td>`)
+	assert.Contains(t, page, `<td class="text">unnamed error: see webhook.WithReason</td>`)
+	assert.Contains(t, page, " ms</td>")
+	assert.Contains(t, page, "Handle now")
+	assert.NotContains(t, page, "Discard")
+}
+
+// Every page shows the name of the system, and marks production.
+func TestPagesNameSystem(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Name, c.Production = "us/production", true })
+	d := f.die(1)[0]
+	for _, path := range []string{"", "events", eventPath(d), "runs", "bulk?action=discard"} {
+		page := f.get(path)
+		assert.Contains(t, page, " · us/production · Webhooks</title>", path)
+		assert.Contains(t, page, `<body class="production">`, path)
+		assert.Contains(t, page, `<b class="stage">production</b>`, path)
+	}
+	assert.NotContains(t, newFixture(t, nil).get(""), `class="stage"`)
+}
