@@ -80,15 +80,6 @@ func didOf(query url.Values) string {
 	return a.message(1)
 }
 
-func bulkAddress(name Action, f engine.Filter, from string) template.URL {
-	query := queryOf(f)
-	query.Set("action", string(name))
-	if from != "" {
-		query.Set("from", from)
-	}
-	return address("bulk", query)
-}
-
 // bulk is a change that a link or a form of this page asks for.
 type bulk struct {
 	action

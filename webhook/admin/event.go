@@ -4,12 +4,41 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"strconv"
+	"net/url"
+	"time"
 
 	"github.com/dispensary-go/dispensary/internal/webpage"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
+
+// eventView is an event on a page.
+type eventView struct {
+	engine.Event
+	Link template.URL
+	Back string // to its list, for a form
+}
+
+// Dead reports whether it is a dead letter.
+func (e eventView) Dead() bool { return e.State == engine.StateDead }
+
+// Tail returns the end of the event ID, which differs most between events.
+func (e eventView) Tail() string {
+	return e.Key.EventID[max(0, len(e.Key.EventID)-8):]
+}
+
+// HandleNow reports whether the event waits for a retry at a time after now.
+func (e eventView) HandleNow(now time.Time) bool {
+	return e.State == engine.StateWaiting && e.Position.At.After(now)
+}
+
+func viewOf(e engine.Event, back string) eventView {
+	query := url.Values{"key": {e.Key.String()}}
+	if back != "" {
+		query.Set("from", back)
+	}
+	return eventView{e, address("event", query), back}
+}
 
 // detailView is the page of one event.
 type detailView struct {
@@ -24,9 +53,6 @@ type detailView struct {
 	Lost    bool // the body cannot be decrypted
 	Discard template.URL
 }
-
-// rowID returns the id of the row of an event.
-func rowID(e engine.Event) string { return "row-" + strconv.FormatInt(e.Position.Seq, 10) }
 
 // event shows an event with its body closed.
 func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
@@ -108,12 +134,6 @@ func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
 	default:
 		redirect(w, address("events", queryOf(engine.Filter{ID: id})))
 	}
-}
-
-// redirect leads to a page of this package. [http.Redirect] does not know where it is mounted.
-func redirect(w http.ResponseWriter, to template.URL) {
-	w.Header().Set("Location", string(to))
-	w.WriteHeader(http.StatusSeeOther)
 }
 
 func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {

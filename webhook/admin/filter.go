@@ -3,7 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"html/template"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -64,8 +64,6 @@ func timeOf(text string, in *time.Location) (t time.Time, err error) {
 	return t, err
 }
 
-const badLink = "This link is not valid."
-
 var errLink = errors.New("admin: link without a valid filter") // its text could be anything
 
 func trimmed(query url.Values, name string) string { return strings.TrimSpace(query.Get(name)) }
@@ -99,42 +97,6 @@ func queryOf(f engine.Filter) url.Values {
 	return query
 }
 
-// address returns a link to a page of this package.
-func address(path string, query url.Values) template.URL {
-	if len(query) == 0 {
-		return template.URL(path)
-	}
-	return template.URL(path + "?" + query.Encode())
-}
-
-// shortcut is a link to the same page for dead letters since a time.
-type shortcut struct {
-	Name    string
-	Link    template.URL
-	Current bool
-}
-
-// shortcuts returns links to a page for dead letters since midnight, and since an hour ago. Midnight is in the
-// location of now.
-func shortcuts(path string, query url.Values, f engine.Filter, now time.Time) (all []shortcut) {
-	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
-	for _, choice := range []struct {
-		name string
-		from time.Time
-	}{{"Since midnight", midnight}, {"In the last hour", now.Add(-time.Hour).Truncate(time.Second)}, {"At any time", time.Time{}}} {
-		f.GivenUpFrom, f.GivenUpBefore, f.Until = choice.from, time.Time{}, engine.Position{}
-		narrowed := queryOf(f)
-		for _, name := range []string{"action", "from"} {
-			if query.Has(name) {
-				narrowed.Set(name, query.Get(name))
-			}
-		}
-		same, _ := timeOf(query.Get("since"), now.Location())
-		all = append(all, shortcut{choice.name, address(path, narrowed), same.Equal(choice.from)})
-	}
-	return all
-}
-
 // shortReason returns a reason without the words that most reasons have in common.
 func shortReason(reason string) string {
 	for _, prefix := range []string{"permanent: ", "dispensary: ", "error of type "} {
@@ -150,3 +112,27 @@ func plural(n int, name string) string {
 	}
 	return fmt.Sprintf("%s %s", number(n), name)
 }
+
+// option is a choice of a filter.
+type option struct {
+	Value, Label string
+	Count        int
+	Selected     bool
+}
+
+// optionsOf returns the values that events have, in their order, and the selected one.
+func optionsOf[T ~string, N any](counts map[T]N, selected T, count func(N) int) (all []option) {
+	values := slices.Collect(maps.Keys(counts))
+	if _, found := counts[selected]; !found {
+		values = append(values, selected)
+	}
+	slices.Sort(values)
+	for _, value := range values {
+		if value != "" {
+			all = append(all, option{string(value), shortReason(string(value)), count(counts[value]), value == selected})
+		}
+	}
+	return all
+}
+
+func same(n int) int { return n }

@@ -3,11 +3,8 @@ package admin
 import (
 	"errors"
 	"html/template"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -45,30 +42,6 @@ type listView struct {
 	Finished               []engine.Finished
 }
 
-// option is a choice of a filter.
-type option struct {
-	Value, Label string
-	Count        int
-	Selected     bool
-}
-
-// optionsOf returns the values that events have, in their order, and the selected one.
-func optionsOf[T ~string, N any](counts map[T]N, selected T, count func(N) int) (all []option) {
-	values := slices.Collect(maps.Keys(counts))
-	if _, found := counts[selected]; !found {
-		values = append(values, selected)
-	}
-	slices.Sort(values)
-	for _, value := range values {
-		if value != "" {
-			all = append(all, option{string(value), shortReason(string(value)), count(counts[value]), value == selected})
-		}
-	}
-	return all
-}
-
-func same(n int) int { return n }
-
 // Many reports whether there are more clinics than a select element should have.
 func (v listView) Many() bool { return len(v.Clinics) > mostOptions }
 
@@ -76,26 +49,6 @@ func (v listView) Many() bool { return len(v.Clinics) > mostOptions }
 type bulkLink struct {
 	action
 	Link template.URL
-}
-
-// eventView is an event on a page.
-type eventView struct {
-	engine.Event
-	Link template.URL
-	Back string // to its list, for a form
-}
-
-// Dead reports whether it is a dead letter.
-func (e eventView) Dead() bool { return e.State == engine.StateDead }
-
-// Tail returns the end of the event ID, which differs most between events.
-func (e eventView) Tail() string {
-	return e.Key.EventID[max(0, len(e.Key.EventID)-8):]
-}
-
-// HandleNow reports whether the event waits for a retry at a time after now.
-func (e eventView) HandleNow(now time.Time) bool {
-	return e.State == engine.StateWaiting && e.Position.At.After(now)
 }
 
 // list shows events.
@@ -173,41 +126,10 @@ func (v *listView) setPages(listed []engine.Event, after engine.Position) {
 	}
 }
 
-func viewOf(e engine.Event, back string) eventView {
-	query := url.Values{"key": {e.Key.String()}}
-	if back != "" {
-		query.Set("from", back)
-	}
-	return eventView{e, address("event", query), back}
-}
-
 // field writes a time as the field of a form has it.
 func field(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.In(now.Location()).Format(localTime)
-}
-
-// backOf returns the query of a page of a list, for a link that leads back.
-func backOf(f engine.Filter, after engine.Position) string {
-	query := queryOf(f)
-	if !after.IsZero() {
-		query.Set("after", after.String())
-	}
-	return query.Encode()
-}
-
-// back returns the link to the list that a query names in its parameter from. It leads to no other path.
-func back(query url.Values, did string) template.URL {
-	from, row, _ := strings.Cut(query.Get("from"), "#")
-	list, _ := url.ParseQuery(from)
-	if did != "" {
-		list.Set("did", did)
-	}
-	link := address("events", list)
-	if rest, found := strings.CutPrefix(row, "row-"); found && strings.Trim(rest, "0123456789") == "" {
-		link += template.URL("#" + row)
-	}
-	return link
 }

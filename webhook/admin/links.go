@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+const badLink = "This link is not valid."
+
+// address returns a link to a page of this package.
+func address(path string, query url.Values) template.URL {
+	if len(query) == 0 {
+		return template.URL(path)
+	}
+	return template.URL(path + "?" + query.Encode())
+}
+
+// shortcut is a link to the same page for dead letters since a time.
+type shortcut struct {
+	Name    string
+	Link    template.URL
+	Current bool
+}
+
+// shortcuts returns links to a page for dead letters since midnight, and since an hour ago. Midnight is in the
+// location of now.
+func shortcuts(path string, query url.Values, f engine.Filter, now time.Time) (all []shortcut) {
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	for _, choice := range []struct {
+		name string
+		from time.Time
+	}{{"Since midnight", midnight}, {"In the last hour", now.Add(-time.Hour).Truncate(time.Second)}, {"At any time", time.Time{}}} {
+		f.GivenUpFrom, f.GivenUpBefore, f.Until = choice.from, time.Time{}, engine.Position{}
+		narrowed := queryOf(f)
+		for _, name := range []string{"action", "from"} {
+			if query.Has(name) {
+				narrowed.Set(name, query.Get(name))
+			}
+		}
+		same, _ := timeOf(query.Get("since"), now.Location())
+		all = append(all, shortcut{choice.name, address(path, narrowed), same.Equal(choice.from)})
+	}
+	return all
+}
+
+// backOf returns the query of a page of a list, for a link that leads back.
+func backOf(f engine.Filter, after engine.Position) string {
+	query := queryOf(f)
+	if !after.IsZero() {
+		query.Set("after", after.String())
+	}
+	return query.Encode()
+}
+
+// back returns the link to the list that a query names in its parameter from. It leads to no other path.
+func back(query url.Values, did string) template.URL {
+	from, row, _ := strings.Cut(query.Get("from"), "#")
+	list, _ := url.ParseQuery(from)
+	if did != "" {
+		list.Set("did", did)
+	}
+	link := address("events", list)
+	if rest, found := strings.CutPrefix(row, "row-"); found && strings.Trim(rest, "0123456789") == "" {
+		link += template.URL("#" + row)
+	}
+	return link
+}
+
+// rowID returns the id of the row of an event.
+func rowID(e engine.Event) string { return "row-" + strconv.FormatInt(e.Position.Seq, 10) }
+
+// redirect leads to a page of this package. [http.Redirect] does not know where it is mounted.
+func redirect(w http.ResponseWriter, to template.URL) {
+	w.Header().Set("Location", string(to))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func bulkAddress(name Action, f engine.Filter, from string) template.URL {
+	query := queryOf(f)
+	query.Set("action", string(name))
+	if from != "" {
+		query.Set("from", from)
+	}
+	return address("bulk", query)
+}
