@@ -70,7 +70,7 @@ var arrows = map[string][]string{
 	"seal":                     {"api"},
 	"openapi":                  {},
 	"oauth":                    {"api", "api/observe", "internal/defaults", "internal/jsondecode", "internal/operation", "internal/sentinel", "internal/siteurl", "internal/transport", "golang.org/x/oauth2"},
-	"oauth/connect":            {"api", "internal/defaults", "oauth", "oauth/tokens", "oauth/tokenstore"},
+	"oauth/connect":            {"api", "internal/defaults", "internal/webpage", "oauth", "oauth/tokens", "oauth/tokenstore"},
 	"oauth/internal/ids":       {"api", "oauth"},
 	"oauth/internal/oauthtest": {"api", "internal/defaults", "oauth", "oauth/tokenstore", "github.com/stretchr/testify/require"},
 	"oauth/internal/tokenjson": {"api", "oauth"},

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -59,6 +60,10 @@ type Config struct {
 	// keep the page private are set; a page with styles or scripts has to
 	// replace its Content-Security-Policy.
 	Done func(w http.ResponseWriter, r *http.Request, result *Result)
+
+	// Name is the name of your product. [DefaultPage] shows it at the top of each page and in
+	// the title, as in "Not connected · Maple EHR". "" shows a neutral heading.
+	Name string
 
 	// Home is where users go who asked for no other page; "" means "/". It is
 	// checked as return addresses are.
@@ -194,7 +199,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.callback:
 		serve = h.serveCallback
 	default:
-		http.NotFound(w, r)
+		page := webpage.Notice{Name: cmp.Or(h.config.Name, neutralName), Title: "Page not found", Text: "There is no page at this URL."}
+		page.Write(w, http.StatusNotFound)
 		return
 	}
 	if r.Method != http.MethodGet { // HEAD would use the code up
@@ -273,7 +279,7 @@ func (h *Handler) redirectToHost(w http.ResponseWriter, r *http.Request, result 
 func (h *Handler) newResult() *Result {
 	return &Result{
 		Key:      h.config.Connections.Key(""),
-		ReturnTo: h.config.Home, startName: h.config.StartName,
+		ReturnTo: h.config.Home, startName: h.config.StartName, name: h.config.Name,
 	}
 }
 

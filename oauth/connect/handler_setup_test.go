@@ -51,18 +51,29 @@ func TestHandlerRoutes(t *testing.T) {
 
 func TestDefaultPages(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t, func(c *settings) { c.Handler.Done = nil }), newBrowser()
+		s, b := newFixture(t, func(c *settings) { c.Handler.Done, c.Handler.Name = nil, "Maple EHR" }), newBrowser()
 		state := b.begin(t, s, "?return_to="+url.QueryEscape(`/p?a="x'>`))
 		s.platform.Inject(oauthtest.Answers(502, html))
 		answer := b.back(s, code(state))
 		text := oauthtest.ReadBody(t, answer)
 		assert.Contains(t, text, `<html lang="en">`)
 		assert.Contains(t, text, "<h1>Not connected</h1>")
+		assert.Contains(t, text, "<title>Not connected · Maple EHR</title>")
+		assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-")
 		assert.Contains(t, text, "<code>req-1</code>", "the platform's request id")
 		assert.Contains(t, text, `href="./connect?return_to=%2Fp%3Fa%3D%22x%27%3E"`)
 		assert.Contains(t, text, `href="/p?a=%22x%27%3e"`, "a quote ends no attribute")
 		assert.NotContains(t, text, "<script")
 		assert.NotContains(t, text, "style=")
+	})
+}
+
+func TestPagesNeedNoName(t *testing.T) {
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
+		assert.Contains(t, oauthtest.ReadBody(t, b.back(s, url.Values{"state": {"nonsense"}})), "<title>This link does not work · Dispensary connection</title>")
+		missing := b.get(s.handler, "https://ehr.example/dispensary/elsewhere")
+		assert.Equal(t, http.StatusNotFound, missing.StatusCode)
+		assert.Contains(t, oauthtest.ReadBody(t, missing), "<h1>Page not found</h1>")
 	})
 }
 

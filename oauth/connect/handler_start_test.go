@@ -42,7 +42,7 @@ func TestOtherSiteCannotStartTheFlow(t *testing.T) {
 		require.ErrorIs(t, result.Err, connect.ErrOtherSite)
 		page := oauthtest.ReadBody(t, answer)
 		assert.Contains(t, page, "Connect your dispensary account?")
-		assert.Contains(t, page, `<a href="./connect?return_to=%2Fpatients%2F7">Connect</a>`)
+		assert.Contains(t, page, `<a class="go" href="./connect?return_to=%2Fpatients%2F7">Connect</a>`)
 
 		for _, from := range []string{"", "none", "same-origin", "same-site"} {
 			answer := s.open(start, from)

@@ -94,6 +94,7 @@ type Result struct {
 	Err error
 
 	startName string // relative address that starts the flow again
+	name      string // of Config
 }
 
 // outcomeOf distinguishes the errors of [oauth.ParseCallback] and [tokens.Connections.Connect].

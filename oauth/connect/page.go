@@ -1,11 +1,11 @@
 package connect
 
 import (
-	"html/template"
+	"cmp"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
+
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 // pageText is what a default page says, and with which status. again offers to
@@ -28,32 +28,13 @@ var pages = map[Outcome]pageText{
 	OutcomeMisconfigured:  {http.StatusInternalServerError, "Not connected", "The connection to the dispensary is not set up correctly. Please contact support.", false},
 }
 
-// pageTemplate has no style and no script: nothing can be injected, and every
-// browser and every reader shows it.
-var pageTemplate = template.Must(template.New("page").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{{.Title}}</title>
-</head>
-<body>
-<main>
-<h1>{{.Title}}</h1>
-<p>{{.Text}}</p>
-{{- if .Reference}}
-<p>For support, quote the reference <code>{{.Reference}}</code>.</p>
-{{- end}}
-<p>{{if .Again}}<a href="{{.Again}}">{{.Action}}</a> or {{end}}<a href="{{.Back}}">continue without connecting</a></p>
-</main>
-</body>
-</html>
-`))
+// neutralName stands where [Config].Name is "".
+const neutralName = "Dispensary connection"
 
 // DefaultPage answers as a [Handler] without a Done hook does: a connected user is
-// sent to ReturnTo with status 303, all others get a page in English that says what
-// happened and what can be done.
+// sent to ReturnTo with status 303. All others get a page in English with the name of
+// [Config], what happened and what can be done. It replaces the Content-Security-Policy: the
+// only style sheet is in the page, and allowed by its digest.
 func DefaultPage(w http.ResponseWriter, result *Result) {
 	if result.Outcome == OutcomeConnected {
 		w.Header().Set("Location", result.ReturnTo)
@@ -64,22 +45,14 @@ func DefaultPage(w http.ResponseWriter, result *Result) {
 	if !known {
 		text.status = http.StatusBadRequest
 	}
-	view := struct{ Title, Text, Reference, Again, Action, Back string }{
-		Title: text.title, Text: text.text, Reference: result.requestID(), Action: "Try again", Back: result.ReturnTo,
-	}
+	page := webpage.Notice{Name: cmp.Or(result.name, neutralName), Title: text.title, Text: text.text, Reference: result.requestID()}
 	if text.again {
-		view.Again = "./" + result.startName + "?return_to=" + url.QueryEscape(result.ReturnTo)
+		action := "Try again"
+		if result.Outcome == OutcomeOtherSite {
+			action = "Connect"
+		}
+		page.Links = append(page.Links, webpage.Link{URL: "./" + result.startName + "?return_to=" + url.QueryEscape(result.ReturnTo), Text: action})
 	}
-	if result.Outcome == OutcomeOtherSite {
-		view.Action = "Connect"
-	}
-	var page strings.Builder
-	if err := pageTemplate.Execute(&page, view); err != nil { // cannot happen with this template
-		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(page.Len()))
-	w.WriteHeader(text.status)
-	_, _ = w.Write([]byte(page.String())) // fails only when the browser went away
+	page.Links = append(page.Links, webpage.Link{URL: result.ReturnTo, Text: "Continue without connecting"})
+	page.Write(w, text.status)
 }
