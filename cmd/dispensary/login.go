@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -111,17 +111,19 @@ func endsLogin(result *connect.Result) bool {
 
 // loginPage writes the page that the browser shows at the end of a visit.
 func loginPage(w http.ResponseWriter, result *connect.Result) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	text, status := "You are connected, and can close this page.\n", http.StatusOK
+	page, status := newLoginPage("You are connected", "You can close this page."), http.StatusOK
 	switch {
 	case result.Outcome == connect.OutcomeConnected:
 	case endsLogin(result):
-		text, status = "You are not connected: "+outcomeText(result)+". Run dispensary login again.\n", http.StatusBadRequest
+		page, status = newLoginPage("You are not connected", "The login ended: "+outcomeText(result)+". Run dispensary login again."), http.StatusBadRequest
 	default:
-		text, status = "This page does not belong to the login that waits. Open the URL that dispensary login printed.\n", http.StatusBadRequest
+		page, status = newLoginPage("This is not the page of your login", "Open the URL that dispensary login printed."), http.StatusBadRequest
 	}
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text)
+	page.Write(w, status)
+}
+
+func newLoginPage(title, text string) *webpage.Notice {
+	return &webpage.Notice{Name: "dispensary login", Title: title, Text: text}
 }
 
 func outcomeText(result *connect.Result) string {
@@ -136,7 +138,7 @@ func startOnce(next http.Handler, secret string) http.Handler {
 		given := r.URL.Query().Get(startParameter)
 		prefetch := r.Header.Get("Sec-Purpose") != "" // must not use the secret up
 		if r.Method != http.MethodGet || prefetch || subtle.ConstantTimeCompare([]byte(given), []byte(secret)) != 1 || !used.CompareAndSwap(false, true) {
-			http.Error(w, "This URL does not work, or was used already. Run dispensary login again.", http.StatusForbidden)
+			newLoginPage("This URL does not work", "It is incomplete or was used already. Run dispensary login again.").Write(w, http.StatusForbidden)
 			return
 		}
 		r = r.Clone(r.Context())
