@@ -174,6 +174,10 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 	if !errors.As(err, &p) {
 		p = problemOf(http.StatusInternalServerError, err.Error())
 	}
+	if c.op == nil && p.status == http.StatusNotFound && c.fromBrowser() {
+		c.record.Status = c.pageProblem(w, p.status, "There is no page at this URL. The API is at "+c.api.Origin+BasePath+".")
+		return
+	}
 	c.record.Status, c.record.Errors = p.sentStatus(c.behaviors), p.messages
 	if p.header[0] != "" {
 		w.Header()[p.header[0]] = []string{p.header[1]}
@@ -183,6 +187,11 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 		return
 	}
 	c.write(w, reply{bare: true, value: p.body(c.behaviors.ErrorShape, c.record.Status)}, "")
+}
+
+// fromBrowser reports whether a person opened a URL outside the API.
+func (c *call) fromBrowser() bool {
+	return !strings.HasPrefix(c.record.Path, BasePath) && strings.Contains(c.request.Header.Get("Accept"), "text/html")
 }
 
 func (c *call) send(w http.ResponseWriter, rep reply) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -75,6 +76,11 @@ func pageFor(path string) (show func(*visitor), id string) {
 // one. A page is no call of the API: it needs no token and leaves no trace in the
 // journal.
 func (p *Pages) Serve(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path == "/favicon.ico" { // browsers ask for it by themselves
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = io.WriteString(w, string(webpage.Icon)) // fails only when the browser went away
+		return true
+	}
 	show, id := pageFor(r.URL.Path)
 	if show == nil {
 		return false
