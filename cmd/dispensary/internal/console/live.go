@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 const (
@@ -51,7 +49,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) sendEvent(w http.ResponseWriter, name string) error {
 	stream := http.NewResponseController(w)
 	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is not slow either
-	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, webpage.Stamp(h.fake.Clock.Now())); err != nil {
+	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, h.fake.Clock.Now().UTC().Format(time.RFC3339)); err != nil {
 		return err
 	}
 	return stream.Flush()

@@ -29,8 +29,15 @@
     source = null;
   }
 
+  // Times are written in UTC. The title has the reader's own time.
+  function localize() {
+    for (const time of document.querySelectorAll("time[datetime]")) time.title = new Date(time.dateTime).toLocaleString();
+  }
+
   function hear(message, refreshes) {
-    clock.textContent = message.data;
+    clock.dateTime = message.data;
+    clock.textContent = message.data.replace("T", " ").replace("Z", " UTC");
+    localize();
     if (refreshes) refresh();
   }
 
@@ -43,7 +50,8 @@
       if (answer.ok) {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         merge(main, page.querySelector("main"));
-        clock.textContent = page.querySelector("header time").textContent;
+        merge(clock, page.querySelector("header time"));
+        localize();
       }
     } catch {
       // The platform went away. The stream comes back when it does.
@@ -106,5 +114,6 @@
   document.addEventListener("visibilitychange", follow);
   addEventListener("pagehide", leave);
   addEventListener("pageshow", follow);
+  localize();
   follow();
 })();

@@ -63,7 +63,7 @@ func follow(ctx context.Context, h http.Handler) (s *stream, over <-chan struct{
 	return s, ended
 }
 
-const at = "2026-03-02 09:00:00 UTC"
+const at = "2026-03-02T09:00:00Z"
 
 func message(name, stamp string) string { return "event: " + name + "\ndata: " + stamp }
 
@@ -86,7 +86,7 @@ func TestAPageHearsOfChanges(t *testing.T) {
 		fake.Clock.Advance(time.Minute)
 		assert.Equal(t, []string{""}, s.heard(), "not so soon after the last one")
 		time.Sleep(pause)
-		assert.Equal(t, []string{message("change", "2026-03-02 09:01:00 UTC")}, s.heard())
+		assert.Equal(t, []string{message("change", "2026-03-02T09:01:00Z")}, s.heard())
 
 		leave()
 		<-over
@@ -101,7 +101,7 @@ func TestAPageHearsOfARunningClock(t *testing.T) {
 		s, over := follow(t.Context(), console)
 		s.heard()
 		time.Sleep(pause + tick)
-		assert.Equal(t, []string{message("tick", "2000-01-01 00:00:01 UTC")}, s.heard())
+		assert.Equal(t, []string{message("tick", "2000-01-01T00:00:01Z")}, s.heard())
 
 		require.NoError(t, fake.Close())
 		time.Sleep(pause)
