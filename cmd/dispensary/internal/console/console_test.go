@@ -166,7 +166,7 @@ func TestADeliveryIsATimelineOfAttempts(t *testing.T) {
 		return states
 	}
 	assert.Equal(t, []string{"failed", "due", "later", "later", "later", "later"}, states())
-	assert.NotContains(t, d.sees("deliveries", "in 1 min", ">failing<", "Retry now"), "SVC-Signature")
+	assert.NotContains(t, d.sees("deliveries", "in 1 min", ">failing</span> <small>status 500</small>", "Retry now"), "SVC-Signature")
 	d.sees(details, "Verify by hand", "SVC-Signature: t=")
 	d.sees("clock", "to what is due next")
 	d.press(details, "Retry now")
@@ -273,6 +273,18 @@ func TestOnePalette(t *testing.T) {
 	for _, colour := range used {
 		assert.Contains(t, sheet, colour)
 	}
+}
+
+func TestReasonNamesLastProblem(t *testing.T) {
+	t.Parallel()
+	for want, attempt := range map[string]model.Attempt{
+		"": {Status: 200}, "status 503": {Status: 503, Err: "status 503 is neither 200 nor 201"}, "no response": {Err: "connection refused"},
+		"wrong response": {Status: 201, Err: "the answer is not JSON"},
+	} {
+		row := deliveryRow{Delivery: model.Delivery{Attempts: []model.Attempt{{Status: 404, Err: "x"}, attempt}}}
+		assert.Equal(t, want, row.Reason())
+	}
+	assert.Empty(t, deliveryRow{}.Reason())
 }
 
 func TestShort(t *testing.T) {

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +47,20 @@ func (r deliveryRow) Last() (last time.Time) {
 		last = r.Attempts[n-1].At
 	}
 	return last
+}
+
+// Reason is the problem of the last attempt in a few words, or "".
+func (r deliveryRow) Reason() string {
+	n := len(r.Attempts)
+	switch {
+	case n == 0 || r.Attempts[n-1].Err == "":
+		return ""
+	case r.Attempts[n-1].Status == 0:
+		return "no response"
+	case r.Attempts[n-1].Status == http.StatusOK || r.Attempts[n-1].Status == http.StatusCreated:
+		return "wrong response"
+	}
+	return "status " + strconv.Itoa(r.Attempts[n-1].Status)
 }
 
 // attemptShown is an attempt with what repeats and checks it without any code of ours.
