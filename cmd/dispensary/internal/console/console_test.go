@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -255,24 +256,18 @@ func TestStrangersAreKeptOut(t *testing.T) {
 	}
 }
 
-// The pages of the platform have the same colours, though they share no file with
-// the console.
-func TestOnePalette(t *testing.T) {
+func TestChangedPointsComeFirst(t *testing.T) {
 	t.Parallel()
-	fake := dispensarytest.New(t)
-	resp, err := fake.HTTPClient().Get(fake.Site().AuthURL + "/oauth/authorize")
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	pages, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
 	d := newFixture(t)
-	_, sheet := d.read(http.Get(d.url + "style.css"))
-	colours := regexp.MustCompile(`--\w[\w-]*: light-dark\(.*\);`)
-	used := colours.FindAllString(string(pages), -1)
-	require.NotEmpty(t, used)
-	for _, colour := range used {
-		assert.Contains(t, sheet, colour)
-	}
+	page := d.sees("behaviors", "1 of "+strconv.Itoa(len(behavior.Choices()))+" points differ from the default.")
+	first := strings.Index(page, `<article id="integration-activation"><h2>integration-activation <small class="due">changed, default `)
+	require.Positive(t, first)
+	assert.Equal(t, strings.Index(page, "<article"), first)
+	require.NoError(t, d.fake.SetBehavior(behavior.ProbeBeforeEach))
+	page = d.sees("behaviors", "2 of ", `<a href="#probe">probe</a>`, " <small>Default.</small>")
+	order := regexp.MustCompile(`<article id="([^"]+)"`).FindAllStringSubmatch(page, 3)
+	assert.Equal(t, []string{"integration-activation", "probe"}, []string{order[0][1], order[1][1]})
+	assert.Less(t, order[2][1], "integration-activation", "unchanged points are sorted by name")
 }
 
 func TestReasonNamesLastProblem(t *testing.T) {

@@ -173,15 +173,29 @@ func soonest[T any](rows []T, at func(*T) time.Time) (first []T) {
 
 func (h *Handler) faults(url.Values) any { return h.fake.Faults() }
 
+// openPoint is a point that the API leaves open, with the variant in force.
+type openPoint struct {
+	behavior.Choice
+	Chosen, Default string
+}
+
+// Changed reports whether the platform does not use the default.
+func (p openPoint) Changed() bool { return p.Chosen != p.Default }
+
+// behaviors lists the changed points first.
 func (h *Handler) behaviors(url.Values) any {
-	type row struct {
-		behavior.Choice
-		Chosen string
-	}
 	inForce := h.fake.Behaviors()
-	var rows []row
+	var changed, rows []openPoint
 	for i, choice := range behavior.Choices() { // both are sorted by name
-		rows = append(rows, row{choice, inForce[i].Name()})
+		p := openPoint{choice, inForce[i].Name(), choice.Variants[0].Name()}
+		if p.Changed() {
+			changed = append(changed, p)
+		} else {
+			rows = append(rows, p)
+		}
 	}
-	return rows
+	return struct {
+		Changed int
+		Rows    []openPoint
+	}{len(changed), append(changed, rows...)}
 }
