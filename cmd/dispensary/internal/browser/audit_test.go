@@ -141,7 +141,7 @@ func TestTheWholeConsole(t *testing.T) {
 	b.refused(422)
 	b.audit("a rejection")
 	b.visit(s.console + "requests")
-	b.press("Find what the API does not have")
+	b.press("Find unexpected requests")
 	b.audit("what was done")
 	b.opens(s.console+"no/such/page", http.StatusNotFound)
 	b.refused(404)

@@ -90,7 +90,7 @@ func TestPagesFollow(t *testing.T) {
 	b.sees("products.get")
 	b.press("Faults")
 	s.fake.ClearFaults()
-	b.sees("Nothing goes wrong.")
+	b.sees("No faults are set.")
 }
 
 // A page whose connection has ended says so.

@@ -44,7 +44,7 @@ func TestButtons(t *testing.T) {
 	assert.Equal(t, []string{"patient.created", "treatment_plan.created", "order.placed", "treatment_plan.updated", "clinic_key.revoked", "clinic_key.activated"}, kinds)
 
 	d.press("tokens", "Issue a token for")
-	d.press("tokens", "Let it expire")
+	d.press("tokens", "Expire")
 	d.sees("tokens", "expired")
 	d.press("tokens", "Issue a token for")
 	d.press("tokens", "Revoke")

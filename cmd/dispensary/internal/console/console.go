@@ -80,7 +80,7 @@ func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		up := strings.Repeat("../", max(0, strings.Count(r.URL.Path, "/")-1))
-		h.show(w, http.StatusNotFound, "problem", &frame{Base: up, Title: "Not found", View: "The console has no such page."})
+		h.show(w, http.StatusNotFound, "problem", &frame{Base: up, Title: "Not found", View: "The console has no page at this URL."})
 	})
 	h.mux = control.Local(mux)
 	return h

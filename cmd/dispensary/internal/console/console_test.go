@@ -137,7 +137,7 @@ func TestEveryRoom(t *testing.T) {
 	d.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Times: 1})
 	app := d.fake.Application()
 	d.sees("", app.ClientSecret, app.WebhookSecret, d.fake.Users()[0].Password, "patients:read")
-	d.sees("tokens", "ends in 2 h", "expired", "does not expire", "Let it expire")
+	d.sees("tokens", "expires in 2 h", "expired", "does not expire", ">Expire<")
 	d.sees("world", "Jane Doe", d.fake.ClinicKey())
 	d.sees("world?kind=plans", "/plans/", "Send")
 	d.sees("world?kind=orders", "Refund")
@@ -146,9 +146,9 @@ func TestEveryRoom(t *testing.T) {
 	event := d.fake.Events()[0].ID
 	assert.NotContains(t, d.sees("events", "order.placed", event), "order_number")
 	d.sees("events?select="+event, "&#34;order_number&#34;", "deliveries?select=")
-	assert.NotContains(t, d.sees("requests", "/api/clinic", "Unknown parameter &#34;pages&#34;"), "Ask it again")
+	assert.NotContains(t, d.sees("requests", "/api/clinic", "Unknown parameter &#34;pages&#34;"), "Repeat the request")
 	d.sees("requests?select=request-1", "clinic.get", "<code>clinic:read</code> granted", html.EscapeString(`pages=it'\''s'`), "Bearer $TOKEN")
-	d.sees("clock", "The clock stands still", "due in 1 min", "to what is due next", "order.placed", "in 2 h")
+	d.sees("clock", "The clock stands still", "due in 1 min", "to the next delivery", "order.placed", "in 2 h")
 	d.sees("faults", "drop_after_commit of any", "0 times", "fault-1")
 	d.sees("behaviors", `<span class="state done">off</span>`, "before-each")
 }
@@ -169,7 +169,7 @@ func TestADeliveryIsATimelineOfAttempts(t *testing.T) {
 	assert.Equal(t, []string{"failed", "due", "later", "later", "later", "later"}, states())
 	assert.NotContains(t, d.sees("deliveries", "in 1 min", ">failing</span> <small>status 500</small>", "Retry now"), "SVC-Signature")
 	d.sees(details, "Verify by hand", "SVC-Signature: t=")
-	d.sees("clock", "to what is due next")
+	d.sees("clock", "to the next delivery")
 	d.press(details, "Retry now")
 	d.sees(details, ">delivered<")
 	assert.Equal(t, []string{"failed", "done"}, states())
@@ -197,7 +197,7 @@ func TestResetTakesBackEndpoint(t *testing.T) {
 	d := newFixture(t)
 	d.fill()
 	d.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503})
-	d.sees("", "the webhook endpoint and open points become those of the start", "Faults, sign-ins and requests are removed.")
+	d.sees("", "the webhook endpoint and open points from the start", "Removes faults, sign-ins and requests.")
 	d.press("", "Reset the platform")
 	_, registered := d.fake.Webhooks.Endpoint()
 	assert.False(t, registered)
@@ -209,7 +209,7 @@ func TestResetTakesBackEndpoint(t *testing.T) {
 func TestCheckShowsVerdict(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	const button = "Find what the API does not have"
+	const button = "Find unexpected requests"
 	page := d.press("requests", button)
 	assert.Contains(t, page, "<b>Passed.</b>")
 	assert.Contains(t, page, "&#34;passed&#34;: true")
@@ -217,7 +217,7 @@ func TestCheckShowsVerdict(t *testing.T) {
 	page = d.press("requests", button)
 	assert.Contains(t, page, `<b class="failed">Failed.</b>`)
 	assert.NotContains(t, page, "Done.")
-	assert.Contains(t, d.press("requests", "Forget all"), "<b>Done.</b>")
+	assert.Contains(t, d.press("requests", "Remove all"), "<b>Done.</b>")
 }
 
 func TestStrangersAreKeptOut(t *testing.T) {
@@ -323,21 +323,21 @@ func TestListsAreSearched(t *testing.T) {
 	d.sees("requests?failed=true", "1 to 1 of 1, from", "/No-1-", `value="true" checked`)
 	d.sees("requests?state=401", "/No-1-", `<option selected>401</option>`)
 	d.sees("requests?kind=patients.get&page=2", "/No-1-", "1 to 1 of 1")
-	d.sees("requests?q=nothing+like+this", "No request is like this.")
+	d.sees("requests?q=nothing+like+this", "No requests match.")
 	d.sees("requests?q=%3Cb%3E", "&lt;b&gt;")
 	d.sees("events?kind=order.placed", "1 to 1 of 1")
 	d.sees("events?kind=order.placed&state=failing&failed=true", "1 to 1 of 1")
 	d.sees("events?q=order_number", "order.placed", "1 to ")
-	d.sees("events?kind=patient.created", "No event is like this.", "<option selected>patient.created</option>")
+	d.sees("events?kind=patient.created", "No events match.", "<option selected>patient.created</option>")
 	d.sees("deliveries?state=failing", "1 to 1 of 1", "Retry now")
-	d.sees("deliveries?state=delivered", "No delivery is like this.")
+	d.sees("deliveries?state=delivered", "No deliveries match.")
 	d.sees("deliveries?q="+d.fake.Webhooks.Deliveries()[0].EventID, "1 to 1 of 1")
 	d.sees("events", "<option>order.placed</option>")
 	d.sees("tokens?state=expired", "1 to 1 of 1, from")
-	d.sees("tokens?q=nobody", "No token is like this.")
+	d.sees("tokens?q=nobody", "No tokens match.")
 	d.sees("world?q=jane", "1 to 1 of", `<a href="?kind=patients">Show all</a>`)
 	d.sees("world?kind=plans&state=draft&q=jane+doe", "1 to 1 of 1, from", `<input type="hidden" name="kind" value="plans">`)
-	d.sees("world?kind=orders&q=no+such+number", "No order is like this.")
+	d.sees("world?kind=orders&q=no+such+number", "No orders match.")
 	d.sees("world?kind=products&q="+d.fake.Products.All()[0].VariantIDs[0], "1 to 1 of 1, from")
 }
 
