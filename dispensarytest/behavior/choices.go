@@ -64,17 +64,17 @@ func answerChoices() []entry {
 		point("validation-status", "Errors 7", "The status of validation failures is not shown.", takesToken, statuses(422, 400)),
 		point("wrong-state-status", "Errors 7", "The status for a wrong state, such as activating what is no draft, is not shown.", oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel", "treatment_plans.activate", "treatment_plans.in_office_checkout"), statuses(422, 409)),
 		point("missing-scope-status", "Errors 7", "The status for a forbidden scope is not shown.", takesToken, statuses(403, 404)),
-		point("plain-http-status", "Errors 1", "Plain HTTP produces an error; which one is not said.", every, statuses(403, 400)),
+		point("plain-http-status", "Errors 1", "The spec does not say which error plain HTTP produces.", every, statuses(403, 400)),
 		point("empty-values", "Resources and their fields", "Whether fields without a value are null or left out is not shown.",
 			answersJSON,
 			ways{{"null", "null"}, {"absent", "left out, but for those of meta"}}),
-		point("unknown-fields", "Endpoints", "What becomes of unknown body fields is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.",
+		point("unknown-fields", "Endpoints", "The spec does not mention unknown body fields. The token endpoint ignores them under every variant, as RFC 6749 demands.",
 			takesBody,
 			ways{{"ignored", "they change nothing; the Journal has them"}, {"rejected", "they are a validation failure"}}),
-		point("unknown-parameters", "Endpoints", "What becomes of unknown query parameters is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.",
+		point("unknown-parameters", "Endpoints", "The spec does not mention unknown query parameters. The token endpoint ignores them under every variant, as RFC 6749 demands.",
 			takesToken,
 			ways{{"ignored", "they change nothing; the Journal has them"}, {"rejected", "they are a validation failure"}}),
-		point("rate-limit", "Limits", "Rate limits are not shown; one of 5,000 requests in a rolling 5 minutes is seen.",
+		point("rate-limit", "Limits", "The spec does not state the rate limit. Integrators observe 5,000 requests in a rolling 5 minutes.",
 			every,
 			ways{{"off", "there is none"}, {"5000-in-5m", "5,000 requests in a rolling 5 minutes, then 429"}}),
 	}
@@ -85,22 +85,22 @@ func listChoices() []entry {
 		point("default-page-size", "Limits", "The page size without page[size] is not shown; 20 and 25 are seen.", isList, ways{
 			{"25", "25 items"}, {"20", "20 items"}, {"2", "2 items, which finds out who reads only one page"},
 		}),
-		point("oversized-page", "Limits", "The maximum is seen to be 100; what more asks for is not known.",
+		point("oversized-page", "Limits", "Integrators observe a maximum of 100. The effect of a larger size is unknown.",
 			isList,
 			ways{{"clamped", "100 items"}, {"rejected", "a validation failure"}}),
-		point("page-beyond-last", "Pagination", "What a page beyond the last holds is not said.",
+		point("page-beyond-last", "Pagination", "The spec does not say what a page beyond the last contains.",
 			isList,
 			ways{{"empty", "no items"}, {"not-found", "404"}}),
-		point("unsorted-lists", "Sorting convention", "The order of a list without sort_by is not said.",
+		point("unsorted-lists", "Sorting convention", "The spec does not define the order of a list without sort_by.",
 			func(op operations.Operation) bool { return op.List && op.ID != "products.similar" },
 			ways{{"oldest-first", "the order of creation"}, {"newest-first", "the reverse; similar products keep their ranking"}}),
-		point("array-filters", "Catalog", "Whether several values of a filter of the product search narrow or widen it is not said.",
+		point("array-filters", "Catalog", "The spec does not say whether several values of a filter narrow or widen the product search.",
 			oneOf("products.search"),
 			ways{{"all", "products that have every value"}, {"any", "products that have one of the values"}}),
-		point("vendor-backorder", "Product", "A product is backordered if any variant is; whether one with the status \"vendor backorder\" is meant, too, is not said.",
+		point("vendor-backorder", "Product", "A product is backordered if any variant is. The spec does not say whether this includes the status \"vendor backorder\".",
 			oneOf("products.list", "products.get", "products.search", "products.similar", "categories.products"),
 			ways{{"unavailable", "it is not"}, {"backordered", "it is"}}),
-		point("metadata-type", "Metadata", "Whether type can be left out is not said.",
+		point("metadata-type", "Metadata", "The spec does not say whether type is required.",
 			oneOf("metadata.list"),
 			ways{{"optional", "all types are looked through"}, {"required", "a validation failure without"}}),
 	}
@@ -108,24 +108,24 @@ func listChoices() []entry {
 
 func tokenChoices() []entry {
 	return []entry{
-		point("refresh-rotation", "Authentication 3", "Whether a refresh answers with a new refresh token is not said; a grace period is seen.", oneOf("oauth.token"), ways{
+		point("refresh-rotation", "Authentication 3", "The spec does not say whether a refresh returns a new refresh token. Integrators observe a grace period.", oneOf("oauth.token"), ways{
 			{"none", "the refresh token stays"},
 			{"grace", "a new one; the old one ends with the first use of the new access token"},
 			{"immediate", "a new one; the old one ends at once"},
 		}),
-		point("access-token-after-refresh", "Authentication 3", "What a refresh does to the access token before it is not said.",
+		point("access-token-after-refresh", "Authentication 3", "The spec does not say whether a refresh ends the old access token.",
 			oneOf("oauth.token"),
 			ways{{"kept", "it stays good until it expires"}, {"ended", "it ends with the refresh"}}),
 		point("refresh-token-revocation", "OAuth", "That an access token can be revoked is said; whether a refresh token can is not. RFC 7009 demands it.",
 			oneOf("oauth.revoke"),
 			ways{{"revoked", "as an access token"}, {"unknown", "it counts as an unknown token"}}),
-		point("revocation-reach", "Authentication 6", "Revoking ends the token and its refresh token; what becomes of access tokens from before a refresh is not said.",
+		point("revocation-reach", "Authentication 6", "Revoking ends the token and its refresh token. The spec does not mention access tokens from before a refresh.",
 			oneOf("oauth.revoke"),
 			ways{{"consent", "they end, with everything that came from the user's consent"}, {"pair", "they stay good until they expire"}}),
-		point("unknown-token-revocation", "OAuth", "What revoking an unknown token answers is not said; RFC 7009 calls it no error.",
+		point("unknown-token-revocation", "OAuth", "The spec does not define the response to revoking an unknown token. RFC 7009 treats it as a success.",
 			oneOf("oauth.revoke"),
 			ways{{"ok", "200"}, {"rejected", "400 invalid_request"}}),
-		point("expires-in", "Oauth token", "expires_in is an integer; a string is seen, too.",
+		point("expires-in", "Oauth token", "expires_in is an integer. Integrators also observe a string.",
 			oneOf("oauth.token"),
 			ways{{"number", "7200"}, {"string", `"7200"`}}),
 		point("clinic-key-header", "Authentication 9", "When the header is required is not shown; newer examples do without.", takesToken, ways{
@@ -144,22 +144,22 @@ func planChoices() []entry {
 		point("draft-cancellation", "States and transitions", "The transition from draft to canceled is not shown.",
 			oneOf("treatment_plans.cancel"),
 			ways{{"rejected", "a wrong state"}, {"allowed", "the draft is canceled"}}),
-		point("canceled-plan-update", "States and transitions", "Whether a canceled plan can be edited is not said.",
+		point("canceled-plan-update", "States and transitions", "The spec does not say whether a canceled plan can be edited.",
 			oneOf("treatment_plans.update"),
 			ways{{"rejected", "a wrong state"}, {"allowed", "it is edited and stays canceled"}}),
 		point("draft-update", "States and transitions", "The effect of an update on the state is not shown.",
 			oneOf("treatment_plans.update"),
 			ways{{"stays-draft", "none"}, {"activates", "a draft that is updated becomes active"}}),
-		point("link-practitioner", "Dynamic links", "Whether the practitioner_id of a link's treatment_plan can be left out is not said; only treatment_plan is called required.",
+		point("link-practitioner", "Dynamic links", "The spec requires treatment_plan. It does not say whether the practitioner_id in it is required.",
 			oneOf("dynamic_links.create"),
 			ways{{"token", "it can where the token is a practitioner's, who is it then"}, {"required", "a validation failure without"}}),
-		point("incomplete-plan", "States and transitions", "Whether a draft that names no patient or recommends nothing can be activated is not said; a plan is sent to its patient.",
+		point("incomplete-plan", "States and transitions", "A plan is sent to its patient. The spec does not say whether a draft without a patient or recommendations can be activated.",
 			oneOf("treatment_plans.activate", "treatment_plans.update"),
 			ways{{"rejected", "a wrong state; an update that would activate it leaves it a draft"}, {"activated", "it is; a checkout needs both all the same"}}),
-		point("checkout-state", "Treatment plans", "Which state an in-office checkout needs is not said.",
+		point("checkout-state", "Treatment plans", "The spec does not say which state an in-office checkout needs.",
 			oneOf("treatment_plans.in_office_checkout"),
 			ways{{"active", "only active plans"}, {"not-canceled", "drafts, too"}}),
-		point("draft-invitation", "Treatment plan", "Whether a draft has an invitation_url is not said.",
+		point("draft-invitation", "Treatment plan", "The spec does not say whether a draft has an invitation_url.",
 			oneOf("treatment_plans.create", "treatment_plans.get", "treatment_plans.update", "metadata.list"),
 			ways{{"none", "null"}, {"present", "as an active plan has"}}),
 	}
@@ -167,10 +167,10 @@ func planChoices() []entry {
 
 func eventChoices() []entry {
 	return []entry{
-		point("plan-created-event", "Event types", "Whether a plan counts as created when it is drafted or when it is sent is not said; the latter is seen.",
+		point("plan-created-event", "Event types", "The spec does not say whether drafting or sending creates a plan. Integrators observe the event on sending.",
 			nil,
 			ways{{"on-activation", "a draft makes treatment_plan.created when it is activated"}, {"on-creation", "a draft makes it at once, and treatment_plan.updated when it is activated"}}),
-		point("event-times", "Event", "Whether two events of one object can have the same created_at, which has milliseconds, is not said. A receiver that orders by time cannot tell them apart.",
+		point("event-times", "Event", "The spec does not say whether two events of one object can have the same created_at, which has milliseconds. Such events cannot be ordered by time.",
 			showsEventTimes,
 			ways{{"apart", "an event is at least a millisecond later than the one before of the same object, and may be ahead of the clock; updated_at of a plan goes with it"}, {"as-they-fall", "events have the clock's time, which can be the same"}}),
 		point("product-event-clinic", "Webhooks 6", "The table of an event says that product events have no clinic_id, the section on webhooks that each payload has one.",
@@ -184,7 +184,7 @@ func eventChoices() []entry {
 
 func webhookChoices() []entry {
 	return []entry{
-		point("probe", "Webhooks", "An empty test call is not mentioned, but seen on registration and before each event.", nil, ways{
+		point("probe", "Webhooks", "The spec does not mention an empty test call. Integrators observe it on registration and before each event.", nil, ways{
 			{"off", "none"},
 			{"on-registration", "once, when the endpoint is registered"},
 			{"before-each", "then, and before every attempt"},
@@ -192,7 +192,7 @@ func webhookChoices() []entry {
 		point("probe-signature", "Webhooks", "Whether the test call is signed is not documented.",
 			nil,
 			ways{{"signed", "as any other"}, {"unsigned", "without the header"}}),
-		point("delivery-conditions", "Webhooks 6", "That a live token with the event's scope is needed is seen, not documented.",
+		point("delivery-conditions", "Webhooks 6", "The spec does not mention that sending needs a live token with the scope of the event. Integrators observe it.",
 			nil,
 			ways{{"enforced", "events without one are not sent"}, {"off", "every event is sent"}}),
 		point("delivery-timeout", "Webhooks 5", "The time-out is called aggressive; 2 seconds are seen.", nil, ways{
@@ -208,16 +208,16 @@ func webhookChoices() []entry {
 // logChoices are about the record of a delivery.
 func logChoices() []entry {
 	return []entry{
-		point("resume-after-enable", "Webhooks 8", "What becomes of deliveries that stopped when the endpoint is enabled again is not said.",
+		point("resume-after-enable", "Webhooks 8", "The spec does not say whether enabling the endpoint resumes stopped deliveries.",
 			nil,
 			ways{{"dropped", "nothing is resumed; the event lists have them"}, {"resumed", "what has attempts left is attempted at once"}}),
-		point("delivery-log", "Webhook deliveries", "Whether the log has a row for each delivery or for each attempt is not said.",
+		point("delivery-log", "Webhook deliveries", "The spec does not say whether the log has a row for each delivery or for each attempt.",
 			oneOf("webhook_deliveries.list"),
 			ways{{"delivery", "one row, as the latest attempt left it"}, {"attempt", "one row for each attempt"}}),
 		point("unanswered-status", "Webhook delivery", "response_status without an answer is not shown.",
 			oneOf("webhook_deliveries.list"),
 			ways{{"null", "null"}, {"zero", "0"}}),
-		point("webhook-envelope", "Webhooks 2", "Payloads are wrapped in event; event_payload around it is seen, too.", nil, ways{
+		point("webhook-envelope", "Webhooks 2", "Payloads are wrapped in event. Integrators also observe event_payload around it.", nil, ways{
 			{"event", `{"event":{…}}`},
 			{"event-payload", `{"event_payload":{"event":{…}}}`},
 		}),

@@ -27,7 +27,7 @@ func ExampleChoices() {
 	defer func() { _ = fake.Close() }()
 	fmt.Println(slices.Contains(fake.Behaviors(), behavior.RefreshRotationGrace))
 	// Output:
-	// Whether a refresh answers with a new refresh token is not said; a grace period is seen.
+	// The spec does not say whether a refresh returns a new refresh token. Integrators observe a grace period.
 	// - none: the refresh token stays
 	// - grace: a new one; the old one ends with the first use of the new access token
 	// - immediate: a new one; the old one ends at once
