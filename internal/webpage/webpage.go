@@ -73,6 +73,15 @@ func StampTime(t, now time.Time) template.HTML {
 // its title.
 func AgoTime(t, now time.Time) template.HTML { return element(t, Ago(t, now), local(t, now)) }
 
+// ShortTime returns a time element with a form of the time in UTC as its text, and with the title
+// of [AgoTime].
+func ShortTime(t, now time.Time, form string) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	return element(t, t.UTC().Format(form), local(t, now))
+}
+
 func local(t, now time.Time) string {
 	return t.In(now.Location()).Format("2006-01-02 15:04:05 MST")
 }

@@ -137,7 +137,7 @@ func TestEveryRoom(t *testing.T) {
 	d.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Times: 1})
 	app := d.fake.Application()
 	d.sees("", app.ClientSecret, app.WebhookSecret, d.fake.Users()[0].Password, "patients:read")
-	d.sees("tokens", "expires in 2 h", "expired", "does not expire", ">Expire<")
+	d.sees("tokens", "expires <time", ">in 2 h<", "expired", "does not expire", ">Expire<")
 	d.sees("world", "Jane Doe", d.fake.ClinicKey())
 	d.sees("world?kind=plans", "/plans/", "Send")
 	d.sees("world?kind=orders", "Refund")
@@ -148,7 +148,7 @@ func TestEveryRoom(t *testing.T) {
 	d.sees("events?select="+event, "&#34;order_number&#34;", "deliveries?select=")
 	assert.NotContains(t, d.sees("requests", "/api/clinic", "Unknown parameter &#34;pages&#34;"), "Repeat the request")
 	d.sees("requests?select=request-1", "clinic.get", "<code>clinic:read</code> granted", html.EscapeString(`pages=it'\''s'`), "Bearer $TOKEN")
-	d.sees("clock", "The clock stands still", "due in 1 min", "to the next delivery", "order.placed", "in 2 h")
+	d.sees("clock", "The clock stands still", "due <time", ">in 1 min<", "to the next delivery", "order.placed", "in 2 h")
 	d.sees("faults", "drop_after_commit of any", "0 times", "fault-1")
 	d.sees("behaviors", `<span class="state done">off</span>`, "before-each")
 }
@@ -171,7 +171,7 @@ func TestADeliveryIsATimelineOfAttempts(t *testing.T) {
 	d.sees(details, "Verify by hand", "SVC-Signature: t=")
 	d.sees("clock", "to the next delivery")
 	d.press(details, "Retry now")
-	d.sees(details, ">delivered<")
+	d.sees(details, ">delivered<", `<span class="failed">failed <b>1</b></span> <span class="done">delivered <b>1</b></span>`)
 	assert.Equal(t, []string{"failed", "done"}, states())
 }
 
@@ -389,9 +389,9 @@ func TestTheTimelineJoins(t *testing.T) {
 func TestARowHasTheDayOfAnother(t *testing.T) {
 	t.Parallel()
 	f := &frame{Now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
-	assert.Equal(t, "08:59:59", f.Clocked(f.Now.Add(-time.Second)))
-	assert.Equal(t, "2026-03-01 23:00:00", f.Clocked(f.Now.Add(-10*time.Hour)))
-	assert.Equal(t, "–", f.Clocked(time.Time{}))
+	assert.EqualValues(t, `<time datetime="2026-03-02T08:59:59Z" title="2026-03-02 08:59:59 UTC">08:59:59</time>`, f.Clocked(f.Now.Add(-time.Second)))
+	assert.Contains(t, f.Clocked(f.Now.Add(-10*time.Hour)), ">2026-03-01 23:00:00<")
+	assert.EqualValues(t, "–", f.Clocked(time.Time{}))
 }
 
 // With bodies, a request leads to what it made, and can be asked again as it was.

@@ -80,13 +80,16 @@ func (h *Handler) deliveries(query url.Values) any {
 		Endpoint   model.Endpoint
 		Registered bool
 		Filter     filter
+		Chart      *webpage.Chart
 		Rows       []deliveryRow
 		Now, Next  time.Time
 	}
 	v := view{Filter: filterOf(query)}
 	v.Endpoint, v.Registered = h.fake.Webhooks.Endpoint()
 	v.Now, v.Next = h.fake.Clock.Now(), h.next()
-	for _, d := range filtered(&v.Filter, h.fake.Webhooks.Deliveries(), func(d model.Delivery) listed {
+	all := h.fake.Webhooks.Deliveries()
+	v.Chart = chartOf(all, v.Now)
+	for _, d := range filtered(&v.Filter, all, func(d model.Delivery) listed {
 		s := deliveryState(d)
 		return listed{ID: d.ID, Kind: d.EventType, State: s.Text, Failed: s.Failed, Text: func() string { return deliveryText(d) }}
 	}) {
@@ -106,6 +109,21 @@ func (h *Handler) deliveries(query url.Values) any {
 		v.Rows = append(v.Rows, row)
 	}
 	return v
+}
+
+// chartOf returns the attempts of the last 24 hours.
+func chartOf(all []model.Delivery, now time.Time) *webpage.Chart {
+	chart := webpage.NewChart(now.UTC(), webpage.Series{Name: "failed", Class: "failed"}, webpage.Series{Name: "delivered", Class: "done"})
+	for _, d := range all {
+		for n, attempt := range d.Attempts {
+			series := 0
+			if d.Delivered && n == len(d.Attempts)-1 {
+				series = 1
+			}
+			chart.Add(series, attempt.At, 1)
+		}
+	}
+	return &chart
 }
 
 func (h *Handler) attempts(d model.Delivery, to model.Endpoint) (all []attemptShown) {

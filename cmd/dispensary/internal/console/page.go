@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 // Handler is the console of one platform. It is safe for concurrent use.
@@ -50,15 +51,13 @@ type frame struct {
 	Frozen bool
 }
 
-// Clocked writes a time in a row, without the day where that is the present one.
-func (f *frame) Clocked(t time.Time) string {
-	switch {
-	case t.IsZero():
-		return "–"
-	case day(t) == day(f.Now):
-		return t.UTC().Format(time.TimeOnly)
+// Clocked writes a time in a row, without the day if it is today.
+func (f *frame) Clocked(t time.Time) template.HTML {
+	form := time.DateTime
+	if day(t) == day(f.Now) {
+		form = time.TimeOnly
 	}
-	return t.UTC().Format(time.DateTime)
+	return webpage.ShortTime(t, f.Now, form)
 }
 
 // controlCall is an operation as programs run it.
