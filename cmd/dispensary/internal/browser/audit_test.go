@@ -174,6 +174,9 @@ func TestAllPagesOfThePlatform(t *testing.T) {
 	b.opens(origin+"/auth/oauth/authorize", http.StatusNotFound)
 	b.refused(404)
 	b.audit("a wrong redirect")
+	b.opens(origin+"/no/such/page", http.StatusNotFound)
+	b.refused(404)
+	b.audit("no page of the platform")
 	for _, page := range []string{"/plans/new", "/plans/" + cancelled.ID + "/edit", "/plans/" + plan.ID + "/invitation", "/plans/" + plan.ID + "/edit"} {
 		b.visit(origin + page)
 		b.audit(page)

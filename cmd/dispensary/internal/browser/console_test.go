@@ -100,6 +100,7 @@ func TestThePlatformGoes(t *testing.T) {
 	b.visit(s.console + "clock")
 	s.fake.Clock.Advance(time.Minute)
 	b.sees("2026-03-02 09:01:00 UTC")
+	assert.Contains(t, eval[string](b, `document.querySelector("header time").title`), "2026", "the reader's own time")
 	away := `getComputedStyle(document.querySelector(".now"), "::after").content`
 	assert.Equal(t, "none", eval[string](b, away))
 	require.NoError(t, s.fake.Close())
