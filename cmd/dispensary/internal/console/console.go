@@ -33,7 +33,7 @@ var assets embed.FS
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"story": newStory, "presets": func() []preset { return presets }, "preset": newPresetButton, "ago": webpage.AgoTime, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.StampTime, "clock": webpage.Stamp,
+		"story": newStory, "presets": func() []preset { return presets }, "preset": newPresetButton, "ago": webpage.AgoTime, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.StampTime,
 	}).ParseFS(assets, "*.html"))
 })
 
