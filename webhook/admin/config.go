@@ -25,7 +25,7 @@ type Config struct {
 	// show it.
 	Name string
 
-	// Production marks every page, so that nobody takes it for a test system.
+	// Production marks every page as one of a production system.
 	Production bool
 
 	// Location is the time zone of midnight, of times in fields, and of the times that a pointer
