@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -140,7 +139,7 @@ func TestTheNightIsRepaired(t *testing.T) {
 			o, accept := newOperations(t)
 			o.night(accept)
 			b := open(t)
-			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
+			b.disableScripts(without)
 			b.visit(o.url)
 			b.sees("production", "104", "It failed.", "No token is refreshed in the background")
 			b.press("permanent: dispensary: patients.get")

@@ -1,7 +1,7 @@
-// What a page does not do for people, as a list of sentences. The page is looked at
-// as it stands: its colours, its width, what is unfolded.
+// Returns the faults of the layout of a page, as it is drawn now. axe finds other faults.
 (() => {
   const found = [];
+  const print = matchMedia("print").matches;
   const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const seen = new Map();
 
@@ -51,33 +51,16 @@
     return `<${element.localName}> ${(element.innerText || element.name || element.id).replace(/\s+/g, " ").slice(0, 40)}`.trim();
   }
 
-  // Texts: 4.5 to 1, and 3 to 1 where they are large.
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const texts = [];
-  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
-    const element = text.parentElement;
-    if (!text.data.trim() || !shown(element)) continue;
-    texts.push(text);
-    const style = getComputedStyle(element);
-    const size = parseFloat(style.fontSize);
-    const wanted = size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5;
-    const reached = contrast(over(paint(style.color), ground(element)), ground(element));
-    if (reached < wanted) found.push(`contrast ${reached.toFixed(2)} of ${name(element)}`);
-  }
-
-  // Fields and buttons: 3 to 1 between their edge and what is around them, and what is
-  // typed as any text.
+  // Fields and buttons: 3 to 1 between their edge and the page around them.
   for (const control of document.querySelectorAll("input:not([type=hidden], [type=checkbox]), textarea, select, button")) {
     if (!shown(control)) continue;
     const reached = contrast(paint(getComputedStyle(control).borderTopColor), ground(control.parentElement));
     if (reached < 3) found.push(`contrast ${reached.toFixed(2)} of the edge of ${name(control)}`);
-    const typed = contrast(paint(getComputedStyle(control).color), ground(control));
-    if (typed < 4.5) found.push(`contrast ${typed.toFixed(2)} of what is typed into ${name(control)}`);
   }
 
-  // Contents are visible at each width.
+  // Contents are visible at each width. Paper has no use for controls, and does not scroll.
   for (const element of document.querySelectorAll("main :is(h1, h2, h3, p:not(.jump), dl, form, table, article)")) {
-    if (!element.closest("[hidden]") && element.textContent.trim() && !spoken(element) && !shown(element)) found.push(`${name(element)} is hidden`);
+    if (!element.closest("[hidden]") && !(print && element.closest("form, nav, .tools")) && element.textContent.trim() && !spoken(element) && !shown(element)) found.push(`${name(element)} is hidden`);
   }
 
   // clippers returns the ancestors that clip an element. One with an ellipsis marks the cut.
@@ -99,8 +82,11 @@
   const clipped = (box, clips) => clips.reduce((rest, clip) => common(rest, clip.element.getBoundingClientRect()), box);
   const visible = (line) => clipped(line.box(), line.clips);
 
-  // lines are the lines of each text.
-  const lines = texts.flatMap((text) => {
+  // lines are the lines of each visible text.
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  const lines = texts.filter((text) => text.data.trim() && shown(text.parentElement)).flatMap((text) => {
     const element = text.parentElement;
     const words = text.data.trim().replace(/\s+/g, " ").slice(0, 40);
     const range = document.createRange();
@@ -157,17 +143,17 @@
     const widest = [...document.querySelectorAll("body *")].sort((a, b) => b.getBoundingClientRect().right - a.getBoundingClientRect().right)[0];
     found.push(`it is wider than the window, with ${name(widest)}`);
   }
-  if (document.documentElement.lang !== "en") found.push("it has no language");
-  if (!document.title.includes(" · ")) found.push("it has no title");
-  if (document.querySelectorAll("h1").length !== 1) found.push("it has not just one main heading");
-  let level = 1;
-  for (const heading of document.querySelectorAll("h1, h2, h3, h4")) {
-    if (heading.localName[1] > level + 1) found.push(`heading ${name(heading)} skips a level`);
-    level = +heading.localName[1];
+  if (print) {
+    for (const element of document.querySelectorAll("nav, button, form:not([method=post])")) {
+      if (shown(element)) found.push(`${name(element)} is printed`);
+    }
+    for (const element of document.querySelectorAll("pre")) {
+      if (element.scrollHeight > element.clientHeight + 1 || element.scrollWidth > element.clientWidth + 1) found.push(`${name(element)} is printed in part`);
+    }
   }
-  const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
+  if (!document.title.includes(" · ")) found.push("its title does not name the site");
   const known = new Set();
-  for (const id of ids) {
+  for (const { id } of document.querySelectorAll("[id]")) {
     if (known.has(id)) found.push(`two elements have the id ${id}`);
     known.add(id);
   }

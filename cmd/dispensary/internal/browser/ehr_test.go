@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -90,7 +89,7 @@ func TestTheHealthRecord(t *testing.T) {
 			t.Parallel()
 			r := startHealthRecord(t) // which ends after the tab
 			b := open(t)
-			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
+			b.disableScripts(without)
 			b.visit(r.url)
 			b.auditAndGoOn("signing in")
 			b.press("Dr. Amara Osei")

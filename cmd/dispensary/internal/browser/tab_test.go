@@ -29,8 +29,9 @@ const patience = 2 * time.Minute
 // tab is a tab of the browser with a new profile. Anything that goes wrong behind a
 // page fails the test.
 type tab struct {
-	t   *testing.T
-	ctx context.Context
+	t       *testing.T
+	ctx     context.Context
+	without bool // scripts
 
 	mu       sync.Mutex
 	problems []string
@@ -43,7 +44,7 @@ func twice(t *testing.T, walk func(s *fixture, b *tab)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, b := newFixture(t), open(t)
-			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
+			b.disableScripts(without)
 			walk(s, b)
 		})
 	}
@@ -64,6 +65,13 @@ func open(t *testing.T) *tab {
 	call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	t.Cleanup(b.clean)
 	return b
+}
+
+// disableScripts disables the scripts of pages, or enables them.
+func (b *tab) disableScripts(without bool) {
+	b.t.Helper()
+	b.without = without
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
 }
 
 // hear records what went wrong.

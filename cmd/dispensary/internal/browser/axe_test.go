@@ -1,0 +1,77 @@
+package browser
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// axeFile is the variable with the path of axe.min.js.
+const axeFile = "DISPENSARY_TEST_AXE"
+
+// axeScript returns axe-core, "" without the variable.
+var axeScript = sync.OnceValues(func() (string, error) {
+	if os.Getenv(axeFile) == "" {
+		return "", nil
+	}
+	script, err := os.ReadFile(os.Getenv(axeFile))
+	return string(script), err
+})
+
+// axe returns the violations of axe's rules on the open page, none without the variable. The
+// browser's protocol runs it, which the policy of a page cannot stop. Its requests would be
+// stopped, so it loads nothing.
+func (b *tab) axe() []string {
+	b.t.Helper()
+	script, err := axeScript()
+	require.NoError(b.t, err)
+	if script == "" {
+		return nil
+	}
+	if b.without { // axe waits with timers
+		b.disableScripts(false)
+		defer b.disableScripts(true)
+	}
+	if !eval[bool](b, `"axe" in window`) {
+		run(b, chromedp.Evaluate[chromedp.Void](script))
+	}
+	return run(b, chromedp.Evaluate[[]string](`axe.run({
+		preload: false, iframes: false, resultTypes: ["violations"], rules: { "target-size": { enabled: true } },
+	}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
+		nodes.map(({ target, failureSummary }) => [id, target, failureSummary].join(": "))))`, chromedp.EvalAwaitPromise))
+}
+
+// axe finds faults behind a strict policy, with scripts and without.
+func TestAxeFindsFaults(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(axeFile) == "" {
+		t.Skip(axeFile + " is not set")
+	}
+	b := open(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src data:")
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>Page</title>
+			<main><h1>Page</h1><form><input name="nameless"></form><font color="#999999">pale</font>
+			<ul><li><font size="1"><a href="/a">a</a></font><li><font size="1"><a href="/b">b</a></font></ul></main>`)
+	}))
+	t.Cleanup(server.Close)
+	for _, without := range []bool{false, true} {
+		b.disableScripts(without)
+		b.visit(server.URL)
+		var rules []string
+		for _, found := range b.axe() {
+			rule, _, _ := strings.Cut(found, ":")
+			rules = append(rules, rule)
+		}
+		assert.Equal(t, []string{"color-contrast", "label", "target-size", "target-size"}, rules, "without scripts: %t", without)
+	}
+}
