@@ -161,6 +161,9 @@ func (e *ehr) routes() http.Handler {
 	mux.Handle("GET /search", e.page(e.search))
 	mux.Handle("/patients/{patient}/plan", e.page(e.plan))
 	mux.Handle("POST /plans/{plan}/checkout", e.page(checkout))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		show(w, http.StatusNotFound, "Page not found", user{}, nil)
+	})
 	return http.NewCrossOriginProtection().Handler(mux) // no other site can send a form
 }
 

@@ -212,7 +212,12 @@ func TestProductSearch(t *testing.T) {
 
 		chosen := regexp.MustCompile(`href="(/catalog/[^"]*)"`).FindStringSubmatch(page)
 		require.NotNil(f, chosen)
-		assert.Contains(f, p.get(chosen[1]), ": available.")
+		page = p.get(chosen[1])
+		assert.Contains(f, page, ": available.")
+		assert.Contains(f, page, "<title>Magnesium Glycinate · Example EHR</title>")
+		assert.Contains(f, page, `<a href="/catalog?q=glyc%20magnezium">Back to the products for “glyc magnezium”</a>`)
+		product, _, _ := strings.Cut(chosen[1], "?")
+		assert.Contains(f, p.get(product), `<a href="/catalog?q=">Back to the catalog</a>`)
 		f.US.Journal.CheckRequested(f, "variants.get")
 		for path, want := range map[string]int{
 			"/catalog/00000000-0000-4000-8000-000000000000": http.StatusNotFound,
@@ -372,10 +377,13 @@ func TestWhoMayDoWhat(t *testing.T) {
 		for _, path := range []string{"/", "/catalog", "/search", "/patients/x/plan", "/operations/", "/operations/dead"} {
 			assert.Contains(f, stranger.get(path), "<h1>Sign in</h1>", path)
 		}
+		status, page := stranger.read(stranger.browser.Get(f.home + "/patient"))
+		assert.Equal(f, http.StatusNotFound, status)
+		assert.Contains(f, page, "<h1>Page not found</h1>")
 		request, err := http.NewRequestWithContext(f.Context(), http.MethodPost, f.home+"/sign-in", strings.NewReader("user=park"))
 		require.NoError(f, err)
 		request.Header.Set("Sec-Fetch-Site", "cross-site")
-		status, _ := stranger.read(http.DefaultClient.Do(request))
+		status, _ = stranger.read(http.DefaultClient.Do(request))
 		assert.Equal(f, http.StatusForbidden, status)
 	})
 }

@@ -95,5 +95,5 @@ func (e *ehr) variant(w http.ResponseWriter, r *http.Request, u user, client *di
 	if err != nil {
 		return err
 	}
-	return show(w, http.StatusOK, "Product", u, variant)
+	return show(w, http.StatusOK, "Product", u, map[string]any{"Variant": variant, "Query": r.FormValue("q")})
 }

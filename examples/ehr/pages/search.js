@@ -19,7 +19,9 @@ field.addEventListener("input", async () => {
 });
 
 function item({ variant_id, name, brand, sku, status }) {
-  const link = Object.assign(document.createElement("a"), { href: "/catalog/" + encodeURIComponent(variant_id), textContent: name });
+  const link = Object.assign(document.createElement("a"), {
+    href: "/catalog/" + encodeURIComponent(variant_id) + "?" + new URLSearchParams({ q: field.value }), textContent: name,
+  });
   const small = Object.assign(document.createElement("small"), { textContent: brand + ", " + sku });
   const state = Object.assign(document.createElement("span"), { textContent: status });
   const li = document.createElement("li");

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bufio"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,6 +95,9 @@ func TestTheHealthRecord(t *testing.T) {
 			b.auditAndGoOn("signing in")
 			b.press("Dr. Amara Osei")
 			b.auditAndGoOn("connecting")
+			b.opens(r.url+"no/such/page", http.StatusNotFound)
+			b.refused(404)
+			b.auditAndGoOn("no page")
 			r.connect(b, "Dr. Amara Osei", r.accounts[0])
 			b.sees("Jane Doe")
 			b.auditAndGoOn("patients")
@@ -113,8 +117,10 @@ func TestTheHealthRecord(t *testing.T) {
 			}
 			b.auditAndGoOn("products")
 			b.leads(chromedp.Click(chromedp.CSS(".products a"), chromedp.NodeVisible))
-			b.sees(": available.")
+			b.sees("Quercetin & Bromelain", ": available.")
 			b.auditAndGoOn("product")
+			b.press("Back to the products for “qurecetin”")
+			b.sees("1 found")
 
 			b.press("Patients")
 			b.press("Write a plan for Jane Doe")
