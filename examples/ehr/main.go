@@ -21,10 +21,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -288,23 +288,24 @@ func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *d
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	return show(w, http.StatusOK, "Patients", u, map[string]any{"Patients": patients.Items, "Protocols": protocols.Items, "Care": known})
+	return show(w, http.StatusOK, "Patients", u, map[string]any{"Patients": patients.Items, "Protocols": protocols.Items, "Care": known, "Made": r.FormValue("made")})
 }
 
-// makePlan makes a plan if the catalog has its products. What is made here comes with no webhook.
-func (e *ehr) makePlan(r *http.Request, u user, client *dispensary.Client, protocol *treatmentplans.Protocol, choices treatmentplans.PlanChoices) error {
+// makePlan makes a plan if the catalog has its products, and returns its id. What is made here
+// comes with no webhook.
+func (e *ehr) makePlan(r *http.Request, u user, client *dispensary.Client, protocol *treatmentplans.Protocol, choices treatmentplans.PlanChoices) (string, error) {
 	plan, err := protocol.NewPlan(choices)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := client.TreatmentPlans.CheckAvailable(r.Context(), plan.Recommendations); err != nil {
-		return err
+		return "", err
 	}
 	made, _, err := client.TreatmentPlans.Ensure(r.Context(), r.PathValue("patient"), plan)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return store(r.Context(), e.dispensary.DB, u.Account.Clinic.ID, made.Patient.ID, care{made.ID, "Plan", string(made.State)})
+	return made.ID, store(r.Context(), e.dispensary.DB, u.Account.Clinic.ID, made.Patient.ID, care{made.ID, "Plan", string(made.State)})
 }
 
 // plan shows the form of a plan.
@@ -315,9 +316,9 @@ func (e *ehr) plan(w http.ResponseWriter, r *http.Request, u user, client *dispe
 	}
 	choices, problem := choicesOf(r, u.Account.Owner.ID, protocol), &dispensary.Problem{Status: http.StatusOK}
 	if r.Method == http.MethodPost {
-		err := e.makePlan(r, u, client, protocol, choices)
+		id, err := e.makePlan(r, u, client, protocol, choices)
 		if err == nil {
-			http.Redirect(w, r, "/", http.StatusSeeOther)
+			http.Redirect(w, r, "/?made="+url.QueryEscape(id)+"#made", http.StatusSeeOther) // the page has the name, the URL only an id
 			return nil
 		}
 		if problem = choices.ProblemOf(err).For(fieldsOf(protocol)...); problem.Status != http.StatusUnprocessableEntity {
@@ -332,14 +333,18 @@ func (e *ehr) plan(w http.ResponseWriter, r *http.Request, u user, client *dispe
 		}
 		names = append(names, variant.Product.Name)
 	}
-	return show(w, problem.Status, "New plan", u, map[string]any{"Protocol": protocol, "Names": names, "Form": r.Form, "ID": choices.Metadata.ID, "Problem": problem})
+	return show(w, problem.Status, "New plan", u, map[string]any{"Protocol": protocol, "Names": names, "Form": r.Form, "ID": choices.Metadata.ID, "Problem": problem, "Inputs": inputs})
 }
+
+// inputs are the fields that the form has for each recommendation, and those of the request.
+var inputs = [][2]string{{"omit", "variant_id"}, {"units", "units_to_purchase"}, {"info", "dosage.additional_info"}}
 
 // fieldsOf returns the fields of the request that the form has.
 func fieldsOf(protocol *treatmentplans.Protocol) (fields []string) {
 	for i := range protocol.Recommendations {
-		at := "recommendations[" + strconv.Itoa(i) + "]."
-		fields = append(fields, at+"variant_id", at+"units_to_purchase", at+"dosage.additional_info")
+		for _, input := range inputs {
+			fields = append(fields, fmt.Sprintf("recommendations[%d].%s", i, input[1]))
+		}
 	}
 	return fields
 }
@@ -350,14 +355,17 @@ func choicesOf(r *http.Request, practitioner string, protocol *treatmentplans.Pr
 		PractitionerID: practitioner, Metadata: clinic.Metadata{ID: cmp.Or(r.FormValue("id"), rand.Text())},
 		State: cmp.Or(treatmentplans.State(r.FormValue("state")), treatmentplans.StateDraft),
 	}
-	for i := range protocol.Recommendations {
+	for i, line := range protocol.Recommendations {
 		at := strconv.Itoa(i)
 		units, err := strconv.Atoi(cmp.Or(r.FormValue("units"+at), "0")) // 0: as many as the protocol recommends
 		if err != nil {
 			units = -1 // no number is refused
 		}
 		choice := treatmentplans.RecommendationChoice{Omit: r.FormValue("omit"+at) != "", UnitsToPurchase: units}
-		if info := strings.TrimSpace(r.FormValue("info" + at)); info != "" {
+		switch info := r.FormValue("info" + at); {
+		case info == "none":
+			choice.AdditionalInfo = dispensary.Null[string]()
+		case info != "" && info == line.DosagePermutations:
 			choice.AdditionalInfo = dispensary.Value(info)
 		}
 		c.Recommendations = append(c.Recommendations, choice)

@@ -266,14 +266,20 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		path := "/patients/" + patient.ID + "/plan?protocol=" + protocol[1]
 		page = p.get(path)
 		assert.Contains(f, page, "with food", "the protocol's words are shown")
-		form := url.Values{"protocol": {protocol[1]}, "id": {p.field(page, "id")}, "units0": {"many"}, "info1": {"with food"}}
+		assert.NotContains(f, page, `id="wrong"`)
+		form := url.Values{"protocol": {protocol[1]}, "id": {p.field(page, "id")}, "units0": {"many"}, "info0": {"at noon"}, "info1": {"with food"}}
 
 		status, page := p.send(path, form)
 		assert.Equal(f, http.StatusUnprocessableEntity, status)
 		assert.Contains(f, page, `<div id="units0-wrong"><p class="wrong">Units to purchase must be a whole number above 0</p>`)
 		assert.Contains(f, page, `<div id="info0-wrong"><p class="wrong">Additional info has to be chosen`)
 		assert.NotContains(f, page, `id="info1-wrong"`)
-		assert.Contains(f, page, `name="units0" inputmode="numeric" placeholder="1" value="many"`, "what was typed is still there")
+		assert.Regexp(f, `<li><a href="#units0">[^<:]+: Units to purchase must be`, page)
+		assert.Regexp(f, `<li><a href="#info0">[^<:]+: Additional info has to be chosen`, page)
+		assert.NotContains(f, page, `href="#info1"`)
+		assert.Contains(f, page, `id="info1" name="info1">
+<option value="">Choose</option><option value="with food" selected>with food</option>`, "the choice is still there")
+		assert.Contains(f, page, `id="units0" name="units0" inputmode="numeric" placeholder="1" value="many"`, "what was typed is still there")
 		assert.Equal(f, form.Get("id"), p.field(page, "id"))
 
 		form.Set("units0", "")
@@ -281,7 +287,7 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		form.Set("state", "odd")
 		status, page = p.send(path, form)
 		assert.Equal(f, http.StatusUnprocessableEntity, status)
-		assert.Contains(f, page, "Please check your entries.</p><ul><li>State ", "the form has no field for it")
+		assert.Contains(f, page, "Please check your entries.</p><ul>\n<li>State ", "the form has no field for it")
 		form.Del("state")
 		form.Del("info0")
 
@@ -304,9 +310,11 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		require.NoError(f, err)
 		before := len(f.US.Plans.All())
 		for range 2 { // it was sent twice
-			status, _ = p.send(path, form)
+			status, page = p.send(path, form)
 			assert.Equal(f, http.StatusOK, status, "after the redirect")
+			assert.Contains(f, page, ">The plan for "+patient.FirstName+" "+patient.LastName+" was made.</p>")
 		}
+		assert.NotContains(f, p.get("/"), " was made.")
 		plans := f.US.Plans.All()
 		require.Len(f, plans, before+1)
 		plan := plans[before]
@@ -314,6 +322,12 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		require.Len(f, plan.Recommendations, 1)
 		assert.Equal(f, "with food", plan.Recommendations[0].Dosage.AdditionalInfo)
 		p.sees("/", "<b>Plan</b> draft")
+		form.Set("id", "without info")
+		form.Set("info1", "none")
+		status, _ = p.send(path, form)
+		assert.Equal(f, http.StatusOK, status)
+		require.Len(f, f.US.Plans.All(), before+2)
+		assert.Empty(f, f.US.Plans.All()[before+1].Recommendations[0].Dosage.AdditionalInfo)
 		_, _, err = f.US.Plans.Activate(plan.ID)
 		require.NoError(f, err)
 		p.sees("/", "<b>Plan</b> active")

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bufio"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -67,11 +69,18 @@ func (r *healthRecord) connect(b *tab, user string, account []string) {
 func (r *healthRecord) plan(b *tab) {
 	b.t.Helper()
 	b.fill("units1", "2")
-	b.fill("info0", "with food")
-	b.fill("info1", "with food, in the evening")
+	b.choose("info0", "with food")
+	b.choose("info1", "nothing")
 	run(b, chromedp.Click(chromedp.CSS(`[name="state"]`), chromedp.NodeVisible))
 	b.press("Make the plan")
-	b.sees("Plan active")
+	b.sees("The plan for Jane Doe was made.", "Plan active")
+}
+
+// choose types the name of a choice into a list.
+func (b *tab) choose(field, choice string) {
+	b.t.Helper()
+	run(b, chromedp.Focus(chromedp.CSS(fmt.Sprintf(`select[name=%q]`, field)), chromedp.NodeVisible))
+	b.keys(choice)
 }
 
 // auditAndGoOn audits a page, and leaves it in the window of a desk.
@@ -129,7 +138,11 @@ func TestTheHealthRecord(t *testing.T) {
 			b.fill("units1", "many")
 			b.press("Make the plan")
 			b.refused(422)
-			b.sees("Please check your entries", "Units to purchase must be a whole number above 0", "Additional info has to be chosen")
+			b.sees("Please check your entries", ": Units to purchase must be a whole number above 0", ": Additional info has to be chosen")
+			active := func() string { return eval[string](b, `document.activeElement.id`) }
+			b.wait("focus on the summary", func() bool { return active() == "wrong" })
+			b.keys(kb.Tab + kb.Enter)
+			b.wait("focus on the first field", func() bool { return active() == "info0" })
 			b.auditAndGoOn("a plan that was refused")
 			r.plan(b)
 			b.press("Pay in the clinic")
