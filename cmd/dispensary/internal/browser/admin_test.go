@@ -41,7 +41,7 @@ type operations struct {
 func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 	t.Helper()
 	o := &operations{}
-	made := make(chan webhook.Attempt, 1000)
+	made, activity := make(chan webhook.Attempt, 1000), &admin.Activity{}
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
 		Workers: 1, Retry: webhook.RetryPolicy{BackOff: time.Hour},
 		Handle: func(_ context.Context, e events.Event) error {
@@ -58,7 +58,7 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 			}
 			return webhook.Permanent(webhook.WithReason("unknown_patient", errors.New("no such patient: Jane Doe")))
 		},
-		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) { made <- a }},
+		Observer: webhook.Observer{AttemptEnd: func(ctx context.Context, a webhook.Attempt) { activity.AttemptEnd(ctx, a); made <- a }},
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -69,7 +69,7 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}})
 	require.NoError(t, err)
 	o.page, err = admin.New(admin.Config{
-		Engine: inbox, Name: "production", Alarms: map[string]*webhook.Alarm{"us/sandbox": alarm}, Accounts: users{},
+		Engine: inbox, Name: "Maple Hollow", Production: true, Activity: activity, Alarms: map[string]*webhook.Alarm{"us/sandbox": alarm}, Accounts: users{},
 		Observer: admin.Observer{BodyOpened: func(*http.Request, webhook.Key) error { o.opened.Add(1); return nil }},
 	})
 	require.NoError(t, err)
@@ -141,26 +141,26 @@ func TestTheNightIsRepaired(t *testing.T) {
 			b := open(t)
 			b.disableScripts(without)
 			b.visit(o.url)
-			b.sees("production", "104", "It failed.", "No token is refreshed in the background")
-			b.press("permanent: dispensary: patients.get")
+			b.sees("Maple Hollow", "104", "It failed: orders: 503", "No token is refreshed in the background")
+			b.press("patients.get")
 			b.sees("52 events", "order.placed")
 			b.press("Next page")
 			b.press("First page")
-			b.press("Replay these")
-			b.sees("dry run", "52", "order.placed")
+			b.press("Replay: all dead letters")
+			b.sees("52 dead letters will be replayed. Nothing has been changed yet.", "order.placed")
 			assert.Zero(b.t, o.handled.Load())
 			b.fill("most", "20")
 			b.press("Count again")
-			b.sees("20 dead letters would be, the oldest; 32 others match as well.")
+			b.sees("20 dead letters will be replayed.", "32 newer ones match too.")
 			o.repaired.Store(true)
 			b.press("Replay 20")
-			b.sees("20 were replayed. 32 others match now.")
+			b.sees("20 events were replayed.", "20 dead letters match now. 12 newer ones match too.")
 			b.wait("handled events", func() bool { return o.handled.Load() == 20 })
 			b.audit("a part that was replayed")
-			b.press("Replay these too")
-			b.sees("dry run", "20 dead letters would be, the oldest; 12 others match as well.")
-			b.press("Back to the dead letters")
-			b.sees("32 events")
+			b.press("Replay the other 20")
+			b.sees("40 events were replayed.", "12 dead letters match now.")
+			b.press("Back to the list")
+			b.sees("12 events")
 		})
 	}
 }
@@ -171,18 +171,18 @@ func TestABodyIsOpened(t *testing.T) {
 	o, accept := newOperations(t)
 	o.night(accept)
 	b := open(t)
-	b.visit(o.url + "dead?clinic=clinic-2")
+	b.visit(o.url + "events?state=dead&clinic=clinic-2")
 	b.leads(chromedp.Click(chromedp.CSS("td.event a"), chromedp.NodeVisible))
-	b.sees("That you open it is recorded.", "clinic-2")
+	b.sees("Opening it is recorded.", "clinic-2")
 	assert.NotContains(t, b.text(), "Jane")
 	b.press("Open the body")
 	b.sees(`"first_name": "Jane"`)
 	assert.EqualValues(t, 1, o.opened.Load())
 	b.audit("an opened body")
 	b.press("Discard")
-	b.sees("nothing has been discarded yet")
+	b.sees("1 dead letter will be discarded. Nothing has been changed yet.")
 	b.press("Discard 1")
-	b.sees("1 was discarded.")
+	b.sees("1 event was discarded.", "14 events")
 }
 
 // Every page of the operators is in order, and whatever it links to is there.
@@ -190,13 +190,16 @@ func TestAllPagesForOperators(t *testing.T) {
 	t.Parallel()
 	o, accept := newOperations(t)
 	b := open(t)
-	for _, page := range []string{"", "dead", "waiting", "runs"} {
+	for _, page := range []string{"", "events", "events?state=dead", "events?state=waiting", "runs"} {
 		b.visit(o.url + page)
 		b.audit("empty " + page)
 	}
 	o.night(accept)
 	links := map[string]bool{}
-	for _, page := range []string{"", "dead", "dead?clinic=none", "waiting", "runs", "accounts", "bulk?action=replay&clinic=clinic-2", "bulk?action=discard&most=3"} {
+	for _, page := range []string{
+		"", "events", "events?state=dead", "events?clinic=none", "events?state=waiting", "find?id=000000000017", "find?id=unknown", "runs", "accounts",
+		"bulk?action=replay&clinic=clinic-2", "bulk?action=discard&most=3",
+	} {
 		b.visit(o.url + page)
 		b.audit("operations/" + page)
 		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {
@@ -214,7 +217,9 @@ func TestAllPagesForOperators(t *testing.T) {
 	b.opens(o.url+"no/such/page", http.StatusNotFound)
 	b.refused(404)
 	b.audit("no page")
-	b.visit(o.url + "dead")
+	b.visit(o.url + "events?state=dead")
+	b.window(1280, 900)
+	assert.Empty(t, b.measured("html", "box.height > 2600"), "50 rows are dense")
 	for _, width := range []int64{1280, 1000, 800, 500, 390, narrow} {
 		b.window(width, 800)
 		assert.Empty(t, b.measured("main *", fmt.Sprintf("box.right > %d && box.width > 1", width)), "at %d px", width)

@@ -45,7 +45,7 @@ func TestScreenshots(t *testing.T) {
 	b.picture("clock", 1000, 640)
 	o, accept := newOperations(t)
 	o.night(accept)
-	b.visit(o.url + "dead")
+	b.visit(o.url + "events?state=dead")
 	b.picture("deadletters", 1000, 900)
 }
 
