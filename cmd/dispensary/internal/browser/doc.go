@@ -4,7 +4,8 @@
 // everything has a name for screen readers. It contains only tests.
 //
 // The tests need a Chromium or Chrome on the PATH. Without one they are skipped
-// with one line; CI installs one.
+// with one line; CI installs one. If DISPENSARY_TEST_AXE is the path of axe.min.js, axe-core
+// checks every page as well.
 //
 //	go test .            # all walks
 //	go test . -update    # and new pictures in docs/screenshots
