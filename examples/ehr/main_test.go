@@ -350,10 +350,10 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 		order := f.order(f.US, patientOf(f.US, account))
 		operator, practitioner := f.person("park"), f.person("fitzwilliam")
 		key := regexp.MustCompile(`name="action" value="replay"><input type="hidden" name="key" value="([^"]*)"`)
-		operator.sees("/operations/dead", "order.placed")
-		found := key.FindStringSubmatch(operator.get("/operations/dead"))
+		operator.sees("/operations/events?state=dead", "order.placed")
+		found := key.FindStringSubmatch(operator.get("/operations/events?state=dead"))
 		require.NotNil(f, found)
-		assert.NotContains(f, practitioner.get("/operations/dead"), "order.placed", "this is not for practitioners")
+		assert.NotContains(f, practitioner.get("/operations/events?state=dead"), "order.placed", "this is not for practitioners")
 		assert.Contains(f, operator.get("/"), "Sign in", "nor are patients for operators")
 
 		practitioner.connect(f.US, account)
@@ -361,9 +361,9 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 		assert.Contains(f, operator.get("/operations/accounts"), `<dt>Connected</dt><dd class="big">1</dd>`)
 		status, page := operator.send("/operations/bulk", url.Values{"action": {"replay"}, "key": {found[1]}})
 		assert.Equal(f, http.StatusOK, status)
-		assert.Contains(f, page, "was replayed")
+		assert.Contains(f, page, "1 event was replayed.")
 		practitioner.sees("/", order.Number)
-		assert.NotContains(f, operator.get("/operations/dead"), "order.placed")
+		assert.NotContains(f, operator.get("/operations/events?state=dead"), "order.placed")
 	})
 }
 
@@ -388,7 +388,7 @@ func TestTheProgramEnds(t *testing.T) {
 func TestWhoMayDoWhat(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		stranger := f.person("nobody@example.com")
-		for _, path := range []string{"/", "/catalog", "/search", "/patients/x/plan", "/operations/", "/operations/dead"} {
+		for _, path := range []string{"/", "/catalog", "/search", "/patients/x/plan", "/operations/", "/operations/events?state=dead"} {
 			assert.Contains(f, stranger.get(path), "<h1>Sign in</h1>", path)
 		}
 		status, page := stranger.read(stranger.browser.Get(f.home + "/patient"))
