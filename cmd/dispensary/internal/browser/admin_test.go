@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,6 +32,7 @@ import (
 type operations struct {
 	url      string // with a slash at its end
 	page     *admin.Handler
+	activity admin.Activity
 	repaired atomic.Bool
 	opened   atomic.Int32
 	handled  atomic.Int32
@@ -41,9 +43,9 @@ type operations struct {
 func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 	t.Helper()
 	o := &operations{}
-	made, activity := make(chan webhook.Attempt, 1000), &admin.Activity{}
+	made := make(chan webhook.Attempt, 1000)
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
-		Workers: 1, Retry: webhook.RetryPolicy{BackOff: time.Hour},
+		Workers: 1, Retry: webhook.RetryPolicy{BackOff: 12 * time.Hour, MaxBackOff: 12 * time.Hour},
 		Handle: func(_ context.Context, e events.Event) error {
 			switch {
 			case o.repaired.Load():
@@ -58,7 +60,7 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 			}
 			return webhook.Permanent(webhook.WithReason("unknown_patient", errors.New("no such patient: Jane Doe")))
 		},
-		Observer: webhook.Observer{AttemptEnd: func(ctx context.Context, a webhook.Attempt) { activity.AttemptEnd(ctx, a); made <- a }},
+		Observer: webhook.Observer{AttemptEnd: func(ctx context.Context, a webhook.Attempt) { o.activity.AttemptEnd(ctx, a); made <- a }},
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -69,7 +71,7 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}})
 	require.NoError(t, err)
 	o.page, err = admin.New(admin.Config{
-		Engine: inbox, Name: "Maple Hollow", Production: true, Activity: activity, Alarms: map[string]*webhook.Alarm{"us/sandbox": alarm}, Accounts: users{},
+		Engine: inbox, Name: "Maple Hollow", Production: true, Activity: &o.activity, Now: later, Alarms: map[string]*webhook.Alarm{"us/sandbox": alarm}, Accounts: users{},
 		Observer: admin.Observer{BodyOpened: func(*http.Request, webhook.Key) error { o.opened.Add(1); return nil }},
 	})
 	require.NoError(t, err)
@@ -95,7 +97,7 @@ func (users) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Acco
 			account := accounts.Account{Key: tokenstore.Key{Environment: sandbox, User: fmt.Sprint("dr-", 100+n)}, Status: accounts.StatusConnected}
 			if n%10 == 3 {
 				account.Status, account.Reason = accounts.StatusMustReauthorize, tokenstore.ReasonInvalidGrant
-				account.UpdatedAt, account.UsedAt = time.Now().Add(-5*time.Hour), time.Now().Add(-26*time.Hour)
+				account.UpdatedAt, account.UsedAt = later().Add(-5*time.Hour), later().Add(-26*time.Hour)
 			}
 			if !yield(account, nil) {
 				return
@@ -105,28 +107,51 @@ func (users) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Acco
 }
 
 func (users) PendingCommits() int       { return 2 }
-func (users) Paused() (time.Time, bool) { return time.Now().Add(10 * time.Minute), true }
+func (users) Paused() (time.Time, bool) { return later().Add(10 * time.Minute), true }
 
 var sandbox = api.USSandbox
 
+// later is the time on the page. The dead letters died three hours before.
+func later() time.Time { return time.Now().Add(3 * time.Hour) }
+
+// day fills the chart of the page. For three hours a third of the attempts have failed.
+func (o *operations) day() {
+	random := rand.New(rand.NewPCG(1, 2))
+	for ago := range 24 * 60 {
+		o.activity.Now = func() time.Time { return later().Add(-time.Duration(ago) * time.Minute) }
+		for range random.IntN(25) {
+			a := webhook.Attempt{Result: webhook.ResultHandled, Duration: time.Duration(random.ExpFloat64() * float64(80*time.Millisecond))}
+			switch {
+			case ago < 180 && random.IntN(3) == 0:
+				a.Result = webhook.ResultDead
+			case random.IntN(15) == 0:
+				a.Result = webhook.ResultFailed
+			}
+			o.activity.AttemptEnd(context.Background(), a)
+		}
+	}
+	o.activity.Now = nil
+}
+
 // night gives the page something to show.
 func (o *operations) night(accept func(webhook.Delivery)) {
+	o.day()
 	kinds := []events.Type{events.TypePatientUpdated, events.TypeOrderPlaced, events.TypeTreatmentPlanCreated, events.TypeOrderPlaced, events.TypeProductCreated}
 	for n := range 130 {
 		d := webhook.Delivery{
 			Key:  webhook.Key{Environment: sandbox, EventID: fmt.Sprintf("7f6d1c52-0f4b-4f0b-9c62-%012d", n), IntegrationID: "e1c9ab04"},
 			Type: kinds[n%len(kinds)], ClinicID: fmt.Sprintf("clinic-%d", n%7),
-			ReceivedAt: time.Now().Add(-time.Duration(500-n) * time.Minute),
+			ReceivedAt: later().Add(-time.Duration(500-n) * time.Minute),
 		}
 		d.Body = fmt.Appendf(nil, `{"event":{"id":%q,"type":%q,"data":{"patient":{"first_name":"Jane","last_name":"Doe"}}}}`, d.Key.EventID, d.Type)
 		accept(d)
 	}
 	o.page.RunEnd(context.Background(), reconcile.Report{
-		Name: "us/sandbox", Started: time.Now().Add(-20 * time.Minute), Duration: 3 * time.Second, Missed: 12, Recovered: make([]webhook.Key, 11),
+		Name: "us/sandbox", Started: later().Add(-20 * time.Minute), Duration: 3 * time.Second, Missed: 12, Recovered: make([]webhook.Key, 11),
 		Gaps:             []reconcile.Gap{{Group: events.GroupOrders, EventID: "evt_9", Type: events.TypeOrderPlaced}},
 		FailedDeliveries: []reconcile.FailedDelivery{{Key: webhook.Key{Environment: sandbox, EventID: "evt_8"}, Type: events.TypeOrderPlaced, Attempts: 3, Status: 503}},
 	}, nil)
-	o.page.RunEnd(context.Background(), reconcile.Report{Name: "us/sandbox", Started: time.Now().Add(-time.Minute)}, errors.New("orders: 503"))
+	o.page.RunEnd(context.Background(), reconcile.Report{Name: "us/sandbox", Started: later().Add(-time.Minute)}, errors.New("orders: 503"))
 }
 
 // An operator finds out what a bad night has left, looks at one event, and replays what
@@ -220,9 +245,12 @@ func TestAllPagesForOperators(t *testing.T) {
 	b.visit(o.url + "events?state=dead")
 	b.window(1280, 900)
 	assert.Empty(t, b.measured("html", "box.height > 2600"), "50 rows are dense")
-	for _, width := range []int64{1280, 1000, 800, 500, 390, narrow} {
-		b.window(width, 800)
-		assert.Empty(t, b.measured("main *", fmt.Sprintf("box.right > %d && box.width > 1", width)), "at %d px", width)
+	for _, page := range []string{"", "events?state=dead", "events?state=waiting", "find?id=000000000017", "accounts"} {
+		b.visit(o.url + page)
+		for _, width := range []int64{1280, 1000, 800, 720, 500, 390, narrow} {
+			b.window(width, 800)
+			assert.Empty(t, b.measured("main *", fmt.Sprintf("box.right > %d && box.width > 1", width)), "%q at %d px", page, width)
+		}
 	}
 	b.window(390, 800)
 	assert.Empty(t, b.measured("body > header nav", "box.height > 100"), "the menu takes three lines")

@@ -45,8 +45,10 @@ func TestScreenshots(t *testing.T) {
 	b.picture("clock", 1000, 640)
 	o, accept := newOperations(t)
 	o.night(accept)
-	b.visit(o.url + "events?state=dead")
-	b.picture("deadletters", 1000, 900)
+	b.visit(o.url)
+	b.picture("overview", 1240, 1000)
+	b.press("patients.get")
+	b.picture("deadletters", 1240, 600)
 }
 
 // picture writes the page that is open, and checks what is written.
