@@ -42,8 +42,7 @@ type nightEvent struct {
 	night     bool          // it is attempted after midnight
 }
 
-// night is an inbox with 10,000 dead letters and its pages. The dead letters have 3 causes and are
-// of 40 clinics.
+// night is an inbox with 10,000 dead letters of 3 causes and 40 clinics, and its pages.
 type night struct {
 	url      string // with a slash at its end
 	inbox    *memoryinbox.Inbox
@@ -60,7 +59,7 @@ type night struct {
 	attempts chan webhook.Attempt
 }
 
-// newNight makes the events and waits until all of them were attempted.
+// newNight accepts the events, a part of them before midnight, and waits for their attempts.
 func newNight(t *testing.T) *night {
 	t.Helper()
 	n := &night{byID: map[string]*nightEvent{}, random: rand.New(rand.NewPCG(3, 37)), attempts: make(chan webhook.Attempt, 20_000)}
@@ -90,7 +89,7 @@ func newNight(t *testing.T) *night {
 	return n
 }
 
-// zoneOf returns the zone in which it is midnight.
+// zoneOf returns a zone in which a time is midnight.
 func zoneOf(midnight time.Time) *time.Location {
 	east := -int(midnight.Unix() % 86_400)
 	if east < -43_200 {
@@ -133,7 +132,7 @@ func (n *night) id() string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", high>>32, high>>16&0xffff, high&0xfff, low>>48&0xfff, low&0xffff_ffff_ffff)
 }
 
-// accept receives the events of before midnight or after, and waits for their attempts.
+// accept accepts the events before midnight or after it, and waits for their attempts.
 func (n *night) accept(t *testing.T, night bool) {
 	t.Helper()
 	accepted := 0
@@ -208,7 +207,7 @@ func (n *night) anyOf(end string) *nightEvent {
 	return all[n.random.IntN(len(all))]
 }
 
-// during counts events with an end whose attempts were so long ago.
+// during counts events with one of the ends whose attempts were ago.
 func (n *night) during(ago time.Duration, ends ...string) (count int) {
 	for _, end := range ends {
 		for _, e := range n.ended(end) {

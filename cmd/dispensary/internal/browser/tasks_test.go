@@ -40,7 +40,7 @@ func (o *operator) starts(address string) {
 	o.actions = 0
 }
 
-// took demands that a task took at most so many actions, and counts from here.
+// took demands that a task took at most most actions, and counts from here.
 func (o *operator) took(most int, task string) {
 	o.t.Helper()
 	assert.LessOrEqual(o.t, o.actions, most, task)
@@ -64,7 +64,7 @@ const focusScript = `(() => {
 	};
 })()`
 
-// to presses Tab until the focus is on a control whose name begins so.
+// to presses Tab until a control has the focus whose name begins with name. Every stop must be seen.
 func (o *operator) to(name string) {
 	o.t.Helper()
 	for range mostTabs {
@@ -107,9 +107,9 @@ func (o *operator) finds(id string) {
 	o.enter()
 }
 
-// An operator reads at 3 a.m. how things are, finds what is asked for, and repairs it, by keyboard
-// alone and without scripts.
-func TestTasksOfANight(t *testing.T) {
+// An operator sees the trend of a bad night, finds events by ID and replays dead letters, by keyboard
+// alone and without scripts. Each question contains the only IDs that the operator knows.
+func TestKeyboardRepairsNight(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	n := newNight(t)
@@ -120,7 +120,7 @@ func TestTasksOfANight(t *testing.T) {
 	o.audit("the overview of a bad night")
 
 	o.asksWhyNotHandled(n)
-	o.asksAboutAClinic(n)
+	o.asksAboutClinic(n)
 	o.asksForRequestID(n)
 	o.replaysSinceMidnight(n)
 }
@@ -139,8 +139,8 @@ func (o *operator) seesTrend(n *night) {
 	assert.Greater(o.t, eval[int](o.tab, `document.querySelectorAll(".charts svg rect, .charts svg path").length`), 40, "bars")
 }
 
-// asksWhyNotHandled is the question of a clinic that misses an order: its event is a dead letter,
-// waits, was handled, was discarded, or never came.
+// asksWhyNotHandled asks why an event was not handled. It is a dead letter, waits, was handled, was
+// discarded, or was never received.
 func (o *operator) asksWhyNotHandled(n *night) {
 	o.t.Helper()
 	for end, answer := range map[string]string{
@@ -155,17 +155,17 @@ func (o *operator) asksWhyNotHandled(n *night) {
 		if end == noChart {
 			o.activates("Open the body")
 			o.sees(fmt.Sprintf(`"id": %q`, e.Key.EventID), `"first_name": "Jane"`)
-			o.took(2, "the body of what was found")
+			o.took(2, "the body of an event")
 		}
 	}
 	o.starts(n.url)
 	o.finds(n.id())
 	o.sees("was received in the last 30 days")
-	o.took(2, "why: it never came")
+	o.took(2, "why: never received")
 }
 
-// asksAboutAClinic is the question of one clinic: everything of it, and a delivery.
-func (o *operator) asksAboutAClinic(n *night) {
+// asksAboutClinic asks for all events of a clinic, and for one delivery.
+func (o *operator) asksAboutClinic(n *night) {
 	o.t.Helper()
 	clinic, stored := n.anyOf(waits).ClinicID, 0
 	for _, e := range n.events {
@@ -194,12 +194,12 @@ func (o *operator) onThisPage(n *night, of engine.Filter) *nightEvent {
 	return n.byID[listed[n.random.IntN(len(listed))].Key.EventID]
 }
 
-// rowName is the name of the link of an event in a list.
+// rowName returns the name of the link to an event in a list.
 func rowName(e *nightEvent) string {
 	return fmt.Sprintf("%s …%s", e.Type, e.Key.EventID[len(e.Key.EventID)-8:])
 }
 
-// asksForRequestID is the question of the platform's support.
+// asksForRequestID asks for the request ID, for the support of the platform.
 func (o *operator) asksForRequestID(n *night) {
 	o.t.Helper()
 	o.starts(n.url)
@@ -212,7 +212,7 @@ func (o *operator) asksForRequestID(n *night) {
 	o.took(1, "request ID")
 }
 
-// replaysSinceMidnight repairs what one bug has broken.
+// replaysSinceMidnight replays the dead letters of one bug since midnight.
 func (o *operator) replaysSinceMidnight(n *night) {
 	o.t.Helper()
 	broken := 0
