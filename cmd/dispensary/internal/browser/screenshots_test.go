@@ -28,17 +28,19 @@ const most = 150_000
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
+	attempts := s.deliverForADay()
 	s.fill()
+	s.attempted(attempts + 1)
 	s.fake.Clock.Advance(10 * time.Minute)
 	s.status.Store(http.StatusOK)
 	_, _, err := s.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
-	s.attempted(4)
+	s.attempted(attempts + 4)
 	b.look("light", 1000)
 	b.signIn(s)
 	b.picture("consent", 640, 1080)
-	b.visit(s.console + "deliveries?select=" + s.fake.Webhooks.Deliveries()[0].ID)
-	b.picture("deliveries", 1000, 690)
+	b.visit(s.console + "deliveries")
+	b.picture("deliveries", 1240, 760)
 	b.visit(s.console + "timeline")
 	b.picture("timeline", 1000, 690)
 	b.visit(s.console + "clock")
@@ -49,6 +51,30 @@ func TestScreenshots(t *testing.T) {
 	b.picture("overview", 1240, 1000)
 	b.press("patients.get")
 	b.picture("deadletters", 1240, 600)
+}
+
+// deliverForADay delivers events for 20 hours, and returns the number of attempts. The endpoint fails for two
+// hours.
+func (s *fixture) deliverForADay() (attempts int) {
+	s.t.Helper()
+	for hour := range 20 {
+		s.status.Store(http.StatusOK)
+		if hour == 12 || hour == 13 {
+			s.status.Store(http.StatusServiceUnavailable)
+		}
+		for range 2 + hour*7%5 {
+			_, _, err := s.fake.Patients.Create(model.PatientCreate{})
+			require.NoError(s.t, err)
+			attempts++
+		}
+		s.attempted(attempts)
+		s.fake.Clock.Advance(time.Hour)
+		attempts = 0
+		for _, d := range s.fake.Webhooks.Deliveries() {
+			attempts += len(d.Attempts)
+		}
+	}
+	return attempts
 }
 
 // picture writes the page that is open, and checks what is written.

@@ -53,7 +53,7 @@ type frame struct {
 
 // Clocked writes a time in a row, without the day if it is today.
 func (f *frame) Clocked(t time.Time) template.HTML {
-	form := time.DateTime
+	form := "2 Jan 15:04:05"
 	if day(t) == day(f.Now) {
 		form = time.TimeOnly
 	}
