@@ -193,3 +193,12 @@ func TestInboxThatGaveUpIsClosedAgain(t *testing.T) {
 		require.ErrorIs(t, inbox.Close(t.Context()), memoryinbox.ErrUnfinished, "what waits for its next attempt has no worker any more")
 	})
 }
+
+// BenchmarkDead measures an operations page with dead letters.
+func BenchmarkDead(b *testing.B) {
+	enginetest.BenchmarkDead(b, func(b *testing.B, work webhook.Work) engine.Engine {
+		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
+		require.NoError(b, err)
+		return inbox
+	})
+}

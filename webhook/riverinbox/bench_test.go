@@ -18,9 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -286,4 +288,11 @@ func (l *load) report() {
 		l.b.ReportMetric(l.took[int(float64(len(l.took)-1)*of)].Seconds()*1000, unit)
 	}
 	l.b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkDead measures an operations page with dead letters.
+func BenchmarkDead(b *testing.B) {
+	enginetest.BenchmarkDead(b, func(b *testing.B, work webhook.Work) engine.Engine {
+		return open(b, newDatabase(b).pool(b, conns(48)), riverinbox.Config{Seal: receivertest.KeyRing(b), Work: work})
+	})
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -162,4 +164,11 @@ func flood(b *testing.B, order func(webhook.Delivery, events.Event) webhook.Orde
 func handleAlone(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey, n int) float64 {
 	b.Helper()
 	return float64(n) / backlogTime(b, webhook.Work{Order: order, Handle: receivertest.Succeed}, n).Seconds()
+}
+
+// BenchmarkDead measures an operations page with dead letters.
+func BenchmarkDead(b *testing.B) {
+	enginetest.BenchmarkDead(b, func(b *testing.B, work webhook.Work) engine.Engine {
+		return open(b, newPath(b), sqlinbox.Config{Seal: receivertest.KeyRing(b), Work: work})
+	})
 }
