@@ -18,6 +18,9 @@ type Group struct {
 
 	// First and Last are as in [engine.Cause].
 	First, Last time.Time
+
+	// Seq is [engine.Position].Seq of the last event of all groups. AddTo ignores it.
+	Seq int64
 }
 
 // AddTo counts the events of the group.

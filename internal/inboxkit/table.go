@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Table describes the events of an engine to [Table.Select]. Its texts are SQL.
+// Table describes the events of an engine to [Table.Select] and [Table.Count]. Its texts are SQL.
 type Table struct {
 	From string // the table, with an alias
 	Seq  string // column of [engine.Position].Seq
@@ -25,6 +25,9 @@ type Table struct {
 	// Keys, ranges have the prefix ByKeys, which can keep the database from using their index.
 	Keys, ByKeys, ID string
 
+	// Dead describes dead letters if they are in a table of their own. It has all fields above.
+	Dead *Table
+
 	// Value converts the keys, texts, times and numbers of conditions for the driver.
 	Value func(any) any
 
@@ -33,59 +36,140 @@ type Table struct {
 }
 
 // Select returns a query for state, columns, at and seq of the events that match f after a position.
-// They are in order if limit is not 0. The query is a union of one query per range.
+// They are in order if limit is not 0. The query is a union of one query per range. In columns, {reason}
+// and {received} are columns of an event.
 func (t Table) Select(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
+	order := ""
+	if limit > 0 {
+		order = " ORDER BY at, seq LIMIT " + strconv.Itoa(limit)
+	}
+	union, args := t.union(f, after)
+	return union("SELECT * FROM (SELECT '{state}' AS state, "+columns+", {at} AS at, {seq} AS seq FROM {from} WHERE {where}"+order+") part") + order, args
+}
+
+// Count implements Count of an engine. read runs a query whose rows are groups, field by field.
+func (t Table) Count(f engine.Filter, most int, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
+	bounded := false
+	if most > 0 { // a filter that matches more than most cannot be counted in one pass
+		union, args := t.union(engine.Filter{States: f.States}, engine.Position{})
+		more, err := read(lone+union("SELECT {at} AS at, {seq} AS seq FROM {from} WHERE {where}")+") x LIMIT 1 OFFSET "+strconv.Itoa(most), args)
+		if bounded = len(more) > 0; err != nil {
+			return c, err
+		}
+	}
+	if !bounded {
+		if c, err = t.count(f, read); err != nil || most == 0 || c.Total <= most {
+			return c, err
+		}
+	}
+	query, args := t.Select("1", f, engine.Position{}, most)
+	last, err := read(lone+query+") x ORDER BY at DESC, seq DESC LIMIT 1", args)
+	if err != nil || len(last) == 0 {
+		return engine.Counts{}, err
+	}
+	f.Until = engine.Position{At: last[0].Last, Seq: last[0].Seq}
+	return t.count(f, read)
+}
+
+// lone begins a query for a group of one event.
+const lone = "SELECT '', '', '', 1, at, at, at, seq FROM ("
+
+// count counts all events that f matches, in one pass, unless several events have the last time.
+func (t Table) count(f engine.Filter, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
+	union, args := t.union(f, engine.Position{})
+	groups, err := read("WITH g AS MATERIALIZED ("+union(`SELECT {reason} AS reason, {type} AS type, {clinic} AS clinic,
+		count(*) AS events, min({received}) AS oldest, min({at}) AS first, max({at}) AS last FROM {from} WHERE {where} GROUP BY 1, 2, 3`)+
+		") SELECT type, coalesce(clinic, ''), coalesce(reason, ''), events, oldest, first, last, (SELECT max(seq) FROM ("+
+		union("SELECT {seq} AS seq FROM {from} WHERE {where} AND {at} = (SELECT max(last) FROM g)")+") x) FROM g", args)
+	for _, g := range groups {
+		g.AddTo(&c)
+		if g.Last.After(c.Until.At) {
+			c.Until = engine.Position{At: g.Last, Seq: g.Seq}
+		}
+	}
+	return c, err
+}
+
+// statesOf returns the states of events that a filter can match.
+func statesOf(f engine.Filter) (states []engine.State) {
+	if strings.Contains(f.ID, "\n") { // no ID contains one, and a table may separate IDs with it
+		return nil
+	}
+	onlyDead := !f.GivenUpFrom.IsZero() || !f.GivenUpBefore.IsZero()
+	for _, state := range []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead} {
+		if (f.States == nil || slices.Contains(f.States, state)) && (!onlyDead || state == engine.StateDead) {
+			states = append(states, state)
+		}
+	}
+	return states
+}
+
+// union returns the arguments of conditions, and a function that returns the union of one query per range.
+// In its argument, {where} stands for the conditions.
+func (t Table) union(f engine.Filter, after engine.Position) (union func(query string) string, args []any) {
+	where, keys, id, args := t.where(f, after)
+	return func(query string) string {
+		var parts []string
+		add := func(of Table, state engine.State, rows string) {
+			parts = append(parts, strings.NewReplacer(
+				"{state}", string(state), "{from}", of.From, "{range}", rows, "{at}", of.At[state], "{seq}", of.Seq,
+				"{type}", of.Type, "{clinic}", of.ClinicID, "{reason}", of.Reason, "{received}", of.ReceivedAt,
+				"{by keys}", of.ByKeys, "{keys}", strings.ReplaceAll(of.Keys, "{}", keys), "{ID}", strings.ReplaceAll(of.ID, "{}", id),
+			).Replace(strings.ReplaceAll(query, "{where}", where)))
+		}
+		for _, state := range statesOf(f) {
+			of := t
+			if state == engine.StateDead && t.Dead != nil {
+				of = *t.Dead
+			}
+			for _, rows := range of.Ranges[state] {
+				add(of, state, rows)
+			}
+		}
+		if parts == nil {
+			add(t, engine.StateRunning, "false")
+		}
+		return strings.Join(parts, " UNION ALL ")
+	}, args
+}
+
+// where returns conditions on the columns in braces, and the parameters of two of them.
+func (t Table) where(f engine.Filter, after engine.Position) (where, keys, id string, args []any) {
 	value := func(v any) string {
 		args = append(args, t.Value(v))
 		return t.Parameter + strconv.Itoa(len(args))
 	}
-	conditions, order := "", ""
+	where = "{range}"
+	if f.Keys != nil {
+		where, keys = "{by keys}{range} AND {keys}", value(f.Keys)
+	}
+	if f.ID != "" {
+		where, id = where+" AND {ID}", value(f.ID)
+	}
 	for _, c := range []struct {
 		condition string
 		value     any
 		set       bool
 	}{
-		{t.Keys, f.Keys, f.Keys != nil},
-		{t.Type + " = {}", string(f.Type), f.Type != ""},
-		{t.ClinicID + " = {}", f.ClinicID, f.ClinicID != ""},
-		{t.Reason + " = {}", f.Reason, f.Reason != ""},
-		{t.ID, f.ID, f.ID != ""},
-		{t.ReceivedAt + " >= {}", f.ReceivedFrom, !f.ReceivedFrom.IsZero()},
-		{t.ReceivedAt + " < {}", f.ReceivedBefore, !f.ReceivedBefore.IsZero()},
-		{"{at} >= {}", f.GivenUpFrom, !f.GivenUpFrom.IsZero()},
-		{"{at} < {}", f.GivenUpBefore, !f.GivenUpBefore.IsZero()},
+		{"{type} = ", string(f.Type), f.Type != ""},
+		{"{clinic} = ", f.ClinicID, f.ClinicID != ""},
+		{"{reason} = ", f.Reason, f.Reason != ""},
+		{"{received} >= ", f.ReceivedFrom, !f.ReceivedFrom.IsZero()},
+		{"{received} < ", f.ReceivedBefore, !f.ReceivedBefore.IsZero()},
+		{"{at} >= ", f.GivenUpFrom, !f.GivenUpFrom.IsZero()},
+		{"{at} < ", f.GivenUpBefore, !f.GivenUpBefore.IsZero()},
 	} {
 		if c.set {
-			conditions += " AND " + strings.ReplaceAll(c.condition, "{}", value(c.value))
+			where += " AND " + c.condition + value(c.value)
 		}
 	}
-	if !f.Until.IsZero() {
-		conditions += " AND ({at}, " + t.Seq + ") <= (" + value(f.Until.At) + ", " + value(f.Until.Seq) + ")"
-	}
-	if !after.IsZero() {
-		conditions += " AND ({at}, " + t.Seq + ") > (" + value(after.At) + ", " + value(after.Seq) + ")"
-	}
-	if limit > 0 {
-		order = " ORDER BY at, seq LIMIT " + value(limit)
-	}
-	one := "SELECT * FROM (SELECT '{state}' AS state, " + columns + ", {at} AS at, " + t.Seq + " AS seq FROM " + t.From + " WHERE {range}" + conditions + order + ") part"
-	var parts []string
-	add := func(state engine.State, rows string) {
-		parts = append(parts, strings.NewReplacer("{state}", string(state), "{at}", t.At[state], "{range}", rows).Replace(one))
-	}
-	onlyDead := !f.GivenUpFrom.IsZero() || !f.GivenUpBefore.IsZero()
-	for _, state := range []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead} {
-		if (f.States == nil || slices.Contains(f.States, state)) && (!onlyDead || state == engine.StateDead) {
-			for _, rows := range t.Ranges[state] {
-				if f.Keys != nil {
-					rows = t.ByKeys + rows
-				}
-				add(state, rows)
-			}
+	for _, place := range []struct {
+		compare  string
+		position engine.Position
+	}{{"<=", f.Until}, {">", after}} {
+		if !place.position.IsZero() {
+			where += " AND ({at}, {seq}) " + place.compare + " (" + value(place.position.At) + ", " + value(place.position.Seq) + ")"
 		}
 	}
-	if parts == nil {
-		add(engine.StateDead, "false")
-	}
-	return strings.Join(parts, " UNION ALL ") + order, args
+	return where, keys, id, args
 }

@@ -72,24 +72,15 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 }
 
 // Count implements [engine.Engine].
-func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
-	query, args := table.Select("1", f, engine.Position{}, most)
-	last, err := read(ctx, i, pgx.RowToStructByPos[engine.Position],
-		"SELECT at, seq FROM ("+query+") selected ORDER BY at DESC, seq DESC LIMIT 1", args...)
-	if err != nil || len(last) == 0 {
-		return c, err
-	}
-	f.Until = engine.Position{At: last[0].At.UTC(), Seq: last[0].Seq}
-	query, args = table.Select("j.metadata->>'type' AS type, coalesce(j.metadata->>'clinic', '') AS clinic, "+reason+
-		" AS reason, (j.metadata->>'received')::timestamptz AS received", f, engine.Position{}, 0)
-	groups, err := collect(ctx, i, pgx.RowToStructByPos[inboxkit.Group],
-		"SELECT type, clinic, reason, count(*), min(received), min(at), max(at) FROM ("+query+") selected GROUP BY 1, 2, 3", args...)
-	for _, g := range groups {
-		g.Oldest, g.First, g.Last = g.Oldest.UTC(), g.First.UTC(), g.Last.UTC()
-		g.AddTo(&c)
-	}
-	c.Until = f.Until
-	return c, err
+func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (engine.Counts, error) {
+	return table.Count(f, most, func(query string, args []any) ([]inboxkit.Group, error) {
+		groups, err := read(ctx, i, pgx.RowToStructByPos[inboxkit.Group], query, args...)
+		for n := range groups {
+			g := &groups[n]
+			g.Oldest, g.First, g.Last = g.Oldest.UTC(), g.First.UTC(), g.Last.UTC()
+		}
+		return groups, err
+	})
 }
 
 // Open implements [engine.Engine].

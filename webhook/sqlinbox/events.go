@@ -69,29 +69,18 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 }
 
 // Count implements [engine.Engine].
-func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
-	query, args := table.Select("1", f, engine.Position{}, most)
-	err = i.each(ctx, "SELECT at, seq FROM ("+query+") ORDER BY at DESC, seq DESC LIMIT 1", args, func(rows *sql.Rows) error {
-		var at int64
-		err := rows.Scan(&at, &c.Until.Seq)
-		c.Until.At = time.UnixMicro(at).UTC()
-		return err
-	})
-	if err != nil || c.Until.IsZero() {
-		return c, err
-	}
-	f.Until = c.Until
-	query, args = table.Select("type, clinic_id, reason, received_at", f, engine.Position{}, 0)
-	err = i.each(ctx, "SELECT type, clinic_id, coalesce(reason, ''), count(*), min(received_at), min(at), max(at) FROM ("+query+") GROUP BY 1, 2, 3",
-		args, func(rows *sql.Rows) error {
+func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (engine.Counts, error) {
+	return table.Count(f, most, func(query string, args []any) (all []inboxkit.Group, err error) {
+		err = i.each(ctx, query, args, func(rows *sql.Rows) error {
 			var g inboxkit.Group
 			var oldest, first, last int64
-			err := rows.Scan(&g.Type, &g.ClinicID, &g.Reason, &g.Events, &oldest, &first, &last)
+			err := rows.Scan(&g.Type, &g.ClinicID, &g.Reason, &g.Events, &oldest, &first, &last, &g.Seq)
 			g.Oldest, g.First, g.Last = time.UnixMicro(oldest).UTC(), time.UnixMicro(first).UTC(), time.UnixMicro(last).UTC()
-			g.AddTo(&c)
+			all = append(all, g)
 			return err
 		})
-	return c, err
+		return all, err
+	})
 }
 
 // each reads rows, beside what the writer does.

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -363,4 +364,21 @@ func TestFinishedSearchesKeys(t *testing.T) {
 	plan := inbox.FinishedPlan(t)
 	require.Len(t, plan, 2)
 	assert.Contains(t, plan[1], "SEARCH i USING INDEX sqlite_autoindex_dispensary_inbox_1 (key>? AND key<?)")
+}
+
+func TestCountEndsAtLastEvent(t *testing.T) {
+	t.Parallel()
+	c := config(t, func(context.Context, events.Event) error { return webhook.Permanent(context.Canceled) })
+	made, now := receivertest.Observe(&c.Work), time.Now()
+	inbox := open(t, newPath(t), c.WithClock(func() time.Time { return now }, time.Minute))
+	for range 3 {
+		receivertest.Accept(t, inbox)
+		<-made
+	}
+	for most, last := range []int64{3, 1, 2, 3} {
+		counts, err := inbox.Count(t.Context(), engine.Filter{}, most)
+		require.NoError(t, err)
+		assert.Equal(t, engine.Position{At: now.UTC().Truncate(time.Microsecond), Seq: last}, counts.Until)
+		assert.Equal(t, int(last), counts.Total)
+	}
 }

@@ -103,7 +103,7 @@ func filtered(r *harness) {
 		for _, limit := range []int{3, 100} {
 			assert.Equal(r, textsOf(want), textsOf(r.pages(inbox, c.filter, limit)), "%s, %d on a page", name, limit)
 		}
-		for _, most := range []int{0, 2} {
+		for _, most := range []int{0, 2, 100} {
 			some := want
 			if most > 0 {
 				some = want[:min(most, len(want))]
@@ -147,6 +147,7 @@ func filters(all []engine.Event) map[string]selected {
 		"ID in another case":   {engine.Filter{ID: "DIES_"}, 0},
 		"ID with wildcards":    {engine.Filter{ID: "s%_"}, 0},
 		"ID of stored failure": {engine.Filter{ID: "request"}, 0},
+		"ID with a line break": {engine.Filter{ID: "\n"}, 0},
 		"ID and a state":       {engine.Filter{ID: `\fails`, States: dead.States}, 0},
 
 		"given up":              {engine.Filter{GivenUpFrom: epoch}, 5},
