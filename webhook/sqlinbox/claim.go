@@ -100,7 +100,7 @@ func (i *Inbox) reap(t *tx, now int64) error {
 	}
 	for _, c := range expired {
 		kept := c.keep(webhook.Attempt{Number: c.attempts, Err: webhook.ErrAbandoned}, clock)
-		if err := t.exec("UPDATE dispensary_inbox SET failures = ? WHERE seq = ?", kept, c.seq); err != nil {
+		if err := t.exec("UPDATE dispensary_inbox SET failures = ?, request_ids = ? WHERE seq = ?", kept, kept.requestIDs(), c.seq); err != nil {
 			return err
 		}
 		if c.orderingKey == "" {

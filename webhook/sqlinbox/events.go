@@ -25,7 +25,7 @@ var table = inboxkit.Table{
 	At:   map[engine.State]string{engine.StateWaiting: "due_at", engine.StateRunning: "due_at", engine.StateDead: "due_at"},
 	Type: "type", ClinicID: "clinic_id", Reason: "reason", ReceivedAt: "received_at",
 	Keys: "key IN (SELECT value FROM json_each({}))", ByKeys: "+",
-	ID: "(instr(key, {}) > 0 OR EXISTS (SELECT 1 FROM json_each(failures) WHERE instr(json_extract(value, '$.request_id'), {}) > 0))",
+	ID: "(instr(key, {}) > 0 OR instr(request_ids, {}) > 0)",
 	Value: func(v any) any {
 		switch v := v.(type) {
 		case time.Time:
@@ -171,7 +171,7 @@ func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 
 // Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, engine.StateDead, "SET state = 6, due_at = {now}, failures = NULL", func(t *tx, seq int64, _ string) error { return drop(t, seq) })
+	return i.revise(ctx, f, engine.StateDead, "SET state = 6, due_at = {now}, failures = NULL, request_ids = NULL", func(t *tx, seq int64, _ string) error { return drop(t, seq) })
 }
 
 // HandleNow implements [engine.Engine].

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Crash ends an inbox as the end of its process would: nothing is recorded any
@@ -127,8 +130,21 @@ func AcceptLimit(outcomes, expected int, handling, waited time.Duration) (limit 
 }
 
 // FinishedPlan returns the plan of the query of Finished.
-func (i *Inbox) FinishedPlan(t testing.TB) (steps []string) {
-	err := i.each(t.Context(), "EXPLAIN QUERY PLAN "+finishedQuery, []any{`["us/sandbox/evt_1"]`}, func(rows *sql.Rows) error {
+func (i *Inbox) FinishedPlan(t testing.TB) []string {
+	return i.plan(t, finishedQuery, []any{`["us/sandbox/evt_1"]`})
+}
+
+// CountPlan returns the plan of the query that counts all events of a filter.
+func (i *Inbox) CountPlan(t testing.TB, f engine.Filter) (steps []string) {
+	_, _ = table.Count(f, 0, func(query string, args []any) ([]inboxkit.Group, error) {
+		steps = i.plan(t, query, args)
+		return nil, nil
+	})
+	return steps
+}
+
+func (i *Inbox) plan(t testing.TB, query string, args []any) (steps []string) {
+	err := i.each(t.Context(), "EXPLAIN QUERY PLAN "+query, args, func(rows *sql.Rows) error {
 		var id, parent, unused int
 		var step string
 		err := rows.Scan(&id, &parent, &unused, &step)

@@ -3,6 +3,7 @@ package sqlinbox_test
 import (
 	"context"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -364,6 +365,18 @@ func TestFinishedSearchesKeys(t *testing.T) {
 	plan := inbox.FinishedPlan(t)
 	require.Len(t, plan, 2)
 	assert.Contains(t, plan[1], "SEARCH i USING INDEX sqlite_autoindex_dispensary_inbox_1 (key>? AND key<?)")
+}
+
+// TestCountReadsIndex counts dead letters without their rows, in the order of their groups.
+func TestCountReadsIndex(t *testing.T) {
+	t.Parallel()
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
+	for _, f := range []engine.Filter{{}, {ClinicID: "cl_1"}, {Reason: "reason"}, {ID: "evt_1"}, {GivenUpFrom: time.Now()}} {
+		f.States = []engine.State{engine.StateDead}
+		plan := strings.Join(inbox.CountPlan(t, f), "\n")
+		assert.Contains(t, plan, "USING COVERING INDEX dispensary_inbox_dead")
+		assert.NotContains(t, plan, "TEMP B-TREE")
+	}
 }
 
 func TestCountEndsAtLastEvent(t *testing.T) {

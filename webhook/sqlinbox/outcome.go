@@ -71,13 +71,15 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 	const update, held = `UPDATE dispensary_inbox SET state = ?, due_at = ?, `, ` WHERE seq = ? AND claim = ? AND state = 4`
 	switch a.Result {
 	case webhook.ResultHandled, webhook.ResultSkipped:
-		changed, err := t.changed(update+`reason = NULL, failures = NULL`+held, stateDone, now, c.seq, c.number)
+		changed, err := t.changed(update+`reason = NULL, failures = NULL, request_ids = NULL`+held, stateDone, now, c.seq, c.number)
 		if err != nil || changed == 0 {
 			return changed, err
 		}
 		return changed, drop(t, c.seq)
 	case webhook.ResultDead:
-		changed, err := t.changed(update+`attempts = ?, reason = ?, failures = ?`+held, stateDead, now, a.Number, a.Reason(), c.keep(a, now), c.seq, c.number)
+		kept := c.keep(a, now)
+		changed, err := t.changed(update+`attempts = ?, reason = ?, failures = ?, request_ids = ?`+held,
+			stateDead, now, a.Number, a.Reason(), kept, kept.requestIDs(), c.seq, c.number)
 		if err != nil || changed == 0 {
 			return changed, err
 		}
@@ -85,8 +87,8 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 	case webhook.ResultReturned:
 		return t.changed(update+`attempts = attempts - 1`+held, waiting, now, c.seq, c.number)
 	}
-	due := now + a.RetryIn.Microseconds() + 1 // never before its time
-	return t.changed(update+`reason = ?, failures = ?`+held, waiting, due, a.Reason(), c.keep(a, now), c.seq, c.number)
+	due, kept := now+a.RetryIn.Microseconds()+1, c.keep(a, now) // never before its time
+	return t.changed(update+`reason = ?, failures = ?, request_ids = ?`+held, waiting, due, a.Reason(), kept, kept.requestIDs(), c.seq, c.number)
 }
 
 // drop deletes the body and the error of an event.

@@ -88,6 +88,17 @@ func (f failures) Value() (driver.Value, error) {
 	return string(text), err
 }
 
+// requestIDs returns the column request_ids.
+func (f failures) requestIDs() sql.NullString {
+	ids := ""
+	for _, one := range f {
+		if one.RequestID != "" {
+			ids += one.RequestID + "\n"
+		}
+	}
+	return sql.NullString{String: ids, Valid: ids != ""}
+}
+
 // keep returns the failures to store after a failed attempt.
 func (c *claim) keep(a webhook.Attempt, at int64) failures {
 	if c.abandoned {

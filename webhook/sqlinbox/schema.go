@@ -25,7 +25,9 @@ const (
 // Times are microseconds since 1970. Of the alive events of an ordering key, exactly one is ready or
 // running. Writers maintain that, so a claim is cheap however many events wait.
 //
-// Column failures is JSON. Rows of done events have none, so that they stay small.
+// Column failures is JSON, and request_ids contains a line for each request ID in it. Rows of done events
+// have neither, so that they stay small. Index dispensary_inbox_dead contains everything that Count reads,
+// in the order of its groups.
 //
 // Bodies and the texts of errors are in a table of their own, so that their pages are free as
 // soon as the events on them have been handled. The rest of an event, which stays for weeks, is
@@ -46,10 +48,12 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox (
 	attempts     INTEGER NOT NULL DEFAULT 0,
 	claim        INTEGER NOT NULL DEFAULT 0,
 	reason       TEXT,
-	failures     TEXT
+	failures     TEXT,
+	request_ids  TEXT
 );
 CREATE INDEX IF NOT EXISTS dispensary_inbox_due ON dispensary_inbox (state, due_at, seq);
 CREATE INDEX IF NOT EXISTS dispensary_inbox_order ON dispensary_inbox (ordering_key, order_at, seq) WHERE ordering_key IS NOT NULL AND state < 5;
+CREATE INDEX IF NOT EXISTS dispensary_inbox_dead ON dispensary_inbox (state, reason, type, clinic_id, due_at, received_at, key, request_ids) WHERE state = 5;
 CREATE TABLE IF NOT EXISTS dispensary_inbox_bodies (
 	seq   INTEGER PRIMARY KEY,
 	body  BLOB NOT NULL,

@@ -104,7 +104,7 @@ func inboxMutants() []*mutant.Mutant {
 		{Name: "what was handled is handled again", Rewrite: in(outcome+"reason = NULL", `SET state = \?`, `SET state = ? - 3`)},
 		{Name: "dead letters are dropped", Rewrite: in(outcome+"attempts = ?, reason = ?", `SET state = \?`, `SET state = ? + 1`)},
 		{Name: "Replay takes what was handled", Rewrite: in("reason = NULL WHERE seq IN", `\+state = 5`, `+state >= 5`)},
-		{Name: "Discard leaves the dead letter", Rewrite: in("failures = NULL WHERE seq IN", `SET state = 6`, `SET state = 5`)},
+		{Name: "Discard leaves the dead letter", Rewrite: in("request_ids = NULL WHERE seq IN", `SET state = 6`, `SET state = 5`)},
 		{Name: "a repeat is taken for new", Rewrite: in("INSERT INTO dispensary_inbox", `DO NOTHING`, `DO UPDATE SET received_at = received_at`)},
 	}
 }
