@@ -28,7 +28,7 @@ const (
 type accept struct {
 	digest, orderingKey pgtype.UUID
 	day                 *time.Time // in the ledger; nil if the ledger has no partition for it
-	orderAt             time.Time
+	orderAt, receivedAt time.Time
 	args, metadata      string // pgx.QueryExecModeExec sends []byte as bytea
 
 	fresh bool // set by insert
@@ -73,13 +73,13 @@ func (i *Inbox) newAccept(d webhook.Delivery) (*accept, error) {
 	if err != nil {
 		return nil, err
 	}
-	about := about{Type: events.Type(text(string(d.Type))), Clinic: text(d.ClinicID), Created: d.CreatedAt.UTC(), Received: d.ReceivedAt.UTC()}
+	about := about{Type: events.Type(text(string(d.Type))), Clinic: text(d.ClinicID), Created: d.CreatedAt.UTC()}
 	orderingKey, object := i.worker.OrderingKeys(d)
 	about.OrderingKey, about.Object = webhook.OrderingKey(text(string(orderingKey))), webhook.OrderingKey(text(string(object)))
 	if orderingKey != "" {
 		about.OrderAt = d.OrderTime().UTC().Truncate(time.Microsecond)
 	}
-	a := &accept{digest: keyDigest(key), orderingKey: about.orderingKey(), day: i.dayOf(d.CreatedAt), orderAt: about.OrderAt}
+	a := &accept{digest: keyDigest(key), orderingKey: about.orderingKey(), day: i.dayOf(d.CreatedAt), orderAt: about.OrderAt, receivedAt: d.ReceivedAt.UTC().Truncate(time.Microsecond)}
 	args, _ := json.Marshal(event{Key: key, Body: body}) // cannot fail
 	metadata, err := json.Marshal(about)
 	if err != nil { // the year of a time has five digits
@@ -177,7 +177,7 @@ func (i *Inbox) insert(ctx context.Context, to interface {
 	byDigest := make(map[[16]byte]*accept, len(all))
 	var digests, orderingKeys []pgtype.UUID
 	var days []*time.Time
-	var orders []time.Time
+	var orders, arrivals []time.Time
 	var args, metadata []string
 	for _, a := range all {
 		if a.fresh = false; byDigest[a.digest.Bytes] != nil {
@@ -185,12 +185,13 @@ func (i *Inbox) insert(ctx context.Context, to interface {
 		}
 		byDigest[a.digest.Bytes] = a
 		digests, orderingKeys, days = append(digests, a.digest), append(orderingKeys, a.orderingKey), append(days, a.day)
-		orders, args, metadata = append(orders, a.orderAt), append(args, a.args), append(metadata, a.metadata)
+		orders, arrivals = append(orders, a.orderAt), append(arrivals, a.receivedAt)
+		args, metadata = append(args, a.args), append(metadata, a.metadata)
 	}
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT set_config('lock_timeout', '20', true)") // in ms: other processes hold the locks for less
-	batch.Queue(i.sql("SELECT {s}.inbox_accept($1, $2, $3, $4, $5, $6, $7)"),
-		digests, days, orderingKeys, orders, args, metadata, i.worker.Work().Retry.MaxAttempts+1).Query(func(rows pgx.Rows) error {
+	batch.Queue(i.sql("SELECT {s}.inbox_accept($1, $2, $3, $4, $5, $6, $7, $8)"),
+		digests, days, orderingKeys, orders, arrivals, args, metadata, i.worker.Work().Retry.MaxAttempts+1).Query(func(rows pgx.Rows) error {
 		var fresh [16]byte
 		_, err := pgx.ForEachRow(rows, []any{&fresh}, func() error {
 			byDigest[fresh].fresh = true

@@ -16,9 +16,10 @@
 //
 // # Jobs in River's UI
 //
-// Each event is a job. Its arguments are the key and the encrypted body. An available, retryable
-// or running job is an event to handle. A pending job waits for an older event of its ordering
-// key. A cancelled job is a dead letter. A completed job stays for a minute.
+// Each event is a job, created when the event arrived. Its arguments are the key and the encrypted
+// body. An available, retryable or running job is an event to handle. A pending job waits for an
+// older event of its ordering key. A cancelled job is a dead letter. A completed job stays for a
+// minute.
 //
 //   - Retry of a dead letter adds one attempt, in order with the waiting events of its ordering
 //     key. [Inbox.Replay] adds all attempts.

@@ -28,7 +28,7 @@ var table = inboxkit.Table{
 		engine.StateRunning: {jobs("running")}, engine.StateDead: {jobs("cancelled"), jobs("discarded")},
 	},
 	At:   map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at", engine.StateDead: "j.finalized_at"},
-	Type: "j.metadata->>'type'", ClinicID: "j.metadata->>'clinic'", Reason: reason, ReceivedAt: "(j.metadata->>'received')::timestamptz",
+	Type: "j.metadata->>'type'", ClinicID: "j.metadata->>'clinic'", Reason: reason, ReceivedAt: "j.created_at",
 	Keys: "split_part(j.args->>'key', '/', 3) = ANY (ARRAY(SELECT split_part(key, '/', 3) FROM unnest({}::text[]) key)) AND j.args->>'key' = ANY ({})",
 	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', {}) > 0))",
 	Value: func(v any) any {
@@ -54,15 +54,15 @@ func jobs(state string) string {
 
 // List implements [engine.Engine].
 func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
-	query, args := table.Select("j.args->>'key' AS key, j.metadata, j.attempt, "+reason+" AS reason", f, after, limit)
+	query, args := table.Select("j.args->>'key' AS key, j.created_at, j.metadata, j.attempt, {reason} AS reason", f, after, limit)
 	return read(ctx, i, func(row pgx.CollectableRow) (e engine.Event, err error) {
 		var key string
 		var a about
-		if err := row.Scan(&e.State, &key, &a, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
+		if err := row.Scan(&e.State, &key, &e.ReceivedAt, &a, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
 			return e, err
 		}
-		e.Position.At = e.Position.At.UTC()
-		e.Type, e.ClinicID, e.CreatedAt, e.ReceivedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.Received, a.OrderingKey
+		e.Position.At, e.ReceivedAt = e.Position.At.UTC(), e.ReceivedAt.UTC()
+		e.Type, e.ClinicID, e.CreatedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.OrderingKey
 		e.Failures = a.Failures[max(0, len(a.Failures)-inboxkit.KeptFailures):]
 		for n := range e.Failures {
 			e.Failures[n].At = e.Failures[n].At.UTC()
@@ -150,7 +150,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 		Oldest                 *time.Time
 	}], `SELECT (SELECT count(*) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled')),
 		(SELECT count(*) FROM {s}.river_job WHERE state = 'running'), (SELECT count(*) FROM {s}.river_job WHERE state IN ('cancelled', 'discarded')),
-		(SELECT min((metadata->>'received')::timestamptz) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled', 'running'))`)
+		(SELECT min(created_at) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled', 'running'))`)
 	if err != nil {
 		return engine.Stats{}, err
 	}

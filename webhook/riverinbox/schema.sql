@@ -97,7 +97,7 @@ END $$;
 
 -- inbox_accept stores digests, jobs and places of events. It returns the new digests.
 CREATE OR REPLACE FUNCTION {s}.inbox_accept(
-	digests uuid[], days date[], ordering_keys uuid[], orders timestamptz[], args jsonb[], metadata jsonb[], attempts integer
+	digests uuid[], days date[], ordering_keys uuid[], orders timestamptz[], arrivals timestamptz[], args jsonb[], metadata jsonb[], attempts integer
 ) RETURNS SETOF uuid LANGUAGE plpgsql {index} AS $$
 BEGIN
 	-- An event without an ordering key has a lock of its own, because another process may not know its day.
@@ -107,7 +107,7 @@ BEGIN
 			FROM unnest(digests, days) WITH ORDINALITY AS e (digest, day, n) ORDER BY e.n);
 	END IF;
 	RETURN QUERY WITH event AS MATERIALIZED (
-		SELECT * FROM unnest(digests, days, ordering_keys, orders, args, metadata) AS e (digest, day, ordering_key, order_at, args, metadata)
+		SELECT * FROM unnest(digests, days, ordering_keys, orders, arrivals, args, metadata) AS e (digest, day, ordering_key, order_at, received_at, args, metadata)
 		WHERE e.digest IS NOT NULL AND NOT EXISTS (SELECT FROM {s}.inbox_undated u WHERE u.digest = e.digest)
 	), dated AS (
 		INSERT INTO {s}.inbox_ledger AS l (digest, day) SELECT e.digest, e.day FROM event e WHERE e.day IS NOT NULL ORDER BY e.digest
@@ -121,8 +121,8 @@ BEGIN
 			AND NOT EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = e.ordering_key) AS begins
 		FROM (TABLE dated UNION ALL TABLE undated) d JOIN event e USING (digest)
 	), job AS (
-		INSERT INTO {s}.river_job (id, args, kind, max_attempts, metadata, queue, state)
-		SELECT f.id, f.args, '{kind}', attempts, f.metadata, '{queue}',
+		INSERT INTO {s}.river_job (id, created_at, args, kind, max_attempts, metadata, queue, state)
+		SELECT f.id, f.received_at, f.args, '{kind}', attempts, f.metadata, '{queue}',
 			CASE WHEN f.ordering_key IS NULL OR f.begins THEN 'available' ELSE 'pending' END::{s}.river_job_state
 		FROM fresh f ORDER BY f.id
 	), place AS (

@@ -35,12 +35,11 @@ type event struct {
 // Kind implements [river.JobArgs].
 func (event) Kind() string { return kind }
 
-// about is the metadata of a job.
+// about is the metadata of a job. The arrival of the event is the time at which River has created it.
 type about struct {
 	Type        events.Type         `json:"type"`
 	Clinic      string              `json:"clinic,omitempty"`
 	Created     time.Time           `json:"created,omitzero"`
-	Received    time.Time           `json:"received"`
 	OrderAt     time.Time           `json:"order_at,omitzero"`
 	OrderingKey webhook.OrderingKey `json:"ordering_key,omitempty"`
 	Object      webhook.OrderingKey `json:"object,omitempty"`
@@ -62,13 +61,13 @@ func (a about) orderingKey() pgtype.UUID {
 }
 
 // delivery decrypts the delivery of a job. With an error, it returns the delivery without a body.
-func (i *Inbox) delivery(e event, a about) (webhook.Delivery, error) {
-	d := webhook.Delivery{Type: a.Type, ClinicID: a.Clinic, CreatedAt: a.Created, ReceivedAt: a.Received}
-	if err := d.Key.UnmarshalText([]byte(e.Key)); err != nil {
+func (i *Inbox) delivery(job *river.Job[event], a about) (webhook.Delivery, error) {
+	d := webhook.Delivery{Type: a.Type, ClinicID: a.Clinic, CreatedAt: a.Created, ReceivedAt: job.CreatedAt.UTC()}
+	if err := d.Key.UnmarshalText([]byte(job.Args.Key)); err != nil {
 		return d, err
 	}
 	var err error
-	d.Body, err = inboxkit.OpenBody(i.config.Seal, d.Key, e.Body)
+	d.Body, err = inboxkit.OpenBody(i.config.Seal, d.Key, job.Args.Body)
 	return d, err
 }
 
@@ -140,7 +139,7 @@ func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
 		}
 	}
 	task := inboxkit.Task{Attempt: job.Attempt, Object: a.Object, Newest: f.newest}
-	task.Delivery, task.Err = i.delivery(job.Args, a)
+	task.Delivery, task.Err = i.delivery(job, a)
 	// If the last attempt was lost, release has added an error. Otherwise a person retries the event.
 	if n := len(job.Errors); job.Attempt > i.worker.Work().Retry.MaxAttempts && a.Failure == nil && n > 0 && job.Errors[n-1].Attempt == job.Attempt-1 {
 		task.Attempt, task.Err = job.Attempt-1, webhook.ErrAbandoned
