@@ -36,9 +36,9 @@
 // The inbox and River need a schema of their own, because River's leader applies its settings to
 // all jobs of a schema. If the program has other jobs, use another schema for them. A handler can
 // insert them in the transaction of [InTransaction]. Open creates the schema and the tables.
-// [Schema] returns the SQL for other migration tools. If the role does not own the tables, it
-// cannot create daily partitions of the ledger, and the slower table inbox_undated stores all
-// keys.
+// [Schema] returns the SQL for other migration tools. Triggers on River's jobs note dead letters and
+// discarded events. If the role does not own the tables, it cannot create daily partitions of the
+// ledger, and the slower table inbox_undated stores all keys.
 //
 // Autovacuum must be on. While a transaction stays open, vacuum cannot free the space of handled
 // events: about three times their bodies. The inbox needs READ COMMITTED transactions. If that is

@@ -24,13 +24,19 @@ const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in R
 var table = inboxkit.Table{
 	From: "{s}.river_job j", Seq: "j.id", Parameter: "$",
 	Ranges: map[engine.State][]string{
-		engine.StateWaiting: {jobs("available"), jobs("pending"), jobs("retryable"), jobs("scheduled")},
-		engine.StateRunning: {jobs("running")}, engine.StateDead: {jobs("cancelled"), jobs("discarded")},
+		engine.StateWaiting: {jobs("available"), jobs("pending"), jobs("retryable"), jobs("scheduled")}, engine.StateRunning: {jobs("running")},
 	},
-	At:   map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at", engine.StateDead: "j.finalized_at"},
+	At:   map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at"},
 	Type: "j.metadata->>'type'", ClinicID: "j.metadata->>'clinic'", Reason: reason, ReceivedAt: "j.created_at",
 	Keys: "split_part(j.args->>'key', '/', 3) = ANY (ARRAY(SELECT split_part(key, '/', 3) FROM unnest({}::text[]) key)) AND j.args->>'key' = ANY ({})",
 	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', {}) > 0))",
+	Dead: &inboxkit.Table{
+		From: "{s}.inbox_dead d LEFT JOIN {s}.river_job j ON j.id = d.job", Seq: "d.job", // the join drops out of counts
+		Ranges: map[engine.State][]string{engine.StateDead: {"true"}}, At: map[engine.State]string{engine.StateDead: "d.at"},
+		Type: "d.type", ClinicID: "d.clinic", Reason: "d.reason", ReceivedAt: "d.received",
+		Keys: "d.digest = ANY (ARRAY(SELECT {s}.inbox_key_digest(key) FROM unnest({}::text[]) key))",
+		ID:   "(strpos(d.key, {}) > 0 OR strpos(d.request_ids, {}) > 0)",
+	},
 	Value: func(v any) any {
 		switch v := v.(type) {
 		case string:
@@ -149,7 +155,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 		Waiting, Running, Dead int
 		Oldest                 *time.Time
 	}], `SELECT (SELECT count(*) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled')),
-		(SELECT count(*) FROM {s}.river_job WHERE state = 'running'), (SELECT count(*) FROM {s}.river_job WHERE state IN ('cancelled', 'discarded')),
+		(SELECT count(*) FROM {s}.river_job WHERE state = 'running'), (SELECT count(*) FROM {s}.inbox_dead),
 		(SELECT min(created_at) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled', 'running'))`)
 	if err != nil {
 		return engine.Stats{}, err

@@ -172,14 +172,14 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 }
 
 // finished returns the digests of an event ID without jobs, and the times at which the events were
-// discarded. The jobs of some states have an index.
+// discarded.
 const finished = `SELECT known.at FROM (
 		SELECT digest, max(at) AS at FROM (
 			SELECT digest, NULL::timestamptz AS at FROM {s}.inbox_ledger UNION ALL SELECT digest, NULL FROM {s}.inbox_undated
 			UNION ALL SELECT digest, at FROM {s}.inbox_discarded
 		) every WHERE digest BETWEEN $1 AND $2 GROUP BY digest
-	) known WHERE NOT EXISTS (
-		SELECT FROM {s}.river_job j WHERE j.state IN ('cancelled', 'discarded', 'retryable') AND split_part(j.args->>'key', '/', 3) = $3
+	) known WHERE NOT EXISTS (SELECT FROM {s}.inbox_dead d WHERE d.digest = known.digest) AND NOT EXISTS (
+		SELECT FROM {s}.river_job j WHERE j.state = 'retryable' AND split_part(j.args->>'key', '/', 3) = $3
 			AND {s}.inbox_key_digest(j.args->>'key') = known.digest
 	) AND NOT EXISTS (
 		SELECT FROM {s}.river_job j WHERE j.state IN ('available', 'pending', 'running', 'scheduled') AND split_part(j.args->>'key', '/', 3) = $3

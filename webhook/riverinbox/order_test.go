@@ -142,10 +142,12 @@ func (d database) beats(t *testing.T, inbox *riverinbox.Inbox, n int) {
 	eventually(t, func() bool { return count(t, d, beats, inbox.Name()) >= now+n }, "the process gives no sign of life")
 }
 
-// allEnd waits until no ordering key has a job.
+// allEnd waits until no ordering key has a job, and compares the dead letters with their jobs.
 func (d database) allEnd(t *testing.T) {
 	t.Helper()
 	eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM inbox_order") == 0 }, "an ordering key stands still")
+	assert.Zero(t, count(t, d, `SELECT count(*) FROM inbox_dead d FULL JOIN (SELECT * FROM river_job WHERE state IN ('cancelled', 'discarded')) j
+		ON j.id = d.job AND j.finalized_at = d.at AND j.args->>'key' = d.key WHERE j.id IS NULL OR d.job IS NULL`))
 }
 
 // waits waits until a function of the schema waits for the lock of an ordering key.

@@ -18,6 +18,21 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_discarded (
 	at     timestamptz NOT NULL
 );
 
+-- Dead letters, because their jobs are slow to count. request_ids contains a line for each request ID.
+CREATE TABLE IF NOT EXISTS {s}.inbox_dead (
+	job         bigint PRIMARY KEY,
+	at          timestamptz NOT NULL,
+	received    timestamptz NOT NULL,
+	digest      uuid NOT NULL,
+	type        text NOT NULL,
+	clinic      text NOT NULL,
+	reason      text NOT NULL,
+	key         text NOT NULL,
+	request_ids text NOT NULL
+);
+CREATE INDEX IF NOT EXISTS inbox_dead_at ON {s}.inbox_dead (at, job);
+CREATE INDEX IF NOT EXISTS inbox_dead_digest ON {s}.inbox_dead (digest);
+
 -- Waiting and running jobs by digest of their ordering key. The head runs first. The others are
 -- pending.
 CREATE TABLE IF NOT EXISTS {s}.inbox_order (
@@ -52,8 +67,7 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_checkpoints (
 
 -- The inbox does not use River's two GIN indexes. They are a third of the WAL of an event.
 DROP INDEX IF EXISTS {s}.river_job_args_index, {s}.river_job_metadata_index;
-CREATE INDEX IF NOT EXISTS inbox_dead ON {s}.river_job (finalized_at, id) WHERE state IN ('cancelled', 'discarded');
-CREATE INDEX IF NOT EXISTS inbox_event ON {s}.river_job (split_part(args->>'key', '/', 3)) WHERE state IN ('cancelled', 'discarded', 'retryable');
+CREATE INDEX IF NOT EXISTS inbox_event ON {s}.river_job (split_part(args->>'key', '/', 3)) WHERE state = 'retryable';
 ALTER TABLE {s}.river_job SET ({vacuum});
 
 -- inbox_next makes the oldest job of each ordering key the head and available, unless the head is running.
@@ -205,14 +219,24 @@ CREATE OR REPLACE FUNCTION {s}.inbox_key_digest(key text) RETURNS uuid LANGUAGE 
 	SELECT encode(substr(sha256(convert_to(split_part(key, '/', 3), 'UTF8')), 1, 8) || substr(sha256(convert_to(key, 'UTF8')), 1, 8), 'hex')::uuid
 $$;
 
--- inbox_discard notes the digest of an event that the inbox or another client of River has deleted.
-CREATE OR REPLACE FUNCTION {s}.inbox_discard() RETURNS trigger LANGUAGE plpgsql AS $$
+-- inbox_note keeps inbox_dead and inbox_discarded, also if another client of River changes or deletes a job.
+CREATE OR REPLACE FUNCTION {s}.inbox_note() RETURNS trigger LANGUAGE plpgsql {index} AS $$
 BEGIN
-	INSERT INTO {s}.inbox_discarded VALUES ({s}.inbox_key_digest(OLD.args->>'key'), now()) ON CONFLICT (digest) DO UPDATE SET at = excluded.at;
+	DELETE FROM {s}.inbox_dead d WHERE d.job = OLD.id;
+	IF TG_OP = 'DELETE' THEN
+		INSERT INTO {s}.inbox_discarded VALUES ({s}.inbox_key_digest(OLD.args->>'key'), now()) ON CONFLICT (digest) DO UPDATE SET at = excluded.at;
+	ELSIF NEW.state IN ('cancelled', 'discarded') THEN
+		INSERT INTO {s}.inbox_dead VALUES (NEW.id, NEW.finalized_at, NEW.created_at, {s}.inbox_key_digest(NEW.args->>'key'), NEW.metadata->>'type',
+			coalesce(NEW.metadata->>'clinic', ''),
+			CASE WHEN NEW.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(NEW.errors[cardinality(NEW.errors)]->>'error', '') END,
+			NEW.args->>'key', (SELECT coalesce(string_agg(f->>'request_id', E'\n'), '') FROM jsonb_array_elements(NEW.metadata->'failures') f));
+	END IF;
 	RETURN NULL;
 END $$;
-CREATE OR REPLACE TRIGGER inbox_discard AFTER DELETE ON {s}.river_job FOR EACH ROW
-	WHEN (OLD.state <> 'completed' AND OLD.kind = '{kind}') EXECUTE FUNCTION {s}.inbox_discard();
+CREATE OR REPLACE TRIGGER inbox_died AFTER UPDATE ON {s}.river_job FOR EACH ROW WHEN (OLD.finalized_at IS DISTINCT FROM NEW.finalized_at
+	AND OLD.kind = '{kind}' AND (OLD.state IN ('cancelled', 'discarded') OR NEW.state IN ('cancelled', 'discarded'))) EXECUTE FUNCTION {s}.inbox_note();
+CREATE OR REPLACE TRIGGER inbox_discarded AFTER DELETE ON {s}.river_job FOR EACH ROW
+	WHEN (OLD.state <> 'completed' AND OLD.kind = '{kind}') EXECUTE FUNCTION {s}.inbox_note();
 
 -- inbox_days creates partitions of the ledger. Accepts do not wait for it.
 CREATE OR REPLACE FUNCTION {s}.inbox_days(behind integer, ahead integer) RETURNS void LANGUAGE plpgsql AS $$
