@@ -24,11 +24,11 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_dead (
 	at          timestamptz NOT NULL,
 	received    timestamptz NOT NULL,
 	digest      uuid NOT NULL,
-	type        text NOT NULL,
-	clinic      text NOT NULL,
-	reason      text NOT NULL,
-	key         text NOT NULL,
-	request_ids text NOT NULL
+	type        text COLLATE "C" NOT NULL,
+	clinic      text COLLATE "C" NOT NULL,
+	reason      text COLLATE "C" NOT NULL,
+	key         text COLLATE "C" NOT NULL,
+	request_ids text COLLATE "C" NOT NULL
 );
 CREATE INDEX IF NOT EXISTS inbox_dead_at ON {s}.inbox_dead (at, job);
 CREATE INDEX IF NOT EXISTS inbox_dead_digest ON {s}.inbox_dead (digest);
