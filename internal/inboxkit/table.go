@@ -1,6 +1,7 @@
 package inboxkit
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,14 @@ type Table struct {
 	// Dead describes dead letters if they are in a table of their own. It has all fields above.
 	Dead *Table
 
+	// Groups is a table of the [Group] of dead letters. Its columns are Type, ClinicID, Reason, events,
+	// oldest, first and last. Empty means that Count reads all dead letters.
+	Groups string
+
+	// Limits reports whether Count groups up to a number of events as fast as all. Otherwise it
+	// searches first whether there are more.
+	Limits bool
+
 	// Value converts the keys, texts, times and numbers of conditions for the driver.
 	Value func(any) any
 
@@ -44,21 +53,21 @@ func (t Table) Select(columns string, f engine.Filter, after engine.Position, li
 		order = " ORDER BY at, seq LIMIT " + strconv.Itoa(limit)
 	}
 	union, args := t.union(f, after)
-	return union("SELECT * FROM (SELECT '{state}' AS state, "+columns+", {at} AS at, {seq} AS seq FROM {from} WHERE {where}"+order+") part") + order, args
+	return union("SELECT * FROM (SELECT '{state}' AS state, "+columns+", {at} AS at, {seq} AS seq FROM {from} WHERE {where}"+order+") part", "") + order, args
 }
 
 // Count implements Count of an engine. read runs a query whose rows are groups, field by field.
 func (t Table) Count(f engine.Filter, most int, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
-	bounded := false
-	if most > 0 { // a filter that matches more than most cannot be counted in one pass
+	many := false // so that one pass could take long
+	if most > 0 && !t.Limits && !(t.grouped(f) && slices.Equal(f.States, []engine.State{engine.StateDead})) {
 		union, args := t.union(engine.Filter{States: f.States}, engine.Position{})
-		more, err := read(lone+union("SELECT {at} AS at, {seq} AS seq FROM {from} WHERE {where}")+") x LIMIT 1 OFFSET "+strconv.Itoa(most), args)
-		if bounded = len(more) > 0; err != nil {
+		more, err := read(lone+union("SELECT {at} AS at, {seq} AS seq FROM {from} WHERE {where}", "")+") x LIMIT 1 OFFSET "+strconv.Itoa(most), args)
+		if many = len(more) > 0; err != nil {
 			return c, err
 		}
 	}
-	if !bounded {
-		if c, err = t.count(f, read); err != nil || most == 0 || c.Total <= most {
+	if !many {
+		if c, err = t.count(f, most, read); err != nil || most == 0 || c.Total <= most {
 			return c, err
 		}
 	}
@@ -68,19 +77,33 @@ func (t Table) Count(f engine.Filter, most int, read func(query string, args []a
 		return engine.Counts{}, err
 	}
 	f.Until = engine.Position{At: last[0].Last, Seq: last[0].Seq}
-	return t.count(f, read)
+	return t.count(f, 0, read)
 }
 
 // lone begins a query for a group of one event.
 const lone = "SELECT '', '', '', 1, at, at, at, seq FROM ("
 
-// count counts all events that f matches, in one pass, unless several events have the last time.
-func (t Table) count(f engine.Filter, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
+// grouped reports whether Groups has the dead letters of a filter.
+func (t Table) grouped(f engine.Filter) bool {
+	return t.Groups != "" && reflect.DeepEqual(f, engine.Filter{States: f.States, Type: f.Type, ClinicID: f.ClinicID, Reason: f.Reason})
+}
+
+// count counts the events that f matches, in one pass. It counts all of them, or more than most if most is
+// not 0 and there are more.
+func (t Table) count(f engine.Filter, most int, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
+	limit, dead := "", ""
+	if t.Limits && most > 0 {
+		limit = " LIMIT " + strconv.Itoa(most+1)
+	}
+	if t.grouped(f) {
+		dead = "SELECT {reason}, {type}, {clinic}, events, oldest, first, last FROM " + t.Groups + " WHERE {where}"
+	}
 	union, args := t.union(f, engine.Position{})
-	groups, err := read("WITH g AS MATERIALIZED ("+union(`SELECT {reason} AS reason, {type} AS type, {clinic} AS clinic,
-		count(*) AS events, min({received}) AS oldest, min({at}) AS first, max({at}) AS last FROM {from} WHERE {where} GROUP BY 1, 2, 3`)+
+	groups, err := read("WITH g (reason, type, clinic, events, oldest, first, last) AS MATERIALIZED ("+
+		union(`SELECT reason, type, clinic, count(*), min(received), min(at), max(at) FROM (SELECT {reason} AS reason, {type} AS type,
+			{clinic} AS clinic, {received} AS received, {at} AS at FROM {from} WHERE {where}`+limit+") part GROUP BY 1, 2, 3", dead)+
 		") SELECT type, coalesce(clinic, ''), coalesce(reason, ''), events, oldest, first, last, (SELECT max(seq) FROM ("+
-		union("SELECT {seq} AS seq FROM {from} WHERE {where} AND {at} = (SELECT max(last) FROM g)")+") x) FROM g", args)
+		union("SELECT {seq} AS seq FROM {from} WHERE {where} AND {at} = (SELECT max(last) FROM g)", "")+") x) FROM g", args)
 	for _, g := range groups {
 		g.AddTo(&c)
 		if g.Last.After(c.Until.At) {
@@ -105,12 +128,13 @@ func statesOf(f engine.Filter) (states []engine.State) {
 }
 
 // union returns the arguments of conditions, and a function that returns the union of one query per range.
-// In its argument, {where} stands for the conditions.
-func (t Table) union(f engine.Filter, after engine.Position) (union func(query string) string, args []any) {
+// dead is the query for dead letters, without a range, or "" for the same one. {where} stands for the
+// conditions.
+func (t Table) union(f engine.Filter, after engine.Position) (union func(query, dead string) string, args []any) {
 	where, keys, id, args := t.where(f, after)
-	return func(query string) string {
+	return func(query, dead string) string {
 		var parts []string
-		add := func(of Table, state engine.State, rows string) {
+		add := func(query string, of Table, state engine.State, rows string) {
 			parts = append(parts, strings.NewReplacer(
 				"{state}", string(state), "{from}", of.From, "{range}", rows, "{at}", of.At[state], "{seq}", of.Seq,
 				"{type}", of.Type, "{clinic}", of.ClinicID, "{reason}", of.Reason, "{received}", of.ReceivedAt,
@@ -122,12 +146,16 @@ func (t Table) union(f engine.Filter, after engine.Position) (union func(query s
 			if state == engine.StateDead && t.Dead != nil {
 				of = *t.Dead
 			}
+			if state == engine.StateDead && dead != "" {
+				add(dead, of, state, "true")
+				continue
+			}
 			for _, rows := range of.Ranges[state] {
-				add(of, state, rows)
+				add(query, of, state, rows)
 			}
 		}
 		if parts == nil {
-			add(t, engine.StateRunning, "false")
+			add(query, t, engine.StateRunning, "false")
 		}
 		return strings.Join(parts, " UNION ALL ")
 	}, args

@@ -22,7 +22,7 @@ const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in R
 
 // table describes the jobs of events.
 var table = inboxkit.Table{
-	From: "{s}.river_job j", Seq: "j.id", Parameter: "$",
+	From: "{s}.river_job j", Seq: "j.id", Parameter: "$", Limits: true,
 	Ranges: map[engine.State][]string{
 		engine.StateWaiting: {jobs("available"), jobs("pending"), jobs("retryable"), jobs("scheduled")}, engine.StateRunning: {jobs("running")},
 	},

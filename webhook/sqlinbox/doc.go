@@ -94,6 +94,7 @@
 // # Tables
 //
 //   - dispensary_inbox: the events, and the keys of those that were handled
+//   - dispensary_inbox_causes: the number of dead letters for each reason, type and clinic
 //   - dispensary_inbox_bodies: their bodies, and the texts of errors, sealed
 //   - dispensary_inbox_newest: the time of the newest event of each object
 //   - dispensary_inbox_checkpoints: how far a reconciler has come

@@ -22,8 +22,8 @@ var table = inboxkit.Table{
 	Ranges: map[engine.State][]string{
 		engine.StateWaiting: {"state = 2", "state = 3"}, engine.StateRunning: {"state = 4"}, engine.StateDead: {"state = 5"},
 	},
-	At:   map[engine.State]string{engine.StateWaiting: "due_at", engine.StateRunning: "due_at", engine.StateDead: "due_at"},
-	Type: "type", ClinicID: "clinic_id", Reason: "reason", ReceivedAt: "received_at",
+	At:     map[engine.State]string{engine.StateWaiting: "due_at", engine.StateRunning: "due_at", engine.StateDead: "due_at"},
+	Groups: "dispensary_inbox_causes", Type: "type", ClinicID: "clinic_id", Reason: "reason", ReceivedAt: "received_at",
 	Keys: "key IN (SELECT value FROM json_each({}))", ByKeys: "+",
 	ID: "(instr(key, {}) > 0 OR instr(request_ids, {}) > 0)",
 	Value: func(v any) any {
@@ -105,7 +105,7 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	err := i.db.QueryRowContext(ctx, `SELECT
 		(SELECT count(*) FROM dispensary_inbox WHERE state IN (2, 3)),
 		(SELECT count(*) FROM dispensary_inbox WHERE state = 4),
-		(SELECT count(*) FROM dispensary_inbox WHERE state = 5),
+		(SELECT coalesce(sum(events), 0) FROM dispensary_inbox_causes),
 		(SELECT min(received_at) FROM dispensary_inbox WHERE state IN (2, 3, 4))`,
 	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
 	if err != nil {
@@ -190,6 +190,13 @@ func (i *Inbox) revise(
 	return inboxkit.InBatches(ctx, i, f, state, inboxkit.After(state, i.config.now()), func(ctx context.Context, part engine.Filter) (int, error) {
 		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
 			query, args := table.Select("1", part, inboxkit.After(state, i.config.now()), 0)
+			var causes []cause // of Replay and Discard
+			if state == engine.StateDead {
+				var err error
+				if causes, err = causesOf(t, query, args); err != nil {
+					return 0, err
+				}
+			}
 			args = append(args, i.now())
 			set := strings.ReplaceAll(set, "{now}", "?"+strconv.Itoa(len(args)))
 			changed := map[int64]string{}
@@ -209,7 +216,7 @@ func (i *Inbox) revise(
 					return 0, err
 				}
 			}
-			return len(changed), nil
+			return len(changed), recount(t, causes)
 		})
 	})
 }

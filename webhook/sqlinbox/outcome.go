@@ -83,7 +83,10 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 		if err != nil || changed == 0 {
 			return changed, err
 		}
-		return changed, t.exec("UPDATE dispensary_inbox_bodies SET error = ? WHERE seq = ?", sealedError, c.seq)
+		if err := t.exec("UPDATE dispensary_inbox_bodies SET error = ? WHERE seq = ?", sealedError, c.seq); err != nil {
+			return 0, err
+		}
+		return changed, died(t, cause{a.Reason(), c.kind, c.clinicID}, c.receivedAt, now)
 	case webhook.ResultReturned:
 		return t.changed(update+`attempts = attempts - 1`+held, waiting, now, c.seq, c.number)
 	}

@@ -29,6 +29,8 @@ const (
 // have neither, so that they stay small. Index dispensary_inbox_dead contains everything that Count reads,
 // in the order of its groups.
 //
+// dispensary_inbox_causes contains the groups of dead letters, with the times of inboxkit.Group.
+//
 // Bodies and the texts of errors are in a table of their own, so that their pages are free as
 // soon as the events on them have been handled. The rest of an event, which stays for weeks, is
 // small.
@@ -54,6 +56,16 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox (
 CREATE INDEX IF NOT EXISTS dispensary_inbox_due ON dispensary_inbox (state, due_at, seq);
 CREATE INDEX IF NOT EXISTS dispensary_inbox_order ON dispensary_inbox (ordering_key, order_at, seq) WHERE ordering_key IS NOT NULL AND state < 5;
 CREATE INDEX IF NOT EXISTS dispensary_inbox_dead ON dispensary_inbox (state, reason, type, clinic_id, due_at, received_at, key, request_ids) WHERE state = 5;
+CREATE TABLE IF NOT EXISTS dispensary_inbox_causes (
+	reason    TEXT NOT NULL,
+	type      TEXT NOT NULL,
+	clinic_id TEXT NOT NULL,
+	events    INTEGER NOT NULL,
+	oldest    INTEGER NOT NULL,
+	first     INTEGER NOT NULL,
+	last      INTEGER NOT NULL,
+	PRIMARY KEY (reason, type, clinic_id)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS dispensary_inbox_bodies (
 	seq   INTEGER PRIMARY KEY,
 	body  BLOB NOT NULL,

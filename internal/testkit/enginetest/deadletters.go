@@ -21,6 +21,7 @@ var deadLetters = map[string]func(*harness){
 	"Replayed": replayed,
 	"InPlace":  replayedInPlace,
 	"Bulk":     bulk,
+	"Counted":  recounted,
 }
 
 func listed(r *harness) {
@@ -177,4 +178,30 @@ func bulk(r *harness) {
 		assert.Equal(r, want, r.results(d), "%s", d)
 	}
 	r.holds(inbox, engine.Stats{Dead: len(all) - most + diedAgain})
+}
+
+// recounted counts dead letters while they become fewer and more.
+func recounted(r *harness) {
+	inbox := r.open(dieAtOnce)
+	all := numbered(7)
+	for n := range all {
+		all[n].ClinicID = fmt.Sprint("cl_", n%2)
+		all[n].ReceivedAt = all[n].ReceivedAt.Add(-time.Duration(n) * time.Hour)
+	}
+	check := func(n int) {
+		for _, f := range []engine.Filter{dead, {ClinicID: "cl_0"}, {ID: "evt_1", States: dead.States}} {
+			r.counts(inbox, f, 0, r.pages(inbox, f, 100))
+		}
+		r.holds(inbox, engine.Stats{Dead: n})
+	}
+	die(r, inbox, all...)
+	check(7)
+	r.replay(inbox, all[0], all[3])
+	r.waitAttempts(2, all[0])
+	r.waitAttempts(2, all[3])
+	check(7)
+	r.discard(inbox, all[1], all[6])
+	check(5)
+	r.discard(inbox, all[0], all[2], all[4], all[5], all[3])
+	check(0)
 }
