@@ -46,7 +46,7 @@ type Table struct {
 
 // Select returns a query for state, columns, at and seq of the events that match f after a position.
 // They are in order if limit is not 0. The query is a union of one query per range. In columns, {reason}
-// and {received} are columns of an event.
+// is the column Reason.
 func (t Table) Select(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
 	order := ""
 	if limit > 0 {

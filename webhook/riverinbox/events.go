@@ -31,7 +31,7 @@ var table = inboxkit.Table{
 	Keys: "split_part(j.args->>'key', '/', 3) = ANY (ARRAY(SELECT split_part(key, '/', 3) FROM unnest({}::text[]) key)) AND j.args->>'key' = ANY ({})",
 	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', {}) > 0))",
 	Dead: &inboxkit.Table{
-		From: "{s}.inbox_dead d LEFT JOIN {s}.river_job j ON j.id = d.job", Seq: "d.job", // the join drops out of counts
+		From: "{s}.inbox_dead d", Seq: "d.job",
 		Ranges: map[engine.State][]string{engine.StateDead: {"true"}}, At: map[engine.State]string{engine.StateDead: "d.at"},
 		Type: "d.type", ClinicID: "d.clinic", Reason: "d.reason", ReceivedAt: "d.received",
 		Keys: "d.digest = ANY (ARRAY(SELECT {s}.inbox_key_digest(key) FROM unnest({}::text[]) key))",
@@ -60,7 +60,10 @@ func jobs(state string) string {
 
 // List implements [engine.Engine].
 func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
-	query, args := table.Select("j.args->>'key' AS key, j.created_at, j.metadata, j.attempt, {reason} AS reason", f, after, limit)
+	query, args := table.Select("{reason} AS reason", f, after, limit)
+	// Only the jobs of the result are read. They are slow to read.
+	query = `SELECT e.state, j.args->>'key', j.created_at, j.metadata, j.attempt, e.reason, e.at, e.seq
+		FROM (` + query + `) e JOIN {s}.river_job j ON j.id = e.seq ORDER BY e.at, e.seq`
 	return read(ctx, i, func(row pgx.CollectableRow) (e engine.Event, err error) {
 		var key string
 		var a about

@@ -71,12 +71,15 @@ func benchmarkCalls(b *testing.B, inbox engine.Engine, n int) {
 			require.Equal(b, n, stats.Dead)
 		}
 	})
-	b.Run("List", func(b *testing.B) {
-		for b.Loop() {
-			_, err := inbox.List(context.Background(), dead, engine.Position{}, 51)
-			require.NoError(b, err)
-		}
-	})
+	for name, f := range map[string]engine.Filter{"all": {}, "reason": {Reason: "reason_1"}, "unknown ID": {ID: "unknown"}} {
+		f.States = dead.States
+		b.Run("List/"+name, func(b *testing.B) {
+			for b.Loop() {
+				_, err := inbox.List(context.Background(), f, engine.Position{}, 51)
+				require.NoError(b, err)
+			}
+		})
+	}
 	b.Run("Finished", func(b *testing.B) {
 		for b.Loop() {
 			_, err := inbox.Finished(context.Background(), "unknown")
