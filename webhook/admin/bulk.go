@@ -92,6 +92,12 @@ type bulk struct {
 
 // bulkOf reads it, or shows why it cannot be read.
 func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bool) {
+	for _, a := range actions { // the button of an event
+		if key := query.Get(string(a.Name)); key != "" {
+			query.Set("action", string(a.Name))
+			query.Set("key", key)
+		}
+	}
 	a, known := actionOf(query.Get("action"))
 	f, err := filterOf(query, h.now().Location())
 	if !known || err != nil {

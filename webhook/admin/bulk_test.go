@@ -44,7 +44,10 @@ func TestRowsChangeEvents(t *testing.T) {
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Observer = seen.observer() })
 	all := f.die(4)
 	f.repaired = true
-	page := f.press(f.get("events?state=dead&clinic="+all[0].ClinicID), "bulk")
+	page := f.get("events?state=dead&clinic=" + all[0].ClinicID)
+	assert.Contains(t, page, `<tr id="row-3">`)
+	assert.Contains(t, page, `formaction="bulk#row-3"`, "the browser returns to this row")
+	page = f.press(page, "bulk")
 	assert.Contains(t, page, "1 event was replayed.")
 	assert.Contains(t, page, `<option value="`+all[0].ClinicID+`" selected>`, "the filter stays")
 	assert.Contains(t, page, `<option value="dead" selected>`)
@@ -76,13 +79,13 @@ func TestBackStaysHere(t *testing.T) {
 	f := newFixture(t, nil)
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for from, want := range map[string]string{
-		"state=dead&after=1.2#row-7": "events?after=1.2&did=replay.1&state=dead#row-7",
-		"state=dead#x\r\ny":          "events?did=replay.1&state=dead",
-		"//evil.example/?a=b":        "events?%2F%2Fevil.example%2F%3Fa=b&did=replay.1",
-		"%zz":                        "events?did=replay.1",
+		"state=dead&after=1.2": "events?after=1.2&did=replay.1&state=dead",
+		"x\r\ny=#z":            "events?did=replay.1&x%0D%0Ay=%23z",
+		"//evil.example/?a=b":  "events?%2F%2Fevil.example%2F%3Fa=b&did=replay.1",
+		"%zz":                  "events?did=replay.1",
 	} {
 		d := f.die(1)[0]
-		answer, err := client.PostForm(f.url+"bulk", url.Values{"action": {"replay"}, "key": {d.Key.String()}, "from": {from}})
+		answer, err := client.PostForm(f.url+"bulk", url.Values{"replay": {d.Key.String()}, "from": {from}})
 		f.read(http.StatusSeeOther, answer, err)
 		<-f.made
 		assert.Equal(t, want, answer.Header.Get("Location"))

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"html/template"
 	"net/http"
@@ -14,35 +15,63 @@ import (
 
 // eventView is an event on a page.
 type eventView struct {
-	engine.Event
+	*engine.Event
 	Link template.URL
-	Back string // to its list, for a form
+	From string // the query of its list, for forms
+	now  time.Time
+}
+
+func (h *Handler) viewOf(e *engine.Event, from string) *eventView {
+	query := url.Values{"key": {e.Key.String()}}
+	if from != "" {
+		query.Set("from", from)
+	}
+	return &eventView{e, address("event", query), from, h.now()}
 }
 
 // Dead reports whether it is a dead letter.
-func (e eventView) Dead() bool { return e.State == engine.StateDead }
+func (e *eventView) Dead() bool { return e.State == engine.StateDead }
+
+// Stand returns the state in a word, and its class of the style sheet.
+func (e *eventView) Stand() (stand struct{ Word, Class string }) {
+	stand.Word, stand.Class = "due", "due"
+	switch e.State {
+	case engine.StateDead:
+		stand.Word, stand.Class = "dead", "failed"
+	case engine.StateRunning:
+		stand.Word = "being handled"
+	}
+	return stand
+}
+
+// When returns the time of its state.
+func (e *eventView) When() template.HTML {
+	if e.State == engine.StateRunning {
+		return ""
+	}
+	return webpage.AgoTime(e.Position.At, e.now)
+}
 
 // Tail returns the end of the event ID, which differs most between events.
-func (e eventView) Tail() string {
-	return e.Key.EventID[max(0, len(e.Key.EventID)-8):]
-}
+func (e *eventView) Tail() string { return e.Key.EventID[max(0, len(e.Key.EventID)-8):] }
 
-// HandleNow reports whether the event waits for a retry at a time after now.
-func (e eventView) HandleNow(now time.Time) bool {
-	return e.State == engine.StateWaiting && e.Position.At.After(now)
-}
+// Cause returns the reason in short.
+func (e *eventView) Cause() string { return cmp.Or(shortReason(e.Reason), "–") }
 
-func viewOf(e engine.Event, back string) eventView {
-	query := url.Values{"key": {e.Key.String()}}
-	if back != "" {
-		query.Set("from", back)
+// Change returns the action of the event's button. It is nil if there is none.
+func (e *eventView) Change() *action {
+	switch {
+	case e.Dead():
+		return &actions[0]
+	case e.State == engine.StateWaiting && e.Position.At.After(e.now):
+		return &actions[1]
 	}
-	return eventView{e, address("event", query), back}
+	return nil
 }
 
 // detailView is the page of one event.
 type detailView struct {
-	eventView
+	*eventView
 	Key     string
 	Others  template.URL // events of the same clinic
 	List    template.URL // back
@@ -81,7 +110,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) (v detailView, ok
 	}
 	from := query.Get("from")
 	v = detailView{
-		eventView: viewOf(stored[0], from), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
+		eventView: h.viewOf(&stored[0], from), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
 		List: back(query, ""), Discard: bulkAddress("discard", one, from),
 	}
 	v.Others = address("events", queryOf(engine.Filter{ClinicID: v.ClinicID}))
@@ -119,7 +148,7 @@ func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
 	}
 	found, err := h.config.Engine.List(r.Context(), engine.Filter{ID: id}, engine.Position{}, 2)
 	if err == nil && len(found) == 1 {
-		redirect(w, viewOf(found[0], "").Link)
+		redirect(w, h.viewOf(&found[0], "").Link)
 		return
 	}
 	var ofClinic []engine.Event

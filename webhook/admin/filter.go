@@ -115,9 +115,9 @@ func plural(n int, name string) string {
 
 // option is a choice of a filter.
 type option struct {
-	Value, Label string
-	Count        int
-	Selected     bool
+	Value, Text string
+	Count       int
+	Selected    bool
 }
 
 // optionsOf returns the values that events have, in their order, and the selected one.
@@ -129,7 +129,8 @@ func optionsOf[T ~string, N any](counts map[T]N, selected T, count func(N) int) 
 	slices.Sort(values)
 	for _, value := range values {
 		if value != "" {
-			all = append(all, option{string(value), shortReason(string(value)), count(counts[value]), value == selected})
+			n := count(counts[value])
+			all = append(all, option{string(value), shortReason(string(value)) + " (" + number(n) + ")", n, value == selected})
 		}
 	}
 	return all

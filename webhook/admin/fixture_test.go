@@ -132,16 +132,19 @@ func (f *fixture) post(status int, path string, form url.Values) string {
 	return f.read(status, answer, err)
 }
 
-var hidden = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+var (
+	hidden = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+	button = regexp.MustCompile(`<button name="([^"]*)" value="([^"]*)"`)
+)
 
-// press sends the form of a page that goes to a path.
+// press sends the form of a page that goes to a path, with its first button.
 func (f *fixture) press(page, path string) string {
 	f.Helper()
 	_, form, found := strings.Cut(page, `method="post" action="`+path+`">`)
 	require.True(f, found, "there is no form to %s", path)
 	form, _, _ = strings.Cut(form, "</form>")
 	values := url.Values{}
-	for _, field := range hidden.FindAllStringSubmatch(form, -1) {
+	for _, field := range append(hidden.FindAllStringSubmatch(form, -1), button.FindAllStringSubmatch(form, 1)...) {
 		values.Add(html.UnescapeString(field[1]), html.UnescapeString(field[2]))
 	}
 	return f.post(http.StatusOK, path, values)

@@ -4,8 +4,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -60,20 +58,12 @@ func backOf(f engine.Filter, after engine.Position) string {
 
 // back returns the link to the list that a query names in its parameter from. It leads to no other path.
 func back(query url.Values, did string) template.URL {
-	from, row, _ := strings.Cut(query.Get("from"), "#")
-	list, _ := url.ParseQuery(from)
+	list, _ := url.ParseQuery(query.Get("from"))
 	if did != "" {
 		list.Set("did", did)
 	}
-	link := address("events", list)
-	if rest, found := strings.CutPrefix(row, "row-"); found && strings.Trim(rest, "0123456789") == "" {
-		link += template.URL("#" + row)
-	}
-	return link
+	return address("events", list)
 }
-
-// rowID returns the id of the row of an event.
-func rowID(e engine.Event) string { return "row-" + strconv.FormatInt(e.Position.Seq, 10) }
 
 // redirect leads to a page of this package. [http.Redirect] does not know where it is mounted.
 func redirect(w http.ResponseWriter, to template.URL) {

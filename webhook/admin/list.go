@@ -35,7 +35,8 @@ type listView struct {
 	Total                  int
 	Capped                 bool // there may be more
 	Oldest                 time.Time
-	Events                 []eventView
+	Events                 []*eventView
+	From                   string       // the query of this page
 	First                  template.URL // to the first page, empty on it
 	Next                   template.URL // to the next page, empty on the last
 	Bulk                   []bulkLink
@@ -73,11 +74,11 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	v.setPages(listed, after)
+	h.setPages(&v, listed, after)
 	v.Shortcuts = shortcuts("events", query, f, now)
 	for _, a := range actions {
 		if v.Total > 0 && (f.States == nil || slices.Contains(f.States, a.states[0])) {
-			v.Bulk = append(v.Bulk, bulkLink{a, bulkAddress(a.Name, f, backOf(f, after))})
+			v.Bulk = append(v.Bulk, bulkLink{a, bulkAddress(a.Name, f, v.From)})
 		}
 	}
 	title, path := "Events", "events"
@@ -90,31 +91,24 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v, Did: didOf(query)})
 }
 
-// countList counts the events of the list, and the choices of its filter: all events in its state.
+// countList counts the events of the list. The choices of its filter are their types, clinics and reasons.
 func (h *Handler) countList(r *http.Request, v *listView) error {
-	all, err := h.config.Engine.Count(r.Context(), engine.Filter{States: v.Filter.States}, mostCounted)
-	counts := all
+	counts, err := h.config.Engine.Count(r.Context(), v.Filter, mostCounted)
+	v.Total, v.Capped, v.Oldest = counts.Total, counts.Total == mostCounted, counts.Oldest
+	v.Types = optionsOf(counts.Types, v.Filter.Type, same)
+	v.Clinics = optionsOf(counts.Clinics, v.Filter.ClinicID, same)
+	v.Causes = optionsOf(counts.Causes, v.Filter.Reason, func(c engine.Cause) int { return c.Events })
 	narrow := queryOf(v.Filter)
 	narrow.Del("state")
-	if v.Narrowed = len(narrow) > 0; v.Narrowed && err == nil {
-		counts, err = h.config.Engine.Count(r.Context(), v.Filter, mostCounted)
-	}
-	v.Total, v.Capped, v.Oldest = counts.Total, counts.Total == mostCounted, counts.Oldest
-	v.Types = optionsOf(all.Types, v.Filter.Type, same)
-	v.Clinics = optionsOf(all.Clinics, v.Filter.ClinicID, same)
-	v.Causes = optionsOf(all.Causes, v.Filter.Reason, func(c engine.Cause) int { return c.Events })
+	v.Narrowed = len(narrow) > 0
 	return err
 }
 
-// setPages sets the rows of a page, and the links to other pages. A form in a row leads back to
-// the row after it.
-func (v *listView) setPages(listed []engine.Event, after engine.Position) {
-	back := backOf(v.Filter, after)
-	for _, e := range listed[:min(perPage, len(listed))] {
-		v.Events = append(v.Events, viewOf(e, back))
-	}
-	for n := range v.Events {
-		v.Events[n].Back += "#" + rowID(v.Events[min(n+1, len(v.Events)-1)].Event)
+// setPages sets the rows of a page, and the links to other pages.
+func (h *Handler) setPages(v *listView, listed []engine.Event, after engine.Position) {
+	v.From = backOf(v.Filter, after)
+	for n := range listed[:min(perPage, len(listed))] {
+		v.Events = append(v.Events, h.viewOf(&listed[n], v.From))
 	}
 	if !after.IsZero() {
 		v.First = address("events", queryOf(v.Filter))

@@ -21,8 +21,8 @@ var assets embed.FS
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"ago": webpage.AgoTime, "stamp": webpage.StampTime, "count": number, "plural": plural, "short": shortReason, "row": rowID,
-		"list": func(all ...any) []any { return all }, "took": took,
+		"ago": webpage.AgoTime, "stamp": webpage.StampTime, "count": number, "plural": plural, "short": shortReason,
+		"took": took,
 	}).ParseFS(assets, "*.html"))
 })
 
