@@ -41,7 +41,16 @@ func (e *entry) event() engine.Event {
 
 // matching returns what a filter matches after a position, in order; i.mu is held.
 func (i *Inbox) matching(f engine.Filter, after engine.Position) (all []engine.Event) {
-	for _, e := range i.entries {
+	entries := i.entries
+	if f.Keys != nil {
+		entries = map[webhook.Key]*entry{}
+		for _, key := range f.Keys {
+			if e := i.entries[key]; e != nil {
+				entries[key] = e
+			}
+		}
+	}
+	for _, e := range entries {
 		if listed := e.event(); listed.Position.Compare(after) > 0 && f.Matches(listed) {
 			all = append(all, listed)
 		}
