@@ -59,8 +59,12 @@ func (t Table) Select(columns string, f engine.Filter, after engine.Position, li
 // Count implements Count of an engine. read runs a query whose rows are groups, field by field.
 func (t Table) Count(f engine.Filter, most int, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
 	many := false // so that one pass could take long
-	if most > 0 && !t.Limits && !(t.grouped(f) && slices.Equal(f.States, []engine.State{engine.StateDead})) {
-		union, args := t.union(engine.Filter{States: f.States}, engine.Position{})
+	states := statesOf(f)
+	if t.grouped(f) {
+		states = slices.DeleteFunc(states, func(state engine.State) bool { return state == engine.StateDead })
+	}
+	if most > 0 && !t.Limits && len(states) > 0 {
+		union, args := t.union(engine.Filter{States: states}, engine.Position{})
 		more, err := read(lone+union("SELECT {at} AS at, {seq} AS seq FROM {from} WHERE {where}", "")+") x LIMIT 1 OFFSET "+strconv.Itoa(most), args)
 		if many = len(more) > 0; err != nil {
 			return c, err
