@@ -85,7 +85,7 @@ func serve(ctx context.Context, config integration.Config, clinics map[string]st
 	router.OnTreatmentPlanUpdated(planChanged)
 	e.dispensary, err = integration.Open(ctx, config, integration.Setup{
 		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StalePolicySkip},
-		Connect: connect.Config{User: signedIn},
+		Connect: connect.Config{User: signedIn, Name: "Example EHR"},
 		Accounts: accounts.Config{
 			Locate: func(_ context.Context, id string) (dispensary.Environment, error) {
 				return users[id].Environment, nil
