@@ -26,7 +26,7 @@ func New(c Config) (*Handler, error) {
 	}
 	h.mux.HandleFunc("GET /{$}", h.overview)
 	h.mux.HandleFunc("GET /events", h.list)
-	h.mux.HandleFunc("GET /find", h.search)
+	h.mux.HandleFunc("GET /find", h.find)
 	h.mux.HandleFunc("GET /event", h.event)
 	h.mux.HandleFunc("POST /event", h.openBody)
 	h.mux.HandleFunc("GET /bulk", h.dryRun)

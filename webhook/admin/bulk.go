@@ -42,7 +42,7 @@ var actions = []action{
 	},
 	{
 		ActionHandleNow, "Handle now", "waiting event", "made due", "The event does not wait for a retry.",
-		"Each is due at once instead of at its next retry. Attempts stay counted.", []engine.State{engine.StateWaiting}, engine.Engine.HandleNow,
+		"Each is due at once if it waits for a retry. Attempts stay counted.", []engine.State{engine.StateWaiting}, engine.Engine.HandleNow,
 	},
 	{
 		ActionDiscard, "Discard", "dead letter", "discarded", "The event is not a dead letter anymore.",
@@ -190,31 +190,31 @@ func stateName(all []engine.State) string {
 	return "waiting"
 }
 
-// count counts the events to change and finds the last of them. If those of a dry run are all
-// changed, it counts the events that match by now, so that one click continues with these.
+// count counts the events to change and finds the last of them. After all events of a dry run are
+// changed, it counts the events that match by now, so that one click continues with these. It does not
+// after [ActionHandleNow]: until a worker is free, its events match as before.
 func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
-	known := v.ByKey || !b.filter.Until.IsZero()
-	counts, err := h.config.Engine.Count(ctx, b.filter, cmp.Or(b.most, mostCounted))
-	if known && b.begun && counts.Total == 0 && !v.ByKey {
-		known, v.Again, b.filter.Until = false, true, engine.Position{}
-		if err == nil {
-			counts, err = h.config.Engine.Count(ctx, b.filter, b.most)
-		}
+	if v.Again = b.begun && b.filter.Until.IsZero(); v.Again && b.Name == ActionHandleNow {
+		v.Again = false
+		return nil
+	}
+	counts, err := h.config.Engine.Count(ctx, b.filter, b.most)
+	if err == nil && counts.Total == 0 && b.begun && !v.Again { // the last request changed all in all of its time
+		v.Again, b.filter.Until = true, engine.Position{}
+		counts, err = h.config.Engine.Count(ctx, b.filter, b.most)
 	}
 	if err != nil {
 		return err
 	}
-	v.Total, v.By = counts.Total, breakdowns(counts)
-	if known {
+	if v.Total, v.By = counts.Total, breakdowns(counts); v.ByKey || !b.filter.Until.IsZero() {
 		return nil
 	}
-	if b.filter.Until = counts.Until; counts.Total < b.most {
-		return nil
+	var all engine.Counts
+	if counts.Total == b.most {
+		all, err = h.config.Engine.Count(ctx, b.filter, counts.Total+mostCounted)
 	}
-	open := b.filter
-	open.Until = engine.Position{}
-	all, err := h.config.Engine.Count(ctx, open, counts.Total+mostCounted)
 	v.More, v.Capped = max(0, all.Total-counts.Total), all.Total == counts.Total+mostCounted
+	b.filter.Until = counts.Until
 	return err
 }
 
@@ -244,6 +244,9 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 	case len(b.filter.Keys) != 1:
 		query := b.query()
 		query.Set("done", strconv.Itoa(b.done+n))
+		if err == nil {
+			query.Del("until")
+		}
 		redirect(w, address("bulk", query))
 	case b.from != "":
 		redirect(w, back(r.PostForm, did))

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -107,7 +106,7 @@ func TestHandleNow(t *testing.T) {
 	page = f.get(f.link(f.get("events"), "Handle now: all waiting events…"))
 	assert.Contains(t, page, "<b>2 waiting events</b> will be made due.")
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>2 events were made due.</b> No others match.")
+	assert.Contains(t, page, "<b>2 events were made due.</b></p>", "it does not count the events that no worker has begun yet")
 	for range 2 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}
@@ -181,8 +180,7 @@ func (m many) Stats(context.Context) (engine.Stats, error) { return engine.Stats
 func TestCountsHaveLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = many{f.inbox, 60_000} })
-	until := url.QueryEscape(engine.Position{At: time.Now()}.String())
-	page := f.get("bulk?action=replay&done=7&until=" + until)
+	page := f.get("bulk?action=replay&done=7")
 	assert.Contains(t, page, "<b>7 events were replayed.</b>")
 	assert.Contains(t, page, "<b>20,000 dead letters</b> match now. 20,000 or more newer ones match too.")
 	assert.Contains(t, f.get("bulk?action=replay&most=50000"), "<b>50,000 dead letters</b> will be replayed. Nothing has been changed yet. 10,000 newer ones match too.")

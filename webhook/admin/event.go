@@ -85,13 +85,13 @@ type detailView struct {
 
 // event shows an event with its body closed.
 func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
-	if v, ok := h.find(w, r); ok {
+	if v, ok := h.load(w, r); ok {
 		h.showEvent(w, r, v)
 	}
 }
 
-// find returns the event that a link names, or shows why there is none.
-func (h *Handler) find(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
+// load returns the event that a link names, or shows why there is none.
+func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
 	query := r.URL.Query()
 	f, err := filterOf(query, h.now().Location())
 	if err != nil || len(f.Keys) != 1 {
@@ -139,8 +139,8 @@ type finishedView struct {
 	List     template.URL
 }
 
-// search leads to the event that has a part of an ID, to the list of several, or of a clinic.
-func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
+// find leads to the event that has a part of an ID, to the list of several, or of a clinic.
+func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 	id := trimmed(r.URL.Query(), "id")
 	if id == "" {
 		redirect(w, "events")
@@ -176,7 +176,7 @@ func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView
 // openBody shows an event with its body, once that was recorded. It has the URL of the page
 // of the event, where a reload or a shared link finds the body closed.
 func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
-	v, ok := h.find(w, r)
+	v, ok := h.load(w, r)
 	if !ok {
 		return
 	}
