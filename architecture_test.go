@@ -113,7 +113,7 @@ var arrows = map[string][]string{
 	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync/catalogstore", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/catalogtest":      {"catalog", "catalogsync", "catalogsync/catalogstore"},
 	"internal/testkit/docgen":           {},
-	"internal/testkit/enginetest":       {"api", "events", "internal/inboxkit", "internal/testkit/logtest", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testkit/enginetest":       {"api", "events", "internal/inboxkit", "internal/testkit/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/layers":           {},
 	"internal/testkit/logtest":          {},
 	"internal/testkit/postgrestest":     {"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},

@@ -49,7 +49,7 @@ type fixture struct {
 
 // newFixture returns a health record with the variables of a configuration, except for
 // those that say where things are kept.
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{platforms: map[dispensary.Environment]*dispensarytest.Server{}, variables: map[string]string{
 		"DISPENSARY_SEAL_KEYS": sealKeys, "DISPENSARY_STATE_KEYS": stateKey,
@@ -90,7 +90,7 @@ func (f *fixture) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-func (f *fixture) config(t *testing.T) integration.Config {
+func (f *fixture) config(t testing.TB) integration.Config {
 	t.Helper()
 	config, err := integration.Load(f.lookup)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func locate(_ context.Context, user string) (dispensary.Environment, error) {
 }
 
 // open opens an integration, mounts it, and ends it with the test.
-func (f *fixture) open(t *testing.T, setup integration.Setup) *integration.Integration {
+func (f *fixture) open(t testing.TB, setup integration.Setup) *integration.Integration {
 	t.Helper()
 	i, err := integration.Open(t.Context(), f.config(t), setup)
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func (f *fixture) ready(t *testing.T, path string) (int, map[string]string) {
 }
 
 // file returns the path of a database that ends with the test.
-func file(t *testing.T) string {
+func file(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "dispensary.db")
 }

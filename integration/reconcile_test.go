@@ -44,7 +44,7 @@ func newReadmeFixture(t *testing.T) *fixture {
 }
 
 // running runs an integration until stop is called, or the test ends.
-func running(t *testing.T, i *integration.Integration) (stop func()) {
+func running(t testing.TB, i *integration.Integration) (stop func()) {
 	t.Helper()
 	ran := make(chan error, 1)
 	go func() { ran <- i.Run(t.Context()) }()

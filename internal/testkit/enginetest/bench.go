@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +12,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/admin"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -50,7 +45,6 @@ func BenchmarkDead(b *testing.B, open func(*testing.B, webhook.Work) engine.Engi
 			senders.Wait()
 			handled.Wait()
 			benchmarkCalls(b, inbox, n)
-			benchmarkPages(b, inbox)
 		})
 	}
 }
@@ -92,40 +86,4 @@ func benchmarkCalls(b *testing.B, inbox engine.Engine, n int) {
 			require.NoError(b, err)
 		}
 	})
-}
-
-// benchmarkPages measures the server time of pages, with the activity of a day.
-func benchmarkPages(b *testing.B, inbox engine.Engine) {
-	now := time.Now()
-	activity := admin.Activity{Now: func() time.Time { return now }}
-	for range 24 * 60 {
-		now = now.Add(-time.Minute)
-		for _, result := range []webhook.Result{webhook.ResultHandled, webhook.ResultFailed, webhook.ResultDead} {
-			activity.AttemptEnd(context.Background(), webhook.Attempt{Result: result})
-		}
-	}
-	activity.Now = nil
-	page, err := admin.New(admin.Config{Engine: inbox, Activity: &activity})
-	require.NoError(b, err)
-	server := httptest.NewServer(page)
-	defer server.Close()
-	for name, path := range map[string]string{
-		"overview": "", "dead": "events?state=dead", "clinic": "events?clinic=cl_1", "reason": "events?reason=reason_1", "dry run": "bulk?action=replay&reason=reason_1",
-	} {
-		b.Run("Page/"+name, func(b *testing.B) {
-			var took []time.Duration
-			for b.Loop() {
-				start := time.Now()
-				response, err := http.Get(server.URL + "/" + path)
-				require.NoError(b, err)
-				_, err = io.Copy(io.Discard, response.Body)
-				require.NoError(b, err)
-				_ = response.Body.Close()
-				took = append(took, time.Since(start))
-				require.Equal(b, http.StatusOK, response.StatusCode)
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2])/1e6, "ms/median")
-		})
-	}
 }
