@@ -32,24 +32,15 @@ func (h *Handler) viewOf(e *engine.Event, from string) *eventView {
 // Dead reports whether it is a dead letter.
 func (e *eventView) Dead() bool { return e.State == engine.StateDead }
 
-// Stand returns the state in a word, and its class of the style sheet.
-func (e *eventView) Stand() (stand struct{ Word, Class string }) {
-	stand.Word, stand.Class = "due", "due"
+// Stand returns the state and its time.
+func (e *eventView) Stand() template.HTML {
 	switch e.State {
 	case engine.StateDead:
-		stand.Word, stand.Class = "dead", "failed"
+		return `<span class="state failed">dead</span> ` + webpage.AgoTime(e.Position.At, e.now)
 	case engine.StateRunning:
-		stand.Word = "being handled"
+		return `<span class="state due">being handled</span>`
 	}
-	return stand
-}
-
-// When returns the time of its state.
-func (e *eventView) When() template.HTML {
-	if e.State == engine.StateRunning {
-		return ""
-	}
-	return webpage.AgoTime(e.Position.At, e.now)
+	return `<span class="state due">due</span> ` + webpage.AgoTime(e.Position.At, e.now)
 }
 
 // Tail returns the end of the event ID, which differs most between events.
