@@ -99,7 +99,7 @@ func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bo
 		}
 	}
 	a, known := actionOf(query.Get("action"))
-	f, err := filterOf(query, h.now().Location())
+	f, err := filterOf(query, h.now())
 	if !known || err != nil {
 		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return b, false
@@ -178,7 +178,7 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 	}
 	v.Form = fieldsOf(b.query())
 	if !v.Begun && !v.ByKey && b.Name != ActionHandleNow {
-		v.Shortcuts = shortcuts("bulk", r.URL.Query(), open.filter, h.now())
+		v.Shortcuts = shortcuts("bulk", r.URL.Query(), open.filter)
 	}
 	h.show(w, http.StatusOK, "bulk", frame{Title: b.Verb + ": " + b.Events + "s", Path: "events?state=" + stateName(b.states), View: v})
 }

@@ -84,7 +84,7 @@ func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
 // load returns the event that a link names, or shows why there is none.
 func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
 	query := r.URL.Query()
-	f, err := filterOf(query, h.now().Location())
+	f, err := filterOf(query, h.now())
 	if err != nil || len(f.Keys) != 1 {
 		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return v, false

@@ -24,8 +24,14 @@ var states = map[string][]engine.State{
 // localTime is the form in which a browser sends a field for a time.
 const localTime = "2006-01-02T15:04:05"
 
-// filterOf reads a filter from a link or a form. Times without a zone are in a location.
-func filterOf(query url.Values, in *time.Location) (f engine.Filter, err error) {
+// The times of a link that depend on the time at which it is opened.
+const (
+	sinceMidnight = "midnight" // in the location of the pages
+	sinceHour     = "1h"
+)
+
+// filterOf reads a filter from a link or a form. Times without a zone are in the location of now.
+func filterOf(query url.Values, now time.Time) (f engine.Filter, err error) {
 	f.Type, f.ClinicID, f.Reason = events.Type(trimmed(query, "type")), trimmed(query, "clinic"), trimmed(query, "reason")
 	f.ID = trimmed(query, "id")
 	for _, text := range query["key"] {
@@ -35,7 +41,7 @@ func filterOf(query url.Values, in *time.Location) (f engine.Filter, err error) 
 	}
 	for name, to := range map[string]*time.Time{"since": &f.GivenUpFrom, "before": &f.GivenUpBefore} {
 		var bad error
-		*to, bad = timeOf(trimmed(query, name), in)
+		*to, bad = timeOf(trimmed(query, name), now)
 		err = errors.Join(err, bad)
 	}
 	var known bool
@@ -49,15 +55,17 @@ func filterOf(query url.Values, in *time.Location) (f engine.Filter, err error) 
 }
 
 // timeOf reads a time from a link, or from a field in one of the forms that browsers send.
-func timeOf(text string, in *time.Location) (t time.Time, err error) {
-	if text == "" {
+func timeOf(text string, now time.Time) (t time.Time, err error) {
+	switch text {
+	case "":
 		return t, nil
+	case sinceMidnight:
+		return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()), nil
+	case sinceHour:
+		return now.Add(-time.Hour), nil
 	}
-	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {
-		return t, nil
-	}
-	for _, form := range []string{localTime, "2006-01-02T15:04", time.DateOnly} {
-		if t, err = time.ParseInLocation(form, text, in); err == nil {
+	for _, form := range []string{time.RFC3339Nano, localTime, "2006-01-02T15:04", time.DateOnly} {
+		if t, err = time.ParseInLocation(form, text, now.Location()); err == nil {
 			return t, nil
 		}
 	}

@@ -26,23 +26,17 @@ type shortcut struct {
 	Current bool
 }
 
-// shortcuts returns links to a page for dead letters since midnight, and since an hour ago. Midnight is in the
-// location of now.
-func shortcuts(path string, query url.Values, f engine.Filter, now time.Time) (all []shortcut) {
-	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
-	for _, choice := range []struct {
-		name string
-		from time.Time
-	}{{"Since midnight", midnight}, {"In the last hour", now.Add(-time.Hour).Truncate(time.Second)}, {"At any time", time.Time{}}} {
-		f.GivenUpFrom, f.GivenUpBefore, f.Until = choice.from, time.Time{}, engine.Position{}
+// shortcuts returns links to a page for dead letters since [sinceMidnight], and since [sinceHour].
+func shortcuts(path string, query url.Values, f engine.Filter) (all []shortcut) {
+	f.GivenUpFrom, f.GivenUpBefore, f.Until = time.Time{}, time.Time{}, engine.Position{}
+	for _, choice := range [][2]string{{"Since midnight", sinceMidnight}, {"In the last hour", sinceHour}, {"At any time", ""}} {
 		narrowed := queryOf(f)
-		for _, name := range []string{"action", "from"} {
-			if query.Has(name) {
-				narrowed.Set(name, query.Get(name))
+		for name, value := range map[string]string{"since": choice[1], "action": query.Get("action"), "from": query.Get("from")} {
+			if value != "" {
+				narrowed.Set(name, value)
 			}
 		}
-		same, _ := timeOf(query.Get("since"), now.Location())
-		all = append(all, shortcut{choice.name, address(path, narrowed), same.Equal(choice.from)})
+		all = append(all, shortcut{choice[0], address(path, narrowed), query.Get("since") == choice[1]})
 	}
 	return all
 }

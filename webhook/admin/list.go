@@ -56,7 +56,7 @@ type bulkLink struct {
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
 	query := r.URL.Query()
-	f, err := filterOf(query, now.Location())
+	f, err := filterOf(query, now)
 	var after engine.Position
 	if errors.Join(err, after.UnmarshalText([]byte(query.Get("after")))) != nil {
 		h.refuse(w, http.StatusBadRequest, badLink, 1)
@@ -75,7 +75,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.setPages(&v, listed, after)
-	v.Shortcuts = shortcuts("events", query, f, now)
+	v.Shortcuts = shortcuts("events", query, f)
 	for _, a := range actions {
 		if v.Total > 0 && (f.States == nil || slices.Contains(f.States, a.states[0])) {
 			v.Bulk = append(v.Bulk, bulkLink{a, bulkAddress(a.Name, f, v.From)})

@@ -75,7 +75,7 @@ func TestPagesHaveTimeZone(t *testing.T) {
 	assert.Contains(t, page, "Dead letter since (EAT)")
 	assert.Contains(t, page, `value="2026-03-02T09:00:00"`)
 	midnight := f.link(page, "Since midnight")
-	assert.Equal(t, "events?since=2026-03-02T21%3A00%3A00Z", midnight)
+	assert.Equal(t, "events?since=midnight", midnight)
 	page = f.get(midnight)
 	assert.Contains(t, page, `value="2026-03-03T00:00:00"`)
 	assert.Contains(t, page, `aria-current="true">Since midnight`)
