@@ -19,21 +19,21 @@ func (s *Server) Site() dispensary.Site {
 	return dispensary.Site{Environment: s.set.environment, BaseURL: s.origin + httpapi.BasePath, AuthURL: s.origin + httpapi.AuthPath}
 }
 
-// Variables returns the environment variables with which a program uses the platform:
-// those that [dispensary.NewFromEnv] reads, without a token, and those of package
+// Variables returns the environment variables with which a program uses the platform, in the
+// form of [os.Environ]: those that [dispensary.NewFromEnv] reads, without a token, and those of package
 // integration for this environment, such as DISPENSARY_US_SANDBOX_CLIENT_ID. The clinic
 // key goes with the calls of all users, so a platform with several clinics has none.
-func (s *Server) Variables() map[string]string {
+func (s *Server) Variables() []string {
 	site, app := s.Site(), s.Application()
 	baseURL, authURL := environ.Variables(site.Environment)
 	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
-	variables := map[string]string{
-		baseURL: site.BaseURL, authURL: site.AuthURL,
-		prefix + "CLIENT_ID": app.ClientID, prefix + "CLIENT_SECRET": app.ClientSecret, prefix + "REDIRECT_URL": app.RedirectURI,
-		prefix + "WEBHOOK_SECRETS": app.WebhookSecret, prefix + "WEBHOOK_CHALLENGE": app.ChallengeToken,
+	variables := []string{
+		baseURL + "=" + site.BaseURL, authURL + "=" + site.AuthURL,
+		prefix + "CLIENT_ID=" + app.ClientID, prefix + "CLIENT_SECRET=" + app.ClientSecret, prefix + "REDIRECT_URL=" + app.RedirectURI,
+		prefix + "WEBHOOK_SECRETS=" + app.WebhookSecret, prefix + "WEBHOOK_CHALLENGE=" + app.ChallengeToken,
 	}
 	if len(s.Clinics.All()) == 1 {
-		variables[prefix+"CLINIC_KEY"] = s.ClinicKey()
+		variables = append(variables, prefix+"CLINIC_KEY="+s.ClinicKey())
 	}
 	return variables
 }

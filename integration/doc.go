@@ -2,7 +2,7 @@
 // the users and their browser flow, the receiver of webhooks and its inbox, the
 // reconcilers, and the answers to a balancer; and ends all of it in the right order.
 //
-//	config, err := integration.Load(os.LookupEnv) // or LoadFile
+//	config, err := integration.Load(os.Environ()) // or LoadFile
 //	…
 //	app, err := integration.Open(ctx, config, integration.Setup{
 //		Work:     webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},

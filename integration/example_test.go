@@ -20,21 +20,19 @@ import (
 
 // What is wrong with a configuration is said at once, and by the names of the variables.
 func ExampleLoad() {
-	variables := map[string]string{
-		"DISPENSARY_US_SANDBOX_BASE_URL":        "https://platform.example/api",
-		"DISPENSARY_US_SANDBOX_AUTH_URL":        "platform.example",
-		"DISPENSARY_US_SANDBOX_CLIENT_ID":       "dashboard-shows-it",
-		"DISPENSARY_US_SANDBOX_REDIRECT_URL":    "https://ehr.example/dispensary/callback",
-		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS": "dashboard-shows-it",
-		"DISPENSARY_STORE":                      "/var/lib/ehr/tokens.db",
-		"DISPENSARY_INBOX":                      "sqlite:/var/lib/ehr/inbox.db",
-	}
-	_, err := integration.Load(func(name string) (string, bool) { // a program gives os.LookupEnv
-		value, ok := variables[name]
-		return value, ok
+	_, err := integration.Load([]string{ // a program passes os.Environ()
+		"DISPENSARY_US_SANDBOX_BASE_URL=https://platform.example/api",
+		"DISPENSARY_US_SANDBOX_AUTH_URL=platform.example",
+		"DISPENSARY_US_SANDBOX_CLIENT_ID=dashboard-shows-it",
+		"DISPENSARY_US_SANDBOX_CLIENT_SECERT=dashboard-shows-it",
+		"DISPENSARY_US_SANDBOX_REDIRECT_URL=https://ehr.example/dispensary/callback",
+		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS=dashboard-shows-it",
+		"DISPENSARY_STORE=/var/lib/ehr/tokens.db",
+		"DISPENSARY_INBOX=sqlite:/var/lib/ehr/inbox.db",
 	})
 	fmt.Println(err)
 	// Output:
+	// dispensary: DISPENSARY_US_SANDBOX_CLIENT_SECERT is not a variable of this library: did you mean DISPENSARY_US_SANDBOX_CLIENT_SECRET?
 	// dispensary: DISPENSARY_US_SANDBOX_AUTH_URL is not an absolute URL
 	// dispensary: DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty
 	// dispensary: DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE is empty

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -67,7 +66,10 @@ func newFixture(t testing.TB) *fixture {
 		_, err := platform.Clinics.ActivateKey(platform.ClinicKey())
 		require.NoError(t, err)
 		f.platforms[environment] = platform
-		maps.Copy(f.variables, platform.Variables())
+		for _, variable := range platform.Variables() {
+			name, value, _ := strings.Cut(variable, "=")
+			f.variables[name] = value
+		}
 	}
 	return f
 }
@@ -85,14 +87,9 @@ func (f *fixture) kept(store, inbox string) *fixture {
 	return f
 }
 
-func (f *fixture) lookup(name string) (string, bool) {
-	value, ok := f.variables[name]
-	return value, ok
-}
-
 func (f *fixture) config(t testing.TB) integration.Config {
 	t.Helper()
-	config, err := integration.Load(f.lookup)
+	config, err := load(f.variables)
 	require.NoError(t, err)
 	return config
 }

@@ -166,4 +166,12 @@ func TestInspectListsSecretFiles(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{file, key, filepath.Join(folder, "ehr.db")}, seen.SecretFiles)
 	require.NoError(t, seen.Close(t.Context()))
+
+	env := envFile(t, "DISPENSARY_STORE=memory:\nDISPENSARY_SEAL_KEYS_FILE="+key)
+	c, err = integration.Load(environ(variables()), env)
+	require.NoError(t, err)
+	c.Store, c.Inbox = dispensary.NewSecret("memory:"), dispensary.NewSecret("memory:")
+	seen, err = integration.Inspect(t.Context(), c, us)
+	require.NoError(t, err)
+	assert.Equal(t, []string{env}, seen.SecretFiles, "the environment overrides the name of the other file")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
@@ -14,9 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
-// Load reads a configuration from environment variables, through lookup, usually
-// [os.LookupEnv]. It changes nothing and asks no server. An empty variable is one that
-// is not set.
+// Load reads a configuration from the variables of environ, usually [os.Environ], and of files.
+// It changes nothing and sends no request. An empty variable is not set.
 //
 //	DISPENSARY_STORE, _INBOX, _SEAL_KEYS, _STATE_KEYS    see [Config]
 //
@@ -26,25 +26,37 @@ import (
 //	WEBHOOK_SECRETS, WEBHOOK_CHALLENGE, CLINIC_KEY, RATE_LIMIT    see [Application]
 //
 // Lists are separated by white space. Each variable can be replaced by one whose name
-// ends in _FILE and which names a file that holds the value, as secrets of containers
-// are: DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE. A file is UTF-8, with or without a byte
+// ends in _FILE and which names a file with the value, as secrets of containers
+// are: DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE. Such a file is UTF-8, with or without a byte
 // order mark, and may end with line breaks.
 //
-// The error is all that [Config.Check] finds, and what could not be read, under the
-// names of the variables. What could be read is returned in any case, for programs that
-// need a part of it only.
-func Load(lookup func(name string) (value string, ok bool)) (Config, error) {
-	r := &reader{names: fromVariables, get: func(environment dispensary.Environment, key string, list bool) ([]string, error) {
-		value, _ := lookup(fromVariables.variable(environment, key))
-		switch {
-		case value == "":
-			return nil, nil
-		case list:
-			return strings.Fields(value), nil
-		}
-		return []string{value}, nil
-	}}
-	return r.read()
+// Load reports any other variable that begins with DISPENSARY_ and is not empty, and suggests
+// the name that was meant. It ignores DISPENSARY_TEST_…, which your tests may use, the variables
+// of [dispensary.NewFromEnv] and of the command, and the variables that Kubernetes sets for a
+// Service, such as DISPENSARY_SERVICE_HOST.
+//
+// Load reads only the files that you name, usually ".env" on a laptop:
+//
+//	# a comment
+//	DISPENSARY_STORE=sqlite:/var/lib/ehr/dispensary.db # another one
+//	export DISPENSARY_STATE_KEYS='two keys, exactly as they are'
+//	DISPENSARY_US_SANDBOX_CLIENT_SECRET="with \n, \r, \t, \", \\ and \$"
+//
+// A value ends on its line, and $ has no meaning. The environment overrides the files, and an
+// earlier file a later one. Lines that set no variable of this library are ignored.
+//
+// The error joins all that [Config.Check] finds and all that could not be read, each an
+// [*api.ArgumentError] with the name of the variable, and for a variable of a file its line. The
+// configuration is returned in any case, for programs that need a part of it only. If a file in
+// files cannot be read, the error is not an [*api.ArgumentError] and the configuration is empty.
+func Load(environ []string, files ...string) (Config, error) {
+	all, err := readVariables(environ, files)
+	if err != nil {
+		return Config{}, err
+	}
+	r := &reader{names: fromVariables, get: all.get, problems: all.unknown(), files: slices.Clone(files)}
+	config, err := r.read()
+	return config, all.located(err)
 }
 
 // setting is one thing that can be configured, of T.
@@ -108,12 +120,11 @@ func (n names) of(environment dispensary.Environment, key string) string {
 }
 
 func (n names) variable(environment dispensary.Environment, key string) string {
-	prefix := "DISPENSARY_"
-	if environment != "" {
-		baseURL, _ := environ.Variables(environment)
-		prefix = strings.TrimSuffix(baseURL, "BASE_URL")
+	if environment == "" {
+		return prefix + strings.ToUpper(key)
 	}
-	return prefix + strings.ToUpper(key)
+	baseURL, _ := environ.Variables(environment)
+	return strings.TrimSuffix(baseURL, "BASE_URL") + strings.ToUpper(key)
 }
 
 // environments is the name of all applications.

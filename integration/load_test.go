@@ -75,10 +75,6 @@ func byHand() integration.Config {
 	}
 }
 
-func load(variables map[string]string) (integration.Config, error) {
-	return integration.Load(func(name string) (string, bool) { value, ok := variables[name]; return value, ok })
-}
-
 func loadFile(t *testing.T, text string) (integration.Config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dispensary.json")

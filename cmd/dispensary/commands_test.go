@@ -125,7 +125,7 @@ func TestTablesAndLines(t *testing.T) {
 		p := bare(t).program(nil, &out, nil)
 		p.terminal = terminal
 		p.guard()
-		p.lookup = func(name string) (string, bool) { value, ok := variables[name]; return value, ok }
+		p.environ = environment(variables)
 		require.NoError(t, p.print(nil, []string{"TYPE", "COUNT"}, [][]string{{"patient.created", "3"}, {"a\x1b[2Jb\tc\n", "10"}}))
 		return out.String()
 	}

@@ -53,8 +53,8 @@ const configName = "config.json"
 // defaultConfig reads the configuration that is used if no flag chooses another one: the
 // variables, or if they configure nothing the default profile of the user's file.
 func (p *program) defaultConfig() (integration.Config, error) {
-	c, err := integration.Load(p.lookup)
-	if len(c.Applications) > 0 || !c.Store.IsZero() || !c.Inbox.IsZero() {
+	c, err := integration.Load(p.environ)
+	if len(c.Applications) > 0 || !c.Store.IsZero() || !c.Inbox.IsZero() || slices.ContainsFunc(joined.Errors(err), isWrong) {
 		return c, err
 	}
 	folder, folderErr := p.configFolder()
@@ -72,12 +72,17 @@ func (p *program) loadConfig(uses ...string) (integration.Config, error) {
 	var problems []error
 	for _, problem := range joined.Errors(err) {
 		var argument *api.ArgumentError
-		if errors.As(problem, &argument) && strings.HasPrefix(argument.Reason, "is empty") && !slices.ContainsFunc(uses, named(argument.Field)) {
-			continue
+		if isWrong(problem) || errors.As(problem, &argument) && slices.ContainsFunc(uses, named(argument.Field)) {
+			problems = append(problems, problem)
 		}
-		problems = append(problems, problem)
 	}
 	return c, errors.Join(problems...)
+}
+
+// isWrong reports whether a problem is another one than a missing setting.
+func isWrong(problem error) bool {
+	var argument *api.ArgumentError
+	return !errors.As(problem, &argument) || !strings.HasPrefix(argument.Reason, "is empty")
 }
 
 // named reports of a key whether it is that of a field, as a variable, in a file or in Go.
@@ -111,7 +116,7 @@ func (p *program) application(c integration.Config, t target) (integration.Appli
 	source, name := "--environment", t.environment
 	if name == "" {
 		source = environmentVariable
-		name, _ = p.lookup(source)
+		name = p.lookup(source)
 	}
 	wanted, _ := api.ParseEnvironment(name) // the zero value matches no application
 	var names []string

@@ -15,7 +15,7 @@ import (
 // hasCredential reports whether a command calls with the access token of the variables. An
 // explicit --user is called with the user's own token.
 func (p *program) hasCredential(t target) bool {
-	token, _ := p.lookup(tokenVariable)
+	token := p.lookup(tokenVariable)
 	return token != "" && !t.given("user")
 }
 
@@ -30,8 +30,8 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 	if err != nil {
 		return token, dispensary.Secret{}, fmt.Errorf("%w: unset the token, or call as a connected user with --user", err)
 	}
-	text, _ := p.lookup(tokenVariable)
-	key, _ := p.lookup(clinicKeyVariable)
+	text := p.lookup(tokenVariable)
+	key := p.lookup(clinicKeyVariable)
 	if key == "" {
 		key = a.ClinicKey.Reveal()
 	}
@@ -43,7 +43,7 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 // another. If only flags configure sites, DISPENSARY_ENVIRONMENT has to name the environment.
 func (p *program) isHome(site dispensary.Site) (bool, error) {
 	c, _ := p.defaultConfig() // its problems do not matter: only sites are compared
-	name, _ := p.lookup(environmentVariable)
+	name := p.lookup(environmentVariable)
 	environment, err := api.ParseEnvironment(name)
 	if err != nil && (name != "" || len(c.Applications) != 1) {
 		return false, fmt.Errorf("%s does not name the environment of %s", environmentVariable, tokenVariable)

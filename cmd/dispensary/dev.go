@@ -155,7 +155,10 @@ func (c *devCommand) variables(platform *dispensarytest.Server, settings control
 		environmentVariable: environment.String(), clinicKeyVariable: settings.ClinicKey,
 		tokenVariable: platform.Tokens.Issue(model.User{}).AccessToken, controlVariable: settings.ControlURL,
 	}
-	maps.Copy(values, platform.Variables())
+	for _, variable := range platform.Variables() {
+		name, value, _ := strings.Cut(variable, "=")
+		values[name] = value
+	}
 	if !c.isSet(sealKeysVariable) {
 		keys, err := c.keys(state)
 		if err != nil {
@@ -186,9 +189,7 @@ const (
 
 // isSet reports whether a variable has a value, or names a file that contains it.
 func (c *devCommand) isSet(name string) bool {
-	value, _ := c.lookup(name)
-	file, _ := c.lookup(name + "_FILE")
-	return value != "" || file != ""
+	return c.lookup(name)+c.lookup(name+"_FILE") != ""
 }
 
 // keys returns the encryption keys for the program's storage: those beside the state file,
@@ -201,7 +202,7 @@ func (c *devCommand) keys(state string) (dispensary.Secret, error) {
 		}
 	}
 	for _, storage := range []string{storeVariable, inboxVariable} {
-		if at, _ := c.lookup(storage); state == "" && c.isSet(storage) && at != "memory:" {
+		if at := c.lookup(storage); state == "" && c.isSet(storage) && at != "memory:" {
 			return dispensary.Secret{}, fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
 		}
 	}

@@ -29,7 +29,7 @@ const asProgram = "DISPENSARY_TEST_PROGRAM"
 
 // runProgram is what that program does, by the value of the variable.
 func runProgram(what string) int {
-	config, err := integration.Load(os.LookupEnv)
+	config, err := integration.Load(os.Environ())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 10

@@ -20,7 +20,7 @@ func (f *fixture) storedIn(file string) {
 	f.t.Helper()
 	f.variables["DISPENSARY_STORE"], f.variables["DISPENSARY_INBOX"] = "sqlite:"+file, "sqlite:"+file
 	f.variables["DISPENSARY_SEAL_KEYS"] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
-	config, err := integration.Load(func(name string) (string, bool) { value, ok := f.variables[name]; return value, ok })
+	config, err := integration.Load(environment(f.variables))
 	require.NoError(f.t, err)
 	app, err := integration.Open(f.t.Context(), config, integration.Setup{
 		Work: webhook.Work{Handle: func(context.Context, events.Event) error { return nil }},

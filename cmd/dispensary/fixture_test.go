@@ -97,10 +97,18 @@ type noKeyring struct{}
 func (noKeyring) Get(string, string) (string, error) { return "", errors.New("there is no keyring") }
 func (noKeyring) Set(string, string, string) error   { return errors.New("there is no keyring") }
 
+// environment returns variables in the form of os.Environ.
+func environment(variables map[string]string) (all []string) {
+	for name, value := range variables {
+		all = append(all, name+"="+value)
+	}
+	return all
+}
+
 func (f *fixture) program(stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
 		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, asks: f.asks, keyring: noKeyring{},
-		lookup:    func(name string) (string, bool) { value, ok := f.variables[name]; return value, ok },
+		environ:   environment(f.variables),
 		configDir: func() (string, error) { return f.folder, nil },
 		cacheDir:  func() (string, error) { return filepath.Join(f.folder, "cache"), nil },
 	}

@@ -51,7 +51,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
-		lookup: os.LookupEnv, configDir: os.UserConfigDir, cacheDir: os.UserCacheDir,
+		environ: os.Environ(), configDir: os.UserConfigDir, cacheDir: os.UserCacheDir,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), asks: term.IsTerminal(int(os.Stdin.Fd())), keyring: systemKeyring{},
 	}
 	os.Exit(p.run(ctx, os.Args[1:]))

@@ -89,8 +89,8 @@ const (
 
 // styled prints a text in a style, if stdout has styles: see no-color.org.
 func (p *program) styled(as style, text string) error {
-	unwanted, _ := p.lookup("NO_COLOR")
-	kind, _ := p.lookup("TERM")
+	unwanted := p.lookup("NO_COLOR")
+	kind := p.lookup("TERM")
 	t, is := p.out.(*terminal.Writer)
 	if !is || p.noColor || unwanted != "" || kind == "dumb" {
 		_, err := io.WriteString(p.out, text)

@@ -187,7 +187,7 @@ func (r *recording) integrates() string {
 	r.variables["DISPENSARY_SEAL_KEYS"] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 	r.variables["DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS"] = registered.WebhookSecret
 	r.variables["DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE"] = registered.ChallengeToken
-	config, err := integration.Load(func(name string) (string, bool) { value, ok := r.variables[name]; return value, ok })
+	config, err := integration.Load(environment(r.variables))
 	require.NoError(t, err)
 	app, err := integration.Open(t.Context(), config, integration.Setup{Work: webhook.Work{
 		Handle: func(context.Context, events.Event) error { return webhook.Permanent(errors.New("no such product")) },

@@ -132,7 +132,7 @@ func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 		body[name] = value
 	}
 	if c.control == "" {
-		c.control, _ = c.lookup(controlVariable)
+		c.control = c.lookup(controlVariable)
 	}
 	if c.control == "" {
 		return fmt.Errorf("--control is needed, or %s: trigger works with a test platform only", controlVariable)

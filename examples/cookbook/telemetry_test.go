@@ -3,7 +3,6 @@ package cookbook_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -38,9 +37,8 @@ func Example_traceIntegration() {
 	ctx := context.Background()
 	platform := start()
 	defer func() { _ = platform.Close() }()
-	variables := platform.Variables() // a program uses os.LookupEnv
-	maps.Copy(variables, map[string]string{"DISPENSARY_STORE": "memory:", "DISPENSARY_INBOX": "memory:"})
-	config, err := integration.Load(func(name string) (string, bool) { return variables[name], true })
+	variables := append(platform.Variables(), "DISPENSARY_STORE=memory:", "DISPENSARY_INBOX=memory:")
+	config, err := integration.Load(variables) // a program passes os.Environ()
 	must(err)
 	app, err := integration.Open(ctx, config, integration.Setup{
 		Telemetry:        telemetry,

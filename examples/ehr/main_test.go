@@ -41,9 +41,9 @@ func everywhere(t *testing.T, test func(f *fixture)) {
 	for name, store := range map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "PostgreSQL": func(t *testing.T) string { return postgrestest.Schema(t) }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			variables := map[string]string{}
+			var variables []string
 			if address := store(t); address != "" {
-				variables["DISPENSARY_STORE"] = address
+				variables = append(variables, "DISPENSARY_STORE="+address)
 			}
 			f := &fixture{T: t}
 			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func everywhere(t *testing.T, test func(f *fixture)) {
 			t.Cleanup(front.Close)
 			f.home = front.URL
 			var err error
-			f.Fakes, err = fakes.Start(f.home, variables)
+			f.Fakes, err = fakes.Start(f.home, variables...)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, f.Close()) })
 			f.start()

@@ -67,10 +67,9 @@ func run(ctx context.Context, out io.Writer) (err error) {
 // open configures the health record with the values of the platform's dashboard, which a real
 // one has in its environment.
 func (s *story) open(ctx context.Context) error {
-	variables := s.platform.Variables()
-	variables["DISPENSARY_STORE"], variables["DISPENSARY_INBOX"] = "memory:", "memory:" // in production a database
-	variables["DISPENSARY_STATE_KEYS"] = rand.Text() + rand.Text()
-	config, err := integration.Load(func(name string) (string, bool) { return variables[name], true })
+	config, err := integration.Load(append(s.platform.Variables(),
+		"DISPENSARY_STORE=memory:", "DISPENSARY_INBOX=memory:", // in production a database
+		"DISPENSARY_STATE_KEYS="+rand.Text()+rand.Text()))
 	if err != nil {
 		return err
 	}

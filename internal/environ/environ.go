@@ -19,3 +19,9 @@ func Variables(e api.Environment) (baseURL, authURL string) {
 	prefix := "DISPENSARY_" + strings.ToUpper(strings.ReplaceAll(string(e), "/", "_"))
 	return prefix + "_BASE_URL", prefix + "_AUTH_URL"
 }
+
+// Shared returns the names of the variables that are not settings of an integration: those of a
+// single client, and the control API's URL for a program beside the fake.
+func Shared() []string {
+	return []string{"DISPENSARY_ENVIRONMENT", "DISPENSARY_ACCESS_TOKEN", "DISPENSARY_CLINIC_KEY", "DISPENSARY_CONTROL_URL"}
+}

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,9 +30,9 @@ type Fakes struct {
 	folder string
 }
 
-// Start starts the platforms for a health record at an address. Variables of the
-// configuration go before those that Start has made.
-func Start(home string, variables map[string]string) (_ *Fakes, err error) {
+// Start starts the platforms for a health record at an address. Variables in
+// the form NAME=VALUE override those of the fakes.
+func Start(home string, variables ...string) (_ *Fakes, err error) {
 	f := &Fakes{}
 	defer func() {
 		if err != nil {
@@ -44,9 +43,9 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 		return nil, err
 	}
 	database := "sqlite:" + filepath.Join(f.folder, "ehr.db")
-	all := map[string]string{
-		"DISPENSARY_STORE": database, "DISPENSARY_INBOX": database, "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
-		"DISPENSARY_SEAL_KEYS": "fake:" + base64.StdEncoding.EncodeToString([]byte(rand.Text() + rand.Text())[:32]),
+	all := []string{
+		"DISPENSARY_STORE=" + database, "DISPENSARY_INBOX=" + database, "DISPENSARY_STATE_KEYS=" + rand.Text() + rand.Text(),
+		"DISPENSARY_SEAL_KEYS=fake:" + base64.StdEncoding.EncodeToString([]byte(rand.Text() + rand.Text())[:32]),
 	}
 	for environment, platform := range map[api.Environment]**dispensarytest.Server{api.USSandbox: &f.US, api.CanadaSandbox: &f.Canada} {
 		if *platform, err = dispensarytest.Start(
@@ -60,14 +59,13 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 				return nil, err
 			}
 		}
-		maps.Copy(all, (*platform).Variables())
+		all = append(all, (*platform).Variables()...)
 	}
 	f.Clinics = map[string]string{}
 	for i, user := range f.Users() {
 		f.Clinics[[]string{"maple-hollow", "two-rivers", "birch-harbour"}[i]] = user.ClinicID
 	}
-	maps.Copy(all, variables)
-	if f.Config, err = integration.Load(func(name string) (string, bool) { return all[name], true }); err != nil {
+	if f.Config, err = integration.Load(append(all, variables...)); err != nil {
 		return nil, err
 	}
 	for _, application := range f.Config.Applications {
@@ -87,7 +85,7 @@ func Start(home string, variables map[string]string) (_ *Fakes, err error) {
 // platform's ids. If there is no configuration, Load starts fakes and prints where to
 // click. Call end in any case: it stops them.
 func Load(home string) (config integration.Config, clinics map[string]string, end func(), err error) {
-	config, err = integration.Load(os.LookupEnv)
+	config, err = integration.Load(os.Environ())
 	if len(config.Applications) > 0 {
 		clinics = map[string]string{}
 		for pair := range strings.SplitSeq(os.Getenv("EHR_CLINICS"), ",") {
@@ -96,7 +94,7 @@ func Load(home string) (config integration.Config, clinics map[string]string, en
 		}
 		return config, clinics, func() {}, err
 	}
-	f, err := Start(home, nil)
+	f, err := Start(home)
 	if err != nil {
 		return config, nil, func() {}, err
 	}
