@@ -2,26 +2,18 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platform"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/environ"
-	"github.com/dispensary-go/dispensary/seal"
 )
 
 // controlVariable names the control API of the platform that a program runs with.
@@ -34,6 +26,7 @@ const childGrace = 10 * time.Second
 type devCommand struct {
 	*program
 	fake platform.Config
+	env  envFile
 	args []string // the program and its arguments
 }
 
@@ -49,7 +42,8 @@ environment has none. Either ends with the other, and both end with Ctrl-C.
 A store or an inbox that outlives the command needs its encryption key in the next run. With
 --state FILE dev keeps that key in FILE.seal.key. Otherwise set DISPENSARY_SEAL_KEYS.
 
-The flags are those of fake. The program finds the control API in DISPENSARY_CONTROL_URL, as
+The flags are those of fake. --env FILE writes the same variables to a file, for programs in
+other terminals. The program finds the control API in DISPENSARY_CONTROL_URL, as
 "dispensary trigger" does. With --json the program's output goes to stderr.`,
 		Example: `  dispensary dev -- go run ./cmd/ehr
   dispensary dev --webhook http://127.0.0.1:8080/webhooks/us-sandbox -- npm start
@@ -65,6 +59,9 @@ The flags are those of fake. The program finds the control API in DISPENSARY_CON
 			if _, err := exec.LookPath(args[0]); err != nil && !errors.Is(err, exec.ErrDot) {
 				return fmt.Errorf("there is no program %q", args[0])
 			}
+			if err := c.env.check(); err != nil {
+				return err
+			}
 			if err := c.fake.Complete(command.Flags()); err != nil {
 				return err
 			}
@@ -73,6 +70,7 @@ The flags are those of fake. The program finds the control API in DISPENSARY_CON
 		},
 	}
 	c.fake.Define(command.Flags())
+	c.env.define(command.Flags())
 	return command
 }
 
@@ -108,11 +106,17 @@ func (c *devCommand) run(ctx context.Context) error {
 // runBeside runs the program until it or ctx ends.
 func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Server, settings control.Settings) error {
 	variables, err := c.variables(platform, settings, c.fake.StateFile())
+	if err == nil {
+		err = c.env.write(variables)
+	}
 	if err != nil {
 		return err
 	}
 	command := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
-	command.Env = append(os.Environ(), variables...)
+	command.Env = os.Environ()
+	for name, value := range variables {
+		command.Env = append(command.Env, name+"="+value, name+"_FILE=") // a file of the environment would contradict the value
+	}
 	command.Stdin, command.Stdout, command.Stderr = c.in, terminal.Unguarded(c.out), terminal.Unguarded(c.errOut)
 	command.Cancel = func() error {
 		_, _ = fmt.Fprintf(c.errOut, "Waiting up to %d s for %s to end.\n", int(childGrace.Seconds()), c.args[0])
@@ -140,75 +144,4 @@ func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Ser
 		return failed(err)
 	}
 	return err
-}
-
-// variables returns the variables of a program beside a platform. state is the platform's
-// state file, or "". Storage and keys that the environment sets stay as they are.
-func (c *devCommand) variables(platform *dispensarytest.Server, settings control.Settings, state string) ([]string, error) {
-	environment := platform.Site().Environment
-	baseURL, _ := environ.Variables(environment)
-	values := map[string]string{
-		// The application of a platform with several clinics has no key. Empty, it replaces
-		// the key of an application that the environment has.
-		strings.TrimSuffix(baseURL, "BASE_URL") + "CLINIC_KEY": "",
-
-		environmentVariable: environment.String(), clinicKeyVariable: settings.ClinicKey,
-		tokenVariable: platform.Tokens.Issue(model.User{}).AccessToken, controlVariable: settings.ControlURL,
-	}
-	for _, variable := range platform.Variables() {
-		name, value, _ := strings.Cut(variable, "=")
-		values[name] = value
-	}
-	if !c.isSet(sealKeysVariable) {
-		keys, err := c.keys(state)
-		if err != nil {
-			return nil, err
-		}
-		values[sealKeysVariable] = keys.Reveal()
-	}
-	for name, value := range map[string]string{
-		storeVariable: "memory:", inboxVariable: "memory:", "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
-	} {
-		if !c.isSet(name) {
-			values[name] = value
-		}
-	}
-	var variables []string
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		variables = append(variables, name+"="+values[name], name+"_FILE=") // a file of the environment would contradict the value
-	}
-	return variables, nil
-}
-
-// Variables of storage and its encryption.
-const (
-	storeVariable    = "DISPENSARY_STORE"
-	inboxVariable    = "DISPENSARY_INBOX"
-	sealKeysVariable = "DISPENSARY_SEAL_KEYS"
-)
-
-// isSet reports whether a variable has a value, or names a file that contains it.
-func (c *devCommand) isSet(name string) bool {
-	return c.lookup(name)+c.lookup(name+"_FILE") != ""
-}
-
-// keys returns the encryption keys for the program's storage: those beside the state file,
-// or without one a key for this run. It rejects storage that outlives the key.
-func (c *devCommand) keys(state string) (dispensary.Secret, error) {
-	name := state + ".seal.key"
-	if state != "" {
-		if kept, err := readKeys(name); !kept.IsZero() || err != nil {
-			return kept, err
-		}
-	}
-	for _, storage := range []string{storeVariable, inboxVariable} {
-		if at := c.lookup(storage); state == "" && c.isSet(storage) && at != "memory:" {
-			return dispensary.Secret{}, fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
-		}
-	}
-	key, err := seal.GenerateKey("dev")
-	if err == nil && state != "" {
-		err = writeKey(name, key)
-	}
-	return key.Text(), err
 }

@@ -13,20 +13,27 @@ import (
 )
 
 func newFakeCommand(p *program) *cobra.Command {
-	c := platform.Config{}
+	c, env := platform.Config{}, envFile("")
 	command := &cobra.Command{
 		Use:   "fake",
 		Short: "Run a test platform until Ctrl-C",
 		Long:  platform.Help(),
 		Example: `  dispensary fake --addr 127.0.0.1:8080 --webhook http://127.0.0.1:9000/webhooks
   dispensary fake --json --freeze 2026-03-02T09:00:00Z
+  dispensary fake --env .env.fake
   dispensary fake --tls --cert platform.pem --behavior refresh-rotation=grace`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := env.check(); err != nil {
+				return err
+			}
 			if err := c.Complete(command.Flags()); err != nil {
 				return err
 			}
-			err := fake(command.Context(), c, func(_ *dispensarytest.Server, settings control.Settings) error {
+			err := fake(command.Context(), c, func(server *dispensarytest.Server, settings control.Settings) error {
+				if err := p.writeEnv(env, server, settings, c.StateFile()); err != nil {
+					return err
+				}
 				if p.json {
 					return p.printJSON(settings)
 				}
@@ -39,7 +46,20 @@ func newFakeCommand(p *program) *cobra.Command {
 		},
 	}
 	c.Define(command.Flags())
+	env.define(command.Flags())
 	return command
+}
+
+// writeEnv writes the variables of a platform, if the command line names a file.
+func (p *program) writeEnv(to envFile, server *dispensarytest.Server, settings control.Settings, state string) error {
+	if to == "" {
+		return nil
+	}
+	variables, err := p.variables(server, settings, state)
+	if err != nil {
+		return err
+	}
+	return to.write(variables)
 }
 
 // fake runs a platform. A state file that cannot be written ends a command that had begun.
