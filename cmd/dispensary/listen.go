@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -23,6 +25,8 @@ type listenCommand struct {
 	url             string // of the receiver
 	configured      bool   // the receiver has the secrets of the configuration
 	users, types    []string
+	headers         []string // for the receiver
+	show            string   // prints this only
 	since, interval time.Duration
 	cursor          string
 }
@@ -44,15 +48,24 @@ token to configure the receiver with; a receiver that has those of the platform 
 		Example: `  dispensary listen --forward-to http://localhost:3000/webhooks
   dispensary listen --forward-to http://localhost:3000/webhooks --since 2h --type order.placed
   dispensary listen --forward-to http://localhost:3000/webhooks --configured --profile sandbox
-  dispensary listen --forward-to http://localhost:3000/webhooks --user dr-house --user dr-wilson --json`,
+  dispensary listen --forward-to http://localhost:3000/webhooks --user dr-house --user dr-wilson --json
+  dispensary listen --forward-to https://tunnel.example/webhooks --header 'X-Tunnel-Auth: 1'
+  WEBHOOK_SECRET=$(dispensary listen --print secret) npm start`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return c.run(command.Context()) },
+		RunE: func(command *cobra.Command, _ []string) error {
+			if c.show != "" {
+				return c.printReceiver()
+			}
+			return c.run(command.Context())
+		},
 	}
 	flags := command.Flags()
 	c.define(flags)
 	flags.StringVar(&c.url, "forward-to", "", "post events to the receiver at `URL`, such as http://localhost:3000/webhooks")
 	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, and not with those of this machine")
 	flags.StringArrayVar(&c.users, "user", []string{"me"}, "listen at the clinic of the connected user `ID`, and not at that of DISPENSARY_ACCESS_TOKEN; may be repeated")
+	flags.StringArrayVar(&c.headers, "header", nil, "send `'NAME: VALUE'` with each event; may be repeated")
+	flags.StringVar(&c.show, "print", "", "print only the secret or the challenge token of this machine, a `WORD`: secret or challenge")
 	flags.StringArrayVar(&c.types, "type", nil, "forward events of `TYPE` only, such as order.placed; may be repeated")
 	flags.DurationVar(&c.since, "since", 0, "begin so long ago, at the first start: `TIME` such as 2h")
 	flags.DurationVar(&c.interval, "interval", listen.DefaultInterval, "ask the platform every `TIME`")
@@ -108,6 +121,40 @@ func (c *listenCommand) run(ctx context.Context) error {
 		return fmt.Errorf("--cursor: %w", err)
 	}
 	return failed(errors.Join(err, out.err))
+}
+
+// printReceiver prints a secret of this machine alone, for a script or a clipboard.
+func (c *listenCommand) printReceiver() error {
+	if c.configured || c.json || c.url != "" {
+		return errors.New("--print prints plain text and ends: leave out --forward-to, --configured and --json")
+	}
+	with, err := c.localReceiver()
+	text := map[string]string{"secret": with.Secret, "challenge": with.Challenge}[c.show]
+	switch {
+	case err != nil:
+		return err
+	case text == "":
+		return errors.New("--print: one of secret or challenge")
+	}
+	_, err = fmt.Fprintln(c.out, text)
+	return err
+}
+
+// headerLine matches a header of a request.
+var headerLine = regexp.MustCompile("^([\\w!#$%&'*+.^`|~-]+):[ \t]*([^\\x00-\\x1f\\x7f]*?)[ \t]*$")
+
+// parseHeaders reads the headers of the command line. Values may be secret, so its error
+// contains none.
+func parseHeaders(lines []string) (http.Header, error) {
+	header := http.Header{}
+	for i, line := range lines {
+		parts := headerLine.FindStringSubmatch(line)
+		if parts == nil {
+			return nil, fmt.Errorf("--header number %d is not of the form 'NAME: VALUE'", i+1)
+		}
+		header.Add(parts[1], parts[2])
+	}
+	return header, nil
 }
 
 // announce prints how to configure the receiver.
@@ -209,8 +256,12 @@ func (c *listenCommand) forwarder() (_ *listen.Forwarder, with receiverSecrets, 
 	if err != nil {
 		return nil, with, err
 	}
+	header, err := parseHeaders(c.headers)
+	if err != nil {
+		return nil, with, err
+	}
 	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
-		URL: c.url, Secret: dispensary.NewSecret(with.Secret), Challenge: dispensary.NewSecret(with.Challenge),
+		URL: c.url, Header: header, Secret: dispensary.NewSecret(with.Secret), Challenge: dispensary.NewSecret(with.Challenge),
 	})
 	return forwarder, with, err
 }

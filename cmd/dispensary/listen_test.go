@@ -170,6 +170,42 @@ func TestListenWithTheConfiguredSecrets(t *testing.T) {
 	f.refused("no webhook secret and challenge token of us/sandbox are configured", "listen", "--forward-to", to.url, "--configured")
 }
 
+func TestListenPrintsSecretAlone(t *testing.T) {
+	t.Parallel()
+	f := bare(t)
+	kept, err := f.program(nil, nil, nil).localReceiver()
+	require.NoError(t, err)
+	out, stderr := f.ran("listen", "--print", "secret")
+	assert.Equal(t, kept.Secret+"\n", out)
+	assert.Empty(t, stderr)
+	out, _ = f.ran("listen", "--print", "challenge")
+	assert.Equal(t, kept.Challenge+"\n", out)
+	f.refused("--print: one of secret or challenge", "listen", "--print", "token")
+	for _, beside := range []string{"--configured", "--json", "--forward-to=http://localhost:1"} {
+		f.refused("--print prints plain text and ends", "listen", "--print", "secret", beside)
+	}
+}
+
+func TestListenSendsHeaders(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	got := make(chan http.Header, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+	t.Cleanup(server.Close)
+	l := f.listen("--forward-to", server.URL, "--header", "X-Tunnel-Auth: canary of ours ", "--header", "X-Other:1")
+	l.errOut.after(t, "challenge token")
+	f.order()
+	header := <-got
+	assert.Equal(t, "canary of ours", header.Get("X-Tunnel-Auth"))
+	assert.Equal(t, "1", header.Get("X-Other"))
+	l.end(exitDone)
+	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
+	for _, wrong := range []string{"canary", "a b: canary", "A: canary\r\nB: 1", ": canary"} {
+		assert.NotContains(t, f.refused("--header number 2 is not of the form 'NAME: VALUE'", "listen", "--forward-to", server.URL, "--header", "A: 1", "--header", wrong), "canary")
+	}
+	f.refused("--header sets Svc-Signature, which belongs to the delivery", "listen", "--forward-to", server.URL, "--header", "svc-signature: canary")
+}
+
 func TestListenRefusesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()

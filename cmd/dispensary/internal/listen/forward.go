@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +38,10 @@ type ForwarderConfig struct {
 	// Secret signs the events, and Challenge has to come back. They are what the receiver
 	// is configured with; any two texts will do, such as two of [rand.Text].
 	Secret, Challenge api.Secret
+
+	// Header is added to each request, such as a header that a gateway requires.
+	// [NewForwarder] rejects names that are part of the delivery.
+	Header http.Header
 
 	// HTTPClient sends the requests. Nil means a client of its own, and a Timeout of 0
 	// means [DefaultTimeout]. Redirects are not followed. If URL is on this machine,
@@ -68,6 +74,11 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	case c.Challenge == c.Secret:
 		return nil, rejected("challenge token", "is the secret")
 	}
+	for name := range c.Header {
+		if slices.Contains(ownHeaders, name) {
+			return nil, rejected("--header", "sets "+name+", which belongs to the delivery")
+		}
+	}
 	var client http.Client
 	if c.HTTPClient != nil {
 		client = *c.HTTPClient
@@ -81,6 +92,11 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 		}
 	}
 	return &Forwarder{config: c, client: &client, private: private}, nil
+}
+
+// ownHeaders are the headers that a delivery needs as they are.
+var ownHeaders = []string{
+	"Connection", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding", http.CanonicalHeaderKey(webhook.SignatureHeader),
 }
 
 // rejected returns the error of a setting of the command line.
@@ -165,6 +181,8 @@ func (f *Forwarder) post(ctx context.Context, body []byte, now time.Time, a *Ans
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dispensary-listen")
 	req.Header.Set(webhook.SignatureHeader, webhook.Sign(f.config.Secret, now, body))
+	maps.Copy(req.Header, f.config.Header)
+	req.Host = cmp.Or(req.Header.Get("Host"), req.Host)
 	resp, err := f.client.Do(req)
 	if err != nil {
 		var dial *net.OpError

@@ -57,6 +57,28 @@ var (
 	event   = events.Event{ID: "evt_1", Type: events.TypeOrderPlaced, ClinicID: "cl_1", Data: []byte(`{"order":{"id":"or_1"}}`)}
 )
 
+func TestForwardAddsHeaders(t *testing.T) {
+	t.Parallel()
+	network := &answer{status: http.StatusOK, body: `{"challenge":"` + challenge + `"}`}
+	config := listen.ForwarderConfig{
+		URL: address, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge), HTTPClient: &http.Client{Transport: network},
+		Header: http.Header{"X-Tunnel": {"a", "b"}, "Host": {"ehr.internal"}, "User-Agent": {"other"}},
+	}
+	f, err := listen.NewForwarder(config)
+	require.NoError(t, err)
+	require.NoError(t, f.Forward(t.Context(), key, event).Err)
+	assert.Equal(t, []string{"a", "b"}, network.got.Header["X-Tunnel"])
+	assert.Equal(t, "ehr.internal", network.got.Host)
+	assert.Equal(t, "other", network.got.UserAgent())
+	assert.Equal(t, "application/json", network.got.Header.Get("Content-Type"))
+	for _, name := range []string{webhook.SignatureHeader, "Content-Type", "Content-Length", "Transfer-Encoding"} {
+		config.Header = http.Header{http.CanonicalHeaderKey(name): {"canary"}}
+		_, err = listen.NewForwarder(config)
+		require.ErrorIs(t, err, api.ErrArgument, name)
+		assert.NotContains(t, err.Error(), "canary")
+	}
+}
+
 // What the platform would count as delivered is done, and nothing else.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
