@@ -80,7 +80,7 @@ var arrows = map[string][]string{
 
 	// The fake platform: the package over httpapi and pages over webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
-	"dispensarytest":                     {".", "dispensarytest/internal/clock", "internal/closestmatch", "internal/environ", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/model", "internal/textfile", "openapi", "api", "dispensarytest/behavior", "dispensarytest/internal/rules"},
+	"dispensarytest":                     {".", "dispensarytest/internal/clock", "internal/closestmatch", "internal/environ", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/internal/worldfile", "dispensarytest/model", "internal/textfile", "openapi", "api", "dispensarytest/behavior", "dispensarytest/internal/rules"},
 	"dispensarytest/behavior":            {"dispensarytest/internal/operations"},
 	"dispensarytest/internal/rules":      {"dispensarytest/behavior", "internal/closestmatch", "dispensarytest/model"},
 	"dispensarytest/internal/clock":      {},
@@ -96,6 +96,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/store":      {"api", "dispensarytest/internal/rules", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model", "internal/fold"},
 	"dispensarytest/internal/table":      {},
 	"dispensarytest/internal/tokens":     {"dispensarytest/internal/rules", "dispensarytest/internal/clock", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
+	"dispensarytest/internal/worldfile":  {"api", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model", "internal/closestmatch"},
 	"dispensarytest/internal/view":       {"dispensarytest/internal/rules", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
 	"dispensarytest/internal/webhooks":   {"dispensarytest/internal/rules", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/memhttp", "dispensarytest/internal/signature", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
 	"dispensarytest/model":               {"internal/closestmatch", "dispensarytest/internal/operations"},

@@ -41,6 +41,7 @@ type settings struct {
 	parallel       int // deliveries at a time
 	size           model.WorldSize
 	snapshot       *state
+	file           *worldFile
 }
 
 // defaultAddr is a free port of the loopback interface.
@@ -79,6 +80,9 @@ func configure(opts []Option) (settings, error) {
 	if set.inMemory && (set.tls || set.addr != defaultAddr) {
 		return set, wrong("WithInMemory", "has no socket for WithTLS or Tuning.Addr")
 	}
+	if err := set.buildFile(); err != nil {
+		return set, err
+	}
 	// Both have an https address, at which plain HTTP is refused.
 	set.requireTLS = set.requireTLS || set.tls || set.inMemory
 	if set.clock == nil && set.snapshot != nil {
@@ -94,6 +98,9 @@ func configure(opts []Option) (settings, error) {
 func (s *settings) world() *store.World {
 	if s.snapshot != nil {
 		return s.snapshot.World.Clone()
+	}
+	if s.file != nil {
+		return s.file.world.Clone()
 	}
 	return store.NewWorld(s.seed, s.environment, s.size)
 }

@@ -47,19 +47,9 @@ func (w *World) Enlarge(size model.WorldSize) {
 }
 
 func (w *World) generateClinic(n int) {
-	host := fmt.Sprintf("clinic-%d", n+1)
-	if w.Environment == api.CanadaSandbox {
-		host += ".ca"
-	}
-	clinic := &model.Clinic{
-		ID: w.NewID("clinic"), Name: fmt.Sprintf("Clinic No. %d", n+1), Discount: float64(n % 4 * 5),
-		DispensaryURL: "https://" + host + ".dispensary.example/",
-	}
-	table.Put(&w.Clinics, clinic.ID, clinic)
-	w.generateCategories(clinic.ID, n)
-	if n%2 == 1 {
-		w.inviteToBrands(clinic.ID)
-	}
+	host := w.clinicHost(n)
+	clinic := &model.Clinic{Name: fmt.Sprintf("Clinic No. %d", n+1), Discount: float64(n % 4 * 5)}
+	w.AddClinic(clinic)
 	for i := range 3 {
 		first, last := madeFirst[(n*7+i)%len(madeFirst)], madeLast[(n*5+i)%len(madeLast)]
 		p := &model.Practitioner{
@@ -73,6 +63,27 @@ func (w *World) generateClinic(n int) {
 	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
 	table.Put(&w.Staff, m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName)
+}
+
+// AddClinic adds a clinic with a new id. The first one has the categories of the catalog. Each
+// other one gets its own, and every second one is invited to the restricted brands.
+func (w *World) AddClinic(clinic *model.Clinic) {
+	n := len(w.Clinics.Rows)
+	clinic.ID, clinic.DispensaryURL = w.NewID("clinic"), "https://"+w.clinicHost(n)+".dispensary.example/"
+	table.Put(&w.Clinics, clinic.ID, clinic)
+	if n > 0 {
+		w.generateCategories(clinic.ID, n)
+	}
+	if n%2 == 1 {
+		w.inviteToBrands(clinic.ID)
+	}
+}
+
+func (w *World) clinicHost(n int) string {
+	if w.Environment == api.CanadaSandbox {
+		return fmt.Sprintf("clinic-%d.ca", n+1)
+	}
+	return fmt.Sprintf("clinic-%d", n+1)
 }
 
 // generateCategories sorts the products of the default catalog for a clinic.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -15,15 +16,21 @@ import (
 // made up: addresses end in example.com or example.org, phone numbers are
 // 555-01xx.
 func BuildWorld(seed uint64, environment api.Environment) *World {
+	w := BuildCatalog(seed, environment)
+	w.seedClinic()
+	w.seedPatients()
+	w.seedCare()
+	return w
+}
+
+// BuildCatalog makes a world with the default catalog and no clinic.
+func BuildCatalog(seed uint64, environment api.Environment) *World {
 	w := &World{
 		Seed: EnvironmentSeed(seed, environment), Environment: environment, Numbers: make(map[string]uint64),
 		LastEvents: make(map[string]time.Time),
 	}
 	w.seedTerms()
 	w.seedCatalog()
-	w.seedClinic()
-	w.seedPatients()
-	w.seedCare()
 	return w
 }
 
@@ -93,7 +100,15 @@ func (w *World) seedClinic() {
 }
 
 func (w *World) seedUser(id, clinicID, email, kind, name string) {
-	table.Put(&w.Users, id, &model.User{ID: id, Email: email, Password: "correct-horse-" + strings.ToLower(kind), Type: kind, Name: name, ClinicID: clinicID})
+	w.AddUser(id, clinicID, email, kind, name, "")
+}
+
+// AddUser lets a practitioner or a member of staff sign in. Without a password it has the
+// default password of its kind.
+func (w *World) AddUser(id, clinicID, email, kind, name, password string) {
+	table.Put(&w.Users, id, &model.User{
+		ID: id, Email: email, Password: cmp.Or(password, "correct-horse-"+strings.ToLower(kind)), Type: kind, Name: name, ClinicID: clinicID,
+	})
 }
 
 func (w *World) seedPatients() {

@@ -1,0 +1,235 @@
+// Package worldfile makes a world of a file that an integrator wrote.
+package worldfile
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Build returns the world of a file: its clinics, their people and plans, and the default
+// catalog with the file's products. The error joins all problems, each with its path.
+func Build(content []byte, seed uint64, environment api.Environment) (*store.World, error) {
+	root, err := parse(content)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{
+		World: store.BuildCatalog(seed, environment), clinics: map[string]string{}, objects: map[string]*object{}, products: map[string]*model.Product{},
+		practitioners: map[string]*model.Practitioner{}, patients: map[string]*model.Patient{},
+	}
+	each(root, "clinics", b.addClinic)
+	each(root, "practitioners", b.addPractitioner)
+	each(root, "staff", b.addStaff)
+	each(root, "patients", b.addPatient)
+	each(root, "products", b.addProduct)
+	b.nameProducts()
+	each(root, "plans", b.addPlan)
+	b.complete(root)
+	root.end()
+	return b.World, errors.Join(*root.problems...)
+}
+
+// each reads the objects of a list.
+func each(o *object, name string, read func(*object)) {
+	for _, one := range o.objects(name) {
+		read(one)
+		one.end()
+	}
+}
+
+// builder adds the objects of a file to a world. Other objects refer to them by these names.
+type builder struct {
+	*store.World
+	clinics       map[string]string  // ids, by name
+	objects       map[string]*object // of clinics, by id
+	practitioners map[string]*model.Practitioner
+	patients      map[string]*model.Patient
+	products      map[string]*model.Product
+}
+
+func (b *builder) addClinic(o *object) {
+	c := &model.Clinic{Name: o.word("name"), Discount: o.percent("discount")}
+	if b.clinics[c.Name] != "" {
+		o.problem("name", "is the name of another clinic")
+		return
+	}
+	b.AddClinic(c)
+	b.clinics[c.Name], b.objects[c.ID] = c.ID, o
+}
+
+// clinicOf returns the id of the clinic that an object names, by default the only one.
+func (b *builder) clinicOf(o *object) string {
+	name := o.text("clinic")
+	switch {
+	case name == "" && len(b.clinics) > 1:
+		o.problem("clinic", "is empty, and there are several clinics")
+	case name != "":
+		return lookup(o, "clinic", "the name of a clinic in the file", b.clinics, name)
+	}
+	for _, id := range b.clinics {
+		return id
+	}
+	return ""
+}
+
+// name lets other objects refer to the first one with a name.
+func name[T any](known map[string]T, name string, one T) {
+	if _, taken := known[name]; !taken {
+		known[name] = one
+	}
+}
+
+// lookup returns the object that a name refers to.
+func lookup[T any](o *object, member, kind string, known map[string]T, name string) (found T) {
+	found, ok := known[name]
+	if !ok && name != "" {
+		o.problem(member, "is not "+kind)
+	}
+	return found
+}
+
+// emailOf returns an address that is not taken.
+func emailOf(o *object, taken func(email, exceptID string) bool) string {
+	email := o.word("email")
+	switch {
+	case email == "":
+	case !store.ValidEmail(email):
+		o.problem("email", "is not an e-mail address")
+	case taken(email, ""):
+		o.problem("email", "belongs to somebody else in the file")
+	}
+	return email
+}
+
+func (b *builder) addPractitioner(o *object) {
+	p := &model.Practitioner{
+		ID: b.NewID("practitioner"), ClinicID: b.clinicOf(o), FirstName: o.word("first_name"), LastName: o.word("last_name"),
+		Email: emailOf(o, b.UserEmailTaken), MetadataID: o.text("metadata_id"),
+	}
+	codes := []string{"ND"} // the default
+	for kind := range table.All(b.PractitionerTypes) {
+		codes = append(codes, kind.Code)
+	}
+	code := o.choice("type", codes...)
+	for kind := range table.All(b.PractitionerTypes) {
+		if kind.Code == code {
+			p.TypeID = kind.ID
+		}
+	}
+	table.Put(&b.Practitioners, p.ID, p)
+	name(b.practitioners, store.EmailKey(p.Email), p)
+	b.AddUser(p.ID, p.ClinicID, p.Email, model.UserPractitioner, p.FirstName+" "+p.LastName, o.text("password"))
+}
+
+func (b *builder) addStaff(o *object) {
+	m := &store.StaffMember{
+		ID: b.NewID("staff"), ClinicID: b.clinicOf(o), FirstName: o.word("first_name"), LastName: o.word("last_name"),
+		Email: emailOf(o, b.UserEmailTaken), MetadataID: o.text("metadata_id"),
+	}
+	table.Put(&b.Staff, m.ID, m)
+	b.AddUser(m.ID, m.ClinicID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName, o.text("password"))
+}
+
+func (b *builder) addPatient(o *object) {
+	p := &model.Patient{
+		ID: b.NewID("patient"), ClinicID: b.clinicOf(o), FirstName: o.word("first_name"), LastName: o.word("last_name"),
+		Email:        emailOf(o, b.EmailTaken),
+		DateOfBirth:  o.fitting("date_of_birth", "a date (yyyy-mm-dd)", store.ValidDay),
+		Gender:       o.choice("gender", "", store.GenderMale, store.GenderFemale, store.GenderX),
+		MobileNumber: o.fitting("mobile_number", "a number in international form, a + and digits", store.MobileNumber.MatchString),
+		Discount:     o.percent("discount"), MetadataID: o.text("metadata_id"), Welcomed: true,
+	}
+	table.Put(&b.Patients, p.ID, p)
+	name(b.patients, store.EmailKey(p.Email), p)
+}
+
+func (b *builder) addProduct(o *object) {
+	p := &model.Product{ID: b.NewID("product"), Name: o.word("name"), DescriptionHTML: o.text("description")}
+	brand := table.At(b.Brands, 0)
+	if name := o.text("brand"); name != "" {
+		brand = b.brand(name)
+	}
+	p.BrandID, p.SupplementTypeID = brand.ID, table.At(b.SupplementTypes, 0).ID
+	pack := model.VariantCreate{Units: o.count("units", 60), UnitOfMeasure: o.text("unit_of_measure")}
+	if price := o.text("price"); price != "" && (pack.MSRP.UnmarshalText([]byte(price)) != nil || pack.MSRP <= 0) {
+		o.problem("price", "is not an amount such as 19.99")
+	}
+	pack.Status = o.choice("status", model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable)
+	p.VariantIDs = []string{b.NewVariant(p.ID, brand.Prefix, true, pack).ID}
+	if b.products[p.Name] != nil {
+		o.problem("name", "is the name of another product in the file")
+	}
+	b.products[p.Name] = p
+	table.Put(&b.Products, p.ID, p)
+	b.RefreshBrand(brand.ID)
+}
+
+// brand returns the brand with a name, and creates it if there is none.
+func (b *builder) brand(name string) *store.Brand {
+	for one := range table.All(b.Brands) {
+		if one.Name == name {
+			return one
+		}
+	}
+	made := &store.Brand{ID: b.NewID("brand"), Name: name, Prefix: "OWN"}
+	table.Put(&b.Brands, made.ID, made)
+	return made
+}
+
+// nameProducts lets plans refer to the products of the default catalog.
+func (b *builder) nameProducts() {
+	for p := range table.All(b.Products) {
+		name(b.products, p.Name, p)
+	}
+}
+
+func (b *builder) addPlan(o *object) {
+	p := &model.Plan{
+		ID: b.NewID("treatment_plan"), PersonalMessage: o.text("personal_message"), MetadataID: o.text("metadata_id"),
+		State: o.choice("state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled),
+	}
+	p.Outside = p.MetadataID == "" // an application would have set its id
+	p.CreatedAt = store.Epoch.AddDate(0, 0, -30).Add(time.Duration(len(b.Plans.Rows)) * time.Minute)
+	p.UpdatedAt = p.CreatedAt
+	if patient := lookup(o, "patient", "the e-mail address of a patient in the file", b.patients, store.EmailKey(o.word("patient"))); patient != nil {
+		p.PatientID, p.ClinicID, p.PractitionerID = patient.ID, patient.ClinicID, b.FirstPractitioner(patient.ClinicID)
+	}
+	if by := lookup(o, "practitioner", "the e-mail address of a practitioner in the file", b.practitioners, store.EmailKey(o.text("practitioner"))); by != nil {
+		if p.PractitionerID = by.ID; by.ClinicID != p.ClinicID && p.ClinicID != "" {
+			o.problem("practitioner", "works at another clinic than the patient's")
+		}
+	}
+	each(o, "products", func(line *object) {
+		r := model.Recommendation{UnitsToPurchase: line.count("units", 1), Refill: member[bool](line, "refill", "true or false")}
+		if product := lookup(line, "product", "the name of a product in the catalog or the file", b.products, line.word("product")); product != nil {
+			r.VariantID, r.Dosage = product.VariantIDs[0], new(product.Dosage)
+			p.Recommendations = append(p.Recommendations, r)
+		}
+	})
+	switch {
+	case p.State == model.PlanStateCanceled:
+		store.CancelPlan(p, p.CreatedAt)
+	case o.values["products"] == nil:
+		o.problem("products", "is empty")
+	case p.State == model.PlanStateActive:
+		p.AvailableAt = p.CreatedAt
+	}
+	table.Put(&b.Plans, p.ID, p)
+}
+
+// complete reports what every platform needs.
+func (b *builder) complete(root *object) {
+	if len(b.Clinics.Rows) == 0 {
+		root.problem("clinics", "is empty")
+	}
+	for clinic := range table.All(b.Clinics) {
+		if b.FirstPractitioner(clinic.ID) == "" {
+			b.objects[clinic.ID].problem("name", "is not the clinic of a practitioner")
+		}
+	}
+}
