@@ -20,7 +20,7 @@ func newFakeCommand(p *program) *cobra.Command {
 		Long:  platform.Help(),
 		Example: `  dispensary fake --addr 127.0.0.1:8080 --webhook http://127.0.0.1:9000/webhooks
   dispensary fake --json --freeze 2026-03-02T09:00:00Z
-  dispensary fake --env .env.fake
+  dispensary fake --env .env.fake --world clinic.json
   dispensary fake --tls --cert platform.pem --behavior refresh-rotation=grace`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {

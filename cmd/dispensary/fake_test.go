@@ -57,6 +57,26 @@ func TestTheFirstLineHoldsTheSettings(t *testing.T) {
 	r.end(exitDone)
 }
 
+func TestFakeStartsWithOwnWorld(t *testing.T) {
+	t.Parallel()
+	// The file is the one of the help.
+	help, _ := bare(t).ran("help", "fake")
+	_, text, _ := strings.Cut(help, "default catalog:\n")
+	text, _, _ = strings.Cut(text, "\nWith several clinics")
+	world := filepath.Join(t.TempDir(), "world.json")
+	require.NoError(t, os.WriteFile(world, []byte(text), 0o600))
+	r := launch(t, "--world", world)
+	require.Len(t, r.settings.Users, 2)
+	assert.Equal(t, "ada@ehr.example", r.settings.Users[0].Email)
+	r.end(exitDone)
+
+	require.NoError(t, os.WriteFile(world, []byte(strings.Replace(strings.Replace(text, "max@", "canary", 1), `"units": 2`, `"unit": 2`, 1)), 0o600))
+	stderr := bare(t).refused("--world: "+world+": patients[0].email is not an e-mail address; ", "fake", "--world", world)
+	assert.Contains(t, stderr, "; plans[0].products[0].unit does not exist: did you mean units?")
+	assert.NotContains(t, stderr, "canary")
+	bare(t).refused("--world: has a world of its own size: leave out --size", "fake", "--world", world, "--size", "large")
+}
+
 // Without a seed, the secrets cannot be derived from the source, and the run can be
 // repeated all the same.
 func TestSecretsAreRandomWithoutASeed(t *testing.T) {

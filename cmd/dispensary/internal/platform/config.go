@@ -66,7 +66,7 @@ func (c *Config) StateFile() string {
 }
 
 // worldFlags make a platform; they are refused where a state file has one.
-var worldFlags = []string{"seed", "region", "size", "scopes", "integrations"}
+var worldFlags = []string{"seed", "region", "size", "world", "scopes", "integrations"}
 
 // openState begins with the platform of the state file.
 func (c *Config) openState(flags *flag.FlagSet) (err error) {
@@ -144,6 +144,9 @@ func (c *Config) worldFlags(flags *flag.FlagSet) {
 	choose(flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", map[string]model.WorldSize{
 		"small": {}, "large": {Clinics: 10, Patients: 2_000, Products: 2_000, Plans: 2_000, Orders: 10_000},
 	}, func(size model.WorldSize) { c.tuning.WorldSize = size })
+	c.option(flags, "world", "start with the clinics, people, products and plans of `FILE`, see below", func(name string) (dispensarytest.Option, error) {
+		return dispensarytest.WithWorldFile(name), nil
+	})
 	c.option(flags, "redirect-uri", "`URL` that the application's users come back to", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithRedirectURI(text), nil
 	})
@@ -230,10 +233,31 @@ const help = `Fake runs a test platform of the dispensary until Ctrl-C: its API,
 in a browser, and a control API for tests. It prints where they stand once they answer.
 `
 
+const worldHelp = `
+A file for --world contains only your clinics and people, beside the default catalog:
+
+  {
+    "clinics":       [{"name": "Two Rivers", "discount": 10}],
+    "practitioners": [{"first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example",
+                       "type": "ND", "password": "…"}],
+    "staff":         [{"first_name": "Joan", "last_name": "Reed", "email": "desk@ehr.example"}],
+    "patients":      [{"first_name": "Max", "last_name": "Test", "email": "max@example.org",
+                       "date_of_birth": "1984-03-12", "gender": "male", "discount": 5,
+                       "mobile_number": "+15035550123", "metadata_id": "ehr-1"}],
+    "products":      [{"name": "Own Blend", "brand": "Own", "price": "19.99", "units": 60}],
+    "plans":         [{"patient": "max@example.org", "practitioner": "ada@ehr.example",
+                       "state": "draft", "metadata_id": "plan-1",
+                       "products": [{"product": "Own Blend", "units": 2, "refill": true}]}]
+  }
+
+With several clinics, "clinic" of a person is the name of one. --seed keeps ids the same.
+`
+
 // Help is the long help, with what --scopes and --behavior can name.
 func Help() string {
 	var out strings.Builder
 	out.WriteString(help)
+	out.WriteString(worldHelp)
 	fmt.Fprint(&out, "\nScopes:\n\n")
 	for names := range slices.Chunk(operation.Scopes(), 4) {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(names, ", "))

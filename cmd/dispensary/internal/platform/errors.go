@@ -14,6 +14,7 @@ import (
 var flagOf = map[string]string{
 	"dispensarytest.WithRedirectURI": "--redirect-uri", "dispensarytest.WithScopes": "--scopes", "dispensarytest.WithWebhook": "--webhook",
 	"dispensarytest.WithBehavior": "--behavior", "dispensarytest.WithBehaviorsFile": "--behaviors", "dispensarytest.Tuning.Integrations": "--integrations",
+	"dispensarytest.WithWorldFile": "--world",
 }
 
 // startError returns the reason why the platform does not start, in the words of the command
@@ -25,7 +26,7 @@ func startError(err error, addr, state string) error {
 	case errors.As(err, &argument) && argument.Field == "dispensarytest.WithSnapshot":
 		return fmt.Errorf("--state %s: %s; the file is left as it is", state, strings.TrimPrefix(argument.Reason, "is invalid: "))
 	case errors.As(err, &argument) && flagOf[argument.Field] != "":
-		return errors.New(flagOf[argument.Field] + ": " + strings.TrimPrefix(argument.Reason, "is invalid: "))
+		return errors.New(flagOf[argument.Field] + ": " + strings.Replace(strings.TrimPrefix(argument.Reason, "is invalid: "), "Tuning.WorldSize", "--size", 1))
 	case errors.As(err, &listening) && listening.Op == "listen" && argument == nil:
 		return httpserve.ListenError("--addr", addr, err)
 	}
