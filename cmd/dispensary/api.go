@@ -82,7 +82,7 @@ var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.M
 
 // run makes the call.
 func (c *apiCommand) run(ctx context.Context, method, path string) error {
-	request, err := c.request(strings.ToUpper(method), path)
+	request, err := c.request(ctx, strings.ToUpper(method), path)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *apiCommand) printRejection(err error) error {
 }
 
 // request makes a request of the arguments.
-func (c *apiCommand) request(method, path string) (dispensary.RawRequest, error) {
+func (c *apiCommand) request(ctx context.Context, method, path string) (dispensary.RawRequest, error) {
 	r := dispensary.RawRequest{Method: method, Query: url.Values{}}
 	if !slices.Contains(methods, method) {
 		return r, fmt.Errorf("there is no method %q, only %s", method, strings.Join(methods, ", "))
@@ -168,7 +168,7 @@ func (c *apiCommand) request(method, path string) (dispensary.RawRequest, error)
 	case c.input != "" && (len(c.fields) > 0 || method == http.MethodGet):
 		return r, errors.New("--input: it is the whole body, of anything but a GET; leave the fields out")
 	case c.input != "":
-		content, err := c.readFile(c.input)
+		content, err := c.readFile(ctx, c.input)
 		if err != nil {
 			return r, fmt.Errorf("--input: %w", err)
 		}

@@ -17,50 +17,66 @@ import (
 
 // readSecret reads a line of stdin, which a terminal does not show.
 func (p *program) readSecret(ctx context.Context) (string, error) {
-	type line struct {
-		text string
-		err  error
-	}
-	read, shown := make(chan line, 1), func() {}
-	terminal := -1
+	terminal, shown := -1, func() {}
 	if file, is := p.in.(*os.File); is && term.IsTerminal(int(file.Fd())) {
 		terminal = int(file.Fd())
 		if before, err := term.GetState(terminal); err == nil {
 			shown = func() { _ = term.Restore(terminal, before) }
 		}
 	}
-	go func() {
-		if terminal >= 0 {
+	read := p.readLine
+	if terminal >= 0 {
+		read = func() (string, error) {
 			text, err := term.ReadPassword(terminal)
 			_, _ = fmt.Fprintln(p.errOut)
-			read <- line{string(text), err}
-			return
+			return string(text), err
 		}
-		text, err := bufio.NewReader(p.in).ReadString('\n')
-		if err == io.EOF && text != "" {
-			err = nil
-		}
-		read <- line{text, err}
-	}()
-	select {
-	case l := <-read:
-		text := strings.TrimSpace(l.text)
-		if l.err != nil || text == "" {
-			return "", errors.New("nothing was entered")
-		}
-		return text, nil
-	case <-ctx.Done():
+	}
+	text, err := await(ctx, read)
+	if ctx.Err() != nil {
 		shown() // ReadPassword goes on waiting, and the shell would hide what is typed after us
 		return "", ctx.Err()
 	}
+	if text = strings.TrimSpace(text); err != nil || text == "" {
+		return "", errors.New("nothing was entered")
+	}
+	return text, nil
+}
+
+// readLine reads a line of stdin, whose last line may lack the line break.
+func (p *program) readLine() (string, error) {
+	text, err := bufio.NewReader(p.in).ReadString('\n')
+	if err == io.EOF && text != "" {
+		err = nil
+	}
+	return text, err
 }
 
 // readFile reads a file, or stdin for "-".
-func (p *program) readFile(name string) ([]byte, error) {
+func (p *program) readFile(ctx context.Context, name string) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(p.in)
+		return await(ctx, func() ([]byte, error) { return io.ReadAll(p.in) })
 	}
 	return os.ReadFile(name)
+}
+
+// await calls read, which may wait for a person, and returns once ctx ends.
+func await[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return *new(T), ctx.Err()
+	}
 }
 
 // secretFile reads a secret without the line break and the byte order mark that editors add.

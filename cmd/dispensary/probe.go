@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -76,7 +75,7 @@ func (c *probeCommand) run(ctx context.Context) (err error) {
 	config := probe.Config{
 		Application: oauth.Config{Site: a.Site, ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURL},
 		ClinicKey:   a.ClinicKey,
-		Confirm:     func(plan probe.Plan) bool { return c.yes || c.agree(plan) },
+		Confirm:     func(plan probe.Plan) bool { return c.yes || c.agree(ctx, plan) },
 	}
 	if c.narrow != "" {
 		if config.Narrow, err = secretFile("--narrow-file", c.narrow); err != nil {
@@ -93,6 +92,8 @@ func (c *probeCommand) run(ctx context.Context) (err error) {
 	}
 	report, err := probe.Run(ctx, config)
 	switch {
+	case errors.Is(err, probe.ErrDeclined) && ctx.Err() != nil:
+		return ctx.Err()
 	case errors.Is(err, probe.ErrDeclined):
 		return errors.New("it was not confirmed: nothing was created")
 	case len(report.Findings) == 0:
@@ -143,7 +144,7 @@ func (c *probeCommand) tokens(ctx context.Context, conns *tokens.Connections, a 
 }
 
 // agree shows what a run is about to do, and asks.
-func (c *probeCommand) agree(plan probe.Plan) bool {
+func (c *probeCommand) agree(ctx context.Context, plan probe.Plan) bool {
 	fmt.Fprintf(c.errOut, "At most %d requests are sent to %s.\nThese records are created, and stay:\n", plan.MaxRequests, plan.Environment)
 	for _, records := range plan.Creates {
 		fmt.Fprintf(c.errOut, "  %s\n", records)
@@ -152,7 +153,7 @@ func (c *probeCommand) agree(plan probe.Plan) bool {
 		fmt.Fprintf(c.errOut, "This ends: %s\n", authorization)
 	}
 	fmt.Fprint(c.errOut, "Go on? [y/N] ")
-	answer, _ := bufio.NewReader(c.in).ReadString('\n') // without one it is no
+	answer, _ := await(ctx, c.readLine) // without one it is no
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }

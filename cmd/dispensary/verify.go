@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,7 @@ those of the configuration, or that in --secret-file. Exit code 1 says that it i
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return c.run(args[0]) },
+		RunE: func(command *cobra.Command, args []string) error { return c.run(command.Context(), args[0]) },
 	}
 	flags := command.Flags()
 	c.define(flags)
@@ -52,12 +53,12 @@ those of the configuration, or that in --secret-file. Exit code 1 says that it i
 }
 
 // run prints what was found.
-func (c *verifyCommand) run(name string) error {
+func (c *verifyCommand) run(ctx context.Context, name string) error {
 	config, err := c.diagnoseConfig()
 	if err != nil {
 		return err
 	}
-	delivery, err := c.savedDelivery(name)
+	delivery, err := c.savedDelivery(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -121,8 +122,8 @@ func (c *verifyCommand) diagnoseConfig() (made diagnose.Config, err error) {
 }
 
 // savedDelivery reads the delivery.
-func (c *verifyCommand) savedDelivery(name string) (diagnose.Delivery, error) {
-	content, err := c.readFile(name)
+func (c *verifyCommand) savedDelivery(ctx context.Context, name string) (diagnose.Delivery, error) {
+	content, err := c.readFile(ctx, name)
 	if err != nil {
 		return diagnose.Delivery{}, err
 	}
