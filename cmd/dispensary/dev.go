@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,8 @@ func newDevCommand(p *program) *cobra.Command {
 		Short: "Run a test platform and your program together",
 		Long: `Dev runs a test platform, and your program with the library's environment variables set to
 it: addresses, credentials, secrets, a token, and keys and storage in memory where the
-environment has none. Either ends with the other, and both end with Ctrl-C.
+environment has none. Either ends with the other, and both end with Ctrl-C. If the program ends
+first, its exit code is that of dev, or 128 and the number of the signal that ended it.
 
 A store or an inbox that outlives the command needs its encryption key in the next run. With
 --state FILE dev keeps that key in FILE.seal.key. Otherwise set DISPENSARY_SEAL_KEYS.
@@ -45,7 +47,7 @@ A store or an inbox that outlives the command needs its encryption key in the ne
 The flags are those of fake. --env FILE writes the same variables to a file, for programs in
 other terminals. The program finds the control API in DISPENSARY_CONTROL_URL, as
 "dispensary trigger" does. With --json the program's output goes to stderr.`,
-		Example: `  dispensary dev -- go run ./cmd/ehr
+		Example: `  dispensary dev -- go run .
   dispensary dev --webhook http://127.0.0.1:8080/webhooks/us-sandbox -- npm start
   dispensary dev --redirect-uri http://127.0.0.1:8080/dispensary/callback -- ./ehr
   dispensary dev -- dispensary api GET /clinic`,
@@ -139,9 +141,23 @@ func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Ser
 	case err == nil, ctx.Err() != nil: // it was asked to end
 		return nil
 	case errors.As(err, &exit):
-		return failed(fmt.Errorf("%s ended with %s", c.args[0], exit.ProcessState))
+		return failed(childError{fmt.Errorf("%s ended with %s", c.args[0], exit.ProcessState), childCode(exit)})
 	case command.Process != nil: // it ran
 		return failed(err)
 	}
 	return err
+}
+
+// childError is the error of a program that failed, with the exit code for dev.
+type childError struct {
+	error
+	code int
+}
+
+// childCode returns the exit code of a program as a shell would.
+func childCode(exit *exec.ExitError) int {
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return exit.ExitCode()
 }

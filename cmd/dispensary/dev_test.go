@@ -53,6 +53,10 @@ func runProgram(what string) int {
 		fmt.Println("ended", err)
 	case "fails":
 		return 7
+	case "is killed":
+		process, _ := os.FindProcess(os.Getpid())
+		_ = process.Kill()
+		<-ctx.Done()
 	}
 	return 0
 }
@@ -86,8 +90,13 @@ func TestDev(t *testing.T) {
 	assert.FileExists(t, state+".seal.key")
 
 	code, _, stderr = dev("fails")
-	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, 7, code)
 	assert.True(t, strings.HasSuffix(stderr, "ended with exit status 7\n"), stderr)
+	if runtime.GOOS != "windows" {
+		code, _, stderr = dev("is killed")
+		assert.Equal(t, 128+9, code)
+		assert.Contains(t, stderr, "ended with signal: killed\n")
+	}
 }
 
 // Ctrl-C ends the program, which may still call the platform, and then the platform.

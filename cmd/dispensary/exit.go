@@ -43,7 +43,7 @@ func (m maybeApplied) Unwrap() error { return m.error }
 // Is matches the outcome.
 func (maybeApplied) Is(target error) bool { return target == dispensary.ErrMaybeApplied }
 
-// Exit codes.
+// Exit codes. dev has that of its program besides.
 const (
 	exitDone   = 0 // success
 	exitFailed = 1 // the command failed after it had begun, or found a problem
@@ -72,6 +72,10 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	}
 	if p.began(err) {
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
+		var child childError
+		if errors.As(err, &child) {
+			return child.code
+		}
 		return exitFailed
 	}
 	if !fromSurroundings(err) {
