@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
@@ -67,7 +68,8 @@ func asFlags(err error, names map[string]string) error {
 	return errors.New(strings.Join(texts, ", "))
 }
 
-// flagError words what is wrong with a flag, for those who wrote a long one with one dash, too.
+// flagError returns the error of a flag. It explains a long flag with one dash, and suggests the
+// flag that an unknown one stands for.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -76,6 +78,20 @@ func flagError(c *cobra.Command, err error) error {
 		if c.Flags().Lookup(name) != nil {
 			return fmt.Errorf("-%s: long flags have two dashes, --%s", name, name)
 		}
+		if near := nearestFlag(c, unknown.GetSpecifiedName()); near != "" {
+			return fmt.Errorf("%w: did you mean --%s?", err, near)
+		}
 	}
 	return err
+}
+
+// nearestFlag returns the flag of a command that a name stands for, or "".
+func nearestFlag(c *cobra.Command, name string) string {
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	return closestmatch.To(name, known)
 }

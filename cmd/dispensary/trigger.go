@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // triggerCommand is the command with its flags.
@@ -96,7 +97,7 @@ Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", "
 				return errors.New("trigger wants one type of event, such as order.placed")
 			}
 			if _, known := actions[events.Type(args[0])]; !known {
-				return fmt.Errorf("there is no event type %q, only %s", args[0], strings.Join(names, ", "))
+				return errors.New(closestmatch.Unknown("event type", args[0], names))
 			}
 			return nil
 		},

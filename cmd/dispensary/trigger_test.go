@@ -85,7 +85,7 @@ func TestTriggerRefuses(t *testing.T) {
 	f := newFixture(t).withControl()
 	f.refused("one type of event", "trigger")
 	newFixture(t).refused("--control is needed, or DISPENSARY_CONTROL_URL", "trigger", "order.placed")
-	f.refused(`there is no event type "order.place", only clinic_key.activated, `, "trigger", "order.place")
+	f.refused(`there is no event type "nothing", only clinic_key.activated, `, "trigger", "nothing")
 	f.refused("not of the form NAME=TEXT", "trigger", "order.placed", "-f", "x")
 	f.refused("--control: not an address", "trigger", "order.placed", "--control", "localhost")
 	f.refused("--control: no control API answers", "trigger", "order.placed", "--control", "http://"+freeAddress(t)+"/control")
