@@ -66,13 +66,14 @@ func (p *program) defaultConfig() (integration.Config, error) {
 }
 
 // loadConfig reads the configuration for a command that uses the settings of these keys. What
-// is missing of the others is no problem; what is given and cannot be read is one.
+// is missing of the others is no problem; what is given and cannot be read is one. If there is
+// no application, [program.application] reports it.
 func (p *program) loadConfig(uses ...string) (integration.Config, error) {
 	c, err := p.readConfig()
 	var problems []error
 	for _, problem := range joined.Errors(err) {
 		var argument *api.ArgumentError
-		if isWrong(problem) || errors.As(problem, &argument) && slices.ContainsFunc(uses, named(argument.Field)) {
+		if isWrong(problem) || len(c.Applications) > 0 && errors.As(problem, &argument) && slices.ContainsFunc(uses, named(argument.Field)) {
 			problems = append(problems, problem)
 		}
 	}
@@ -128,13 +129,23 @@ func (p *program) application(c integration.Config, t target) (integration.Appli
 	}
 	switch {
 	case len(names) == 0:
-		return integration.Application{}, errors.New("no environment is configured: set DISPENSARY_US_SANDBOX_BASE_URL and …_AUTH_URL, or name a file with --config or --profile")
+		return integration.Application{}, p.notConfigured()
 	case name != "":
 		return integration.Application{}, fmt.Errorf("%s %s: configured is %s", source, name, strings.Join(names, ", "))
 	case len(names) > 1:
 		return integration.Application{}, fmt.Errorf("--environment is needed: configured are %s", strings.Join(names, ", "))
 	}
 	return c.Applications[0], nil
+}
+
+// notConfigured returns the error of a command that needs an environment and finds none.
+func (p *program) notConfigured() error {
+	if p.config != "" || p.profile != "" {
+		return errors.New(`no environment is configured: add one to "environments" of the file`)
+	}
+	return errors.New(`no environment is configured: run "dispensary dev -- COMMAND", which starts a test platform, ` +
+		"or set the variables of a sandbox application, such as DISPENSARY_US_SANDBOX_BASE_URL and …_AUTH_URL, " +
+		"with the values of the developer dashboard, or name a file with --config")
 }
 
 // allowWriting refuses what changes something in production, unless --production allows it.

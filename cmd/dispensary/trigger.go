@@ -136,7 +136,7 @@ func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 		c.control = c.lookup(controlVariable)
 	}
 	if c.control == "" {
-		return fmt.Errorf("--control is needed, or %s: trigger works with a test platform only", controlVariable)
+		return fmt.Errorf(`--control is needed, or %s: "dispensary fake" starts a test platform and prints it`, controlVariable)
 	}
 	address, err := url.Parse(c.control)
 	if err != nil || address.Scheme != "http" || address.Host == "" {
