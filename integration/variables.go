@@ -30,8 +30,8 @@ type variable struct {
 // variables are the variables of this library that are not empty, by name.
 type variables map[string]variable
 
-// readVariables reads the environment and files. The environment overrides a file, and a file
-// overrides the files that follow it.
+// readVariables reads the environment and files. The environment overrides the files, and a file
+// overrides later files.
 func readVariables(environ, files []string) (variables, error) {
 	all := variables{}
 	for _, entry := range environ { // a later entry overrides an earlier one
@@ -65,7 +65,7 @@ func isOurs(name string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && !foreign.MatchString(name)
 }
 
-// foreign matches the variables of tests, and those that Kubernetes sets for each Service.
+// foreign matches variables of tests, and variables of Kubernetes for each Service.
 var foreign = regexp.MustCompile(`^DISPENSARY_(TEST_.*|(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?))$`)
 
 // get is the get of a reader.
@@ -82,7 +82,7 @@ func (v variables) get(environment dispensary.Environment, key string, list bool
 	return []string{one.value}, nil
 }
 
-// unknown returns a problem for each variable that the library does not have.
+// unknown returns a problem for each variable that is unknown to the library.
 func (v variables) unknown() (problems []error) {
 	known := environ.Shared()
 	for _, key := range keysOf(ofConfig) {
@@ -106,8 +106,8 @@ func (v variables) unknown() (problems []error) {
 	return problems
 }
 
-// nearest returns the known name that name stands for, or "". What both begin with does not
-// make them alike.
+// nearest returns the known name closest to name, or "". A common beginning does not count,
+// because all names would be close otherwise.
 func nearest(name string, known []string) string {
 	common := prefix
 	for _, environment := range environ.All() {
@@ -127,7 +127,7 @@ func nearest(name string, known []string) string {
 	return ""
 }
 
-// located adds to each problem of a variable of a file where it is.
+// located adds the line to each problem of a variable in a file.
 func (v variables) located(err error) error {
 	problems := joined.Errors(err)
 	for i, problem := range problems {
@@ -143,7 +143,7 @@ func (v variables) located(err error) error {
 	return errors.Join(problems...)
 }
 
-// assignment matches a line that sets a variable of this library.
+// assignment matches a line for a variable of this library.
 var assignment = regexp.MustCompile(`(?i)^(?:export\s+)?(` + prefix + `\w*)(.*)$`)
 
 // readEnvFile reads the variables of this library in a file. Other lines belong to other
@@ -177,7 +177,7 @@ var escapes = strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\"`, `"`,
 // comment matches the comment behind a value without quotes.
 var comment = regexp.MustCompile(`(^|\s)#.*`)
 
-// quoted matches a value in quotes, and what follows it.
+// quoted matches a value in quotes, and the rest of the line.
 var quoted = regexp.MustCompile(`^(?:'([^']*)'|"((?:[^"\\]|\\.)*)")(.*)$`)
 
 // valueOf returns the value in the part of a line behind the name. Its errors quote nothing.

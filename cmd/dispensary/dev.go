@@ -58,7 +58,7 @@ other terminals. The program finds the control API in DISPENSARY_CONTROL_URL, as
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			if _, err := exec.LookPath(args[0]); err != nil && !errors.Is(err, exec.ErrDot) {
+			if c.args = args; !c.hasProgram() {
 				return fmt.Errorf("there is no program %q", args[0])
 			}
 			if err := c.env.check(); err != nil {
@@ -67,13 +67,18 @@ other terminals. The program finds the control API in DISPENSARY_CONTROL_URL, as
 			if err := c.fake.Complete(command.Flags()); err != nil {
 				return err
 			}
-			c.args = args
 			return c.run(command.Context())
 		},
 	}
 	c.fake.Define(command.Flags())
 	c.env.define(command.Flags())
 	return command
+}
+
+// hasProgram reports whether the program exists.
+func (c *devCommand) hasProgram() bool {
+	_, err := exec.LookPath(c.args[0])
+	return err == nil || errors.Is(err, exec.ErrDot)
 }
 
 // run runs platform and program. The platform outlives the program, which may still call

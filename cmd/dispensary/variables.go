@@ -90,17 +90,17 @@ func (p *program) keys(state string) (dispensary.Secret, error) {
 	return key.Text(), err
 }
 
-// envFile is the path of the file that gets the variables of a platform, or "" for no file.
+// envFile is the path of the file for the variables of a platform, or "" for no file.
 type envFile string
 
 func (f *envFile) define(flags *flag.FlagSet) {
 	flags.StringVar((*string)(f), "env", "", "write the environment variables of a program that uses the platform to `FILE`, such as .env.fake")
 }
 
-// envHeader is the first line of each file that the command wrote.
+// envHeader is the first line of each file of variables.
 const envHeader = "# Written by dispensary, which replaces this file.\n"
 
-// check rejects a file that the command did not write.
+// check rejects a file without that line.
 func (f envFile) check() error {
 	if f == "" {
 		return nil
@@ -124,7 +124,7 @@ func (f envFile) check() error {
 	return nil
 }
 
-// write writes variables to the file, which only the user can read.
+// write writes variables to the file. Only the user can read it.
 func (f envFile) write(variables map[string]string) error {
 	if f == "" {
 		return nil
@@ -154,7 +154,7 @@ func (f envFile) write(variables map[string]string) error {
 	return nil
 }
 
-// plain matches a value that every reader of such files understands without quotes.
+// plain matches a value without a special character for any reader of such files.
 var plain = regexp.MustCompile(`^[\w.,:/@%+=?&-]*$`)
 
 // quotedValue returns a value without line breaks for a file of variables.

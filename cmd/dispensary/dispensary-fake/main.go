@@ -1,6 +1,6 @@
 // Dispensary-fake is "dispensary fake" by itself: a test platform of the dispensary, without
-// what the other commands need. It is what the container image runs, and it has the same
-// flags:
+// what the other commands need. It is what the container image runs. It has the
+// same flags, without --env:
 //
 //	go install github.com/dispensary-go/dispensary/cmd/dispensary/dispensary-fake@latest
 //	dispensary-fake --addr 127.0.0.1:8080

@@ -1,4 +1,4 @@
-// Package worldfile makes a world of a file that an integrator wrote.
+// Package worldfile creates a world from an integrator's file.
 package worldfile
 
 import (
@@ -62,7 +62,7 @@ func (b *builder) addClinic(o *object) {
 	b.clinics[c.Name], b.objects[c.ID] = c.ID, o
 }
 
-// clinicOf returns the id of the clinic that an object names, by default the only one.
+// clinicOf returns the id of the clinic of an object, by default the only clinic.
 func (b *builder) clinicOf(o *object) string {
 	name := o.text("clinic")
 	switch {
@@ -84,7 +84,7 @@ func name[T any](known map[string]T, name string, one T) {
 	}
 }
 
-// lookup returns the object that a name refers to.
+// lookup returns the object with a name.
 func lookup[T any](o *object, member, kind string, known map[string]T, name string) (found T) {
 	found, ok := known[name]
 	if !ok && name != "" {
@@ -93,7 +93,7 @@ func lookup[T any](o *object, member, kind string, known map[string]T, name stri
 	return found
 }
 
-// emailOf returns an address that is not taken.
+// emailOf returns the address of an object. It reports a taken address.
 func emailOf(o *object, taken func(email, exceptID string) bool) string {
 	email := o.word("email")
 	switch {
@@ -101,7 +101,7 @@ func emailOf(o *object, taken func(email, exceptID string) bool) string {
 	case !store.ValidEmail(email):
 		o.problem("email", "is not an e-mail address")
 	case taken(email, ""):
-		o.problem("email", "belongs to somebody else in the file")
+		o.problem("email", "belongs to another person in the file")
 	}
 	return email
 }
@@ -222,7 +222,7 @@ func (b *builder) addPlan(o *object) {
 	table.Put(&b.Plans, p.ID, p)
 }
 
-// complete reports what every platform needs.
+// complete reports clinics without a practitioner, and a file without clinics.
 func (b *builder) complete(root *object) {
 	if len(b.Clinics.Rows) == 0 {
 		root.problem("clinics", "is empty")

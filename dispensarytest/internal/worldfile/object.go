@@ -16,8 +16,8 @@ import (
 // maxText is the longest text in characters, as in the API.
 const maxText = 255
 
-// object is an object of the file. It reports problems by the paths of members, without their
-// values, and remembers the members that were read.
+// object is an object of the file. It reports problems with the path of the member, without its
+// value, and remembers the members it has read.
 type object struct {
 	path     string // of the members, such as "patients[3]."
 	values   map[string]any
@@ -61,7 +61,7 @@ func (o *object) text(name string) string {
 	return text
 }
 
-// word returns a text that is required.
+// word returns a required text.
 func (o *object) word(name string) string {
 	before := len(*o.problems)
 	text := o.text(name)
@@ -71,7 +71,7 @@ func (o *object) word(name string) string {
 	return text
 }
 
-// fitting returns a text that is empty or fits.
+// fitting returns a text. It reports a text that does not fit.
 func (o *object) fitting(name, kind string, fits func(string) bool) string {
 	text := o.text(name)
 	if text != "" && !fits(text) {
@@ -126,7 +126,7 @@ func (o *object) objects(name string) []*object {
 	return all
 }
 
-// end reports the members that were not read.
+// end reports unread members.
 func (o *object) end() {
 	for _, name := range slices.Sorted(maps.Keys(o.values)) {
 		if slices.Contains(o.read, name) {
