@@ -349,7 +349,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 		account := f.Users()[1]
 		order := f.order(f.US, patientOf(f.US, account))
 		operator, practitioner := f.person("park"), f.person("fitzwilliam")
-		key := regexp.MustCompile(`name="action" value="replay"><input type="hidden" name="key" value="([^"]*)"`)
+		key := regexp.MustCompile(`<button name="replay" value="([^"]*)"`)
 		operator.sees("/operations/events?state=dead", "order.placed")
 		found := key.FindStringSubmatch(operator.get("/operations/events?state=dead"))
 		require.NotNil(f, found)
@@ -359,7 +359,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 		practitioner.connect(f.US, account)
 		assert.NotContains(f, practitioner.get("/"), order.Number)
 		assert.Contains(f, operator.get("/operations/accounts"), `<dt>Connected</dt><dd class="big">1</dd>`)
-		status, page := operator.send("/operations/bulk", url.Values{"action": {"replay"}, "key": {found[1]}})
+		status, page := operator.send("/operations/bulk", url.Values{"replay": {found[1]}})
 		assert.Equal(f, http.StatusOK, status)
 		assert.Contains(f, page, "1 event was replayed.")
 		practitioner.sees("/", order.Number)
