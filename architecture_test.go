@@ -117,6 +117,7 @@ var arrows = map[string][]string{
 	"internal/testkit/enginetest":       {"api", "events", "internal/inboxkit", "internal/testkit/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/layers":           {},
 	"internal/testkit/logtest":          {},
+	"internal/testkit/mistakes":         {"api", "dispensarytest/receivercheck", "events", "webhook", "webhook/memoryinbox", "github.com/stretchr/testify/require"},
 	"internal/testkit/postgrestest":     {"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/ratelimittest":    {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/receivertest":     {"api", "events", "seal", "webhook", "github.com/stretchr/testify/require"},

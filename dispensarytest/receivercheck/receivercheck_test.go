@@ -2,17 +2,13 @@ package receivercheck_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,137 +17,25 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
-	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testkit/mistakes"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
-
-const (
-	webhookSecret    = "whsec_current_0123456789abcdef"
-	oldWebhookSecret = "whsec_old_0123456789abcdef"
-	challengeToken   = "challenge-token-0123456789"
-
-	acknowledgement = `{"challenge":"` + challengeToken + `"}`
-)
-
-// patient is a limit for what should happen at once, on a machine of any speed.
-const patient = 2 * time.Minute
-
-// fixture is an endpoint that is checked: the handler of package webhook on an
-// inbox in memory, with every hook.
-type fixture struct {
-	*webhook.Handler
-	test   testing.TB
-	config webhook.HandlerConfig
-	inbox  *memoryinbox.Inbox
-
-	mu      sync.Mutex
-	gate    sync.RWMutex // held for writing while handlers are blocked
-	reading sync.Mutex   // of a mutant
-	broken  bool
-	handled map[string]int
-	logs    bytes.Buffer
-}
-
-func newFixture(t testing.TB, changes ...func(*webhook.HandlerConfig)) *fixture {
-	t.Helper()
-	s := &fixture{test: t, handled: map[string]int{}}
-	var err error
-	s.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: s.handle, Workers: 1}})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.inbox.Close(context.Background()) })
-	s.config = webhook.HandlerConfig{
-		Environment: api.USSandbox,
-		Secrets:     []api.Secret{api.NewSecret(webhookSecret), api.NewSecret(oldWebhookSecret)},
-		Challenge:   api.NewSecret(challengeToken),
-		Inbox:       s,
-		Logger:      slog.New(slog.NewJSONHandler(s, nil)),
-
-		AcceptTimeout: patient,
-	}
-	for _, change := range changes {
-		change(&s.config)
-	}
-	s.Handler, err = webhook.NewHandler(s.config)
-	require.NoError(t, err)
-	return s
-}
-
-// Accept is that of the inbox, as long as the storage works.
-func (s *fixture) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	if read(s, func() bool { return s.broken }) {
-		return webhook.Receipt{}, errors.New("the disk is full")
-	}
-	return s.inbox.Accept(ctx, d)
-}
-
-func (s *fixture) handle(_ context.Context, e events.Event) error {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handled[e.ID]++
-	return nil
-}
-
-// Write takes a line of the log.
-func (s *fixture) Write(line []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.logs.Write(line)
-}
-
-// read returns a value that is guarded by mu.
-func read[T any](s *fixture, value func() T) T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return value()
-}
-
-// target describes a handler that leads to the endpoint.
-func (s *fixture) target(handler http.Handler) receivercheck.Target {
-	return receivercheck.Target{
-		Handler: handler, Secret: webhookSecret, Challenge: challengeToken,
-		Hooks: receivercheck.Hooks{
-			BlockHandler: func(blocked bool) {
-				if blocked {
-					s.gate.Lock()
-					return
-				}
-				s.gate.Unlock()
-			},
-			BreakStorage: func(broken bool) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.broken = broken
-			},
-			Handled: func(eventID string) int { return read(s, func() int { return s.handled[eventID] }) },
-			Logs:    func() string { return read(s, s.logs.String) },
-			WithoutSecret: func() (http.Handler, error) {
-				config := s.config
-				config.Secrets = nil
-				return webhook.NewHandler(config)
-			},
-		},
-		Features: receivercheck.Features{OldSecret: oldWebhookSecret, OtherEnvelopes: true},
-		Timing:   receivercheck.Timing{Timeout: patient, Patience: patient},
-	}
-}
 
 // onSockets describes a server of the endpoint in place of its handler.
-func (s *fixture) onSockets(handler http.HandlerFunc) receivercheck.Target {
+func onSockets(t *testing.T, s *mistakes.Endpoint, handler http.HandlerFunc) receivercheck.Target {
+	t.Helper()
 	server := httptest.NewTLSServer(handler)
-	s.test.Cleanup(server.Close)
-	r := s.target(nil)
+	t.Cleanup(server.Close)
+	r := s.Target(nil)
 	r.Handler, r.URL, r.Client = nil, server.URL, server.Client()
 	return r
 }
 
 func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
+	s := mistakes.New(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
 	const bodyTimeout = 2 * time.Second
-	r := s.onSockets(func(w http.ResponseWriter, r *http.Request) {
+	r := onSockets(t, s, func(w http.ResponseWriter, r *http.Request) {
 		// As the server's ReadTimeout would, which also bounds the fifty
 		// handshakes that come at once.
 		assert.NoError(t, http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)))
@@ -165,9 +49,9 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 // too slow to see that there are two, and then is asked again.
 func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	r := s.onSockets(func(w http.ResponseWriter, r *http.Request) {
-		decodeEach(r)
+	s := mistakes.New(t)
+	r := onSockets(t, s, func(w http.ResponseWriter, r *http.Request) {
+		mistakes.DecodeEach(r)
 		s.ServeHTTP(w, r)
 	})
 	require.Eventually(t, func() bool {
@@ -187,11 +71,11 @@ func elsewhere(t *testing.T, mutant string, flags ...string) (string, error) {
 // TestMutant is the check in the process of a mutant, or of a receiver without hooks.
 func TestMutant(t *testing.T) {
 	name := os.Getenv("DISPENSARY_TEST_MUTANT")
-	s := newFixture(t)
-	r := s.target(s)
-	switch m, ok := mutants[name]; {
+	s := mistakes.New(t)
+	r := s.Target(s)
+	switch m, ok := mistakes.All[name]; {
 	case ok:
-		m.breaks(s, &r)
+		m.Breaks(s, &r)
 	case name == "no hooks":
 		r.Hooks, r.Features = receivercheck.Hooks{}, receivercheck.Features{}
 	default:
@@ -232,8 +116,8 @@ func TestSkippedCasesAreNamed(t *testing.T) {
 // Without hooks fewer cases are run, and the others say what they need.
 func TestRunWithoutHooks(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{Handler: s, Secret: webhookSecret, Challenge: challengeToken})
+	s := mistakes.New(t)
+	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{Handler: s, Secret: mistakes.Secret, Challenge: mistakes.Challenge})
 	require.NoError(t, err)
 	var skipped []string
 	for _, v := range verdicts {
@@ -255,8 +139,8 @@ func TestRunWithoutHooks(t *testing.T) {
 func TestRunOnAnotherClock(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
-	s := newFixture(t, func(c *webhook.HandlerConfig) { c.Now, c.Tolerance = now, 40*time.Second })
-	r := s.target(s)
+	s := mistakes.New(t, func(c *webhook.HandlerConfig) { c.Now, c.Tolerance = now, 40*time.Second })
+	r := s.Target(s)
 	r.Timing.Now, r.Timing.Tolerance, r.Hooks.EventType = now, 40*time.Second, "treatment_plan.created"
 	receivercheck.Run(t, r)
 }
@@ -265,7 +149,7 @@ func TestRunWithoutAReceiver(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{URL: server.URL, Secret: webhookSecret, Challenge: challengeToken})
+	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{URL: server.URL, Secret: mistakes.Secret, Challenge: mistakes.Challenge})
 	require.NoError(t, err)
 	assert.True(t, verdicts[0].Failed())
 	for _, v := range verdicts[1:] {
@@ -286,7 +170,7 @@ func TestReceiverIsDescribed(t *testing.T) {
 		"receivercheck.Target.Path does not begin with a slash":          func(r *receivercheck.Target) { r.Path = "webhooks" },
 		"receivercheck.Target.URL is not an absolute HTTP address":       func(r *receivercheck.Target) { r.Handler, r.URL = nil, "localhost:80" },
 	} {
-		r := receivercheck.Target{Handler: http.NotFoundHandler(), Secret: webhookSecret, Challenge: challengeToken}
+		r := receivercheck.Target{Handler: http.NotFoundHandler(), Secret: mistakes.Secret, Challenge: mistakes.Challenge}
 		change(&r)
 		_, err := receivercheck.Examine(t.Context(), r)
 		require.ErrorIs(t, err, api.ErrArgument)
@@ -309,7 +193,7 @@ func toTheLetter(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return
-	case !anyFresh(r.Header.Get("SVC-Signature"), body):
+	case !mistakes.AnyFresh(r.Header.Get("SVC-Signature"), body):
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	case len(body) > 0 && (!bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || json.Unmarshal(body, &sent) != nil || sent.Event.ID == "" || sent.Event.Type == ""):
@@ -317,13 +201,13 @@ func toTheLetter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, acknowledgement)
+	_, _ = io.WriteString(w, mistakes.Acknowledgement)
 }
 
 func TestReceiverToTheLetterPasses(t *testing.T) {
 	t.Parallel()
 	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{
-		Handler: http.HandlerFunc(toTheLetter), Secret: webhookSecret, Challenge: challengeToken, Timing: receivercheck.Timing{Timeout: patient},
+		Handler: http.HandlerFunc(toTheLetter), Secret: mistakes.Secret, Challenge: mistakes.Challenge, Timing: receivercheck.Timing{Timeout: mistakes.Patience},
 	})
 	require.NoError(t, err)
 	for _, v := range verdicts {

@@ -1,4 +1,4 @@
-package receivercheck_test
+package mistakes
 
 import (
 	"bytes"
@@ -21,12 +21,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// mutation puts a mistake into or around the endpoint.
-type mutation func(*fixture, *receivercheck.Target)
+// Mutation puts a mistake into or around the endpoint.
+type Mutation func(*Endpoint, *receivercheck.Target)
 
 // configured changes the settings.
-func configured(change func(*webhook.HandlerConfig)) mutation {
-	return func(s *fixture, r *receivercheck.Target) {
+func configured(change func(*webhook.HandlerConfig)) Mutation {
+	return func(s *Endpoint, r *receivercheck.Target) {
 		config := s.config
 		change(&config)
 		handler, err := webhook.NewHandler(config)
@@ -37,17 +37,17 @@ func configured(change func(*webhook.HandlerConfig)) mutation {
 	}
 }
 
-// around puts a handler in front of the endpoint, which may answer by itself, or
+// Around puts a handler in front of the endpoint, which may answer by itself, or
 // pass a request on.
-func around(front func(s *fixture, w http.ResponseWriter, r *http.Request)) mutation {
-	return func(s *fixture, r *receivercheck.Target) {
+func Around(front func(s *Endpoint, w http.ResponseWriter, r *http.Request)) Mutation {
+	return func(s *Endpoint, r *receivercheck.Target) {
 		r.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(s, w, r) })
 	}
 }
 
-// changing changes requests in front of the endpoint.
-func changing(change func(*http.Request)) mutation {
-	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+// Changing changes requests in front of the endpoint.
+func Changing(change func(*http.Request)) Mutation {
+	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		change(r)
 		s.ServeHTTP(w, r)
 	})
@@ -55,9 +55,9 @@ func changing(change func(*http.Request)) mutation {
 
 // trusting replaces the verification of signatures by a rule: what it accepts is signed
 // again, so that the endpoint accepts it, too.
-func trusting(rule func(header string, body []byte) bool) mutation {
-	return changing(func(r *http.Request) {
-		header, body := r.Header.Get("SVC-Signature"), bodyOf(r)
+func trusting(rule func(header string, body []byte) bool) Mutation {
+	return Changing(func(r *http.Request) {
+		header, body := r.Header.Get("SVC-Signature"), BodyOf(r)
 		r.Header.Del("SVC-Signature")
 		if rule(header, body) {
 			t := strconv.FormatInt(time.Now().Unix(), 10)
@@ -67,8 +67,8 @@ func trusting(rule func(header string, body []byte) bool) mutation {
 }
 
 // answering changes the answers of the endpoint.
-func answering(change func(*http.Request, *httptest.ResponseRecorder)) mutation {
-	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+func answering(change func(*http.Request, *httptest.ResponseRecorder)) Mutation {
+	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		a := httptest.NewRecorder()
 		s.ServeHTTP(a, r)
 		change(r, a)
@@ -79,17 +79,17 @@ func answering(change func(*http.Request, *httptest.ResponseRecorder)) mutation 
 }
 
 // replacing changes a part of the answers.
-func replacing(old, replacement string) mutation {
+func replacing(old, replacement string) Mutation {
 	return answering(func(_ *http.Request, a *httptest.ResponseRecorder) {
 		a.Body = bytes.NewBufferString(strings.Replace(a.Body.String(), old, replacement, 1))
 	})
 }
 
 // refusing answers verified events that a test is true of with a bare status.
-func refusing(status int, test func(event map[string]any, body []byte) bool) mutation {
-	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+func refusing(status int, test func(event map[string]any, body []byte) bool) Mutation {
+	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		var sent struct{ Event map[string]any }
-		body := bodyOf(r)
+		body := BodyOf(r)
 		_ = json.Unmarshal(body, &sent)
 		if verified(r.Header.Get("SVC-Signature"), body) && test(sent.Event, body) {
 			w.WriteHeader(status)
@@ -106,15 +106,15 @@ func (f acceptFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Rec
 }
 
 // storing is the endpoint with another way to accept.
-func storing(accept func(s *fixture) acceptFunc) mutation {
-	return func(s *fixture, r *receivercheck.Target) {
+func storing(accept func(s *Endpoint) acceptFunc) Mutation {
+	return func(s *Endpoint, r *receivercheck.Target) {
 		configured(func(c *webhook.HandlerConfig) { c.Inbox = accept(s) })(s, r)
 	}
 }
 
 // keyed changes the keys by which duplicates are known.
-func keyed(change func(*webhook.Key)) func(s *fixture) acceptFunc {
-	return func(s *fixture) acceptFunc {
+func keyed(change func(*webhook.Key)) func(s *Endpoint) acceptFunc {
+	return func(s *Endpoint) acceptFunc {
 		return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 			change(&d.Key)
 			return s.Accept(ctx, d)
@@ -122,30 +122,31 @@ func keyed(change func(*webhook.Key)) func(s *fixture) acceptFunc {
 	}
 }
 
-// impatient is for mutants that do not answer, or do not handle.
+// impatient is for receivers that do not answer, or do not handle.
 const impatient = 2 * time.Second
 
-// quickly is for mistakes that show in something that does not happen.
-func quickly(m mutation) mutation {
-	return func(s *fixture, r *receivercheck.Target) {
+// Quickly is for mistakes that show in something that does not happen.
+func Quickly(m Mutation) Mutation {
+	return func(s *Endpoint, r *receivercheck.Target) {
 		m(s, r)
 		r.Timing.Timeout, r.Timing.Patience = impatient, impatient
 	}
 }
 
-// bodyOf reads a body, and puts it back.
-func bodyOf(r *http.Request) []byte {
+// BodyOf reads a body, and puts it back.
+func BodyOf(r *http.Request) []byte {
 	body, _ := io.ReadAll(r.Body)
-	replace(r, body)
+	Replace(r, body)
 	return body
 }
 
-func replace(r *http.Request, body []byte) {
+// Replace gives a request another body.
+func Replace(r *http.Request, body []byte) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
 func mac(prefix string, body []byte) string {
-	m := hmac.New(sha256.New, []byte(webhookSecret))
+	m := hmac.New(sha256.New, []byte(Secret))
 	m.Write([]byte(prefix))
 	m.Write(body)
 	return hex.EncodeToString(m.Sum(nil))
@@ -174,9 +175,9 @@ func fresh(header string, body []byte) bool {
 	return verified(header, body) && age(header).Abs() < 5*time.Minute
 }
 
-// anyFresh reports that one of a header's signatures is that of the body, and that
+// AnyFresh reports that one of a header's signatures is that of the body, and that
 // it is not too old or too new.
-func anyFresh(header string, body []byte) bool {
+func AnyFresh(header string, body []byte) bool {
 	t, rest, _ := strings.Cut(header, ",")
 	return slices.ContainsFunc(strings.Split(rest, ","), func(v1 string) bool { return fresh(t+","+v1, body) })
 }
@@ -195,15 +196,15 @@ func indexHeader(r *http.Request) {
 	}
 }
 
-// decodeEach decodes each chunk by itself, as body += chunk does in Node.
-func decodeEach(r *http.Request) {
+// DecodeEach decodes each chunk by itself, as body += chunk does in Node.
+func DecodeEach(r *http.Request) {
 	var text strings.Builder
 	chunk := make([]byte, 64<<10)
 	for n, err := 0, error(nil); err == nil; {
 		n, err = r.Body.Read(chunk)
 		text.WriteString(strings.ToValidUTF8(string(chunk[:n]), "\ufffd")) // the mistake: it may end within a character
 	}
-	replace(r, []byte(text.String()))
+	Replace(r, []byte(text.String()))
 }
 
 func strict(_ map[string]any, body []byte) bool {
@@ -266,10 +267,10 @@ func known() func(map[string]any, []byte) bool {
 }
 
 // oneAtATime refuses requests that come while another is handled, and waits for one.
-func oneAtATime() mutation {
+func oneAtATime() Mutation {
 	var busy sync.Mutex
 	refused := make(chan struct{})
-	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		if !busy.TryLock() {
 			select {
 			case refused <- struct{}{}:
@@ -288,11 +289,11 @@ func oneAtATime() mutation {
 }
 
 // unlimited reads whole bodies of the requests that match.
-func unlimited(match func(*http.Request) bool) mutation {
-	return func(s *fixture, r *receivercheck.Target) {
+func unlimited(match func(*http.Request) bool) Mutation {
+	return func(s *Endpoint, r *receivercheck.Target) {
 		open := *r
 		configured(func(c *webhook.HandlerConfig) { c.MaxBody = 1 << 40 })(s, &open)
-		around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
+		Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 			if match(r) {
 				open.Handler.ServeHTTP(w, r)
 				return
@@ -302,7 +303,7 @@ func unlimited(match func(*http.Request) bool) mutation {
 	}
 }
 
-func withoutReadTimeout(s *fixture, r *receivercheck.Target) {
+func withoutReadTimeout(s *Endpoint, r *receivercheck.Target) {
 	configured(func(c *webhook.HandlerConfig) { c.BodyTimeout = time.Hour })(s, r)
 	server := httptest.NewServer(r.Handler)
 	s.test.Cleanup(server.Close)
@@ -311,7 +312,7 @@ func withoutReadTimeout(s *fixture, r *receivercheck.Target) {
 
 // checkThenAct looks first, and stores then. Requests wait for each other in between,
 // so that two certainly look before either stores.
-func checkThenAct(s *fixture) acceptFunc {
+func checkThenAct(s *Endpoint) acceptFunc {
 	var known sync.Map
 	meet := make(chan struct{})
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
@@ -331,7 +332,7 @@ func checkThenAct(s *fixture) acceptFunc {
 // newKey makes every event a new one.
 func newKey(k *webhook.Key) { k.EventID += "#" + rand.Text() }
 
-func regardless(s *fixture) acceptFunc {
+func regardless(s *Endpoint) acceptFunc {
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		_, _ = s.Accept(ctx, d) // the mistake
 		return webhook.Receipt{}, nil
@@ -339,7 +340,7 @@ func regardless(s *fixture) acceptFunc {
 }
 
 // inside handles events before they are acknowledged.
-func inside(s *fixture) acceptFunc {
+func inside(s *Endpoint) acceptFunc {
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		event, err := d.Event()
 		if err != nil {
@@ -350,7 +351,7 @@ func inside(s *fixture) acceptFunc {
 }
 
 // dropping acknowledges what there is no room for.
-func dropping(s *fixture) acceptFunc {
+func dropping(s *Endpoint) acceptFunc {
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		if !s.gate.TryRLock() {
 			return webhook.Receipt{}, nil
@@ -361,7 +362,7 @@ func dropping(s *fixture) acceptFunc {
 }
 
 // lateAgain handles an event once more when eight others have come.
-func lateAgain(s *fixture) acceptFunc {
+func lateAgain(s *Endpoint) acceptFunc {
 	var mu sync.Mutex
 	var before []webhook.Delivery
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
