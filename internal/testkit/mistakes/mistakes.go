@@ -83,7 +83,7 @@ var All = map[string]Mistake{
 		return e["clinic_id"].(string) == "" // panics
 	})},
 	"data decoded first":      {"Events/OtherForms", "in strings", refusing(400, typed)},
-	"orders are wrapped":      {"Events/Wrapping", "order.placed with its fields in data ", refusing(400, wants("order"))},
+	"orders are wrapped":      {"Signature/Valid", "with its fields in data.order it is accepted", refusing(400, wants("order"))},
 	"orders are not wrapped":  {"Events/Wrapping", "data.order", refusing(400, wants("order_number"))},
 	"event is on top":         {"Events/Payload", "event_payload", refusing(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"event_payload"`)) })},
 	"event needs its wrapper": {"Events/Bare", "without a wrapper", refusing(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"id"`)) })},
