@@ -37,7 +37,7 @@ var bodyCases = []testCase{
 		name: "Bodies/Pieces",
 		run: func(c *checker) {
 			c.takesEvent("an event that comes in pieces, without a length,", func(r *request) {
-				r.source = &parts{left: slices.Collect(slices.Chunk(r.body, 100))}
+				r.source = c.inParts(slices.Collect(slices.Chunk(r.body, len(r.body)/3+1)))
 			})
 		},
 		consequence: "events fail at random: a network, or a proxy, delivers bodies in pieces and without a length.",
@@ -148,17 +148,12 @@ func (c *checker) characters() {
 	multiByte := []string{"ë", "李", "🌿"}
 	ev := c.newEvent()
 	r := c.signed(ev.edited(note(strings.Join(multiByte, " "))))
-	source := &parts{}
-	if c.watch == nil {
-		// Without the pause, a slow receiver may read both parts at once.
-		source.pause = min(100*time.Millisecond, c.Timing.Timeout/10)
-	}
+	var left [][]byte
 	rest := r.body
 	for _, character := range multiByte {
 		at := bytes.Index(rest, []byte(character)) + 1
-		source.left, rest = append(source.left, rest[:at]), rest[at:]
+		left, rest = append(left, rest[:at]), rest[at:]
 	}
-	source.left = append(source.left, rest)
-	r.source = source
+	r.source = c.inParts(append(left, rest))
 	c.takes("an event with a character whose bytes come in two packets", ev, c.post(r))
 }

@@ -34,6 +34,16 @@ func (p *parts) Read(to []byte) (int, error) {
 	return n, nil
 }
 
+// inParts returns a body that arrives in parts. On a socket it pauses between them: without
+// the pause, a slow receiver may read two parts at once.
+func (c *checker) inParts(left [][]byte) *parts {
+	p := &parts{left: left}
+	if c.watch == nil {
+		p.pause = min(100*time.Millisecond, c.Timing.Timeout/10)
+	}
+	return p
+}
+
 // beyond is more than a sensible limit.
 const beyond = 32 << 20
 
