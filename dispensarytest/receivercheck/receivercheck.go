@@ -81,9 +81,9 @@ func Run(t *testing.T, target Target) {
 	}
 	defer c.close()
 	var verdicts []Verdict
-	for _, tc := range cases() {
-		t.Run(tc.name, func(t *testing.T) {
-			v := c.run(tc)
+	c.each(func(name string, run func() Verdict) {
+		t.Run(name, func(t *testing.T) {
+			v := run()
 			verdicts = append(verdicts, v)
 			switch {
 			case v.Skipped != "":
@@ -92,13 +92,14 @@ func Run(t *testing.T, target Target) {
 				t.Error(v)
 			}
 		})
-	}
+	})
 	if summary := summarizeSkipped(t.Name(), verdicts); summary != "" {
 		fmt.Fprintln(os.Stderr, summary) // what a test logs is not shown where it passes
 	}
 }
 
-// Examine is [Run] for programs that are not tests: it returns every verdict, in order.
+// Examine is [Run] for programs that are not tests: it returns every verdict, in order. The
+// command "dispensary check" prints them for an endpoint in any language.
 // It fails with an *api.ArgumentError if the target is not described well enough.
 func Examine(ctx context.Context, target Target) ([]Verdict, error) {
 	c, err := newChecker(ctx, target)
@@ -107,10 +108,23 @@ func Examine(ctx context.Context, target Target) ([]Verdict, error) {
 	}
 	defer c.close()
 	var verdicts []Verdict
-	for _, tc := range cases() {
-		verdicts = append(verdicts, c.run(tc))
-	}
+	c.each(func(_ string, run func() Verdict) { verdicts = append(verdicts, run()) })
 	return verdicts, nil
+}
+
+// each passes every selected case to report, which runs it. It runs the cases that a selected
+// case needs without a report.
+func (c *checker) each(report func(name string, run func() Verdict)) {
+	all := slices.ContainsFunc(alwaysCases, c.selected)
+	for i, tc := range cases() {
+		run := func() Verdict { return c.run(tc) }
+		switch {
+		case i == 0 || c.selected(tc):
+			report(tc.name, run)
+		case all:
+			run()
+		}
+	}
 }
 
 // cases are in the order in which they run: those of Always review the exchanges of all

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +56,8 @@ func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 		s.ServeHTTP(w, r)
 	})
 	require.Eventually(t, func() bool {
-		verdict, err := receivercheck.ExamineCase(t.Context(), r, "Bodies/Characters")
-		return err == nil && strings.Contains(verdict.String(), "two packets was answered with 401")
+		verdict := examineCase(t, r, "Bodies/Characters")
+		return strings.Contains(verdict.String(), "two packets was answered with 401")
 	}, time.Minute, time.Millisecond)
 }
 
@@ -135,6 +136,28 @@ func TestRunWithoutHooks(t *testing.T) {
 	assert.Equal(t, "Signature/Valid: passed", verdicts[0].String())
 }
 
+// A case of the section Always judges the responses in cases that are not reported.
+func TestSelectedCasesAreReported(t *testing.T) {
+	t.Parallel()
+	s := mistakes.New(t)
+	for pattern, want := range map[string][]string{
+		"Missing":    {"Signature/Valid", "Signature/Missing", "Events/MissingFields"},
+		"NeverGone$": {"Signature/Valid", "Always/NeverGone"},
+	} {
+		r := s.Target(s)
+		mistakes.All["410"].Breaks(s, &r)
+		r.Cases = regexp.MustCompile(pattern)
+		verdicts, err := receivercheck.Examine(t.Context(), r)
+		require.NoError(t, err)
+		var names []string
+		for _, v := range verdicts {
+			names = append(names, v.Case)
+			assert.Equal(t, v.Case == "Always/NeverGone", v.Failed(), "%s", v)
+		}
+		assert.Equal(t, want, names)
+	}
+}
+
 // The receiver's clock and its tolerance are its own.
 func TestRunOnAnotherClock(t *testing.T) {
 	t.Parallel()
@@ -167,6 +190,7 @@ func TestReceiverIsDescribed(t *testing.T) {
 		"receivercheck.Target.Secret equals Challenge":                   func(r *receivercheck.Target) { r.Challenge = r.Secret },
 		"receivercheck.Target.Timing holds a negative duration":          func(r *receivercheck.Target) { r.Timing.Tolerance = -1 },
 		"receivercheck.Target.Hooks.EventType is not one of clinic_key.": func(r *receivercheck.Target) { r.Hooks.EventType = "order.place" },
+		"receivercheck.Target.Cases matches no case":                     func(r *receivercheck.Target) { r.Cases = regexp.MustCompile("^Bodies$") },
 		"receivercheck.Target.Path does not begin with a slash":          func(r *receivercheck.Target) { r.Path = "webhooks" },
 		"receivercheck.Target.URL is not an absolute HTTP address":       func(r *receivercheck.Target) { r.Handler, r.URL = nil, "localhost:80" },
 	} {

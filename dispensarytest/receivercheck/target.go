@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,12 @@ type Target struct {
 	// Secret is the webhook secret key that the endpoint verifies with, and
 	// Challenge the challenge token that it answers with.
 	Secret, Challenge string
+
+	// Cases selects cases by their names, such as Bodies/Large; nil selects all. The first,
+	// Signature/Valid, always runs, because no other case can judge an endpoint that fails
+	// it. The section Always judges the responses in all cases, so a selected case of it
+	// also runs the cases that are not selected, and reports no verdict for them.
+	Cases *regexp.Regexp
 
 	Hooks    Hooks
 	Features Features
@@ -161,6 +168,8 @@ func (t *Target) validate() error {
 		return wrong(".Timing", "holds a negative duration")
 	case t.Hooks.EventType != "" && !slices.Contains(known, t.Hooks.EventType):
 		return wrong(".Hooks.EventType", "is not one of "+strings.Join(known, ", "))
+	case !slices.ContainsFunc(cases(), t.selected):
+		return wrong(".Cases", "matches no case")
 	case t.Path != "" && !strings.HasPrefix(t.Path, "/"):
 		return wrong(".Path", "does not begin with a slash")
 	}
@@ -172,6 +181,9 @@ func (t *Target) validate() error {
 	}
 	return nil
 }
+
+// selected reports whether Cases selects a case.
+func (t *Target) selected(tc testCase) bool { return t.Cases == nil || t.Cases.MatchString(tc.name) }
 
 func wrong(path, reason string) error {
 	return &api.ArgumentError{Field: "receivercheck.Target" + path, Reason: reason}
