@@ -171,6 +171,7 @@ func (c *checker) exchange(ctx context.Context, p request) exchange {
 		return e
 	}
 	req.ContentLength = cmp.Or(p.length, req.ContentLength)
+	req.Close = p.method == http.MethodHead // a response with a body would break the next one
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dispensary-webhooks/2")
 	if p.signature != "" {

@@ -37,11 +37,15 @@ func (p *parts) Read(to []byte) (int, error) {
 // inParts returns a body that arrives in parts. On a socket it pauses between them: without
 // the pause, a slow receiver may read two parts at once.
 func (c *checker) inParts(left [][]byte) *parts {
-	p := &parts{left: left}
-	if c.watch == nil {
-		p.pause = min(100*time.Millisecond, c.Timing.Timeout/10)
+	return &parts{left: left, pause: c.pause()}
+}
+
+// pause returns the time in which sent bytes reach the endpoint.
+func (c *checker) pause() time.Duration {
+	if c.watch != nil {
+		return 0
 	}
-	return p
+	return min(100*time.Millisecond, c.Timing.Timeout/10)
 }
 
 // beyond is more than a sensible limit.
@@ -86,6 +90,7 @@ func (c *checker) sendHalf(ev event) halfRequest {
 	}()
 	select {
 	case <-read:
+		time.Sleep(c.pause())
 	case <-time.After(c.Timing.Timeout):
 	}
 	return s
