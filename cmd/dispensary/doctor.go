@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -84,17 +82,15 @@ func (c *doctorCommand) run(ctx context.Context) (err error) {
 	if err != nil {
 		return asFlags(err, doctorFlags)
 	}
-	if err := c.printReport(report); err != nil {
+	if c.commands && !c.json {
+		err = c.printCommands(report)
+	} else {
+		err = c.printReport(report, report)
+	}
+	if err != nil {
 		return err
 	}
-	switch n := report.Count(doctor.StatusFail); n {
-	case 0:
-		return nil
-	case 1:
-		return failed(errors.New("1 check failed"))
-	default:
-		return failed(fmt.Errorf("%d checks failed", n))
-	}
+	return checksFailed(report)
 }
 
 // config returns what the doctor examines.
@@ -135,46 +131,10 @@ func (c *doctorCommand) keyFiles() []string {
 	return []string{name}
 }
 
-// printReport prints a table, commands, plain lines, or a document.
-func (c *doctorCommand) printReport(report doctor.Report) error {
-	switch {
-	case c.json:
-		return c.printJSON(report)
-	case c.commands:
-		if !slices.ContainsFunc(report.Rows, func(row doctor.Row) bool { return len(row.Commands) > 0 }) {
-			_, _ = fmt.Fprintln(c.errOut, "There is no command that helps: without --fix each row says what does.")
-		}
-		return report.WriteCommands(c.out)
-	case c.terminal:
-		return c.printTable(report)
+// printCommands prints the commands that help.
+func (c *doctorCommand) printCommands(report doctor.Report) error {
+	if !slices.ContainsFunc(report.Rows, func(row doctor.Row) bool { return len(row.Commands) > 0 }) {
+		_, _ = fmt.Fprintln(c.errOut, "There is no command that helps: without --fix each row says what does.")
 	}
-	var rows [][]string
-	for _, row := range report.Rows {
-		rows = append(rows, []string{string(row.Status), row.Check, row.Seen, row.Consequence, row.Fix})
-	}
-	return c.print(report, nil, rows)
-}
-
-// statusStyles are those of the words that begin the lines of a table.
-var statusStyles = map[doctor.Status]style{doctor.StatusPass: green, doctor.StatusWarn: yellow, doctor.StatusFail: red, doctor.StatusSkip: faint}
-
-// printTable prints a report on a terminal.
-func (c *doctorCommand) printTable(report doctor.Report) error {
-	var table strings.Builder
-	if err := report.Write(&table); err != nil {
-		return err
-	}
-	for line := range strings.Lines(table.String()) {
-		status, _, _ := strings.Cut(line, " ")
-		if as, known := statusStyles[doctor.Status(status)]; known {
-			if err := c.styled(as, status); err != nil {
-				return err
-			}
-			line = line[len(status):]
-		}
-		if _, err := io.WriteString(c.out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return report.WriteCommands(c.out)
 }

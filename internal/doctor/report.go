@@ -81,7 +81,7 @@ func (r Report) Write(w io.Writer) error {
 		}
 		status, check := string(row.Status), row.Check
 		for _, line := range lines {
-			fmt.Fprintf(&table, "%-4s  %-*s  %s\n", status, name, check, line)
+			table.WriteString(strings.TrimRight(fmt.Sprintf("%-4s  %-*s  %s", status, name, check, line), " ") + "\n")
 			status, check = "", ""
 		}
 	}
