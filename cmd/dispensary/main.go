@@ -115,6 +115,7 @@ func (p *program) commands() []*cobra.Command {
 		newLoginCommand(p),
 		newAccountsCommand(p),
 		newDoctorCommand(p),
+		newCheckCommand(p),
 		newListenCommand(p),
 		newVerifyCommand(p),
 		newCatalogCommand(p),
