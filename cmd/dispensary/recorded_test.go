@@ -28,6 +28,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/testkit/mistakes"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -238,6 +239,17 @@ func rewrite(q *http.Request) {
 	q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(again)), int64(len(again))
 }
 
+// checks records the acceptance test of an endpoint that ignores the timestamp of signatures.
+func (r *recording) checks() {
+	r.variables["SECRET"], r.variables["CHALLENGE"] = mistakes.Secret, mistakes.Challenge
+	s := mistakes.New(r.t)
+	target := s.Target(s)
+	mistakes.All["no tolerance"].Breaks(s, &target)
+	url := serve(r.t, target.Handler)
+	r.stands(url, "http://127.0.0.1:3000/webhooks", " --timeout 1m", "")
+	r.runs(exitFailed, "check", url, "--secret-env", "SECRET", "--challenge-env", "CHALLENGE", "--timeout", "1m", "--run", "Signature")
+}
+
 // uses records the tools that are used by hand.
 func (r *recording) uses() {
 	t := r.t
@@ -264,7 +276,7 @@ func TestWhatTheReadmeShows(t *testing.T) {
 	require.NoError(t, err)
 	page := string(content)
 	for name, record := range map[string]func(*recording){
-		"commands": (*recording).uses, "doctor": (*recording).examines, "listen": (*recording).listens,
+		"commands": (*recording).uses, "doctor": (*recording).examines, "listen": (*recording).listens, "check": (*recording).checks,
 	} {
 		head := "<!-- recorded: " + name + " -->\n"
 		before, rest, found := strings.Cut(page, head)
