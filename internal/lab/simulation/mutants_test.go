@@ -70,7 +70,7 @@ var mutants = []mutant{
 	{"events of one key are handled at the same time", "webhook/memoryinbox/inbox.go",
 		"if q.taken || len(q.entries) == 0 ||", "if len(q.entries) == 0 ||", "TestEvents"},
 	{"keys of handled events are forgotten", "webhook/memoryinbox/inbox.go",
-		"\ti.handled.put(e.delivery.Key, struct{}{})\n", "", "TestEvents"},
+		"\ti.finished.put(e.delivery.Key, engine.Finished{Discarded: discarded, At: time.Now().UTC()})\n", "", "TestEvents"},
 	{"the checkpoint forgets what could not be recovered", "webhook/reconcile/checkpoint.go",
 		"\tc.Retries = retries\n", "", "TestEvents"},
 	{"what cannot be read counts as gone", "webhook/reconcile/retries.go",
