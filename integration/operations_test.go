@@ -15,8 +15,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
-	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -47,7 +47,6 @@ func BenchmarkOperations(b *testing.B) {
 // deadLetters returns a running integration with n dead letters.
 func (f *fixture) deadLetters(b *testing.B, n int) *integration.Integration {
 	b.Helper()
-	types := []events.Type{events.TypePatientUpdated, events.TypePatientCreated, "order.shipped", "order.updated"}
 	var handled sync.WaitGroup
 	handled.Add(n)
 	setup := f.setup(func(ctx context.Context, _ events.Event) error {
@@ -57,19 +56,7 @@ func (f *fixture) deadLetters(b *testing.B, n int) *integration.Integration {
 	setup.Work.Observer.AttemptEnd = func(context.Context, webhook.Attempt) { handled.Done() }
 	i := f.open(b, setup)
 	b.Cleanup(running(b, i))
-	var senders sync.WaitGroup
-	for of := range 50 {
-		senders.Go(func() {
-			for m := of; m < n; m += 50 {
-				d := receivertest.NewDelivery()
-				d.Key.EventID = fmt.Sprint(m%3, d.Key.EventID)
-				d.ClinicID, d.Type = fmt.Sprint("cl_", m%40), types[m/40%4]
-				_, err := i.Inbox.Accept(context.Background(), d)
-				require.NoError(b, err)
-			}
-		})
-	}
-	senders.Wait()
+	enginetest.AcceptMany(b, i.Inbox, n)
 	handled.Wait()
 	return i
 }

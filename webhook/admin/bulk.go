@@ -180,14 +180,7 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 	if !v.Begun && !v.ByKey && b.Name != ActionHandleNow {
 		v.Shortcuts = shortcuts("bulk", r.URL.Query(), open.filter)
 	}
-	h.show(w, http.StatusOK, "bulk", frame{Title: b.Verb + ": " + b.Events + "s", Path: "events?state=" + stateName(b.states), View: v})
-}
-
-func stateName(all []engine.State) string {
-	if all[0] == engine.StateDead {
-		return "dead"
-	}
-	return "waiting"
+	h.show(w, http.StatusOK, "bulk", frame{Title: b.Verb + ": " + b.Events + "s", Path: pathOf(b.states[0]), View: v})
 }
 
 // count counts the events to change and finds the last of them. After all events of a dry run are

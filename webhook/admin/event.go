@@ -21,12 +21,12 @@ type eventView struct {
 	now  time.Time
 }
 
-func (h *Handler) viewOf(e *engine.Event, from string) *eventView {
+func viewOf(e *engine.Event, from string, now time.Time) *eventView {
 	query := url.Values{"key": {e.Key.String()}}
 	if from != "" {
 		query.Set("from", from)
 	}
-	return &eventView{e, address("event", query), from, h.now()}
+	return &eventView{e, address("event", query), from, now}
 }
 
 // Dead reports whether it is a dead letter.
@@ -83,8 +83,8 @@ func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
 
 // load returns the event that a link names, or shows why there is none.
 func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
-	query := r.URL.Query()
-	f, err := filterOf(query, h.now())
+	query, now := r.URL.Query(), h.now()
+	f, err := filterOf(query, now)
 	if err != nil || len(f.Keys) != 1 {
 		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return v, false
@@ -101,7 +101,7 @@ func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok
 	}
 	from := query.Get("from")
 	v = detailView{
-		eventView: h.viewOf(&stored[0], from), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
+		eventView: viewOf(&stored[0], from, now), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
 		List: back(query, ""), Discard: bulkAddress("discard", one, from),
 	}
 	v.Others = address("events", queryOf(engine.Filter{ClinicID: v.ClinicID}))
@@ -139,7 +139,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 	}
 	found, err := h.config.Engine.List(r.Context(), engine.Filter{ID: id}, engine.Position{}, 2)
 	if err == nil && len(found) == 1 {
-		redirect(w, h.viewOf(&found[0], "").Link)
+		redirect(w, viewOf(&found[0], "", h.now()).Link)
 		return
 	}
 	var ofClinic []engine.Event
@@ -157,11 +157,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {
-	path := "events?state=waiting"
-	if v.Dead() {
-		path = "events?state=dead"
-	}
-	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: path, Did: didOf(r.URL.Query()), View: v})
+	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), Did: didOf(r.URL.Query()), View: v})
 }
 
 // openBody shows an event with its body, once that was recorded. It has the URL of the page

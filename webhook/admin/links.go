@@ -19,6 +19,14 @@ func address(path string, query url.Values) template.URL {
 	return template.URL(path + "?" + query.Encode())
 }
 
+// pathOf returns the place in the navigation of an event in a state.
+func pathOf(state engine.State) string {
+	if state == engine.StateDead {
+		return "events?state=dead"
+	}
+	return "events?state=waiting"
+}
+
 // shortcut is a link to the same page for dead letters since a time.
 type shortcut struct {
 	Name    string

@@ -74,7 +74,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	h.setPages(&v, listed, after)
+	v.setPages(listed, after, now)
 	v.Shortcuts = shortcuts("events", query, f)
 	for _, a := range actions {
 		if v.Total > 0 && (f.States == nil || slices.Contains(f.States, a.states[0])) {
@@ -84,9 +84,9 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	title, path := "Events", "events"
 	switch v.State {
 	case "dead":
-		title, path = "Dead letters", "events?state=dead"
+		title, path = "Dead letters", pathOf(engine.StateDead)
 	case "waiting":
-		title, path = "Waiting events", "events?state=waiting"
+		title, path = "Waiting events", pathOf(engine.StateWaiting)
 	}
 	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v, Did: didOf(query)})
 }
@@ -105,10 +105,10 @@ func (h *Handler) countList(r *http.Request, v *listView) error {
 }
 
 // setPages sets the rows of a page, and the links to other pages.
-func (h *Handler) setPages(v *listView, listed []engine.Event, after engine.Position) {
+func (v *listView) setPages(listed []engine.Event, after engine.Position, now time.Time) {
 	v.From = backOf(v.Filter, after)
 	for n := range listed[:min(perPage, len(listed))] {
-		v.Events = append(v.Events, h.viewOf(&listed[n], v.From))
+		v.Events = append(v.Events, viewOf(&listed[n], v.From, now))
 	}
 	if !after.IsZero() {
 		v.First = address("events", queryOf(v.Filter))

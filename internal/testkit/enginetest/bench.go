@@ -18,7 +18,6 @@ import (
 // BenchmarkDead measures the calls of an operations page with 3 and with 10,000 dead letters of 40
 // clinics, 4 types and 3 reasons. open returns an engine with 32 workers.
 func BenchmarkDead(b *testing.B, open func(*testing.B, webhook.Work) engine.Engine) {
-	types := []events.Type{events.TypePatientUpdated, events.TypePatientCreated, "order.shipped", "order.updated"}
 	for _, n := range []int{3, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			var handled sync.WaitGroup
@@ -30,23 +29,30 @@ func BenchmarkDead(b *testing.B, open func(*testing.B, webhook.Work) engine.Engi
 				},
 				Observer: webhook.Observer{AttemptEnd: func(context.Context, webhook.Attempt) { handled.Done() }},
 			})
-			var senders sync.WaitGroup
-			for of := range 50 {
-				senders.Go(func() {
-					for m := of; m < n; m += 50 {
-						d := patient(fmt.Sprint(m%3, "evt_", m), fmt.Sprint("pa_", m), 1)
-						d.Body = append(d.Body, bytes.Repeat([]byte(" "), 1800)...)
-						d.ClinicID, d.Type = fmt.Sprint("cl_", m%40), types[m/40%4]
-						_, err := inbox.Accept(context.Background(), d)
-						require.NoError(b, err)
-					}
-				})
-			}
-			senders.Wait()
+			AcceptMany(b, inbox, n)
 			handled.Wait()
 			benchmarkCalls(b, inbox, n)
 		})
 	}
+}
+
+// AcceptMany accepts n events of 40 clinics and 4 types. Their IDs begin with 0, 1 or 2.
+func AcceptMany(b *testing.B, inbox webhook.Inbox, n int) {
+	b.Helper()
+	types := []events.Type{events.TypePatientUpdated, events.TypePatientCreated, "order.shipped", "order.updated"}
+	var senders sync.WaitGroup
+	for of := range 50 {
+		senders.Go(func() {
+			for m := of; m < n; m += 50 {
+				d := patient(fmt.Sprint(m%3, "evt_", m), fmt.Sprint("pa_", m), 1)
+				d.Body = append(d.Body, bytes.Repeat([]byte(" "), 1800)...)
+				d.ClinicID, d.Type = fmt.Sprint("cl_", m%40), types[m/40%4]
+				_, err := inbox.Accept(context.Background(), d)
+				require.NoError(b, err)
+			}
+		})
+	}
+	senders.Wait()
 }
 
 // benchmarkCalls measures calls with n dead letters.
