@@ -32,7 +32,7 @@ const byIndex = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 
 // namesOf returns the placeholders of statements and their values.
 func namesOf(schema string) *strings.Replacer {
-	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex)
+	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex, "{reason}", reason)
 }
 
 func scriptOf(schema string) sqlschema.Schema {

@@ -228,7 +228,7 @@ BEGIN
 	ELSIF NEW.state IN ('cancelled', 'discarded') THEN
 		INSERT INTO {s}.inbox_dead VALUES (NEW.id, NEW.finalized_at, NEW.created_at, {s}.inbox_key_digest(NEW.args->>'key'), NEW.metadata->>'type',
 			coalesce(NEW.metadata->>'clinic', ''),
-			CASE WHEN NEW.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(NEW.errors[cardinality(NEW.errors)]->>'error', '') END,
+			(SELECT {reason} FROM (SELECT NEW.metadata, NEW.errors) j),
 			NEW.args->>'key', (SELECT coalesce(string_agg(f->>'request_id', E'\n'), '') FROM jsonb_array_elements(NEW.metadata->'failures') f));
 	END IF;
 	RETURN NULL;
