@@ -1,4 +1,4 @@
-// Package apierror creates the errors of calls.
+// Package apierror creates the errors of API calls.
 package apierror
 
 import (
@@ -6,8 +6,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 )
 
-// New returns e with a cause, the body of the response and the messages in it. Each of them
-// may be nil.
+// New returns e with its cause, the response body and the messages in the body. cause, body
+// and messages may be nil.
 func New(e api.Error, cause error, body []byte, messages []detail.Message) *api.Error {
 	detail.Attach(&e, detail.Detail{Cause: cause, Body: body, Messages: messages})
 	return &e

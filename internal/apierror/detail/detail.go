@@ -1,4 +1,4 @@
-// Package detail has the parts of an api.Error that printing must not reach.
+// Package detail contains the parts of an api.Error that must not be printed.
 package detail
 
 import (
@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// Detail is what an api.Error returns by method. Each part may be nil.
+// Detail contains the values that an api.Error returns by method. Each of them may be nil.
 type Detail struct {
 	Cause    error
 	Body     []byte // of the response
 	Messages []Message
 }
 
-// Attach stores the detail of an error, which must be an *api.Error. Package api sets it
-// when the program starts.
+// Attach stores the detail of err, which must be an *api.Error. Package api sets Attach when
+// the program starts.
 var Attach func(err error, d Detail)
 
-// Message is a sentence of a response about the request.
+// Message is a sentence in a response about the request.
 type Message struct {
-	// Field is the field of the request that it is about, as JSON names it:
-	// "last_name", "metadata.id", "recommendations[0].variant_id". It is empty if the message
-	// is about no single field, or does not name it.
+	// Field is the JSON name of the request field: "last_name", "metadata.id",
+	// "recommendations[0].variant_id". It is empty if the message is not about a single field
+	// or does not name one.
 	Field string
 
 	// Text is a sentence, for example "Last name can't be blank". It may repeat input, so do
@@ -30,8 +30,8 @@ type Message struct {
 	Text string
 }
 
-// Label returns a field's name as messages write it: "last_name" is "Last name",
-// "practitioner_id" is "Practitioner".
+// Label returns the name of a field as messages write it: "Last name" for "last_name",
+// "Practitioner" for "practitioner_id".
 func Label(field string) string {
 	label := strings.ReplaceAll(strings.TrimSuffix(field, "_id"), "_", " ")
 	first, size := utf8.DecodeRuneInString(label)
