@@ -1,5 +1,5 @@
-// Package calloption has the settings of a single call. Package api and the services make
-// options of them, and package transport obeys them.
+// Package calloption contains the settings of a single call. Package api and the services
+// create options from them, and package transport applies them.
 package calloption
 
 import "net/http"
@@ -12,12 +12,13 @@ type Settings struct {
 	// NoRetries sends the request once.
 	NoRetries bool
 
-	// PractitionerID is the query parameter practitioner_id of a call that has it. Other
-	// calls fail.
+	// PractitionerID is the query parameter practitioner_id. A call without this parameter
+	// fails.
 	PractitionerID string
 }
 
-// Response has the fields of api.Response, so a pointer to one converts to the other.
+// Response has the same fields as api.Response, so a pointer to one converts to a pointer to
+// the other.
 type Response struct {
 	StatusCode int
 	Header     http.Header
