@@ -1,4 +1,4 @@
-// Package closestmatch finds the name that a misspelt one stands for.
+// Package closestmatch suggests the correct spelling of a misspelled name.
 package closestmatch
 
 import (
@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// To returns the name that a misspelt one most likely stands for, or "": one
-// that a few letters tell apart, or one that holds all its letters, as page[size]
-// does those of "size".
+// To returns the most likely correct spelling of name among known, or "". A candidate matches
+// if it differs from name in few letters, or if it contains the 4 or more letters of name in
+// sequence, as page[size] contains "size".
 func To(name string, known []string) string {
 	best, distance := "", 1+len(name)/3
 	for _, candidate := range known {
@@ -35,7 +35,7 @@ func lettersOf(name string) string {
 	}, name)
 }
 
-// Distance counts the letters to insert, drop, change or swap.
+// Distance counts the letters to insert, remove, change or swap to turn a into b.
 func Distance(a, b string) int {
 	if len(a) > 100 || len(b) > 100 {
 		return len(a) + len(b)
@@ -61,8 +61,8 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Unknown says that there is no such name, and which one was meant, or which there
-// are. It leaves out a list that is too long for a message.
+// Unknown returns a message about an unknown name. It suggests the closest known name, or
+// lists up to 24 known names. It omits a longer list.
 func Unknown(what, name string, known []string) string {
 	if near := To(name, known); near != "" {
 		return fmt.Sprintf("there is no %s %q (did you mean %q?)", what, name, near)
