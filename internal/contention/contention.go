@@ -1,7 +1,6 @@
-// Package contention knows when a database has given up a statement because of
-// others, and how long to go on trying. The stores on SQL share it; they are modules of
-// their own that may be of another version than this one, so what is exported here
-// stays as it is.
+// Package contention recognizes and repeats statements that a database rejected because of
+// concurrent transactions. The stores on SQL share it. They are separate modules that may have
+// another version than this one, so its exported names must not change.
 package contention
 
 import (
@@ -12,18 +11,17 @@ import (
 	"time"
 )
 
-// A statement that lost against others is repeated until the caller's ctx ends, for
-// Patience at most, after waits of longestWait at most.
+// A statement that lost to a concurrent one is repeated until the caller's ctx ends, for at
+// most Patience. Each wait lasts at most longestWait.
 const (
 	Patience    = time.Minute
 	longestWait = 32 * time.Millisecond
 )
 
-// Is reports a statement that the database gave up without a trace,
-// because of what others were doing: a deadlock, a serialization failure where
-// the connection's isolation is stricter than it needs to be, or SQLite's busy
-// file. The drivers are not imported, so their errors are known by their methods
-// and, where they have none, by their words.
+// Is reports whether the database rejected a statement because of concurrent ones and executed
+// no part of it: a deadlock, a serialization failure if the connection's isolation level is
+// stricter than necessary, or a busy SQLite file. The drivers are not imported, so Is matches
+// the methods of their errors or, without such methods, the error text.
 func Is(err error) bool {
 	var state interface{ SQLState() string } // pgx, pq
 	if errors.As(err, &state) {
@@ -43,8 +41,8 @@ func Is(err error) bool {
 		strings.Contains(text, "database is locked") // mattn/go-sqlite3
 }
 
-// Retry runs a statement, and runs it again where the database gave it up because of
-// others. It returns the error of the last run.
+// Retry calls run, and calls it again if its error is [Is]. It returns the error of the last
+// call.
 func Retry(ctx context.Context, run func() error) error {
 	for turn := new(Turns); ; {
 		err := run()
@@ -54,14 +52,14 @@ func Retry(ctx context.Context, run func() error) error {
 	}
 }
 
-// Turns is how one statement waits for its turn.
+// Turns counts the attempts of one statement and waits between them.
 type Turns struct {
 	Tries int // so far
 	until time.Time
 }
 
-// Next waits a little, longer after every try, and reports that another one may
-// be worth it.
+// Next waits a random time, longer after each attempt, and reports whether the statement may
+// run again. It returns false once Patience has passed or ctx has ended.
 func (t *Turns) Next(ctx context.Context) bool {
 	now := time.Now()
 	switch {
