@@ -1,12 +1,12 @@
 // Package failover replaces connections to a database server that rejects writes.
 //
-// After a failover, a pool can keep connections to a server that is a read-only replica by
-// then. Such a connection responds to every statement, so the pool never drops it, and every
-// write on it fails until the process restarts. The stores on SQL run their statements through
-// a [Pool], which closes such a connection and tries another one.
+// After a failover, a pool can keep connections to a server that has become a read-only
+// replica. Such a connection responds to every statement, so the pool never drops it, and
+// every write on it fails until the process restarts. The stores on SQL run their statements
+// through a [Pool], which closes such a connection and tries another one.
 //
-// The stores are modules of their own that may be of another version than this package, so
-// its exported names stay as they are.
+// The stores are separate modules that may have another version than this package, so its
+// exported names must not change.
 package failover
 
 import (
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Stale reports whether err means that the connection must be replaced, and that the database
+// Stale reports whether err means that the connection must be replaced and that the database
 // has not executed the statement:
 //
 //   - PostgreSQL: the server is read-only (25006), shut the connection down (57P01), or is
@@ -27,7 +27,7 @@ import (
 //   - MySQL and MariaDB: the server or the transaction is read-only (1290, 1836, 1792).
 //   - Any driver: [driver.ErrBadConn].
 //
-// It does not report a crash of the server (57P02), after which a statement may have been
+// Stale returns false for a crash of the server (57P02), because the statement may have been
 // committed. Drivers close that connection themselves. The drivers are not imported, so Stale
 // matches methods and texts of their errors.
 func Stale(err error) bool {
@@ -52,13 +52,13 @@ func Stale(err error) bool {
 
 // Pool is a pool of connections of type C to one database.
 type Pool[C any] struct {
-	// Acquire takes a connection out of the pool, or opens one.
+	// Acquire removes a connection from the pool, or opens one.
 	Acquire func(context.Context) (C, error)
 
 	// Release returns a connection to the pool.
 	Release func(C)
 
-	// Discard closes a connection instead.
+	// Discard closes a connection instead of returning it.
 	Discard func(C)
 
 	// Idle returns the number of idle connections.
@@ -119,7 +119,7 @@ func closePooled(conn any) {
 		return
 	}
 	if inner, ok := method.Call(nil)[0].Interface().(interface{ Close(context.Context) error }); ok {
-		// Without a context that is valid, pgx closes the socket at once and sends no message.
+		// With a canceled context, pgx closes the socket immediately and sends no message.
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = inner.Close(ctx)
