@@ -2,6 +2,6 @@
 
 package fileid
 
-// Of returns one ID for all paths: Windows does not let anyone move, remove or replace a
-// file that SQLite has open.
+// Of returns the same ID for all paths, because Windows does not let any program move, remove
+// or replace a file while SQLite has it open.
 func Of(string) (ID, error) { return ID{1, 1}, nil }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Of returns the ID of the file at path, after symbolic links. The error is an
+// Of returns the ID of the file at path and follows symbolic links. The error is an
 // [*os.PathError].
 func Of(path string) (ID, error) {
 	var info syscall.Stat_t
