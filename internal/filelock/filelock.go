@@ -1,8 +1,8 @@
 // Package filelock locks a file for one process.
 //
-// The system releases a lock when the process ends, however it ends. The locked file stays:
-// removing it would let two processes lock two files of one name. If another program removes
-// it, [Lock.Check] fails.
+// The operating system releases the lock when the process ends, even after a crash. The locked
+// file stays, because removing it would let two processes lock two files with the same name.
+// If another program removes it, [Lock.Check] fails.
 package filelock
 
 import (
@@ -18,7 +18,7 @@ var (
 	ErrHeld = errors.New("filelock: another process holds the lock")
 
 	// ErrLost is returned by [Lock.Check] if the locked file was moved, removed or replaced,
-	// so that another process can lock the path.
+	// so another process can lock the path.
 	ErrLost = errors.New("filelock: the lock file was moved, removed or replaced")
 )
 
@@ -29,8 +29,8 @@ type Lock struct {
 	id   fileid.ID
 }
 
-// Acquire locks the file at path until [Lock.Close], and creates it if it does not exist.
-// It fails with [ErrHeld] and with errors of the file system.
+// Acquire locks the file at path until [Lock.Close]. It creates the file if it does not exist.
+// Acquire fails with [ErrHeld] or with an error of the file system.
 func Acquire(path string) (*Lock, error) {
 	for {
 		file, err := lock(path)
@@ -45,14 +45,14 @@ func Acquire(path string) (*Lock, error) {
 			return l, nil
 		}
 		_ = file.Close()
-		if !errors.Is(err, ErrLost) { // else it was removed between opening and locking
+		if !errors.Is(err, ErrLost) { // ErrLost: the file was removed between open and lock
 			return nil, err
 		}
 	}
 }
 
-// Check fails with [ErrLost] if the path no longer names the locked file. It costs one
-// stat.
+// Check fails with [ErrLost] if the path no longer names the locked file. It makes one stat
+// call.
 func (l *Lock) Check() error {
 	switch id, err := fileid.Of(l.path); {
 	case errors.Is(err, os.ErrNotExist), err == nil && id != l.id:

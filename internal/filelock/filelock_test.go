@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
-func TestLockExcludesOthersUntilClosed(t *testing.T) {
+func TestLockExcludesOthersUntilClose(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.lock")
 	lock, err := filelock.Acquire(path)
@@ -25,7 +25,7 @@ func TestLockExcludesOthersUntilClosed(t *testing.T) {
 	require.NoError(t, lock.Close())
 }
 
-func TestSweptLockIsLost(t *testing.T) {
+func TestCheckReportsRemovedLockFile(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not remove a locked file")

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
-// lock fails: without a lock two processes could do everything twice.
+// lock fails, because two processes without a lock could do the same work twice.
 func lock(string) (*os.File, error) {
 	return nil, fmt.Errorf("no file locks on this system: %w", errors.ErrUnsupported)
 }

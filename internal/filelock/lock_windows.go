@@ -8,11 +8,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
-// sharingViolation: another process has the file open and does not share it.
+// sharingViolation means that another process has the file open and does not share it.
 const sharingViolation = syscall.Errno(32)
 
-// lock opens the file at path and locks it until it is closed: no other process can open, move
-// or remove a file that is not shared.
+// lock opens the file at path and locks it until it is closed. No other process can open, move
+// or remove the file, because it is not shared.
 func lock(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
