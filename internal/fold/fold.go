@@ -1,4 +1,4 @@
-// Package fold folds text for comparison: without case and without accents.
+// Package fold normalizes text for comparison: it ignores case and accents.
 package fold
 
 import (
@@ -6,11 +6,10 @@ import (
 	"unicode"
 )
 
-// Letter returns a letter in lower case and without its accent, as ASCII where it can.
-// The table covers the languages written in Latin letters, Greek accents, and the Greek
-// letters in the names of substances. Ligatures, full-width characters, superscript and
-// subscript digits become the characters that they stand for. Any other letter only loses
-// its case.
+// Letter returns r in lower case and without its accent, in ASCII if possible. The table
+// covers languages with Latin letters, Greek accents, and the Greek letters in substance
+// names. Ligatures, full-width characters, and superscript and subscript digits become their
+// plain characters. Any other letter is only converted to lower case.
 func Letter(r rune) string {
 	if fullWidthFirst <= r && r <= fullWidthLast {
 		r -= fullWidthFirst - '!'
@@ -22,14 +21,14 @@ func Letter(r rune) string {
 	return string(r)
 }
 
-// The full-width forms of ASCII, in its order.
+// The full-width forms of ASCII, in the same order.
 const (
 	fullWidthFirst = '！' // !
 	fullWidthLast  = '～' // ~
 )
 
-// Name returns the letters and digits of a name, folded. Spaces, hyphens, apostrophes and
-// combining accents are ignored.
+// Name returns the folded letters and digits of a name. It ignores spaces, hyphens,
+// apostrophes and combining accents.
 func Name(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -40,8 +39,8 @@ func Name(name string) string {
 	return b.String()
 }
 
-// ASCII returns text with its ASCII letters in lower case. All other letters keep their
-// case, so that different addresses stay different.
+// ASCII returns text with its ASCII letters in lower case. Other letters keep their case, so
+// different email addresses stay different.
 func ASCII(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -51,7 +50,7 @@ func ASCII(text string) string {
 	}, text)
 }
 
-// plainLetters maps letters and digits to those that people type instead. The standard
+// plainLetters maps letters and digits to the ones that people type instead. The standard
 // library has no Unicode normalization.
 var plainLetters = func() map[rune]string {
 	all := map[rune]string{}

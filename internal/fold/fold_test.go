@@ -21,7 +21,7 @@ func TestName(t *testing.T) {
 func TestASCII(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "kate@example.com", fold.ASCII("Kate@EXAMPLE.com"))
-	assert.NotEqual(t, fold.ASCII("kate@example.com"), fold.ASCII("\u212Aate@example.com"), "the Kelvin sign is no k")
+	assert.NotEqual(t, fold.ASCII("kate@example.com"), fold.ASCII("\u212Aate@example.com"), "the Kelvin sign is not a k")
 	assert.Equal(t, "É@x", fold.ASCII("É@X"))
 }
 
