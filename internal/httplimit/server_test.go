@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pipes is a listener of connections in memory, whose time is that of a test.
+// pipes is a listener for in-memory connections, which use the fake time of the test.
 type pipes struct {
 	connections chan net.Conn
 	closed      context.Context
@@ -33,7 +33,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (pipes) Close() error   { return nil }
 func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// serve runs a test in fake time with a connection to a server.
+// serve runs test in fake time with a connection to a server.
 func serve(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, client net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestServerClosesSilentConnections(t *testing.T) {
 	}
 }
 
-func TestServerWaitsForSlowButSteadyBody(t *testing.T) {
+func TestServerAcceptsSlowSteadyBody(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	read := func(_ http.ResponseWriter, r *http.Request) {
@@ -108,7 +108,7 @@ func TestServerWaitsForSlowButSteadyBody(t *testing.T) {
 	})
 }
 
-// A stream of events, or a slow response, outlives all limits of requests.
+// An event stream or a slow response outlasts all request timeouts.
 func TestServerKeepsLongResponses(t *testing.T) {
 	t.Parallel()
 	stream := func(w http.ResponseWriter, r *http.Request) {
