@@ -1,8 +1,8 @@
-// Package jitter draws the random part of waits, which keeps replicas and callers that
-// failed together from coming back together.
+// Package jitter returns random waits. They keep replicas and callers that failed at the same
+// time from retrying at the same time.
 //
-// Tests that replay a schedule of many goroutines need the same waits each time. Nothing
-// but [FollowClock] is there for them, and programs do not call it.
+// Tests that replay a schedule of many goroutines need the same waits in each run.
+// [FollowClock] is for these tests only. Programs do not call it.
 package jitter
 
 import (
@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// N returns a random duration from 0 up to n and without n; 0 if n is not positive.
+// N returns a random duration of at least 0 and less than n. It returns 0 if n is not
+// positive.
 func N(n time.Duration) time.Duration {
 	switch {
 	case n <= 0:
@@ -24,12 +25,12 @@ func N(n time.Duration) time.Duration {
 
 var followsClock atomic.Bool
 
-// FollowClock makes everything that is drawn in this process a function of the time: on
-// the clock of a synctest bubble, whose time is the same in every run, the waits are the same
-// too, in whatever order goroutines ask.
+// FollowClock makes all waits of this process depend on the current time only. In a synctest
+// bubble the time is the same in every run, so the waits are the same too, in any order of the
+// goroutines.
 func FollowClock() { followsClock.Store(true) }
 
-// fromClock spreads the nanoseconds with the finalizer of SplitMix64.
+// fromClock hashes the nanoseconds with the finalizer of SplitMix64.
 func fromClock(now time.Time, n time.Duration) time.Duration {
 	x := uint64(now.UnixNano()) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

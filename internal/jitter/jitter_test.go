@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestNStaysBelow(t *testing.T) {
+func TestNStaysBelowLimit(t *testing.T) {
 	for _, n := range []time.Duration{-time.Second, 0} {
 		assert.Zero(t, N(n))
 	}
@@ -18,10 +18,10 @@ func TestNStaysBelow(t *testing.T) {
 		assert.True(t, d >= 0 && d < 10, d)
 		seen[d] = true
 	}
-	assert.Len(t, seen, 10, "every duration is drawn")
+	assert.Len(t, seen, 10, "N returns every duration")
 }
 
-func TestFollowClockDrawsTheSameAtTheSameTime(t *testing.T) {
+func TestFollowClockRepeatsWaitsAtSameTime(t *testing.T) {
 	FollowClock()
 	t.Cleanup(func() { followsClock.Store(false) })
 	draw := func() (all []time.Duration) {
@@ -29,7 +29,7 @@ func TestFollowClockDrawsTheSameAtTheSameTime(t *testing.T) {
 			for range 100 {
 				d := N(time.Second)
 				assert.True(t, d >= 0 && d < time.Second, d)
-				assert.Equal(t, d, N(time.Second), "the time has not moved")
+				assert.Equal(t, d, N(time.Second), "same wait at the same time")
 				all = append(all, d)
 				time.Sleep(time.Nanosecond)
 			}
@@ -42,5 +42,5 @@ func TestFollowClockDrawsTheSameAtTheSameTime(t *testing.T) {
 	for _, d := range first {
 		distinct[d/(100*time.Millisecond)] = true
 	}
-	assert.Len(t, distinct, 10, "they are spread over the whole second")
+	assert.Len(t, distinct, 10, "waits are spread over the whole second")
 }
