@@ -1,8 +1,8 @@
-// Package joined takes joined errors apart.
+// Package joined splits joined errors.
 package joined
 
-// Errors returns the errors that were joined with [errors.Join], or wrapped together, to
-// err, in their order; err itself where it is one, and none where it is nil.
+// Errors returns the errors that [errors.Join] or fmt.Errorf with several %w joined to err, in
+// order. It returns err itself if err is a single error, and no errors if err is nil.
 func Errors(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	switch {

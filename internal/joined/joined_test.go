@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
-func TestErrors(t *testing.T) {
+func TestErrorsSplitsJoinedErrors(t *testing.T) {
 	t.Parallel()
 	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
 	wrapped := fmt.Errorf("wrapped: %w", c)
