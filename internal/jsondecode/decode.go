@@ -1,19 +1,19 @@
-// Package jsondecode decodes JSON text of the platform into the structs of this module.
-// It is several times faster than encoding/json, and lenient:
+// Package jsondecode decodes JSON text of the platform into the structs of this module. It is
+// several times faster than encoding/json, and lenient:
 //
-//   - A string field reads a string, a number or a boolean, as its characters in the text.
-//   - A bool field reads true, false, 1 and 0, also in quotes ("True" and "TRUE" too).
-//     The empty string reads as false.
-//   - An int or float field reads a number in or out of quotes. The empty string reads as
-//     0. An int field reads 10.0 and 1e1. Infinity does not fit.
-//   - A field with the tag alias reads a second name too. A value that is not empty wins
-//     over an empty one, and the first name over the alias.
+//   - A string field accepts a string, a number or a boolean, as its characters in the text.
+//   - A bool field accepts true, false, 1 and 0, also in quotes ("True" and "TRUE" too). The
+//     empty string is false.
+//   - An int or float field accepts a number with or without quotes. The empty string is 0. An
+//     int field accepts 10.0 and 1e1. Infinity does not fit.
+//   - A field with the tag alias has a second name. A non-empty value wins over an empty one,
+//     and the first name wins over the alias.
 //   - A field with the tag unknown collects the members without a field.
-//   - A value that does not fit its field leaves the field as it was: zero. A list leaves
-//     out an element that does not fit, and null. [Unmarshal] reports both.
+//   - If a value does not fit, its field stays zero. A list omits null and any element that
+//     does not fit. [Unmarshal] reports these fields and elements.
 //
-// In everything else its results are those of encoding/json, null included: it leaves a
-// field as it was. A fuzz test compares the two.
+// Otherwise, its results equal the results of encoding/json. In particular, null leaves a
+// field unchanged. A fuzz test compares the two.
 package jsondecode
 
 import (
@@ -24,10 +24,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
-// Unmarshal decodes data into the value that into points to, which must be zero. It
-// returns the fields and elements that do not fit: at most [MaxInvalid], the first ones and
-// the last one. Its error
-// means that data is not JSON, or that the whole of it does not fit.
+// Unmarshal decodes data into the value that into points to, which must be zero. It returns
+// the fields and elements that do not fit: at most [MaxInvalid], the first ones and the last
+// one. It returns an error if data is not JSON or does not fit as a whole.
 func Unmarshal(data []byte, into any) ([]Invalid, error) {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -48,30 +47,30 @@ func Unmarshal(data []byte, into any) ([]Invalid, error) {
 type decoder struct {
 	jsonscan.Scanner
 
-	// seen holds strings that were made for this text: names of brands, units and
-	// states repeat in lists. It is dropped with the decoder, so that no value of one
-	// answer is kept for the next. Nil for short texts.
+	// seen contains strings that were created for this text, because names of brands, units
+	// and states repeat in lists. It is dropped with the decoder, so no value of a response is
+	// kept for the next one. It is nil for short texts.
 	seen *[64]string
 
-	// block is where short strings are copied to, several to an allocation.
+	// block is the memory for short strings. Several strings share one allocation.
 	block strings.Builder
 
-	// invalid holds the positions of values that do not fit.
+	// invalid contains the positions of values that do not fit.
 	invalid []int
 }
 
-// worthInterning is the length of a text in which strings are likely to repeat.
+// worthInterning is the text length in bytes from which strings are likely to repeat.
 const worthInterning = 4 << 10
 
 // decodeFunc decodes the value at the scanner's position into v.
 type decodeFunc func(d *decoder, v reflect.Value, depth int) result
 
-// result is the end of decoding one value.
+// result is the result of decoding one value.
 type result uint8
 
 const (
 	malformed result = iota // the text is not JSON
-	unfit                   // the scanner is behind the value, v is as it was
+	unfit                   // the scanner is after the value, v is unchanged
 	decoded
 )
 
@@ -86,8 +85,8 @@ func (d *decoder) past(depth int, r result) result {
 	return r
 }
 
-// report records that the value at position does not fit. Beyond the bound it keeps the last
-// one: the meta of a list comes at its end, and must fit.
+// report records that the value at position does not fit. Beyond [MaxInvalid] it keeps the
+// last position, because the meta of a list comes at its end and must fit.
 func (d *decoder) report(position int) {
 	if len(d.invalid) == MaxInvalid {
 		d.invalid = d.invalid[:MaxInvalid-1]
@@ -95,7 +94,7 @@ func (d *decoder) report(position int) {
 	d.invalid = append(d.invalid, position)
 }
 
-// decodeSelf hands the value to a type that decodes itself.
+// decodeSelf passes the value to a type that decodes itself.
 func decodeSelf(d *decoder, v reflect.Value, depth int) result {
 	d.Next()
 	start := d.Pos
@@ -108,7 +107,7 @@ func decodeSelf(d *decoder, v reflect.Value, depth int) result {
 	return decoded
 }
 
-// decodeOther leaves one value to encoding/json.
+// decodeOther decodes one value with encoding/json.
 func decodeOther(d *decoder, v reflect.Value, depth int) result {
 	d.Next()
 	start := d.Pos
@@ -117,7 +116,7 @@ func decodeOther(d *decoder, v reflect.Value, depth int) result {
 	}
 	raw := d.Data[start:d.Pos]
 	if !v.IsZero() && json.Unmarshal(raw, reflect.New(v.Type()).Interface()) != nil {
-		return unfit // a member that comes twice
+		return unfit // a repeated member
 	}
 	if json.Unmarshal(raw, v.Addr().Interface()) != nil {
 		v.SetZero()
@@ -126,7 +125,7 @@ func decodeOther(d *decoder, v reflect.Value, depth int) result {
 	return decoded
 }
 
-// pointerTo decodes through a pointer; null leaves it nil.
+// pointerTo decodes through a pointer. null leaves it nil.
 func pointerTo(element *plan) decodeFunc {
 	return func(d *decoder, v reflect.Value, depth int) result {
 		if d.Next() == 'n' {
@@ -145,8 +144,8 @@ func pointerTo(element *plan) decodeFunc {
 	}
 }
 
-// sliceOf decodes an array; null leaves the slice nil, as an empty array does not. A
-// member that comes twice is decoded over the first, as by encoding/json.
+// sliceOf decodes an array. null leaves the slice nil, and an empty array does not. A repeated
+// member is decoded over the first one, as by encoding/json.
 func sliceOf(element *plan) decodeFunc {
 	return func(d *decoder, v reflect.Value, depth int) result {
 		switch d.Next() {
@@ -194,12 +193,12 @@ func sliceOf(element *plan) decodeFunc {
 	}
 }
 
-// maxGrowth bounds how many elements are guessed to follow. A page has 100.
+// maxGrowth is the largest guess of moreElements. A page has 100 elements.
 const maxGrowth = 128
 
-// moreElements guesses how many elements follow the n that were read since start: the
-// list of an answer is nearly all of it, and its elements are alike. Lists inside
-// elements are short, and not guessed.
+// moreElements estimates the number of elements after the first n, which began at start. The
+// list is nearly all of a response, and its elements have similar sizes. Lists inside elements
+// are short, so it returns 0 for them.
 func (d *decoder) moreElements(n, start, depth int) int {
 	if n == 0 || depth > 1 {
 		return 0

@@ -13,8 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 )
 
-// record has every shape that answers have, and those that are left to
-// encoding/json.
+// record has all shapes of responses, including those decoded by encoding/json.
 type record struct {
 	ID       string             `json:"id"`
 	Name     name               `json:"name"`
@@ -40,7 +39,7 @@ type record struct {
 	Key      string             `json:"key"`
 	Ignored  string             `json:"-"`
 	Untagged string
-	//lint:ignore U1000 encoding/json passes it over, and so must we
+	//lint:ignore U1000 encoding/json ignores it, and so must jsondecode
 	unexposed string
 }
 
@@ -74,7 +73,7 @@ var texts = []string{
 	`{"map":{"k":{"id":5}},"map":{"k":{"id":"x"}},"any":{},"any":5,"inner":{"A":1},"inner":[]}`,
 	`{"amount":"1","recommended_amount":"2"}`, `{"recommended_amount":"2","amount":"1"}`, `{"recommended_amount":"2","amount":""}`, `{"amount":"","Recommended_Amount":2}`, `{"recommended_amount":{},"amount":null}`,
 	`{"number":1.50}`, `{"number":"1.50"}`, `{"number":"x"}`, `{"number":"","id":"a"}`, `{"meta":1}`,
-	// Names beyond ASCII: encoding/json folds some of them to ASCII and others not.
+	// Names beyond ASCII: encoding/json folds only some of them to ASCII.
 	`{"ſtatus":"long s"}`, `{"STATUſ":"long s"}`, `{"\u017ftatus":"escaped long s"}`, `{"\u212aey":"escaped kelvin","child":{"Key":"kelvin"}}`,
 	`{"id":"good","İd":"evil"}`, `{"id":"good","ıd":"evil"}`, `{"İd":"dotted"}`, `{"İd":"dotted"}`, `{"é":1,"id":"x","ÉTÉ":{"id":"y"}}`,
 	"{\"\xffid\":\"bad utf8\",\"id\":\"x\"}", "{\"id\xc5\":1}", `{"children":[{"ſtatus":"deep"},{"id":"x"}]}`,
@@ -82,7 +81,7 @@ var texts = []string{
 	`{"children":[` + strings.Repeat(`{"id":"same","name":"same"},`, 30) + `{}]}`,
 }
 
-// decode decodes data that fits.
+// decode decodes data and expects that all of it fits.
 func decode(t *testing.T, data []byte, into any) {
 	t.Helper()
 	invalid, err := jsondecode.Unmarshal(data, into)
@@ -90,7 +89,7 @@ func decode(t *testing.T, data []byte, into any) {
 	assert.Empty(t, invalid)
 }
 
-func TestSameAsEncodingJSON(t *testing.T) {
+func TestUnmarshalMatchesEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range texts {
 		same[record](t, []byte(text))
@@ -102,7 +101,7 @@ func TestSameAsEncodingJSON(t *testing.T) {
 	}
 }
 
-func TestUnmarshalNeedsAPointer(t *testing.T) {
+func TestUnmarshalRequiresPointer(t *testing.T) {
 	t.Parallel()
 	for _, into := range []any{nil, record{}, (*record)(nil)} {
 		_, err := jsondecode.Unmarshal([]byte(`{}`), into)
@@ -110,7 +109,7 @@ func TestUnmarshalNeedsAPointer(t *testing.T) {
 	}
 }
 
-func TestDecodedStringsDoNotShareTheText(t *testing.T) {
+func TestDecodedStringsDoNotShareText(t *testing.T) {
 	t.Parallel()
 	data := []byte(`{"id":"abc","words":["abc"],"raw":{"a":1}}`)
 	var got record
@@ -121,7 +120,7 @@ func TestDecodedStringsDoNotShareTheText(t *testing.T) {
 	assert.JSONEq(t, `{"a":1}`, string(got.Raw))
 }
 
-func TestPlansAreMadeOnceForAll(t *testing.T) {
+func TestConcurrentDecodersShareRecursivePlan(t *testing.T) {
 	t.Parallel()
 	type local struct {
 		Next *local `json:"next"`
@@ -138,8 +137,8 @@ func TestPlansAreMadeOnceForAll(t *testing.T) {
 	group.Wait()
 }
 
-// Short strings share allocations, and a list is given its room at once. What is
-// decoded is the same, and what one string keeps alive is bounded.
+// Short strings share allocations, and a list allocates its capacity at once. The decoded
+// values stay correct, and the memory kept by one string is limited.
 func TestUnmarshalAllocatesLittle(t *testing.T) {
 	type item struct {
 		ID    string `json:"id"`
@@ -161,8 +160,8 @@ func TestUnmarshalAllocatesLittle(t *testing.T) {
 	decode(t, data, &got)
 	assert.Equal(t, want, got)
 	clear(data)
-	assert.Equal(t, want, got, "nothing refers to the text")
+	assert.Equal(t, want, got, "no value refers to the text")
 	data, _ = json.Marshal(want)
 	assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { _, _ = jsondecode.Unmarshal(data, new(list)) }), 150.0)
-	assert.LessOrEqual(t, cap(got.Items), 170, "room for the list, and little more")
+	assert.LessOrEqual(t, cap(got.Items), 170, "the capacity exceeds the list only a little")
 }

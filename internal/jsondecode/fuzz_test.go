@@ -18,7 +18,7 @@ type metadataEntry struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// models has every type that responses and events decode into.
+// models has all types of responses and events.
 type models struct {
 	Products      *[]catalog.Product           `json:"products"`
 	Meta          *api.Meta                    `json:"meta"`
@@ -57,7 +57,7 @@ var modelTexts = []string{
 	`{"practitioners":[{"id":"r","email":"\u0061@example.com"}],"staff":[{"ID":"s","First_Name":"A"}],"treatment_plans":[{"id":"t","created_at":"2026-03-02T09:00:00\u002B00:00"}]}`,
 }
 
-// FuzzUnmarshal compares with encoding/json, on every shape and on the models:
+// FuzzUnmarshal compares jsondecode with encoding/json for all shapes and models:
 //
 //	go test -run '^$' -fuzz FuzzUnmarshal -fuzztime 10m ./internal/jsondecode
 func FuzzUnmarshal(f *testing.F) {

@@ -8,21 +8,21 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
-// Invalid is a field or a list element that does not fit. It holds no value but an id.
+// Invalid is a field or a list element that does not fit. It contains no value except an id.
 type Invalid struct {
 	// Field is the path in the text: products[3].primary_variant.msrp.
 	Field string
 
-	// RecordID is the id of the nearest object around the field that has one: up to 64
-	// letters, digits, "-" and "_". It is empty if there is none.
+	// RecordID is the id of the nearest enclosing object with an id: up to 64 letters, digits,
+	// "-" and "_". It is empty if there is none.
 	RecordID string
 }
 
-// MaxInvalid is how many [Invalid] one text yields at most.
+// MaxInvalid is the maximum number of [Invalid] values for one text.
 const MaxInvalid = 100
 
-// locate returns the paths of the values at the positions. It reads data again, so that
-// decoding a text without invalid fields costs nothing more.
+// locate returns the paths of the values at positions. It reads data again, so texts without
+// invalid fields have no extra cost.
 func locate(data []byte, positions []int) []Invalid {
 	if len(positions) == 0 {
 		return nil
@@ -32,14 +32,14 @@ func locate(data []byte, positions []int) []Invalid {
 	return l.found
 }
 
-// locator finds positions, which are sorted, in a text.
+// locator finds sorted positions in a text.
 type locator struct {
 	jsonscan.Scanner
 	positions []int
 	found     []Invalid
 }
 
-// step is one member or element on the way to a value.
+// step is a member or an element on the path to a value.
 type step struct {
 	parent *step
 	key    []byte // nil for an element
@@ -95,8 +95,8 @@ func (l *locator) object(at *step, depth int) bool {
 	return ok
 }
 
-// idOf returns the id that a string or a whole number is. It returns "" for any other value,
-// and for a text without the form of an id, which could be anything.
+// idOf returns the id in raw, which must be a string or a whole number. It returns "" for any
+// other value, and for a string without the form of an id, because it could contain anything.
 func idOf(raw []byte) string {
 	id := raw
 	switch c := raw[0]; {
@@ -111,7 +111,7 @@ func idOf(raw []byte) string {
 	return string(id)
 }
 
-// maxID is the length of the longest text that counts as an id. A UUID has 36.
+// maxID is the maximum length of an id. A UUID has 36 characters.
 const maxID = 64
 
 func notInID(r rune) bool {

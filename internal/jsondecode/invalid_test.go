@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 )
 
-func TestInvalidNamesFieldAndRecord(t *testing.T) {
+func TestInvalidContainsFieldAndRecordID(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]jsondecode.Invalid{
 		`{"id":"a","count":"x"}`:       {{"count", "a"}},
@@ -33,7 +33,7 @@ func TestInvalidNamesFieldAndRecord(t *testing.T) {
 	}
 }
 
-func TestInvalidIsBounded(t *testing.T) {
+func TestUnmarshalLimitsInvalidValues(t *testing.T) {
 	t.Parallel()
 	var got []int
 	invalid, err := jsondecode.Unmarshal([]byte("["+strings.Repeat(`"x",`, 500)+"1]"), &got)
@@ -44,7 +44,7 @@ func TestInvalidIsBounded(t *testing.T) {
 	assert.Equal(t, []int{1}, got)
 }
 
-func TestUnknownMembersAreCollected(t *testing.T) {
+func TestUnknownFieldCollectsMembers(t *testing.T) {
 	t.Parallel()
 	type line struct {
 		ID    string `json:"id"`

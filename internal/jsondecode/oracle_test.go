@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 )
 
-// same decodes data with both decoders and compares. encoding/json reads the text after
-// strict has applied the documented leniency to it.
+// same decodes data with both decoders and compares the results. Before encoding/json reads
+// the text, strict applies the documented leniency to it.
 func same[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var want, got T
@@ -44,7 +44,7 @@ func same[T any](t *testing.T, data []byte) {
 	assert.Equal(t, s.invalid, fields, "%s", data)
 }
 
-// forget clears the fields that collect unknown members, which encoding/json does not have.
+// forget clears the fields that collect unknown members. encoding/json does not support them.
 func forget(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -67,8 +67,8 @@ func forget(v reflect.Value) {
 	}
 }
 
-// strict rewrites a text that the package reads into one that encoding/json reads, and
-// collects the paths of all that it leaves out.
+// strict rewrites a lenient text for encoding/json and collects the paths of all omitted
+// values.
 type strict struct{ invalid []string }
 
 func (s *strict) value(t reflect.Type, raw []byte, path string) (text []byte, fits bool) {
@@ -131,7 +131,7 @@ func (s *strict) object(fields []reflect.StructField, raw []byte, path string) (
 	if raw[0] != '{' {
 		return nil, false
 	}
-	set := map[string]bool{} // fields with two names that have a value
+	set := map[string]bool{} // fields with two names: true if the field has a value
 	var members []string
 	each(raw, func(key string, _ int, value []byte) {
 		field, isAlias := fieldOf(fields, key)

@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
-// plan says how a type is decoded. It is made when the type is first decoded, so
-// that a type may contain itself.
+// plan contains the decoder of a type. The decoder is created when the type is first decoded,
+// so a type may contain itself.
 type plan struct {
 	of   reflect.Type
 	once sync.Once
@@ -24,7 +24,7 @@ func (p *plan) decode(d *decoder, v reflect.Value, depth int) result {
 	return p.made(d, v, depth)
 }
 
-// plans holds the plans by type.
+// plans contains the plan of each type.
 var plans sync.Map
 
 func planOf(t reflect.Type) *plan {
@@ -73,22 +73,22 @@ var textUnmarshaler = reflect.TypeFor[interface{ UnmarshalText(text []byte) erro
 
 // structPlan decodes an object into a struct.
 type structPlan struct {
-	fields  []fieldPlan // in the order of the struct, which is mostly that of the text
+	fields  []fieldPlan // in struct order, usually the order of the text too
 	byName  map[string]int
-	folded  map[string]int // by lower-case name, which encoding/json takes too
-	unknown int            // index of the field for members without a field; -1 for none
+	folded  map[string]int // by lower-case name: encoding/json ignores case too
+	unknown int            // index of the field for unknown members, or -1
 }
 
 type fieldPlan struct {
-	key   string // the JSON key as it mostly appears in a text: "name":
+	key   string // the JSON key in its usual form: "name":
 	index int
 	plan  *plan
 
 	spelling spelling
-	leaf     decodeFunc // for a type that cannot contain the struct; else nil
+	leaf     decodeFunc // if the type cannot contain the struct, else nil
 }
 
-// spelling distinguishes the names of a field that has two.
+// spelling distinguishes the two names of a field with an alias.
 type spelling uint8
 
 const (
@@ -97,8 +97,8 @@ const (
 	alias
 )
 
-// fieldsOf returns the plan of a struct, and false where its fields need rules
-// that only encoding/json knows: embedding, quoted values, names that collide.
+// fieldsOf returns the plan of a struct. It returns false if only encoding/json knows the
+// rules for its fields: embedding, quoted values, colliding names.
 func fieldsOf(t reflect.Type) (*structPlan, bool) {
 	s := &structPlan{byName: map[string]int{}, folded: map[string]int{}, unknown: -1}
 	var aliases []fieldPlan
@@ -145,7 +145,7 @@ func isLeaf(t reflect.Type) bool {
 	return true
 }
 
-// add appends a field. It returns false for a name that collides or is not ASCII.
+// add appends a field. It returns false if the name collides or is not ASCII.
 func (s *structPlan) add(f fieldPlan) bool {
 	name := f.name()
 	if _, twice := s.folded[strings.ToLower(name)]; twice || !isASCII(name) {
@@ -176,7 +176,7 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 		return d.skip(depth)
 	}
 	more, ok := d.Open('}', depth+1)
-	var given uint64 // fields with two names that have a value, by index
+	var given uint64 // bit set of fields with two names, by index: set if the field has a value
 	for next := 0; more; more, ok = d.More('}') {
 		if next == len(s.fields) || !d.Skip(s.fields[next].key) {
 			key, isKey := d.Key()
@@ -216,7 +216,7 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 	return decoded
 }
 
-// decodeEither decodes a field that has two names. given has the fields of the object that
+// decodeEither decodes a field with two names. given contains the fields of the object that
 // have a value.
 func (f *fieldPlan) decodeEither(d *decoder, v reflect.Value, depth int, given *uint64) result {
 	before := v.String()
@@ -230,8 +230,8 @@ func (f *fieldPlan) decodeEither(d *decoder, v reflect.Value, depth int, given *
 	return r
 }
 
-// skipUnknown moves past the value of a member without a field, and appends the member to
-// the field that collects them.
+// skipUnknown moves past the value of a member without a field. It appends the member to the
+// field that collects unknown members.
 func (s *structPlan) skipUnknown(d *decoder, v reflect.Value, key []byte, depth int) bool {
 	d.Next()
 	start := d.Pos
@@ -249,7 +249,7 @@ func (s *structPlan) skipUnknown(d *decoder, v reflect.Value, key []byte, depth 
 	return true
 }
 
-// find returns the field of a name, first as it is and then in any case.
+// find returns the field with a name. An exact match wins over a match that ignores case.
 func (s *structPlan) find(name []byte) (int, bool) {
 	if at, ok := s.byName[string(name)]; ok {
 		return at, true
@@ -268,8 +268,8 @@ func (s *structPlan) find(name []byte) (int, bool) {
 	return at, ok
 }
 
-// findFolded returns the field of a name beyond ASCII: some of its letters have a case in
-// ASCII, as the Kelvin sign.
+// findFolded returns the field with a name beyond ASCII. Some of its letters can equal ASCII
+// letters without case, for example the Kelvin sign.
 func (s *structPlan) findFolded(name string) (int, bool) {
 	for i := range s.fields {
 		if strings.EqualFold(s.fields[i].name(), name) {

@@ -84,8 +84,8 @@ func decodeFloat(d *decoder, v reflect.Value, depth int) result {
 
 var zero = []byte("0")
 
-// number returns the number at the position without its quotes. It returns nil and the
-// result of the whole value if there is no number to parse.
+// number returns the number at the position without its quotes. If there is no number to
+// parse, it returns nil and the result of the whole value.
 func (d *decoder) number(depth int) ([]byte, result) {
 	raw, ok := d.scalar(depth)
 	switch {
@@ -103,7 +103,7 @@ func (d *decoder) number(depth int) ([]byte, result) {
 	return nil, unfit
 }
 
-// scalar returns the value at the position. Its string has no escapes.
+// scalar returns the value at the position. It resolves the escapes of a string.
 func (d *decoder) scalar(depth int) (raw []byte, ok bool) {
 	d.Next()
 	start := d.Pos
@@ -117,10 +117,10 @@ func (d *decoder) scalar(depth int) (raw []byte, ok bool) {
 	return raw, true
 }
 
-// maxInterned is the longest string that is looked for among those seen.
+// maxInterned is the maximum length of a string in seen.
 const maxInterned = 32
 
-// text returns the characters as a string.
+// text returns inner as a string.
 func (d *decoder) text(inner []byte) string {
 	if d.seen == nil || len(inner) == 0 || len(inner) > maxInterned {
 		return d.copyOf(inner)
@@ -134,11 +134,12 @@ func (d *decoder) text(inner []byte) string {
 	return *slot
 }
 
-// blockSize is how many bytes of strings share an allocation. A string that is kept
-// keeps its whole block, so that this is also what one id of a page costs at most.
+// blockSize is the number of bytes that short strings share in one allocation. Keeping one
+// string keeps its whole block, so blockSize is also the maximum cost of keeping one id of a
+// page.
 const blockSize = 256
 
-// copyOf returns text as a string that does not refer to the answer's buffer.
+// copyOf returns text as a string that does not refer to the response buffer.
 func (d *decoder) copyOf(text []byte) string {
 	if len(text) > blockSize/2 {
 		return string(text)
@@ -148,6 +149,6 @@ func (d *decoder) copyOf(text []byte) string {
 		d.block.Grow(blockSize)
 	}
 	start := d.block.Len()
-	d.block.Write(text) // has room: the strings made before stay where they are
+	d.block.Write(text) // fits, so the earlier strings do not move
 	return d.block.String()[start:]
 }
