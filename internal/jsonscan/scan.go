@@ -1,6 +1,6 @@
-// Package jsonscan reads JSON text without building anything from it. It is for the
-// few places where most of a text is not needed, or where its shape is
-// known and decoding by reflection costs several times as much.
+// Package jsonscan reads JSON text without building values. It is for the few places that skip
+// most of a text, or that know its shape and would pay several times as much for decoding by
+// reflection.
 package jsonscan
 
 import (
@@ -11,17 +11,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep arrays and objects may nest; encoding/json, which reads
-// the data later, draws the same line.
+// maxDepth is the maximum nesting of arrays and objects. encoding/json, which reads the data
+// later, has the same limit.
 const maxDepth = 10_000
 
-// Scanner reads Data once and checks all of its grammar as encoding/json
-// does. Its methods return false where the text is not JSON and leave Pos there.
+// Scanner reads Data once and checks its whole grammar as encoding/json does. If the text is
+// not JSON, its methods return false and leave Pos there.
 type Scanner struct {
 	Data []byte
 	Pos  int
 
-	plain bool // the last Text is ASCII without escapes
+	plain bool // the last string read by Text is ASCII without escapes
 }
 
 // Next skips white space and returns the byte after it, or 0 at the end.
@@ -37,14 +37,13 @@ func (s *Scanner) Next() byte {
 	return 0
 }
 
-// End reports that nothing but white space is left.
+// End reports whether only white space is left.
 func (s *Scanner) End() bool {
 	s.Next()
 	return s.Pos == len(s.Data)
 }
 
-// Value skips one value of any kind; depth counts the arrays and objects
-// around it.
+// Value skips one value of any kind. depth is the number of arrays and objects around it.
 func (s *Scanner) Value(depth int) bool {
 	switch c := s.Next(); {
 	case c == '"':
@@ -65,9 +64,8 @@ func (s *Scanner) Value(depth int) bool {
 	return false
 }
 
-// Members reads the object at Pos. For each member it calls visit with the key, quotes
-// included, and with Pos before the value; visit moves past the value. A nil visit
-// skips all values.
+// Members reads the object at Pos. For each member it calls visit with the quoted key, and
+// with Pos before the value. visit must move past the value. A nil visit skips all values.
 func (s *Scanner) Members(depth int, visit func(key []byte) bool) bool {
 	more, ok := s.Open('}', depth)
 	for more {
@@ -83,8 +81,8 @@ func (s *Scanner) Members(depth int, visit func(key []byte) bool) bool {
 	return ok
 }
 
-// Elements reads the array at Pos. It calls visit with Pos before each element; visit
-// moves past it. A nil visit skips all elements.
+// Elements reads the array at Pos. It calls visit with Pos before each element. visit must
+// move past the element. A nil visit skips all elements.
 func (s *Scanner) Elements(depth int, visit func() bool) bool {
 	more, ok := s.Open(']', depth)
 	for more {
@@ -96,8 +94,8 @@ func (s *Scanner) Elements(depth int, visit func() bool) bool {
 	return ok
 }
 
-// Open moves past the opening bracket at Pos, and past the closing one of an empty
-// object or array. It reports whether a member or element follows.
+// Open moves past the opening bracket at Pos. It also moves past the closing bracket if the
+// object or array is empty. more reports whether a member or element follows.
 func (s *Scanner) Open(closing byte, depth int) (more, ok bool) {
 	if depth > maxDepth {
 		return false, false
@@ -110,7 +108,7 @@ func (s *Scanner) Open(closing byte, depth int) (more, ok bool) {
 	return true, true
 }
 
-// More moves past a comma or the closing bracket. It reports whether another member or
+// More moves past a comma or the closing bracket. more reports whether another member or
 // element follows.
 func (s *Scanner) More(closing byte) (more, ok bool) {
 	switch s.Next() {
@@ -124,7 +122,7 @@ func (s *Scanner) More(closing byte) (more, ok bool) {
 	return false, false
 }
 
-// Key moves past the key of a member, which it returns with its quotes, and the colon.
+// Key moves past the key of a member and the colon. It returns the key with its quotes.
 func (s *Scanner) Key() (key []byte, ok bool) {
 	if s.Next() != '"' {
 		return nil, false
@@ -141,7 +139,7 @@ func (s *Scanner) Key() (key []byte, ok bool) {
 	return key, true
 }
 
-// Skip moves past text if it is next, after white space.
+// Skip skips white space and moves past text if text is next.
 func (s *Scanner) Skip(text string) bool {
 	s.Next()
 	if len(s.Data)-s.Pos < len(text) || string(s.Data[s.Pos:s.Pos+len(text)]) != text {
@@ -185,7 +183,7 @@ func (s *Scanner) Text() bool {
 	return false
 }
 
-// Bytes repeated eight times over, to be compared with eight bytes at once.
+// Each constant repeats one byte eight times, for comparing eight bytes at once.
 const (
 	low   = 0x0101010101010101
 	high  = 0x8080808080808080
@@ -194,17 +192,16 @@ const (
 	space = low * ' '
 )
 
-// skipPlain returns the position of the first byte from i on that means something
-// in a string: a quote, a backslash or a control character. It looks at eight
-// bytes at a time, and returns all their bits, maybe with those of some bytes after the
-// string.
+// skipPlain returns the position of the first special byte of a string from i on: a quote, a
+// backslash or a control character. It reads eight bytes at a time. all is the union of their
+// bits, and can include bytes after the string.
 func skipPlain(data []byte, i int) (next int, all uint64) {
 	for ; i+8 <= len(data); i += 8 {
 		w := binary.LittleEndian.Uint64(data[i:])
 		all |= w
 		q, b := w^quote, w^slash
-		// A byte's high bit is set where it is the one looked for; bytes above
-		// 0x7f may be reported without cause, and are looked at one by one below.
+		// The high bit of a byte is set if it is special. Bytes above 0x7f can be reported by
+		// mistake, so the caller checks them one by one.
 		if special := ((q - low) &^ q) | ((b - low) &^ b) | ((w - space) &^ w); special&high != 0 {
 			return i + bits.TrailingZeros64(special&high)/8, all
 		}
@@ -212,8 +209,8 @@ func skipPlain(data []byte, i int) (next int, all uint64) {
 	return i, all
 }
 
-// escapeLen returns the length of the escape sequence at the start of b, 0 if
-// it is none.
+// escapeLen returns the length of the escape sequence at the start of b, or 0 if there is
+// none.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -229,8 +226,8 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// number moves past the number at Pos: no leading zeros, digits after a point
-// and after an exponent.
+// number moves past the number at Pos. It rejects leading zeros, and requires digits after a
+// point and in an exponent.
 func (s *Scanner) number() bool {
 	if s.at() == '-' {
 		s.Pos++
@@ -277,7 +274,8 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// Unquoted returns what the last Text, which begins at start, says: see [Unquote].
+// Unquoted returns the content of the last string that Text read, which begins at start. See
+// [Unquote].
 func (s *Scanner) Unquoted(start int) []byte {
 	raw := s.Data[start:s.Pos]
 	if s.plain {
@@ -286,8 +284,8 @@ func (s *Scanner) Unquoted(start int) []byte {
 	return Unquote(raw)
 }
 
-// Unquote returns what a JSON string says: the bytes themselves, unless they hold
-// escapes or are not UTF-8. The string has been checked, by a Scanner or a decoder.
+// Unquote returns the content of a JSON string. It returns the bytes of raw themselves unless
+// they contain escapes or are not UTF-8. A Scanner or a decoder must have checked the string.
 func Unquote(raw []byte) []byte {
 	inner := raw[1 : len(raw)-1]
 	if isPlain(inner) || bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
@@ -298,7 +296,7 @@ func Unquote(raw []byte) []byte {
 	return []byte(s)
 }
 
-// isPlain reports ASCII without a backslash, eight bytes at a time.
+// isPlain reports whether text is ASCII without a backslash. It reads eight bytes at a time.
 func isPlain(text []byte) bool {
 	for ; len(text) >= 8; text = text[8:] {
 		w := binary.LittleEndian.Uint64(text)

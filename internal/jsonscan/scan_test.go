@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestMembersAndElements(t *testing.T) {
+func TestScannerVisitsMembersAndElements(t *testing.T) {
 	t.Parallel()
 	s := Scanner{Data: []byte(` {"a": [1, {"b": 2}, "c"], "d\u0065": null} `)}
 	var keys []string
@@ -26,7 +26,7 @@ func TestMembersAndElements(t *testing.T) {
 	assert.Equal(t, 3, elements)
 }
 
-func TestVisitorsEndTheWalk(t *testing.T) {
+func TestVisitorsStopScan(t *testing.T) {
 	t.Parallel()
 	s := Scanner{Data: []byte(`{"a":1,"b":2}`)}
 	assert.False(t, s.Members(1, func([]byte) bool { return false }))
@@ -34,7 +34,7 @@ func TestVisitorsEndTheWalk(t *testing.T) {
 	assert.False(t, s.Elements(1, func() bool { return false }))
 }
 
-func TestDepthIsBounded(t *testing.T) {
+func TestScannerLimitsDepth(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
 	s := Scanner{Data: []byte(deep)}
@@ -43,7 +43,7 @@ func TestDepthIsBounded(t *testing.T) {
 	assert.False(t, s.Value(0))
 }
 
-// The scanner takes what encoding/json takes, and nothing else.
+// The scanner accepts exactly the texts that encoding/json accepts.
 func FuzzValue(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,-0.5e+3,"\u00e9",true,false,null]}`, `[01]`, `"\x"`, `{"a"}`, `[1,]`, `tru`, `"`, `-`} {
 		f.Add([]byte(seed))
