@@ -49,7 +49,7 @@ func TestLookupOfUnknownIDIsNotFound(t *testing.T) {
 		assert.NotEmpty(t, failed.RequestID)
 		assert.Equal(t, 1, failed.Attempts)
 		assert.Empty(t, failed.Outcome)
-		assert.Equal(t, "dispensary: metadata.list GET /clinic/metadata: 200 OK: no record carries the metadata id (request id "+failed.RequestID+")", err.Error())
+		assert.Equal(t, "dispensary: metadata.list GET /clinic/metadata: 200 OK: no record has the metadata id (request id "+failed.RequestID+")", err.Error())
 		problem := dispensary.ProblemOf(err)
 		assert.Equal(t, http.StatusNotFound, problem.Status)
 		assert.NotContains(t, problem.Title, "canary")

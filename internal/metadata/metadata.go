@@ -1,4 +1,4 @@
-// Package metadata finds the record with an integrator's id.
+// Package metadata finds the record with an id that the integrator assigned.
 package metadata
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// query narrows the metadata list to one id.
+// query filters the metadata list by one id.
 type query struct {
 	ID   string `url:"id"`
 	Type string `url:"type"`
 }
 
-// entry is a record as the metadata list holds it.
+// entry is a record in the metadata list.
 type entry struct {
 	ID   string          `json:"id"`
 	Type string          `json:"type"`
@@ -34,9 +34,8 @@ const (
 	TreatmentPlan = "treatment_plan"
 )
 
-// Get returns the record of a kind with an id. If there is none, the error is an
-// [*api.Error] and matches [api.ErrNotFound]. If there are several, it is an
-// [*api.EnsureError].
+// Get returns the record of a kind with an id. If there is none, the error is an [*api.Error]
+// and matches [api.ErrNotFound]. If there are several, it is an [*api.EnsureError].
 func Get[T any](ctx context.Context, t *transport.Client, kind, id string, options []api.RequestOption) (*T, error) {
 	record, last, err := find[T](ctx, t, operation.MetadataList, kind, id, options)
 	if record != nil || err != nil {
@@ -49,20 +48,21 @@ func Get[T any](ctx context.Context, t *transport.Client, kind, id string, optio
 	}, missing{}, nil, nil)
 }
 
-// missing is the cause of an error if no record carries an id.
+// missing is the cause of the error if no record has the id.
 type missing struct{}
 
-func (missing) Error() string        { return "no record carries the metadata id" }
+func (missing) Error() string        { return "no record has the metadata id" }
 func (missing) Is(target error) bool { return target == api.ErrNotFound }
 
-// Find returns the record of a kind with an id, or nil. If there are several, the error is
-// an [*api.EnsureError] of the create operation.
+// Find returns the record of a kind with an id, or nil if there is none. If there are several,
+// the error is an [*api.EnsureError] of the create operation.
 func Find[T any](ctx context.Context, t *transport.Client, create *operation.Operation, kind, id string, options []api.RequestOption) (*T, error) {
 	record, _, err := find[T](ctx, t, create, kind, id, options)
 	return record, err
 }
 
-// find returns the record of a kind with an id, or nil, and the last response.
+// find returns the record of a kind with an id, or nil if there is none. last is the last
+// response.
 func find[T any](ctx context.Context, t *transport.Client, op *operation.Operation, kind, id string, options []api.RequestOption) (record *T, last api.Response, err error) {
 	var found []entry
 	call := transport.Call{Operation: operation.MetadataList, Query: query{ID: id, Type: kind}, Blank: transport.Blank("id", id), Options: options}
@@ -96,8 +96,8 @@ func find[T any](ctx context.Context, t *transport.Client, op *operation.Operati
 	return record, last, err
 }
 
-// idOf returns the platform's id of a record. Data without one is no record: it is null, or
-// has the record somewhere else.
+// idOf returns the platform's id of a record. Data without an id is not a record: it is null
+// or contains the record at another place.
 func idOf(e entry) (string, error) {
 	record, err := decode[struct {
 		ID string `json:"id"`
