@@ -1,7 +1,7 @@
-// Package operation is the table of everything the platform's API offers: one
-// row an endpoint, as data. The client sends what the rows say, errors and logs
-// name calls by them, and tests compare the services, the fake platform and the
-// published contract with them in both directions.
+// Package operation contains the table of all endpoints of the platform's API as data, one row
+// for each. The client builds requests from the rows, errors and logs name calls by them, and
+// tests compare them with the services, the fake platform and the published contract in both
+// directions.
 package operation
 
 import (
@@ -11,32 +11,32 @@ import (
 
 // Operation is one row of the table.
 type Operation struct {
-	// Name is the stable id, resource first: "patients.create". Errors, logs
-	// and spans name a call by it.
+	// Name is the stable id, resource first: "patients.create". It names a call in errors,
+	// logs and spans.
 	Name string
 
 	Method string
 
-	// Route is the path below the base address, parameters in braces.
+	// Route is the path below the base URL, with parameters in braces.
 	Route string
 
-	// Key is the key the response wraps its content in; empty where the
-	// response is not wrapped.
+	// Key is the JSON key around the content of the response, or empty if the response has no
+	// such key.
 	Key string
 
 	// List marks responses with items and meta.
 	List bool
 
-	// Scope is what the token needs, several scopes separated by a space;
-	// empty where no token is needed, or where it varies.
+	// Scope is the scope that the token needs. Several scopes are separated by a space. It is
+	// empty if the operation needs no token or if the scope varies.
 	Scope string
 
-	// ScopeStated marks the scopes that the API states for the endpoint. All
-	// others are an assumption that follows from what the scopes grant.
+	// ScopeStated means that the API states the scopes for the endpoint. All others are an
+	// assumption, derived from the descriptions of the scopes.
 	ScopeStated bool
 
-	// ScopeVaries marks an operation whose scope depends on what is asked for;
-	// Scope is one of those, or empty.
+	// ScopeVaries means that the required scope depends on the request. Scope is then one of
+	// the possible scopes, or empty.
 	ScopeVaries bool
 
 	// Deprecated marks endpoints that the API has replaced.
@@ -46,13 +46,13 @@ type Operation struct {
 	read     bool
 }
 
-// segment is a piece of a route: text up to a parameter, then its name.
+// segment is a piece of a route: text up to a parameter, and the name of the parameter.
 type segment struct{ text, param string }
 
-// Read reports that the operation changes nothing, so that it may be repeated.
+// Read reports whether the operation changes nothing, so it may be repeated.
 func (o *Operation) Read() bool { return o.read }
 
-// NeedsToken reports that the request carries an access token.
+// NeedsToken reports whether the request contains an access token.
 func (o *Operation) NeedsToken() bool { return o.Scope != "" || o.ScopeVaries }
 
 // Params yields the names of the route's parameters in order.
@@ -66,8 +66,8 @@ func (o *Operation) Params() iter.Seq[string] {
 	}
 }
 
-// Segments yields the route as pairs of literal text and the parameter after
-// it; the last pair may have no parameter.
+// Segments yields the route as pairs of literal text and the following parameter. The last
+// pair may have no parameter.
 func (o *Operation) Segments() iter.Seq2[string, string] {
 	return func(yield func(text, param string) bool) {
 		for _, s := range o.segments {
@@ -80,7 +80,7 @@ func (o *Operation) Segments() iter.Seq2[string, string] {
 
 func (o *Operation) String() string { return o.Name }
 
-// New returns an operation outside the table, with its derived parts filled in.
+// New returns an operation outside of the table and sets its derived fields.
 func New(o Operation) *Operation {
 	o.read = o.Method == "GET" || o.Method == "HEAD"
 	o.segments = split(o.Route)
@@ -101,14 +101,13 @@ func split(route string) []segment {
 	return segments
 }
 
-// All returns every row, the authorize page included, in the order of the API's
-// sections.
+// All returns all rows, including the authorize page, in the order of the API's sections.
 func All() []*Operation { return append([]*Operation(nil), all...) }
 
 var all []*Operation
 
-// row adds an operation to the table. Variables are initialized in the order
-// they are declared, so the table keeps the order of the file.
+// row adds an operation to the table. Go initializes variables in the order of their
+// declaration, so the table has the order of the file.
 func row(o Operation) *Operation {
 	op := New(o)
 	all = append(all, op)

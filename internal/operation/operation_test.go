@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The table has a row for each of the 61 endpoints, and the authorize page.
+// The table has a row for each of the 61 endpoints and for the authorize page.
 func TestTableIsComplete(t *testing.T) {
 	t.Parallel()
 	assert.Len(t, All(), 62)
@@ -19,14 +19,14 @@ func TestRowsAreWellFormed(t *testing.T) {
 	methods := []string{"GET", "POST", "PATCH"}
 	names, routes := map[string]bool{}, map[string]bool{}
 	for _, op := range All() {
-		assert.False(t, names[op.Name], "%s is there twice", op.Name)
-		assert.False(t, routes[op.Method+op.Route], "%s %s is there twice", op.Method, op.Route)
+		assert.False(t, names[op.Name], "%s is not unique", op.Name)
+		assert.False(t, routes[op.Method+op.Route], "%s %s is not unique", op.Method, op.Route)
 		names[op.Name], routes[op.Method+op.Route] = true, true
 		assert.Contains(t, methods, op.Method, op.Name)
 		assert.True(t, strings.HasPrefix(op.Route, "/"), op.Name)
 		for _, scope := range strings.Fields(op.Scope) {
 			assert.Contains(t, Scopes(), scope, op.Name)
-			assert.Contains(t, scope, ":", "%s needs a scope and no group", op.Name)
+			assert.Contains(t, scope, ":", "%s must need a scope and not a group", op.Name)
 		}
 		assert.Equal(t, strings.HasPrefix(op.Route, "/oauth/"), !op.NeedsToken(), op.Name)
 		assert.Equal(t, op.Method == "GET", op.Read(), op.Name)
@@ -51,7 +51,7 @@ func TestRoutesSplitIntoTextAndParameters(t *testing.T) {
 	assert.Equal(t, op.Route, route.String())
 }
 
-func TestAllReturnsACopy(t *testing.T) {
+func TestAllReturnsCopy(t *testing.T) {
 	t.Parallel()
 	rows := All()
 	rows[0] = nil

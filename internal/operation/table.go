@@ -101,8 +101,8 @@ var (
 	MetadataList = row(Operation{Name: "metadata.list", Method: "GET", Route: "/clinic/metadata", Key: "metadata", List: true, Scope: api.ScopeClinicRead, ScopeVaries: true})
 )
 
-// Events. API section: "Events". Each group's scope follows from what the group's
-// payload shows.
+// Events. API section: "Events". The scope of each group is derived from the content of its
+// payload.
 var (
 	EventGet               = row(Operation{Name: "events.get", Method: "GET", Route: "/events/{id}", Key: "event", Scope: api.ScopeCatalogRead, ScopeVaries: true})
 	ClinicKeyEventList     = row(Operation{Name: "events.list_clinic_keys", Method: "GET", Route: "/events/clinic_keys", Key: "events", List: true, Scope: api.ScopeClinicRead})
