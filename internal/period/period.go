@@ -1,4 +1,4 @@
-// Package period filters lists by time, on top of a platform that filters by day.
+// Package period filters lists by time, because the platform filters by day only.
 package period
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Period is the time from Since until Before. The zero time of either is no bound.
+// Period is the time from Since until Before. A zero time means no bound.
 //
-// As a field of a query it asks for the days of the period, and one day more, because the
-// platform does not state the time zone of its days. [Filter] drops the rest. It sends one
-// comparison only: a period with both bounds asks for the days from Since on.
+// As a query field it requests the days of the period and one more day, because the platform
+// does not state the time zone of its days. [Filter] removes the other items. The query
+// contains one comparison only: if both bounds are set, it requests the days from Since on.
 //
-// Assumption: the comparisons that the API shows for the time of orders work for all lists.
-// API section: "Orders" (completed_at), "Events" (created_at), "Webhook deliveries"
+// Assumption: the comparisons that the API documents for the time of orders work for all
+// lists. API section: "Orders" (completed_at), "Events" (created_at), "Webhook deliveries"
 // (attempted_at).
 type Period struct{ Since, Before time.Time }
 
-// EncodeValues adds the days to a query. A day outside the years 1 to 9999, and an end before
-// the beginning, are an [api.ArgumentError].
+// EncodeValues adds the days to a query. It returns an [api.ArgumentError] if a day is outside
+// the years 1 to 9999 or the period ends before it begins.
 func (p Period) EncodeValues(key string, values *url.Values) error {
 	sign, day := ">", p.Since.UTC().AddDate(0, 0, -2)
 	switch {
@@ -42,13 +42,14 @@ func (p Period) EncodeValues(key string, values *url.Values) error {
 	return nil
 }
 
-// Contains reports whether t is in the period. It accepts the zero time, which the platform
-// or a decoder left out.
+// Contains reports whether t is in the period. It returns true for the zero time, because the
+// platform or a decoder left the time out.
 func (p Period) Contains(t time.Time) bool {
 	return t.IsZero() || !t.Before(p.Since) && (p.Before.IsZero() || t.Before(p.Before))
 }
 
-// Filter returns list with the items whose time is in the period. A limit counts only these.
+// Filter returns list reduced to the items whose time is in the period. The limit of the list
+// counts only these items.
 func Filter[T any](list *api.List[T], p Period, at func(T) time.Time) *api.List[T] {
 	if p == (Period{}) {
 		return list
@@ -63,8 +64,8 @@ func Filter[T any](list *api.List[T], p Period, at func(T) time.Time) *api.List[
 	})
 }
 
-// Pages yields pages with the items that keep returns for each, up to limit items; 0 means no
-// limit. It ends after the page for which keep reports the last.
+// Pages yields each page with the items that keep returns, up to limit items in total. 0 means
+// no limit. It stops after the page for which keep returns last.
 func Pages[T any](pages iter.Seq2[*api.Page[T], error], limit int, keep func([]T) (kept []T, last bool), yield func(*api.Page[T], error) bool) {
 	left := limit
 	for page, err := range pages {

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, time.March, 4, 12, 0, 0, 0, time.FixedZone("", -7*60*60))
 
-func TestPeriodAsksForDays(t *testing.T) {
+func TestPeriodEncodesDays(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]period.Period{
 		"":            {},
@@ -37,7 +37,7 @@ func TestPeriodAsksForDays(t *testing.T) {
 	}
 }
 
-// hours returns a list of five times, an hour apart, on pages of two.
+// hours returns a list of five times, one hour apart, in pages of two.
 func hours(settings *[]api.ListSettings) *api.List[time.Time] {
 	return api.NewList(func(_ context.Context, s api.ListSettings) iter.Seq2[*api.Page[time.Time], error] {
 		*settings = append(*settings, s)
@@ -78,7 +78,7 @@ func TestFilterKeepsPeriod(t *testing.T) {
 	assert.Equal(t, api.ListSettings{StartAt: 3, PageSize: 7, Prefetch: 4}, settings[1], "the limit counts matching items only")
 	assert.Equal(t, []int{0, 1, 2, 3, 4}, collect(t, period.Filter(hours(&settings), period.Period{}, itself)))
 	unknown := period.Filter(hours(&settings), period.Period{Since: noon.AddDate(1, 0, 0)}, func(time.Time) time.Time { return time.Time{} })
-	assert.Len(t, collect(t, unknown), 5, "an item without a time is kept")
+	assert.Len(t, collect(t, unknown), 5, "Filter keeps items without a time")
 
 	_, err := list.Limit(-1).Page(t.Context())
 	require.ErrorIs(t, err, api.ErrArgument)
