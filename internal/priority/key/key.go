@@ -1,4 +1,4 @@
-// Package key has the key under which a context stores the priority of its requests.
+// Package key contains the context key for the priority of requests.
 package key
 
 // Priority is the key of a context value of type api.Priority.
