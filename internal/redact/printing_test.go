@@ -24,8 +24,8 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// models are the types that print their type and id alone, by their name, each
-// with the path of the field that is printed as the id; empty where none is.
+// models are the types that print only their name and id. id is the path of the field with the
+// printed id, or empty if no id is printed.
 var models = []struct {
 	zero any
 	id   string
@@ -61,34 +61,34 @@ var models = []struct {
 	{treatmentplans.Recommendation{}, "VariantID"},
 	{treatmentplans.RecommendationChoice{}, ""},
 	{treatmentplans.PlanSummary{}, "ID"},
-	//lint:ignore SA1019 deprecated, and still there
+	//lint:ignore SA1019 deprecated, but still exported
 	{treatmentplans.Template{}, "ID"},
 	{treatmentplans.PlanUpdate{}, ""},
 }
 
-// harmless are the exported structs that may print what they hold, and why.
+// harmless are the exported structs that may print their content, with the reason.
 var harmless = map[string]string{
-	"clinic.Category":                       "says nothing of people",
+	"clinic.Category":                       "contains no personal data",
 	"clinic.Clinic":                         "is public information about the clinic",
 	"clinic.LineItem":                       "an id and a number",
 	"clinic.Metadata":                       "an id",
 	"events.ClinicKey":                      "an id",
-	"events.DataError":                      "an error that names type, id and field",
+	"events.DataError":                      "an error with type, id and field",
 	"treatmentplans.Dosage":                 "has a field named Format: see TestDosagePrintsItsTypeOnly",
-	"treatmentplans.ProtocolRecommendation": "says nothing of people",
+	"treatmentplans.ProtocolRecommendation": "contains no personal data",
 	"treatmentplans.PersonRef":              "an id",
-	"treatmentplans.UnavailableError":       "names variants of the catalog",
+	"treatmentplans.UnavailableError":       "contains variants of the catalog",
 	"treatmentplans.UnavailableVariant":     "an id and a status of the catalog",
 }
 
-// What stands for the data of people, as text, number and date.
+// Stand-ins for personal data, as text, number and date.
 const (
 	canary       = "c4n4ry"
 	canaryNumber = 747474
 	canaryDate   = "1907-08-09"
 )
 
-// timeless are log lines without their time, in whose digits any number may turn up.
+// timeless omits the time of log lines, because its digits could contain any number.
 var timeless = &slog.HandlerOptions{ReplaceAttr: func(groups []string, attr slog.Attr) slog.Attr {
 	if len(groups) == 0 && attr.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -96,7 +96,7 @@ var timeless = &slog.HandlerOptions{ReplaceAttr: func(groups []string, attr slog
 	return attr
 }}
 
-// fill puts canaries wherever something can be put.
+// fill sets every field to a canary.
 func fill(t *testing.T, v reflect.Value) {
 	t.Helper()
 	if v.Type() == reflect.TypeFor[json.RawMessage]() {
@@ -120,9 +120,9 @@ func fill(t *testing.T, v reflect.Value) {
 		fill(t, v.Index(0))
 	case reflect.Struct:
 		fillStruct(t, v)
-	case reflect.Func: // a hook holds nothing
+	case reflect.Func: // a hook contains no data
 	default:
-		t.Fatalf("fill does not know %s yet", v.Type())
+		t.Fatalf("fill does not support %s yet", v.Type())
 	}
 }
 
@@ -144,8 +144,8 @@ func fillStruct(t *testing.T, v reflect.Value) {
 	}
 }
 
-// fillClosed fills a type that keeps its fields to itself, such as an Optional,
-// through the first JSON that it reads.
+// fillClosed fills a type with unexported fields, such as an Optional, from the first JSON
+// text that it accepts.
 func fillClosed(t *testing.T, v reflect.Value) {
 	t.Helper()
 	for _, text := range []string{`"` + canary + `"`, fmt.Sprint(canaryNumber), `"` + canaryDate + `"`, `true`, `{"id":"` + canary + `"}`} {
@@ -153,7 +153,7 @@ func fillClosed(t *testing.T, v reflect.Value) {
 			return
 		}
 	}
-	t.Fatalf("nothing fills %s", v.Type())
+	t.Fatalf("%s accepts no canary", v.Type())
 }
 
 // field returns the field at a path of names.
@@ -176,7 +176,7 @@ func TestModelsPrintTypeAndIDOnly(t *testing.T) {
 				field(v, model.id).SetString("id-7")
 			}
 			if what := v.FieldByName("Type"); what.IsValid() {
-				what.SetString("kind-7") // what an event is about, which it prints beside its id
+				what.SetString("kind-7") // an event prints its type beside its id
 			}
 			text := printed(v)
 			requireSilent(t, text)
@@ -190,10 +190,9 @@ func TestModelsPrintTypeAndIDOnly(t *testing.T) {
 	}
 }
 
-// printed writes a value in every way in which a program may come to write it. What
-// is left out: an unexported field of another package's struct, into which fmt looks
-// without calling a method, and lists and structs in a JSON log, which encode to
-// JSON as whole as they do anywhere else.
+// printed writes a value in every way that a program may use. It leaves out two cases: fmt
+// prints an unexported field of another package's struct without calling a method, and a JSON
+// log encodes lists and structs completely, as JSON does everywhere.
 func printed(v reflect.Value) string {
 	value, pointer := v.Interface(), v.Addr().Interface()
 	slice := reflect.MakeSlice(reflect.SliceOf(v.Type()), 0, 1)
@@ -220,7 +219,7 @@ func printed(v reflect.Value) string {
 	return out.String()
 }
 
-// requireSilent fails if a canary can be read, in whatever form.
+// requireSilent fails if text contains a canary in any form.
 func requireSilent(t *testing.T, text string) {
 	t.Helper()
 	for _, form := range []string{
@@ -228,13 +227,13 @@ func requireSilent(t *testing.T, text string) {
 		fmt.Sprint(canaryNumber), fmt.Sprintf("%x", canaryNumber), canaryDate, "1907",
 	} {
 		if at := strings.Index(text, form); at >= 0 {
-			t.Fatalf("%q is in the text: …%s", form, text[max(0, at-150):min(len(text), at+50)])
+			t.Fatalf("text contains %q: …%s", form, text[max(0, at-150):min(len(text), at+50)])
 		}
 	}
 }
 
-// A dosage cannot have a method named Format, as a field has that name. It is
-// silent with the verbs that fit it, and vet complains about the others.
+// A dosage cannot have a method named Format, because it has a field with that name. It prints
+// no data with the common verbs, and vet reports the others.
 func TestDosagePrintsItsTypeOnly(t *testing.T) {
 	t.Parallel()
 	dosage := treatmentplans.Dosage{Amount: canary, AdditionalInfo: canary}
@@ -248,9 +247,9 @@ func TestDosagePrintsItsTypeOnly(t *testing.T) {
 	assert.Contains(t, out.String(), "treatmentplans.Dosage")
 }
 
-// Every exported struct of the packages that know people is in one of the lists
-// above: a type that is new must be thought about.
-func TestNoModelIsForgotten(t *testing.T) {
+// Every exported struct of the packages with personal data is in one of the lists above, so
+// each new type needs a decision.
+func TestEveryModelIsListed(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
 	for _, model := range models {
@@ -262,22 +261,22 @@ func TestNoModelIsForgotten(t *testing.T) {
 		for _, name := range structs(t, filepath.Join("..", "..", folder)) {
 			name = folder + "." + name
 			declared[name] = true
-			// The options of lists hold ids, days and orders.
+			// List options contain ids, days and orders.
 			if !known[name] && harmless[name] == "" && !strings.HasSuffix(name, "ListOptions") {
-				t.Errorf("%s prints what it holds: give it Format and LogValue, or say why it is harmless", name)
+				t.Errorf("%s prints its content: add Format and LogValue, or list it in harmless with the reason", name)
 			}
 		}
 	}
 	for name := range known {
-		assert.True(t, declared[name], "%s is gone", name)
+		assert.True(t, declared[name], "%s does not exist", name)
 	}
 	for name := range harmless {
-		assert.True(t, declared[name], "%s is gone", name)
+		assert.True(t, declared[name], "%s does not exist", name)
 	}
 }
 
-// structs returns the exported structs of a package that hold exported fields:
-// services hold none but services.
+// structs returns the exported structs of a package that contain exported fields. A service
+// contains only other services.
 func structs(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -303,7 +302,8 @@ func structs(t *testing.T, folder string) []string {
 	return names
 }
 
-// isService reports a struct that calls the platform: it holds the transport.
+// isService reports whether a struct calls the platform, which means that it contains the
+// transport.
 func isService(kind *ast.StructType) bool {
 	for _, f := range kind.Fields.List {
 		if star, ok := f.Type.(*ast.StarExpr); ok {

@@ -1,5 +1,5 @@
-// Package redact prints models by their type and id alone, so that no log line
-// and no error shows what a record holds.
+// Package redact prints models by their type and id only, so no log line and no error shows
+// the content of a record.
 package redact
 
 import (
@@ -13,7 +13,7 @@ func Format(f fmt.State, typ, id string) {
 	_, _ = io.WriteString(f, typ+"("+id+")")
 }
 
-// LogValue returns type and id as a group.
+// LogValue returns typ and id as a group.
 func LogValue(typ, id string) slog.Value {
 	return slog.GroupValue(slog.String("type", typ), slog.String("id", id))
 }
