@@ -1,4 +1,4 @@
-// Package rotation contains the state of a reconciler's pass over all clinics, as a checkpoint
+// Package rotation contains the state of a reconciler's pass over all clinics. A checkpoint
 // stores it.
 package rotation
 
@@ -9,32 +9,36 @@ import (
 	"time"
 )
 
-// Rotation is the progress of the pass over all clinics. The zero value is before the first pass.
+// Rotation is the progress of the pass over all clinics. The zero value is the state before
+// the first pass.
 type Rotation struct {
-	// Began is the start of the current or last pass, and Before that of the pass before it.
+	// Began is the start of the current or last pass. Before is the start of the pass before
+	// it.
 	Began  time.Time `json:"began"`
 	Before time.Time `json:"before,omitzero"`
 
-	// After is the last clinic whose turn was taken. Done reports whether it is the last of all.
+	// After is the last clinic whose turn was taken. Done reports whether it is the last
+	// clinic of the pass.
 	After string `json:"after,omitempty"`
 	Done  bool   `json:"done,omitempty"`
 
-	// Left are clinics of the pass whose turn was taken and not used.
+	// Left are clinics of the pass whose turn was taken but not used.
 	Left []string `json:"left,omitempty"`
 
-	// Again starts the next pass when this one is over.
+	// Again starts the next pass as soon as this one ends.
 	Again bool `json:"again,omitempty"`
 
 	// Outages counts known outages and times without a reconciling replica. The next run of a
-	// clinic is whole if it has had none since the last one. It is not a time, because a wrong
-	// clock is a reason for outages.
+	// clinic is whole if the clinic has had no whole run since the last outage. Outages is not
+	// a time, because a wrong clock can cause outages.
 	Outages int `json:"outages,omitempty"`
 
 	// Taken is the time of the last turns.
 	Taken time.Time `json:"taken,omitzero"`
 }
 
-// Name returns the name of the checkpoint of a rotation: no clinic has an empty ID.
+// Name returns the name of a rotation's checkpoint. It is unique, because no clinic has an
+// empty ID.
 func Name(name string) string { return name + "/" }
 
 // Decode reads the state of a checkpoint. An empty state changes nothing.
@@ -45,17 +49,17 @@ func (r *Rotation) Decode(state []byte) error {
 	return nil
 }
 
-// Passing reports whether a pass is under way.
+// Passing reports whether a pass is in progress.
 func (r *Rotation) Passing() bool { return !r.Began.IsZero() && !r.Done }
 
-// StoodStill reports whether no replica has taken a turn for two intervals: all were down, or the
-// inbox was restored from a backup.
+// StoodStill reports whether no replica has taken a turn for two intervals, because all were
+// down or the inbox was restored from a backup.
 func (r *Rotation) StoodStill(now time.Time, interval time.Duration) bool {
 	return !r.Taken.IsZero() && now.Sub(r.Taken) > 2*interval
 }
 
-// Take takes up to limit turns, or returns the wait until there is one. Neither is the end of a
-// pass.
+// Take returns up to limit clinics, or the wait until the next turn. It returns neither at the
+// end of a pass.
 func (r *Rotation) Take(now time.Time, interval time.Duration, limit int, list func(after string, limit int) ([]string, error)) ([]string, time.Duration, error) {
 	if len(r.Left) > 0 {
 		ids := r.Left
@@ -76,7 +80,7 @@ func (r *Rotation) Take(now time.Time, interval time.Duration, limit int, list f
 	}
 	for _, id := range ids {
 		if id <= next.After {
-			return nil, 0, fmt.Errorf("clinic %q is listed after %q", id, next.After)
+			return nil, 0, fmt.Errorf("clinics must be listed in ascending order: %q is listed after %q", id, next.After)
 		}
 		next.After = id
 	}
