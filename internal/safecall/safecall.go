@@ -1,5 +1,5 @@
-// Package safecall calls functions of the program so that neither a panic nor a
-// runtime.Goexit in them harms the caller.
+// Package safecall calls functions of the program and protects the caller from a panic or a
+// runtime.Goexit in them.
 package safecall
 
 import (
@@ -12,24 +12,24 @@ import (
 	"runtime/debug"
 )
 
-// ErrPanic is the error that every [Panic] matches.
+// ErrPanic matches every [Panic].
 var ErrPanic = errors.New("webhook: panic")
 
-// Panic is a caught panic: the webhook.PanicError that callers see. No printer shows the
+// Panic is a caught panic. It is exported as webhook.PanicError. No way of printing shows the
 // value.
 type Panic struct {
 	value func() any // printers show the address of a function
 	stack string
 }
 
-// Value returns what was panicked with; nil for a [runtime.Goexit].
+// Value returns the value of the panic, or nil for a [runtime.Goexit].
 func (p *Panic) Value() any { return p.value() }
 
 // Stack returns the stack of the goroutine that panicked.
 func (p *Panic) Stack() string { return p.stack }
 
-// Error returns the type of the value, and the text of an error of the runtime,
-// which holds no data.
+// Error returns the type of the value. For a runtime error it also returns the text, which
+// contains no data.
 func (p *Panic) Error() string {
 	switch value := p.value().(type) {
 	case nil:
@@ -47,9 +47,8 @@ func (p *Panic) Unwrap() error { return ErrPanic }
 // Format prints the text of [Panic.Error] for every verb.
 func (p *Panic) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, p.Error()) }
 
-// Run calls f and gives its error, or a [*Panic], to done. After a
-// [runtime.Goexit], such as a failed test assertion makes, the goroutine still
-// ends, but done has been called.
+// Run calls f and passes its error, or a [*Panic], to done. A [runtime.Goexit], such as a
+// failed test assertion, still ends the goroutine, but only after done has been called.
 func Run(f func() error, done func(error)) {
 	returned := false
 	var err error
@@ -79,15 +78,15 @@ func Value[T any](f func() (T, error)) (value T, err error) {
 	return value, err
 }
 
-// Isolated is [Call] on a new goroutine, so that a [runtime.Goexit] does not end the
-// caller's.
+// Isolated is [Call] on a new goroutine, so a [runtime.Goexit] does not end the caller's
+// goroutine.
 func Isolated(f func() error) error {
 	done := make(chan error, 1)
 	go Run(f, func(err error) { done <- err })
 	return <-done
 }
 
-// Observe calls an observer, on a new goroutine, and waits for it. It logs a panic and a
+// Observe calls an observer on a new goroutine and waits for it. It logs a panic and a
 // [runtime.Goexit].
 func Observe(ctx context.Context, logger *slog.Logger, observe func()) {
 	err := Isolated(func() error {
@@ -99,8 +98,8 @@ func Observe(ctx context.Context, logger *slog.Logger, observe func()) {
 	}
 }
 
-// Start returns start for callers that check neither nil nor panics. If start is nil, returns nil
-// or fails, the result returns its argument.
+// Start returns start for callers that check neither nil nor panics. If start is nil, returns
+// nil or fails, the result returns its argument.
 func Start[T any](logger *slog.Logger, start func(context.Context, T) context.Context) func(context.Context, T) context.Context {
 	if start == nil {
 		return func(ctx context.Context, _ T) context.Context { return ctx }
@@ -124,8 +123,8 @@ func End[T any](logger *slog.Logger, end func(context.Context, T)) func(context.
 	return func(ctx context.Context, of T) { Observe(ctx, logger, func() { end(ctx, of) }) }
 }
 
-// Logger returns a logger that survives its handler: if the handler panics, only the line is lost.
-// Nil logs nothing.
+// Logger returns a logger that survives its handler. If the handler panics, only that line is
+// lost. A nil logger logs nothing.
 func Logger(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		return slog.New(slog.DiscardHandler)

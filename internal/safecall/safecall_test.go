@@ -25,7 +25,7 @@ type failureTexts struct{ strings.Builder }
 
 func (f *failureTexts) Errorf(format string, args ...any) { fmt.Fprintf(f, format, args...) }
 
-func TestCallsSurvive(t *testing.T) {
+func TestPanicsBecomeErrors(t *testing.T) {
 	t.Parallel()
 	var nilMap map[string]int
 	for text, f := range map[string]func() error{
@@ -75,15 +75,15 @@ func TestObserverFailureIsLogged(t *testing.T) {
 	assert.NotContains(t, out.String(), marked)
 }
 
-// broken is a log that panics.
+// broken is a handler that panics.
 type broken struct{ slog.Handler }
 
 func (broken) Handle(context.Context, slog.Record) error { panic("no disk") }
 func (b broken) WithAttrs([]slog.Attr) slog.Handler      { return b }
 func (b broken) WithGroup(string) slog.Handler           { return b }
 
-// A log that panics loses its lines and nothing else.
-func TestLogsThatPanic(t *testing.T) {
+// A panicking handler loses only its own lines.
+func TestLoggerSurvivesPanickingHandler(t *testing.T) {
 	t.Parallel()
 	l := safecall.Logger(slog.New(broken{slog.Default().Handler()}))
 	assert.NotPanics(t, func() { l.With("a", 1).WithGroup("b").Info("x") })
@@ -93,8 +93,8 @@ func TestLogsThatPanic(t *testing.T) {
 	assert.False(t, l.Enabled(t.Context(), slog.LevelError))
 }
 
-// undecided is a log that panics when it is asked whether it wants a line, as one may that
-// looks for its level in a context.
+// undecided is a handler that panics in Enabled, as a handler may that reads its level from a
+// context.
 type undecided struct{ slog.Handler }
 
 func (undecided) Enabled(context.Context, slog.Level) bool { panic("no level") }
