@@ -1,4 +1,4 @@
-// Package sentinel makes errors to compare with errors.Is that describe themselves to users.
+// Package sentinel creates errors for errors.Is that describe themselves to users.
 package sentinel
 
 import "github.com/dispensary-go/dispensary/api"
@@ -8,8 +8,8 @@ type sentinel struct {
 	problem api.Problem
 }
 
-// New returns an error with a text, which api.ProblemOf describes as problem. Every error is
-// different, as with errors.New.
+// New returns an error with a text and with a description for users, problem, which
+// api.ProblemOf returns. Each call returns a distinct error, as errors.New does.
 func New(text string, problem api.Problem) error { return &sentinel{text, problem} }
 
 // Error returns the text.

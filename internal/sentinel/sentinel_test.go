@@ -21,5 +21,5 @@ func TestSentinelDescribesItself(t *testing.T) {
 	assert.EqualError(t, one, "text")
 	assert.Equal(t, &problem, api.ProblemOf(wrapped))
 	api.ProblemOf(one).Status = 500
-	assert.Equal(t, &problem, api.ProblemOf(one), "it is a copy")
+	assert.Equal(t, &problem, api.ProblemOf(one), "Problem returns a copy")
 }
