@@ -1,4 +1,4 @@
-// Package siteurl decides which URLs the module may send secrets to.
+// Package siteurl decides which URLs may receive secrets from this module.
 package siteurl
 
 import (
@@ -7,13 +7,13 @@ import (
 	"net/url"
 )
 
-// ErrInsecure is a plain HTTP URL of a host that is not a loopback address. Package api
-// exports it.
-var ErrInsecure = errors.New("dispensary: plain http is refused except to a loopback address")
+// ErrInsecure is the error for a plain HTTP URL whose host is not a loopback address. Package
+// api exports it.
+var ErrInsecure = errors.New("dispensary: plain http is allowed only for loopback addresses")
 
-// Validate reports why a URL must not be used to talk to the platform: it is not absolute,
-// it is plain HTTP to any host but a loopback address ([ErrInsecure]), or it has user
-// information, a query or a fragment. The error never repeats the URL.
+// Validate returns the reason why a URL must not be used for requests to the platform: it is
+// not absolute, it is plain HTTP to a host other than a loopback address ([ErrInsecure]), or
+// it has user information, a query or a fragment. The error never contains the URL.
 func Validate(raw string) error {
 	if raw == "" {
 		return errors.New("is empty")
@@ -23,9 +23,9 @@ func Validate(raw string) error {
 	case err != nil || u.Host == "" || u.Opaque != "":
 		return errors.New("is not an absolute URL")
 	case u.User != nil:
-		return errors.New("must not carry user information")
+		return errors.New("must not contain user information")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return errors.New("must not carry a query or a fragment")
+		return errors.New("must not contain a query or a fragment")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme == "http" && isLoopback(u.Hostname()):
@@ -36,9 +36,9 @@ func Validate(raw string) error {
 	return errors.New("is not an https URL")
 }
 
-// isLoopback reports whether requests to a host stay on this machine. These
-// are the hosts that [http.ProxyFromEnvironment] never sends to a proxy. It
-// does so with other spellings of localhost.
+// isLoopback reports whether requests to a host stay on this machine.
+// [http.ProxyFromEnvironment] never sends requests to these hosts to a proxy, but it does so
+// for other spellings of localhost.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
