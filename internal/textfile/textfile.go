@@ -1,5 +1,5 @@
-// Package textfile decodes text files that editors and shells wrote. Notepad and PowerShell 5
-// put a byte order mark in front of UTF-8, and PowerShell 5 redirects output as UTF-16.
+// Package textfile decodes text files written by editors and shells. Notepad and PowerShell 5
+// begin UTF-8 files with a byte order mark, and PowerShell 5 redirects output as UTF-16.
 package textfile
 
 import (
@@ -11,7 +11,7 @@ import (
 var ErrUTF16 = errors.New("is encoded in UTF-16: save it as UTF-8")
 
 // Decode returns the content of a text file without the byte order mark of UTF-8. It fails
-// with [ErrUTF16] if the byte order mark is that of UTF-16.
+// with [ErrUTF16] if the file begins with a byte order mark of UTF-16.
 func Decode(content []byte) ([]byte, error) {
 	if bytes.HasPrefix(content, []byte("\xff\xfe")) || bytes.HasPrefix(content, []byte("\xfe\xff")) {
 		return nil, ErrUTF16

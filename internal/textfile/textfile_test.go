@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
-func TestDecode(t *testing.T) {
+func TestDecodeRemovesByteOrderMark(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		"": "", "text": "text", "\ufefftext\r\n": "text\r\n", "\ufeff": "", "a\ufeffb": "a\ufeffb", "caf\xe9": "caf\xe9",
