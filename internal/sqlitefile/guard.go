@@ -20,29 +20,28 @@ type Guard struct {
 	mu       sync.Mutex
 	database fileid.ID
 	logID    fileid.ID // zero if there is no log
-	failed   error     // the first mismatch, for good
+	failed   error     // the first mismatch, never reset
 }
 
 // Config configures a [Guard]. Path is required.
 type Config struct {
-	// Path is the path of the database, as the program named it.
+	// Path is the path of the database, as the program specified it.
 	Path string
 
-	// Lock is the lock file beside the database, or nil.
+	// Lock is the lock file beside the database. Nil means no lock file.
 	Lock *filelock.Lock
 
-	// Pinned means that the caller keeps one connection open, so that SQLite never removes
-	// the log.
+	// Pinned means that the caller keeps one connection open, so SQLite never removes the log.
 	Pinned bool
 
-	// Failed is called once, at the first mismatch, with the error of Check. It must not
-	// call the guard. Nil means no call.
+	// Failed is called once, at the first mismatch, with the error of Check. It must not call
+	// the guard. Nil means no call.
 	Failed func(error)
 }
 
-// NewGuard returns a guard for a database that is open. If Config.Pinned is set, the pinned
-// connection must have read from the database before. It fails with [api.ErrReplaced] if this
-// process has a removed database or log open under the same path.
+// NewGuard returns a guard for an open database. If Config.Pinned is set, the pinned
+// connection must have read from the database before. NewGuard fails with [api.ErrReplaced] if
+// this process still has a removed database or log open under the same path.
 func NewGuard(c Config) (*Guard, error) {
 	g := &Guard{config: c, log: Resolve(c.Path) + "-wal"}
 	var err error
@@ -60,16 +59,16 @@ func NewGuard(c Config) (*Guard, error) {
 	return g, nil
 }
 
-// Check fails with [api.ErrReplaced] if a path no longer names the open file, and always does so
-// from then on. Other errors are those of the file system and can pass. It costs two or
-// three stats.
+// Check fails with [api.ErrReplaced] if a path no longer names the open file. After that, it
+// always fails with this error. Other errors come from the file system and can be temporary.
+// Check makes two or three stat calls.
 //
-// A store calls it before a commit, so that it does not write into the log of another
-// database, and again before it acknowledges the commit.
+// A store calls Check before a commit, so it does not write into the log of another database,
+// and again before it acknowledges the commit.
 func (g *Guard) Check() error { return g.check(g.config.Pinned) }
 
-// check is Check. logging reports that a connection is open that has used the log, if the
-// database has one.
+// check is Check. logging reports whether an open connection has used the log, if the database
+// has one.
 func (g *Guard) check(logging bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,8 +86,8 @@ func (g *Guard) check(logging bool) error {
 	return g.failed
 }
 
-// Err returns the error of the first Check that failed with [api.ErrReplaced], or nil. It asks
-// no file system.
+// Err returns the error of the first Check that failed with [api.ErrReplaced], or nil. It does
+// not access the file system.
 func (g *Guard) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,7 +102,7 @@ func (g *Guard) OwnsLog() bool {
 	return isMissing(err) || err == nil && id == g.logID
 }
 
-// compare returns the path that names another file than the open one.
+// compare returns the path that no longer names the open file, or "".
 func (g *Guard) compare(logging bool) (failed string, err error) {
 	switch id, err := fileid.Of(g.config.Path); {
 	case isMissing(err), err == nil && id != g.database:

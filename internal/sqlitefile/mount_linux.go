@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// isMountPoint reports whether something is mounted at a resolved path. Without /proc it
-// reports false.
+// isMountPoint reports whether a resolved path is a mount point. Without /proc it returns
+// false.
 func isMountPoint(path string) bool {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -21,5 +21,6 @@ func isMountPoint(path string) bool {
 	return false
 }
 
-// unescape decodes the characters that would end a field or a line.
+// unescape decodes the escaped characters of mountinfo, which would otherwise end a field or a
+// line.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -2,5 +2,5 @@
 
 package sqlitefile
 
-// isMountPoint reports false: only Linux mounts single files.
+// isMountPoint returns false, because only Linux mounts single files.
 func isMountPoint(string) bool { return false }

@@ -10,9 +10,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
-// isOpenElsewhere reports whether this process has a file open that had the path before: a
-// removed one of that name, or the log with the ID old under another name. old is zero if
-// there is none. Without /proc it reports false.
+// isOpenElsewhere reports whether this process still has a file open that had the path before:
+// a removed file of this name, or the log with the ID old under another name. old is zero if
+// there is no such log. Without /proc it returns false.
 func isOpenElsewhere(path string, old fileid.ID) bool {
 	const folder = "/proc/self/fd"
 	descriptors, err := os.ReadDir(folder)
@@ -41,8 +41,8 @@ func isOpenElsewhere(path string, old fileid.ID) bool {
 	return false
 }
 
-// isRenamedLog tells a renamed log from a later file that got the inode of a removed log.
-// The later file can be the log of another database.
+// isRenamedLog reports whether an open file is a renamed log. The alternative is a later file
+// with the inode of a removed log, such as the log of another database.
 func isRenamedLog(descriptor int, target string) bool {
 	if database, isLog := strings.CutSuffix(target, "-wal"); isLog {
 		if _, err := os.Stat(database); err == nil {

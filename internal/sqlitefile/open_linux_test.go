@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
-// This process still has the log open that the path named before.
-func TestGuardFindsOpenLogOfOldName(t *testing.T) {
+// This process still has the log open that was at the path before.
+func TestGuardDetectsOpenOldLog(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(log string) error{
 		"removed": os.Remove,

@@ -4,5 +4,6 @@ package sqlitefile
 
 import "github.com/dispensary-go/dispensary/internal/fileid"
 
-// isOpenElsewhere reports false: this system does not list the files of a process.
+// isOpenElsewhere returns false, because this system does not list the open files of a
+// process.
 func isOpenElsewhere(string, fileid.ID) bool { return false }

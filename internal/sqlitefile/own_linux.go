@@ -16,17 +16,17 @@ type Owner struct {
 
 const (
 	ofdSetLock = 37      // F_OFD_SETLK, on every architecture
-	ownerByte  = 1 << 40 // far behind the bytes that SQLite locks
+	ownerByte  = 1 << 40 // far beyond the bytes that SQLite locks
 )
 
 // Own locks the database at path for one owner until [Owner.Release]. It fails with
-// [filelock.ErrHeld] while another owner, of this process or another one, has the lock.
+// [filelock.ErrHeld] while another owner, in this process or another one, has the lock.
 // Outside of Linux, and on a file system without such locks, it locks nothing.
 //
-// The lock belongs to an open file description, so closing another descriptor of the file
-// does not release it. closes reports whether Own may close its descriptor at the end: that
-// drops the POSIX locks that this process has on the file, so SQLite must use open file
-// description locks. Otherwise the descriptor stays open, unlocked, until the process ends.
+// The lock belongs to an open file description, so closing another descriptor of the file does
+// not release it. closes reports whether Release may close the descriptor of Own. Closing it
+// drops the POSIX locks of this process on the file, so SQLite must use open file description
+// locks. Otherwise the descriptor stays open, without the lock, until the process ends.
 func Own(path string, closes func() bool) (*Owner, error) {
 	descriptor, err := syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {

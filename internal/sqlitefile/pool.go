@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/failover"
 )
 
-// Pool guards a database that a store uses through a pool of connections. It is safe for
+// Pool guards a database that a store uses through a connection pool. It is safe for
 // concurrent use.
 type Pool struct {
 	inner failover.Pool[*sql.Conn]
@@ -21,8 +21,8 @@ type Pool struct {
 	kept  *sql.Conn // see keep
 }
 
-// NewPool returns a guarded pool of db, which is a SQLite database. It asks the database for
-// its path at the first [Pool.Do].
+// NewPool returns a guarded pool for db, which must be a SQLite database. The first [Pool.Do]
+// queries the path of the database.
 func NewPool(db *sql.DB) *Pool {
 	p := &Pool{inner: failover.SQL(db)}
 	release := p.inner.Release
@@ -34,9 +34,9 @@ func NewPool(db *sql.DB) *Pool {
 	return p
 }
 
-// Do calls run with a connection, like [failover.Pool.Do]. It fails with [api.ErrUnsafePath], and
-// with [api.ErrReplaced] if a file was replaced before run, or before run returned. The result of
-// run then counts for nothing.
+// Do calls run with a connection, like [failover.Pool.Do]. It fails with [api.ErrUnsafePath],
+// or with [api.ErrReplaced] if a file was replaced before run was called or before run
+// returned. The caller must then discard the result of run.
 func (p *Pool) Do(ctx context.Context, run func(*sql.Conn) error) error {
 	if err := p.err(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (p *Pool) Do(ctx context.Context, run func(*sql.Conn) error) error {
 	})
 }
 
-// err returns the error of a database that was replaced. It needs no connection.
+// err returns the error of a replaced database, or nil. It needs no connection.
 func (p *Pool) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *Pool) err() error {
 	return p.guard.Err()
 }
 
-// open returns the guard, which it creates once. It is nil for a database in memory.
+// open returns the guard, which it creates once. The guard is nil for a database in memory.
 func (p *Pool) open(ctx context.Context, conn *sql.Conn) (*Guard, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,8 +93,9 @@ func (p *Pool) open(ctx context.Context, conn *sql.Conn) (*Guard, error) {
 }
 
 // keep returns err. If a file was replaced, it keeps one connection out of the pool until the
-// process ends. SQLite removes the log, by its path, with the last connection to a database.
-// If another process uses the path by now, that would be the log of the other process.
+// process ends. SQLite removes the log by its path when the last connection to a database
+// closes. If another process uses the path by then, SQLite would remove the log of the other
+// process.
 func (p *Pool) keep(conn *sql.Conn, err error) error {
 	if errors.Is(err, api.ErrReplaced) {
 		p.mu.Lock()

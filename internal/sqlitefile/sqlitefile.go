@@ -1,13 +1,13 @@
 // Package sqlitefile guards the files of an open SQLite database.
 //
-// SQLite opens a database, its write-ahead log and its index by path and never looks at the
+// SQLite opens a database, its write-ahead log and its index by path and never checks the
 // paths again. If another program moves, removes or replaces one of the files, commits still
-// succeed, but the next process that opens the path does not find them. A [Guard] compares
-// the paths with the open files, so that a store acknowledges no such commit.
+// succeed, but the next process that opens the path does not find them. A [Guard] compares the
+// paths with the open files, so a store never acknowledges such a commit.
 //
-// The connections of a [Pool] come and go, so SQLite itself may remove and recreate the log.
-// On Linux a Pool finds out whether the process still has another log open. On other Unix
-// systems it notices a removed log, but not a replaced one. On Windows no program can move or
+// The connections of a [Pool] open and close, so SQLite itself may remove and recreate the
+// log. On Linux, a Pool detects whether the process still has another log open. On other Unix
+// systems it detects a removed log, but not a replaced one. On Windows, no program can move or
 // remove an open file.
 package sqlitefile
 
@@ -42,8 +42,9 @@ func Path(ctx context.Context, db Querier) (string, error) {
 	return Resolve(path), nil
 }
 
-// Resolve follows symbolic links, because SQLite keeps the log of a database beside the file
-// and not beside the link. It returns path itself if the file does not exist.
+// Resolve follows symbolic links, because SQLite stores the log of a database beside the file
+// and not beside the link. It returns the absolute path without resolved links if the file
+// does not exist.
 func Resolve(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved
@@ -55,18 +56,19 @@ func Resolve(path string) string {
 }
 
 // CheckFile returns an [*api.ArgumentError] for field if path does not name a database file.
-// ":memory:" would create a file with that name, and a URI a file with the whole URI as its name.
+// ":memory:" would create a file with that name, and a URI would create a file with the whole
+// URI as its name.
 func CheckFile(field, path string) error {
 	if path == ":memory:" || strings.HasPrefix(path, "file:") {
-		return &api.ArgumentError{Field: field, Reason: "must be the path of a file, and not a URI or :memory:"}
+		return &api.ArgumentError{Field: field, Reason: "must be the path of a file, not a URI or :memory:"}
 	}
 	return nil
 }
 
-// Create checks path, with [CheckFile] for field and with [CheckPath], and creates a file that
-// does not exist. Only its owner can read and write it, and the files that SQLite puts beside it.
-// Create does not open an existing file, because closing it would drop the locks of another
-// connection of this process.
+// Create checks path with [CheckFile] for field and with [CheckPath], and creates the file if
+// it does not exist. Only the owner can read and write this file and the files that SQLite
+// creates beside it. Create does not open an existing file, because closing it would release
+// the locks of another connection of this process.
 func Create(field, path string) (created bool, err error) {
 	if err := errors.Join(CheckFile(field, path), CheckPath(path)); err != nil {
 		return false, err
@@ -87,11 +89,11 @@ func DSN(path string, parameters url.Values) string {
 }
 
 // CheckPath fails with [api.ErrUnsafePath] if the file has several hard links or is a mount
-// point itself, as a file that alone is mounted into a container. The log lies beside the
-// path, so another path to the same database misses every commit that is only in the log.
-// It accepts a path without a file.
+// point itself, such as a single file mounted into a container. The log is beside the path, so
+// another path to the same database misses every commit that is only in the log. A path
+// without a file is valid.
 //
-// It finds mount points on Linux and links on Unix.
+// CheckPath detects mount points on Linux and links on Unix.
 func CheckPath(path string) error {
 	path = Resolve(path)
 	info, err := os.Stat(path)

@@ -43,7 +43,7 @@ func TestGuardReportsFirstMismatchOnce(t *testing.T) {
 		require.NoError(t, os.Rename(path+end, path+".moved"))
 		require.ErrorIs(t, guard.Check(), api.ErrReplaced)
 		require.NoError(t, os.Rename(path+".moved", path+end))
-		require.ErrorIs(t, guard.Check(), api.ErrReplaced, "for good")
+		require.ErrorIs(t, guard.Check(), api.ErrReplaced, "the error is permanent")
 		require.ErrorIs(t, guard.Err(), api.ErrReplaced)
 		require.Len(t, reports, 1)
 		assert.ErrorContains(t, reports[0], "(a.db"+end+")")
@@ -51,7 +51,7 @@ func TestGuardReportsFirstMismatchOnce(t *testing.T) {
 	}
 }
 
-// SQLite removes the log with the last connection of a pool, and creates another one.
+// SQLite removes the log with the last connection of a pool, and recreates it later.
 func TestGuardToleratesNewLogWithoutPin(t *testing.T) { //nolint:paralleltest // a removed log leaves its inode, and another test moves logs
 	path := database(t)
 	guard, err := sqlitefile.NewGuard(sqlitefile.Config{Path: path})
@@ -67,7 +67,7 @@ func TestGuardChecksWithFewAllocations(t *testing.T) { //nolint:paralleltest // 
 	path := database(t)
 	guard, err := sqlitefile.NewGuard(sqlitefile.Config{Path: path, Pinned: true})
 	require.NoError(t, err)
-	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = guard.Check() }), 2.0, "one for each path")
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = guard.Check() }), 2.0, "one allocation for each path")
 }
 
 func TestCheckPathAcceptsOtherPaths(t *testing.T) {
@@ -75,7 +75,7 @@ func TestCheckPathAcceptsOtherPaths(t *testing.T) {
 	path := database(t)
 	require.NoError(t, sqlitefile.CheckPath(path))
 	require.NoError(t, sqlitefile.CheckPath(filepath.Join(t.TempDir(), "none.db")))
-	require.NoError(t, sqlitefile.CheckPath(t.TempDir()), "SQLite reports a folder itself")
+	require.NoError(t, sqlitefile.CheckPath(t.TempDir()), "SQLite itself reports a folder")
 }
 
 func TestOwnExcludesOtherOwners(t *testing.T) {
