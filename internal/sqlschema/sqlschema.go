@@ -23,7 +23,7 @@ const (
 )
 
 // DialectOf returns the dialect of a database: [PostgreSQL], [SQLite], "mysql" for MySQL and
-// MariaDB, or "" for another database that has a function version().
+// MariaDB, or "" for any other database that has a function version().
 func DialectOf(ctx context.Context, db *sql.DB) (dialect string, err error) {
 	err = contention.Retry(ctx, func() error {
 		var version string
@@ -50,7 +50,7 @@ type Schema struct {
 
 	// Script creates every missing table, index and function. A semicolon separates statements
 	// and occurs nowhere else, except between two $$, which quote the body of a function. A
-	// column is lower case and begins a line, after a tab. A constraint is upper case.
+	// column is in lower case and begins a line, after a tab. A constraint is in upper case.
 	Script string
 }
 
@@ -59,22 +59,23 @@ type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// isMissing reports whether err is a missing table.
+// isMissing reports whether err means a missing table.
 func isMissing(err error) bool {
 	var e *api.SchemaError
 	return errors.As(err, &e) && e.Column == ""
 }
 
 // Check compares the tables with the schema. It only reads the catalog of the database. The
-// error is an [*api.SchemaError] or an error of the database. A missing column takes precedence over a
-// missing table.
+// error is an [*api.SchemaError] or an error of the database. A missing column takes
+// precedence over a missing table.
 func (s Schema) Check(ctx context.Context, q Querier) error {
 	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
 }
 
-// Create runs the script if a table is missing. If none is missing, it only reads, so it needs no
-// right to create tables, and a missing index or function stays missing. If a table lacks a column,
-// it changes nothing and returns an [*api.SchemaError]. Concurrent calls take turns, in all processes.
+// Create runs the script if a table is missing. Otherwise it only reads, so it needs no right
+// to create tables and leaves a missing index or function missing. If a table lacks a column,
+// Create changes nothing and returns an [*api.SchemaError]. Concurrent calls run one after
+// another, across all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
 	return contention.Retry(ctx, func() error {
 		if err := s.check(ctx, db); !isMissing(err) {
@@ -133,7 +134,7 @@ func (s Schema) columns(ctx context.Context, q Querier, table string) (columns [
 	return columns, rows.Err()
 }
 
-// create runs the script on one connection while no other process does.
+// create runs the script on one connection and excludes all other processes.
 func (s Schema) create(ctx context.Context, db *sql.DB) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func (s Schema) create(ctx context.Context, db *sql.DB) (err error) {
 		func() error { return exec(ctx, conn, `COMMIT`) },
 	} {
 		if err := act(); err != nil {
-			_ = exec(context.WithoutCancel(ctx), conn, `ROLLBACK`) // the connection goes back to the pool
+			_ = exec(context.WithoutCancel(ctx), conn, `ROLLBACK`) // the pool reuses the connection
 			return err
 		}
 	}
@@ -164,9 +165,10 @@ func (s Schema) run(ctx context.Context, conn *sql.Conn) error {
 	return s.check(ctx, conn)
 }
 
-// begin returns the SQL of the beginning of an exclusive change of the schema. The transaction must
-// be READ COMMITTED in PostgreSQL, whatever the default: a stricter one would not see the changes
-// made while it waited. MySQL commits each statement by itself, and locks the table meanwhile.
+// begin returns the SQL that begins an exclusive change of the schema. In PostgreSQL, the
+// transaction must be READ COMMITTED, whatever the default, because a stricter one would not
+// see the changes made while it waited. MySQL commits each statement by itself and locks the
+// table meanwhile.
 func (s Schema) begin() string {
 	switch s.Dialect {
 	case PostgreSQL:
@@ -179,7 +181,7 @@ func (s Schema) begin() string {
 	return `BEGIN`
 }
 
-// exec runs statements without parameters one by one, because not every driver accepts several.
+// exec runs statements without parameters one by one, because some drivers accept only one.
 func exec(ctx context.Context, conn *sql.Conn, script string) error {
 	for one := range statements(script) {
 		if _, err := conn.ExecContext(ctx, one); err != nil {
