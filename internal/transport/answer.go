@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// answer is the last answer to a call.
+// answer is the last response to a call.
 type answer struct {
-	status   int         // 0 where none came
-	header   http.Header // nil where none came
+	status   int         // 0 without a response
+	header   http.Header // nil without a response
 	body     *bytes.Buffer
-	complete bool // body holds the whole of the answer
+	complete bool // body contains the complete response body
 
-	tried   bool  // the body was read, as far as that went
-	readErr error // why it was not read to its end
+	tried   bool  // reading the body was attempted
+	readErr error // error that interrupted reading
 
 	limited io.LimitedReader
 }
 
-// reset drops the answer and keeps its buffer.
+// reset clears the response and keeps its buffer.
 func (a *answer) reset() {
 	a.status, a.header, a.complete, a.tried, a.readErr = 0, nil, false, false, nil
 }
@@ -30,13 +30,13 @@ func (a *answer) reset() {
 // maxBody is the size limit of a successful response in bytes, after decompression.
 const maxBody = 32 << 20
 
-// maxSmallBody bounds the bodies of errors and of token responses, which are short. Only
-// a list may be larger.
+// maxSmallBody is the size limit of error bodies and token responses in bytes. They are short.
+// Only a list may be larger.
 const maxSmallBody = 1 << 20
 
-// read reads an answer to its end, so that a body that breaks off is retried like a
-// connection that does. The rest of an error's body beyond maxSmallBody is dropped: its
-// status still counts, but it has no proof that the platform wrote it.
+// read reads a response to its end, so a body that breaks off is retried like a broken
+// connection. It drops the rest of an error body beyond maxSmallBody. The status still counts,
+// but the response no longer proves that the platform wrote it.
 func (a *answer) read(response *http.Response, limit int64) error {
 	a.tried, a.readErr = true, a.readBody(response, limit)
 	return a.readErr
@@ -52,15 +52,15 @@ func (a *answer) readBody(response *http.Response, limit int64) error {
 	if !a.success() {
 		limit = min(limit, maxSmallBody)
 	}
-	if n := min(response.ContentLength, limit, maxPooledBuffer); n > 0 { // a longer one is only announced
-		a.body.Grow(int(n) + bytes.MinRead) // MinRead: ReadFrom asks for that much room before it sees the end
+	if n := min(response.ContentLength, limit, maxPooledBuffer); n > 0 { // a larger Content-Length may be wrong
+		a.body.Grow(int(n) + bytes.MinRead) // ReadFrom needs MinRead free bytes to detect the end
 	}
 	a.limited = io.LimitedReader{R: response.Body, N: limit + 1}
 	_, err := a.body.ReadFrom(&a.limited)
 	a.limited.R = nil
 	switch {
 	case err != nil:
-		return fmt.Errorf("read body: %w", err) // its deadline may not be the caller's
+		return fmt.Errorf("read body: %w", err) // wrapped, because the deadline may not be the caller's
 	case int64(a.body.Len()) > limit && a.success():
 		return errTooLarge
 	case int64(a.body.Len()) > limit:
@@ -74,25 +74,26 @@ func (a *answer) readBody(response *http.Response, limit int64) error {
 	return nil
 }
 
-// ByteOrderMark is a prefix that some gateways add to JSON. RFC 8259 allows readers to
-// ignore it.
+// ByteOrderMark is a prefix that some gateways add to JSON. RFC 8259 allows readers to ignore
+// it.
 const ByteOrderMark = "\ufeff"
 
-// errTooLarge is an answer beyond its limit.
+// errTooLarge is the error for a response beyond its limit.
 var errTooLarge = errors.New("response is larger than the limit")
 
 func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
 
 func (a *answer) requestID() string { return RequestID(a.header) }
 
-// buffers hold answers while they are decoded. A list of 100 products is about
-// 100 KB; growing a new buffer to that costs more than decoding into a used one.
+// buffers contains buffers for responses during decoding. A list of 100 products has about 100
+// KB. Growing a new buffer to this size costs more than decoding into a reused one.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxPooledBuffer keeps one huge answer from occupying memory permanently.
+// maxPooledBuffer is the size in bytes of the largest buffer to keep, so one huge response
+// does not occupy memory permanently.
 const maxPooledBuffer = 1 << 20
 
-// release returns the buffer. Nothing decoded may refer to it any more.
+// release returns the buffer to the pool. No decoded value may refer to it.
 func (a *answer) release() {
 	if a.body != nil && a.body.Cap() <= maxPooledBuffer {
 		buffers.Put(a.body)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// startAttempt begins one attempt, and returns the request to send.
+// startAttempt begins an attempt and returns the request to send.
 func startAttempt(s *callState, request *http.Request) *http.Request {
 	s.attempts++
 	if s.attempts > 1 {
-		s.attempt = &attemptContext{} // a transport may still use the last one
+		s.attempt = &attemptContext{} // a transport may still use the previous one
 		request = request.WithContext(s.attempt)
 	}
 	s.attempt.Context = s.observed.attemptStart(s.requestCtx, s.attempts, s.wait)
@@ -25,7 +25,7 @@ func startAttempt(s *callState, request *http.Request) *http.Request {
 	return request
 }
 
-// readAnswer reads the answer to the attempt, once.
+// readAnswer reads the response to the attempt, once.
 func readAnswer(s *callState, response *http.Response) error {
 	if s.answer.tried {
 		return s.answer.readErr
@@ -39,16 +39,16 @@ func readAnswer(s *callState, response *http.Response) error {
 	return err
 }
 
-// endAttempt logs and reports the attempt that just ended; err is why no whole answer
-// came.
+// endAttempt logs and reports the attempt that just ended. err is the reason if no complete
+// response was received.
 func endAttempt(ctx context.Context, s *callState, err error) {
 	s.attempt.end()
 	logAttempt(ctx, s, err)
 	s.observed.attemptEnd(&s.answer, time.Since(s.began), err)
 }
 
-// logAttempt writes the attempt that just ended. It names the route template and the
-// request id; addresses, queries, headers and bodies never get here.
+// logAttempt logs the attempt that just ended. The record contains the route template and the
+// request id, and never a URL, a query, a header or a body.
 func logAttempt(ctx context.Context, s *callState, err error) {
 	logger := s.client.config.Logger
 	if logger == nil || !logger.Enabled(ctx, slog.LevelDebug) {

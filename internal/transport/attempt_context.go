@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// attemptContext is the context of one attempt: the context of the call, with a deadline
-// that covers the response body. It derives a context of package context when a transport
-// first waits for it, so an attempt that a cache or a fake serves at once starts no timer.
+// attemptContext is the context of one attempt: the context of the call, with a deadline that
+// includes the response body. It derives a context of package context when a transport first
+// waits for it, so an attempt that a cache or a fake serves immediately starts no timer.
 //
-// It replaces http.Client.Timeout, which starts a goroutine for each attempt through a
-// wrapped transport.
+// It replaces http.Client.Timeout, which starts a goroutine for each attempt through a wrapped
+// transport.
 type attemptContext struct {
 	context.Context           // of the call
-	deadline        time.Time // zero for none
+	deadline        time.Time // zero for no deadline
 
 	mu      sync.Mutex
 	derived context.Context // nil until a transport waits
@@ -22,7 +22,8 @@ type attemptContext struct {
 	ended   bool
 }
 
-// derive returns the context that ends with the call, at the deadline or with the attempt.
+// derive returns a context with three ends: the end of the call, the deadline and the end of
+// the attempt.
 func (c *attemptContext) derive() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +40,7 @@ func (c *attemptContext) derive() context.Context {
 	return c.derived
 }
 
-// end cancels the context for good.
+// end cancels the context permanently.
 func (c *attemptContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +65,8 @@ func (c *attemptContext) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
-// Value implements [context.Context]. Package context asks it for the derived context, and
-// then cancels the contexts that transports derive without a goroutine.
+// Value implements [context.Context]. Package context requests the derived context through it.
+// The contexts that transports derive are then canceled without a goroutine.
 func (c *attemptContext) Value(key any) any {
 	c.mu.Lock()
 	derived := c.derived

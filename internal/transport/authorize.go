@@ -12,13 +12,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithAccessToken or WithTokenSource")
+var errNoTokens = errors.New("dispensary: the client has no token source: add WithAccessToken or WithTokenSource")
 
-// authorize is the link that gives the request its token. After a 401 it gets one fresh
-// token and runs next once more. A second 401 is the response of the call: only the token
-// endpoint can say whether the user or the platform is the reason. A platform that
-// responds with 401 has not applied the write, so a write is repeated, too. Without proof
-// that the platform wrote the 401, only a read is repeated; see [answer.fromPlatform].
+// authorize is the link that adds the token to the request. After a 401 it gets one fresh
+// token and runs next once more. A second 401 is the response of the call, because only the
+// token endpoint can tell whether the user or the platform is the reason. A platform that
+// responds with 401 has not applied the write, so authorize repeats a write too. Without proof
+// that the platform wrote the 401, it repeats only a read. See [answer.fromPlatform].
 func authorize(ctx context.Context, s *callState, next step) error {
 	if !s.call.Operation.NeedsToken() {
 		return next(ctx, s)
@@ -47,14 +47,14 @@ func authorize(ctx context.Context, s *callState, next step) error {
 	return err
 }
 
-// authorizeAgain runs next once more with a token newer than the one that was refused.
+// authorizeAgain runs next once more with a newer token than the rejected one.
 func authorizeAgain(ctx context.Context, s *callState, refresher api.TokenRefresher, rejected api.AccessToken, next step) error {
 	fresh, err := refresher.Refresh(ctx, rejected)
 	if err != nil {
 		return &localError{cause: err, answered: true}
 	}
 	if fresh.Secret == rejected.Secret {
-		return nil // the answer stays 401
+		return nil // the response stays 401
 	}
 	if err := setBearer(s, fresh); err != nil {
 		return err
@@ -62,8 +62,7 @@ func authorizeAgain(ctx context.Context, s *callState, refresher api.TokenRefres
 	return next(ctx, s)
 }
 
-// setBearer sets the Authorization header, if the token belongs to the client's
-// environment.
+// setBearer sets the Authorization header if the token belongs to the client's environment.
 func setBearer(s *callState, token api.AccessToken) error {
 	if own := s.client.config.Site.Environment; token.Environment != own {
 		return &localError{cause: &environmentError{token: token.Environment, client: own}}
@@ -76,7 +75,7 @@ func setBearer(s *callState, token api.AccessToken) error {
 		return &localError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}}
 	}
 	header := s.bearer[:]
-	if _, sent := s.request.Header["Authorization"]; sent { // and a transport may still read it
+	if _, sent := s.request.Header["Authorization"]; sent { // a transport may still read it
 		again := *s.request
 		again.Header = headerForRetry(again.Header)
 		s.request, header = &again, make([]string, 1)
@@ -94,20 +93,19 @@ func (e *environmentError) Error() string {
 
 func (e *environmentError) Is(target error) bool { return target == api.ErrWrongEnvironment }
 
-// TokenReloader is a token source that can look for a newer token than its own without
-// fetching one from the platform. A client calls it if the token lacks a scope that the API
-// states for the call: the user may have authorized again on another replica.
+// TokenReloader is a token source that can search for a newer token without requesting one
+// from the platform. A client calls it if the token lacks a scope that the API states for the
+// call, because the user may have authorized again on another replica.
 type TokenReloader interface {
-	// Reload returns a token as Token does, after it has read the store of tokens.
+	// Reload returns a token as Token does, after it has read the token store.
 	Reload(ctx context.Context) (api.AccessToken, error)
 }
 
-// checkScope compares what the token was granted with what the operation needs, and
-// returns the token to send. Where the API states the scope and the token lacks it,
-// the call fails without asking the platform: the error names the scope, which a 403
-// may not. Where the scope is assumed the call goes on, because the assumption may be
-// wrong, and the log says so once for each operation. A token whose scopes are not
-// known is sent.
+// checkScope compares the scopes of the token with the scopes of the operation and returns the
+// token to send. If the API states the scope and the token lacks it, the call fails without a
+// request: the error names the scope, and a 403 may not. If the scope is an assumption, the
+// call continues, because the assumption may be wrong, and a warning is logged once for each
+// operation. A token with unknown scopes is sent.
 func checkScope(ctx context.Context, s *callState, source api.TokenSource, token api.AccessToken) (api.AccessToken, error) {
 	op := s.call.Operation
 	missing := missingScope(op, token)
@@ -131,9 +129,9 @@ func checkScope(ctx context.Context, s *callState, source api.TokenSource, token
 	return token, nil
 }
 
-// missingScope returns the first scope that the operation needs and the token lacks,
-// or "". A token that has no scope that this module knows is not judged: the form in
-// which the platform writes them is not stated.
+// missingScope returns the first scope that the operation needs and the token lacks, or "". It
+// returns "" for a token without any known scope, because the API does not state how the
+// platform writes scopes.
 func missingScope(op *operation.Operation, token api.AccessToken) string {
 	if op.ScopeVaries || token.Scope == "" {
 		return ""
@@ -146,7 +144,7 @@ func missingScope(op *operation.Operation, token api.AccessToken) string {
 	return ""
 }
 
-// warnOfScope logs once for each operation that its assumed scope is missing.
+// warnOfScope logs a missing assumed scope once for each operation.
 func warnOfScope(ctx context.Context, c *Client, missing *api.ScopeError) {
 	logger := c.config.Logger
 	if logger == nil {
@@ -155,7 +153,7 @@ func warnOfScope(ctx context.Context, c *Client, missing *api.ScopeError) {
 	if _, before := c.warned.LoadOrStore(missing.Operation, true); before {
 		return
 	}
-	logger.LogAttrs(ctx, slog.LevelWarn, "dispensary: a token lacks the scope that an operation is assumed to need; calling all the same",
+	logger.LogAttrs(ctx, slog.LevelWarn, "dispensary: token lacks the assumed scope of an operation; sending the request anyway",
 		slog.String("operation", missing.Operation), slog.String("scope", missing.Scope),
 		slog.String("environment", c.config.Site.Environment.String()))
 }

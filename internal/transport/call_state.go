@@ -13,18 +13,18 @@ import (
 	"github.com/dispensary-go/dispensary/internal/calloption"
 )
 
-// callState is what the links know of one call: what is sent, and the last answer.
+// callState is the state of one call that the links share: the request and the last response.
 type callState struct {
 	client   *Client
 	call     Call
 	settings calloption.Settings
 	observed *observation // nil without observers
 
-	requestCtx   context.Context // of the call, as every attempt starts with it
+	requestCtx   context.Context // the parent context of every attempt
 	built        outgoing
 	request      *http.Request   // of the next attempt
 	bearer       [1]string       // the first Authorization header
-	missingScope *api.ScopeError // what the token was found to lack, if anything
+	missingScope *api.ScopeError // the scope that the token lacks, or nil
 
 	attempts int
 	attempt  *attemptContext // of the last attempt
@@ -35,7 +35,7 @@ type callState struct {
 	answer   answer // of the last attempt
 }
 
-// step carries a call on: a link with all that follow it.
+// step is a link together with all links after it.
 type step func(ctx context.Context, s *callState) error
 
 // apply applies the options of a call to settings. A nil option changes nothing.
@@ -47,7 +47,7 @@ func (c *Call) apply(settings *calloption.Settings) {
 	}
 }
 
-// setPractitioner sets the query of a call that [calloption.Settings] may give a practitioner.
+// setPractitioner sets the query of a call to one practitioner, see [calloption.Settings].
 func (c *Call) setPractitioner(id string) {
 	if !c.ForPractitioner {
 		c.wrong = append(slices.Clip(c.wrong), c.invalid("practitioner_id", "is not a parameter of this call"))
@@ -56,7 +56,7 @@ func (c *Call) setPractitioner(id string) {
 	c.Query = url.Values{"practitioner_id": {id}}
 }
 
-// newCallState starts a call, and returns its context.
+// newCallState starts a call and returns its context.
 func newCallState(ctx context.Context, c *Client, call Call) (context.Context, *callState) {
 	s := &callState{client: c, call: call}
 	s.call.apply(&s.settings)
@@ -72,19 +72,19 @@ func newCallState(ctx context.Context, c *Client, call Call) (context.Context, *
 	return ctx, s
 }
 
-// release ends the call and returns the answer's buffer.
+// release ends the call and returns the buffer of the response to the pool.
 func (s *callState) release() {
 	s.observed.callEnd(&s.answer, s.attempts)
 	s.answer.release()
 }
 
-// prepareRequest is the link that builds the request: arguments are checked before
-// anything is fetched or sent.
+// prepareRequest is the link that builds the request. It checks the arguments before the
+// client fetches a token or sends a request.
 func prepareRequest(ctx context.Context, s *callState, next step) error {
 	s.requestCtx = ctx
 	if !s.call.Operation.Read() {
-		// Only a write needs to know whether a connection was ever made: a
-		// failed read is repeated in any case.
+		// Only a write needs to know whether a connection was ever made, because a failed read
+		// is repeated in any case.
 		s.requestCtx = httptrace.WithClientTrace(ctx, s.trace.hooks())
 	}
 	var err error
@@ -105,7 +105,7 @@ func captureResponse(ctx context.Context, s *callState, next step) error {
 	return err
 }
 
-// response describes the last answer.
+// response describes the last response.
 func (s *callState) response() api.Response {
 	return api.Response{StatusCode: s.answer.status, Header: s.answer.header, RequestID: s.answer.requestID(), Attempts: s.attempts}
 }

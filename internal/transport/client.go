@@ -14,45 +14,46 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// Config is what a Client is made of. Only Site is required.
+// Config configures a Client. Only Site is required.
 type Config struct {
 	Site api.Site
 
-	// Transport sends the requests. Nil means a pool of the client's own.
+	// Transport sends the requests. Nil means a connection pool of the client.
 	Transport http.RoundTripper
 
-	// AttemptTimeout bounds each attempt, from connecting to the last byte of the response.
-	// Zero means DefaultAttemptTimeout, and a negative one means no bound.
+	// AttemptTimeout limits each attempt, from connecting to the last byte of the response. 0
+	// means DefaultAttemptTimeout, and a negative value means no limit.
 	AttemptTimeout time.Duration
 
-	// Tokens authorizes calls that need it; without it they fail unsent.
+	// Tokens authorizes the calls that need a token. If it is nil, these calls fail without a
+	// request.
 	Tokens api.TokenSource
 
-	// ClinicKey is sent with every call where it is set.
+	// ClinicKey is sent with every call, unless it is empty.
 	ClinicKey api.Secret
 
-	// Limiter is asked before every attempt; nil means no limit.
+	// Limiter is called before every attempt. Nil means no limit.
 	Limiter api.Limiter
 
 	Retry api.RetryPolicy
 
-	// Logger receives one debug record an attempt, and one warning a field that cannot be
-	// decoded; nil means none.
+	// Logger receives a debug record for each attempt and a warning for each field that cannot
+	// be decoded. Nil means no logging.
 	Logger *slog.Logger
 
-	// Observers receive how calls go.
+	// Observers are notified of the progress of calls.
 	Observers []observe.Observer
 
-	// UserAgent is the product that stands before the name of this module in the
-	// User-Agent header. Empty sends the name of this module only.
+	// UserAgent is the product before the name of this module in the User-Agent header. If it
+	// is empty, the header contains only the name of this module.
 	UserAgent string
 }
 
-// Client sends calls. It is safe for concurrent use. Views made by [Client.With] share its
-// connections and wait together when the platform asks one of them to.
+// Client sends calls. It is safe for concurrent use. Views created by [Client.With] share its
+// connections, and all of them wait if the platform asks one of them to wait.
 //
-// Its fields are behind one more pointer: fmt prints what a pointer leads to, but no
-// further.
+// The fields are behind a second pointer, because fmt prints the struct behind a pointer but
+// not the struct behind a pointer in it.
 type Client struct{ *core }
 
 type core struct {
@@ -60,16 +61,16 @@ type core struct {
 	config Config
 	http   *http.Client
 
-	attemptTimeout time.Duration // 0 for none
+	attemptTimeout time.Duration // 0 for no limit
 
 	// Shared by all views.
 	ensuring *keyedLock
 	altered  *alteredKeys
-	warned   *sync.Map // names of operations whose assumed scope was missed
+	warned   *sync.Map // operations whose missing assumed scope was logged
 	throttle *throttle
 }
 
-// New checks the configuration and fills in its defaults.
+// New checks the configuration and sets its defaults.
 func New(config Config) (*Client, error) {
 	if err := config.Site.Validate(); err != nil {
 		return nil, err
@@ -88,13 +89,13 @@ func New(config Config) (*Client, error) {
 	return client, nil
 }
 
-// With returns a view of the client with the configuration that change makes of the
-// client's own. The site does not change. A Limiter is asked before the client's own, and a
-// nil Transport or Limiter keeps the client's own.
+// With returns a view of the client. change receives the client's configuration and modifies
+// it for the view. The site does not change. A new Limiter is called before the client's own.
+// A nil Transport or Limiter keeps the client's own.
 func (c *Client) With(change func(*Config) error) (*Client, error) {
 	view := *c.core
 	view.config.Transport, view.config.Limiter = nil, nil
-	view.config.Observers = slices.Clip(view.config.Observers) // views must not append to one array
+	view.config.Observers = slices.Clip(view.config.Observers) // views must not append to a shared array
 	if err := change(&view.config); err != nil {
 		return nil, err
 	}
@@ -113,9 +114,8 @@ func (c *Client) With(change func(*Config) error) (*Client, error) {
 	return &Client{&view}, nil
 }
 
-// settle checks the configuration, fills in its defaults and derives the other fields. It
-// keeps a header and an HTTP client that are there, unless the configuration has a
-// transport.
+// settle checks the configuration, sets its defaults and derives the other fields. It keeps an
+// existing header, and an existing HTTP client unless the configuration has a transport.
 func (c *core) settle() (err error) {
 	if c.config.Retry, err = withDefaults(c.config.Retry); err != nil {
 		return err
@@ -133,8 +133,7 @@ func (c *core) settle() (err error) {
 	return nil
 }
 
-// checkHeaders reports a field of the configuration that is sent as a header and
-// cannot be.
+// checkHeaders returns an error if a field of the configuration is not a valid header value.
 func (c *Config) checkHeaders() error {
 	for _, f := range [...]struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
 		if problem := HeaderProblem(f.value); problem != "" {
@@ -144,7 +143,7 @@ func (c *Config) checkHeaders() error {
 	return nil
 }
 
-// limiters are asked one after the other.
+// limiters calls two limiters one after the other.
 type limiters [2]api.Limiter
 
 // Wait implements [api.Limiter].
@@ -174,5 +173,5 @@ func (l limiters) Paused() (left time.Duration) {
 	return left
 }
 
-// Site returns the site the client talks to.
+// Site returns the client's site.
 func (c *Client) Site() api.Site { return c.config.Site }

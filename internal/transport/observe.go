@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// observation reports to the observers of a client how one call goes. Its methods do
-// nothing on nil, so that a call without observers pays nothing.
+// observation reports the progress of one call to the observers of a client. Its methods do
+// nothing on nil, so a call without observers has no extra cost.
 type observation struct {
 	observers []observe.Observer
 	call      observe.Call
@@ -39,7 +39,7 @@ func observeCall(ctx context.Context, observers []observe.Observer, call observe
 	return ctx, o
 }
 
-// either returns the context that an observer returned, if it did.
+// either returns the context of an observer, or given if the observer returned nil.
 func either(made, given context.Context) context.Context {
 	if made == nil {
 		return given
@@ -54,7 +54,7 @@ func (o *observation) limited(start time.Time) {
 	}
 }
 
-// attemptStart reports an attempt, and returns its context, made from ctx.
+// attemptStart reports an attempt and returns its context, derived from ctx.
 func (o *observation) attemptStart(ctx context.Context, number int, wait time.Duration) context.Context {
 	if o == nil {
 		return ctx
@@ -71,7 +71,7 @@ func (o *observation) attemptStart(ctx context.Context, number int, wait time.Du
 	return o.attemptCtx
 }
 
-// retryReason says what the attempt before came to.
+// retryReason returns the reason for the retry: the result of the previous attempt.
 func (o *observation) retryReason() observe.RetryReason {
 	switch {
 	case o.last.Number == 0:
@@ -86,7 +86,8 @@ func (o *observation) retryReason() observe.RetryReason {
 	return observe.RetryReasonServer
 }
 
-// attemptEnd reports how the attempt that took d ended; err is why no whole answer came.
+// attemptEnd reports the result of the attempt and its duration d. err is the reason if no
+// complete response was received.
 func (o *observation) attemptEnd(a *answer, d time.Duration, err error) {
 	if o == nil {
 		return
@@ -113,14 +114,14 @@ func (o *observation) invalidField(field, recordID string) {
 	}
 }
 
-// recordFailure keeps why the call failed, and its outcome, for callEnd.
+// recordFailure stores the failure and the outcome of the call for callEnd.
 func (o *observation) recordFailure(why observe.Failure, outcome api.Outcome) {
 	if o != nil {
 		o.failure, o.outcome = why, outcome
 	}
 }
 
-// callEnd reports how the call ended.
+// callEnd reports the result of the call.
 func (o *observation) callEnd(a *answer, attempts int) {
 	if o == nil {
 		return

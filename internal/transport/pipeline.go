@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// newPipeline composes what every call goes through, from the outside in. A link does
-// its part around the next one.
+// newPipeline composes the links of every call, outermost first. Each link calls the next one.
 func newPipeline() step {
 	return compose(
-		buildErrors,     // every failure becomes an *api.Error
-		prepareRequest,  // arguments are checked, nothing is fetched or sent
-		captureResponse, // status and headers for those who asked
-		authorize,       // token and scopes; once more with a fresh token after a 401
-		sendWithRetries, // limit, send, read, log; again while the policy says so
+		buildErrors,     // turns every failure into an *api.Error
+		prepareRequest,  // checks the arguments, fetches no token and sends no request
+		captureResponse, // stores status and headers for api.CaptureResponse
+		authorize,       // token and scopes; one retry with a fresh token after a 401
+		sendWithRetries, // limit, send, read, log; retries as the policy allows
 	)
 }
 
 var pipeline = newPipeline()
 
-// link is one step of the pipeline, given those that follow.
+// link is one step of the pipeline. next contains the links after it.
 type link func(ctx context.Context, s *callState, next step) error
 
 func compose(links ...link) step {
@@ -31,9 +30,8 @@ func compose(links ...link) step {
 	return next
 }
 
-// send carries a call through the pipeline. On success the state holds the whole
-// answer, and the caller decodes and releases it; on failure there is nothing to
-// release, and the error says everything.
+// send sends a call through the pipeline. On success the state contains the whole response,
+// and the caller decodes and releases it. On failure send has already released the state.
 func (c *Client) send(ctx context.Context, call Call) (*callState, error) {
 	ctx, s := newCallState(ctx, c, call)
 	if err := pipeline(ctx, s); err != nil {
