@@ -46,8 +46,8 @@ func TestClinicKeyThatCannotBeSent(t *testing.T) {
 	require.NoError(t, err)
 	for key, want := range map[dispensary.Secret]string{
 		{}:                                 "WithClinicKey(key) is empty",
-		dispensary.NewSecret("canary\n"):   "ClinicKey holds a line break",
-		dispensary.NewSecret("\x00canary"): "ClinicKey holds a line break",
+		dispensary.NewSecret("canary\n"):   "ClinicKey contains a line break",
+		dispensary.NewSecret("\x00canary"): "ClinicKey contains a line break",
 	} {
 		_, ofClient := dispensary.New(sandboxSite(), dispensary.WithClinicKey(key))
 		_, ofView := client.With(dispensary.WithClinicKey(key))

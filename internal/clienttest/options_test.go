@@ -24,8 +24,8 @@ func sandboxSite() dispensary.Site {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]dispensary.Option{
-		"WithAccessToken(token) is empty":           dispensary.WithAccessToken(""),
-		"WithAccessToken(token) holds a line break": dispensary.WithAccessToken("token\n"),
+		"WithAccessToken(token) is empty":              dispensary.WithAccessToken(""),
+		"WithAccessToken(token) contains a line break": dispensary.WithAccessToken("token\n"),
 		"WithClinicKey": dispensary.WithClinicKey(dispensary.Secret{}),
 		"WithUserAgent": dispensary.WithUserAgent(""),
 		"negative":      dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),

@@ -102,10 +102,10 @@ func TestViewReportsWrongOption(t *testing.T) {
 	client, err := dispensary.New(sandboxSite())
 	require.NoError(t, err)
 	for want, option := range map[string]dispensary.Option{
-		"WithAccessToken(token) is empty": dispensary.WithAccessToken(""),
-		"WithUserAgent(product) is empty": dispensary.WithUserAgent(""),
-		"UserAgent holds a line break":    dispensary.WithUserAgent("a\nb"),
-		"must not hold negative values":   dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
+		"WithAccessToken(token) is empty":  dispensary.WithAccessToken(""),
+		"WithUserAgent(product) is empty":  dispensary.WithUserAgent(""),
+		"UserAgent contains a line break":  dispensary.WithUserAgent("a\nb"),
+		"must not contain negative values": dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
 	} {
 		_, err := client.With(option)
 		require.ErrorIs(t, err, api.ErrArgument, want)

@@ -11,11 +11,11 @@ const (
 	requestIDHeader = "X-Request-Id"
 )
 
-// maxRequestID is the longest request ID in errors, logs and spans, in bytes.
+// maxRequestID is the maximum length of a request ID in errors, logs and spans, in bytes.
 const maxRequestID = 128
 
-// RequestID returns the X-Request-Id of a response, cut to maxRequestID. Errors and logs
-// print it, so a "?" replaces each byte that is not printable ASCII.
+// RequestID returns the X-Request-Id of a response, cut to maxRequestID. Errors and logs print
+// it, so a "?" replaces each byte that is not printable ASCII.
 func RequestID(header http.Header) string {
 	id := header.Get(requestIDHeader)
 	id = id[:min(len(id), maxRequestID)]
@@ -31,24 +31,24 @@ func RequestID(header http.Header) string {
 	return string(printable)
 }
 
-// HeaderProblem says why a value cannot be that of a header (RFC 9110, section 5.5),
-// or nothing. net/http would find out when it sends, and its refusal looks like a
-// failure of the network.
+// HeaderProblem returns the reason why value is not a valid header value (RFC 9110, section
+// 5.5), or "". net/http would detect this only when it sends the request, and its error looks
+// like a network failure.
 func HeaderProblem(value string) string {
 	for i := range len(value) {
 		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
-			return "holds a line break or another control character"
+			return "contains a line break or another control character"
 		}
 	}
 	return ""
 }
 
-// isIdempotencyKey reports whether net/http takes a header for the promise that a write
-// can be repeated.
+// isIdempotencyKey reports whether net/http treats a header as the promise that a write can be
+// repeated.
 func isIdempotencyKey(name string) bool {
 	return name == "Idempotency-Key" || name == "X-Idempotency-Key"
 }
 
-// headerForRetry returns the header for one more attempt: another map, because a transport
-// may still use the one that was sent.
+// headerForRetry returns the header for another attempt. It is a copy, because a transport may
+// still use the header of the previous attempt.
 func headerForRetry(sent http.Header) http.Header { return maps.Clone(sent) }

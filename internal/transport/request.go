@@ -24,39 +24,39 @@ import (
 type Call struct {
 	Operation *operation.Operation
 
-	// Path holds the route's parameters in order.
+	// Path contains the values of the route's parameters in order.
 	Path []string
 
 	// Query is a struct with url tags, url.Values, or nil.
 	Query any
 
-	// Body is encoded as JSON; nil sends none.
+	// Body is encoded as JSON. Nil means no body.
 	Body any
 
-	// Blank names what the body lacks; see [Blank].
+	// Blank contains the names of blank required fields. See [Blank].
 	Blank []string
 
 	Options []api.RequestOption
 
-	// ForPractitioner allows the option of package catalog, which sets Query.
+	// ForPractitioner allows the practitioner option of package catalog, which sets Query.
 	ForPractitioner bool
 
-	// wrong is what else cannot be sent.
+	// wrong contains further invalid arguments.
 	wrong api.ArgumentErrors
 
-	// encodedQuery replaces Query where a list has encoded it already.
+	// encodedQuery replaces Query if a list has already encoded it.
 	encodedQuery string
 	// path replaces the route's path in a raw call.
 	path string
 }
 
-// invalid reports a field of the call that cannot be sent.
+// invalid returns an error for a field of the call that cannot be sent.
 func (c *Call) invalid(field, reason string) *api.ArgumentError {
 	return &api.ArgumentError{Operation: c.Operation.Name, Field: field, Reason: reason}
 }
 
-// Blank returns the required fields that are blank, by their JSON names. White space
-// alone is blank, as it is to the platform. Fields and their values come in pairs.
+// Blank returns the JSON names of the required fields that are blank. A value of white space
+// only is blank, as it is for the platform. pairs contains names and values in turn.
 func Blank(pairs ...string) []string {
 	var blank []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -67,21 +67,21 @@ func Blank(pairs ...string) []string {
 	return blank
 }
 
-// endpoint makes requests to one site. Views of a client differ in the clinic key only.
+// endpoint builds requests to one site. Views of a client differ in the clinic key only.
 type endpoint struct {
 	base      *url.URL
 	header    http.Header // of every request; read-only
-	clinicKey api.Secret  // empty sends none
+	clinicKey api.Secret  // not sent if empty
 }
 
-// outgoing stores the parts of a request that it refers to.
+// outgoing contains the URL and the body of a request, which the request refers to.
 type outgoing struct {
 	url  url.URL
-	body []byte // nil for none
+	body []byte // nil for no body
 }
 
-// build builds the request of a call, without its authorization. Its error has all
-// arguments that cannot be sent.
+// build returns the request of a call without its authorization. The error contains all
+// invalid arguments.
 func (o *outgoing) build(ctx context.Context, e *endpoint, call *Call) (*http.Request, error) {
 	header := maps.Clone(e.header)
 	o.url = *e.base
@@ -120,8 +120,8 @@ func (o *outgoing) build(ctx context.Context, e *endpoint, call *Call) (*http.Re
 
 var contentTypeJSON = []string{"application/json"}
 
-// setURL turns the base URL into the URL of the call. It returns the arguments of route and
-// query that cannot be sent.
+// setURL turns the base URL u into the URL of the call. It returns the arguments of the route
+// and the query that cannot be sent.
 func (c *Call) setURL(u *url.URL) (wrong api.ArgumentErrors) {
 	base := *u
 	u.Path, u.RawPath, wrong = c.expand(&base)
@@ -133,8 +133,9 @@ func (c *Call) setURL(u *url.URL) (wrong api.ArgumentErrors) {
 	return wrong
 }
 
-// expand fills in the route's parameters below the base address, as they are and,
-// where that differs, percent-encoded. Its error has all that cannot be sent.
+// expand returns the path of the call below base with the route's parameters: plain is
+// unencoded, and escaped is percent-encoded if that differs. wrong contains all invalid
+// arguments.
 func (c *Call) expand(base *url.URL) (plain, escaped string, wrong api.ArgumentErrors) {
 	if c.path != "" {
 		plain, escaped, err := rawPath(c.path)
@@ -160,7 +161,7 @@ func (c *Call) expand(base *url.URL) (plain, escaped string, wrong api.ArgumentE
 			value = c.Path[next]
 			next++
 		}
-		// A dot segment would be resolved away and reach another endpoint.
+		// A dot segment would be resolved and would reach another endpoint.
 		if value == "" || value == "." || value == ".." {
 			wrong = append(wrong, c.invalid(param, "must be an id"))
 		} else if !utf8.ValidString(value) {
@@ -175,8 +176,8 @@ func (c *Call) expand(base *url.URL) (plain, escaped string, wrong api.ArgumentE
 	return path.String(), escaped, wrong
 }
 
-// rawPath returns the path of a raw call decoded, and with each segment percent-encoded as the
-// parameters of other calls are.
+// rawPath returns the path of a raw call in two forms: decoded, and with each segment
+// percent-encoded like the parameters of other calls.
 func rawPath(path string) (plain, escaped string, err error) {
 	plain, err = url.PathUnescape(path)
 	segments := strings.Split(path, "/")
@@ -199,9 +200,8 @@ func (c *Call) expandEscaped(base *url.URL) string {
 	return path
 }
 
-// emptyQueries holds what the zero value of a query type is encoded as, by type: most
-// calls narrow nothing, and encoding by reflection costs more than the rest of the
-// request.
+// emptyQueries contains the encoded zero value of each query type. Most calls have no filters,
+// and encoding by reflection costs more than the rest of the request.
 var emptyQueries sync.Map
 
 func (c *Call) encodeQuery() (string, api.ArgumentErrors) {
@@ -217,8 +217,8 @@ func (c *Call) encodeQuery() (string, api.ArgumentErrors) {
 	}
 	values, err := query.Values(c.Query)
 	if err != nil {
-		// Query types check themselves and name the field; any other text
-		// could hold a value.
+		// Query types check themselves and name the field. Any other text could contain a
+		// value.
 		var argument *api.ArgumentError
 		if errors.As(err, &argument) {
 			argument.Operation = c.Operation.Name
@@ -233,8 +233,8 @@ func (c *Call) encodeQuery() (string, api.ArgumentErrors) {
 	return encoded, wrong
 }
 
-// encodeValues encodes a query, and reports the parameters whose text is not valid
-// UTF-8. A name that is not valid counts as "query".
+// encodeValues encodes a query and returns the parameters whose text is not valid UTF-8. If a
+// name is not valid, its field is "query".
 func (c *Call) encodeValues(values url.Values) (string, api.ArgumentErrors) {
 	var wrong api.ArgumentErrors
 	for name, texts := range values {

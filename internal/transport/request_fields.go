@@ -10,11 +10,11 @@ import (
 	"unicode"
 )
 
-// requestFields are the names of what a request can have in its body and its query,
+// requestFields contains the names of possible fields in the body and the query of a request,
 // with [] for a position in a list: "recommendations[].variant_id".
 type requestFields []string
 
-// maxFieldDepth bounds how deep types are followed: no request is nested deeper.
+// maxFieldDepth limits the nesting of types to follow. No request is nested deeper.
 const maxFieldDepth = 4
 
 func typeFields(names []string, path string, t reflect.Type, depth int) []string {
@@ -47,8 +47,8 @@ func valueFields(names []string, path string, value any) []string {
 	return names
 }
 
-// place makes messages of a text of the platform's. Where it says several things
-// ("Email is invalid; Last name can't be blank"), each begins with its field.
+// place splits a text of the platform into messages with their fields. If the text contains
+// several messages ("Email is invalid; Last name can't be blank"), each begins with its field.
 func (f requestFields) place(text string) []detail.Message {
 	var placed []detail.Message
 	var field string
@@ -65,8 +65,8 @@ func (f requestFields) place(text string) []detail.Message {
 	return append(placed, detail.Message{Field: field, Text: text[begin:]})
 }
 
-// about returns the field that a sentence is about: the one it begins with, or the one
-// that it names at its end ("param is missing or the value is empty: treatment_plan").
+// about returns the field of a sentence: the field at its beginning, or the field named at its
+// end ("param is missing or the value is empty: treatment_plan").
 func (f requestFields) about(sentence string) string {
 	field, _ := f.beginning(words(sentence))
 	if field == "" {
@@ -77,7 +77,7 @@ func (f requestFields) about(sentence string) string {
 	return field
 }
 
-// named returns the field that a text is the name of, as JSON or as people write it.
+// named returns the field if text is only its name, in JSON form or in prose.
 func (f requestFields) named(text string) string {
 	said := words(text)
 	if field, n := f.beginning(said); n == len(said) {
@@ -86,8 +86,7 @@ func (f requestFields) named(text string) string {
 	return ""
 }
 
-// beginning returns the field whose name some words begin with, the longest one, and
-// of how many words the name is.
+// beginning returns the longest field name at the beginning of said, and its number of words.
 func (f requestFields) beginning(said []string) (field string, n int) {
 	for _, name := range f {
 		if as, length := match(name, said); length > n {
@@ -97,10 +96,10 @@ func (f requestFields) beginning(said []string) (field string, n int) {
 	return field, n
 }
 
-// match compares a field's name with the words at the beginning of a text: "last_name"
-// with "Last name", "recommendations[].variant_id" with "Recommendations[0].variant". It
-// returns the field with the position that was said, and the number of words. Where no
-// position was said it is the list that is meant.
+// match compares a field's name with the first words of a text: "last_name" with "Last name",
+// "recommendations[].variant_id" with "Recommendations[0].variant". It returns the field with
+// the position from the text, and the number of matched words. Without a position it returns
+// the list.
 func match(name string, said []string) (field string, n int) {
 	field = name
 	list := strings.Split(name, "[]")
@@ -124,7 +123,7 @@ func match(name string, said []string) (field string, n int) {
 	return field, n
 }
 
-// maxNameWords bounds how much of a text is looked at: no field's name is longer.
+// maxNameWords is the number of words to compare. No field's name is longer.
 const maxNameWords = 16
 
 // words returns the first words of a text, which are runs of letters and digits.
@@ -140,9 +139,9 @@ func words(text string) []string {
 
 func isNumber(word string) bool { return strings.Trim(word, "0123456789") == "" }
 
-// unencodable returns the fields of a body that JSON cannot carry, such as a day that
-// no calendar has; "body" for the body itself. The encoder's own text is not used: it
-// may hold the value.
+// unencodable returns the fields of a body that JSON cannot represent, such as a date that
+// does not exist, or "body" for the body itself. The error text of the encoder is not used,
+// because it may contain the value.
 func unencodable(names []string, path string, v reflect.Value) []string {
 	if _, err := json.Marshal(v.Interface()); err == nil {
 		return names
@@ -169,7 +168,7 @@ func unencodable(names []string, path string, v reflect.Value) []string {
 	return names
 }
 
-// fieldsOf returns the types of the JSON members of a struct type.
+// fieldsOf returns the types of a struct's JSON members by name.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for _, field := range reflect.VisibleFields(t) {

@@ -15,21 +15,21 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// notUTF8 is the reason for rejecting text that is not valid UTF-8. JSON cannot carry
-// such text, and encoding/json replaces it without an error. The platform would store
-// a different text from the caller's, and would not find a record by it.
+// notUTF8 is the reason for rejecting text that is not valid UTF-8. JSON cannot represent such
+// text, and encoding/json replaces it without an error. The platform would store another text
+// than the caller's and would not find a record by it.
 const notUTF8 = "must be valid UTF-8"
 
 // mayAlterText reports whether encoding/json may have replaced text in an encoded body.
-// It depends on the Go version whether U+FFFD is written as it is or escaped. A caller's
-// own U+FFFD looks the same, so that only [alteredText] can tell. The check of a valid
-// body does not allocate.
+// Depending on the Go version, it writes U+FFFD literally or escaped. A caller's own U+FFFD
+// looks the same, so only [alteredText] can distinguish them. The check of a valid body does
+// not allocate.
 func mayAlterText(body []byte) bool {
 	return bytes.Contains(body, []byte("\ufffd")) || bytes.Contains(body, []byte(`\ufffd`)) || !utf8.Valid(body)
 }
 
-// alteredText returns the fields of a body whose text is not valid UTF-8, by their JSON
-// names. The body itself is "body", and the keys of a map count as the map.
+// alteredText returns the JSON names of the fields in a body whose text is not valid UTF-8. It
+// returns "body" for the body itself. The keys of a map count as the map.
 //
 // It cannot see text that a caller's own MarshalJSON has passed to encoding/json.
 func alteredText(body any) []string {

@@ -18,7 +18,8 @@ var Version = sync.OnceValue(func() string {
 })
 
 // recordedVersion prefers this module among the dependencies. A program of this repository
-// that is built in a checkout has none there, but Go gives its main module the version of the commit.
+// built in a checkout has no such dependency, but Go gives its main module the version of the
+// commit.
 func recordedVersion(info *debug.BuildInfo) string {
 	for _, m := range append(info.Deps[:len(info.Deps):len(info.Deps)], &info.Main) {
 		if m.Path != module && (m != &info.Main || !strings.HasPrefix(m.Path, module+"/")) {
@@ -34,8 +35,8 @@ func recordedVersion(info *debug.BuildInfo) string {
 	return "devel"
 }
 
-// userAgent returns the User-Agent header of every request, those to the token endpoint
-// included. Firewalls block requests without one.
+// userAgent returns the User-Agent header of every request, including requests to the token
+// endpoint. Firewalls block requests without one.
 func userAgent(product string) string {
 	return strings.TrimSpace(product + " dispensary-go/" + Version())
 }
