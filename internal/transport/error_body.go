@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// oauthCodes are the error codes of RFC 6749, sections 4.1.2.1 and 5.2. Only
-// they appear in an error's text, because any other text may hold anything.
+// oauthCodes are the error codes of RFC 6749, sections 4.1.2.1 and 5.2. Only these codes
+// appear in the text of an error, because any other text may contain anything.
 var oauthCodes = []string{
 	"access_denied", "invalid_client", "invalid_grant", "invalid_request", "invalid_scope", "server_error",
 	"temporarily_unavailable", "unauthorized_client", "unsupported_grant_type", "unsupported_response_type",
 }
 
-// parseErrorBody reads every form of an error body that has been seen:
+// parseErrorBody reads all known forms of an error body:
 //
 //	{"error": ["Last name can't be blank"]}
 //	{"error": "The access token expired"}
@@ -27,8 +27,8 @@ var oauthCodes = []string{
 //	{"errors": [{"code": "…", "message": "…"}]}
 //	{"errors": ["…"]}, {"errors": {"email": ["…"]}}
 //
-// Anything else, such as the HTML of a proxy, yields no message. A message is placed
-// under the field of the request that its key names or, in prose, that it begins with.
+// It returns no message for any other body, such as the HTML of a proxy. The field of a
+// message is the request field named by its key, or by the beginning of its text.
 func parseErrorBody(body []byte, fields requestFields) (code string, messages []detail.Message) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"`
@@ -52,17 +52,17 @@ func parseErrorBody(body []byte, fields requestFields) (code string, messages []
 	return code, r.messages
 }
 
-// maxMessageDepth keeps a hostile body from nesting without end.
+// maxMessageDepth limits the nesting of a hostile body.
 const maxMessageDepth = 4
 
-// messageReader collects the texts of an error's body, however they are nested.
+// messageReader collects the texts of an error body at any nesting.
 type messageReader struct {
 	fields   requestFields
 	messages []detail.Message
 }
 
-// read collects the texts of a value. path is where the value stands, in the words of
-// the body; empty at the top.
+// read collects the texts of a value. path is the position of the value in the body, with the
+// names of the body. It is empty at the top.
 func (r *messageReader) read(path string, raw json.RawMessage, depth int) {
 	var text string
 	var list []json.RawMessage
@@ -86,8 +86,8 @@ func (r *messageReader) read(path string, raw json.RawMessage, depth int) {
 	}
 }
 
-// itemPath is the path of an item of a list. Texts are said of the whole list, and a
-// list at the top is one of messages.
+// itemPath returns the path of a list item. A text applies to the whole list, and a list at
+// the top contains messages.
 func itemPath(path string, i int, item json.RawMessage) string {
 	if path == "" || len(item) == 0 || item[0] != '{' {
 		return path
@@ -104,7 +104,7 @@ func (r *messageReader) add(path, text string) {
 		r.messages = append(r.messages, detail.Message{Text: path + " " + text})
 	default:
 		if first, _ := utf8.DecodeRuneInString(text); unicode.IsLower(first) {
-			text = detail.Label(field) + " " + text // the key was the beginning of the sentence
+			text = detail.Label(field) + " " + text // the text continues a sentence that begins with the key
 		}
 		r.messages = append(r.messages, detail.Message{Field: field, Text: text})
 	}

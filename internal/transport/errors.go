@@ -16,11 +16,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 )
 
-// buildErrors is the link that turns every failure into an *api.Error, but for
-// arguments that cannot be sent: their *api.ArgumentError stays as it is.
+// buildErrors is the link that turns every failure into an *api.Error. The only exception is
+// an *api.ArgumentError for invalid arguments, which stays unchanged.
 func buildErrors(ctx context.Context, s *callState, next step) error {
 	err := next(ctx, s)
-	switch err.(type) { // not errors.As: a token source's may be wrapped
+	switch err.(type) { // not errors.As: the error of a token source may wrap one
 	case *api.ArgumentError, api.ArgumentErrors:
 		s.observed.recordFailure(observe.FailureArgument, api.OutcomeNotSent)
 		return err
@@ -31,11 +31,11 @@ func buildErrors(ctx context.Context, s *callState, next step) error {
 	return nil
 }
 
-// maxErrorBody is how much of a failed answer an error keeps.
+// maxErrorBody is the part of a failed response that an error keeps, in bytes.
 const maxErrorBody = 64 << 10
 
-// buildError returns the error of a call that failed. err is what kept a whole answer
-// from coming, or why there is no token; nil where the answer itself is the failure.
+// buildError returns the error of a failed call. err is the reason for a missing or incomplete
+// response, or for a missing token. It is nil if the response itself is the failure.
 func buildError(s *callState, err error) *api.Error {
 	op, a := s.call.Operation, &s.answer
 	e := api.Error{
@@ -62,13 +62,13 @@ func buildError(s *callState, err error) *api.Error {
 	}
 	cause := publicCause(err)
 	if cause == nil && s.missingScope != nil && a.status == http.StatusForbidden && !e.Untrusted {
-		cause = s.missingScope // most likely
+		cause = s.missingScope // the most likely cause
 	}
 	return apierror.New(e, cause, body, messages)
 }
 
-// undecodable returns the error of a success that cannot be used. The write behind it
-// has most likely been applied.
+// undecodable returns the error of an undecodable success. The platform has most likely
+// applied the write.
 func undecodable(s *callState, cause error) *api.Error {
 	e := buildError(s, nil)
 	s.observed.recordFailure(observe.FailureBadResponse, e.Outcome)
@@ -76,10 +76,10 @@ func undecodable(s *callState, cause error) *api.Error {
 }
 
 // outcome returns the outcome of a failed call. A read that was sent has none, because it
-// changes nothing. A write was rejected only if the platform says so; see
-// [answer.fromPlatform]. A server error is no rejection: the platform may have applied a
-// part, and a gateway does not know. A 303 names the result of a write that was applied.
-// A gateway sends 408 if the platform is slow.
+// changes nothing. A write counts as rejected only if the platform provably reports it; see
+// [answer.fromPlatform]. A server error is not a rejection: the platform may have applied a
+// part, and a gateway does not know. A 303 refers to the result of a write that was applied. A
+// gateway sends 408 if the platform is slow.
 func outcome(s *callState, err error) api.Outcome {
 	switch status := s.answer.status; {
 	case status == 0 && unsent(err, &s.trace):
@@ -94,9 +94,8 @@ func outcome(s *callState, err error) api.Outcome {
 	return api.OutcomeMaybeApplied
 }
 
-// fieldsOfRequest returns the fields of a call: those of the types that its body and
-// query are made of, and those that were sent, which for a raw call are all that is
-// known.
+// fieldsOfRequest returns the fields of a call: all fields of the types of its body and query,
+// and all sent fields. For a raw call, only the sent fields are known.
 func (s *callState) fieldsOfRequest() requestFields {
 	names := typeFields(nil, "", reflect.TypeOf(s.call.Body), 0)
 	var sent any

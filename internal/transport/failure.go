@@ -14,8 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// localError is a failure on this side, of the limiter or the token source: it is
-// shown as it is, and records whether the platform had answered before.
+// localError is a failure of the limiter or the token source. It is returned to the caller
+// unchanged. It records whether the platform had responded before.
 type localError struct {
 	cause    error
 	answered bool
@@ -25,7 +25,7 @@ type localError struct {
 func (e *localError) Error() string { return e.cause.Error() }
 func (e *localError) Unwrap() error { return e.cause }
 
-// unsent reports that the failed attempt provably sent nothing.
+// unsent reports whether the failed attempt provably sent nothing.
 func unsent(err error, trace *connectionTrace) bool {
 	var local *localError
 	var operation *net.OpError
@@ -35,7 +35,7 @@ func unsent(err error, trace *connectionTrace) bool {
 	case errors.As(err, &local):
 		return !local.answered
 	case trace.wasRepeatable():
-		return false // net/http may have sent it, and failed to send it again
+		return false // net/http may have sent it and failed to repeat it
 	case errors.As(err, &lookup), errors.As(err, &certificate):
 		return true
 	case errors.As(err, &operation) && (operation.Op == "dial" || isProxyOperation(operation)):
@@ -44,18 +44,18 @@ func unsent(err error, trace *connectionTrace) bool {
 	return trace.unconnected()
 }
 
-// networkError is a failure of the network or of a transport, without what net/http
-// would add: the address with its query, or bytes of an answer.
+// networkError is a failure of the network or of a transport without the details that net/http
+// adds: the URL with its query, or bytes of a response.
 //
-// It matches what the original matches, and [errors.As] finds in it only types whose
-// texts hold no more than a host.
+// It matches every error that the original matches. [errors.As] finds in it only types whose
+// texts contain at most a host.
 type networkError struct {
 	text     string
 	original error
 }
 
-// publicCause returns err as it may be shown: nil and the errors of contexts and of
-// this module as they are, anything else as a networkError.
+// publicCause returns err in a form that may be printed: nil and the errors of contexts and of
+// this module unchanged, and any other error as a networkError.
 func publicCause(err error) error {
 	var local *localError
 	if errors.As(err, &local) {
@@ -67,17 +67,17 @@ func publicCause(err error) error {
 	return &networkError{text: shortText(err), original: err}
 }
 
-// isSafe is true of errors that net/http has not wrapped and that hold nothing.
+// isSafe reports whether err contains no data and is not wrapped by net/http.
 func isSafe(err error) bool {
 	var address *url.Error
 	if errors.As(err, &address) {
 		return false
 	}
-	// A wrapped one may have another text.
+	// A wrapping error may have another text.
 	return err == context.Canceled || err == context.DeadlineExceeded || err == errTooLarge
 }
 
-// classifyNetwork says why no whole answer came.
+// classifyNetwork returns the reason for a missing or incomplete response.
 func classifyNetwork(err error) observe.Failure {
 	var lookup *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -110,7 +110,7 @@ func classifyNetwork(err error) observe.Failure {
 	return observe.FailureNetwork
 }
 
-// shortText is what an error says of a failure of the network.
+// shortText returns the error text for a network failure.
 func shortText(err error) string {
 	switch classifyNetwork(err) {
 	case observe.FailureCanceled:
@@ -130,24 +130,24 @@ func shortText(err error) string {
 	case observe.FailureReset:
 		return "connection reset"
 	case observe.FailureClosed:
-		return "connection closed in the middle"
+		return "connection closed before the end of the response"
 	}
 	return "network failure"
 }
 
 func (e *networkError) Error() string { return e.text }
 
-// Timeout makes time-outs recognizable without the original's text.
+// Timeout makes timeouts recognizable without the original's text.
 func (e *networkError) Timeout() bool {
 	var timeout net.Error
 	return errors.As(e.original, &timeout) && timeout.Timeout()
 }
 
-// Is matches whatever the original matches.
+// Is matches every error that the original matches.
 func (e *networkError) Is(target error) bool { return errors.Is(e.original, target) }
 
-// As finds the types whose text names a host at most. A [url.Error], above
-// all, is not among them.
+// As finds only types whose text contains at most a host. In particular, it does not find a
+// [url.Error].
 func (e *networkError) As(target any) bool {
 	switch target := target.(type) {
 	case **proxyError:
@@ -160,10 +160,10 @@ func (e *networkError) As(target any) bool {
 	return false
 }
 
-// GoString keeps %#v from walking into the original.
+// GoString prevents %#v from printing the original.
 func (e *networkError) GoString() string { return e.text }
 
-// classify says in a word what is wrong with the last answer, or why none came.
+// classify returns the failure of the last response, or the reason for a missing one.
 func classify(err error, a *answer) observe.Failure {
 	var local *localError
 	var scope *api.ScopeError
@@ -186,7 +186,7 @@ func classify(err error, a *answer) observe.Failure {
 	return ""
 }
 
-// isDone is true of the errors of a context.
+// isDone reports whether err is the error of a context.
 func isDone(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -8,23 +8,23 @@ import (
 
 // Settings of the module's own connection pool.
 const (
-	// idleConnsPerHost is how many idle connections a pool keeps for each host.
-	// net/http's default of 2 would open new ones for concurrent callers.
+	// idleConnsPerHost is the number of idle connections that a pool keeps for each host. The
+	// default of net/http, 2, would open new connections for concurrent callers.
 	idleConnsPerHost = 64
 
-	// idleConnTimeout is shorter than the 60 seconds after which common load balancers
-	// drop an idle connection.
+	// idleConnTimeout is shorter than the 60 seconds after which common load balancers drop an
+	// idle connection.
 	idleConnTimeout = 45 * time.Second
 
-	// An HTTP/2 connection that has received no byte for sendPingTimeout gets a ping,
-	// and is closed if no response arrives within pingTimeout. Without pings every
-	// request uses a dead connection until the kernel closes it after some 15 minutes.
+	// An HTTP/2 connection that has received no byte for sendPingTimeout gets a ping. It is
+	// closed if no response arrives within pingTimeout. Without pings, every request uses a
+	// dead connection until the kernel closes it after about 15 minutes.
 	sendPingTimeout = 15 * time.Second
 	pingTimeout     = 5 * time.Second
 )
 
-// newHTTPClient returns the client that sends attempts.
-// It has no Timeout, because attempts have a deadline of their own.
+// newHTTPClient returns the client that sends attempts. It has no Timeout, because each
+// attempt has its own deadline.
 func newHTTPClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = newPool()
@@ -32,9 +32,9 @@ func newHTTPClient(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: sharedPool{transport}, CheckRedirect: checkRedirect}
 }
 
-// newPool returns a connection pool with the settings of http.DefaultTransport. If the
-// program has replaced http.DefaultTransport with another type, as mocks and tracing
-// agents do, it returns the replacement.
+// newPool returns a connection pool with the settings of http.DefaultTransport. If the program
+// has replaced http.DefaultTransport with another type, as mocks and tracing agents do,
+// newPool returns the replacement.
 func newPool() http.RoundTripper {
 	standard, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -53,19 +53,18 @@ func newPool() http.RoundTripper {
 	return pool
 }
 
-// sharedPool hides CloseIdleConnections of the transport it wraps: the retrying
-// client calls it whenever a request fails for good, which would drop the idle
-// connections of every other tenant.
+// sharedPool hides CloseIdleConnections of the wrapped transport. The retrying client calls it
+// after each permanent failure, which would drop the idle connections of every other tenant.
 type sharedPool struct{ base http.RoundTripper }
 
 func (p sharedPool) RoundTrip(r *http.Request) (*http.Response, error) { return p.base.RoundTrip(r) }
 
-// maxRedirects bounds the redirects of one read.
+// maxRedirects is the maximum number of redirects of one read.
 const maxRedirects = 5
 
-// checkRedirect follows a redirect only for a read that stays at its origin:
-// elsewhere the token must not go, and a redirected write may arrive as another
-// request. What is not followed is returned as the answer.
+// checkRedirect follows a redirect only for a read within its origin. The token must not reach
+// another origin, and a redirected write may arrive as another request. A redirect that is not
+// followed is returned as the response.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	sameOrigin := next.URL.Scheme == first.URL.Scheme && next.URL.Host == first.URL.Host
@@ -79,8 +78,8 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 // DefaultAttemptTimeout is the timeout of an attempt if the caller sets none.
 const DefaultAttemptTimeout = 30 * time.Second
 
-// attemptTimeout returns the timeout of each attempt: DefaultAttemptTimeout if the setting is
-// 0, and 0 for no timeout if it is negative.
+// attemptTimeout returns the timeout of each attempt: DefaultAttemptTimeout if setting is 0,
+// and 0 for no timeout if setting is negative.
 func attemptTimeout(setting time.Duration) time.Duration {
 	if setting == 0 {
 		return DefaultAttemptTimeout

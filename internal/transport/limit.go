@@ -9,8 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
-// waitForLimit waits until the platform takes requests and the limiter allows one. Its
-// failure is kept apart from the network's: what waited was not sent.
+// waitForLimit waits until the platform accepts requests and the limiter allows one. Its
+// failure is a localError and not a network failure, because the request was not sent.
 func waitForLimit(ctx context.Context, s *callState) error {
 	limiter, throttle := s.client.config.Limiter, s.client.throttle
 	if limiter == nil && throttle.left() == 0 {
@@ -30,12 +30,12 @@ func waitForLimit(ctx context.Context, s *callState) error {
 		if s.client.throttled() == 0 || !s.call.Operation.NeedsToken() {
 			return nil
 		}
-		// Another call got a 429 while this one waited; what the limiter allowed is lost.
+		// Another call got a 429 during the wait. The permission of the limiter is lost.
 	}
 }
 
-// awaitThrottle waits until the platform takes requests again, no longer than a retry
-// would. Calls to the token endpoint do not wait: they have their own rules.
+// awaitThrottle waits until the platform accepts requests again. It waits at most as long as a
+// retry would. Calls to the token endpoint do not wait, because that endpoint has other rules.
 func awaitThrottle(ctx context.Context, s *callState) error {
 	policy := s.client.config.Retry
 	for s.call.Operation.NeedsToken() {
@@ -43,7 +43,7 @@ func awaitThrottle(ctx context.Context, s *callState) error {
 		if left == 0 {
 			return nil
 		}
-		wait := left + jitter.N(policy.MinWait) // calls that were held together should not all come at once
+		wait := left + jitter.N(policy.MinWait) // waiting calls should not all continue at once
 		deadline, has := ctx.Deadline()
 		if left > policy.MaxRetryAfter || has && time.Until(deadline) <= wait {
 			return &throttledError{left}
@@ -59,8 +59,8 @@ func awaitThrottle(ctx context.Context, s *callState) error {
 	return nil
 }
 
-// throttled is for how long the platform has asked all calls to wait, as far as this client
-// knows, or those who share its limiter.
+// throttled returns the remaining time for which the platform has asked all calls to wait, as
+// far as this client or another user of its limiter knows.
 func (c *Client) throttled() time.Duration {
 	left := c.throttle.left()
 	if pausing, ok := c.config.Limiter.(api.PausingLimiter); ok {
@@ -69,9 +69,9 @@ func (c *Client) throttled() time.Duration {
 	return left
 }
 
-// noteThrottle holds all calls back after a 429 with Retry-After. If the response is not
-// provably the platform's, it cannot fail calls: it holds them back for MaxRetryAfter at
-// most. Other headers that describe a limit set no pause.
+// noteThrottle pauses all calls after a 429 with Retry-After. If the response is not provably
+// from the platform, it cannot make calls fail: they pause for at most MaxRetryAfter. Other
+// headers about limits cause no pause.
 func noteThrottle(s *callState) {
 	asked, ok := retryAfter(s.answer.header)
 	if !ok || asked == 0 || s.answer.status != http.StatusTooManyRequests || !s.call.Operation.NeedsToken() {

@@ -110,7 +110,7 @@ func TestRetryAfterBeyondTheCapFailsAllCallsAtOnce(t *testing.T) {
 			assert.Equal(t, 80*time.Second, failure.RetryAfter)
 			assert.Zero(t, failure.Attempts)
 			assert.Zero(t, failure.StatusCode)
-			assert.Contains(t, err.Error(), "the platform has asked to wait")
+			assert.Contains(t, err.Error(), "rate limited by the platform for another")
 		}
 		assert.Len(t, platform.times(), 1)
 

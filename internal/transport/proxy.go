@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// proxyError is a failure of a proxy to connect to the platform. It never contains the
-// URL of the proxy, which may have a password.
+// proxyError is a failure of a proxy to connect to the platform. It never contains the URL of
+// the proxy, because the URL may contain a password.
 type proxyError struct {
 	status int   // of the response to CONNECT, 0 if the proxy was not reached
 	cause  error // nil if the proxy responded
@@ -24,13 +24,13 @@ func (e *proxyError) Error() string {
 	return strings.TrimSpace("proxy responded " + strconv.Itoa(e.status) + " " + http.StatusText(e.status))
 }
 
-// permanent reports whether the proxy will reject the next attempt, too.
+// permanent reports whether the proxy will reject the next attempt too.
 func (e *proxyError) permanent() bool {
 	return e.status >= 400 && e.status < 500 && e.status != http.StatusRequestTimeout && e.status != http.StatusTooManyRequests
 }
 
-// checkProxyResponse returns an error with the status of a rejected CONNECT. net/http's
-// own has the reason phrase only.
+// checkProxyResponse returns an error with the status of a rejected CONNECT. The error of
+// net/http contains the reason phrase only.
 func checkProxyResponse(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
 	if response.StatusCode == http.StatusOK {
 		return nil
@@ -69,8 +69,8 @@ func isProxyOperation(operation *net.OpError) bool {
 	return operation.Op == "proxyconnect" || operation.Op == "socks connect"
 }
 
-// rejectedConnect returns the status of a CONNECT that a transport of the caller reports.
-// The text of net/http's error is the reason phrase alone.
+// rejectedConnect returns the status of a rejected CONNECT from the error of the caller's
+// transport, or 0. The error text of net/http is the reason phrase alone.
 func rejectedConnect(err error) int {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner

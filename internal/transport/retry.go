@@ -11,9 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
-// sendWithRetries is the innermost link: it sends the request until the retry policy
-// ends it, and leaves the last answer in s. It returns an error where no whole answer
-// came.
+// sendWithRetries is the innermost link. It sends the request until the retry policy stops it,
+// and stores the last response in s. It returns an error if it received no complete response.
 func sendWithRetries(ctx context.Context, s *callState, _ step) error {
 	s.answer.reset()
 	if err := waitForLimit(ctx, s); err != nil {
@@ -22,15 +21,15 @@ func sendWithRetries(ctx context.Context, s *callState, _ step) error {
 	defer func() { s.attempt.end() }()
 	r := retriers.Get().(*retrier)
 	err := r.send(ctx, s)
-	retriers.Put(r) // not after a panic: a hook may have been interrupted
+	retriers.Put(r) // not after a panic, which may have interrupted a hook
 	return err
 }
 
-// retrier drives go-retryablehttp for one call at a time. The order of an attempt is
+// retrier runs go-retryablehttp for one call at a time. The order of an attempt is
 //
 //	start → (net/http) → check → read → check → back off → prepare the next
 //
-// It is reused, because binding its hooks costs more than a call through them.
+// It is reused, because binding its hooks costs more than a call with them.
 type retrier struct {
 	client  retryablehttp.Client
 	request retryablehttp.Request
@@ -38,7 +37,7 @@ type retrier struct {
 	ctx context.Context // of the call
 	s   *callState
 
-	idle http.Request // what request refers to between calls
+	idle http.Request // the target of request between calls
 }
 
 var retriers = sync.Pool{New: func() any { return newRetrier() }}
@@ -57,7 +56,7 @@ func newRetrier() *retrier {
 func (r *retrier) send(ctx context.Context, s *callState) error {
 	r.ctx, r.s, r.request.Request = ctx, s, s.request
 	r.client.HTTPClient, r.client.RetryMax = s.client.http, s.client.config.Retry.MaxAttempts-1
-	var body any // an untyped nil is no body
+	var body any // an untyped nil means no body
 	if s.built.body != nil {
 		body = s.built.body
 	}
@@ -66,14 +65,14 @@ func (r *retrier) send(ctx context.Context, s *callState) error {
 	}
 	response, err := r.client.Do(&r.request)
 	if response != nil {
-		_ = response.Body.Close() // read to its end, or given up
+		_ = response.Body.Close() // already read or abandoned
 	}
 	r.forget()
 	return err
 }
 
-// forget drops everything of the call: a body may hold patient data. The call's request
-// is left alone, because a transport may still be reading it.
+// forget removes all data of the call, because a body may contain patient data. It leaves the
+// call's request alone, because a transport may still read it.
 func (r *retrier) forget() {
 	r.ctx, r.s, r.client.HTTPClient, r.request.Request = nil, nil, nil, &r.idle
 	_ = r.request.SetBody(nil)
@@ -85,8 +84,8 @@ func (r *retrier) start(retryablehttp.Logger, *http.Request, int) {
 
 func (r *retrier) read(response *http.Response) error { return readAnswer(r.s, response) }
 
-// check decides whether the attempt is made again. It is called once with what came
-// back and, where that is final, once more after the body was read.
+// check decides whether to repeat the attempt. It is called once with the response or the
+// error. If that is final, it is called again after the body was read.
 func (r *retrier) check(_ context.Context, response *http.Response, err error) (bool, error) {
 	ctx, s := r.ctx, r.s
 	if s.answer.tried && err == nil {
@@ -97,7 +96,7 @@ func (r *retrier) check(_ context.Context, response *http.Response, err error) (
 		endAttempt(ctx, s, err)
 	}
 	if err == nil && !s.call.Operation.Read() && response.StatusCode == http.StatusTooManyRequests {
-		_ = readAnswer(s, response) // its body shows who wrote it
+		_ = readAnswer(s, response) // the body shows whether the platform wrote it
 	}
 	policy := s.client.config.Retry
 	if ctx.Err() != nil || s.settings.NoRetries || s.attempts >= policy.MaxAttempts || !isRetryable(s, response, err) {
@@ -105,19 +104,18 @@ func (r *retrier) check(_ context.Context, response *http.Response, err error) (
 	}
 	wait, ok := waitBefore(s, response, err)
 	if deadline, has := ctx.Deadline(); has && time.Until(deadline) <= wait {
-		ok = false // the wait would end after the caller has gone
+		ok = false // the wait would end after the caller's deadline
 	}
 	if !ok {
 		return false, nil
 	}
 	if err == nil {
-		// Kept for a caller who leaves during the wait: the error always has the
-		// last answer.
+		// The error must contain the last response even if the caller cancels during the wait.
 		_ = readAnswer(s, response)
 		endAttempt(ctx, s, nil)
 	}
 	s.wait = wait
-	r.request.Request = r.request.WithContext(s.requestCtx).Request // the attempt's has ended
+	r.request.Request = r.request.WithContext(s.requestCtx).Request // the context of the attempt has ended
 	return true, nil
 }
 
@@ -128,9 +126,9 @@ func (r *retrier) prepareNext(request *http.Request) error {
 	return waitForLimit(r.ctx, r.s)
 }
 
-// isRetryable contains the rules. A read is repeated if the network, the rate limit or
-// the server failed. A write is repeated only if it was provably not sent, or if the
-// platform provably rejected it and said when to repeat it; see [answer.fromPlatform].
+// isRetryable contains the rules. A read is repeated if the network, the rate limit or the
+// server failed. A write is repeated only if it was provably not sent, or if the platform
+// provably rejected it and stated when to repeat it; see [answer.fromPlatform].
 func isRetryable(s *callState, response *http.Response, err error) bool {
 	read := s.call.Operation.Read()
 	if err != nil {
@@ -142,13 +140,13 @@ func isRetryable(s *callState, response *http.Response, err error) bool {
 	return s.answer.refusedForNow()
 }
 
-// waitBefore returns how long to wait before the next attempt, and false where the
-// platform asks for a longer wait than the policy allows.
+// waitBefore returns the wait before the next attempt. It returns false if the platform asks
+// for a longer wait than the policy allows.
 func waitBefore(s *callState, response *http.Response, err error) (time.Duration, bool) {
 	policy := s.client.config.Retry
 	if err == nil {
 		if asked, ok := retryAfter(response.Header); ok {
-			// Callers who got the same time should not all come at once.
+			// Callers with the same Retry-After should not all continue at once.
 			return asked + jitter.N(policy.MinWait), asked <= policy.MaxRetryAfter
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
-// withDefaults fills in what a policy leaves zero.
+// withDefaults replaces the zero fields of a policy with their defaults.
 func withDefaults(p api.RetryPolicy) (api.RetryPolicy, error) {
 	if p.MaxAttempts < 0 || p.MinWait < 0 || p.MaxWait < 0 || p.MaxRetryAfter < 0 {
-		return p, &api.ArgumentError{Field: "RetryPolicy", Reason: "must not hold negative values"}
+		return p, &api.ArgumentError{Field: "RetryPolicy", Reason: "must not contain negative values"}
 	}
 	if p.MaxAttempts == 0 {
 		p.MaxAttempts = 4
@@ -34,7 +34,7 @@ func withDefaults(p api.RetryPolicy) (api.RetryPolicy, error) {
 	return p, nil
 }
 
-// backoff returns the wait after an attempt that brought no Retry-After.
+// backoff returns the wait after an attempt without a Retry-After.
 func backoff(policy api.RetryPolicy, attempts int) time.Duration {
 	wait := policy.MaxWait
 	if doublings := attempts - 1; doublings < 32 && policy.MinWait<<doublings < wait {
@@ -43,12 +43,12 @@ func backoff(policy api.RetryPolicy, attempts int) time.Duration {
 	return wait/2 + jitter.N(wait/2)
 }
 
-// maxRetryAfter is the longest wait that is read from a Retry-After. A longer one means
-// the same to every caller: do not retry soon.
+// maxRetryAfter is the maximum result of retryAfter. A longer wait means the same to every
+// caller: do not retry soon.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter returns the wait that a response asks for, at most maxRetryAfter. It reads
-// both forms of the header: seconds, however many digits they have, and an HTTP date.
+// retryAfter returns the wait requested by a response, at most maxRetryAfter. It reads both
+// forms of the header: seconds with any number of digits, and an HTTP date.
 func retryAfter(header http.Header) (time.Duration, bool) {
 	value := header.Get("Retry-After")
 	if value == "" {
@@ -65,8 +65,8 @@ func retryAfter(header http.Header) (time.Duration, bool) {
 	return min(until(date, header), maxRetryAfter), true
 }
 
-// until returns how long after a response a time of the platform is, at least 0. It
-// counts from now if the response has no Date.
+// until returns the time from a response until date, at least 0. It counts from now if the
+// response has no Date.
 func until(date time.Time, header http.Header) time.Duration {
 	now, ok := ResponseTime(header)
 	if !ok {
@@ -75,9 +75,9 @@ func until(date time.Time, header http.Header) time.Duration {
 	return max(date.Sub(now), 0)
 }
 
-// ResponseTime returns the time at which a response was made, by the clock of the server:
-// its Date header. Every time in the response is read against it, because the local clock
-// may be wrong. It is false if the response has no valid Date.
+// ResponseTime returns the time of a response by the clock of the server, from its Date
+// header. Compare every time in the response with it, because the local clock may be wrong. It
+// returns false if the response has no valid Date.
 func ResponseTime(header http.Header) (time.Time, bool) {
 	value := header.Get("Date")
 	if value == "" {
@@ -87,7 +87,7 @@ func ResponseTime(header http.Header) (time.Time, bool) {
 	return date, err == nil
 }
 
-// isPermanent is true of failures that the next attempt would meet again.
+// isPermanent reports whether the next attempt would fail the same way.
 func isPermanent(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	proxy := proxyFailure(err)

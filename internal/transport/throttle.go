@@ -7,12 +7,12 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// throttle is until when the platform has asked for no more requests. A 429 is about
-// all requests and not about the one that got it, so all views of a client share it.
+// throttle contains the end of the pause requested by the platform. A 429 applies to all
+// requests and not only to the rejected one, so all views of a client share it.
 type throttle struct{ until atomic.Pointer[time.Time] }
 
-// maxThrottle bounds what one answer can do: a mistake in it must not stop a program
-// for days.
+// maxThrottle limits the effect of one response, because a wrong value in it must not stop a
+// program for days.
 const maxThrottle = time.Hour
 
 // extend records that the platform asked for a wait from now on, of at most maxThrottle.
@@ -26,7 +26,7 @@ func (t *throttle) extend(asked time.Duration) {
 	}
 }
 
-// left returns how long the wait still is.
+// left returns the remaining wait.
 func (t *throttle) left() time.Duration {
 	until := t.until.Load()
 	if until == nil {
@@ -35,12 +35,12 @@ func (t *throttle) left() time.Duration {
 	return max(time.Until(*until), 0)
 }
 
-// throttledError is a request that was not sent because the platform has asked for a
-// longer wait than the caller has.
+// throttledError means that a request was not sent because the platform has asked for a longer
+// wait than the caller allows.
 type throttledError struct{ left time.Duration }
 
 func (e *throttledError) Error() string {
-	return "dispensary: the platform has asked to wait for " + e.left.Round(time.Second).String()
+	return "dispensary: rate limited by the platform for another " + e.left.Round(time.Second).String()
 }
 
 func (e *throttledError) Is(target error) bool { return target == api.ErrRateLimited }
