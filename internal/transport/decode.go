@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// decodeOne returns the object of the response. An object whose type has an id must have
-// one: an empty id would address other records in later calls.
+// decodeOne returns the object in the response. If its type has an id, the object must have
+// one, because an empty id would address other records in later calls.
 func decodeOne[T any](s *callState) (*T, error) {
 	if s.call.Operation.Key == "" {
 		value := new(T)
@@ -58,11 +58,11 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 	meta := wrapper.Elem().Field(1).Interface().(*api.Meta)
 	switch {
 	case items == nil && meta != nil && isEmptyList(*meta):
-		items = new([]T) // the platform may write null, or leave the key out
+		items = new([]T) // the platform may write null or omit the key
 	case items == nil:
 		return nil, undecodable(s, &decodeError{"has no " + s.call.Operation.Key})
 	case meta == nil:
-		// Without it the list would end early and lose what follows.
+		// Without meta the list would end early and lose the later pages.
 		return nil, undecodable(s, &decodeError{"has no meta"})
 	}
 	for _, one := range invalid {
@@ -78,8 +78,8 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 	return page, nil
 }
 
-// countElements returns the number of elements of the list in the response, also of those
-// that do not fit.
+// countElements returns the number of list elements in the response, including those that do
+// not fit.
 func countElements(s *callState) int {
 	var members map[string]json.RawMessage
 	var elements []json.RawMessage
@@ -88,13 +88,12 @@ func countElements(s *callState) int {
 	return len(elements)
 }
 
-// isEmptyList reports whether meta describes a list without records. The zero Meta
-// describes none.
+// isEmptyList reports whether meta describes a list without records. The zero Meta does not.
 func isEmptyList(meta api.Meta) bool {
 	return meta.TotalCount == 0 && meta.NextPage == 0 && meta.TotalPages <= 1 && meta.CurrentPage > 0
 }
 
-// decode reads the response into a value. It returns the fields that do not fit.
+// decode decodes the response into a value. It returns the fields that do not fit.
 func decode(s *callState, into any) ([]jsondecode.Invalid, error) {
 	invalid, err := jsondecode.Unmarshal(s.answer.body.Bytes(), into)
 	if err != nil {
@@ -103,7 +102,7 @@ func decode(s *callState, into any) ([]jsondecode.Invalid, error) {
 	return invalid, nil
 }
 
-// reportInvalid reports fields that are zero because they could not be decoded.
+// reportInvalid reports the fields that are zero because they could not be decoded.
 func (s *callState) reportInvalid(invalid []jsondecode.Invalid) {
 	for _, one := range invalid {
 		s.observed.invalidField(one.Field, one.RecordID)
@@ -114,7 +113,7 @@ func (s *callState) reportInvalid(invalid []jsondecode.Invalid) {
 	}
 }
 
-// envelopes holds the envelopes of responses, by operation and content.
+// envelopes contains the envelopes by operation and content.
 var envelopes sync.Map
 
 type envelopeKey struct {
@@ -122,15 +121,15 @@ type envelopeKey struct {
 	content   reflect.Type
 }
 
-// envelope is a type that a response decodes into.
+// envelope is the type that a response decodes into.
 type envelope struct {
 	of reflect.Type
-	id int // the index of the content's field for its id, -1 for none
+	id int // the index of the content's id field, or -1
 }
 
-// envelopeOf returns the type of an operation's answer: a struct with the
-// content under the response key and, for a list, the meta. The operation
-// table holds the key, and decoding into the struct directly avoids a second parse.
+// envelopeOf returns the type of an operation's response: a struct with the content under the
+// response key and, for a list, the meta. The operation table contains the key, and decoding
+// directly into the struct avoids a second parse.
 func envelopeOf[T any](op *operation.Operation) *envelope {
 	key := envelopeKey{op, reflect.TypeFor[T]()}
 	if known, ok := envelopes.Load(key); ok {
@@ -148,7 +147,7 @@ func envelopeOf[T any](op *operation.Operation) *envelope {
 	return made.(*envelope)
 }
 
-// idField returns the index of the field for the id of a struct, or -1.
+// idField returns the index of a struct's id field, or -1.
 func idField(t reflect.Type) int {
 	if t.Kind() == reflect.Struct {
 		for i := range t.NumField() {
@@ -160,14 +159,14 @@ func idField(t reflect.Type) int {
 	return -1
 }
 
-// decodeError says where an answer could not be decoded, without its values.
+// decodeError describes a decoding failure without values of the response.
 type decodeError struct{ text string }
 
 func (e *decodeError) Error() string        { return "undecodable response: " + e.text }
 func (e *decodeError) Is(target error) bool { return target == api.ErrBadResponse }
 
-// describeDecode keeps the position of a decoding error. The decoder's own text may quote
-// the response.
+// describeDecode returns the position of a decoding error. The original text may quote the
+// response.
 func describeDecode(err error) string {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -176,7 +175,8 @@ func describeDecode(err error) string {
 	return "is not a JSON object"
 }
 
-// checkSuccess returns the error of a write whose success is not provably the platform's.
+// checkSuccess returns an error if a write succeeded but the response does not prove that the
+// platform wrote it.
 func checkSuccess(s *callState) error {
 	if op := s.call.Operation; op.Read() || s.answer.fromPlatform(op.Key) {
 		return nil
@@ -184,8 +184,8 @@ func checkSuccess(s *callState) error {
 	return undecodable(s, &decodeError{"no JSON object with an X-Request-Id"})
 }
 
-// checkEmptySuccess returns the error of a write whose success must be an empty JSON
-// object, as the API states for a revocation. A member named error contradicts the status.
+// checkEmptySuccess is checkSuccess for a write whose response must be an empty JSON object,
+// as the API states for a revocation. A member named error contradicts the status.
 func checkEmptySuccess(s *callState) error {
 	if err := checkSuccess(s); err != nil || s.call.Operation.Read() {
 		return err

@@ -10,25 +10,26 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// ensuring is a record that has to be there exactly once.
+// ensuring ensures that a record exists exactly once.
 type ensuring[T any] struct {
-	// operation creates the record; with key, the integrator's id, it is what
-	// callers of one process ensure one after the other.
+	// operation creates the record. key is the integrator's id. Callers in one process that
+	// ensure the same operation and key run one after the other.
 	operation *operation.Operation
 	key       string
 
 	ids    func(*T) (id, key string)
-	find   func(ctx context.Context) (*T, error) // nil where there is none
+	find   func(ctx context.Context) (*T, error) // nil if there is none
 	create func(ctx context.Context) (*T, error)
 }
 
-// looks are the waits before each look for a record whose creation has no clear
-// outcome. The platform may still be at work.
+// looks contains the wait before each search for a record whose creation has an unknown
+// outcome. The platform may still be processing it.
 var looks = []time.Duration{0, 250 * time.Millisecond, time.Second, 2 * time.Second}
 
-// run returns the record, and whether it created it. It makes at most one create call. If
-// that may have been applied and the record does not appear, no response allows another
-// one: whatever its status, a gateway may have written it while the platform goes on.
+// run returns the record and reports whether it created the record. It makes at most one
+// create call. If that call may have been applied and the record does not appear, no response
+// allows another one. Whatever the status, a gateway may have written the response while the
+// platform is still processing the call.
 func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
 	name := e.operation.Name + " " + e.key
 	unlock, err := c.ensuring.lock(ctx, name)
@@ -53,7 +54,7 @@ func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 		}
 		return value, true, nil
 	case errors.Is(err, api.ErrValidation):
-		// Another process may have been faster.
+		// Another process may have created it first.
 		return e.orElse(ctx, err)
 	case !errors.Is(err, api.ErrMaybeApplied):
 		return nil, false, err
@@ -65,7 +66,8 @@ func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 	return value, value != nil, lookErr
 }
 
-// orElse looks once more for the record, and returns why it was not created.
+// orElse searches for the record once more. If there is none, it returns cause, the reason why
+// the record was not created.
 func (e *ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error) {
 	value, err := e.find(ctx)
 	if err == nil && value == nil {
@@ -74,7 +76,7 @@ func (e *ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error)
 	return value, false, err
 }
 
-// look searches until the record appears or the waits are over.
+// look searches until the record appears or all waits have passed.
 func (e *ensuring[T]) look(ctx context.Context) (*T, error) {
 	for _, wait := range looks {
 		timer := time.NewTimer(wait)
@@ -82,7 +84,7 @@ func (e *ensuring[T]) look(ctx context.Context) (*T, error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, nil // the create call's error says more than the end of ctx
+			return nil, nil // the create call's error is more useful than ctx.Err
 		}
 		if value, err := e.find(ctx); value != nil || isEnsureError(err) {
 			return value, err

@@ -14,13 +14,13 @@ type keyedLock struct {
 	held map[string]*lockEntry
 }
 
-// lockEntry is a key that a caller holds or waits for.
+// lockEntry is the state of a key while it is locked or has waiting callers.
 type lockEntry struct {
-	slot chan struct{} // holds a value while the key is held
+	slot chan struct{} // contains a value while the key is held
 	refs int
 }
 
-// lock waits for the key and returns the function that releases it.
+// lock waits for the key and returns a function to release it.
 func (l *keyedLock) lock(ctx context.Context, key string) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
@@ -42,7 +42,7 @@ func (l *keyedLock) lock(ctx context.Context, key string) (unlock func(), err er
 	}
 }
 
-// leave deletes a key that no caller holds or waits for.
+// leave deletes a key without a holder or waiting callers.
 func (l *keyedLock) leave(key string, entry *lockEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,13 +51,13 @@ func (l *keyedLock) leave(key string, entry *lockEntry) {
 	}
 }
 
-// alteredKeys are the records that the platform created under another metadata id than
-// was sent. No search finds them, so that only this memory keeps the next call from
-// creating one more. Each entry is a record on the platform, which bounds the memory.
+// alteredKeys contains the records created by the platform under another metadata id than the
+// requested one. No search finds them, so only this memory prevents the next call from
+// creating another one. Each entry is a record on the platform, which limits the memory.
 type alteredKeys struct{ errors sync.Map }
 
-// alteredKey is a key as one user has ensured it. Users of several clinics may share keys.
-// Two clients have the same user if their token sources compare equal.
+// alteredKey is a key ensured by one user. Users of several clinics may use the same keys. Two
+// clients have the same user if their token sources compare equal.
 type alteredKey struct {
 	user api.TokenSource
 	name string

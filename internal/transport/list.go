@@ -12,8 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/calloption"
 )
 
-// pageSize is what is asked for where a caller does not say. The platform is
-// assumed to give no more than this.
+// pageSize is the default page size. Assumption: the platform returns no larger pages.
 const pageSize = 100
 
 const (
@@ -21,10 +20,10 @@ const (
 	numberParam = "&page%5Bnumber%5D="
 )
 
-// listCall is the call of a list, with its query encoded once for all runs.
+// listCall is the call of a list. Its query is encoded once for all runs.
 type listCall struct {
 	Call
-	query string // ends before the page's size
+	query string // ends before the value of the page size
 }
 
 // newListCall encodes the query. The first page of a run reports invalid arguments.
@@ -42,16 +41,16 @@ func newListCall(call Call) *listCall {
 	return l
 }
 
-// NewList returns the list of a call. Pages contain the items under the key of the
+// NewList returns the list of a call. Its pages contain the items under the key of the
 // operation. The last error of a run may be an [api.IncompleteListError].
 //
-// It rejects [api.CaptureResponse], because several goroutines may read pages at once.
+// It rejects [api.CaptureResponse], because several goroutines may read pages concurrently.
 func NewList[T any](c *Client, call Call) *api.List[T] {
 	l := newListCall(call)
 	if len(call.Options) > 0 {
 		var settings calloption.Settings
 		if l.apply(&settings); len(settings.Captures) > 0 {
-			l.wrong = append(l.wrong, l.invalid("CaptureResponse", "is not for lists: read Page.Response"))
+			l.wrong = append(l.wrong, l.invalid("CaptureResponse", "cannot be used with lists: read Page.Response"))
 		}
 	}
 	return api.NewList(func(ctx context.Context, s api.ListSettings) iter.Seq2[*api.Page[T], error] {
@@ -61,17 +60,17 @@ func NewList[T any](c *Client, call Call) *api.List[T] {
 	})
 }
 
-// listRun is one reading of a list, with the counts of the pages so far.
+// listRun is one pass through a list, with the counts of its pages so far.
 type listRun struct {
 	*listCall
 	api.ListSettings
-	query string // ends before the page's number
+	query string // ends before the value of the page number
 	wrong api.ArgumentErrors
 	first int
-	count int // of records; -1 before the first page
-	read  int // items for the caller
+	count int // total of records, or -1 before the first page
+	read  int // items returned to the caller
 
-	omitted int // elements left out by pages
+	omitted int // elements omitted from pages
 }
 
 func newListRun(l *listCall, s api.ListSettings) *listRun {
@@ -88,8 +87,8 @@ func newListRun(l *listCall, s api.ListSettings) *listRun {
 	return r
 }
 
-// boundPageSize returns settings with at most Limit items in a page. A later first page is
-// counted in pages of the full size.
+// boundPageSize returns settings with at most Limit items in a page. It keeps the full size if
+// StartAt is a later page, because page numbers depend on the size.
 func boundPageSize(s api.ListSettings) api.ListSettings {
 	if s.Limit > 0 && s.StartAt <= 1 && s.PageSize >= 0 {
 		s.PageSize = min(cmp.Or(s.PageSize, pageSize), s.Limit)
@@ -97,7 +96,7 @@ func boundPageSize(s api.ListSettings) api.ListSettings {
 	return s
 }
 
-// readPages yields the pages of a run. An error ends it.
+// readPages yields the pages of a run. It stops after an error.
 func readPages[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) {
 	var ended bool
 	if r.Prefetch > 1 {
@@ -113,8 +112,8 @@ func readPages[T any](ctx context.Context, c *Client, r *listRun, yield func(*ap
 	}
 }
 
-// takePage prepares a page for the caller: it reports drift and cuts the items behind
-// Limit. It returns the number of the next page, 0 if there is none.
+// takePage prepares a page for the caller: it reports drift and removes the items beyond
+// Limit. It returns the number of the next page, or 0 if there is none.
 func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 	r.noteDrift(page.Meta)
 	next = nextPage(page.Meta, number)
@@ -126,12 +125,15 @@ func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 	return next
 }
 
-// fetchPage gets one page. A platform that ignores the page number would serve the
-// first page without end; the page's number shows that, and where it has none the
-// number of the page that follows. One that names a next page behind the last one, too,
-// would serve empty pages without end: nothing follows one that is behind all there are.
-// If the platform repeats the last page for a number behind it, fetchPage returns an empty
-// page.
+// fetchPage fetches one page. It detects two faults of a platform that would make the list
+// endless:
+//
+//   - The platform ignores the page number and returns the first page each time. The page
+//     number in the response shows this or, if it is missing, the number of the next page.
+//   - The platform names a next page after the last one too, and returns empty pages.
+//     fetchPage ends the list at an empty page at or after the last page.
+//
+// If the platform repeats the last page for a later number, fetchPage returns an empty page.
 func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*api.Page[T], error) {
 	call := r.Call
 	call.wrong = r.wrong
@@ -151,17 +153,17 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*
 	case current > 0 && current < number && current == page.Meta.TotalPages:
 		page.Items, page.Omitted, page.Meta.NextPage = nil, 0, 0
 	case current != 0 && current != number:
-		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})
+		return nil, r.failed(&decodeError{"requested page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})
 	case current == 0 && next > 0 && next <= number:
-		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got a page that is followed by page " + strconv.Itoa(next)})
+		return nil, r.failed(&decodeError{"requested page " + strconv.Itoa(number) + ", got a page followed by page " + strconv.Itoa(next)})
 	case len(page.Items) == 0 && number >= page.Meta.TotalPages:
 		page.Meta.NextPage = 0
 	}
 	return page, nil
 }
 
-// sequential yields the pages of a list one after the other. It reports whether it reached
-// the end.
+// sequential yields the pages of a list one after the other. It reports whether it reached the
+// end.
 func sequential[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) bool {
 	for number := r.first; number != 0; {
 		page, err := fetchPage[T](ctx, c, r, number)
@@ -177,7 +179,7 @@ func sequential[T any](ctx context.Context, c *Client, r *listRun, yield func(*a
 	return true
 }
 
-// noteDrift compares what each page says of the whole list.
+// noteDrift reports a change of the total between two pages.
 func (r *listRun) noteDrift(meta api.Meta) {
 	before := r.count
 	r.count = meta.TotalCount
@@ -186,8 +188,8 @@ func (r *listRun) noteDrift(meta api.Meta) {
 	}
 }
 
-// checkComplete returns an error if the list ended before its count of records. The last
-// page's count matters, as records may be deleted meanwhile.
+// checkComplete returns an error if the list ended before its total of records. The total of
+// the last page counts, because records may be deleted during the run.
 func (r *listRun) checkComplete() error {
 	before := (r.first-1)*cmp.Or(r.PageSize, pageSize) + r.omitted
 	if r.Limit > 0 && r.read == r.Limit || before+r.read >= r.count {
@@ -196,15 +198,15 @@ func (r *listRun) checkComplete() error {
 	return r.failed(&api.IncompleteListError{Read: before + r.read, Total: r.count})
 }
 
-// failed is an error of the list as a whole, and of no single answer.
+// failed returns an error of the whole list, without a single response.
 func (r *listRun) failed(cause error) *api.Error {
 	op := r.Operation
 	return apierror.New(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
 }
 
-// nextPage returns the number of the page that follows the one with the given
-// number, or 0: it is greater, whatever meta says. Whether a page has items does not
-// matter: one may be empty because its items are gone by now.
+// nextPage returns the number of the page after number, or 0. The result is always greater
+// than number, whatever meta contains. An empty page does not end the list, because its items
+// may have been deleted.
 func nextPage(meta api.Meta, number int) int {
 	switch next, total := meta.NextPage, meta.TotalPages; {
 	case next > number:

@@ -48,7 +48,7 @@ func TestListRejectsCaptureResponse(t *testing.T) {
 	call := Call{Operation: operation.ProductList, Options: []api.RequestOption{api.CaptureResponse(&captured)}}
 	_, err := listOf(newTestClient(t, transport), call, api.ListSettings{}).Page(t.Context())
 	require.ErrorIs(t, err, api.ErrArgument)
-	require.EqualError(t, err, "dispensary: products.list: CaptureResponse is not for lists: read Page.Response")
+	require.EqualError(t, err, "dispensary: products.list: CaptureResponse cannot be used with lists: read Page.Response")
 	assert.Zero(t, transport.calls.Load())
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// prefetched yields the pages of a list in order and fetches up to Prefetch of them at the
-// same time. It reports whether it reached the end. The first page says how many pages there
-// are. It fetches pages of a growing list, and pages behind Limit by its estimate, one
-// after the other.
+// prefetched yields the pages of a list in order and fetches up to Prefetch of them
+// concurrently. It reports whether it reached the end. The first page contains the number of
+// pages. Pages beyond this number, or beyond the estimated last page for Limit, are fetched
+// one after the other.
 func prefetched[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &prefetcher[T]{ctx: ctx, client: c, run: r}
@@ -27,7 +27,7 @@ func prefetched[T any](ctx context.Context, c *Client, r *listRun, yield func(*a
 		next := takePage(r, number, page)
 		switch {
 		case next == 0:
-			f.pending = nil // the list has become shorter, or Limit ends it
+			f.pending = nil // the list has become shorter, or Limit is reached
 		case len(f.pending) == 0:
 			f.start(next)
 			fallthrough
@@ -41,8 +41,8 @@ func prefetched[T any](ctx context.Context, c *Client, r *listRun, yield func(*a
 	return true
 }
 
-// lastPage estimates the number of the last page that the caller needs, from the size
-// of the page with the given number.
+// lastPage estimates the number of the last page that the caller needs, from the size of the
+// page with the given number.
 func lastPage[T any](r *listRun, number int, page *api.Page[T]) int {
 	last := page.Meta.TotalPages
 	if size := len(page.Items); r.Limit > 0 && size > 0 {
@@ -51,34 +51,34 @@ func lastPage[T any](r *listRun, number int, page *api.Page[T]) int {
 	return last
 }
 
-// prefetcher holds the pages that were asked for, in order.
+// prefetcher contains the requested pages in order.
 type prefetcher[T any] struct {
 	ctx     context.Context
 	client  *Client
 	run     *listRun
 	running sync.WaitGroup
 	pending []pageFetch[T]
-	last    int // page that was asked for
+	last    int // last requested page
 }
 
-// pageFetch is a page that was asked for.
+// pageFetch is a requested page.
 type pageFetch[T any] struct {
 	number int
 	answer chan fetchedPage[T]
 }
 
-// fetchedPage is how a fetch ended. A panic of the program's code, of a token
-// source say, is raised again where the list is read.
+// fetchedPage is the result of a fetch. A panic of the program's code, for example of a token
+// source, is raised again in the goroutine that reads the list.
 type fetchedPage[T any] struct {
 	page     *api.Page[T]
 	err      error
-	unwound  bool // by a panic, or by [runtime.Goexit] where panicked is nil
+	unwound  bool // by a panic, or by [runtime.Goexit] if panicked is nil
 	panicked any
 }
 
-// start asks for a page.
+// start starts fetching a page.
 func (f *prefetcher[T]) start(number int) {
-	answer := make(chan fetchedPage[T], 1) // has room, so that a page that is not taken blocks no goroutine
+	answer := make(chan fetchedPage[T], 1) // buffered, so an unused page blocks no goroutine
 	f.pending, f.last = append(f.pending, pageFetch[T]{number, answer}), number
 	f.running.Go(func() {
 		got := fetchedPage[T]{unwound: true}
@@ -93,16 +93,16 @@ func (f *prefetcher[T]) start(number int) {
 	})
 }
 
-// ahead asks for the pages that follow, as far as the window goes.
+// ahead starts fetching the next pages, up to window pages at a time.
 func (f *prefetcher[T]) ahead(total, window int) {
 	for len(f.pending) < window && f.last < total {
 		f.start(f.last + 1)
 	}
 }
 
-// take waits for the next page in order. After the end of the context it returns
-// no more, not even pages that are there already: a list ends the same way with and
-// without prefetching.
+// take waits for the next page in order. After the end of the context it returns no more
+// pages, not even those already fetched, so a list ends the same way with and without
+// prefetching.
 func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
 	if err := f.ctx.Err(); err != nil {
 		return 0, nil, f.run.failed(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// One sends a call and returns the object of the answer.
+// One sends a call and returns the object in the response.
 func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
 	s, err := c.send(ctx, call)
 	if err != nil {
@@ -22,8 +22,8 @@ func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
 	return decodeOne[T](s)
 }
 
-// Do sends a call that returns no content. A write must succeed with a JSON object that
-// reports no error.
+// Do sends a call that returns no content. The response to a write must be a JSON object
+// without an error.
 func Do(ctx context.Context, c *Client, call Call) error {
 	s, err := c.send(ctx, call)
 	if err != nil {
@@ -33,34 +33,34 @@ func Do(ctx context.Context, c *Client, call Call) error {
 	return checkEmptySuccess(s)
 }
 
-// Pages returns the pages of a list one after the other, for calls that read a list on their
-// way. Unlike a list of [NewList], it leaves responses to [api.CaptureResponse].
+// Pages returns the pages of a list one after the other, for calls that read a list
+// internally. Unlike a list of [NewList], it supports [api.CaptureResponse].
 func Pages[T any](ctx context.Context, c *Client, call Call) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
 		readPages(ctx, c, newListRun(newListCall(call), api.ListSettings{}), yield)
 	}
 }
 
-// Ensure returns the record that find returns, which has the metadata id key. If find
-// returns nil, Ensure returns the record that call creates. It reports whether it created
-// the record. ids returns the platform's id and the metadata id of a record.
+// Ensure returns the record that find returns, which has the metadata id key. If find returns
+// nil, Ensure returns the record that call creates. created reports whether Ensure created the
+// record. ids returns the platform's id and the metadata id of a record.
 //
-// The platform has no idempotency keys, so a lost response is followed by a search for
-// the record.
+// The platform has no idempotency keys, so Ensure searches for the record after a lost
+// response.
 func Ensure[T any](
 	ctx context.Context, c *Client, call Call, key string, ids func(*T) (id, key string), find func(context.Context) (*T, error),
 ) (value *T, created bool, err error) {
 	call.Blank = append(Blank("metadata.id", key), call.Blank...)
 	if _, err := new(outgoing).build(ctx, &c.endpoint, &call); err != nil {
-		return nil, false, err // before anything is looked for
+		return nil, false, err // before the search
 	}
 	e := ensuring[T]{operation: call.Operation, key: key, ids: ids, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
 	return e.run(ctx, c)
 }
 
-// Raw sends a call to a path that the operation table does not know and returns
-// the body of the answer as it is. Its errors name the route "(raw)": the path
-// is the caller's and may hold anything.
+// Raw sends a call to a path outside of the operation table and returns the unmodified body of
+// the response. Its errors contain the route "(raw)", because the path comes from the caller
+// and may contain anything.
 func Raw(ctx context.Context, c *Client, method, path string, query url.Values, body any, options []api.RequestOption) ([]byte, error) {
 	op := operation.New(operation.Operation{Name: "raw", Method: method, Route: "(raw)", ScopeVaries: true})
 	call := Call{Operation: op, Body: body, Options: options, path: path}
@@ -68,11 +68,11 @@ func Raw(ctx context.Context, c *Client, method, path string, query url.Values, 
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
-		return nil, call.invalid("Method", "must be an HTTP method in capitals")
+		return nil, call.invalid("Method", "must be GET, HEAD, POST, PUT, PATCH or DELETE")
 	}
 	plain, _, _ := rawPath(path)
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || hasDotSegment(plain) {
-		return nil, call.invalid("Path", "must start with a slash, be below the base address and hold no query")
+		return nil, call.invalid("Path", "must start with a slash, stay below the base URL and contain no query")
 	}
 	s, err := c.send(ctx, call)
 	if err != nil {
