@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// cutOff answers with 20 of 50 records, on pages of 10.
+// cutOff responds with 20 of 50 records, in pages of 10.
 func cutOff() *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		number := param(r, "page[number]")
@@ -29,10 +29,10 @@ func TestListReportsEarlyEnd(t *testing.T) {
 		"all":              {api.ListSettings{PageSize: 10}, 20, false},
 		"ahead":            {api.ListSettings{PageSize: 10, Prefetch: 4}, 20, false},
 		"from page 2":      {api.ListSettings{PageSize: 10, StartAt: 2}, 10, false},
-		"cap before end":   {api.ListSettings{PageSize: 10, Limit: 15}, 15, true},
-		"cap at end":       {api.ListSettings{PageSize: 10, Limit: 20}, 20, true},
-		"cap behind end":   {api.ListSettings{PageSize: 10, Limit: 30}, 20, false},
-		"from behind list": {api.ListSettings{PageSize: 10, StartAt: 6}, 0, true},
+		"limit before end": {api.ListSettings{PageSize: 10, Limit: 15}, 15, true},
+		"limit at end":     {api.ListSettings{PageSize: 10, Limit: 20}, 20, true},
+		"limit after end":  {api.ListSettings{PageSize: 10, Limit: 30}, 20, false},
+		"from after list":  {api.ListSettings{PageSize: 10, StartAt: 6}, 0, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestListReportsEarlyEnd(t *testing.T) {
 	}
 }
 
-// An element that is not an object makes no list incomplete.
+// An element that is not an object does not make a list incomplete.
 func TestListCountsOmittedElements(t *testing.T) {
 	t.Parallel()
 	client := newTestClient(t, &answers{answer: func(int, *http.Request) (*http.Response, error) {

@@ -17,12 +17,12 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// quota answers the first requests with 429 and what they are given, all others with
-// success, and writes down when each came, counted from the start.
+// quota responds to the first requests with 429 and their headers, and to all others with
+// success. It records the time of each request since start.
 type quota struct {
 	mu       sync.Mutex
 	start    time.Time
-	refusals []http.Header // in turn
+	refusals []http.Header // in order
 	came     []time.Duration
 }
 
@@ -50,14 +50,14 @@ func (q *quota) times() []time.Duration {
 	return append([]time.Duration(nil), q.came...)
 }
 
-// held is how long a call of the client takes, and how it ends.
+// held returns the duration and the error of a call.
 func held(ctx context.Context, c *Client) (time.Duration, error) {
 	start := time.Now()
 	err := get(ctx, c)
 	return time.Since(start), err
 }
 
-func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
+func TestRetryAfterPausesAllViews(t *testing.T) {
 	t.Parallel()
 	for name, limiter := range map[string]api.Limiter{
 		"no limiter": nil, "limiter": limiterFunc(func(context.Context) error { return nil }),
@@ -69,7 +69,7 @@ func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 				client := newTestClient(t, platform, func(c *Config) { c.Limiter = limiter })
 				var group sync.WaitGroup
 				group.Go(func() { assert.NoError(t, get(t.Context(), client)) })
-				synctest.Wait() // refused
+				synctest.Wait() // rejected
 				for range 5 {
 					group.Go(func() {
 						assert.NoError(t, get(t.Context(), view(t, client, withTokens(static{validToken()}))))
@@ -77,7 +77,7 @@ func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				assert.Len(t, platform.times(), 1, "no request is sent before the time has come")
+				assert.Len(t, platform.times(), 1, "no request is sent during the pause")
 				group.Wait()
 				came := platform.times()
 				assert.Len(t, came, 12)
@@ -90,7 +90,7 @@ func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 	}
 }
 
-func TestRetryAfterBeyondTheCapFailsAllCallsAtOnce(t *testing.T) {
+func TestLongRetryAfterFailsAllCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform := refusing("90")
@@ -114,14 +114,14 @@ func TestRetryAfterBeyondTheCapFailsAllCallsAtOnce(t *testing.T) {
 		}
 		assert.Len(t, platform.times(), 1)
 
-		time.Sleep(21 * time.Second) // within the cap now
+		time.Sleep(21 * time.Second) // the rest is within the limit
 		took, err = held(t.Context(), client)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, took, 59*time.Second)
 	})
 }
 
-func TestRetryAfterRespectsTheDeadlinesOfOthers(t *testing.T) {
+func TestRetryAfterRespectsCallDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform := refusing("30")
@@ -134,7 +134,7 @@ func TestRetryAfterRespectsTheDeadlinesOfOthers(t *testing.T) {
 		took, err := held(short, client)
 		require.ErrorIs(t, err, api.ErrRateLimited)
 		require.ErrorIs(t, err, api.ErrNotSent)
-		assert.Zero(t, took, "a wait in vain is not begun")
+		assert.Zero(t, took, "a call does not wait beyond its deadline")
 
 		leaving, leave := context.WithCancel(t.Context())
 		time.AfterFunc(5*time.Second, leave)
@@ -152,20 +152,20 @@ func TestRetryAfterRespectsTheDeadlinesOfOthers(t *testing.T) {
 	})
 }
 
-// withoutRetries returns a view whose calls are sent once.
+// withoutRetries returns a view that sends each call once.
 func (c *Client) withoutRetries() *Client {
 	view := *c.core
 	view.config.Retry.MaxAttempts = 1
 	return &Client{&view}
 }
 
-func TestAnswersThatDoNotThrottle(t *testing.T) {
+func TestOtherResponsesCauseNoPause(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func() (*http.Response, error){
-		"no time given": answering(429, `{"error":"Rate limit exceeded"}`),
-		"no number":     answering(429, `{"error":"Rate limit exceeded"}`, "Retry-After", "soon"),
-		"unavailable":   answering(503, `{"error":"Down"}`, "Retry-After", "30"),
-		"reset alone":   answering(429, `{"error":"Rate limit exceeded"}`, exhausted...),
+		"no time":     answering(429, `{"error":"Rate limit exceeded"}`),
+		"no number":   answering(429, `{"error":"Rate limit exceeded"}`, "Retry-After", "soon"),
+		"unavailable": answering(503, `{"error":"Down"}`, "Retry-After", "30"),
+		"reset only":  answering(429, `{"error":"Rate limit exceeded"}`, exhausted...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -190,13 +190,13 @@ func TestAnswersThatDoNotThrottle(t *testing.T) {
 	})
 }
 
-// exhausted are headers of a limit without a request left for 30 seconds.
+// exhausted are the headers of a rate limit without a remaining request for 30 seconds.
 var exhausted = []string{
 	"RateLimit", `"default";r=0;t=30`, "RateLimit-Policy", `"default";q=10;w=60`,
 	"RateLimit-Remaining", "0", "RateLimit-Reset", "30", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "30",
 }
 
-// Only Retry-After sets a pause.
+// Only Retry-After causes a pause.
 func TestClientIgnoresRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestClientIgnoresRateLimitHeaders(t *testing.T) {
 	})
 }
 
-// A gateway cannot fail the calls of a client, however long it asks to wait.
+// A gateway cannot make the calls of a client fail with a long Retry-After.
 func TestUnprovenPauseFailsNoOtherCall(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{"page": "<html>slow down</html>", "JSON without request ID": `{"message":"Too Many Requests"}`} {
@@ -233,8 +233,8 @@ func TestUnprovenPauseFailsNoOtherCall(t *testing.T) {
 	}
 }
 
-// A mistake in one answer must not stop a program for days.
-func TestRetryAfterHoldsForAnHourAtMost(t *testing.T) {
+// A wrong value in one response must not stop a program for days.
+func TestPauseLastsAtMostOneHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform := refusing("999999999999")
@@ -247,8 +247,8 @@ func TestRetryAfterHoldsForAnHourAtMost(t *testing.T) {
 	})
 }
 
-// The longest wait counts, and a later, shorter one does not end it.
-func TestLaterRetryAfterDoesNotShortenTheWait(t *testing.T) {
+// The longest pause counts. A later, shorter one does not end it.
+func TestLaterRetryAfterDoesNotShortenPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var w throttle
@@ -264,8 +264,9 @@ func TestLaterRetryAfterDoesNotShortenTheWait(t *testing.T) {
 	})
 }
 
-// A call that waits for the limiter while another one gets a 429 waits for that too.
-func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
+// If another call gets a 429 while a call waits for the limiter, the call waits for the pause
+// too.
+func TestRetryAfterDuringLimiterWaitPausesCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform := refusing("30")
@@ -274,7 +275,7 @@ func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
 		client := newTestClient(t, platform, func(c *Config) {
 			c.Limiter = limiterFunc(func(ctx context.Context) error {
 				if asked.Add(1) == 2 {
-					time.Sleep(time.Second) // meanwhile the first call is refused
+					time.Sleep(time.Second) // during this time the first call is rejected
 				}
 				return nil
 			})
@@ -293,6 +294,6 @@ func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
 		came := platform.times()
 		require.Len(t, came, 2)
 		assert.GreaterOrEqual(t, came[1], 30*time.Second)
-		assert.GreaterOrEqual(t, ends.LimiterWait, 30*time.Second, "observers see the whole wait")
+		assert.GreaterOrEqual(t, ends.LimiterWait, 30*time.Second, "observers receive the whole wait")
 	})
 }

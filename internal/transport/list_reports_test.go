@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-func TestPagesHaveResponse(t *testing.T) {
+func TestPageContainsResponse(t *testing.T) {
 	t.Parallel()
 	const pages = 20
 	for _, prefetch := range []int{0, 8} {
@@ -40,7 +40,7 @@ func TestPagesHaveResponse(t *testing.T) {
 	}
 }
 
-// Several goroutines could write the response at once.
+// Several goroutines could write the response concurrently.
 func TestListRejectsCaptureResponse(t *testing.T) {
 	t.Parallel()
 	transport := listing(5, 1)
@@ -67,7 +67,7 @@ func TestListNamesEveryNegativeSetting(t *testing.T) {
 	assert.Zero(t, transport.calls.Load())
 }
 
-// A list keeps its query and its options, even if the caller changes both.
+// A list keeps its query and its options even if the caller changes both.
 func TestListRunsConcurrently(t *testing.T) {
 	t.Parallel()
 	ids, options := []string{"a"}, []api.RequestOption{api.WithoutRetries()}

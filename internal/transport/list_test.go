@@ -19,13 +19,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// param returns a number of the query, 0 if there is none.
+// param returns a number of the query, or 0 if there is none.
 func param(r *http.Request, name string) (n int) {
 	_, _ = fmt.Sscan(r.URL.Query().Get(name), &n)
 	return n
 }
 
-// products returns a page of the things from number first to before end.
+// products returns a page with the things numbered from first to end-1.
 func products(first, end int, meta string, args ...any) *http.Response {
 	var items []string
 	for i := first; i < end; i++ {
@@ -34,7 +34,7 @@ func products(first, end int, meta string, args ...any) *http.Response {
 	return reply(200, `{"products":[`+strings.Join(items, ",")+`],"meta":`+fmt.Sprintf(meta, args...)+`}`)
 }
 
-// listing answers with pages of numbered things.
+// listing responds with pages of numbered things.
 func listing(pages, perPage int) *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		number, next := param(r, "page[number]"), "null"
@@ -63,7 +63,7 @@ func collect(t *testing.T, client *Client, settings api.ListSettings) ([]string,
 	return ids, nil
 }
 
-func TestList(t *testing.T) {
+func TestListReturnsItemsInOrder(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pages, perPage int
@@ -71,16 +71,16 @@ func TestList(t *testing.T) {
 		want           []string
 		calls          int32
 	}{
-		"all":                   {3, 2, api.ListSettings{}, numbers(6), 3},
-		"one page":              {1, 2, api.ListSettings{}, numbers(2), 1},
-		"nothing":               {0, 0, api.ListSettings{}, nil, 1},
-		"empty pages":           {3, 0, api.ListSettings{}, nil, 3},
-		"resumed":               {3, 2, api.ListSettings{StartAt: 2}, numbers(6)[2:], 2},
-		"capped within a page":  {3, 2, api.ListSettings{Limit: 3}, numbers(3), 2},
-		"capped at a page":      {3, 2, api.ListSettings{Limit: 2}, numbers(2), 1},
-		"cap beyond the end":    {2, 2, api.ListSettings{Limit: 9}, numbers(4), 2},
-		"capped and empty page": {2, 0, api.ListSettings{Limit: 1}, nil, 2},
-		"capped, ahead":         {10, 3, api.ListSettings{Limit: 7, Prefetch: 4}, numbers(7), 0},
+		"all":                  {3, 2, api.ListSettings{}, numbers(6), 3},
+		"one page":             {1, 2, api.ListSettings{}, numbers(2), 1},
+		"nothing":              {0, 0, api.ListSettings{}, nil, 1},
+		"empty pages":          {3, 0, api.ListSettings{}, nil, 3},
+		"resumed":              {3, 2, api.ListSettings{StartAt: 2}, numbers(6)[2:], 2},
+		"limit within a page":  {3, 2, api.ListSettings{Limit: 3}, numbers(3), 2},
+		"limit at a page":      {3, 2, api.ListSettings{Limit: 2}, numbers(2), 1},
+		"limit beyond the end": {2, 2, api.ListSettings{Limit: 9}, numbers(4), 2},
+		"limit and empty page": {2, 0, api.ListSettings{Limit: 1}, nil, 2},
+		"limit, prefetch":      {10, 3, api.ListSettings{Limit: 7, Prefetch: 4}, numbers(7), 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,13 +96,12 @@ func TestList(t *testing.T) {
 
 			again, err := collect(t, client, test.settings)
 			require.NoError(t, err)
-			assert.Equal(t, got, again, "a list can be read again")
+			assert.Equal(t, got, again, "a list can be read twice")
 		})
 	}
 }
 
-// metas answers each page with one thing and the meta that is given for it; the last
-// one stays.
+// metas responds to each page with one thing and its meta from list. The last meta repeats.
 func metas(list ...string) *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		number := param(r, "page[number]")
@@ -110,8 +109,7 @@ func metas(list ...string) *answers {
 	}}
 }
 
-// Whatever the numbers in meta are, a list ends, and it does not skip pages that the
-// platform names.
+// A list ends with any numbers in meta, and it does not skip pages that the platform names.
 func TestListDoesNotTrustMeta(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -156,17 +154,17 @@ func TestListDoesNotTrustMeta(t *testing.T) {
 	}
 }
 
-// A list ends behind its last page, also where the platform names a next page on every one.
-// An empty page before the last one does not end it.
-func TestListEndsWhereEveryPageHasANext(t *testing.T) {
+// A list ends after its last page even if the platform names a next page on every page. An
+// empty page before the last one does not end it.
+func TestListEndsDespiteEndlessNextPages(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		pages []int // how many things each has
+		pages []int // number of things in each page
 		calls int32
 	}{
-		"no page":      {nil, 1},
-		"two pages":    {[]int{1, 1}, 3},
-		"an empty one": {[]int{1, 0, 1}, 4},
+		"no page":    {nil, 1},
+		"two pages":  {[]int{1, 1}, 3},
+		"empty page": {[]int{1, 0, 1}, 4},
 	} {
 		for _, prefetch := range []int{0, 3} {
 			t.Run(fmt.Sprintf("%s, prefetch %d", name, prefetch), func(t *testing.T) {
@@ -198,8 +196,7 @@ func TestListEndsWhereEveryPageHasANext(t *testing.T) {
 	}
 }
 
-// slow answers each request of inner after a while and counts how many are under
-// way.
+// slow responds to each request of inner after a delay and counts concurrent requests.
 type slow struct {
 	inner       http.RoundTripper
 	latency     time.Duration
@@ -250,8 +247,8 @@ func TestPrefetchKeepsOrderAndIsFaster(t *testing.T) {
 	})
 }
 
-// What is fetched ahead of a consumer who takes its time is bounded.
-func TestPrefetchStaysWithinItsWindow(t *testing.T) {
+// Prefetching for a slow consumer is limited.
+func TestPrefetchStaysWithinWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		transport := &slow{inner: listing(50, 2), latency: time.Millisecond}
@@ -268,7 +265,7 @@ func TestPrefetchStaysWithinItsWindow(t *testing.T) {
 }
 
 // A synctest bubble fails if a goroutine outlives it.
-func TestPrefetchLeavesNothingBehind(t *testing.T) {
+func TestPrefetchLeavesNoGoroutine(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(page int, cancel func()) bool{
 		"consumer stops": func(page int, _ func()) bool { return page == 3 },
@@ -303,9 +300,8 @@ func TestPrefetchLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A list may grow and shrink while it is read; the sequence ends with the list, and
-// the change is reported.
-func TestListThatChangesWhileItIsRead(t *testing.T) {
+// A list may grow or shrink during a run. The run ends with the list and reports the change.
+func TestChangingListReportsDrift(t *testing.T) {
 	t.Parallel()
 	for name, prefetch := range map[string]int{"one by one": 0, "ahead": 3} {
 		for change, after := range map[string]int{"grows": 7, "shrinks": 3} {
@@ -330,7 +326,7 @@ func TestListThatChangesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// sized answers with pages of the size that the request asks for, at most limit.
+// sized responds with pages of the requested size, at most limit.
 func sized(total, limit int, query func(size int)) *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		size, number := param(r, "page[size]"), param(r, "page[number]")
@@ -351,9 +347,9 @@ func TestLimitBoundsRequests(t *testing.T) {
 		"few":                   {api.ListSettings{Limit: 10}, 100, 10, 1},
 		"few, ahead":            {api.ListSettings{Limit: 10, Prefetch: 16}, 100, 10, 1},
 		"many":                  {api.ListSettings{Limit: 250, Prefetch: 16}, 100, 100, 3},
-		"own size":              {api.ListSettings{Limit: 10, PageSize: 4, Prefetch: 16}, 100, 4, 3},
-		"size beyond the cap":   {api.ListSettings{Limit: 10, PageSize: 50, Prefetch: 16}, 100, 10, 1},
-		"smaller pages come":    {api.ListSettings{Limit: 100, Prefetch: 16}, 20, 100, 5},
+		"caller's size":         {api.ListSettings{Limit: 10, PageSize: 4, Prefetch: 16}, 100, 4, 3},
+		"size beyond limit":     {api.ListSettings{Limit: 10, PageSize: 50, Prefetch: 16}, 100, 10, 1},
+		"smaller pages":         {api.ListSettings{Limit: 100, Prefetch: 16}, 20, 100, 5},
 		"later first page":      {api.ListSettings{Limit: 10, StartAt: 3, Prefetch: 16}, 100, 100, 1},
 		"later page, some more": {api.ListSettings{Limit: 150, StartAt: 3, Prefetch: 16}, 100, 100, 2},
 	}
@@ -378,7 +374,7 @@ func TestLimitBoundsRequests(t *testing.T) {
 	}
 }
 
-func TestPageKeepsToLimit(t *testing.T) {
+func TestPageRespectsLimit(t *testing.T) {
 	t.Parallel()
 	client := newTestClient(t, sized(5000, 100, func(size int) { assert.Equal(t, 10, size) }))
 	page, err := listOf(client, Call{Operation: operation.ProductList}, api.ListSettings{Limit: 10}).Page(t.Context())
@@ -386,8 +382,8 @@ func TestPageKeepsToLimit(t *testing.T) {
 	assert.Len(t, page.Items, 10)
 }
 
-// clamped answers a number behind the last page with the last page. After page 1 it loses
-// gone items from its end.
+// clamped responds to a number after the last page with the last page. After page 1 it removes
+// gone items from the end.
 func clamped(total, gone int) *answers {
 	var lost atomic.Int32
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {

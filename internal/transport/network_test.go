@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// at points a test client to a real address.
+// at sets the base URL of a test client to a real address.
 func at(address string) func(*Config) {
 	return func(c *Config) {
 		c.Site.BaseURL = address
@@ -30,7 +30,7 @@ func at(address string) func(*Config) {
 	}
 }
 
-// refusingAddress returns a loopback address where nothing listens.
+// refusingAddress returns the URL of a loopback address without a listener.
 func refusingAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func refusingAddress(t *testing.T) string {
 	return "http://" + listener.Addr().String() + "/api"
 }
 
-func TestRefusedConnectionLeaksNeitherNameNorQuery(t *testing.T) {
+func TestConnectionErrorHidesQuery(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
 	client := newTestClient(t, nil, at(refusingAddress(t)), func(c *Config) { c.Logger = logTo(&logged) })
@@ -50,7 +50,7 @@ func TestRefusedConnectionLeaksNeitherNameNorQuery(t *testing.T) {
 	var network *net.OpError
 	assert.ErrorAs(t, err, &network)
 	var address *url.Error
-	assert.False(t, errors.As(err, &address), "a url.Error holds the query")
+	assert.False(t, errors.As(err, &address), "a url.Error contains the query")
 	for _, text := range append(texts(err), logged.String()) {
 		for _, secret := range []string{"Jane", "Doe", "query", "token-canary"} {
 			assert.NotContains(t, text, secret)
@@ -60,9 +60,9 @@ func TestRefusedConnectionLeaksNeitherNameNorQuery(t *testing.T) {
 	assert.Contains(t, logged.String(), "patients.search")
 }
 
-// A caller who leaves while the connection is being made knows that nothing was
-// sent; one who leaves while the answer is due does not.
-func TestCancelledWriteKnowsWhetherItWasSent(t *testing.T) {
+// A write canceled during dialing was provably not sent. A write canceled during the wait for
+// the response may have been applied.
+func TestCanceledWriteReportsOutcome(t *testing.T) {
 	t.Parallel()
 	t.Run("while dialing", func(t *testing.T) {
 		t.Parallel()
@@ -92,8 +92,8 @@ func TestCancelledWriteKnowsWhetherItWasSent(t *testing.T) {
 	})
 }
 
-// One tenant's failure must not cost the others their connections.
-func TestFailureLeavesOtherTenantsConnectionsInThePool(t *testing.T) {
+// The failure of one tenant must not close the connections of others.
+func TestFailureKeepsConnectionsOfOthers(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	good := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -116,7 +116,7 @@ func TestFailureLeavesOtherTenantsConnectionsInThePool(t *testing.T) {
 	assert.EqualValues(t, 1, connections.Load())
 }
 
-func TestRedirectsStayAtTheOrigin(t *testing.T) {
+func TestOnlyReadsFollowRedirectsWithinOrigin(t *testing.T) {
 	t.Parallel()
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -156,7 +156,7 @@ func TestRedirectsStayAtTheOrigin(t *testing.T) {
 func TestUntrustedCertificateIsNotRetried(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would report our refusal
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would log the rejected certificate
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	err := create(t.Context(), newTestClient(t, nil, at(server.URL)))

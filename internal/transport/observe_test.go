@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// diary writes down what an observer receives, and adds a value to each context.
+// diary records the notifications of an observer and adds a value to each context.
 type diary struct {
 	name  string
 	lines []string
@@ -53,7 +53,7 @@ func (d *diary) observer() observe.Observer {
 	}
 }
 
-// turns answers the requests of a test one after the other. The last answer stays.
+// turns responds to the requests of a test in order. The last response repeats.
 func turns(steps ...func() (*http.Response, error)) *answers {
 	return &answers{answer: func(call int, _ *http.Request) (*http.Response, error) { return steps[min(call, len(steps))-1]() }}
 }
@@ -65,9 +65,9 @@ func answering(status int, body string, headers ...string) func() (*http.Respons
 	return func() (*http.Response, error) { return reply(status, body, headers...), nil }
 }
 
-// An observer receives the call, each attempt and why it was made, and the
-// contexts that it returns go on: to the attempts, and to the requests.
-func TestObserverFollowsACall(t *testing.T) {
+// An observer receives the call, each attempt and its reason. The contexts that it returns
+// reach the attempts and the requests.
+func TestObserverReceivesCallAndAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var d diary
@@ -93,7 +93,7 @@ func TestObserverFollowsACall(t *testing.T) {
 		}, d.lines)
 		assert.Equal(t, []string{"attempt 1", "attempt 2", "attempt 3", "attempt 4"}, seen)
 		assert.Zero(t, d.ends[0].BackOff)
-		assert.GreaterOrEqual(t, d.ends[2].BackOff, 3*time.Second, "the platform asked for it")
+		assert.GreaterOrEqual(t, d.ends[2].BackOff, 3*time.Second, "the platform requested the wait")
 		for _, attempt := range d.ends {
 			assert.Equal(t, time.Second, attempt.LimiterWait)
 		}
@@ -101,12 +101,12 @@ func TestObserverFollowsACall(t *testing.T) {
 			Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", Environment: sandbox, Host: "platform.example",
 		}, d.calls[0].Call)
 		assert.Equal(t, "req-1", d.calls[0].RequestID)
-		assert.Greater(t, d.calls[0].Duration, 7*time.Second, "all waits are of it")
+		assert.Greater(t, d.calls[0].Duration, 7*time.Second, "the duration includes all waits")
 	})
 }
 
-// A call that ends badly says why in a word, and every attempt that began ends.
-func TestObserverReceivesWhyACallFailed(t *testing.T) {
+// A failed call reports its failure, and every started attempt ends.
+func TestObserverReceivesFailure(t *testing.T) {
 	t.Parallel()
 	tokens := func(err error) func(*Config) { return withTokens(failing{err}) }
 	tooLarge, _ := endlessly(200)
@@ -134,7 +134,7 @@ func TestObserverReceivesWhyACallFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var d diary // of an observer after one that looks at nothing
+			var d diary // of the observer after an empty one
 			client := newTestClient(t, test.transport, func(c *Config) {
 				c.Observers = []observe.Observer{{}, d.observer()}
 				if test.change != nil {
@@ -151,8 +151,8 @@ func TestObserverReceivesWhyACallFailed(t *testing.T) {
 	}
 }
 
-// The second request after a 401 says so, and several observers are nested: the
-// first begins first and ends last.
+// The second request after a 401 has this reason. Several observers are nested: the first one
+// starts first and ends last.
 func TestObserversAreNested(t *testing.T) {
 	t.Parallel()
 	var order []string
@@ -191,9 +191,9 @@ func getOf(id string) func(context.Context, *Client) error {
 
 func createPlan(ctx context.Context, c *Client) error { return Do(ctx, c, Call{Operation: stated}) }
 
-// A call without observers pays nothing. The test counts allocations, so it does not
-// run in parallel.
-func TestCallsWithoutObserversAllocateNothingForThem(t *testing.T) {
+// A call without observers has no extra cost. The test counts allocations, so it is not
+// parallel.
+func TestNilObservationAllocatesNothing(t *testing.T) {
 	var o *observation
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		o.limited(time.Time{})

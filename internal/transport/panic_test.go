@@ -21,8 +21,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// trap is everything of a program's own that a call runs. It springs once, at the
-// given time that one of them is reached.
+// trap contains all callbacks of a program in a call. It springs once, when a call reaches the
+// chosen callback for the chosen time.
 type trap struct {
 	at     string
 	skip   atomic.Int32
@@ -82,7 +82,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// restless is a list whose second request fails once.
+// restless is a list with drift. Its second request fails once.
 func restless() *answers {
 	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
 		if call == 2 {
@@ -106,12 +106,12 @@ var callbacks = []string{
 	"token source", "limiter", "log handler", "CallStart", "AttemptStart", "AttemptEnd", "CallEnd",
 }
 
-var errPanic = errors.New("a program's own panic")
+var errPanic = errors.New("a panic of the program")
 
-// A panic in a callback arrives where the walk is made, in whatever goroutine the
-// callback ran, and leaves nothing behind: a synctest bubble fails if a goroutine
+// A panic in a callback reaches the goroutine that reads the list, whichever goroutine ran the
+// callback. It leaves no goroutine and no open body: a synctest bubble fails if a goroutine
 // outlives it.
-func TestPanicsOfCallbacksArriveAtTheCaller(t *testing.T) {
+func TestCallbackPanicReachesCaller(t *testing.T) {
 	t.Parallel()
 	for _, at := range callbacks {
 		for _, prefetch := range []int{0, 3} {
@@ -132,15 +132,16 @@ func TestPanicsOfCallbacksArriveAtTheCaller(t *testing.T) {
 					assert.PanicsWithValue(t, errPanic, func() { _ = walk() }, "%s, prefetch %d", at, prefetch)
 					synctest.Wait()
 					assert.Zero(t, bodies.count.Load(), "%s, prefetch %d: bodies left open", at, prefetch)
-					require.NoError(t, walk(), "%s, prefetch %d: the client goes on", at, prefetch)
+					require.NoError(t, walk(), "%s, prefetch %d: the client still works", at, prefetch)
 				})
 			}
 		}
 	}
 }
 
-// A callback that ends its goroutine, as a test's FailNow does, ends that of the walk.
-func TestGoexitOfACallbackEndsTheList(t *testing.T) {
+// A callback that ends its goroutine, as FailNow of a test does, ends the goroutine that reads
+// the list.
+func TestCallbackGoexitEndsList(t *testing.T) {
 	t.Parallel()
 	for _, prefetch := range []int{0, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -159,8 +160,8 @@ func TestGoexitOfACallbackEndsTheList(t *testing.T) {
 	}
 }
 
-// A panic while a record is ensured leaves its key to others.
-func TestPanicInEnsureLeavesTheKeyToOthers(t *testing.T) {
+// A panic in Ensure releases its key.
+func TestPanicInEnsureReleasesKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := newTestClient(t, &answers{})

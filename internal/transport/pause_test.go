@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
-// pausingLimiter records the priorities of requests, and pauses.
+// pausingLimiter records the priorities of requests and the pauses.
 type pausingLimiter struct {
 	asked  []api.Priority
 	pauses []time.Duration
@@ -32,8 +32,9 @@ func (l *pausingLimiter) Pause(d time.Duration) {
 
 func (l *pausingLimiter) Paused() time.Duration { return max(0, time.Until(l.until)) }
 
-// A pause holds back every client that shares the limiter, also through a view with its own.
-func TestClientsShareThePauseOfALimiter(t *testing.T) {
+// A pause applies to every client that shares the limiter, even through a view with a limiter
+// of its own.
+func TestClientsSharePauseOfLimiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shared := &pausingLimiter{}
@@ -50,7 +51,7 @@ func TestClientsShareThePauseOfALimiter(t *testing.T) {
 	})
 }
 
-func TestPriorityOfACall(t *testing.T) {
+func TestLimiterReceivesPriorityOfCall(t *testing.T) {
 	t.Parallel()
 	limiter := &pausingLimiter{}
 	client := newTestClient(t, refusing(), func(c *Config) { c.Limiter = limiter })

@@ -17,8 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// rejectingProxy responds to each CONNECT with a status line, and returns its URL with a
-// password.
+// rejectingProxy starts a proxy that responds to each CONNECT with status, and returns its URL
+// with a password.
 func rejectingProxy(t *testing.T, status string) *url.URL {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,8 +38,7 @@ func rejectingProxy(t *testing.T, status string) *url.URL {
 	return &url.URL{Scheme: "http", Host: listener.Addr().String(), User: url.UserPassword("ehr", "proxy-canary")}
 }
 
-// callThrough makes a write and a read through a proxy, and returns the error of the
-// write.
+// callThrough makes a write and a read through a proxy and returns the error of the write.
 func callThrough(t *testing.T, pool *http.Transport, proxy *url.URL) *api.Error {
 	t.Helper()
 	pool.Proxy = http.ProxyURL(proxy)
@@ -88,7 +87,7 @@ func TestRejectedConnectNamesProxy(t *testing.T) {
 	}
 }
 
-func TestOwnPoolKnowsStatusWithoutPhrase(t *testing.T) {
+func TestOwnPoolReportsStatusWithoutPhrase(t *testing.T) {
 	t.Parallel()
 	for status, text := range map[string]string{"407 authenticationrequired": "proxy responded 407 Proxy Authentication Required", "499 Blocked": "proxy responded 499: "} {
 		failure := callThrough(t, newPool().(*http.Transport), rejectingProxy(t, status))
@@ -96,7 +95,7 @@ func TestOwnPoolKnowsStatusWithoutPhrase(t *testing.T) {
 	}
 }
 
-func TestUnreachableProxyIsNamed(t *testing.T) {
+func TestUnreachableProxyIsReported(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -35,8 +35,8 @@ func get(ctx context.Context, c *Client) error {
 
 var errDial = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route")}
 
-// Which failures are retried, and what becomes of those that are not.
-func TestRetryRules(t *testing.T) {
+// The test covers the retry rules and the outcome of each failure.
+func TestRetryRulesAndOutcomes(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, headers ...string) func() (*http.Response, error) {
 		return answering(status, `{"error":"body-canary"}`, headers...)
@@ -99,11 +99,11 @@ func TestRetryRules(t *testing.T) {
 		"write, connection never made":    {createOnce, fail(errDial), 4, []error{api.ErrNotSent}},
 		"write, invalid":                  {createOnce, answer(422), 1, []error{api.ErrValidation, api.ErrNotApplied}},
 		"write, redirected":               {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrNotApplied}},
-		"write, answer breaks off":        {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
-		"read, answer breaks off":         {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
-		"read, answer too large":          {get, func() (*http.Response, error) { return new(endless).reply(200) }, 1, []error{errTooLarge}},
-		"write, answer is not JSON":       {createOnce, answering(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
-		"write, answer lacks the object":  {createOnce, answering(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"write, response breaks off":      {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
+		"read, response breaks off":       {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
+		"read, response too large":        {get, func() (*http.Response, error) { return new(endless).reply(200) }, 1, []error{errTooLarge}},
+		"write, response is not JSON":     {createOnce, answering(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"write, response lacks object":    {createOnce, answering(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
 		"read, caller's own error passes": {get, fail(errOwn), 4, []error{errOwn}},
 	}
 	for name, test := range tests {
@@ -137,7 +137,7 @@ var errOwn = errors.New("a transport's own error with a canary in it")
 
 func createOnce(ctx context.Context, c *Client) error { return create(ctx, c) }
 
-// truncated answers with a body that ends before its announced length.
+// truncated responds with a body that ends before its Content-Length.
 func truncated(status int, headers ...string) func() (*http.Response, error) {
 	return func() (*http.Response, error) {
 		r := reply(status, `{"patient":{"id":"p`, headers...)
@@ -150,8 +150,7 @@ type failingReader struct{}
 
 func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// assertOutcome checks that a failed write matches exactly one outcome, and a
-// read that was sent none.
+// assertOutcome checks that a failed write matches exactly one outcome, and a sent read none.
 func assertOutcome(t *testing.T, err error, failure *api.Error) {
 	t.Helper()
 	var matched int
@@ -167,7 +166,7 @@ func assertOutcome(t *testing.T, err error, failure *api.Error) {
 	assert.Equal(t, want, matched, "outcomes matched")
 }
 
-func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
+func TestRetryAfterWaitsUpToMaximum(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		retryAfter func() string
@@ -176,12 +175,12 @@ func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
 		atMost     time.Duration
 	}{
 		"seconds":             {func() string { return "7" }, 2, 7 * time.Second, 8 * time.Second},
-		"at the cap":          {func() string { return "60" }, 2, time.Minute, 61 * time.Second},
-		"beyond the cap":      {func() string { return "61" }, 1, 0, 0},
-		"far beyond the cap":  {func() string { return "99999999999999" }, 1, 0, 0},
+		"at the maximum":      {func() string { return "60" }, 2, time.Minute, 61 * time.Second},
+		"beyond maximum":      {func() string { return "61" }, 1, 0, 0},
+		"far beyond maximum":  {func() string { return "99999999999999" }, 1, 0, 0},
 		"beyond 64 bits":      {func() string { return "99999999999999999999" }, 1, 0, 0},
 		"date":                {func() string { return time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat) }, 2, 8 * time.Second, 10 * time.Second},
-		"date beyond the cap": {func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }, 1, 0, 0},
+		"date beyond maximum": {func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }, 1, 0, 0},
 		"date in the past":    {func() string { return time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat) }, 2, 0, time.Second},
 		"negative":            {func() string { return "-5" }, 2, 0, time.Second},
 		"not readable":        {func() string { return "soon" }, 2, 0, time.Second},
@@ -209,7 +208,7 @@ func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
 	}
 }
 
-func TestRetryAfterDateCountsFromDateOfResponse(t *testing.T) {
+func TestRetryAfterDateUsesServerClock(t *testing.T) {
 	t.Parallel()
 	for name, skew := range map[string]time.Duration{"platform behind": -20 * time.Minute, "platform ahead": 20 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -239,9 +238,9 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// A wait that would outlast the caller is not begun: the answer at hand is the
-// error, not the deadline.
-func TestWaitsKnowTheDeadline(t *testing.T) {
+// A wait beyond the caller's deadline does not start. The error is the last response and not
+// the deadline.
+func TestWaitBeyondDeadlineIsSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		transport := says(503, "", "Retry-After", "30")
@@ -255,7 +254,7 @@ func TestWaitsKnowTheDeadline(t *testing.T) {
 	})
 }
 
-func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
+func TestBackoffDoublesWithinBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
@@ -276,7 +275,7 @@ func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
 	})
 }
 
-func TestWithoutRetries(t *testing.T) {
+func TestWithoutRetriesSendsOnce(t *testing.T) {
 	t.Parallel()
 	transport := says(500, "")
 	call := Call{Operation: operation.PatientGet, Path: []string{"p1"}, Options: []api.RequestOption{api.WithoutRetries()}}
@@ -285,7 +284,7 @@ func TestWithoutRetries(t *testing.T) {
 	assert.EqualValues(t, 1, transport.calls.Load())
 }
 
-func TestRetryPolicyIsChecked(t *testing.T) {
+func TestRetryPolicyIsValidated(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []api.RetryPolicy{
 		{MaxAttempts: -1}, {MinWait: -1}, {MaxWait: -1}, {MaxRetryAfter: -1}, {MinWait: 2, MaxWait: 1},
@@ -302,14 +301,14 @@ type limiterFunc func(context.Context) error
 
 func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
 
-func TestAttemptsHaveHeadersOfTheirOwn(t *testing.T) {
+func TestAttemptsDoNotShareHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var headers []http.Header
 		transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
 			headers = append(headers, r.Header)
 			if call == 2 {
-				return reply(401, ""), nil // one more, with a fresh token
+				return reply(401, ""), nil // one more attempt with a fresh token
 			}
 			return reply(500, ""), nil
 		}}
