@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// endless is a body of any length. It counts the bytes that were read.
+// endless is a body of any length. It counts the bytes read.
 type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -39,7 +39,7 @@ func (e *endless) reply(status int) (*http.Response, error) {
 	return response, nil
 }
 
-func TestErrorBodyIsCutAtItsLimit(t *testing.T) {
+func TestErrorBodyIsTruncated(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{404, 422, 429, 503} {
 		transport, body := endlessly(status)
@@ -63,7 +63,7 @@ func TestTokenResponseHasSmallLimit(t *testing.T) {
 	}
 }
 
-func TestAnnouncedLengthReservesLittle(t *testing.T) {
+func TestContentLengthReservesLittleMemory(t *testing.T) {
 	t.Parallel()
 	var a answer
 	response := &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: maxBody}
@@ -72,7 +72,7 @@ func TestAnnouncedLengthReservesLittle(t *testing.T) {
 	assert.Less(t, a.body.Cap(), 2*maxPooledBuffer)
 }
 
-func TestByteOrderMarkIsDroppedOnce(t *testing.T) {
+func TestByteOrderMarkIsRemovedOnce(t *testing.T) {
 	t.Parallel()
 	const mark = "\ufeff"
 	require.NoError(t, get(t.Context(), newTestClient(t, says(200, mark+`{"patient":{"id":"p1"}}`))))

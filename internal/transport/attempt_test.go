@@ -64,9 +64,9 @@ func TestEveryAttemptTimesOut(t *testing.T) {
 	}
 }
 
-// A caller who leaves before the attempt times out gets the error of the own context at
-// once, and no other attempt.
-func TestCallerLeavesDuringAttempt(t *testing.T) {
+// If the caller's context ends before the attempt times out, the call returns the error of the
+// context immediately and makes no other attempt.
+func TestCanceledCallStopsAttempt(t *testing.T) {
 	t.Parallel()
 	leave := map[error]func(context.Context) (context.Context, context.CancelFunc){
 		context.DeadlineExceeded: func(ctx context.Context) (context.Context, context.CancelFunc) {

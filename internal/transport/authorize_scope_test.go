@@ -24,7 +24,7 @@ func scoped(scope string) api.AccessToken {
 	return api.AccessToken{Secret: api.NewSecret("token-canary"), Environment: sandbox, Scope: scope}
 }
 
-func TestPreflightOfStatedScopes(t *testing.T) {
+func TestMissingStatedScopeSendsNoRequest(t *testing.T) {
 	t.Parallel()
 	for granted, missing := range map[string]string{
 		"clinic:write patients:read":              "",
@@ -37,7 +37,7 @@ func TestPreflightOfStatedScopes(t *testing.T) {
 		"clinic:write, patients:read":             "",
 		"clinic:write+patients:read":              "",
 		"clinic:write,catalog:read":               "patients:read",
-		"CLINIC:WRITE PATIENTS:READ":              "", // the platform judges an unknown form
+		"CLINIC:WRITE PATIENTS:READ":              "", // sent, because the client does not know this form
 		"write_clinic|read_patients":              "",
 		",":                                       "",
 		"clinic:write":                            "patients:read",
@@ -67,7 +67,7 @@ func TestPreflightOfStatedScopes(t *testing.T) {
 	}
 }
 
-func TestPreflightOfAssumedScopesOnlyWarns(t *testing.T) {
+func TestMissingAssumedScopeLogsWarning(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	transport := says(200, `{}`)
@@ -85,7 +85,7 @@ func TestPreflightOfAssumedScopesOnlyWarns(t *testing.T) {
 	require.NoError(t, Do(t.Context(), quiet, Call{Operation: assumed}))
 }
 
-func TestForbiddenNamesTheAssumedScope(t *testing.T) {
+func TestForbiddenErrorNamesAssumedScope(t *testing.T) {
 	t.Parallel()
 	for granted, want := range map[string]string{"catalog:read": "patients:read", "patients:read": "", "": ""} {
 		client := newTestClient(t, says(403, `{"error":"no"}`), withTokens(static{scoped(granted)}))
@@ -102,10 +102,10 @@ func TestForbiddenNamesTheAssumedScope(t *testing.T) {
 	}
 	err := Do(t.Context(), newTestClient(t, says(404, `{}`), withTokens(static{scoped("catalog:read")})), Call{Operation: assumed})
 	var scope *api.ScopeError
-	assert.NotErrorAs(t, err, &scope, "another answer has another reason")
+	assert.NotErrorAs(t, err, &scope, "a 404 has another reason than the scope")
 }
 
-// reloading has a newer token where tokens are kept.
+// reloading is a token source with a newer token in its store.
 type reloading struct {
 	static
 	kept    api.AccessToken
@@ -118,9 +118,9 @@ func (r *reloading) Reload(context.Context) (api.AccessToken, error) {
 	return r.kept, r.err
 }
 
-func TestPreflightLooksForANewerToken(t *testing.T) {
+func TestMissingScopeReloadsToken(t *testing.T) {
 	t.Parallel()
-	t.Run("granted meanwhile", func(t *testing.T) {
+	t.Run("granted since", func(t *testing.T) {
 		t.Parallel()
 		source := &reloading{static: static{scoped("catalog:read")}, kept: scoped("clinic patients")}
 		source.kept.Secret = api.NewSecret("newer")
@@ -138,14 +138,14 @@ func TestPreflightLooksForANewerToken(t *testing.T) {
 		require.ErrorAs(t, err, &scope)
 		assert.Equal(t, "patients:read", scope.Scope)
 	})
-	t.Run("no token any more", func(t *testing.T) {
+	t.Run("token revoked", func(t *testing.T) {
 		t.Parallel()
 		source := &reloading{static: static{scoped("catalog:read")}, err: api.ErrReauthorize}
 		err := Do(t.Context(), newTestClient(t, says(200, `{}`), withTokens(source)), Call{Operation: stated})
 		require.ErrorIs(t, err, api.ErrReauthorize)
 		require.ErrorIs(t, err, api.ErrNotSent)
 	})
-	t.Run("not for an assumption", func(t *testing.T) {
+	t.Run("assumed scope", func(t *testing.T) {
 		t.Parallel()
 		source := &reloading{static: static{scoped("catalog:read")}}
 		require.NoError(t, Do(t.Context(), newTestClient(t, says(200, `{}`), withTokens(source)), Call{Operation: assumed}))
@@ -153,7 +153,7 @@ func TestPreflightLooksForANewerToken(t *testing.T) {
 	})
 }
 
-func TestPreflightLeavesOutWhatVaries(t *testing.T) {
+func TestVaryingScopeIsNotChecked(t *testing.T) {
 	t.Parallel()
 	varies := operation.New(operation.Operation{Name: "events.get", Method: "GET", Route: "/events", Scope: "catalog:read", ScopeVaries: true})
 	err := Do(t.Context(), newTestClient(t, says(403, `{}`), withTokens(static{scoped("patients:read")})), Call{Operation: varies})
@@ -163,7 +163,7 @@ func TestPreflightLeavesOutWhatVaries(t *testing.T) {
 	assert.NotErrorAs(t, err, &scope)
 }
 
-func TestPreflightOfAnotherEnvironmentsNewerToken(t *testing.T) {
+func TestReloadedTokenMustMatchEnvironment(t *testing.T) {
 	t.Parallel()
 	source := &reloading{static: static{scoped("catalog:read")}, kept: scoped("clinic patients")}
 	source.kept.Environment = api.CanadaSandbox

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// rotating is a token source whose tokens count up.
+// rotating is a token source with numbered tokens.
 type rotating struct {
 	generation, refreshes atomic.Int32
 	refuse                error
@@ -38,7 +38,7 @@ func (r *rotating) Refresh(_ context.Context, rejected api.AccessToken) (api.Acc
 	return r.token(), nil
 }
 
-// accept answers 401 to every token but the given one.
+// accept responds with 401 to every token except the given one.
 func accept(token string) *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
@@ -50,7 +50,7 @@ func accept(token string) *answers {
 
 func withTokens(source api.TokenSource) func(*Config) { return func(c *Config) { c.Tokens = source } }
 
-func TestUnauthorizedIsMetWithOneRefreshAndOneRetry(t *testing.T) {
+func TestUnauthorizedRefreshesAndRetriesOnce(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, *Client) error{"read": get, "write": createOnce} {
 		t.Run(name, func(t *testing.T) {
@@ -63,8 +63,9 @@ func TestUnauthorizedIsMetWithOneRefreshAndOneRetry(t *testing.T) {
 	}
 }
 
-// A platform may answer 401 to all users for a while: that says nothing about one.
-func TestUnauthorizedAfterTheRefreshIsTheAnswer(t *testing.T) {
+// The platform may respond to all users with 401 for some time, which means nothing about a
+// single user.
+func TestSecondUnauthorizedIsReturned(t *testing.T) {
 	t.Parallel()
 	source, transport := &rotating{}, accept("none")
 	err := get(t.Context(), newTestClient(t, transport, withTokens(source)))
@@ -74,7 +75,7 @@ func TestUnauthorizedAfterTheRefreshIsTheAnswer(t *testing.T) {
 	assert.EqualValues(t, 1, source.refreshes.Load())
 }
 
-func TestUnauthorizedWithoutARefreshIsFinal(t *testing.T) {
+func TestUnauthorizedWithoutRefreshIsReturned(t *testing.T) {
 	t.Parallel()
 	t.Run("source cannot refresh", func(t *testing.T) {
 		t.Parallel()
@@ -95,7 +96,7 @@ func TestUnauthorizedWithoutARefreshIsFinal(t *testing.T) {
 	})
 }
 
-func TestTokenOfAnotherEnvironmentIsRefusedUnsent(t *testing.T) {
+func TestTokenOfOtherEnvironmentIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, environment := range []api.Environment{api.CanadaSandbox, api.USProduction, ""} {
 		transport := accept("x")
@@ -108,7 +109,7 @@ func TestTokenOfAnotherEnvironmentIsRefusedUnsent(t *testing.T) {
 	}
 }
 
-func TestCallsWithoutATokenFailUnsent(t *testing.T) {
+func TestCallWithoutTokenSendsNoRequest(t *testing.T) {
 	t.Parallel()
 	transport := accept("x")
 	for _, source := range []api.TokenSource{nil, static{api.AccessToken{Environment: sandbox}}} {
@@ -118,7 +119,7 @@ func TestCallsWithoutATokenFailUnsent(t *testing.T) {
 	assert.Zero(t, transport.calls.Load())
 }
 
-func TestTokenCallsCarryNoToken(t *testing.T) {
+func TestTokenEndpointReceivesNoToken(t *testing.T) {
 	t.Parallel()
 	transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		assert.NotContains(t, r.Header, "Authorization")
@@ -137,7 +138,7 @@ func TestViewChangesOnlyItsTokens(t *testing.T) {
 	assert.ErrorIs(t, get(t.Context(), client), api.ErrUnauthorized)
 }
 
-// A gateway's 401 may hide a write that the platform has applied.
+// A 401 of a gateway may hide a write that the platform has applied.
 func TestUntrustedUnauthorizedRepeatsNoWrite(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"message":"Unauthorized"}`, "<html>Sign in"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// marking is a transport that promises for every request that it can be repeated.
+// marking is a transport that marks every request as repeatable.
 type marking struct {
 	header string
 	base   http.RoundTripper
@@ -29,7 +29,7 @@ func (m marking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.base.RoundTrip(r)
 }
 
-// writes are calls with and without a body, by their methods.
+// writes are calls with and without a body, by method.
 var writes = map[string]func(context.Context, *Client) error{
 	"POST": func(ctx context.Context, c *Client) error { return createOnce(ctx, c) },
 	"PATCH": func(ctx context.Context, c *Client) error {
@@ -73,7 +73,7 @@ func TestNetHTTPRepeatsNoWrite(t *testing.T) {
 				pool := &http.Transport{}
 				t.Cleanup(pool.CloseIdleConnections)
 				client := newTestClient(t, marking{header, pool}, at(server.URL))
-				require.NoError(t, get(t.Context(), client), "the connection is kept")
+				require.NoError(t, get(t.Context(), client), "the pool keeps the connection")
 				err := write(t.Context(), client)
 				require.ErrorIs(t, err, api.ErrMaybeApplied)
 				assert.EqualValues(t, 1, applied.Load())
@@ -82,7 +82,7 @@ func TestNetHTTPRepeatsNoWrite(t *testing.T) {
 	}
 }
 
-func TestFailedRepetitionIsNotUnsent(t *testing.T) {
+func TestFailedRepetitionMayHaveBeenApplied(t *testing.T) {
 	t.Parallel()
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -106,8 +106,8 @@ func TestFailedRepetitionIsNotUnsent(t *testing.T) {
 	assert.Equal(t, 1, failure.Attempts)
 }
 
-// draining closes its first connection with GOAWAY before it processes a request, as a
-// server does that is being restarted.
+// draining closes its first connection with GOAWAY before it processes a request, like a
+// server during a restart.
 type draining struct {
 	net.Listener
 	config  func() *tls.Config

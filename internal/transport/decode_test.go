@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-func TestAnswersThatLackTheirContent(t *testing.T) {
+func TestIncompleteContentFails(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{}`:                          "has no products",
@@ -38,14 +38,14 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 			assert.NotContains(t, text, "5551234")
 		}
 		failure := failureOf(t, err)
-		assert.Equal(t, body, string(failure.Body()), "the body is kept for those who ask")
+		assert.Equal(t, body, string(failure.Body()), "the error keeps the body")
 	}
 }
 
-// report is an odd field as the observer and the log receive it.
+// report is an invalid field as the observer and the log receive it.
 type report struct{ operation, field, id string }
 
-// reporting collects the odd fields of a client, from its observer and from its log.
+// reporting collects the invalid fields of a client from its observer and its log.
 func reporting(observed *[]report, logged *bytes.Buffer) func(*Config) {
 	return func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(logged, nil))
@@ -55,7 +55,7 @@ func reporting(observed *[]report, logged *bytes.Buffer) func(*Config) {
 	}
 }
 
-func TestOddRecordKeepsList(t *testing.T) {
+func TestInvalidRecordKeepsList(t *testing.T) {
 	t.Parallel()
 	var observed []report
 	var logged bytes.Buffer
@@ -72,7 +72,7 @@ func TestOddRecordKeepsList(t *testing.T) {
 	assert.NotContains(t, logged.String(), "canary")
 }
 
-func TestOddMetaFailsBehindManyOddFields(t *testing.T) {
+func TestInvalidMetaFailsAfterManyInvalidFields(t *testing.T) {
 	t.Parallel()
 	transport := says(200, `{"products":[`+strings.Repeat(`{"id":"p","size":"x"},`, 150)+`{"id":"p"}],"meta":{"total_pages":"x"}}`)
 	_, err := collect(t, newTestClient(t, transport), api.ListSettings{})
@@ -80,7 +80,7 @@ func TestOddMetaFailsBehindManyOddFields(t *testing.T) {
 	assert.ErrorContains(t, err, "meta.total_pages")
 }
 
-func TestOddFieldKeepsRecord(t *testing.T) {
+func TestInvalidFieldKeepsRecord(t *testing.T) {
 	t.Parallel()
 	var observed []report
 	transport := says(200, `{"patient":{"id":"p","size":1e999}}`)
@@ -105,8 +105,8 @@ func TestRecordWithoutIDFails(t *testing.T) {
 	}
 }
 
-// Buffers are shared: what was decoded must not change when they are used again.
-func TestDecodedValuesOutliveTheBuffer(t *testing.T) {
+// Calls share buffers, so decoded values must not change when a buffer is reused.
+func TestDecodedValuesOutliveBuffer(t *testing.T) {
 	t.Parallel()
 	transport := &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
 		return reply(200, fmt.Sprintf(`{"patient":{"id":"patient-%d"}}`, call)), nil

@@ -17,12 +17,12 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// ensured is a platform with one kind of record, whose create calls meet failures
-// before they are applied.
+// ensured is a platform with one kind of record. Its create calls fail before they are
+// applied.
 type ensured struct {
-	failures []error // of the create calls, in turn; nil succeeds
-	appears  int     // after how many further looks the record of a failed call is there; 0 is never
-	blind    bool    // looks after a create call fail
+	failures []error // of the create calls in order, nil for success
+	appears  int     // number of further searches until the record of a failed call appears, 0 for never
+	blind    bool    // searches after a create call fail
 	creates  int
 	finds    int
 	record   *thing
@@ -57,10 +57,10 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 	return platform.run(ctx, client)
 }
 
-// thingIDs returns the ids of a thing that carries "k".
+// thingIDs returns the ids of a thing with the metadata id "k".
 func thingIDs(thing *thing) (id, key string) { return thing.ID, "k" }
 
-// answered is a create call that may have been applied and got a response.
+// answered is the error of a create call that may have been applied and got a response.
 func answered(status int, body string) error {
 	return apierror.New(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
 }
@@ -70,7 +70,7 @@ const (
 	gatewayBody  = `<html><body>Bad gateway</body></html>`
 )
 
-func TestEnsureRules(t *testing.T) {
+func TestEnsureCreatesAtMostOnce(t *testing.T) {
 	t.Parallel()
 	lost := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeMaybeApplied}
 	unsent := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeNotSent}
@@ -82,20 +82,20 @@ func TestEnsureRules(t *testing.T) {
 		id       string
 		err      error
 	}{
-		"made at once":                       {ensured{failures: []error{nil}}, 1, "made", nil},
-		"server error, appears at once":      {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
-		"server error, never appears":        {ensured{failures: []error{answered(500, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"server error, and the look fails":   {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
-		"unavailable, sender unknown":        {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"gateway timeout":                    {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
-		"a gateway's own status":             {ensured{failures: []error{answered(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"response lost, appears late":        {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
-		"response lost, never appears":       {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
-		"invalid, but not by the platform":   {ensured{failures: []error{foreign, nil}}, 1, "", api.ErrMaybeApplied},
-		"never sent":                         {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
-		"rejected":                           {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrValidation},
-		"rejected, as another was faster":    {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
-		"said made, response without record": {ensured{failures: []error{answered(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
+		"created immediately":               {ensured{failures: []error{nil}}, 1, "made", nil},
+		"server error, appears immediately": {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
+		"server error, never appears":       {ensured{failures: []error{answered(500, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"server error, search fails":        {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
+		"unavailable, sender unknown":       {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"gateway timeout":                   {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
+		"status of a gateway":               {ensured{failures: []error{answered(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"response lost, appears late":       {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
+		"response lost, never appears":      {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
+		"invalid, sender unknown":           {ensured{failures: []error{foreign, nil}}, 1, "", api.ErrMaybeApplied},
+		"never sent":                        {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
+		"rejected":                          {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrValidation},
+		"rejected, created by another":      {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
+		"created, response without record":  {ensured{failures: []error{answered(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestEnsureRules(t *testing.T) {
 	}
 }
 
-func TestEnsureKeepsWhatIsKnownWhenTheCallerLeaves(t *testing.T) {
+func TestCanceledEnsureReportsUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -130,7 +130,7 @@ func TestEnsureKeepsWhatIsKnownWhenTheCallerLeaves(t *testing.T) {
 	})
 }
 
-func TestKeyedLock(t *testing.T) {
+func TestKeyedLockAdmitsOneCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lock keyedLock
@@ -157,6 +157,6 @@ func TestKeyedLock(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		group.Wait()
 		assert.Equal(t, 1, most)
-		assert.Empty(t, lock.held, "unused keys are forgotten")
+		assert.Empty(t, lock.held, "unused keys are deleted")
 	})
 }

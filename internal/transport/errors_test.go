@@ -11,17 +11,17 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// knownFields are those of a request that has a bit of everything.
+// knownFields are the fields of a request with every kind of field.
 var knownFields = requestFields{
 	"email", "first_name", "last_name", "metadata", "metadata.id", "practitioner_id", "recommendations", "recommendations[].dosage",
 	"recommendations[].dosage.additional_info", "recommendations[].units_to_purchase", "recommendations[].variant_id", "page[size]",
 }
 
-func TestErrorBodies(t *testing.T) {
+func TestErrorBodyYieldsMessages(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]struct {
 		code     string
-		messages []string // each after its field and a colon
+		messages []string // each with its field and a colon before it
 	}{
 		`{"error":["Last name can't be blank","Email has been taken","Bad"]}`:    {"", []string{"last_name:Last name can't be blank", "email:Email has been taken", ":Bad"}},
 		`{"error":"Email has been taken; Last name can't be blank"}`:             {"", []string{"email:Email has been taken", "last_name:Last name can't be blank"}},
@@ -56,8 +56,8 @@ func TestErrorBodies(t *testing.T) {
 	}
 }
 
-// Whatever a body holds, no message is lost on the way to its field, and no field is
-// made up.
+// For any body, the field names cause no loss of a message, and each field of a message is a
+// known one.
 func FuzzErrorBody(f *testing.F) {
 	f.Add([]byte(`{"error":["Email is bad"],"errors":{"b":[{"message":"c"}]}}`))
 	f.Add([]byte(`{"error":"invalid_grant","error_description":"x"}`))
@@ -82,7 +82,7 @@ func FuzzErrorBody(f *testing.F) {
 	})
 }
 
-// A text is placed whole, in its order, however many fields it is about.
+// place keeps the whole text in order, for any number of fields.
 func FuzzPlace(f *testing.F) {
 	for _, text := range []string{
 		"Email is bad", "Email is bad; too", "Bad; Email is worse; Last name can't be blank", "; ; ", "Recommendations[3].dosage.additional info is long",

@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// replaceDefaultTransport replaces http.DefaultTransport for the test, which must not be
+// replaceDefaultTransport replaces http.DefaultTransport for the test. The test must not be
 // parallel.
 func replaceDefaultTransport(t *testing.T, transport http.RoundTripper) {
 	standard := http.DefaultTransport
@@ -43,8 +43,8 @@ func TestPoolKeepsSettingsOfDefaultTransport(t *testing.T) {
 	assert.Equal(t, time.Minute, pool.HTTP2.SendPingTimeout)
 }
 
-// silentNetwork is a network of pipes whose open connections can stop to deliver bytes
-// without being closed.
+// silentNetwork is a network of pipes. Its open connections can stop delivering bytes without
+// being closed.
 type silentNetwork struct {
 	accepted chan net.Conn
 	dials    atomic.Int32
@@ -53,7 +53,7 @@ type silentNetwork struct {
 	open []*pipe
 }
 
-// pipe is a client's end of a connection.
+// pipe is the client's end of a connection.
 type pipe struct {
 	net.Conn
 	silent atomic.Bool
@@ -124,7 +124,7 @@ func TestPingsReplaceDeadHTTP2Connection(t *testing.T) {
 		network.drop()
 		began := time.Now()
 		for get(t.Context(), client) != nil {
-			require.Less(t, time.Since(began), time.Minute, "the dead connection stays in use")
+			require.Less(t, time.Since(began), time.Minute, "the dead connection is still in use")
 		}
 		assert.LessOrEqual(t, time.Since(began), 2*(sendPingTimeout+pingTimeout))
 		assert.EqualValues(t, 2, network.dials.Load())

@@ -17,14 +17,14 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// tokensOf is a token source that records when it is asked.
+// tokensOf is a token source that calls a function.
 type tokensOf func() (api.AccessToken, error)
 
 func (f tokensOf) Token(context.Context) (api.AccessToken, error) { return f() }
 
-// Arguments are checked before a token is fetched, a token before the limiter is asked,
-// and the limiter before anything is sent.
-func TestPipelineOrder(t *testing.T) {
+// The client checks the arguments before it fetches a token, fetches a token before it calls
+// the limiter, and calls the limiter before it sends a request.
+func TestPipelineRunsLinksInOrder(t *testing.T) {
 	t.Parallel()
 	get := Call{Operation: operation.PatientGet, Path: []string{"p"}}
 	for name, c := range map[string]struct {
@@ -50,8 +50,8 @@ func TestPipelineOrder(t *testing.T) {
 	}
 }
 
-// Each attempt is one record of the log: the failed one has no status, the last one
-// has status and request id, and neither names the id that was asked for.
+// Each attempt is one log record. The failed attempt has no status, the last one has a status
+// and a request id, and neither contains the requested id.
 func TestEachAttemptIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

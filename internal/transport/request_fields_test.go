@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// draft is a body with all that bodies of this module are made of.
+// draft is a body with all kinds of fields in the bodies of this module.
 type draft struct {
 	Name     string               `json:"name"`
 	Born     api.Date             `json:"born,omitzero"`
@@ -44,12 +44,12 @@ func fieldsOfCall(t *testing.T, call Call) requestFields {
 	return s.fieldsOfRequest()
 }
 
-func TestFieldsOfARequest(t *testing.T) {
+func TestRequestFieldsIncludeBodyAndQuery(t *testing.T) {
 	t.Parallel()
 	typed := requestFields{
 		"born", "changed", "day", "discount", "name", "tag", "tag.of", "tag.rate", "tag.tag_id", "tags", "tags[].of", "tags[].rate", "tags[].tag_id",
 	}
-	assert.Equal(t, typed, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: draft{}}), "what is left out is known too")
+	assert.Equal(t, typed, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: draft{}}), "unset fields are known too")
 	assert.Equal(t, typed, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: &draft{}}))
 	assert.Contains(t, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: draft{Changed: api.Value(tag{ID: "x"})}}), "changed.tag_id")
 
@@ -61,10 +61,10 @@ func TestFieldsOfARequest(t *testing.T) {
 	assert.Equal(t, requestFields{"page[size]", "x"}, fieldsOfCall(t, Call{Operation: operation.ProductSearch, Query: url.Values{"x": {"1"}, "page[size]": {"2"}}}))
 	assert.Empty(t, fieldsOfCall(t, Call{Operation: operation.ClinicGet}))
 	assert.Empty(t, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: json.RawMessage(`7`)}))
-	assert.Empty(t, (&callState{call: Call{Operation: operation.ClinicGet}}).fieldsOfRequest(), "nothing was built")
+	assert.Empty(t, (&callState{call: Call{Operation: operation.ClinicGet}}).fieldsOfRequest(), "no request was built")
 }
 
-func TestSentencesAboutFields(t *testing.T) {
+func TestSentenceYieldsField(t *testing.T) {
 	t.Parallel()
 	for sentence, field := range map[string]string{
 		"Email has already been taken":                                   "email",
@@ -99,8 +99,8 @@ func TestSentencesAboutFields(t *testing.T) {
 	}
 }
 
-// Every field is found again by its label, and by its own name.
-func TestEveryFieldIsFoundByItsLabel(t *testing.T) {
+// The label and the name of every field yield the field.
+func TestLabelYieldsField(t *testing.T) {
 	t.Parallel()
 	for _, field := range knownFields {
 		field = strings.ReplaceAll(field, "[]", "[7]")
@@ -110,7 +110,7 @@ func TestEveryFieldIsFoundByItsLabel(t *testing.T) {
 	}
 }
 
-func TestAllArgumentsThatCannotBeSentAreReported(t *testing.T) {
+func TestCallReportsAllInvalidArguments(t *testing.T) {
 	t.Parallel()
 	number := json.Number("x")
 	_, _, err := sent(t, Call{
@@ -132,7 +132,7 @@ func TestAllArgumentsThatCannotBeSentAreReported(t *testing.T) {
 	}, api.ProblemOf(slices.Delete(all, 1, 2)).Fields)
 }
 
-func TestListsReportAllThatCannotBeSent(t *testing.T) {
+func TestListReportsAllInvalidArguments(t *testing.T) {
 	t.Parallel()
 	transport := &answers{}
 	client := newTestClient(t, transport)

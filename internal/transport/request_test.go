@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// sent returns what the client would send for a call.
+// sent returns the request and the body for a call.
 func sent(t *testing.T, call Call, change ...func(*Config)) (*http.Request, []byte, error) {
 	t.Helper()
 	var o outgoing
@@ -40,7 +40,7 @@ func TestPathElementsAreEscaped(t *testing.T) {
 		assert.Equal(t, want, r.URL.RequestURI(), id)
 		again, err := url.Parse(r.URL.String())
 		require.NoError(t, err)
-		assert.Equal(t, r.URL.Path, again.Path, "path and its escaped form agree")
+		assert.Equal(t, r.URL.Path, again.Path, "the path and its escaped form agree")
 	}
 }
 
@@ -49,7 +49,7 @@ type search struct {
 	IDs   []string `url:"allergen_ids,omitempty,brackets"`
 }
 
-func TestQueries(t *testing.T) {
+func TestQueryIsEncoded(t *testing.T) {
 	t.Parallel()
 	r, _, err := sent(t, Call{Operation: operation.ProductSearch, Query: search{Query: "a&b", IDs: []string{"1", "2"}}})
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ type leaky struct{}
 
 func (leaky) EncodeValues(string, *url.Values) error { return errors.New("canary") }
 
-func TestQueriesThatCannotBeEncodedNameTheField(t *testing.T) {
+func TestQueryErrorNamesField(t *testing.T) {
 	t.Parallel()
 	_, _, err := sent(t, Call{Operation: operation.OrderList, Query: struct{ C choosy }{}})
 	assert.EqualError(t, err, "dispensary: orders.list: CreatedAt ends before it begins")
@@ -84,7 +84,7 @@ func TestQueriesThatCannotBeEncodedNameTheField(t *testing.T) {
 	assert.NotContains(t, err.Error(), "canary")
 }
 
-func TestBodiesAreJSON(t *testing.T) {
+func TestBodyIsJSON(t *testing.T) {
 	t.Parallel()
 	r, body, err := sent(t, Call{Operation: operation.PatientCreate, Body: thing{ID: "p1", Size: 2}})
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestBodiesAreJSON(t *testing.T) {
 	assert.EqualError(t, err, "dispensary: patients.create: body is not valid")
 }
 
-func TestHeaders(t *testing.T) {
+func TestRequestHeaders(t *testing.T) {
 	t.Parallel()
 	key := func(c *Config) { c.ClinicKey = api.NewSecret("clinic-key") }
 	r, _, err := sent(t, Call{Operation: operation.ClinicGet}, key)
@@ -111,7 +111,7 @@ func TestHeaders(t *testing.T) {
 	}, r.Header)
 }
 
-func TestCaptureOfSuccessAndFailure(t *testing.T) {
+func TestCaptureResponseStoresSuccessAndFailure(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{201, 422} {
 		transport := says(status, `{"patient":{}}`, "X-Extra", "yes")
@@ -124,7 +124,7 @@ func TestCaptureOfSuccessAndFailure(t *testing.T) {
 	}
 }
 
-func TestRaw(t *testing.T) {
+func TestRawReturnsResponseBody(t *testing.T) {
 	t.Parallel()
 	transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		assert.Equal(t, "/api/versions/caf%C3%A9", r.URL.EscapedPath())
@@ -146,7 +146,7 @@ func TestRaw(t *testing.T) {
 	assert.ErrorIs(t, err, api.ErrArgument)
 }
 
-// A raw path is sent as it is written, and what it leaves unescaped is escaped.
+// A raw path is sent as written, except that unescaped characters are escaped.
 func TestRawPathIsEscaped(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
@@ -167,7 +167,7 @@ func TestRawPathIsEscaped(t *testing.T) {
 	}
 }
 
-func TestRawErrorsDoNotTellThePath(t *testing.T) {
+func TestRawErrorHidesPath(t *testing.T) {
 	t.Parallel()
 	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }}
 	_, err := Raw(t.Context(), newTestClient(t, transport), "POST", "/people/Jane", nil, nil, nil)
@@ -177,10 +177,10 @@ func TestRawErrorsDoNotTellThePath(t *testing.T) {
 	}
 }
 
-// unsendable are values that net/http refuses only when it sends.
+// unsendable are values that net/http rejects only when it sends them.
 var unsendable = []string{"canary\n", "canary\r\nX-Other: 1", "can\x00ary", "canary\x7f", "\x1bcanary"}
 
-func TestHeaderValuesThatCannotBeSentAreRefusedByNew(t *testing.T) {
+func TestNewRejectsInvalidHeaderValues(t *testing.T) {
 	t.Parallel()
 	for field, set := range map[string]func(*Config, string){
 		"ClinicKey": func(c *Config, value string) { c.ClinicKey = api.NewSecret(value) },
@@ -190,14 +190,14 @@ func TestHeaderValuesThatCannotBeSentAreRefusedByNew(t *testing.T) {
 			config := Config{Site: api.Site{Environment: sandbox, BaseURL: "https://platform.example/api", AuthURL: "https://auth.example"}}
 			set(&config, value)
 			_, err := New(config)
-			assertRefused(t, err, field)
+			assertRejected(t, err, field)
 		}
 	}
 }
 
-// assertRefused checks that the error names the field, says that nothing was sent, and
-// shows no value.
-func assertRefused(t *testing.T, err error, field string) {
+// assertRejected checks that the error names the field, means that no request was sent, and
+// contains no value.
+func assertRejected(t *testing.T, err error, field string) {
 	t.Helper()
 	var argument *api.ArgumentError
 	require.ErrorAs(t, err, &argument)
@@ -212,7 +212,7 @@ func assertRefused(t *testing.T, err error, field string) {
 	}
 }
 
-func TestTokensThatCannotBeSentAreRefused(t *testing.T) {
+func TestInvalidTokenIsRejected(t *testing.T) {
 	t.Parallel()
 	transport := &answers{}
 	for _, value := range unsendable {
@@ -220,7 +220,7 @@ func TestTokensThatCannotBeSentAreRefused(t *testing.T) {
 		token.Secret = api.NewSecret(value)
 		client := newTestClient(t, transport, withTokens(static{token}))
 		for _, err := range []error{create(t.Context(), client), get(t.Context(), client)} {
-			assertRefused(t, err, "AccessToken.Secret")
+			assertRejected(t, err, "AccessToken.Secret")
 			failure := failureOf(t, err)
 			assert.Zero(t, failure.Attempts)
 		}

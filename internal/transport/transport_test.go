@@ -18,7 +18,7 @@ import (
 
 var sandbox = api.USSandbox
 
-// answers is a transport without sockets: it answers each request in turn.
+// answers is a transport without sockets. It numbers the requests and responds to each.
 type answers struct {
 	calls  atomic.Int32
 	answer func(call int, r *http.Request) (*http.Response, error)
@@ -35,7 +35,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.answer(int(a.calls.Add(1)), r)
 }
 
-// reply makes a response; headers come as name, value pairs.
+// reply returns a response. headers are pairs of name and value.
 func reply(status int, body string, headers ...string) *http.Response {
 	h := http.Header{"X-Request-Id": {"req-1"}}
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -47,7 +47,7 @@ func reply(status int, body string, headers ...string) *http.Response {
 	}
 }
 
-// says is a transport that always gives the same answer.
+// says is a transport that always returns the same response.
 func says(status int, body string, headers ...string) *answers {
 	return &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(status, body, headers...), nil }}
 }
@@ -69,7 +69,7 @@ func view(t *testing.T, client *Client, change func(*Config)) *Client {
 	return made
 }
 
-// newTestClient returns a client on a site that no network reaches.
+// newTestClient returns a client for a site that no network reaches.
 func newTestClient(t *testing.T, transport http.RoundTripper, change ...func(*Config)) *Client {
 	t.Helper()
 	config := Config{
@@ -90,7 +90,7 @@ func newTestClient(t *testing.T, transport http.RoundTripper, change ...func(*Co
 	return client
 }
 
-// thing is a resource of the tests.
+// thing is a resource for tests.
 type thing struct {
 	ID   string `json:"id"`
 	Size int    `json:"size"`
@@ -104,7 +104,7 @@ func failureOf(t *testing.T, err error) *api.Error {
 	return failure
 }
 
-// texts returns every form in which an error may be printed.
+// texts returns all printed forms of an error.
 func texts(err error) []string {
 	forms := []string{err.Error()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-func TestFromPlatform(t *testing.T) {
+func TestFromPlatformRequiresProof(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		status   int
@@ -46,7 +46,7 @@ func TestFromPlatform(t *testing.T) {
 	assert.False(t, (&answer{}).fromPlatform("patient"))
 }
 
-func TestDoNeedsEmptyObject(t *testing.T) {
+func TestDoRequiresObjectWithoutError(t *testing.T) {
 	t.Parallel()
 	revoke := Call{Operation: operation.OAuthRevoke, Body: thing{}}
 	require.NoError(t, Do(t.Context(), newTestClient(t, says(200, "{}")), revoke))
@@ -60,7 +60,7 @@ func TestDoNeedsEmptyObject(t *testing.T) {
 		"response may not be from the platform: write may have been applied")
 }
 
-func TestRawWriteNeedsProof(t *testing.T) {
+func TestRawWriteRequiresProof(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 		_, err := Raw(t.Context(), newTestClient(t, says(200, "<html>")), method, "/x", nil, nil, nil)

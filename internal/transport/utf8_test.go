@@ -19,7 +19,7 @@ type wordy struct{ text string }
 
 func (w wordy) MarshalText() ([]byte, error) { return []byte(w.text), nil }
 
-// record is a body with every place that text can have.
+// record is a body with text in every possible place.
 type record struct {
 	draft
 	Untagged string
@@ -79,7 +79,7 @@ func TestInvalidUTF8ReportsEveryField(t *testing.T) {
 		"query must be valid UTF-8, name must be valid UTF-8, tags[0].tag_id must be valid UTF-8")
 }
 
-func TestReplacementCharacterPasses(t *testing.T) {
+func TestReplacementCharacterIsValid(t *testing.T) {
 	t.Parallel()
 	const replacement = "Jos\ufffd"
 	for _, body := range []any{
@@ -111,14 +111,14 @@ func TestInvalidUTF8InRawCallNamesField(t *testing.T) {
 	assert.Zero(t, transport.calls.Load())
 }
 
-// rawCall is the part of a raw call that text can be in.
+// rawCall contains the texts of a raw call.
 type rawCall struct {
 	path  string
 	query url.Values
 	body  any
 }
 
-func TestCheckOfValidTextAllocatesNothing(t *testing.T) {
+func TestValidTextCheckAllocatesNothing(t *testing.T) {
 	body, err := json.Marshal(draft{Name: "José", Day: api.Value("x")})
 	require.NoError(t, err)
 	assert.Zero(t, testing.AllocsPerRun(100, func() { mayAlterText(body) }))

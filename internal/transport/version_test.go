@@ -28,6 +28,6 @@ func TestVersionComesFromBuild(t *testing.T) {
 	} {
 		got := recordedVersion(&debug.BuildInfo{Main: c.main, Deps: []*debug.Module{other, c.root}})
 		assert.Equal(t, c.want, got, name)
-		assert.Regexp(t, "^[0-9A-Za-z.+-]+$", got, "a User-Agent takes a token (RFC 9110, section 5.6.2)")
+		assert.Regexp(t, "^[0-9A-Za-z.+-]+$", got, "a product version in User-Agent is a token (RFC 9110, section 5.6.2)")
 	}
 }
