@@ -16,9 +16,9 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// The floor of these benchmarks is what a careful program without this module
-// does: net/http, oauth2.Transport and encoding/json, with its own structs. Read our
-// figures as a ratio to it:
+// The floor of these benchmarks is a careful program without this module: net/http,
+// oauth2.Transport and encoding/json with its own structs. Read the figures of this module as
+// a ratio to the floor:
 //
 //	go test -run '^$' -bench 'Get|Page|Post' -benchmem .
 
@@ -84,7 +84,7 @@ type (
 	}
 )
 
-// canned answers every request with the same bytes, without sockets.
+// canned responds to every request with the same bytes, without sockets.
 type canned []byte
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -95,7 +95,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header:        http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {"0f3c1a52"}},
-		Body:          io.NopCloser(struct{ io.Reader }{bytes.NewReader(c)}), // a real body is no WriterTo
+		Body:          io.NopCloser(struct{ io.Reader }{bytes.NewReader(c)}), // a real body is not a WriterTo
 		ContentLength: int64(len(c)),
 	}, nil
 }
@@ -179,7 +179,7 @@ func benchClient(b *testing.B, answer canned) *dispensary.Client {
 	return client
 }
 
-// compare runs the floor and us in one benchmark.
+// compare runs the floor and this module in one benchmark.
 func compare(b *testing.B, size int, floor, ours func(*testing.B)) {
 	b.Helper()
 	for name, work := range map[string]func(*testing.B){"floor": floor, "ours": ours} {

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
-// forgetRecords clears the ids of a fixture, but for those that bodies name.
+// forgetRecords clears the ids of a fixture, except the ids in bodies.
 func forgetRecords(f *calltest.Fixture, op *operation.Operation) {
 	for _, field := range []*string{
 		&f.Patient, &f.Staff, &f.Order, &f.Plan, &f.Draft, &f.Event, &f.Product, &f.Brand, &f.Allergen, &f.Ingredient,
@@ -25,8 +25,8 @@ func forgetRecords(f *calltest.Fixture, op *operation.Operation) {
 	}
 }
 
-// Calls that name no record are not sent.
-func TestCallsThatNameNothing(t *testing.T) {
+// A call with an empty path parameter is not sent.
+func TestEmptyPathParameterSendsNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, op := range operation.All() {
 		for param := range op.Params() {

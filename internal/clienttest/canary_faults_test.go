@@ -14,20 +14,19 @@ import (
 	"syscall"
 )
 
-// wire is a transport that makes faults, remembers every word that was sent, and
-// repeats as much of it as it can where a fault can speak.
+// wire is a transport that injects faults. It records every word of the requests and repeats
+// as much as possible in its faults.
 type wire struct {
 	base   http.RoundTripper
 	fault  func(*exchanged) (*http.Response, error) // nil lets the request through
-	cancel func()                                   // ends the call's context
+	cancel func()                                   // cancels the call's context
 
 	mu     sync.Mutex
 	words  map[string]bool
-	answer []byte // the last one of success
+	answer []byte // body of the last successful response
 }
 
-// exchanged is a request on its way, everything in it, and what the platform would
-// answer with canaries in the place of every text.
+// exchanged is a request, all of its texts, and the last successful response of the platform.
 type exchanged struct {
 	request *http.Request
 	echo    string
@@ -68,18 +67,18 @@ func (w *wire) pass(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// public are the members of requests that say nothing of anybody.
+// public are the members of requests without personal data.
 var public = []string{
 	"page[number]", "page[size]", "sort_by", "order_by", "state", "current_state", "ownership_type", "type", "event_type",
 	"available", "clinic_permitted", "successfully_delivered", "grant_type", "client_id", "redirect_uri", "gender",
 	"frequency", "format", "amount", "duration",
 }
 
-// listen remembers the words of a request.
+// listen records the words of a request.
 func (w *wire) listen(r *http.Request, body []byte) {
 	w.remember("", strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 	w.remember("", r.Header.Get("X-Svc-Clinic-Key"))
-	if strings.Count(r.URL.Path, "-") > 3 { // it names a record
+	if strings.Count(r.URL.Path, "-") > 3 { // the path contains an id
 		w.remember("", r.URL.Path)
 	}
 	for name, values := range r.URL.Query() {
@@ -109,7 +108,7 @@ func (w *wire) remember(name, word string) {
 	}
 }
 
-// leaves replaces the scalars of a JSON value by what change makes of them.
+// leaves replaces the scalars of a JSON value with the results of change.
 func leaves(name string, value any, change func(name string, leaf any) any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -126,27 +125,27 @@ func leaves(name string, value any, change func(name string, leaf any) any) any 
 	return change(name, value)
 }
 
-// marked is the platform's answer with every scalar changed.
+// marked returns the platform's response with every scalar changed.
 func (e *exchanged) marked(change func(leaf any) any) []byte {
 	var tree any
 	if json.Unmarshal(e.answer, &tree) != nil || len(e.answer) < 3 {
-		tree = map[string]any{"oauth": map[string]any{"access_token": canary}} // an answer without content
+		tree = map[string]any{"oauth": map[string]any{"access_token": canary}} // a response without content
 	}
 	data, _ := json.Marshal(leaves("", tree, func(_ string, leaf any) any { return change(leaf) }))
 	return data
 }
 
-// sung puts a canary into every scalar, so that texts stay texts.
+// sung adds a canary to every scalar, so texts stay texts.
 func sung(leaf any) any { return fmt.Sprint(canary, " ", leaf) }
 
-// fault is something that can go wrong.
+// fault is a fault of the network or the platform.
 type fault struct {
 	name    string
 	make    func(*exchanged) (*http.Response, error)
-	expired bool // the deadline is over before the call begins
+	expired bool // the deadline has passed before the call begins
 }
 
-// reply answers with a status, a body, and headers that sing too.
+// reply responds with a status, a body, and headers with canaries.
 func (e *exchanged) reply(status int, contentType, body string, headers ...string) (*http.Response, error) {
 	header := http.Header{"Content-Type": {contentType}, "X-Request-Id": {"req-7"}, "Www-Authenticate": {`Bearer error="` + canary + `"`}}
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -158,7 +157,7 @@ func (e *exchanged) reply(status int, contentType, body string, headers ...strin
 	}, nil
 }
 
-// refusal answers with a status and all that was sent, in a form of error body.
+// refusal responds with a status and the texts of the request in a form of error body.
 func refusal(status int, body func(echo string) any) func(*exchanged) (*http.Response, error) {
 	return func(e *exchanged) (*http.Response, error) {
 		data, _ := json.Marshal(body(e.echo))
@@ -166,14 +165,14 @@ func refusal(status int, body func(echo string) any) func(*exchanged) (*http.Res
 	}
 }
 
-// decodes answers with success and a body that cannot be decoded, or only in part.
+// decodes responds with a success whose body cannot be decoded completely.
 func decodes(body func(*exchanged) []byte) func(*exchanged) (*http.Response, error) {
 	return func(e *exchanged) (*http.Response, error) {
 		return e.reply(http.StatusOK, "application/json", string(body(e)))
 	}
 }
 
-// faults are all of them, success first: it is what later ones spoil.
+// faults are all faults. The first one is a success, and later faults change its response.
 var faults = []fault{
 	{name: "none"},
 	{name: "401", make: refusal(401, func(echo string) any { return map[string]any{"error": echo} })},
@@ -202,23 +201,23 @@ var faults = []fault{
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}},
 	{name: "transport that echoes the request in its error", make: func(e *exchanged) (*http.Response, error) { return nil, errors.New(e.echo) }},
-	{name: "dropped in the middle", make: func(e *exchanged) (*http.Response, error) {
+	{name: "body breaks off", make: func(e *exchanged) (*http.Response, error) {
 		answer := e.marked(sung)
 		response, err := e.reply(http.StatusOK, "application/json", string(answer))
 		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer[:len(answer)/2]), broken{errors.New(e.echo)}))
 		return response, err
 	}},
 	{name: "truncated", make: decodes(func(e *exchanged) []byte { a := e.marked(sung); return a[:len(a)/2] })},
-	{name: "texts for all", make: decodes(func(e *exchanged) []byte { return e.marked(sung) })},
-	{name: "lists for all", make: decodes(func(e *exchanged) []byte { return e.marked(func(any) any { return []string{canary} }) })},
-	{name: "objects for all", make: decodes(func(e *exchanged) []byte {
+	{name: "only texts", make: decodes(func(e *exchanged) []byte { return e.marked(sung) })},
+	{name: "only lists", make: decodes(func(e *exchanged) []byte { return e.marked(func(any) any { return []string{canary} }) })},
+	{name: "only objects", make: decodes(func(e *exchanged) []byte {
 		return e.marked(func(any) any { return map[string]string{canary: canary} })
 	})},
-	{name: "numbers beyond all", make: decodes(func(e *exchanged) []byte {
+	{name: "only huge numbers", make: decodes(func(e *exchanged) []byte {
 		return bytes.ReplaceAll(e.marked(func(any) any { return "7" }), []byte(`"7"`), []byte("-"+canaryNumber+canaryNumber+"e747"))
 	})},
 	{name: "another object", make: decodes(func(e *exchanged) []byte { return []byte(`{"` + canary + `":"` + canary + `"}`) })},
-	{name: "cancelled", make: func(e *exchanged) (*http.Response, error) {
+	{name: "canceled", make: func(e *exchanged) (*http.Response, error) {
 		e.cancel()
 		return nil, fmt.Errorf("%s: %w", e.echo, e.request.Context().Err())
 	}},

@@ -28,17 +28,17 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// canary stands in answers for what the platform knows of people. What the client
-// sends are canaries too, as it is: names, e-mails, dates of birth, numbers,
-// metadata ids, tokens, the clinic's key, the application's secret.
+// canary replaces personal data in responses. The request data are canaries too: names,
+// emails, dates of birth, numbers, metadata ids, tokens, the clinic key and the application's
+// secret.
 const (
 	canary       = "c4n4ry"
 	canaryNumber = "747474747474"
 )
 
-// Every operation meets every fault, with debug logging on. Whatever the errors
-// and the log lines are made to say, no canary is in it.
-func TestNothingLeaks(t *testing.T) {
+// Every operation runs with every fault and with debug logging. No canary is in the errors and
+// the log lines.
+func TestErrorsAndLogsHideSecrets(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	for name := range canaryCalls(t, nil) {
@@ -54,13 +54,12 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// fixture is a platform whose calls go through a wire that makes faults, and everything
-// that was said in it.
+// fixture is a platform behind a wire with faults, and everything printed during the test.
 type fixture struct {
 	*calltest.Fixture
 	wire  *wire
 	log   *logtest.Buffer
-	lines map[string]string // with the fault that brought them about
+	lines map[string]string // with the name of their fault
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -76,7 +75,7 @@ func newFixture(t *testing.T) *fixture {
 	return c
 }
 
-// observer writes down everything that an observer receives.
+// observer records everything that an observer receives.
 func (c *fixture) observer() observe.Observer {
 	note := func(received any) { fmt.Fprintf(c.log, "%+v\n%#v\n", received, received) }
 	return observe.Observer{
@@ -92,7 +91,7 @@ func (c *fixture) logger() *slog.Logger {
 	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(c.log, options), slog.NewJSONHandler(c.log, options)))
 }
 
-// meet makes one call that meets one fault, and writes down what errors and logs say.
+// meet makes one call with one fault and records the errors and logs.
 func (c *fixture) meet(t *testing.T, name string, f fault) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +114,7 @@ func (c *fixture) meet(t *testing.T, name string, f fault) {
 	}
 }
 
-// printError writes an error, and what it wraps, in every way.
+// printError prints an error and its wrapped errors in every way.
 func (c *fixture) printError(out *bytes.Buffer, err error, depth int) {
 	if err == nil || depth > 10 {
 		return
@@ -128,7 +127,7 @@ func (c *fixture) printError(out *bytes.Buffer, err error, depth int) {
 	data, _ := json.Marshal(err)
 	out.Write(append(data, '\n'))
 	c.logger().Error("failed", "err", err, slog.Group("group", "err", err))
-	switch wrapping := err.(type) { //nolint:errorlint // each link by itself is what is looked at
+	switch wrapping := err.(type) { //nolint:errorlint // checks each link by itself
 	case interface{ Unwrap() error }:
 		c.printError(out, wrapping.Unwrap(), depth+1)
 	case interface{ Unwrap() []error }:
@@ -138,7 +137,7 @@ func (c *fixture) printError(out *bytes.Buffer, err error, depth int) {
 	}
 }
 
-// requireSilent fails if a canary can be read in what was said.
+// requireSilent fails if the recorded lines contain a canary.
 func (c *fixture) requireSilent(t *testing.T) {
 	t.Helper()
 	forms := map[string]string{}
@@ -155,15 +154,15 @@ func (c *fixture) requireSilent(t *testing.T) {
 		}
 		for line, faultName := range c.lines {
 			if at := strings.Index(line, form); at >= 0 {
-				t.Errorf("%s: %q can be read as %q: …%s", faultName, word, form, line[max(0, at-120):min(len(line), at+60)])
+				t.Errorf("%s: a line contains %q as %q: …%s", faultName, word, form, line[max(0, at-120):min(len(line), at+60)])
 				return
 			}
 		}
 	}
 }
 
-// disguises are the forms that a word may take in a text. Short words stay as they
-// are: encoded they could be part of anything.
+// disguises returns the possible forms of a word in a text. Short words have no encoded forms,
+// which could be part of anything.
 func disguises(word string) []string {
 	forms := []string{word, url.QueryEscape(word), url.PathEscape(word)}
 	if len(word) < 6 {
@@ -177,8 +176,8 @@ func disguises(word string) []string {
 		strings.Trim(fmt.Sprint([]byte(word)), "[]"))
 }
 
-// canaryCalls are the calls of the table, the three of OAuth led through the
-// fixture's wire, and those that belong to no row.
+// canaryCalls returns the calls of the table with the OAuth calls through the fixture's wire,
+// and calls without a row.
 func canaryCalls(t testing.TB, c *fixture) map[string]calltest.Call {
 	table := calltest.All(t)
 	delete(table, "oauth.authorize") // sends nothing
@@ -205,7 +204,7 @@ func canaryCalls(t testing.TB, c *fixture) map[string]calltest.Call {
 	return table
 }
 
-// oauth is a client whose requests go through the fixture's wire.
+// oauth returns a client that sends its requests through the fixture's wire.
 func (c *fixture) oauth(t testing.TB) *oauth.Client {
 	t.Helper()
 	app := c.Platform.Application()
@@ -217,7 +216,7 @@ func (c *fixture) oauth(t testing.TB) *oauth.Client {
 	return client
 }
 
-// code walks a user through the authorization page.
+// code authorizes a user on the authorization page and returns the code.
 func (c *fixture) code(t testing.TB) dispensary.Secret {
 	t.Helper()
 	address, err := calltest.OAuth(t, c.Platform).AuthorizeURL("state")

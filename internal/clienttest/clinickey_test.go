@@ -14,8 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// A view has its own key, which affects no other call.
-func TestClinicKeyOfAView(t *testing.T) {
+// A view has its own key, without effect on any other call.
+func TestViewUsesItsClinicKey(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	first, second := dispensary.NewSecret(platform.ClinicKeys()[0]), dispensary.NewSecret(platform.ClinicKeys()[1])
@@ -32,7 +32,7 @@ func TestClinicKeyOfAView(t *testing.T) {
 	}
 	one, two := view(t, root, dispensary.WithClinicKey(first)), view(t, root, dispensary.WithClinicKey(second))
 	assert.NotEqual(t, integration(one), integration(two))
-	assert.Equal(t, integration(two), integration(view(t, two, dispensary.WithTokenSource(platform.TokenSource(model.User{})))), "a view of a view keeps its key")
+	assert.Equal(t, integration(two), integration(view(t, two, dispensary.WithTokenSource(platform.TokenSource(model.User{})))), "a view of a view keeps the key")
 	assert.Equal(t, integration(one), integration(view(t, two, dispensary.WithClinicKey(first))))
 	integration(root)
 	assert.Equal(t, []string{
@@ -40,7 +40,7 @@ func TestClinicKeyOfAView(t *testing.T) {
 	}, sent)
 }
 
-func TestClinicKeyThatCannotBeSent(t *testing.T) {
+func TestInvalidClinicKeyIsRejected(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite())
 	require.NoError(t, err)

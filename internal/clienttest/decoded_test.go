@@ -14,9 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 )
 
-// testdata/decoded.txt contains the result of each operation as the client decodes it, one
-// line for each.
-func TestDecodedAnswers(t *testing.T) {
+// testdata/decoded.txt contains the decoded result of each operation, one line for each.
+func TestDecodedResponsesMatchGolden(t *testing.T) {
 	t.Parallel()
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
 	var lines strings.Builder

@@ -21,9 +21,9 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// A second call finds the record of the first, of every kind. TestWrites of
-// internal/lab/simulation loses responses and adds callers.
-func TestEnsureFindsItsRecord(t *testing.T) {
+// A second call finds the record of the first, for each kind of record. TestWrites of
+// internal/lab/simulation adds lost responses and concurrent callers.
+func TestSecondEnsureFindsRecord(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
 	for kind, ensure := range ensures(s) {
@@ -92,7 +92,7 @@ func newPatient(i int) clinic.PatientCreate {
 	}
 }
 
-func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
+func TestEnsureAdoptsPatientWithSameEmail(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
 	n := newPatient(1)
@@ -193,7 +193,7 @@ func TestEnsureDoesNotFoldForeignLetters(t *testing.T) {
 	assert.Zero(t, updates.Load())
 }
 
-// alteringPlatform stores metadata ids in another form than they were sent.
+// alteringPlatform stores metadata ids in another form than the requested one.
 func alteringPlatform(base http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet {
@@ -228,8 +228,8 @@ func TestEnsureReportsAlteredMetadataID(t *testing.T) {
 		calls := len(s.Platform.Journal.Requests(name))
 		_, _, err = ensure(ctx, clinic.Metadata{ID: "EHR 17"})
 		require.ErrorAs(t, err, &second, name)
-		assert.Len(t, s.Platform.Journal.Requests(name), calls, "%s creates no second record", name)
-		if name != "patients.create" { // its second call finds the first record by e-mail
+		assert.Len(t, s.Platform.Journal.Requests(name), calls, "%s must not create a second record", name)
+		if name != "patients.create" { // its second call finds the first record by email
 			assert.Equal(t, first, second, name)
 		}
 	}
@@ -242,7 +242,7 @@ func TestEnsureReportsAlteredMetadataID(t *testing.T) {
 	assert.Equal(t, api.EnsureReasonAltered, altered.Reason)
 }
 
-func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
+func TestEnsureReportsAmbiguousMetadataID(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
 	n := treatmentplans.PlanCreate{PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1)}
@@ -269,7 +269,7 @@ func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	assert.Equal(t, map[string][]string{"metadata.id": {"Metadata.id has already been taken"}}, dispensary.ProblemOf(err).Fields)
 }
 
-func TestEnsureChecksItsArguments(t *testing.T) {
+func TestEnsureValidatesArguments(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite())
 	require.NoError(t, err)
@@ -281,8 +281,8 @@ func TestEnsureChecksItsArguments(t *testing.T) {
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: patient_id must be an id, practitioner_id can't be blank, recommendations can't be blank")
 }
 
-// A duplicate e-mail that is in another clinic is the platform's to report.
-func TestEnsurePassesARefusalOn(t *testing.T) {
+// Only the platform can report a duplicate email in another clinic.
+func TestEnsureReturnsRejection(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
 	taken, err := s.Client.Clinic.Practitioners.Get(t.Context(), s.Practitioner)
@@ -306,8 +306,8 @@ func respond(r *http.Request, body string) *http.Response {
 	}
 }
 
-// An entry that carries the metadata id and no record is neither returned as an empty record
-// nor a reason to create one.
+// If an entry has the metadata id and no record, Ensure neither returns an empty record nor
+// creates one.
 func TestEnsureReturnsNoRecordWithoutID(t *testing.T) {
 	t.Parallel()
 	platform := calltest.NewFixture(t).Platform

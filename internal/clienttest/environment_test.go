@@ -13,7 +13,7 @@ import (
 )
 
 // Not parallel: the environment belongs to the process.
-func TestNewFromEnv(t *testing.T) {
+func TestNewFromEnvSelectsSite(t *testing.T) {
 	type env map[string]string
 	site := env{"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api", "DISPENSARY_US_SANDBOX_AUTH_URL": "https://auth.example"}
 	second := env{"DISPENSARY_CA_PRODUCTION_BASE_URL": "https://ca.example/api", "DISPENSARY_CA_PRODUCTION_AUTH_URL": "https://ca.example"}
@@ -26,7 +26,7 @@ func TestNewFromEnv(t *testing.T) {
 		"no site":             {nil, "DISPENSARY_US_SANDBOX_BASE_URL"},
 		"no AuthURL":          {[]env{{"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api"}}, "us/sandbox"},
 		"only AuthURL":        {[]env{{"DISPENSARY_US_SANDBOX_AUTH_URL": "https://auth.example"}}, "DISPENSARY_US_SANDBOX_BASE_URL"},
-		"which of two":        {[]env{site, second}, "DISPENSARY_ENVIRONMENT is not set"},
+		"no choice of two":    {[]env{site, second}, "DISPENSARY_ENVIRONMENT is not set"},
 		"unknown environment": {[]env{site, {"DISPENSARY_ENVIRONMENT": "mars"}}, "DISPENSARY_ENVIRONMENT wants"},
 		"chosen without site": {[]env{site, {"DISPENSARY_ENVIRONMENT": "ca/sandbox"}}, "DISPENSARY_CA_SANDBOX_BASE_URL"},
 	} {
@@ -46,8 +46,8 @@ func TestNewFromEnv(t *testing.T) {
 	}
 }
 
-// Token and clinic key are sent; options win over them.
-func TestNewFromEnvCalls(t *testing.T) {
+// The client sends the token and the clinic key. Options override them.
+func TestNewFromEnvSendsTokenAndKey(t *testing.T) {
 	t.Setenv("DISPENSARY_US_SANDBOX_BASE_URL", "https://platform.example/api")
 	t.Setenv("DISPENSARY_US_SANDBOX_AUTH_URL", "https://auth.example")
 	t.Setenv("DISPENSARY_ACCESS_TOKEN", "from-env")
@@ -55,7 +55,7 @@ func TestNewFromEnvCalls(t *testing.T) {
 	var sent http.Header
 	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 		sent = r.Header.Clone()
-		return nil, errors.New("no answer")
+		return nil, errors.New("no response")
 	})
 	call := func(options ...dispensary.Option) {
 		client, err := dispensary.NewFromEnv(append(options, dispensary.WithTransport(transport),

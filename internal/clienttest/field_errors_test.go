@@ -22,17 +22,17 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// form is a call with the fields that it requires.
+// form is a call with its required fields.
 type form struct {
 	path     string
 	required []string
 
-	// fill returns the body that has text in the given fields and is complete
-	// in the others, and the call that sends it.
+	// fill returns a body with text in the blank fields and valid values in the others, and a
+	// call that sends the body.
 	fill func(f *calltest.Fixture, blank []string, text string) (body any, send func(context.Context) error)
 }
 
-// pick returns text for a blank field, and what is good for any other.
+// pick returns text for a blank field and good for any other field.
 func pick(blank []string, field, text, good string) string {
 	if slices.Contains(blank, field) {
 		return text
@@ -80,10 +80,10 @@ var forms = map[string]form{
 	}},
 }
 
-// Whatever a form leaves blank, and whatever is in it then: what is found before
-// anything is sent is what the platform says first of the same body, field by field and
-// word by word, and all of it at once.
-func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
+// For every choice of blank fields and every blank text, the client reports all blank fields
+// without a request. Its messages equal the first messages of the platform for the same body,
+// field by field and word by word.
+func TestBlankFieldErrorsMatchPlatform(t *testing.T) {
 	t.Parallel()
 	for operation, form := range forms {
 		t.Run(operation, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 					err := send(t.Context())
 					require.ErrorIs(t, err, api.ErrArgument)
 					require.ErrorIs(t, err, dispensary.ErrNotSent)
-					assert.Empty(t, f.Platform.Journal.Requests(), "something was sent")
+					assert.Empty(t, f.Platform.Journal.Requests(), "a request was sent")
 					var first *api.ArgumentError
 					require.ErrorAs(t, err, &first)
 					assert.Equal(t, operation, first.Operation)
@@ -115,23 +115,23 @@ func TestBlankFieldsAreTheSameOnBothSides(t *testing.T) {
 					require.ErrorIs(t, err, dispensary.ErrNotApplied)
 					said := dispensary.ProblemOf(err).Fields
 					for field, messages := range said {
-						said[field] = messages[:1] // a blank e-mail is no e-mail address either
+						said[field] = messages[:1] // the platform also reports an invalid email address
 					}
 					assert.Equal(t, found, said, "%v %q", blank, text)
 				}
 			}
-			// What looks blank and is no white space is the platform's to judge.
+			// Only the platform can reject a text that looks blank but is not white space.
 			f.Platform.Journal.Reset()
 			_, send := form.fill(f, form.required, "\u200b")
 			_ = send(t.Context())
 			if operation != "treatment_plans.create" { // a list has no text
-				assert.Len(t, f.Platform.Journal.Requests(), 1, "nothing was sent")
+				assert.Len(t, f.Platform.Journal.Requests(), 1, "no request was sent")
 			}
 		})
 	}
 }
 
-// refusals are calls that the platform refuses, with the fields that it is about: "" for Other.
+// refusals are calls that the platform rejects, with the fields of its messages: "" for Other.
 var refusals = map[string]struct {
 	call   func(ctx context.Context, f *calltest.Fixture) error
 	fields []string
@@ -143,21 +143,21 @@ var refusals = map[string]struct {
 		})
 		return err
 	}, []string{"discount", "email", "first_name", "gender", "last_name", "metadata.id", "mobile_number"}},
-	"a patient that is emptied": {func(ctx context.Context, f *calltest.Fixture) error {
+	"emptied patient": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.Clinic.Patients.Update(ctx, f.Patient, clinic.PatientUpdate{
 			Email: dispensary.Value(" "), LastName: dispensary.Null[string](), Metadata: dispensary.Value(clinic.Metadata{ID: strings.Repeat("x", 300)}),
 		})
 		return err
 	}, []string{"email", "last_name", "metadata.id"}},
-	"a practitioner": {func(ctx context.Context, f *calltest.Fixture) error {
+	"practitioner": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.Clinic.Practitioners.Create(ctx, clinic.PractitionerCreate{PractitionerTypeID: "none", Email: "no address", FirstName: "New", LastName: "Doctor"})
 		return err
 	}, []string{"email", "practitioner_type_id"}},
-	"a member of the staff": {func(ctx context.Context, f *calltest.Fixture) error {
+	"staff member": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.Clinic.Staff.Update(ctx, f.Staff, clinic.StaffMemberUpdate{Email: dispensary.Value("no address"), FirstName: dispensary.Value("")})
 		return err
 	}, []string{"email", "first_name"}},
-	"a plan": {func(ctx context.Context, f *calltest.Fixture) error {
+	"plan": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.TreatmentPlans.Create(ctx, f.Patient, treatmentplans.PlanCreate{
 			PractitionerID: "none", State: "odd", Recommendations: []treatmentplans.Recommendation{
 				{VariantID: f.Variant, UnitsToPurchase: 1}, {VariantID: "none", UnitsToPurchase: -1},
@@ -166,40 +166,39 @@ var refusals = map[string]struct {
 		})
 		return err
 	}, []string{"practitioner_id", "recommendations[1].units_to_purchase", "recommendations[1].variant_id", "recommendations[2].dosage.duration", "state"}},
-	"a plan's update": {func(ctx context.Context, f *calltest.Fixture) error {
+	"plan update": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.TreatmentPlans.Update(ctx, f.Plan, treatmentplans.PlanUpdate{
 			Recommendations: []treatmentplans.Recommendation{}, PersonalMessage: dispensary.Value("\x00"),
 		})
 		return err
 	}, []string{"personal_message", "recommendations"}},
-	"a plan in a wrong state": {func(ctx context.Context, f *calltest.Fixture) error {
+	"plan in a wrong state": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.TreatmentPlans.Activate(ctx, f.Plan)
 		return err
 	}, []string{""}},
-	"a link": {func(ctx context.Context, f *calltest.Fixture) error {
+	"dynamic link": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{
 			PractitionerID: "none", Patient: &treatmentplans.DynamicLinkPatient{Email: "no address", Gender: "other"},
 		})
 		return err
 	}, []string{"patient.email", "patient.gender", "treatment_plan.practitioner_id"}},
-	"a sort": {func(ctx context.Context, f *calltest.Fixture) error {
+	"sort order": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.Clinic.Orders.List(clinic.OrderListOptions{SortBy: "odd"}).Page(ctx)
 		return err
 	}, []string{"sort_by"}},
-	"a page": {func(ctx context.Context, f *calltest.Fixture) error {
+	"page size": {func(ctx context.Context, f *calltest.Fixture) error {
 		_, err := f.Client.Catalog.Products.List().PageSize(101).Page(ctx)
 		return err
 	}, []string{"page[size]"}},
-	"a raw request": {func(ctx context.Context, f *calltest.Fixture) error {
+	"raw request": {func(ctx context.Context, f *calltest.Fixture) error {
 		body := map[string]any{"email": 7, "metadata": "x", "first_name": "New", "colour": "red"}
 		_, err := f.Client.Do(ctx, dispensary.RawRequest{Method: http.MethodPost, Path: "/clinic/patients", Body: body})
 		return err
-	}, []string{"", "colour", "email", "metadata"}}, // that it lacks a last name is about no field that it has
+	}, []string{"", "colour", "email", "metadata"}}, // "" is the missing last name, which the request does not contain
 }
 
-// What the platform refuses is placed under its fields, whichever of the shapes its
-// errors have.
-func TestFieldsOfRefusals(t *testing.T) {
+// The messages of the platform are assigned to their fields, in every shape of its errors.
+func TestRejectionsNameFields(t *testing.T) {
 	t.Parallel()
 	placed := map[string]*dispensary.Problem{}
 	for _, shape := range []behavior.Variant{
@@ -224,7 +223,7 @@ func TestFieldsOfRefusals(t *testing.T) {
 				if placed[name] == nil {
 					placed[name] = problem
 				}
-				assert.Equal(t, placed[name], problem, "%s, %s, %s: as in every other shape", name, shape, status)
+				assert.Equal(t, placed[name], problem, "%s, %s, %s: the same problem in every shape", name, shape, status)
 				assert.NotContains(t, err.Error(), "x")
 			}
 		}
@@ -232,8 +231,8 @@ func TestFieldsOfRefusals(t *testing.T) {
 	assert.Equal(t, []string{"Email has already been taken"}, placed["every field of a patient"].Fields["email"])
 }
 
-// A problem that is not about the input has its own status and no messages.
-func TestProblemWithoutInput(t *testing.T) {
+// A problem without a relation to the input has its own status and no messages.
+func TestProblemWithoutInputHasNoFields(t *testing.T) {
 	t.Parallel()
 	f := calltest.NewFixture(t)
 	check := func(status int, err error) {

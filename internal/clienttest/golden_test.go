@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 type fixedToken struct{}
 
@@ -27,7 +27,7 @@ func (fixedToken) Token(context.Context) (api.AccessToken, error) {
 	return api.AccessToken{Secret: dispensary.NewSecret("token"), Environment: sandboxSite().Environment}, nil
 }
 
-// mocked returns a client whose every GET is answered with body.
+// mocked returns a client whose every GET request gets body as the response.
 func mocked(t *testing.T, body []byte) *dispensary.Client {
 	t.Helper()
 	transport := httpmock.NewMockTransport()
@@ -40,9 +40,9 @@ func mocked(t *testing.T, body []byte) *dispensary.Client {
 	return client
 }
 
-// The fake answers as the platform does today. What older and newer versions
-// answer, and the odd forms that have been met, stands in testdata/answers.
-func TestAnswersOfOtherVersions(t *testing.T) {
+// The fake responds like the current platform. testdata/answers contains responses of older
+// and newer versions and observed odd forms.
+func TestClientDecodesOtherVersions(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	reads := map[string]func(*dispensary.Client) (any, error){

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLimiterOfClient(t *testing.T) {
+func TestLimiterValidatesArguments(t *testing.T) {
 	t.Parallel()
 	limiter, err := ratelimit.New(3, time.Minute)
 	require.NoError(t, err)

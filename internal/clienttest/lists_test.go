@@ -50,11 +50,11 @@ func TestListReturnsSameItemsInThreeWays(t *testing.T) {
 	p := f.Client.TreatmentPlans
 	same(t, p.ListForPatient(f.Patient, treatmentplans.ListOptions{SortBy: treatmentplans.SortUpdatedAt, SortOrder: api.SortOrderDescending}))
 	same(t, p.Protocols.ListForPractitioner(f.Practitioner, treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.OwnershipAny}))
-	//lint:ignore SA1019 templates are deprecated, and still there
+	//lint:ignore SA1019 templates are deprecated, but still exported
 	same(t, p.Templates.ListForPractitioner(f.Practitioner))
 }
 
-// same reads a list in each of its three ways, one item a page, and compares the items.
+// same reads a list in each of the three ways, with one item per page, and compares the items.
 func same[T any](t *testing.T, list *api.List[T]) {
 	t.Helper()
 	name := fmt.Sprintf("%T", list)

@@ -126,8 +126,8 @@ func TestLookupChecksEntries(t *testing.T) {
 	}
 }
 
-// A call that reads a list on its way captures each response.
-func TestCaptureResponseOfLookup(t *testing.T) {
+// A call that reads a list internally captures each response.
+func TestLookupCapturesResponse(t *testing.T) {
 	t.Parallel()
 	f := calltest.NewFixture(t)
 	var response api.Response

@@ -21,7 +21,7 @@ func sandboxSite() dispensary.Site {
 	}
 }
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]dispensary.Option{
 		"WithAccessToken(token) is empty":              dispensary.WithAccessToken(""),
@@ -42,7 +42,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	assert.ErrorIs(t, err, api.ErrInsecure)
 }
 
-func TestFirstCall(t *testing.T) {
+func TestFirstCallSendsToken(t *testing.T) {
 	t.Parallel()
 	token := "b2d8"
 	var sent string
@@ -61,7 +61,7 @@ func TestFirstCall(t *testing.T) {
 	}
 }
 
-// Nil leaves the default in place, for every option.
+// For every option, nil keeps the default.
 func TestNilOptionsChangeNothing(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite(), nil, dispensary.WithTokenSource(nil), dispensary.WithTransport(nil),
@@ -90,7 +90,7 @@ func TestUserAgentOptionServesSeveralClients(t *testing.T) {
 	}
 }
 
-func TestForPractitioner(t *testing.T) {
+func TestForPractitionerSetsQuery(t *testing.T) {
 	t.Parallel()
 	var queries []string
 	client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}), dispensary.WithTransport(roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -21,9 +21,9 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// testdata/requests contains the body of each operation that sends one. Tokens are left out:
-// they are secrets.
-func TestRequestBodies(t *testing.T) {
+// testdata/requests contains the body of each operation that has one. It omits token requests,
+// which contain secrets.
+func TestRequestBodiesMatchGolden(t *testing.T) {
 	t.Parallel()
 	for _, op := range operation.All() {
 		if op.Read() || strings.HasPrefix(op.Name, "oauth.") {
@@ -92,10 +92,10 @@ func throughLastBody(f *calltest.Fixture) (last *resourcetest.LastBody) {
 	return last
 }
 
-// What the client asks for in queries, with everything set that narrows or sorts a read,
-// stands in testdata/queries.txt, one line for each operation that has such. That the
-// platform knows these names, package contract holds; what they do, the fake's tests.
-func TestRequestQueries(t *testing.T) {
+// testdata/queries.txt contains the query of each read with a query, one line for each
+// operation. Every filter and sort order is set. Package contract verifies that the platform
+// knows these names, and the fake's tests verify their effect.
+func TestRequestQueriesMatchGolden(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder
 	for _, op := range operation.All() {

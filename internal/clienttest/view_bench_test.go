@@ -6,7 +6,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 )
 
-// Programs with many users make a view for each request.
+// Programs with many users create a view for each request.
 func BenchmarkView(b *testing.B) {
 	client := benchClient(b, nil)
 	key := dispensary.NewSecret("key")

@@ -25,7 +25,7 @@ func view(t testing.TB, client *dispensary.Client, options ...dispensary.Option)
 	return made
 }
 
-// countingLimiter appends its name to a list when it is asked.
+// countingLimiter appends its name to a list at each call.
 type countingLimiter struct {
 	name  string
 	asked *[]string
@@ -36,8 +36,8 @@ func (l countingLimiter) Wait(context.Context) error {
 	return nil
 }
 
-// A view differs from its client in its options only, and does not change the client.
-func TestViewTakesEveryOption(t *testing.T) {
+// A view differs from its client only in its options, and it does not change the client.
+func TestViewAppliesEveryOption(t *testing.T) {
 	t.Parallel()
 	var asked, calls []string
 	var log bytes.Buffer
@@ -79,7 +79,7 @@ func TestViewTakesEveryOption(t *testing.T) {
 	assert.Equal(t, client.Site(), other.Site())
 
 	log.Reset()
-	third := view(t, client, observer("observed by the third")) // must not take the place of the other observer
+	third := view(t, client, observer("observed by the third")) // must not replace the other observer
 	for _, own := range []*dispensary.Client{client, view(t, client), view(t, client, dispensary.WithTokenSource(nil), dispensary.WithTransport(nil),
 		dispensary.WithLimiter(nil), dispensary.WithLogger(nil))} {
 		call(own)
@@ -97,7 +97,7 @@ func TestViewTakesEveryOption(t *testing.T) {
 	assert.Equal(t, []string{"other", "observed by view", "observed"}, calls)
 }
 
-func TestViewReportsWrongOption(t *testing.T) {
+func TestViewRejectsInvalidOption(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite())
 	require.NoError(t, err)
