@@ -2,31 +2,30 @@ package seal
 
 import "errors"
 
-// AEAD seals and opens: authenticated encryption with associated data. It has
-// the methods of Tink's tink.AEAD. Implementations are safe for concurrent use.
+// AEAD encrypts and decrypts with associated data. It has the methods of Tink's tink.AEAD.
+// Implementations are safe for concurrent use.
 type AEAD interface {
-	// Encrypt seals plaintext. The associated data is not part of the
-	// ciphertext, but has to be the same again to open it.
+	// Encrypt returns the ciphertext of plaintext. The ciphertext does not contain the
+	// associated data, but Decrypt needs the same data.
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
 
-	// Decrypt opens what Encrypt returned. It fails if the ciphertext or the
-	// associated data differ in one bit.
+	// Decrypt returns the plaintext of a ciphertext from Encrypt. It fails if one bit of the
+	// ciphertext or the associated data differs.
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 }
 
-// Rotator is an optional interface of an [AEAD]: it reports ciphertexts that it would
-// seal with another key today. [KeyRing] implements it. Inboxes use it to seal
-// these again.
+// Rotator is an optional interface of an [AEAD]. It reports ciphertexts whose key is no longer
+// the one for new values. [KeyRing] implements it. Inboxes use it to encrypt such values
+// again.
 type Rotator interface {
-	// Stale reports a ciphertext that was sealed with a key which another one
-	// has replaced since. It does not open it.
+	// Stale reports whether another key has since replaced the key of ciphertext. It does not
+	// decrypt.
 	Stale(ciphertext []byte) bool
 }
 
-// InsecurePlaintext is an AEAD that seals nothing: what is given it keeps
-// its data readable for everyone who can read its storage and its backups. It is
-// for looking into a test's storage, and for storage that is sealed as a whole by
-// something you trust as much.
+// InsecurePlaintext is an AEAD that does not encrypt: everyone with access to the storage or
+// its backups can read the data. Use it to inspect the storage of a test, or if something that
+// you trust as much encrypts the storage as a whole.
 type InsecurePlaintext struct{}
 
 // Encrypt returns a copy of plaintext.
@@ -39,15 +38,15 @@ func (InsecurePlaintext) Decrypt(ciphertext, _ []byte) ([]byte, error) {
 	return append([]byte(nil), ciphertext...), nil
 }
 
-// Errors of [KeyRing.Decrypt]. They never show what is in a ciphertext.
+// Errors of [KeyRing.Decrypt]. They never show the content of a ciphertext.
 var (
-	// ErrNotSealed: these bytes are no ciphertext of a [KeyRing].
-	ErrNotSealed = errors.New("dispensary: these bytes were not sealed by a key ring")
+	// ErrNotSealed: the bytes are not a ciphertext of a [KeyRing].
+	ErrNotSealed = errors.New("dispensary: the bytes are not a ciphertext of a key ring")
 
-	// ErrUnknownKey: the key that sealed is not in the ring. Put it back.
-	ErrUnknownKey = errors.New("dispensary: sealed with a key that is not in the ring")
+	// ErrUnknownKey: the key of the ciphertext is not in the ring. Put it back.
+	ErrUnknownKey = errors.New("dispensary: the key of the ciphertext is not in the ring")
 
-	// ErrTampered: the ciphertext was changed, or belongs to another place, or
-	// the ring has another key under the name of the one that sealed.
-	ErrTampered = errors.New("dispensary: a sealed value was changed, or copied from another place")
+	// ErrTampered: the ciphertext was changed or copied from another place, or the ring has
+	// another key with the same id.
+	ErrTampered = errors.New("dispensary: a ciphertext was changed or copied from another place")
 )

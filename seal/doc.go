@@ -1,34 +1,39 @@
-// Package seal keeps secrets unreadable where they are stored: tokens in a
-// database, bodies of webhooks in an inbox.
-//
-// An [AEAD] turns bytes into a ciphertext that can neither be read nor changed
-// without its key, and that opens only together with the associated data it was
-// sealed with: the place where it belongs. A ciphertext that is copied to
-// another place does not open there. The interface is that of Tink's tink.AEAD,
-// so that a Tink keyset, which may be kept by a key management service, plugs in
-// as it is.
-//
-// [KeyRing] is the AEAD of this package: AES-256-GCM from the standard library
-// with any number of keys, one of which seals. Give it its keys as text:
+// Package seal encrypts secrets before they are stored: tokens in a database, bodies of
+// webhooks in an inbox. Create a key ring from the keys in your secret store:
 //
 //	# openssl rand -base64 32
 //	DISPENSARY_SEAL_KEYS="2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 //
 //	ring, err := seal.ParseKeyRing(api.NewSecret(os.Getenv("DISPENSARY_SEAL_KEYS")))
 //
+// # Usage
+//
+// Token stores and inboxes encrypt with an [AEAD]: authenticated encryption with associated
+// data. Without its key, a ciphertext can be neither read nor changed. The associated data
+// is the place to which a value belongs, so a ciphertext copied to another place does not
+// decrypt.
+//
+// [KeyRing] is the AEAD of this package: AES-256-GCM from the standard library with any number
+// of keys, one of which encrypts. The interface is the same as Tink's tink.AEAD. You can
+// therefore use a Tink keyset instead, for example one from a key management service.
+//
 // # Rotation
 //
-// A new key takes three deployments, none of which needs a pause. Keys are
-// listed newest first; a plus sign marks one that opens and does not seal yet:
+// A new key takes three deployments without downtime. List the newest key first. A plus sign
+// marks a pending key, which decrypts but does not encrypt yet:
 //
-//	+2027:…,2026:…   every process can open what 2027 will seal
-//	2027:…,2026:…    2027 seals; what 2026 sealed opens, and counts as stale
-//	2027:…           when nothing is left that 2026 sealed
+//	+2027:…,2026:…   every process can decrypt values of 2027
+//	2027:…,2026:…    2027 encrypts; values of 2026 decrypt and are stale
+//	2027:…           once no value of 2026 is left
 //
-// Inboxes seal stale values again, see [Rotator]. Tokens are sealed again with each refresh.
+// Inboxes encrypt stale values again, see [Rotator]. Each refresh encrypts the tokens of its
+// user again.
 //
-// A key may seal 2³² times (its nonces are random): a new one a year is plenty
-// for 100,000 users whose tokens are replaced every two hours. A key that is
-// taken out too early is no disaster: what it sealed is [ErrUnknownKey] until it
-// is put back.
+// If you remove a key too early, its values fail with [ErrUnknownKey] until you put the key
+// back.
+//
+// # Limits
+//
+// A key may encrypt 2³² times, because its nonces are random. One new key per year is plenty
+// for 100,000 users whose tokens are replaced every two hours.
 package seal

@@ -7,7 +7,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// A year with a new key: everything opens, and what is old is known to be.
+// A ring with the keys of two years decrypts all values and recognizes those with the old key.
 func ExampleKeyRing() {
 	lastYear, _ := seal.GenerateKey("2026")
 	thisYear, _ := seal.GenerateKey("2027")

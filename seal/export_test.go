@@ -1,4 +1,4 @@
 package seal
 
-// ParseKey reads the text of one key.
+// ParseKey parses a single key.
 var ParseKey = parseKey

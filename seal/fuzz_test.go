@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// FuzzDecrypt holds that foreign bytes are an error and never a panic, and that
-// nothing opens but what was sealed.
+// FuzzDecrypt checks that foreign bytes cause an error and never a panic, and that only the
+// genuine ciphertext decrypts.
 func FuzzDecrypt(f *testing.F) {
 	r := ring(f, key(f, "2026"), key(f, "2025"))
 	genuine := encrypt(f, r, "a token")
@@ -28,7 +28,7 @@ func FuzzDecrypt(f *testing.F) {
 	})
 }
 
-// FuzzParseKeyRing holds that text from the environment is a ring or an error.
+// FuzzParseKeyRing checks that any text becomes a usable ring or an argument error.
 func FuzzParseKeyRing(f *testing.F) {
 	f.Add(key(f, "2026").Text().Reveal())
 	f.Add("+a:,b:\n:")

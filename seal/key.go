@@ -14,22 +14,22 @@ import (
 // keyBytes is the length of an AES-256 key.
 const keyBytes = 32
 
-// maxIDBytes keeps the id's length in one byte of the ciphertext, with room.
+// maxIDBytes limits an id, whose length is one byte of the ciphertext.
 const maxIDBytes = 32
 
-// pendingMark stands before the id of a key that does not seal yet.
+// pendingMark precedes the id of a pending key.
 const pendingMark = "+"
 
-// Key is a named key of a [KeyRing]. It prints its id and no more.
+// Key is a named key of a [KeyRing]. It prints only its id.
 type Key struct {
 	id      string
 	pending bool
-	secret  api.Secret // the bytes
+	secret  api.Secret // raw bytes
 }
 
-// NewKey makes a key of 32 bytes. The id names it in every ciphertext: 1 to 32
-// letters, digits, dots, dashes and underscores, never used for another key.
-// Errors are [api.ArgumentError] and do not hold the key.
+// NewKey creates a key from a random secret of 32 bytes. The id identifies the key in every
+// ciphertext: 1 to 32 letters, digits, dots, dashes or underscores. Never use it for another
+// key. Errors are [api.ArgumentError] and do not contain the key.
 func NewKey(id string, secret []byte) (Key, error) {
 	switch {
 	case !isID(id):
@@ -37,24 +37,24 @@ func NewKey(id string, secret []byte) (Key, error) {
 	case len(secret) != keyBytes:
 		return Key{}, keyProblem(id, fmt.Sprintf("has %d bytes and must have %d", len(secret), keyBytes))
 	case strings.Count(string(secret), string(secret[:1])) == keyBytes:
-		return Key{}, keyProblem(id, "has the same byte everywhere: it is not random")
+		return Key{}, keyProblem(id, "is not random: all bytes are the same")
 	}
 	return Key{id: id, secret: api.NewSecret(string(secret))}, nil
 }
 
-// GenerateKey makes a new random key.
+// GenerateKey creates a random key with this id, under the rules of [NewKey].
 func GenerateKey(id string) (Key, error) {
 	secret := make([]byte, keyBytes)
-	_, _ = rand.Read(secret) // never fails, by its documentation
+	_, _ = rand.Read(secret) // documented to never fail
 	return NewKey(id, secret)
 }
 
-// parseKey reads the form id:key, the key in base64 or in hexadecimal. A plus
-// sign before the id makes it [Key.Pending].
+// parseKey parses the form id:key, with the key in base64 or hexadecimal. A plus sign before
+// the id returns [Key.Pending].
 func parseKey(text api.Secret) (Key, error) {
 	id, encoded, found := strings.Cut(strings.TrimSpace(text.Reveal()), ":")
 	if !found {
-		// Without a colon the text may be the key alone: it must not be shown.
+		// Without a colon the text may be the key alone, so the error must not show it.
 		return Key{}, keyProblem("text", "must have the form id:key")
 	}
 	id, pending := strings.CutPrefix(id, pendingMark)
@@ -70,8 +70,8 @@ func parseKey(text api.Secret) (Key, error) {
 	return k, err
 }
 
-// decodeKey takes every usual form. Hexadecimal digits are valid base64 too; the
-// number of characters decides.
+// decodeKey accepts base64, base64url and hexadecimal. Hexadecimal digits are valid base64
+// too, so the number of characters decides.
 func decodeKey(text string) ([]byte, error) {
 	if len(text) == hex.EncodedLen(keyBytes) {
 		return hex.DecodeString(text)
@@ -91,13 +91,14 @@ func keyProblem(name, reason string) error {
 	return &api.ArgumentError{Field: "seal.Key " + name, Reason: reason}
 }
 
-// Pending returns the key as one that opens and does not seal yet.
+// Pending returns a copy of the key that decrypts but does not encrypt yet.
 func (k Key) Pending() Key {
 	k.pending = true
 	return k
 }
 
-// Text returns the form that [ParseKeyRing] reads, to be kept in a safe place.
+// Text returns the key in the form that [ParseKeyRing] reads, for your secret store. The zero
+// Key returns the zero Secret.
 func (k Key) Text() api.Secret {
 	if k.secret.IsZero() {
 		return api.Secret{}
@@ -109,7 +110,7 @@ func (k Key) Text() api.Secret {
 	return api.NewSecret(text)
 }
 
-// String returns the id.
+// String returns the id, with a plus sign if the key is pending.
 func (k Key) String() string {
 	if k.pending {
 		return "seal.Key{" + pendingMark + k.id + "}"
@@ -120,5 +121,5 @@ func (k Key) String() string {
 // Format prints [Key.String] for every verb.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
-// MarshalText is [Key.String], for encoders that would look inside.
+// MarshalText returns [Key.String], because encoders would read the unexported fields.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

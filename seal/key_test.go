@@ -15,10 +15,10 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// loud is a key whose every text form begins with bytes that a test can find.
+// loud is a key whose encoded forms all begin with text that a test can find.
 var loud = bytes.Repeat([]byte("\xfb\xefMARKED-"), 4)[:32]
 
-func TestParseKeyForms(t *testing.T) {
+func TestParseKeyAcceptsAllForms(t *testing.T) {
 	t.Parallel()
 	want, err := seal.NewKey("2026", loud)
 	require.NoError(t, err)
@@ -40,13 +40,13 @@ func TestParseKeyForms(t *testing.T) {
 	assert.Empty(t, seal.Key{}.Text())
 }
 
-func TestParseKeyRefuses(t *testing.T) {
+func TestParseKeyRejectsInvalidText(t *testing.T) {
 	t.Parallel()
 	encoded := base64.StdEncoding.EncodeToString(loud)
 	for name, text := range map[string]string{
-		"nothing": "", "the key alone": encoded, "no id": ":" + encoded, "a wrong id": "2026/1:" + encoded,
-		"a long id": strings.Repeat("x", 33) + ":" + encoded, "no key": "2026:", "half a key": "2026:" + encoded[:20],
-		"a long key": "2026:" + encoded[:43] + encoded, "not base64": "2026:" + encoded[:40] + "!!!!",
+		"empty": "", "key only": encoded, "no id": ":" + encoded, "invalid id": "2026/1:" + encoded,
+		"long id": strings.Repeat("x", 33) + ":" + encoded, "no key": "2026:", "half a key": "2026:" + encoded[:20],
+		"long key": "2026:" + encoded[:43] + encoded, "not base64": "2026:" + encoded[:40] + "!!!!",
 		"not random": "2026:" + strings.Repeat("A", 43) + "=", "not hexadecimal": "2026:" + hex.EncodeToString(loud)[:63] + "x",
 		"key before id": encoded + ":2026",
 	} {
@@ -57,7 +57,7 @@ func TestParseKeyRefuses(t *testing.T) {
 	}
 }
 
-func TestParseKeyRing(t *testing.T) {
+func TestParseKeyRingReadsSeveralKeys(t *testing.T) {
 	t.Parallel()
 	next, now, old := key(t, "2028"), key(t, "2027"), key(t, "2026")
 	text := next.Pending().Text().Reveal() + ", " + now.Text().Reveal() + "\n" + old.Text().Reveal()
@@ -76,7 +76,7 @@ func TestParseKeyRing(t *testing.T) {
 	assert.ErrorContains(t, err, "key 4 of 4")
 }
 
-func TestGenerateKeyRefusesIDs(t *testing.T) {
+func TestGenerateKeyRejectsInvalidIDs(t *testing.T) {
 	t.Parallel()
 	_, err := seal.GenerateKey("a b")
 	require.ErrorIs(t, err, api.ErrArgument)

@@ -14,24 +14,24 @@ import (
 // version is the first byte of every ciphertext.
 const version = 1
 
-// A ciphertext is: version, length of the key's id, id, nonce, sealed bytes, tag.
-// The header before the nonce is authenticated with the associated data; its own
-// length is in it, so that the two cannot be mistaken for each other.
+// A ciphertext consists of version, length of the key's id, id, nonce, encrypted bytes and
+// tag. The header before the nonce is authenticated together with the associated data. It
+// contains its own length, so that no byte can move between the two.
 const (
 	fixedHeader = 2
 	gcmOverhead = 12 + 16
 )
 
-// KeyRing is an [AEAD] with one key that seals and any number that only open:
-// AES-256-GCM with random nonces, from the standard library. A ciphertext begins
-// with the name of its key and is 30 bytes and that name longer than what it
-// holds. A KeyRing is safe for concurrent use and prints no key.
+// KeyRing is an [AEAD] with one key that encrypts and any number of keys that only decrypt. It
+// uses AES-256-GCM with random nonces from the standard library. A ciphertext begins with the
+// id of its key. It is 30 bytes plus that id longer than its plaintext. A KeyRing is safe for
+// concurrent use and prints no key.
 type KeyRing struct {
 	keys    []ringKey // newest first
 	primary int
 }
 
-// ringKey is a key that is ready for use.
+// ringKey is a key with its cipher and the header of its ciphertexts.
 type ringKey struct {
 	id     string
 	header []byte
@@ -43,25 +43,28 @@ var (
 	_ Rotator = (*KeyRing)(nil)
 )
 
-// NewKeyRing makes a ring of keys, the newest first. The first one that is not
-// [Key.Pending] seals. Errors are [api.ArgumentError] and name keys by their id:
-// no key seals, a key is the zero Key, two keys have one id, or two ids name one
-// key.
+// NewKeyRing creates a ring. List the newest key first. The first key that is not
+// [Key.Pending] encrypts. Errors are [api.ArgumentError] and name keys by their id:
+//
+//   - no key encrypts
+//   - a key is the zero Key
+//   - two keys have the same id
+//   - two ids have the same key
 func NewKeyRing(keys ...Key) (*KeyRing, error) {
 	r := &KeyRing{primary: slices.IndexFunc(keys, func(k Key) bool { return !k.pending })}
 	if r.primary < 0 {
-		return nil, ringProblem("no key seals: give one that is not marked as pending")
+		return nil, ringProblem("needs a key that is not pending")
 	}
 	ids, known := map[string]bool{}, map[api.Secret]string{}
 	for _, k := range keys {
 		if k.secret.IsZero() {
-			return nil, ringProblem("holds a zero Key: make it with NewKey or GenerateKey")
+			return nil, ringProblem("contains a zero Key: create keys with NewKey or GenerateKey")
 		}
 		if ids[k.id] {
-			return nil, ringProblem("has two keys with the id " + k.id)
+			return nil, ringProblem("contains two keys with the id " + k.id)
 		}
 		if twin, ok := known[k.secret]; ok {
-			return nil, ringProblem("has one key under two ids, " + twin + " and " + k.id)
+			return nil, ringProblem("contains the same key under two ids, " + twin + " and " + k.id)
 		}
 		ids[k.id], known[k.secret] = true, k.id
 		ready, err := k.ready()
@@ -73,10 +76,10 @@ func NewKeyRing(keys ...Key) (*KeyRing, error) {
 	return r, nil
 }
 
-// ParseKeyRing reads the keys of a ring from text, as from an environment
-// variable: each in the form id:key, the key in base64 or in hexadecimal, newest first, with
-// commas or white space between. A plus sign before an id makes its key [Key.Pending].
-// Errors are [api.ArgumentError] and hold no key.
+// ParseKeyRing parses the keys of a ring from text, such as an environment variable. Each key
+// has the form id:key, with the key in base64 or hexadecimal. List the newest first, with
+// commas or white space between keys. A plus sign before an id marks its key as [Key.Pending].
+// Errors are [api.ArgumentError] and contain no key.
 func ParseKeyRing(text api.Secret) (*KeyRing, error) {
 	fields := strings.FieldsFunc(text.Reveal(), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 	var keys []Key
@@ -106,7 +109,7 @@ func ringProblem(reason string) error {
 	return &api.ArgumentError{Field: "seal.KeyRing", Reason: reason}
 }
 
-// Encrypt implements [AEAD] with the key that seals.
+// Encrypt implements [AEAD] with the first key that is not pending.
 func (r *KeyRing) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
 	k := r.keys[r.primary]
 	sealed := make([]byte, len(k.header), len(k.header)+len(plaintext)+gcmOverhead)
@@ -114,8 +117,8 @@ func (r *KeyRing) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
 	return k.gcm.Seal(sealed, nil, plaintext, k.bind(associatedData)), nil
 }
 
-// Decrypt implements [AEAD]. Errors are [ErrNotSealed], [ErrUnknownKey] and
-// [ErrTampered].
+// Decrypt implements [AEAD] with the key named in the ciphertext. Errors are [ErrNotSealed],
+// [ErrUnknownKey] and [ErrTampered].
 func (r *KeyRing) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	at, body, err := r.find(ciphertext)
 	if err != nil {
@@ -124,20 +127,19 @@ func (r *KeyRing) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	k := r.keys[at]
 	plaintext, err := k.gcm.Open(nil, nil, body, k.bind(associatedData))
 	if err != nil {
-		return nil, ErrTampered // the cipher's own words add nothing
+		return nil, ErrTampered // the cipher's error adds no information
 	}
 	return plaintext, nil
 }
 
-// Stale implements [Rotator]. A value that was sealed with a pending key is not stale:
-// else processes that change over to it one after the other would seal each other's
-// values again and again.
+// Stale implements [Rotator]. A value of a pending key is not stale. Otherwise processes that
+// adopt the new key one after another would encrypt each other's values again and again.
 func (r *KeyRing) Stale(ciphertext []byte) bool {
 	at, _, err := r.find(ciphertext)
 	return err == nil && at > r.primary
 }
 
-// find returns the place of the key that sealed, and what it sealed.
+// find returns the index of the ciphertext's key and the bytes after the header.
 func (r *KeyRing) find(ciphertext []byte) (int, []byte, error) {
 	if len(ciphertext) < fixedHeader || ciphertext[0] != version {
 		return 0, nil, ErrNotSealed
@@ -158,7 +160,7 @@ func (k ringKey) bind(associatedData []byte) []byte {
 	return append(slices.Clip(k.header), associatedData...)
 }
 
-// String lists the ids of the keys, the one that seals marked by a star.
+// String lists the ids of the keys, with a star after the one that encrypts.
 func (r *KeyRing) String() string {
 	ids := make([]string, len(r.keys))
 	for i, k := range r.keys {
@@ -173,5 +175,5 @@ func (r *KeyRing) String() string {
 // Format prints [KeyRing.String] for every verb.
 func (r *KeyRing) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
-// MarshalText is [KeyRing.String], for encoders that would look inside.
+// MarshalText returns [KeyRing.String], because encoders would read the unexported fields.
 func (r *KeyRing) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

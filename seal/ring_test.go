@@ -38,7 +38,7 @@ func encrypt(t testing.TB, r *seal.KeyRing, text string) []byte {
 	return sealed
 }
 
-func TestRingOpensWhatItSealed(t *testing.T) {
+func TestRingDecryptsItsCiphertexts(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "2026"))
 	for _, text := range []string{"", "x", strings.Repeat("long ", 20_000)} {
@@ -54,7 +54,7 @@ func TestRingOpensWhatItSealed(t *testing.T) {
 	assert.NotEqual(t, encrypt(t, r, "x"), encrypt(t, r, "x"), "nonces are random")
 }
 
-func TestRingNoticesEveryChangedBit(t *testing.T) {
+func TestRingDetectsChangedBits(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "2026"))
 	sealed := encrypt(t, r, "a token")
@@ -74,7 +74,7 @@ func TestRingNoticesEveryChangedBit(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrTampered)
 }
 
-// Moving a byte from the header to the associated data must not be the same.
+// Moving a byte from the header to the associated data must change the result.
 func TestRingBindsItsHeader(t *testing.T) {
 	t.Parallel()
 	secret := bytes.Repeat([]byte("0123456789abcdef"), 2)
@@ -89,11 +89,11 @@ func TestRingBindsItsHeader(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrTampered)
 }
 
-func TestRingErrors(t *testing.T) {
+func TestRingReportsForeignCiphertexts(t *testing.T) {
 	t.Parallel()
 	r := ring(t, key(t, "2026"))
 	for name, foreign := range map[string][]byte{
-		"nothing": nil, "text": []byte("plain-access-token-that-is-long-enough"), "one byte": {1},
+		"empty": nil, "text": []byte("plain-access-token-that-is-long-enough"), "one byte": {1},
 		"other version": append([]byte{2}, encrypt(t, r, "x")[1:]...),
 		"no id":         append([]byte{1, 0}, make([]byte, 60)...), "id of control characters": append([]byte{1, 2, 7, 7}, make([]byte, 60)...),
 	} {
@@ -105,10 +105,10 @@ func TestRingErrors(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
 	assert.ErrorContains(t, err, "2025")
 	_, err = r.Decrypt(encrypt(t, ring(t, key(t, "2026")), "x"), place)
-	require.ErrorIs(t, err, seal.ErrTampered, "another key of the same name")
+	require.ErrorIs(t, err, seal.ErrTampered, "another key with the same id")
 }
 
-func TestRotation(t *testing.T) {
+func TestRotationTakesThreeDeployments(t *testing.T) {
 	t.Parallel()
 	before, after := key(t, "2026"), key(t, "2027")
 	first := ring(t, before)
@@ -139,15 +139,15 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func TestNewKeyRingRefuses(t *testing.T) {
+func TestNewKeyRingRejectsInvalidKeys(t *testing.T) {
 	t.Parallel()
 	a := key(t, "a")
 	secret := bytes.Repeat([]byte("0123456789abcdef"), 2)
 	twin1, _ := seal.NewKey("t1", secret)
 	twin2, _ := seal.NewKey("t2", secret)
 	for name, keys := range map[string][]seal.Key{
-		"none": nil, "only pending": {a.Pending()}, "zero": {{}}, "zero beside another": {a, {}},
-		"one id twice": {a, key(t, "a")}, "one key twice": {twin1, twin2},
+		"none": nil, "only pending": {a.Pending()}, "zero": {{}}, "one of two zero": {a, {}},
+		"repeated id": {a, key(t, "a")}, "repeated key": {twin1, twin2},
 	} {
 		_, err := seal.NewKeyRing(keys...)
 		require.ErrorIs(t, err, api.ErrArgument, name)
@@ -179,7 +179,7 @@ func TestRingPrintsNoKey(t *testing.T) {
 	assert.Contains(t, printed, "2026")
 }
 
-func TestInsecurePlaintext(t *testing.T) {
+func TestInsecurePlaintextCopiesBytes(t *testing.T) {
 	t.Parallel()
 	var aead seal.AEAD = seal.InsecurePlaintext{}
 	body := []byte("Zaphod")
@@ -187,7 +187,7 @@ func TestInsecurePlaintext(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "Zaphod", string(stored))
 	stored[0] = 'x'
-	assert.Equal(t, "Zaphod", string(body), "it is a copy")
+	assert.Equal(t, "Zaphod", string(body), "Encrypt must return a copy")
 	opened, err := aead.Decrypt(stored, []byte("there"))
 	require.NoError(t, err)
 	assert.Equal(t, stored, opened)
