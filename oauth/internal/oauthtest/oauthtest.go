@@ -1,5 +1,5 @@
-// Package oauthtest is what the tests of package oauth and of those below it share:
-// a token endpoint in memory, a store that can be made to fail, and their settings.
+// Package oauthtest supports the tests of package oauth and its subpackages. It contains a
+// token endpoint in memory, a store with injected failures, and the common settings.
 package oauthtest
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// The environments of the tests.
+// The environments in the tests.
 var (
 	USSandbox = api.USSandbox
 	CASandbox = api.CanadaSandbox
 )
 
-// User is the user who is connected.
+// User is the connected user.
 const User = "user-17"
 
-// Config describes an application whose requests go through transport.
+// Config returns the settings of an application that sends its requests through transport.
 func Config(transport http.RoundTripper) oauth.Config {
 	return oauth.Config{
 		Site:     api.Site{Environment: USSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://login.platform.example"},
@@ -38,7 +38,7 @@ func Config(transport http.RoundTripper) oauth.Config {
 	}
 }
 
-// NewClient returns a client of [Config].
+// NewClient returns a client with [Config] after changes.
 func NewClient(t testing.TB, transport http.RoundTripper, changes ...func(*oauth.Config)) *oauth.Client {
 	t.Helper()
 	c := Config(transport)
@@ -50,7 +50,7 @@ func NewClient(t testing.TB, transport http.RoundTripper, changes ...func(*oauth
 	return client
 }
 
-// FirstToken returns the token access-0/refresh-0, which ends after the given time.
+// FirstToken returns the token access-0/refresh-0, which expires after left.
 func FirstToken(left time.Duration) oauth.Token {
 	return oauth.Token{
 		AccessToken: api.NewSecret("access-0"), RefreshToken: api.NewSecret("refresh-0"), TokenType: "Bearer",
@@ -60,17 +60,18 @@ func FirstToken(left time.Duration) oauth.Token {
 	}
 }
 
-// RoundTripper is a function as a transport.
+// RoundTripper makes a transport from a function.
 type RoundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
 func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Canary marks every secret of a test: it must show up nowhere.
+// Canary is part of every secret in a test. It must not appear in any output.
 const Canary = "c4n4ry"
 
-// RequireClean prints a value in every way there is but %p, for which fmt asks
-// no method of anything; vet finds it on what is no pointer.
+// RequireClean prints, encodes and logs a value in many forms and fails if the output contains
+// [Canary]. It leaves out %p, because fmt calls no method for %p and vet rejects %p for
+// anything but pointers.
 func RequireClean(t testing.TB, name string, value any) {
 	t.Helper()
 	var out strings.Builder
@@ -90,15 +91,15 @@ func RequireClean(t testing.TB, name string, value any) {
 	}
 }
 
-// Bubble runs a test in parallel, on a fake clock that moves only when
-// everything waits.
+// Bubble runs a test in parallel on a fake clock, which advances only while every goroutine
+// waits.
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
-// Each runs a test for each of some cases, as subtests in bubbles.
+// Each runs test for each case as a subtest in a bubble.
 func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
 	t.Helper()
 	t.Parallel()
@@ -107,7 +108,7 @@ func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C))
 	}
 }
 
-// ByName returns cases for [Each] that say themselves what they are.
+// ByName returns cases for [Each], named by their own text.
 func ByName[C any](cases ...C) map[string]C {
 	named := map[string]C{}
 	for _, c := range cases {
@@ -116,7 +117,7 @@ func ByName[C any](cases ...C) map[string]C {
 	return named
 }
 
-// ReadBody returns the body of an answer.
+// ReadBody returns the body of a response and closes it.
 func ReadBody(t testing.TB, response *http.Response) string {
 	t.Helper()
 	defer func() { _ = response.Body.Close() }()
@@ -125,7 +126,7 @@ func ReadBody(t testing.TB, response *http.Response) string {
 	return string(body)
 }
 
-// ExampleClient is a client of a platform that issues tokens.
+// ExampleClient returns a client of a platform that issues tokens.
 func ExampleClient() *oauth.Client {
 	config := Config(NewPlatform(RotateAtOnce))
 	config.RedirectURL = "https://ehr.example/dispensary/callback"

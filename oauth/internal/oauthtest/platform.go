@@ -15,43 +15,43 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Rotation is what the platform does to the old refresh token of a refresh.
+// Rotation is the effect of a refresh on the old refresh token.
 type Rotation string
 
 // The rotations.
 const (
-	RotateNever      Rotation = "none"      // it stays the same
-	RotateOnFirstUse Rotation = "grace"     // it dies when the new access token is first used
-	RotateAtOnce     Rotation = "immediate" // it dies at once
+	RotateNever      Rotation = "none"      // stays valid and is returned again
+	RotateOnFirstUse Rotation = "grace"     // becomes invalid once the new access token is used
+	RotateAtOnce     Rotation = "immediate" // becomes invalid at once
 )
 
-// Platform is the token endpoint of the platform, in memory: a RoundTripper, so
-// that time inside synctest bubbles moves by itself.
+// Platform is the platform's token endpoint in memory. It is a RoundTripper instead of a
+// server, so time in synctest bubbles advances without real waiting.
 type Platform struct {
 	Rotation Rotation
-	Delay    time.Duration // before every answer
-	Prefix   string        // of every token
+	Delay    time.Duration // before each response
+	Prefix   string        // of each token
 
-	// Around, if set, answers every call with a refresh token in place of the
-	// platform; handle is what the platform would have done.
+	// Around, if set, responds to every call that has a refresh token. handle returns the
+	// platform's own response.
 	Around func(refresh string, handle func() *http.Response) (*http.Response, error)
 
 	mu        sync.Mutex
-	grants    map[string]bool   // refresh tokens that are good
-	first     map[string]string // refresh token → the first one of its user
-	before    map[string]string // access token → the refresh token that bought it
-	refreshes map[string]int    // that the platform was asked for, by the first refresh token
+	grants    map[string]bool   // valid refresh tokens
+	first     map[string]string // refresh token → its user's first refresh token
+	before    map[string]string // access token → the refresh token sent for it
+	refreshes map[string]int    // refresh requests, by the user's first refresh token
 	issued    int
-	calls     []map[string]string // bodies of the token calls, in order
+	calls     []map[string]string // bodies of the token requests, in order
 	routes    []string
-	faults    []Fault // one is used up by each call
+	faults    []Fault // each call removes the first
 }
 
-// Fault answers a call instead of the platform; handle is what the platform
-// would have done.
+// Fault responds to a call instead of the platform. handle returns the platform's own
+// response.
 type Fault func(handle func() *http.Response) (*http.Response, error)
 
-// NewPlatform returns a platform that knows the refresh token of [FirstToken].
+// NewPlatform returns a platform that accepts the refresh token of [FirstToken].
 func NewPlatform(mode Rotation) *Platform {
 	return &Platform{
 		Rotation: mode, grants: map[string]bool{"refresh-0": true}, first: map[string]string{}, before: map[string]string{}, refreshes: map[string]int{},
@@ -109,7 +109,7 @@ func (p *Platform) handle(body map[string]string) *http.Response {
 		"resource_owner":{"id":"prac-1","type":"Practitioner"}}}`, access, refresh, time.Now().UTC().Format(time.RFC3339)))
 }
 
-// Respond returns an answer of the platform.
+// Respond returns a response of the platform.
 func Respond(status int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -118,29 +118,29 @@ func Respond(status int, body string) *http.Response {
 	}
 }
 
-// Inject breaks the next calls, each with one of the faults.
+// Inject queues faults. Each of the next calls uses one.
 func (p *Platform) Inject(faults ...Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = append(p.faults, faults...)
 }
 
-// Replace drops the faults that are left for these.
+// Replace replaces all queued faults with faults.
 func (p *Platform) Replace(faults ...Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = faults
 }
 
-// Sent returns the bodies of all calls so far.
+// Sent returns the bodies of all calls.
 func (p *Platform) Sent() []map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]map[string]string(nil), p.calls...)
 }
 
-// Use is a call with an access token, and reports whether the platform has issued it:
-// in grace it kills the refresh token that bought it.
+// Use simulates a call with an access token. It reports whether the platform issued the token.
+// With [RotateOnFirstUse], it invalidates the refresh token sent for it.
 func (p *Platform) Use(access api.Secret) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,19 +151,19 @@ func (p *Platform) Use(access api.Secret) bool {
 	return issued
 }
 
-// Kill makes the platform forget a refresh token.
+// Kill invalidates a refresh token.
 func (p *Platform) Kill(refresh string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.grants, refresh)
 }
 
-// Answers is a fault that answers with a status and a body, and does nothing.
+// Answers returns a fault that responds with a status and a body and changes no state.
 func Answers(status int, body string) Fault {
 	return func(func() *http.Response) (*http.Response, error) { return Respond(status, body), nil }
 }
 
-// RetryAfter is a fault that asks to come back later.
+// RetryAfter returns a fault that responds with 429 and Retry-After.
 func RetryAfter(seconds string) Fault {
 	return func(func() *http.Response) (*http.Response, error) {
 		response := Respond(http.StatusTooManyRequests, `{"error":"slow down"}`)
@@ -172,15 +172,14 @@ func RetryAfter(seconds string) Fault {
 	}
 }
 
-// Loses is a fault after which the platform has done its work and the answer
-// does not arrive.
+// Loses is a fault that handles the request and loses the response.
 func Loses(handle func() *http.Response) (*http.Response, error) {
 	handle()
 	return nil, errors.New("connection reset")
 }
 
-// Changes is a fault after which the platform has done its work and the answer is
-// changed on its way, or something happens meanwhile.
+// Changes returns a fault that handles the request and then calls change with the response.
+// change may also do something else at that moment.
 func Changes(change func(response *http.Response)) Fault {
 	return func(handle func() *http.Response) (*http.Response, error) {
 		response := handle()
@@ -189,12 +188,12 @@ func Changes(change func(response *http.Response)) Fault {
 	}
 }
 
-// Drops is a fault in which nothing was done and no answer arrives.
+// Drops is a fault that loses the request before the platform handles it.
 func Drops(func() *http.Response) (*http.Response, error) {
 	return nil, errors.New("connection reset")
 }
 
-// Times returns a fault n times.
+// Times returns n copies of a fault.
 func Times(n int, f Fault) []Fault {
 	all := make([]Fault, n)
 	for i := range all {
@@ -203,30 +202,30 @@ func Times(n int, f Fault) []Fault {
 	return all
 }
 
-// Allow makes the platform know the first refresh token of a user.
+// Allow registers refresh as the first refresh token of a user.
 func (p *Platform) Allow(refresh string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grants[refresh], p.first[refresh] = true, refresh
 }
 
-// Knows reports whether a refresh token is good.
+// Knows reports whether a refresh token is valid.
 func (p *Platform) Knows(refresh string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.grants[refresh]
 }
 
-// Refreshes returns how often the platform was asked to refresh the token of the user
-// whose first refresh token is given, also in vain.
+// Refreshes returns the number of refresh requests for the user whose first refresh token is
+// first, including rejected ones.
 func (p *Platform) Refreshes(first string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refreshes[first]
 }
 
-// ForgetAll makes the platform refuse every refresh token, as it does when the
-// application's scopes are extended, and returns a function that undoes it.
+// ForgetAll invalidates all refresh tokens, as the platform does if the application gets more
+// scopes. undo makes them valid again.
 func (p *Platform) ForgetAll() (undo func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +238,7 @@ func (p *Platform) ForgetAll() (undo func()) {
 	}
 }
 
-// Routes returns the paths of all calls so far.
+// Routes returns the paths of all calls.
 func (p *Platform) Routes() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// FlakyStore is a store around another that can be made to fail, by method.
+// FlakyStore wraps another store. Each of its methods can fail or be intercepted.
 type FlakyStore struct {
 	tokenstore.Store
-	Slow time.Duration // before every method
+	Slow time.Duration // delay before each method
 
 	mu     sync.Mutex
 	fail   map[string]error
@@ -21,26 +21,26 @@ type FlakyStore struct {
 	hits   map[string]int
 }
 
-// Interception carries a call of a store out in its own way; work is what the store
-// would do. The key is that of the record, or empty where there are several.
+// Interception replaces a call of a store. work calls the store itself. key is the record's
+// key, or empty if the method concerns no single record.
 type Interception func(ctx context.Context, key tokenstore.Key, work func() error) error
 
-// NewFlakyStore returns an empty memory store that works.
+// NewFlakyStore returns an empty memory store without failures.
 func NewFlakyStore() *FlakyStore { return Around(tokenstore.NewMemoryStore(), nil) }
 
-// Around returns a store whose calls of the given methods are intercepted.
+// Around returns a store that intercepts the given methods.
 func Around(store tokenstore.Store, methods map[string]Interception) *FlakyStore {
 	return &FlakyStore{Store: store, around: methods, fail: map[string]error{}, hits: map[string]int{}}
 }
 
-// Break makes a method fail with err, or work again if err is nil.
+// Break makes a method fail with err. Nil makes it work again.
 func (s *FlakyStore) Break(method string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail[method] = err
 }
 
-// Count returns how often a method was called.
+// Count returns the number of calls of a method.
 func (s *FlakyStore) Count(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *FlakyStore) do(ctx context.Context, method string, key tokenstore.Key, 
 	return work()
 }
 
-// returning is do for what returns something, which is lost with an error.
+// returning is do for methods with a result. It drops the result if the call fails.
 func returning[T any](ctx context.Context, s *FlakyStore, method string, key tokenstore.Key, work func() (T, error)) (result T, err error) {
 	err = s.do(ctx, method, key, func() (err error) { result, err = work(); return err })
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *FlakyStore) Save(ctx context.Context, key tokenstore.Key, token oauth.T
 	return returning(ctx, s, "Save", key, func() (tokenstore.Record, error) { return s.Store.Save(ctx, key, token) })
 }
 
-// SaveVersion implements [tokenstore.Store]. It is intercepted as Save.
+// SaveVersion implements [tokenstore.Store]. Its method name for interceptions is Save.
 func (s *FlakyStore) SaveVersion(ctx context.Context, key tokenstore.Key, version int64, token oauth.Token) (tokenstore.Record, error) {
 	return returning(ctx, s, "Save", key, func() (tokenstore.Record, error) { return s.Store.SaveVersion(ctx, key, version, token) })
 }
@@ -148,7 +148,7 @@ func (s *FlakyStore) CheckWrite(ctx context.Context) error {
 	return s.do(ctx, "CheckWrite", tokenstore.Key{}, func() error { return s.Store.CheckWrite(ctx) })
 }
 
-// First intercepts the first n calls and leaves the later ones alone.
+// First intercepts only the first n calls.
 func First(n int, intercept Interception) Interception {
 	var mu sync.Mutex
 	return func(ctx context.Context, key tokenstore.Key, work func() error) error {

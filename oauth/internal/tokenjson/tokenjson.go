@@ -1,5 +1,5 @@
-// Package tokenjson encodes a token as JSON without its access and refresh token, for
-// stores that keep these two elsewhere. It does encode the secrets of replaced grants.
+// Package tokenjson encodes a token as JSON without its access and refresh token, for stores
+// that keep these two elsewhere. The JSON does contain the secrets of replaced grants.
 package tokenjson
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// fields are those of an [oauth.Token] besides its own secrets. A field that is new needs no
-// migration. Times are in microseconds; nil is zero.
+// fields contains the fields of an [oauth.Token] except its own secrets. A new field needs no
+// migration. Times are in microseconds. Nil is the zero time.
 type fields struct {
 	TokenType       string              `json:"token_type,omitempty"`
 	CreatedAt       *int64              `json:"created_at,omitempty"`
@@ -27,13 +27,13 @@ type fields struct {
 	Environment     api.Environment     `json:"environment"`
 	Replaced        []grant             `json:"replaced,omitempty"`
 
-	// Refreshable says that there is a refresh token, so that its removal does not go
-	// unnoticed.
+	// Refreshable is true if there is a refresh token. A store can thus detect that someone
+	// removed it.
 	Refreshable bool `json:"refreshable,omitempty"`
 }
 
-// grant is an [oauth.ReplacedGrant] with its secrets revealed. Encoding as bytes keeps
-// secrets that are not UTF-8.
+// grant is an [oauth.ReplacedGrant] with its secrets revealed. They are encoded as bytes,
+// because a secret may not be UTF-8.
 type grant struct {
 	Access  []byte              `json:"access"`
 	Refresh []byte              `json:"refresh,omitempty"`
@@ -42,8 +42,8 @@ type grant struct {
 	Clinic  oauth.Clinic        `json:"clinic,omitzero"`
 }
 
-// Marshal returns the fields of a token in one line, without its access and refresh token.
-// The result contains secrets if the token has replaced grants.
+// Marshal returns the fields of a token as one line of JSON, without its access and refresh
+// token. The result contains secrets if the token has replaced grants.
 func Marshal(t oauth.Token) ([]byte, error) {
 	var replaced []grant
 	for _, g := range t.Replaced {
@@ -58,8 +58,8 @@ func Marshal(t oauth.Token) ([]byte, error) {
 	})
 }
 
-// Unmarshal returns a token without access and refresh token, and whether it had a refresh token. The
-// error may show what it read.
+// Unmarshal returns a token without access and refresh token. refreshable reports whether the
+// token had a refresh token. The error may show part of data.
 func Unmarshal(data []byte) (t oauth.Token, refreshable bool, err error) {
 	var f fields
 	err = json.Unmarshal(data, &f)
@@ -77,7 +77,7 @@ func Unmarshal(data []byte) (t oauth.Token, refreshable bool, err error) {
 	}, f.Refreshable, err
 }
 
-// Micros returns the microseconds since 1970; nil for the zero time.
+// Micros returns the microseconds since 1970. Nil is the zero time.
 func Micros(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
