@@ -8,24 +8,23 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// CallbackError says why a callback brings no code that may be used. It
-// matches, through [errors.Is], [ErrCanceled], [ErrState] or [ErrNoCode], and none of
-// them after another error of the authorization page.
+// CallbackError is a callback without a usable code. With [errors.Is] it matches
+// [ErrCanceled], [ErrState] or [ErrNoCode]. It matches none of them if the authorization page
+// reported another error.
 type CallbackError struct {
-	// Code is the error code of the callback (RFC 6749, section 4.1.2.1), for
-	// example "access_denied"; empty if there is none, or if it is not of the
-	// form of a code.
+	// Code is the error code of the callback (RFC 6749, section 4.1.2.1), for example
+	// "access_denied". It is empty if the callback has no code or one in an invalid form.
 	Code string
 
-	// Description is the callback's error_description. It is untrusted, because
-	// anyone can make such a link: escape it, and do not log it.
-	// [CallbackError.Error] leaves it out.
+	// Description is the callback's error_description. It is untrusted, because anyone can
+	// create such a link: escape it, and do not log it. [CallbackError.Error] does not contain
+	// it.
 	Description string
 
 	kind error
 }
 
-// Error returns the text of the sentinel and the error code.
+// Error returns the text of the sentinel followed by the error code, if any.
 func (e *CallbackError) Error() string {
 	if e.Code == "" {
 		return e.kind.Error()
@@ -33,17 +32,17 @@ func (e *CallbackError) Error() string {
 	return e.kind.Error() + ": " + e.Code
 }
 
-// Unwrap returns the sentinel that the error matches.
+// Unwrap returns the sentinel.
 func (e *CallbackError) Unwrap() error { return e.kind }
 
-// ParseCallback reads the query of the request that the platform sends the
-// browser back with, r.URL.Query(), and returns its code for [Client.Exchange].
-// The query must carry wantState, the state this browser was sent away with;
-// it is compared in constant time, and an empty wantState matches nothing.
+// ParseCallback reads the query of a callback, r.URL.Query(), and returns its code for
+// [Client.Exchange]. wantState is the state that [Client.AuthorizeURL] sent with this browser.
+// The query must contain the same state. States are compared in constant time, and an empty
+// wantState matches no state.
 //
-// All errors are [*CallbackError]. The API does not say whether an answer of
-// "canceled" repeats the state: one without a state is taken as what it says,
-// because nothing is done on it; one with a wrong state is [ErrState].
+// All errors are [*CallbackError]. The API does not specify whether a canceled callback
+// repeats the state. ParseCallback accepts an error without a state, because nothing is stored
+// for it. An error with a wrong state is [ErrState].
 // API section: "Authentication" 3.
 func ParseCallback(query url.Values, wantState string) (api.Secret, error) {
 	_, stated := query["state"]
@@ -54,7 +53,7 @@ func ParseCallback(query url.Values, wantState string) (api.Secret, error) {
 	if failed {
 		return api.Secret{}, refusedCallback(query)
 	}
-	// RFC 6749, section 3.1: no parameter may come twice.
+	// RFC 6749, section 3.1: a parameter must not occur twice.
 	if codes := query["code"]; len(codes) == 1 && codes[0] != "" {
 		return api.NewSecret(codes[0]), nil
 	}
@@ -76,10 +75,10 @@ func refusedCallback(query url.Values) *CallbackError {
 	return e
 }
 
-// maxErrorCode bounds what of a callback gets into an error's text.
+// maxErrorCode is the longest code, in bytes, for the text of an error.
 const maxErrorCode = 64
 
-// isErrorCode is true of texts that can stand in a log as they are.
+// isErrorCode reports whether code is safe to log without escaping.
 func isErrorCode(code string) bool {
 	return len(code) <= maxErrorCode && !strings.ContainsFunc(code, func(r rune) bool {
 		return (r < 'a' || r > 'z') && r != '_'

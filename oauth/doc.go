@@ -1,6 +1,6 @@
-// Package oauth is the protocol between an application and the platform's OAuth
-// endpoints: the authorization address, the callback, and the requests that
-// exchange a code, refresh and revoke tokens.
+// Package oauth connects users of your program to the platform with OAuth. It builds the
+// authorization URL, reads the callback, exchanges the code for a token, and refreshes and
+// revokes tokens.
 //
 //	client, err := oauth.New(oauth.Config{
 //		Site: site, ClientID: id, ClientSecret: secret,
@@ -16,38 +16,40 @@
 //	code, err := oauth.ParseCallback(r.URL.Query(), state)
 //	token, err := client.Exchange(ctx, code)
 //
-// A [Client] keeps nothing. Programs with users rarely call it themselves: package
-// oauth/tokens stores the tokens of all users and refreshes each of them once for
-// all replicas, package oauth/connect is the browser flow as an http.Handler, and
-// package accounts puts both together for several environments.
+// # Usage
+//
+// A [Client] stores no tokens. If your program has users, you rarely call it yourself:
+//
+//   - Package oauth/tokens stores the tokens of all users and refreshes each of them once
+//     across all replicas.
+//   - Package oauth/connect serves the browser flow as an http.Handler.
+//   - Package oauth/accounts combines both for one or more environments.
+//
+// [FromOAuth2] adapts a token source of golang.org/x/oauth2. That library cannot exchange or
+// refresh tokens of the platform itself, because the platform expects JSON and wraps its
+// responses.
+//
+// # Guarantees
+//
+//   - The API does not specify whether a refresh replaces the refresh token. Assumption: it
+//     may, and the old refresh token works until the new access token is first used. So store
+//     the result of [Client.Refresh] before you use its access token.
+//   - The remaining life of a token is computed from the platform's own clock. A replica whose
+//     clock is wrong still refreshes its own tokens in time.
 //
 // # Errors
 //
-// A user who pressed cancel is [ErrCanceled]; the other ways a callback can end
-// are in errors.go. [*ConfigError] says that the platform refuses the application:
-// only its operator can help. An error that matches [api.ErrReauthorize] says that only
-// the user can: no refresh token is left, or the platform does not know it any more.
-// Everything else is an [*api.Error].
+//   - [ErrCanceled]: the user pressed cancel on the authorization page.
+//   - [ErrState], [ErrNoCode] or another [*CallbackError]: the callback is not usable. The
+//     user can start again.
+//   - [ErrCodeRefused]: the platform rejects the code. The user can start again.
+//   - [*ConfigError]: the platform rejects the application. Only its operator can fix that.
+//   - An error that matches [api.ErrReauthorize]: only the user can fix it, by authorizing
+//     again. There is no refresh token, or the platform no longer accepts it.
+//   - [*api.Error]: any other failed request.
 //
-// # Refresh tokens that change
+// # Privacy
 //
-// The API does not say whether a refresh replaces the refresh token.
-// Assumption: it may, and the old one works until the new access token is first
-// used. So store what [Client.Refresh] returns before its access token is used.
-//
-// # Clocks
-//
-// How long a token still lives is worked out from the platform's own clock, so
-// a machine whose clock is wrong refreshes in time what it fetched itself.
-//
-// # Secrets
-//
-// No type of this package prints, logs or encodes a token, a code or a client
-// secret; [api.Secret.Reveal] is the only way to one. This holds in unexported
-// fields of your structs too.
-//
-// # x/oauth2
-//
-// [FromOAuth2] uses a token source of golang.org/x/oauth2. That library cannot exchange or
-// refresh here by itself, because the platform expects JSON and wraps its responses.
+// No type of this package prints, logs or encodes a token, a code or a client secret, even in
+// an unexported field of your own struct. Only [api.Secret.Reveal] returns it.
 package oauth

@@ -8,10 +8,11 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// admissionTime is how long an admission is valid: the limit applies to the time of requests.
+// admissionTime is the validity of an admission, because the limit applies when a request is
+// sent.
 const admissionTime = time.Second
 
-// admission is a request that the limiter has permitted already.
+// admission is a request that the limiter has already permitted.
 type admission struct {
 	until time.Time
 	used  atomic.Bool
@@ -19,10 +20,10 @@ type admission struct {
 
 type admissionKey struct{}
 
-// Admit waits until [Config.Limiter] permits a request to the token endpoint, and returns a
-// context whose first request does not wait again if it is sent within a second. Callers that
-// must hold a lock or a lease during the request can so wait before they take it. Without a
-// limiter it returns ctx. The error is the limiter's.
+// Admit waits until [Config.Limiter] permits a request to the token endpoint. The first
+// request with the returned context then does not wait again if it is sent within 1 second. A
+// caller can thus wait before it takes a lock or a lease. Without a limiter, Admit returns
+// ctx. The error is the limiter's, or the error of ctx.
 func (c *Client) Admit(ctx context.Context) (context.Context, error) {
 	if c.config.Limiter == nil {
 		return ctx, ctx.Err()
@@ -33,7 +34,7 @@ func (c *Client) Admit(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, admissionKey{}, &admission{until: time.Now().Add(admissionTime)}), nil
 }
 
-// admittingLimiter permits admitted requests at once.
+// admittingLimiter permits an admitted request immediately.
 type admittingLimiter struct{ inner api.Limiter }
 
 // Wait implements [api.Limiter].

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-// countingLimiter records the priorities of requests, and permits them until it is closed.
+// countingLimiter records the priorities of requests and permits them until it is closed.
 type countingLimiter struct {
 	asked  []api.Priority
 	closed bool
@@ -69,7 +69,7 @@ func TestAdmittedRequestWaitsOnce(t *testing.T) {
 	})
 }
 
-func TestAdmitWithoutLimiter(t *testing.T) {
+func TestAdmitReturnsContextWithoutLimiter(t *testing.T) {
 	t.Parallel()
 	client := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever))
 	ctx, err := client.Admit(t.Context())

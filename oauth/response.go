@@ -15,20 +15,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// tokenResponse is the content of a token answer. Only the access token must be there
-// and usable: a pair that the platform has granted must not be lost over the
-// form of a lesser field, because the pair before it may be dead already.
+// tokenResponse is the content of a token response. Only the access token must exist and be
+// valid. The old pair may already be invalid, so a malformed optional field must not lose the
+// new pair.
 type tokenResponse struct {
 	accessToken, refreshToken api.Secret
 	tokenType, scope          string
 	lifetime                  time.Duration
-	createdAt                 time.Time // zero if absent
+	createdAt                 time.Time // zero if missing
 	owner                     ResourceOwner
 }
 
 var errNoAccessToken = errors.New("no usable access token")
 
-// UnmarshalJSON reads the object under the oauth key.
+// UnmarshalJSON decodes the object under the oauth key.
 func (a *tokenResponse) UnmarshalJSON(data []byte) error {
 	var wire struct {
 		AccessToken   json.RawMessage `json:"access_token"`
@@ -60,20 +60,20 @@ func (a *tokenResponse) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// sendable is true of what a header can carry. RFC 6750, section 2.1, allows
-// less; anything a platform makes up beyond it is still its business.
+// sendable reports whether a header can carry token. RFC 6750, section 2.1, allows fewer
+// characters, but a platform may use others.
 func sendable(token string) bool {
 	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// text reads a string and turns everything else into "".
+// text returns a JSON string, or "" for any other value.
 func text(raw json.RawMessage) string {
 	var s string
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
-// scope reads the usual string and, for tolerance, a list of strings.
+// scope returns the usual string, and also accepts a list of strings.
 func scope(raw json.RawMessage) string {
 	var list []string
 	if json.Unmarshal(raw, &list) == nil {
@@ -91,12 +91,12 @@ func owner(raw json.RawMessage) ResourceOwner {
 	return ResourceOwner{ID: wire.ID, Type: wire.Type}
 }
 
-// maxLifetime keeps an absurd expires_in from overflowing a duration.
+// maxLifetime prevents an overflow of a duration if expires_in is absurd.
 const maxLifetime = 10 * 365 * 24 * time.Hour
 
-// lifetime reads expires_in, a number of seconds that also occurs as a string
-// (assumption). Nothing readable, and nothing above zero, means the stated two
-// hours: a token that ended as it was made would be refreshed again and again.
+// lifetime returns expires_in, a number of seconds that may also be a string (assumption). If
+// it is unreadable or not above zero, the result is the documented 2 hours: a token that is
+// expired from the start would be refreshed again and again.
 func lifetime(raw json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
 	if err != nil || math.IsNaN(seconds) || seconds <= 0 {
@@ -108,10 +108,10 @@ func lifetime(raw json.RawMessage) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// timestamp reads created_at: ISO 8601 as the API states, or unix seconds or
-// milliseconds, as a number or a string (assumption).
+// timestamp returns created_at. The API specifies ISO 8601. Unix seconds or milliseconds, as a
+// number or a string, are accepted too (assumption).
 func timestamp(raw json.RawMessage) time.Time {
-	const firstMillisecond = 1e11 // as seconds that is the year 5138
+	const firstMillisecond = 1e11 // as seconds, this is the year 5138
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
 	if err == nil && seconds > 0 && seconds < firstMillisecond*1000 {
 		if seconds >= firstMillisecond {
@@ -127,15 +127,15 @@ func timestamp(raw json.RawMessage) time.Time {
 	return t.UTC()
 }
 
-// token turns the answer to a request sent at the given time into a token. The
-// remaining life is measured between two readings of the platform's own clock,
-// its creation and the answer's Date, and counted from the moment of sending:
-// the local clock may be wrong, and the token never ends before it seems to.
+// token returns the token of a response to a request sent at the given time. The age of the
+// token is the difference between two readings of the platform's own clock: its creation and
+// the Date of the response. The remaining life is counted from the moment of sending. A wrong
+// local clock therefore does no harm, and the token never expires before ExpiresAt.
 func (a *tokenResponse) token(sent time.Time, header http.Header) Token {
 	remaining := a.lifetime
 	if date, ok := transport.ResponseTime(header); ok && !a.createdAt.IsZero() {
-		// An age beyond the lifetime, or below zero, shows that the two
-		// readings are not of one clock.
+		// An age below zero or beyond the lifetime shows that the two readings come from
+		// different clocks.
 		if age := date.Sub(a.createdAt); age > 0 && age < a.lifetime {
 			remaining -= age
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answerWith reads an answer with one field besides its access token.
+// answerWith decodes a response with one field besides its access token.
 func answerWith(t *testing.T, field, raw string) (a tokenResponse) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","`+field+`":`+raw+`}`), &a), raw)
 	return a
 }
 
-func TestAnswerExpiresIn(t *testing.T) {
+func TestResponseAcceptsExpiresInForms(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]time.Duration{
 		`7200`:     2 * time.Hour,
@@ -45,7 +45,7 @@ func TestAnswerExpiresIn(t *testing.T) {
 	assert.Equal(t, "Bearer", a.tokenType)
 }
 
-func TestAnswerCreatedAt(t *testing.T) {
+func TestResponseAcceptsCreatedAtForms(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for raw, want := range map[string]time.Time{
@@ -68,7 +68,7 @@ func TestAnswerCreatedAt(t *testing.T) {
 	}
 }
 
-func TestAnswerOwnerAndScope(t *testing.T) {
+func TestResponseAcceptsOwnerAndScopeForms(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]ResourceOwner{
 		`{"id":"p-1","type":"Practitioner"}`: {"p-1", ResourceOwnerPractitioner},
@@ -93,21 +93,21 @@ func TestAnswerOwnerAndScope(t *testing.T) {
 	}
 }
 
-func TestAnswerNeedsAnAccessToken(t *testing.T) {
+func TestResponseRequiresAccessToken(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
 		`{}`, `null`, `[]`, `""`, `{"access_token":""}`, `{"access_token":null}`, `{"access_token":7}`,
 		`{"access_token":"a b"}`, `{"access_token":"a\r\nX: y"}`, `{"access_token":"ä"}`,
 	} {
 		var a tokenResponse
-		if raw == `null` { // encoding/json calls no method for it; the transport reports it as missing
+		if raw == `null` { // encoding/json skips UnmarshalJSON for null; the transport reports a missing object
 			continue
 		}
 		require.Error(t, json.Unmarshal([]byte(raw), &a), raw)
 	}
 }
 
-func TestExpiryDoesNotTrustTheLocalClock(t *testing.T) {
+func TestExpiryIgnoresLocalClock(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
@@ -115,13 +115,13 @@ func TestExpiryDoesNotTrustTheLocalClock(t *testing.T) {
 		date    string
 		want    time.Duration // from the moment of sending
 	}{
-		"made just now":             {created, created.Format(http.TimeFormat), 2 * time.Hour},
-		"made ten minutes ago":      {created, created.Add(10 * time.Minute).Format(http.TimeFormat), 110 * time.Minute},
-		"made in the future":        {created, created.Add(-time.Second).Format(http.TimeFormat), 2 * time.Hour},
-		"clocks that do not belong": {created, created.Add(9 * time.Hour).Format(http.TimeFormat), 2 * time.Hour},
-		"no Date":                   {created, "", 2 * time.Hour},
-		"nonsense for a Date":       {created, "today", 2 * time.Hour},
-		"no created_at":             {time.Time{}, created.Format(http.TimeFormat), 2 * time.Hour},
+		"created just now":        {created, created.Format(http.TimeFormat), 2 * time.Hour},
+		"created ten minutes ago": {created, created.Add(10 * time.Minute).Format(http.TimeFormat), 110 * time.Minute},
+		"created in the future":   {created, created.Add(-time.Second).Format(http.TimeFormat), 2 * time.Hour},
+		"different clocks":        {created, created.Add(9 * time.Hour).Format(http.TimeFormat), 2 * time.Hour},
+		"no Date":                 {created, "", 2 * time.Hour},
+		"invalid Date":            {created, "today", 2 * time.Hour},
+		"no created_at":           {time.Time{}, created.Format(http.TimeFormat), 2 * time.Hour},
 	} {
 		for _, local := range []time.Time{created, created.Add(-10 * time.Minute), created.Add(10 * time.Minute), created.AddDate(-9, 0, 0)} {
 			a := tokenResponse{accessToken: api.NewSecret("a"), lifetime: 2 * time.Hour, createdAt: test.created}
@@ -144,11 +144,11 @@ func FuzzAnswer(f *testing.F) {
 		now := time.Now()
 		token := a.token(now, http.Header{"Date": {date}})
 		if a.accessToken.IsZero() {
-			return // encoding/json calls no method for null
+			return // encoding/json skips UnmarshalJSON for null
 		}
 		left := token.ExpiresAt.Sub(now)
 		if left <= 0 || left > maxLifetime || token.Lifetime < left {
-			t.Fatalf("a token of %s with %s left", token.Lifetime, left)
+			t.Fatalf("token with lifetime %s has %s left", token.Lifetime, left)
 		}
 		if !sendable(token.AccessToken.Reveal()) || token.TokenType == "" {
 			t.Fatal("unusable token")
