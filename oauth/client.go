@@ -15,20 +15,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Client speaks OAuth for one application in one environment: it builds the
-// authorization address, exchanges codes, refreshes and revokes tokens, and keeps
-// nothing. Make one per application and environment when the program starts and
-// share it; [github.com/dispensary-go/dispensary/oauth/tokens.Connections] keeps
-// the tokens of its users. It is safe for concurrent use.
+// Client performs OAuth requests for one application in one environment. It builds the
+// authorization URL, exchanges codes, and refreshes and revokes tokens, but does not store
+// them. Create one per application and environment at startup and share it.
+// [github.com/dispensary-go/dispensary/oauth/tokens.Connections] stores the tokens of its
+// users. A Client is safe for concurrent use.
 type Client struct {
 	config    Config
 	transport *transport.Client
-	authorize string // address of the authorization page with its fixed query
+	authorize string // URL of the authorization page with its fixed parameters
 	logger    *slog.Logger
 }
 
-// New checks config and returns a client. It sends nothing. Errors name the
-// field that is missing or unusable and never repeat its value.
+// New validates config and returns a client. It sends no request. Errors name the missing or
+// invalid field and never contain its value.
 func New(config Config) (*Client, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -58,33 +58,32 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
-// Environment returns the environment the client works in.
+// Environment returns the environment of the client.
 func (c *Client) Environment() api.Environment { return c.config.Site.Environment }
 
-// ClientID returns the application's id in its environment; see [Config].
+// ClientID returns the application's ID in the client's environment. See [Config].
 func (c *Client) ClientID() string { return c.config.ClientID }
 
-// RedirectURL returns where the platform sends browsers back to; see [Config].
+// RedirectURL returns the URL to which the platform sends browsers back. See [Config].
 func (c *Client) RedirectURL() string { return c.config.RedirectURL }
 
-// Logger returns the logger of [Config], or one that discards everything.
+// Logger returns the logger of [Config], or one that discards all records if it is nil.
 func (c *Client) Logger() *slog.Logger { return c.logger }
 
-// AuthorizeURL returns the address of the authorization page, to redirect the
-// user's browser to. The page shows the scopes of the application and sends the
-// browser back to [Config.RedirectURL] with a code and the state; see
-// [ParseCallback].
+// AuthorizeURL returns the URL of the authorization page. Redirect the user's browser to it.
+// The page shows the scopes of the application. It sends the browser back to
+// [Config.RedirectURL] with a code and the state, which [ParseCallback] reads.
 //
-// The state ties the answer to the browser that asked: keep it there, in a
-// cookie or a session, and make a new one for every user and try ([NewState]).
-// The platform does not require one, this library does: a state that is empty or
-// not valid UTF-8 is an [api.ArgumentError].
+// The state ties the callback to the browser that started the flow. Keep it in a cookie or in
+// the session of that browser, and create a new one with [NewState] for every user and
+// attempt. The platform does not require a state, but this library does. If the state is empty
+// or not valid UTF-8, the error is an [api.ArgumentError].
 // API section: "OAuth" (GET /oauth/authorize).
 func (c *Client) AuthorizeURL(state string) (string, error) {
 	if state == "" {
 		return "", &api.ArgumentError{
 			Operation: operation.OAuthAuthorize.Name, Field: "state",
-			Reason: "is empty: without it anyone can connect their account to your user; use NewState",
+			Reason: "is empty, so anyone could connect their account to your user: use NewState",
 		}
 	}
 	if !utf8.ValidString(state) {
@@ -93,18 +92,18 @@ func (c *Client) AuthorizeURL(state string) (string, error) {
 	return c.authorize + "&state=" + url.QueryEscape(state), nil
 }
 
-// NewState returns a state that cannot be guessed: at least 128 random bits, in
-// letters and digits.
+// NewState returns a state that cannot be guessed. It has at least 128 random bits and
+// consists of letters and digits.
 func NewState() string { return rand.Text() }
 
-// String names the application's environment.
+// String returns the environment of the client.
 func (c *Client) String() string { return "oauth.Client{" + c.Environment().String() + "}" }
 
 // Format prints [Client.String] for every verb.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// LogValue is [Client.String].
+// LogValue returns [Client.String] as a log value.
 func (c *Client) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalText is [Client.String], for encoders that would look inside.
+// MarshalText returns [Client.String], because encoders would read the unexported fields.
 func (c *Client) MarshalText() ([]byte, error) { return []byte(c.String()), nil }

@@ -14,16 +14,16 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-func TestNewNamesTheFieldAtFault(t *testing.T) {
+func TestNewNamesInvalidField(t *testing.T) {
 	type test struct {
 		change func(*oauth.Config)
 		want   string
 	}
 	oauthtest.Each(t, map[string]test{
 		"no environment":     {func(c *oauth.Config) { c.Site.Environment = "" }, "no environment"},
-		"no base address":    {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
+		"no base URL":        {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
 		"no auth URL":        {func(c *oauth.Config) { c.Site.AuthURL = "" }, "Site.AuthURL of us/sandbox is empty"},
-		"plain auth address": {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
+		"plain auth URL":     {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
 		"no id":              {func(c *oauth.Config) { c.ClientID = "" }, "oauth.Config.ClientID is empty"},
 		"id with newline":    {func(c *oauth.Config) { c.ClientID = "abc\n" }, "oauth.Config.ClientID contains space"},
 		"no secret":          {func(c *oauth.Config) { c.ClientSecret = api.Secret{} }, "oauth.Config.ClientSecret is empty"},
@@ -37,7 +37,7 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		"id in Latin-1":      {func(c *oauth.Config) { c.ClientID = "canary\xe9" }, "oauth.Config.ClientID is not valid UTF-8"},
 		"secret in Latin-1":  {func(c *oauth.Config) { c.ClientSecret = api.NewSecret("canary\xe9") }, "oauth.Config.ClientSecret is not valid UTF-8"},
 		"redirect, Latin-1":  {func(c *oauth.Config) { c.RedirectURL += "\xe9" }, "oauth.Config.RedirectURL is not valid UTF-8"},
-		"scopes in one text": {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must hold one scope"},
+		"scopes in one item": {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must contain one scope"},
 		"empty scope":        {func(c *oauth.Config) { c.Scopes = []string{""} }, "oauth.Config.Scopes"},
 	}, func(t *testing.T, test test) {
 		c := oauthtest.Config(nil)
@@ -48,7 +48,7 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 	})
 }
 
-func TestNewNamesAllFieldsAtFault(t *testing.T) {
+func TestNewNamesAllInvalidFields(t *testing.T) {
 	t.Parallel()
 	_, err := oauth.New(oauth.Config{Site: api.Site{Environment: oauthtest.USSandbox}, Scopes: []string{""}})
 	for _, field := range []string{"Site.BaseURL", "Site.AuthURL", "ClientID", "ClientSecret", "RedirectURL", "Scopes"} {
@@ -57,7 +57,7 @@ func TestNewNamesAllFieldsAtFault(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrArgument)
 }
 
-func TestNewTakesLoopbackAndDefaults(t *testing.T) {
+func TestNewAcceptsLoopbackRedirectURL(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"http://127.0.0.1:8080/cb", "http://localhost/cb", "http://[::1]/cb", "https://ehr.example/cb?tenant=7"} {
 		c := oauthtest.Config(nil)
@@ -68,7 +68,7 @@ func TestNewTakesLoopbackAndDefaults(t *testing.T) {
 	}
 }
 
-func TestAuthorizeURL(t *testing.T) {
+func TestAuthorizeURLContainsParameters(t *testing.T) {
 	t.Parallel()
 	client := oauthtest.NewClient(t, nil, func(c *oauth.Config) { c.Site.AuthURL += "/sub/" })
 	address, err := client.AuthorizeURL("a&b=c")
@@ -88,7 +88,7 @@ func TestAuthorizeURL(t *testing.T) {
 	require.EqualError(t, err, "dispensary: oauth.authorize: state must be valid UTF-8")
 }
 
-func TestNewStateCannotBeGuessed(t *testing.T) {
+func TestNewStateIsRandom(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 1000 {
@@ -108,13 +108,13 @@ func TestNewRejectsScopesWithSpace(t *testing.T) {
 		return c
 	}
 	_, err := oauth.New(config(append(operation.Scopes(), "labs:read")...))
-	require.NoError(t, err, "the platform may have added a scope")
+	require.NoError(t, err, "New must accept a scope that the platform added later")
 	_, err = oauth.New(config("with space"))
 	assert.ErrorContains(t, err, "without space")
 	assert.NotContains(t, err.Error(), "with space")
 }
 
-func TestEveryRequestNamesUserAgent(t *testing.T) {
+func TestEveryRequestSendsUserAgent(t *testing.T) {
 	t.Parallel()
 	for product, want := range map[string]string{"": "dispensary-go/", "ExampleEHR/4.2": "ExampleEHR/4.2 dispensary-go/"} {
 		var agents []string

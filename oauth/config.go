@@ -15,65 +15,63 @@ import (
 	"github.com/dispensary-go/dispensary/internal/siteurl"
 )
 
-// Config describes one application in one environment, as it was set up in the
-// platform's developer dashboard. Site, ClientID, ClientSecret and RedirectURL
-// are required.
+// Config describes one application in one environment, as configured in the platform's
+// developer dashboard. Site, ClientID, ClientSecret and RedirectURL are required.
 // API section: "Authentication" 2.
 type Config struct {
-	// Site is the environment with both of its URLs.
+	// Site is the environment with its BaseURL and AuthURL, which are both required.
 	Site api.Site
 
-	// ClientID and ClientSecret are the application's credentials in that
-	// environment. Each environment has its own.
+	// ClientID and ClientSecret are the application's credentials in that environment. Each
+	// environment has its own.
 	ClientID     string
 	ClientSecret api.Secret
 
-	// RedirectURL is where the platform sends the browser back to. It must be,
-	// to the letter, the redirect URI in the dashboard, or the authorization
-	// page answers 404; every call to the token endpoint sends it too. HTTPS,
-	// unless the host is a loopback address; no fragment.
+	// RedirectURL is the URL to which the platform sends the browser back. It must match the
+	// redirect URI in the dashboard exactly. Otherwise the authorization page responds with
+	// 404. Every request to the token endpoint contains it too. It must use HTTPS, unless the
+	// host is a loopback address, and must have no fragment.
 	RedirectURL string
 
-	// Scopes is the scope set of the application in the dashboard; nil if it
-	// is not to be checked. The platform ignores scopes in requests, so these
-	// are never sent: they are remembered with each new token, and a token
-	// that was obtained with fewer is known to be invalid without asking. Use
-	// the constants of package api.
+	// Scopes contains all scopes of the application in the dashboard, as constants of package
+	// api. Nil means no check. The platform ignores scopes in requests, so the client never
+	// sends them. It stores them in each new token instead. A token obtained with fewer scopes
+	// is then known to be invalid without a request.
 	// API section: "Authentication" 5.
 	Scopes []string
 
 	// Transport sends the requests, as with
-	// [github.com/dispensary-go/dispensary.WithTransport]. Nil means a connection pool of
-	// this client's own.
+	// [github.com/dispensary-go/dispensary.WithTransport]. Nil means a connection pool for
+	// this client only.
 	Transport http.RoundTripper
 
-	// AttemptTimeout bounds each attempt, as with
-	// [github.com/dispensary-go/dispensary.WithAttemptTimeout]. Zero means 30 seconds, and a
-	// negative timeout disables the bound.
+	// AttemptTimeout is the timeout of each attempt, as with
+	// [github.com/dispensary-go/dispensary.WithAttemptTimeout]. Zero means 30 seconds. A
+	// negative value means no timeout.
 	AttemptTimeout time.Duration
 
 	// Limiter delays each request that exchanges a code or refreshes or revokes a token. The
-	// platform counts all requests of the application, so use the limiter of its calls. A
-	// request has the priority of its context: see [api.ContextWithPriority]. Nil means no limit.
+	// platform counts all requests of the application together, so use the same limiter as for
+	// its API calls. A request has the priority of its context, see [api.ContextWithPriority].
+	// Nil means no limit.
 	Limiter api.Limiter
 
-	// Logger receives what happens to the requests of this client, and what
-	// packages oauth/tokens and oauth/connect do with it: tokens refreshed (debug),
-	// users who have to authorize again (info), temporary failures (warn), tokens
-	// that cannot be stored and refused credentials (error). No record holds a
-	// secret. Nil logs nothing.
+	// Logger receives the records of this client and of packages oauth/tokens and
+	// oauth/connect: refreshed tokens (debug), users who must authorize again (info),
+	// temporary failures (warn), tokens that cannot be stored and rejected credentials
+	// (error). No record contains a secret. Nil disables logging.
 	Logger *slog.Logger
 
-	// Observers observe the calls of the token endpoint: exchanging a code,
-	// refreshing, revoking.
+	// Observers observe the requests to the token endpoint: exchange, refresh and revoke. Nil
+	// means no observers.
 	Observers []observe.Observer
 
-	// UserAgent is a product such as "ExampleEHR/4.2". It stands before the name of this
-	// module in the User-Agent header. Empty sends the name of this module only.
+	// UserAgent is your product, such as "ExampleEHR/4.2". It precedes the name of this module
+	// in the User-Agent header. Empty means only the name of this module.
 	UserAgent string
 }
 
-// validate reports all unusable fields by their names, never by their values.
+// validate returns an error for each invalid field. Errors contain names, never values.
 func (c *Config) validate() error {
 	problems := []error{c.Site.Validate()}
 	if c.Site.AuthURL == "" {
@@ -92,17 +90,18 @@ func (c *Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// scopesProblem finds items that cannot be a scope.
+// scopesProblem returns the reason if an item cannot be a scope, or "".
 func scopesProblem(scopes []string) string {
 	for _, scope := range scopes {
 		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' }) {
-			return "must hold one scope an item, without space"
+			return "must contain one scope per item, without space"
 		}
 	}
 	return ""
 }
 
-// credentialProblem finds what copying from a web page does to a credential.
+// credentialProblem returns the reason if a credential is unusable, such as after copying it
+// with a line break from a web page, or "".
 func credentialProblem(value string) string {
 	switch {
 	case value == "":
@@ -124,24 +123,23 @@ func redirectProblem(raw string) string {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return "is not an absolute URL" // the parser's text repeats the address
+		return "is not an absolute URL" // the parser's error contains the URL
 	}
-	u.RawQuery, u.ForceQuery = "", false // a redirect address may have a query; siteurl.Validate allows none
+	u.RawQuery, u.ForceQuery = "", false // unlike siteurl.Validate, allow a query
 	if err := siteurl.Validate(u.String()); err != nil {
 		return strings.TrimPrefix(err.Error(), "dispensary: ")
 	}
 	return ""
 }
 
-// configuredScope returns the application's scope set in the form that tokens
-// remember it in.
+// configuredScope returns [Config.Scopes] in the form of [Token.ConfiguredScope].
 func (c *Config) configuredScope() string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(c.Scopes))), " ")
 }
 
-// ScopesAddedSince reports whether scopes were added to the application
-// ([Config.Scopes]) since the user authorized with token, which the platform does
-// not accept any more then. It is false where either set of scopes is not known.
+// ScopesAddedSince reports whether [Config.Scopes] contains scopes that were added since the
+// user authorized with token. The platform no longer accepts such a token. The result is false
+// if [Config.Scopes] or [Token.ConfiguredScope] is empty.
 // API section: "Authentication" 5.
 func (c *Client) ScopesAddedSince(token Token) bool {
 	if len(c.config.Scopes) == 0 || token.ConfiguredScope == "" {

@@ -9,53 +9,49 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sentinel"
 )
 
-// Sentinels of the browser flow. They are matched by the errors of
-// [ParseCallback] and [Client.Exchange]; nothing has been stored when one is
-// returned, and the user can simply start again.
+// Sentinels of the browser flow. The errors of [ParseCallback] and [Client.Exchange] match
+// them. Nothing has been stored if one is returned, so the user can start again.
 var (
-	// ErrCanceled: the user pressed cancel on the authorization page, or may
-	// not authorize. It is an answer, not a failure: show a "not connected"
-	// page and log nothing.
+	// ErrCanceled: the user pressed cancel on the authorization page or may not authorize.
+	// This is a normal result: show a "not connected" page and log nothing.
 	ErrCanceled = sentinel.New("oauth: the user did not authorize", api.Problem{
 		Status: http.StatusConflict, Title: "The dispensary account was not connected.", Reauthorize: true,
 	})
 
-	// ErrState: the callback does not carry the state that this browser was
-	// sent away with. The callback may be forged: its code must not be used.
-	ErrState = sentinel.New("oauth: the callback's state is not the one that was sent", badLink)
+	// ErrState: the state in the callback differs from the state of this browser. The callback
+	// may be forged, so its code must not be used.
+	ErrState = sentinel.New("oauth: the callback's state differs from the state of the browser", badLink)
 
-	// ErrNoCode: the callback carries the right state, but no code and no
-	// error, or one of them twice.
-	ErrNoCode = sentinel.New("oauth: the callback carries no authorization code", badLink)
+	// ErrNoCode: the callback contains the right state, but neither an error nor exactly one
+	// code.
+	ErrNoCode = sentinel.New("oauth: the callback contains no authorization code", badLink)
 
-	// errCallback: the platform sent the browser back with another error than
-	// a refusal by the user.
+	// errCallback: the authorization page reported an error other than a refusal by the user.
 	errCallback = sentinel.New("oauth: the authorization page reported an error", api.Problem{
 		Status: http.StatusBadGateway, Title: "The dispensary reported an error. Please try again later.",
 	})
 
-	// ErrCodeRefused: the platform does not accept the authorization code: it has
-	// been used, is older than 10 minutes, or belongs to another application or
-	// redirect address. A code is never tried twice: start the flow again.
-	ErrCodeRefused = sentinel.New("oauth: the authorization code was refused", badLink)
+	// ErrCodeRefused: the platform rejects the authorization code. The code was used before,
+	// is older than 10 minutes, or belongs to another application or redirect URL. A code is
+	// never sent twice: start the flow again.
+	ErrCodeRefused = sentinel.New("oauth: the platform rejected the authorization code", badLink)
 )
 
-// badLink describes a link that has expired, was used already, or is of another browser.
+// badLink describes a link that expired, was already used or belongs to another browser.
 var badLink = api.Problem{
 	Status: http.StatusBadRequest, Title: "This link does not work. Please connect your dispensary account again.", Reauthorize: true,
 }
 
-// ErrOwnerChanged says that a refresh returned a token of another [ResourceOwner] than the one
-// whose refresh token was sent. The token is dropped and not revoked: it may belong to a user
-// whose response was mixed up with this one.
+// ErrOwnerChanged means that a refresh returned a token whose [ResourceOwner] differs from the
+// old token. The new token is dropped and not revoked, because it may belong to a user whose
+// response was mixed up with this one.
 var ErrOwnerChanged = errors.New("oauth: the refresh returned a token of another resource owner")
 
-// ConfigError says that the platform refuses the application itself: its
-// ClientID, ClientSecret or RedirectURL is not what the dashboard has. It says
-// nothing about any user.
+// ConfigError means that the platform rejects the application itself: ClientID, ClientSecret
+// or RedirectURL differs from the dashboard. It concerns no user in particular.
 type ConfigError struct {
-	// Environment is the application's environment. Credentials of another
-	// environment are the most frequent reason.
+	// Environment is the application's environment. Credentials of another environment are the
+	// most frequent cause.
 	Environment api.Environment
 
 	// Code is the platform's error code, for example "invalid_client".
@@ -64,25 +60,25 @@ type ConfigError struct {
 	err error
 }
 
-// Error names the environment, the code and the fields to look at.
+// Error returns the environment, the code and the fields to check.
 func (e *ConfigError) Error() string {
-	return "oauth: the platform refuses the application (" + e.Code + "): check ClientID, ClientSecret and RedirectURL for " + e.Environment.String()
+	return "oauth: the platform rejects the application (" + e.Code + "): check ClientID, ClientSecret and RedirectURL for " + e.Environment.String()
 }
 
-// Problem tells the user to contact support; see [api.ProblemOf].
+// Problem asks the user to contact support. See [api.ProblemOf].
 func (e *ConfigError) Problem() *api.Problem { return api.ProblemOf(api.ErrWrongEnvironment) }
 
-// Unwrap returns the platform's answer, an [*api.Error].
+// Unwrap returns the platform's response as an [*api.Error].
 func (e *ConfigError) Unwrap() error { return e.err }
 
-// configCodes are the codes that blame the application. The last two are an
-// assumption: the API lists no codes, and RFC 6749 none for a redirect address. Other codes of
-// RFC 6749, such as invalid_request, may be about a user's refresh token.
+// configCodes are the error codes for a rejected application. The last two are an assumption:
+// the API lists no codes, and RFC 6749 lists none for a redirect URL. Other codes of RFC 6749,
+// such as invalid_request, may be caused by a user's refresh token.
 var configCodes = []string{"invalid_client", "unauthorized_client", "invalid_redirect_uri", "redirect_uri_mismatch"}
 
-// classify turns an answer that blames the application into a [ConfigError].
-// Every other response stays what it is. One that is not understood, or not provably the
-// platform's, counts as a temporary failure, which logs no user out.
+// classify returns a [ConfigError] if the response rejects the application, or err unchanged.
+// An unknown response, or one that may not come from the platform, stays a temporary failure,
+// which never disconnects a user.
 func classify(environment api.Environment, err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) || e.Untrusted || e.StatusCode < 400 || e.StatusCode >= 500 {
@@ -91,7 +87,7 @@ func classify(environment api.Environment, err error) error {
 	code := e.Code
 	if code == "" {
 		if messages := e.Messages(); len(messages) > 0 && slices.Contains(configCodes, messages[0]) {
-			code = messages[0] // a code that RFC 6749 does not list arrives as a message
+			code = messages[0] // the decoder treats a code outside RFC 6749 as a message
 		}
 	}
 	if slices.Contains(configCodes, code) {

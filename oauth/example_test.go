@@ -17,8 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// A user is connected: the callback's code becomes a token, the token is stored
-// under the integrator's own id, and a source authorizes calls with it.
+// A user connects: the callback's code becomes a token, stored under your own user ID, and a
+// token source authorizes calls with it.
 func Example() {
 	client, ctx := oauthtest.ExampleClient(), context.Background() // in a program: oauth.New(oauth.Config{…})
 	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: tokenstore.NewMemoryStore()})
@@ -54,7 +54,7 @@ func Example() {
 	// [redacted] true
 }
 
-// The address holds what the dashboard has, and the state.
+// The URL contains the settings of the dashboard and the state.
 func ExampleClient_AuthorizeURL() {
 	client, err := oauth.New(oauth.Config{
 		Site: api.Site{
@@ -94,7 +94,7 @@ func ExampleParseCallback() {
 		case errors.Is(err, oauth.ErrCanceled):
 			fmt.Println("show that nothing was connected")
 		case errors.Is(err, oauth.ErrState):
-			fmt.Println("refuse, and offer to start again")
+			fmt.Println("reject, and offer to start again")
 		default:
 			fmt.Println(err)
 		}
@@ -102,13 +102,13 @@ func ExampleParseCallback() {
 	// Output:
 	// exchange the code
 	// show that nothing was connected
-	// refuse, and offer to start again
-	// oauth: the callback carries no authorization code
+	// reject, and offer to start again
+	// oauth: the callback contains no authorization code
 }
 
 var exampleEnvironment = api.USSandbox
 
-// A token prints without its secrets, however it is printed.
+// A token prints without its secrets, whatever the verb.
 func ExampleToken() {
 	token := oauth.Token{
 		AccessToken: api.NewSecret("b2d8"), RefreshToken: api.NewSecret("91ac"), Environment: exampleEnvironment,
@@ -120,7 +120,7 @@ func ExampleToken() {
 	// oauth.Token{us/sandbox Practitioner 0a1b expires 2026-03-04T14:00:00Z access [redacted] refresh [redacted]}
 }
 
-// A program that keeps its tokens with x/oauth2 can go on doing so.
+// If your program already uses x/oauth2, it can keep its tokens there.
 func ExampleFromOAuth2() {
 	existing := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "b2d8"})
 	source := oauth.FromOAuth2(existing, exampleEnvironment)

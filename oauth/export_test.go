@@ -1,4 +1,4 @@
 package oauth
 
-// ErrCallback is the sentinel of any other error of the authorization page.
+// ErrCallback is the sentinel for other errors of the authorization page.
 var ErrCallback = errCallback

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// grant is the body of a call to the token endpoint.
+// grant is the body of a request to the token endpoint.
 // API section: "OAuth" (POST /oauth/token).
 type grant struct {
 	GrantType    string   `json:"grant_type"`
@@ -24,14 +24,14 @@ type grant struct {
 	RefreshToken revealed `json:"refresh_token,omitempty"`
 }
 
-// newGrant returns a body with the credentials of the application.
+// newGrant returns a body that contains the credentials of the application.
 func (c *Client) newGrant(grantType string) grant {
 	return grant{
 		GrantType: grantType, ClientID: c.config.ClientID, ClientSecret: revealed(c.config.ClientSecret.Reveal()), RedirectURI: c.config.RedirectURL,
 	}
 }
 
-// revocation is the body of a call to the revoke endpoint.
+// revocation is the body of a request to the revoke endpoint.
 // API section: "OAuth" (POST /oauth/revoke).
 type revocation struct {
 	ClientID     string   `json:"client_id"`
@@ -39,22 +39,22 @@ type revocation struct {
 	Token        revealed `json:"token"`
 }
 
-// revealed is a secret that JSON contains as it is. It prints as "[redacted]". Its kind
-// is string, so that the transport can check its text.
+// revealed is a secret that is encoded to JSON as it is. It prints as "[redacted]". Its kind
+// is string, so that the transport can validate its text.
 type revealed string
 
-// MarshalJSON writes the secret.
+// MarshalJSON encodes the secret itself.
 func (r revealed) MarshalJSON() ([]byte, error) { return json.Marshal(string(r)) }
 
 // Format redacts the secret for every verb.
 func (r revealed) Format(f fmt.State, verb rune) { api.NewSecret(string(r)).Format(f, verb) }
 
-// Exchange turns the code of a callback ([ParseCallback]) into the user's first
-// token. A code works once and for 10 minutes, and an exchange whose answer was
-// lost is never repeated. After any error the user can be sent through the flow
-// again, except after a [*ConfigError]: that needs a change of the configuration.
+// Exchange sends the code of a callback ([ParseCallback]) and returns the user's first token.
+// A code works once and for 10 minutes. Exchange never repeats a request whose response was
+// lost. After an error, you can send the user through the flow again, except after a
+// [*ConfigError], which needs a change of the configuration.
 //
-// Errors: [ErrCodeRefused]; [*ConfigError]; otherwise [*api.Error].
+// Errors are [ErrCodeRefused], [*ConfigError] or another [*api.Error].
 // API section: "OAuth" (POST /oauth/token), "Authentication" 3.
 func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.RequestOption) (Token, error) {
 	if code.IsZero() {
@@ -70,33 +70,35 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 	return token, err
 }
 
-// Refresh exchanges the refresh token of old for a new token and returns it. What
-// the answer leaves out (a refresh token, the scope, the owner) is kept from
-// old. Store the result before its access token is used: with the first use the
-// platform may forget the old pair (assumption).
+// Refresh sends the refresh token of old and returns a new token. It keeps the refresh token,
+// the scope and the owner of old if the response omits them. Store the result before you use
+// its access token. With the first use, the platform may invalidate the old pair (assumption).
 //
-// Programs with users should not call this but use a token source of package
-// oauth/tokens, which sees to it that each refresh token is sent by one caller at
-// a time.
+// If your program has users, call a token source of package oauth/tokens instead. It ensures
+// that only one caller at a time sends a refresh token.
 //
-// Errors: one that matches [api.ErrReauthorize] if the platform does not know the
-// refresh token any more, or there is none; one that matches [ErrOwnerChanged] and
-// [api.ErrReauthorize] if the new token acts for another resource owner; [*ConfigError];
-// [api.ErrWrongEnvironment]; otherwise [*api.Error], after which the old refresh
-// token may be tried again.
+// Errors:
+//
+//   - [api.ErrReauthorize]: the platform no longer accepts the refresh token, or old has none.
+//   - [ErrOwnerChanged], which also matches [api.ErrReauthorize]: the new token acts for
+//     another resource owner.
+//   - [*ConfigError]: the platform rejects the application.
+//   - [api.ErrWrongEnvironment]: old belongs to another environment.
+//   - [*api.Error]: any other failed request. You can retry with the same refresh token.
+//
 // API section: "OAuth" (POST /oauth/token), "Authentication" 4.
 func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestOption) (Token, error) {
 	if old.Environment != c.Environment() {
 		return Token{}, wrongEnvironment(old.Environment, c.Environment())
 	}
 	if old.RefreshToken.IsZero() {
-		return Token{}, fmt.Errorf("oauth: there is no refresh token: %w", api.ErrReauthorize)
+		return Token{}, fmt.Errorf("oauth: the token has no refresh token: %w", api.ErrReauthorize)
 	}
 	body := c.newGrant("refresh_token")
 	body.RefreshToken = revealed(old.RefreshToken.Reveal())
 	token, err := c.requestToken(ctx, body, options)
 	if isInvalidGrant(err) {
-		return Token{}, fmt.Errorf("oauth: the refresh token was refused: %w: %w", api.ErrReauthorize, err)
+		return Token{}, fmt.Errorf("oauth: the platform rejected the refresh token: %w: %w", api.ErrReauthorize, err)
 	}
 	if err != nil {
 		return Token{}, err
@@ -118,16 +120,16 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 	return token, nil
 }
 
-// Revoke ends a token at the platform together with its refresh token; the user
-// has to authorize again after that. The token may have expired. Delete the
-// record from the store too: revoking does not touch it.
+// Revoke invalidates a token and its refresh token at the platform, so that the user must
+// authorize again. The token may have expired before. Revoke does not touch the store: delete
+// the record too.
 //
 // Revoke succeeds only if the platform itself responds with a JSON object that reports no
-// error. A sign-in page or a gateway that responds with 200 has revoked no token: the
-// error matches [api.ErrMaybeApplied].
+// error. A sign-in page or a gateway that responds with 200 has revoked no token, so the error
+// matches [api.ErrMaybeApplied].
 //
-// Errors: [api.ErrWrongEnvironment]; [*ConfigError]; otherwise [*api.Error].
-// Repeating a call that failed is safe.
+// Errors are [api.ErrWrongEnvironment], [*ConfigError] or another [*api.Error]. You can safely
+// retry after an error.
 // API section: "OAuth" (POST /oauth/revoke), "Authentication" 6.
 func (c *Client) Revoke(ctx context.Context, token Token, options ...api.RequestOption) error {
 	if token.Environment != c.Environment() {
@@ -143,10 +145,10 @@ func (c *Client) Revoke(ctx context.Context, token Token, options ...api.Request
 	}))
 }
 
-// requestToken calls the token endpoint.
+// requestToken sends body to the token endpoint and returns the token of the response.
 func (c *Client) requestToken(ctx context.Context, body grant, options []api.RequestOption) (Token, error) {
 	var response api.Response
-	sent := time.Now().Round(0) // a monotonic clock stands still while the machine sleeps
+	sent := time.Now().Round(0) // a monotonic clock stops during system sleep
 	got, err := transport.One[tokenResponse](ctx, c.transport, transport.Call{
 		Operation: operation.OAuthToken,
 		Body:      body,
@@ -161,8 +163,8 @@ func (c *Client) requestToken(ctx context.Context, body grant, options []api.Req
 	return token, nil
 }
 
-// isInvalidGrant reports the platform's word that a code or a refresh token is
-// not, or no longer, good. The status it comes with does not matter.
+// isInvalidGrant reports whether the platform rejected a code or a refresh token. The status
+// of the response does not matter.
 func isInvalidGrant(err error) bool {
 	var e *api.Error
 	return errors.As(err, &e) && e.Code == "invalid_grant"

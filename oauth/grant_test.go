@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-func TestExchange(t *testing.T) {
+func TestExchangeReturnsToken(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
 		token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), api.NewSecret("code-1"))
@@ -34,8 +34,8 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// The monotonic clock stands still while a machine sleeps: a token that expired meanwhile must
-// not count as valid.
+// The monotonic clock stops while a machine sleeps. Without this, a token that expired during
+// sleep would count as valid.
 func TestTokenTimesHaveNoMonotonicReading(t *testing.T) {
 	t.Parallel()
 	client := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever))
@@ -57,8 +57,8 @@ func TestTokenTimesHaveNoMonotonicReading(t *testing.T) {
 	}
 }
 
-// A pair that the platform has granted must not be lost over the form of the response.
-func TestTokenIsReadAfterByteOrderMark(t *testing.T) {
+// The form of the response must not lose a granted pair.
+func TestRefreshAcceptsByteOrderMark(t *testing.T) {
 	t.Parallel()
 	p := oauthtest.NewPlatform(oauthtest.RotateNever)
 	p.Inject(oauthtest.Answers(200, "\ufeff"+`{"oauth":{"access_token":"a","refresh_token":"r"}}`))
@@ -68,7 +68,7 @@ func TestTokenIsReadAfterByteOrderMark(t *testing.T) {
 	assert.Equal(t, "r", token.RefreshToken.Reveal())
 }
 
-func TestExchangeFailures(t *testing.T) {
+func TestExchangeReportsFailures(t *testing.T) {
 	type test struct {
 		fault oauthtest.Fault
 		check func(t *testing.T, err error)
@@ -84,23 +84,23 @@ func TestExchangeFailures(t *testing.T) {
 			var refusal *oauth.ConfigError
 			require.ErrorAs(t, err, &refusal)
 			assert.Equal(t, "invalid_client", refusal.Code)
-			assert.Equal(t, "oauth: the platform refuses the application (invalid_client): check ClientID, ClientSecret and RedirectURL for us/sandbox", err.Error())
+			assert.Equal(t, "oauth: the platform rejects the application (invalid_client): check ClientID, ClientSecret and RedirectURL for us/sandbox", err.Error())
 		}},
-		"lost answer":  {oauthtest.Loses, func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrMaybeApplied) }},
-		"server error": {oauthtest.Answers(500, ``), func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrServer) }},
+		"lost response": {oauthtest.Loses, func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrMaybeApplied) }},
+		"server error":  {oauthtest.Answers(500, ``), func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrServer) }},
 	}, func(t *testing.T, test test) {
 		p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
 		p.Inject(test.fault)
 		token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), api.NewSecret("code-1"))
 		test.check(t, err)
 		assert.Empty(t, token.AccessToken)
-		assert.Len(t, p.Sent(), 1, "a code is never sent twice")
+		assert.Len(t, p.Sent(), 1, "Exchange must send a code only once")
 	})
 	_, err := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever)).Exchange(t.Context(), api.Secret{})
 	require.ErrorIs(t, err, api.ErrArgument)
 }
 
-func TestRefresh(t *testing.T) {
+func TestRefreshReplacesPair(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateAtOnce)
 		client := oauthtest.NewClient(t, p)
@@ -129,7 +129,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-func TestRefreshRejectsTokenOfAnotherOwner(t *testing.T) {
+func TestRefreshRejectsAnotherOwner(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		client := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever))
 		old := oauthtest.FirstToken(0)
@@ -140,12 +140,12 @@ func TestRefreshRejectsTokenOfAnotherOwner(t *testing.T) {
 		assert.Zero(t, token)
 		old.ResourceOwner = oauth.ResourceOwner{}
 		token, err = client.Refresh(t.Context(), old)
-		require.NoError(t, err, "the owner was not known")
+		require.NoError(t, err, "an unknown owner must not cause an error")
 		assert.Equal(t, "prac-1", token.ResourceOwner.ID)
 	})
 }
 
-func TestRevoke(t *testing.T) {
+func TestRevokeRequiresPlatformResponse(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		client := oauthtest.NewClient(t, p)
@@ -204,7 +204,7 @@ func TestUntrustedResponseBlamesNoUser(t *testing.T) {
 	})
 }
 
-// foreign is a fault with a response that has no X-Request-Id.
+// foreign is a fault whose response has no X-Request-Id.
 func foreign(status int, body string) oauthtest.Fault {
 	return func(func() *http.Response) (*http.Response, error) {
 		response := oauthtest.Respond(status, body)
@@ -213,7 +213,7 @@ func foreign(status int, body string) oauthtest.Fault {
 	}
 }
 
-// The platform forgets the pair before a new one, so a granted pair is kept in any case.
+// The old pair is already invalid, so Refresh keeps the granted pair in any case.
 func TestGrantedTokenNeedsNoRequestID(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateAtOnce)

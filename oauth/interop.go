@@ -14,19 +14,18 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// FromOAuth2 lets tokens that are kept by golang.org/x/oauth2 authorize calls
-// in environment. It is a bridge with the limits of that library:
+// FromOAuth2 returns a token source that authorizes calls in environment with tokens from
+// golang.org/x/oauth2. It has the limits of that library:
 //
-//   - A call answered 401 is not repeated with a fresh token.
-//   - A caller whose context ends leaves, but the source goes on, because
-//     its Token method takes no context. One call of it runs at a time.
-//   - A token with an expiry is used until ten seconds before it, without
-//     asking the source again.
-//   - Nothing is stored, and several processes refresh past each other.
-//   - The environment is what you say it is.
+//   - A call with a 401 response is not repeated with a fresh token.
+//   - If the context of a caller ends, the caller returns but the call to source continues,
+//     because its Token method accepts no context. Only one such call runs at a time.
+//   - A token with an expiry is reused until 10 seconds before it, without a call to source.
+//   - No token is stored, and several processes refresh independently of each other.
+//   - The environment is not verified.
 //
-// A [*oauth2.RetrieveError] is kept from printing the body of the answer; with
-// the code invalid_grant it matches [api.ErrReauthorize].
+// The text of a [*oauth2.RetrieveError] does not show the body of the response. With the code
+// invalid_grant, it matches [api.ErrReauthorize].
 func FromOAuth2(source oauth2.TokenSource, environment api.Environment) api.TokenSource {
 	return &foreignSource{source: source, environment: environment, turn: make(chan struct{}, 1)}
 }
@@ -34,14 +33,14 @@ func FromOAuth2(source oauth2.TokenSource, environment api.Environment) api.Toke
 type foreignSource struct {
 	source      oauth2.TokenSource
 	environment api.Environment
-	turn        chan struct{} // holds one element while the source is being asked
+	turn        chan struct{} // contains one element while source.Token runs
 	current     atomic.Pointer[api.AccessToken]
 }
 
 // Format keeps fmt from reading the unexported token.
 func (s *foreignSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "oauth.FromOAuth2") }
 
-// foreignMargin is how early x/oauth2 itself takes a token for expired.
+// foreignMargin is the time before expiry at which x/oauth2 itself considers a token expired.
 const foreignMargin = 10 * time.Second
 
 func (s *foreignSource) Token(ctx context.Context) (api.AccessToken, error) {
@@ -59,7 +58,7 @@ func (s *foreignSource) Token(ctx context.Context) (api.AccessToken, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		o := outcome{err: errors.New("oauth: the x/oauth2 token source ended without a result")} // by runtime.Goexit
+		o := outcome{err: errors.New("oauth: the x/oauth2 token source ended without a result")} // in case of runtime.Goexit
 		defer func() {
 			if v := recover(); v != nil {
 				o.err = fmt.Errorf("oauth: the x/oauth2 token source panicked with a %T", v)
@@ -77,7 +76,7 @@ func (s *foreignSource) Token(ctx context.Context) (api.AccessToken, error) {
 	}
 }
 
-// held returns the last token while it is known to be valid.
+// held returns the last token, or nil unless it is known to be valid.
 func (s *foreignSource) held() *api.AccessToken {
 	token := s.current.Load()
 	if token == nil || token.ExpiresAt.IsZero() || !time.Now().Before(token.ExpiresAt.Add(-foreignMargin)) {
@@ -88,7 +87,7 @@ func (s *foreignSource) held() *api.AccessToken {
 
 func (s *foreignSource) ask() (api.AccessToken, error) {
 	if token := s.held(); token != nil {
-		return *token, nil // fetched while this caller waited for its turn
+		return *token, nil // another caller fetched it while this one waited
 	}
 	got, err := s.source.Token()
 	switch {
@@ -103,7 +102,7 @@ func (s *foreignSource) ask() (api.AccessToken, error) {
 	return token, nil
 }
 
-// foreignError keeps the text of x/oauth2's errors from showing an answer.
+// foreignError hides the response in the text of x/oauth2's errors.
 type foreignError struct{ err error }
 
 func (e *foreignError) Error() string {
@@ -112,7 +111,7 @@ func (e *foreignError) Error() string {
 	if !errors.As(e.err, &answer) {
 		return prefix + e.err.Error()
 	}
-	text := prefix + "the token endpoint refused"
+	text := prefix + "the token endpoint rejected the request"
 	if isErrorCode(answer.ErrorCode) && answer.ErrorCode != "" {
 		text += ": " + answer.ErrorCode
 	}

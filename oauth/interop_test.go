@@ -32,12 +32,12 @@ func TestFromOAuth2KeepsToken(t *testing.T) {
 	assert.Equal(t, "catalog:read clinic:read", token.Scope)
 }
 
-// tokenFunc is an x/oauth2 source.
+// tokenFunc implements an x/oauth2 source.
 type tokenFunc func() (*oauth2.Token, error)
 
 func (f tokenFunc) Token() (*oauth2.Token, error) { return f() }
 
-func TestFromOAuth2AsksOnceWhileValid(t *testing.T) {
+func TestFromOAuth2ReusesValidToken(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int32
 		source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
@@ -58,7 +58,7 @@ func TestFromOAuth2AsksOnceWhileValid(t *testing.T) {
 	})
 }
 
-func TestFromOAuth2AsksAgainWithoutExpiry(t *testing.T) {
+func TestFromOAuth2RefetchesWithoutExpiry(t *testing.T) {
 	t.Parallel()
 	var asked int
 	source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
@@ -72,7 +72,7 @@ func TestFromOAuth2AsksAgainWithoutExpiry(t *testing.T) {
 	assert.Equal(t, 3, asked)
 }
 
-func TestFromOAuth2CallersMayLeave(t *testing.T) {
+func TestFromOAuth2CallerCanCancel(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
 			time.Sleep(time.Minute)
@@ -80,7 +80,7 @@ func TestFromOAuth2CallersMayLeave(t *testing.T) {
 		}), oauthtest.USSandbox)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		for range 2 { // the first leaves the source working, the second its turn
+		for range 2 { // the first cancels while the source works, the second while it waits
 			_, err := source.Token(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
@@ -89,20 +89,20 @@ func TestFromOAuth2CallersMayLeave(t *testing.T) {
 	})
 }
 
-func TestFromOAuth2Errors(t *testing.T) {
+func TestFromOAuth2HidesResponse(t *testing.T) {
 	type test struct {
 		err         error
 		want        string
 		reauthorize bool
 	}
 	oauthtest.Each(t, map[string]test{
-		"answer without a code": {
+		"response without code": {
 			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 500}, Body: []byte("oauthtest.Canary")},
-			"oauth: x/oauth2 token source: the token endpoint refused (status 500)", false,
+			"oauth: x/oauth2 token source: the token endpoint rejected the request (status 500)", false,
 		},
-		"dead grant": {
+		"invalid grant": {
 			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 400}, ErrorCode: "invalid_grant", ErrorDescription: "oauthtest.Canary"},
-			"oauth: x/oauth2 token source: the token endpoint refused: invalid_grant (status 400)", true,
+			"oauth: x/oauth2 token source: the token endpoint rejected the request: invalid_grant (status 400)", true,
 		},
 		"another error": {errors.New("keyring is locked"), "oauth: x/oauth2 token source: keyring is locked", false},
 	}, func(t *testing.T, test test) {
@@ -113,7 +113,7 @@ func TestFromOAuth2Errors(t *testing.T) {
 	})
 }
 
-func TestTokenIsNotReadFromJSON(t *testing.T) {
+func TestTokenRejectsJSONDecoding(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(oauthtest.FirstToken(time.Hour))
 	require.NoError(t, err)
@@ -121,8 +121,8 @@ func TestTokenIsNotReadFromJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal(data, &token), "store its fields")
 }
 
-// A source of x/oauth2 that panics, or ends its goroutine, does not block its callers.
-func TestForeignSourceThatPanics(t *testing.T) {
+// An x/oauth2 source that panics or exits its goroutine must not block its callers.
+func TestFromOAuth2SurvivesPanic(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		for _, leave := range []func(){func() { panic(oauthtest.Canary) }, runtime.Goexit} {
 			source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { leave(); return nil, nil }), oauthtest.USSandbox)

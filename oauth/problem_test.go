@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-func TestProblemsOfTheFlow(t *testing.T) {
+func TestFlowErrorsDescribeProblem(t *testing.T) {
 	t.Parallel()
 	callback := func(query url.Values) error { _, err := oauth.ParseCallback(query, "state"); return err }
 	exchange := func(status int, body string) error {
