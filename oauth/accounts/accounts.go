@@ -1,5 +1,5 @@
-// Package accounts connects the users of an integrator, its practitioners and
-// staff, to the platform, and gives each of them the client that calls as them:
+// Package accounts connects your users, practitioners and staff, to their platform accounts
+// and returns a client for each of them:
 //
 //	users, err := accounts.New(accounts.Config{
 //		Applications: []oauth.Config{{Site: site, ClientID: id, ClientSecret: secret, RedirectURL: callback}},
@@ -8,10 +8,25 @@
 //	client, err := users.Client(ctx, userID)
 //	patients, err := client.Clinic.Patients.List().Page(ctx)
 //
-// [Accounts.Handler] is the browser flow that connects a user,
-// [Accounts.KeepFresh] refreshes tokens before they expire, and
-// [Accounts.Status] and [Accounts.List] show how users stand. [Accounts.ForClinic] is for
-// work that belongs to a clinic and not to one of its users, such as webhooks.
+// # Usage
+//
+// Package accounts combines packages oauth, oauth/tokens and oauth/connect for one or more
+// environments. You identify a user by your own ID.
+//
+//   - [Accounts.Handler] returns the pages of the browser flow that connects a user.
+//   - [Accounts.Client] returns the client of a user.
+//   - [Accounts.ForClinic] returns a client for work that belongs to a clinic and not to one
+//     of its users, such as webhooks.
+//   - [Accounts.KeepFresh] refreshes tokens before they expire. Run it in the background.
+//   - [Accounts.Status] returns the status of a user, and [Accounts.List] the status of all
+//     users.
+//   - [Accounts.Close] waits for pending refreshes and writes before your program exits.
+//
+// # Errors
+//
+// A call of a user who is not connected, or whose authorization was revoked, fails with an
+// error that matches [dispensary.ErrReauthorize]. Send the user through the browser flow
+// again.
 package accounts
 
 import (
@@ -28,60 +43,57 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// Config sets up [Accounts]. Applications and Tokens.Store are required.
+// Config configures [Accounts]. Applications and Tokens.Store are required.
 type Config struct {
-	// Applications are those of the developer dashboards, one for each
-	// environment that users belong to. The Limiter of an application is also the limiter of
-	// its users' clients, because the platform counts both.
+	// Applications are your applications in the developer dashboard, one for each environment
+	// with users. The Limiter of an application also limits the clients of its users, because
+	// the platform counts both together.
 	Applications []oauth.Config
 
-	// Tokens sets up the tokens of all users of all environments: the store, observers and
-	// so on. Set Tokens.Verify: without it, a user can connect an account of another clinic.
-	// Leave Tokens.Client empty, because Accounts sets it. If Tokens.Clinic is nil,
-	// Accounts calls GET /clinic with each token that has the scope for it.
+	// Tokens configures the tokens of all users in all environments: the store, observers and
+	// so on. Set Tokens.Verify. Without it, a user can connect an account of another clinic.
+	// Leave Tokens.Client empty, because Accounts sets it. If Tokens.Clinic is nil, Accounts
+	// calls GET /clinic with each token that has the scope for it.
 	Tokens tokens.Config
 
-	// Locate returns the environment that a user belongs to. It is required where
-	// there are several applications, and is asked by every call of Client:
-	// it should know the answer, not look for it.
+	// Locate returns the environment of a user. It is required if there are several
+	// applications. Every call of Client calls it, so it should respond from memory.
 	Locate func(ctx context.Context, user string) (dispensary.Environment, error)
 
-	// Options configure the client of an environment: its logger, HTTP client
-	// and so on. A token source is put in its place by Accounts. Nil
-	// means none.
+	// Options returns the options for the client of an environment, such as its logger and
+	// HTTP client. Accounts replaces any token source among them. Nil means no options.
 	Options func(dispensary.Environment) []dispensary.Option
 
-	// ClinicKey returns the key of the clinic that a user works in, which the
-	// user's client then sends with every call; "" sends that of Options, if any.
-	// Like Locate it is asked by every call of Client. Nil sends no key per clinic. The
-	// platform sends no webhook of a clinic before the first call with its key.
+	// ClinicKey returns the key of the user's clinic. The user's client sends it with every
+	// call. "" means the key in Options, if any. Every call of Client calls ClinicKey, so it
+	// should respond from memory. Nil means no key per clinic. The platform sends no webhooks
+	// of a clinic before the first call with its key.
 	// API section: "Authentication" 9.
 	ClinicKey func(ctx context.Context, user string) (dispensary.Secret, error)
 }
 
-// Accounts are the platform accounts of the users of an integrator: their
-// practitioners and staff, in every environment. Each gets the client that calls
-// as them:
+// Accounts manages the platform accounts of your users, practitioners and staff, in every
+// environment. It returns the client of each user:
 //
 //	client, err := users.Client(ctx, user)
 //	patients, err := client.Clinic.Patients.List().Page(ctx)
 //
-// A user is named by the integrator's own id; see [tokenstore.Key]. Make one Accounts
-// when the program starts and share it. It is safe for concurrent use.
+// You identify a user by your own ID, see [tokenstore.Key]. Create one Accounts at startup and
+// share it. It is safe for concurrent use.
 type Accounts struct {
 	config       Config
 	applications map[dispensary.Environment]*application
 	order        []*application
 }
 
-// application is what serves the users of one environment.
+// application contains the connections and the client for the users of one environment.
 type application struct {
 	conns  *tokens.Connections
-	client *dispensary.Client // unauthenticated: its views call as users
+	client *dispensary.Client // has no token: its views call as users
 }
 
-// New checks config and returns the accounts. It sends nothing and reads
-// nothing.
+// New validates config and returns the accounts. It sends no request and does not read the
+// store.
 func New(config Config) (*Accounts, error) {
 	switch {
 	case len(config.Applications) == 0:
@@ -91,7 +103,7 @@ func New(config Config) (*Accounts, error) {
 	case config.Tokens.Client != nil:
 		return nil, configError("Tokens.Client", "must be left empty")
 	case config.Locate == nil && len(config.Applications) > 1:
-		return nil, configError("Locate", "is nil: with several applications it has to find the one of each user")
+		return nil, configError("Locate", "is nil, but several applications need it to find the environment of a user")
 	}
 	a := &Accounts{config: config, applications: map[dispensary.Environment]*application{}}
 	for _, c := range config.Applications {
@@ -99,7 +111,7 @@ func New(config Config) (*Accounts, error) {
 			return nil, err
 		}
 	}
-	a.config.Applications = nil // they hold secrets that are of no more use here
+	a.config.Applications = nil // contains secrets that are no longer needed
 	return a, nil
 }
 
@@ -107,11 +119,11 @@ func configError(field, reason string) error {
 	return &api.ArgumentError{Field: "accounts.Config." + field, Reason: reason}
 }
 
-// add makes the clients of one application.
+// add creates the clients of one application.
 func (a *Accounts) add(config oauth.Config) error {
 	environment := config.Site.Environment
 	if _, twice := a.applications[environment]; twice {
-		return configError("Applications", "holds two of "+environment.String())
+		return configError("Applications", "contains two applications of "+environment.String())
 	}
 	app := &application{}
 	client, err := oauth.New(config)
@@ -141,13 +153,13 @@ func (a *Accounts) add(config oauth.Config) error {
 	return nil
 }
 
-// locate finds the application of a user.
+// locate returns the application of a user.
 func (a *Accounts) locate(ctx context.Context, user string) (*application, error) {
 	app := a.order[0]
 	if a.config.Locate != nil {
 		environment, err := a.config.Locate(ctx, user)
 		if err != nil {
-			return nil, fmt.Errorf("accounts: the environment of a user is not known: %w", err)
+			return nil, fmt.Errorf("accounts: cannot find the environment of a user: %w", err)
 		}
 		if app, err = a.application(environment); err != nil {
 			return nil, err
@@ -159,13 +171,13 @@ func (a *Accounts) locate(ctx context.Context, user string) (*application, error
 	return app, nil
 }
 
-// Client returns the client that calls as user. It is cheap, asks neither the
-// store nor the platform, and is made for one request or job as well as for
-// many. Whether the user is connected shows with the first call, which fails
-// with an error that matches [dispensary.ErrReauthorize] if not; [Accounts.Status] asks.
+// Client returns the client that calls as user. It is cheap and accesses neither the store nor
+// the platform. You can create one per request or job, or keep one. If the user is not
+// connected, the first call fails with an error that matches [dispensary.ErrReauthorize]. To
+// check in advance, call [Accounts.Status].
 //
-// Errors: an [*api.ArgumentError] for what cannot name a user and for an environment
-// without an application, and those of [Config.Locate] and [Config.ClinicKey].
+// Errors are an [*api.ArgumentError] for an invalid user ID or an environment without an
+// application, and the errors of [Config.Locate] and [Config.ClinicKey].
 func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client, error) {
 	app, err := a.locate(ctx, user)
 	if err != nil {
@@ -174,14 +186,13 @@ func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client,
 	return a.client(ctx, app, app.conns.TokenSource(user), user)
 }
 
-// client returns the view of a client that calls with tokens and sends the key of a user's
-// clinic.
+// client returns a client that calls with tokens and sends the key of the user's clinic.
 func (a *Accounts) client(ctx context.Context, app *application, tokens api.TokenSource, user string, options ...dispensary.Option) (*dispensary.Client, error) {
 	options = append(options, dispensary.WithTokenSource(tokens))
 	if a.config.ClinicKey != nil {
 		key, err := a.config.ClinicKey(ctx, user)
 		if err != nil {
-			return nil, fmt.Errorf("accounts: the clinic key of a user is not known: %w", err)
+			return nil, fmt.Errorf("accounts: cannot find the clinic key of a user: %w", err)
 		}
 		if !key.IsZero() {
 			options = append(options, dispensary.WithClinicKey(key))
@@ -190,9 +201,8 @@ func (a *Accounts) client(ctx context.Context, app *application, tokens api.Toke
 	return app.client.With(options...)
 }
 
-// Connections returns the connections of an environment, for what Accounts does not
-// do itself. It fails with an [*api.ArgumentError] if the environment has no
-// application.
+// Connections returns the connections of an environment, for features that Accounts does not
+// have. It fails with an [*api.ArgumentError] if the environment has no application.
 func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Connections, error) {
 	app, err := a.application(environment)
 	if err != nil {
@@ -201,7 +211,7 @@ func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Conn
 	return app.conns, nil
 }
 
-// application finds that of an environment.
+// application returns the application of an environment.
 func (a *Accounts) application(environment dispensary.Environment) (*application, error) {
 	app, ok := a.applications[environment]
 	if !ok {
@@ -210,10 +220,10 @@ func (a *Accounts) application(environment dispensary.Environment) (*application
 	return app, nil
 }
 
-// Connect turns the code of a callback into a stored token of user, for programs
-// with their own pages; others mount [Accounts.Handler]. A browser may send a callback
-// twice, also to two replicas: call Connect within [tokens.Connections.RunFlow], so that
-// the code is exchanged once. Errors are those of [tokens.Connections.Connect].
+// Connect exchanges the code of a callback and stores the token of user. Call it if your
+// program has its own pages. Otherwise mount [Accounts.Handler]. A browser may send a callback
+// twice, even to two replicas. To exchange the code only once, call Connect within
+// [tokens.Connections.RunFlow]. The errors are those of [tokens.Connections.Connect].
 func (a *Accounts) Connect(ctx context.Context, user string, code dispensary.Secret) error {
 	app, err := a.locate(ctx, user)
 	if err != nil {
@@ -223,10 +233,9 @@ func (a *Accounts) Connect(ctx context.Context, user string, code dispensary.Sec
 	return err
 }
 
-// Disconnect revokes the token of user and deletes it. A user who is not
-// connected is no error. If the platform cannot be reached the user is marked, no
-// call uses the token any more, and Disconnect can be repeated; see
-// [tokens.Connections.Disconnect].
+// Disconnect revokes the token of user and deletes it. It succeeds if the user is not
+// connected. If the platform is unreachable, Disconnect marks the user: calls stop using the
+// token, and you can retry Disconnect. See [tokens.Connections.Disconnect].
 func (a *Accounts) Disconnect(ctx context.Context, user string) error {
 	app, err := a.locate(ctx, user)
 	if err != nil {
@@ -235,10 +244,9 @@ func (a *Accounts) Disconnect(ctx context.Context, user string) error {
 	return app.conns.Disconnect(ctx, user)
 }
 
-// Restore removes the mark of a user who was marked as having to authorize again and
-// need not: the token is still there. To restore many, range over
-// [Accounts.List] with State [tokenstore.StateReauthorize]. See
-// [tokens.Connections.Restore].
+// Restore removes the mark of a user wrongly marked as having to authorize again. The token is
+// still stored. To restore many users, range over [Accounts.List] with State
+// [tokenstore.StateReauthorize]. See [tokens.Connections.Restore].
 func (a *Accounts) Restore(ctx context.Context, user string) error {
 	app, err := a.locate(ctx, user)
 	if err != nil {
@@ -247,10 +255,9 @@ func (a *Accounts) Restore(ctx context.Context, user string) error {
 	return app.conns.Restore(ctx, user)
 }
 
-// KeepFresh refreshes the tokens of users in use before they end, in all
-// environments, until ctx ends; see [tokens.Connections.KeepFresh]. Run it on as many
-// replicas as you like. It returns nil when it was stopped, and an error at once for an
-// invalid policy.
+// KeepFresh refreshes the tokens of active users before they expire, in all environments,
+// until ctx ends. Run it on any number of replicas. It returns nil once it was stopped, and an
+// error immediately if the policy is invalid. See [tokens.Connections.KeepFresh].
 func (a *Accounts) KeepFresh(ctx context.Context, policy tokens.KeepFreshPolicy) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -267,8 +274,8 @@ func (a *Accounts) KeepFresh(ctx context.Context, policy tokens.KeepFreshPolicy)
 	return errors.Join(problems...)
 }
 
-// PendingCommits counts the refreshed token pairs that the store does not take: 0 in
-// a healthy program. See [tokens.Connections.PendingCommits].
+// PendingCommits returns the number of refreshed token pairs that the store has not accepted
+// yet. It is 0 in a healthy program. See [tokens.Connections.PendingCommits].
 func (a *Accounts) PendingCommits() int {
 	var n int
 	for _, app := range a.order {
@@ -277,9 +284,8 @@ func (a *Accounts) PendingCommits() int {
 	return n
 }
 
-// Paused returns until when refreshing in the background pauses in this process, for
-// the environment where that is longest, and true if it does anywhere. See
-// [tokens.Connections.Paused].
+// Paused reports whether background refreshes pause in this process in any environment. until
+// is the latest end of these pauses. See [tokens.Connections.Paused].
 func (a *Accounts) Paused() (until time.Time, paused bool) {
 	for _, app := range a.order {
 		if end, pauses := app.conns.Paused(); pauses && end.After(until) {
@@ -289,8 +295,8 @@ func (a *Accounts) Paused() (until time.Time, paused bool) {
 	return until, paused
 }
 
-// Close waits until no refresh is under way and every token pair is stored.
-// Call it before the program ends; see [tokens.Connections.Close].
+// Close waits until no refresh is running and every token pair is stored. Call it before your
+// program exits. See [tokens.Connections.Close].
 func (a *Accounts) Close(ctx context.Context) error {
 	var problems []error
 	for _, app := range a.order {
@@ -299,7 +305,7 @@ func (a *Accounts) Close(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// String names the environments.
+// String returns the environments.
 func (a *Accounts) String() string {
 	text := "accounts.Accounts{"
 	for i, app := range a.order {

@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func TestAccountsLife(t *testing.T) {
+func TestAccountsConnectRefreshDisconnect(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p, ctx := newFixture(t, 1), t.Context()
 		const user = "dr-17"
@@ -35,7 +35,7 @@ func TestAccountsLife(t *testing.T) {
 
 		p.connect(t, 0, user)
 		_, err = client.Clinic.Get(ctx)
-		require.NoError(t, err, "the client from before goes on")
+		require.NoError(t, err, "the earlier client must work after connecting")
 		account, err := p.accounts.Status(ctx, user)
 		require.NoError(t, err)
 		assert.Equal(t, accounts.StatusConnected, account.Status)
@@ -52,7 +52,7 @@ func TestAccountsLife(t *testing.T) {
 
 		p.platforms[0].Tokens.InvalidateAll()
 		_, err = client.Clinic.Get(ctx)
-		require.NotErrorIs(t, err, dispensary.ErrReauthorize, "the platform may be wrong once")
+		require.NotErrorIs(t, err, dispensary.ErrReauthorize, "one rejection must not mark the user")
 		time.Sleep(time.Minute)
 		_, err = client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
@@ -78,7 +78,7 @@ func TestAccountsLife(t *testing.T) {
 	})
 }
 
-func TestAccountsOfTwoCountries(t *testing.T) {
+func TestAccountsSeparateEnvironments(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p, ctx := newFixture(t, 2), t.Context()
 		p.connect(t, 0, "us:dr-17")
@@ -107,7 +107,7 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 		assert.Equal(t, "accounts.Accounts{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", p.accounts))
 
 		_, err = p.accounts.Client(ctx, "fr:dr-17")
-		require.ErrorContains(t, err, "environment of a user is not known")
+		require.ErrorContains(t, err, "cannot find the environment of a user")
 		_, err = p.accounts.Client(ctx, "unknown:dr-17")
 		require.ErrorIs(t, err, api.ErrArgument)
 		_, err = p.accounts.Connections("")
@@ -115,8 +115,8 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 	})
 }
 
-// A user who is signed in is not asked to sign in because their environment is not found.
-func TestAccountsHandlerWithoutAUser(t *testing.T) {
+// A signed-in user must not be asked to sign in only because their environment is unknown.
+func TestHandlerReportsFailedLookup(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var logs logtest.Buffer
 		p := newFixture(t, 2, func(c *accounts.Config) {
@@ -141,7 +141,7 @@ func TestAccountsHandlerWithoutAUser(t *testing.T) {
 	})
 }
 
-func TestAccountsKeepFresh(t *testing.T) {
+func TestKeepFreshServesAllEnvironments(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 2)
 		p.connect(t, 0, "us:dr-17")
@@ -161,12 +161,12 @@ func TestAccountsKeepFresh(t *testing.T) {
 			sent := len(p.platforms[i].Journal.Requests("oauth.token"))
 			_, err = p.client(t, user).Clinic.Get(t.Context())
 			require.NoError(t, err)
-			assert.Len(t, p.platforms[i].Journal.Requests("oauth.token"), sent, "no call has to refresh")
+			assert.Len(t, p.platforms[i].Journal.Requests("oauth.token"), sent, "the call must not refresh a token")
 		}
 	})
 }
 
-func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
+func TestConnectExchangesCode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 1)
 		client, err := p.accounts.Connections(p.platforms[0].Site().Environment)
@@ -184,8 +184,8 @@ func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 	})
 }
 
-// An application that was given more scopes has users to ask again.
-func TestAccountsStatusAfterNewScopes(t *testing.T) {
+// If an application gets more scopes, its users must authorize again.
+func TestStatusReportsExtendedScopes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 1)
 		p.connect(t, 0, "dr-17")
@@ -205,7 +205,7 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 	})
 }
 
-func TestAccountsListStopsAndFails(t *testing.T) {
+func TestListStopsEarlyAndOnError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 1)
 		environment := p.platforms[0].Site().Environment
@@ -231,7 +231,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 	})
 }
 
-func TestNewAccountsNamesTheField(t *testing.T) {
+func TestNewNamesInvalidField(t *testing.T) {
 	t.Parallel()
 	environment := dispensary.USSandbox
 	good := oauth.Config{
@@ -244,12 +244,12 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 	bad.ClientID = ""
 	store := tokenstore.NewMemoryStore()
 	for want, config := range map[string]accounts.Config{
-		"accounts.Config.Applications is empty": {Tokens: tokens.Config{Store: store}},
-		"accounts.Config.Tokens.Store is nil":   {Applications: []oauth.Config{good}},
-		"accounts.Config.Locate is nil":         {Applications: []oauth.Config{good, other}, Tokens: tokens.Config{Store: store}},
-		"holds two of us/sandbox":               {Applications: []oauth.Config{good, good}, Tokens: tokens.Config{Store: store}, Locate: locate},
-		"oauth.Config.ClientID is empty":        {Applications: []oauth.Config{bad}, Tokens: tokens.Config{Store: store}},
-		"WithUserAgent(product) is empty":       {Applications: []oauth.Config{good}, Tokens: tokens.Config{Store: store}, Options: badOptions},
+		"accounts.Config.Applications is empty":   {Tokens: tokens.Config{Store: store}},
+		"accounts.Config.Tokens.Store is nil":     {Applications: []oauth.Config{good}},
+		"accounts.Config.Locate is nil":           {Applications: []oauth.Config{good, other}, Tokens: tokens.Config{Store: store}},
+		"contains two applications of us/sandbox": {Applications: []oauth.Config{good, good}, Tokens: tokens.Config{Store: store}, Locate: locate},
+		"oauth.Config.ClientID is empty":          {Applications: []oauth.Config{bad}, Tokens: tokens.Config{Store: store}},
+		"WithUserAgent(product) is empty":         {Applications: []oauth.Config{good}, Tokens: tokens.Config{Store: store}, Options: badOptions},
 	} {
 		_, err := accounts.New(config)
 		require.ErrorContains(t, err, want)
@@ -279,8 +279,8 @@ func badOptions(dispensary.Environment) []dispensary.Option {
 	return []dispensary.Option{dispensary.WithUserAgent("")}
 }
 
-// Users of several clinics each send the key of their own clinic.
-func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
+// Each user's client sends the key of the user's own clinic.
+func TestClientSendsClinicKey(t *testing.T) {
 	t.Parallel()
 	platform := newPlatform(t, 0, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	keys := platform.ClinicKeys()
@@ -309,11 +309,11 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	}
 	assert.NotEqual(t, seen["first"], seen["second"])
 	_, err := p.accounts.Client(t.Context(), "stranger")
-	require.ErrorContains(t, err, "accounts: the clinic key of a user is not known: no such clinic")
+	require.ErrorContains(t, err, "accounts: cannot find the clinic key of a user: no such clinic")
 
 	p = newFixture(t, 1)
 	view, err := p.client(t, p.user).With(dispensary.WithClinicKey(dispensary.NewSecret("key")))
 	require.NoError(t, err)
 	_, err = view.Clinic.Get(t.Context())
-	require.ErrorIs(t, err, dispensary.ErrReauthorize, "a view for another clinic is still of that user")
+	require.ErrorIs(t, err, dispensary.ErrReauthorize, "a view with another clinic key must still call as the user")
 }

@@ -12,54 +12,56 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// ClinicOptions says which users may call for a clinic. The zero value takes all.
+// ClinicOptions limits the users and the calls of a [Clinic]. The zero value allows all users.
 type ClinicOptions struct {
-	// Scopes are those that a user has to have granted. Users whose scopes are not
-	// known are taken.
+	// Scopes are the required scopes of a user. A user with unknown scopes is allowed.
 	Scopes []string
 
-	// Limiter is asked before every attempt, before the client's own: see
-	// [dispensary.WithLimiter]. Nil means none.
+	// Limiter delays every attempt, before the client's own limiter. See
+	// [dispensary.WithLimiter]. Nil means no additional limit.
 	Limiter api.Limiter
 }
 
-// Clinic is a clinic and the users who may call for it. Get it from
-// [Accounts.ForClinic], for one job. It is safe for concurrent use.
+// Clinic is a clinic with its users. Get it from [Accounts.ForClinic] for one job. It is safe
+// for concurrent use.
 type Clinic struct {
-	// Environment and ID name the clinic.
+	// Environment and ID identify the clinic.
 	Environment dispensary.Environment
 	ID          string
 
-	// Client calls for the clinic, as one of its users, and sends the clinic's key if
-	// [Config].ClinicKey knows one. When that user has to authorize again it goes on
-	// as the next one, in the middle of a call if need be. Once there is none left,
-	// calls fail with a [*ClinicError].
+	// Client calls as one of the clinic's users and sends the clinic's key if
+	// [Config].ClinicKey returns one. If the user has to authorize again, Client switches to
+	// the next user, even during a call. If no user is left, calls fail with a [*ClinicError].
 	Client *dispensary.Client
 
 	source *clinicSource
 }
 
-// ForClinic returns what calls for a clinic: the client of one of the users who belong
-// to it. It is made for work that comes with a clinic and without a user, as webhooks do:
+// ForClinic returns a clinic whose client calls as one of the users of the clinic. Use it for
+// work that has a clinic but no user, such as a webhook:
 //
 //	key := webhook.HandlingFrom(ctx).Key
 //	clinic, err := users.ForClinic(ctx, key.Environment, event.ClinicID, accounts.ClinicOptions{})
 //	order, err := clinic.Client.Clinic.Orders.Get(ctx, event.Data.ID)
 //
-// The users are those whose last known clinic it is: see [oauth.Token].Clinic. ForClinic
-// chooses one user per day, so that it uses a token in memory, and another one on the next
-// day, to share the load.
+// A user belongs to the clinic if it is the user's last known clinic, see
+// [oauth.Token].Clinic. ForClinic chooses one user per day, whose token then stays in memory.
+// It chooses another user on the next day to share the load.
 //
-// It makes two reads of the store: a list of up to 20 users of the clinic, and the record
-// of the chosen user. It lists more users only if none of these can call. The list is not
-// encrypted, so the record decides whether the user belongs to the clinic: a user whose
-// record names another clinic is skipped. It calls the platform only to refresh the
+// ForClinic reads the store twice: a list of up to 20 users of the clinic, and the record of
+// the chosen user. It lists more users only if none of these can call. The list is not
+// encrypted, so only the record decides whether the user belongs to the clinic: ForClinic
+// skips a user whose record names another clinic. It calls the platform only to refresh the
 // user's token.
 //
-// Errors: a [*ClinicError] if no user may call; [tokenstore.ErrUnreadable] if users cannot call
-// only because their records cannot be decrypted; an [*api.ArgumentError] for an
-// environment without an application and for an empty id;
-// [*tokens.StoreError]; those of [tokens.TokenSource.Token] and of [Config.ClinicKey].
+// Errors:
+//
+//   - [*ClinicError]: no user may call.
+//   - [tokenstore.ErrUnreadable]: users cannot call only because their records cannot be
+//     decrypted.
+//   - [*api.ArgumentError]: clinicID is empty, or the environment has no application.
+//   - [*tokens.StoreError], and the errors of [tokens.TokenSource.Token] and
+//     [Config.ClinicKey].
 func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environment, clinicID string, options ClinicOptions) (*Clinic, error) {
 	if clinicID == "" {
 		return nil, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
@@ -79,13 +81,13 @@ func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environ
 	return &Clinic{Environment: environment, ID: clinicID, Client: client, source: source}, nil
 }
 
-// clinicKnown is for how long what GET /clinic answered is not asked for again.
+// clinicKnown is the time for which a response of GET /clinic is reused.
 const clinicKnown = 24 * time.Hour
 
-// Integrations returns the ids of the application's integrations with the clinic, for
-// package reconcile. It is the one that GET /clinic names, which is asked unless the user
-// connected within the last day. Where it turns out that the user has moved to another
-// clinic, that is written down, and the next user is asked. Errors are those of a call.
+// Integrations returns the IDs of the application's integrations with the clinic, for package
+// reconcile. There is one, from the response of GET /clinic. Integrations calls GET /clinic
+// unless the user connected within the last 24 hours. If the user has moved to another clinic,
+// it stores the new clinic and continues with the next user. The errors are those of a call.
 // API section: GET /clinic.
 func (c *Clinic) Integrations(ctx context.Context) ([]string, error) {
 	for {
@@ -102,7 +104,7 @@ func (c *Clinic) Integrations(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		if c.source.first() != one {
-			continue // the response may be about the previous user or the next one
+			continue // the response may belong to the previous user or the next one
 		}
 		now := oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID, Name: got.Name}
 		if now != known.Clinic {
@@ -117,13 +119,12 @@ func (c *Clinic) Integrations(ctx context.Context) ([]string, error) {
 	}
 }
 
-// User returns the user as whom Client calls now, by the integrator's own id; empty if
-// there is none left.
+// User returns your ID of the user as whom Client calls now. It is empty if no user is left.
 func (c *Clinic) User() string {
 	return c.source.user()
 }
 
-// String names the clinic.
+// String returns the environment and ID of the clinic.
 func (c *Clinic) String() string {
 	return "accounts.Clinic{" + c.Environment.String() + "/" + c.ID + "}"
 }
@@ -131,13 +132,13 @@ func (c *Clinic) String() string {
 // Format prints [Clinic.String] for every verb.
 func (c *Clinic) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// Clinics returns the ids of the clinics of an environment that users are known to belong
-// to, in the order of their bytes, beginning after the id after, and limit of them at
-// most. A clinic whose users all have to authorize again is among them. The ids are not
-// encrypted in the store: pass them to [Accounts.ForClinic], which checks them.
+// Clinics returns up to limit IDs of clinics with known users in an environment, sorted by
+// bytes and starting after the ID after. It includes a clinic whose users all have to
+// authorize again. The IDs are not encrypted in the store: pass them to [Accounts.ForClinic],
+// which verifies them.
 //
-// Errors: an [*api.ArgumentError] for an environment without an application; the
-// store's.
+// Errors are an [*api.ArgumentError] for an environment without an application, and the errors
+// of the store.
 func (a *Accounts) Clinics(ctx context.Context, environment dispensary.Environment, after string, limit int) ([]string, error) {
 	if _, err := a.application(environment); err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func (a *Accounts) Clinics(ctx context.Context, environment dispensary.Environme
 	return ids, nil
 }
 
-// clinicOf returns the function that asks the platform for the clinic of a token.
+// clinicOf returns a function that gets the clinic of a token from the platform.
 func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
 	return func(ctx context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error) {
 		if token.Scope != "" && !token.HasScope("clinic:read") {
@@ -167,30 +168,29 @@ func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.K
 	}
 }
 
-// newToken is the source of a token that is not stored yet.
+// newToken is the token source for a token that is not stored yet.
 type newToken struct{ token api.AccessToken }
 
 func (n newToken) Token(context.Context) (api.AccessToken, error) { return n.token, nil }
 
-// ClinicError says that no user may call for a clinic. It matches
-// [dispensary.ErrReauthorize]: only users of the clinic can help, by connecting.
+// ClinicError means that no user may call for a clinic. It matches
+// [dispensary.ErrReauthorize], because only a user of the clinic can fix it, by connecting.
 type ClinicError struct {
 	Environment dispensary.Environment
 	ClinicID    string
 
-	// Users is how many users are known to belong to the clinic, and MissingScope how
-	// many of them have not granted what was asked for. The others have to authorize
-	// again.
+	// Users is the number of known users of the clinic. MissingScope is the number of these
+	// users without the required scopes. The others have to authorize again.
 	Users, MissingScope int
 }
 
-// Error names the clinic, and why nothing can be done for it.
+// Error returns the clinic and the reason.
 func (e *ClinicError) Error() string {
 	text := fmt.Sprintf("accounts: no user may call for clinic %s of %s: ", e.ClinicID, e.Environment)
 	if e.Users == 0 {
-		return text + "none is known to belong to it"
+		return text + "it has no known users"
 	}
-	return text + fmt.Sprintf("of %d, %d have to authorize again and %d have not granted the scopes", e.Users, e.Users-e.MissingScope, e.MissingScope)
+	return text + fmt.Sprintf("of %d users, %d must authorize again and %d have not granted the scopes", e.Users, e.Users-e.MissingScope, e.MissingScope)
 }
 
 // Is makes every ClinicError match [dispensary.ErrReauthorize].

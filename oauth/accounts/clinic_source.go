@@ -18,39 +18,39 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// clinicPage is the number of users that ForClinic lists at a time. Most clinics have
-// fewer.
+// clinicPage is the number of users that ForClinic lists at a time. Most clinics have fewer.
 const clinicPage = 20
 
-// clinicSource is the source of the token of the first user of a clinic who has one. It
-// lists users as it needs them.
+// clinicSource is the token source of a clinic. It returns the token of the first usable user
+// and lists more users as needed.
 type clinicSource struct {
 	app    *application
 	store  tokenstore.Store
 	scopes []string
 
-	// turn is held while users are listed or opened. It guards the following fields.
+	// turn contains an element while users are listed or opened. It guards the following
+	// fields.
 	turn       chan struct{}
-	listing    tokenstore.Listing // of the next page
-	complete   bool               // whether all pages have been listed
-	unreadable error              // of the last record that could not be decrypted
+	listing    tokenstore.Listing // the next page
+	complete   bool               // all pages have been listed
+	unreadable error              // last error of a record that could not be decrypted
 
 	mu    sync.Mutex
-	none  ClinicError   // for when no user is left
-	users []*clinicUser // who may call, in this order
-	later []*clinicUser // who are tried after all others
+	none  ClinicError   // the error if no user is left
+	users []*clinicUser // users to try, in this order
+	later []*clinicUser // users to try after all others
 }
 
-// clinicUser is a user who may call for a clinic.
+// clinicUser is a candidate for the calls of a clinic.
 type clinicUser struct {
 	key tokenstore.Key
 
 	// clinicSource.turn guards the following fields.
-	record tokenstore.Record // as it was decrypted
-	opened bool              // whether record is set
-	bound  bool              // whether the user's token was that of record
+	record tokenstore.Record // decrypted record
+	opened bool              // record is set
+	bound  bool              // the user's token has matched record
 
-	given dispensary.Secret // the last token that was returned; clinicSource.mu guards it
+	given dispensary.Secret // last returned token, guarded by clinicSource.mu
 }
 
 func newClinicSource(app *application, store tokenstore.Store, environment dispensary.Environment, clinicID string, scopes []string) *clinicSource {
@@ -66,8 +66,8 @@ func (s *clinicSource) Token(ctx context.Context) (api.AccessToken, error) {
 	return s.next(ctx, func(one *clinicUser) (api.AccessToken, error) { return s.of(one).Token(ctx) })
 }
 
-// Refresh implements the api package's TokenRefresher. If the user of the rejected token has to
-// authorize again, or gets no other token now, the token is another user's.
+// Refresh implements the api package's TokenRefresher. If the user of the rejected token has
+// to authorize again, or gets no other token now, it returns a token of another user.
 func (s *clinicSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	owner := s.owner(rejected)
 	token, err := s.next(ctx, func(one *clinicUser) (api.AccessToken, error) {
@@ -83,7 +83,7 @@ func (s *clinicSource) Refresh(ctx context.Context, rejected api.AccessToken) (a
 	return s.Token(ctx)
 }
 
-// putOff lets other users call first, if there are any: the rejection may pass.
+// putOff moves a user behind the others, because the rejection may be temporary.
 func (s *clinicSource) putOff(one *clinicUser) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,7 @@ func (s *clinicSource) putOff(one *clinicUser) {
 	}
 }
 
-// next returns the token that fetch returns for the first user who need not authorize
-// again.
+// next returns the result of fetch for the first user who need not authorize again.
 func (s *clinicSource) next(ctx context.Context, fetch func(*clinicUser) (api.AccessToken, error)) (api.AccessToken, error) {
 	rejected := map[*clinicUser]bool{}
 	for {
@@ -121,24 +120,25 @@ func (s *clinicSource) next(ctx context.Context, fetch func(*clinicUser) (api.Ac
 	}
 }
 
-// errOtherClinic reports a user whose decrypted record does not permit calls for the
+// errOtherClinic means that the decrypted record of a user does not permit calls for the
 // clinic.
 var errOtherClinic = errors.New("accounts: the user's record does not permit calls for the clinic")
 
-// needsOtherUser reports whether err is about one user only.
+// needsOtherUser reports whether err concerns only one user.
 func needsOtherUser(err error) bool {
 	return errors.Is(err, dispensary.ErrReauthorize) || errors.Is(err, errOtherClinic)
 }
 
-// isRejected reports whether the platform rejected a user's refresh token. The user is not marked
-// for it before the second time, but others may call meanwhile.
+// isRejected reports whether the platform rejected a user's refresh token. Package
+// oauth/tokens marks the user only after the second rejection, but other users may call until
+// then.
 func isRejected(err error) bool {
 	var answer *dispensary.Error
 	return errors.As(err, &answer) && answer.Code == "invalid_grant"
 }
 
-// current returns the first user whose decrypted record names the clinic, and the record.
-// It lists more users if necessary.
+// current returns the first user whose decrypted record names the clinic, and that record. It
+// lists more users if necessary.
 func (s *clinicSource) current(ctx context.Context) (one *clinicUser, record tokenstore.Record, err error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, tokenstore.Record{}, err
@@ -161,7 +161,7 @@ func (s *clinicSource) current(ctx context.Context) (one *clinicUser, record tok
 	return nil, tokenstore.Record{}, err
 }
 
-// begin takes the turn.
+// begin waits for the turn.
 func (s *clinicSource) begin(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -171,7 +171,7 @@ func (s *clinicSource) begin(ctx context.Context) error {
 	}
 }
 
-// more fills users with the next page, or with the users who were put off.
+// more sets users to the next page. After the last page, it sets users to later.
 func (s *clinicSource) more(ctx context.Context) error {
 	if !s.complete {
 		return s.list(ctx)
@@ -189,9 +189,9 @@ func (s *clinicSource) more(ctx context.Context) error {
 	return &none
 }
 
-// list lists the next page. The list is not encrypted: it finds users, but does not decide
-// about them. Users who are marked as having to authorize again are put off, because the
-// mark may be wrong.
+// list loads the next page. The list is not encrypted, so it proposes users but does not
+// decide about them. Users marked as having to authorize again come last, because the mark may
+// be wrong.
 func (s *clinicSource) list(ctx context.Context) error {
 	records, err := s.store.List(ctx, s.listing)
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *clinicSource) list(ctx context.Context) error {
 	return nil
 }
 
-// open decrypts the record of a user and checks it.
+// open decrypts the record of a user and verifies it.
 func (s *clinicSource) open(ctx context.Context, one *clinicUser) error {
 	record, err := s.app.conns.Record(ctx, one.key.User)
 	switch {
@@ -232,7 +232,7 @@ func (s *clinicSource) open(ctx context.Context, one *clinicUser) error {
 	case err != nil:
 		return err
 	case record.Token.Clinic.ID != s.none.ClinicID:
-		s.app.conns.Client().Logger().LogAttrs(ctx, slog.LevelWarn, "accounts: the encrypted record of a user names another clinic than its row",
+		s.app.conns.Client().Logger().LogAttrs(ctx, slog.LevelWarn, "accounts: the clinic in a user's encrypted record differs from its row",
 			slog.String("environment", one.key.Environment.String()), slog.String("user", one.key.User), slog.String("clinic", s.none.ClinicID))
 		return s.reject(false)
 	case !grants(record.Token, s.scopes):
@@ -254,11 +254,11 @@ func (s *clinicSource) reject(ofClinic bool) error {
 	return errOtherClinic
 }
 
-// maxReads bounds how often bind reads a record that others write.
+// maxReads is the number of reads after which bind fails, if others keep changing the record.
 const maxReads = 3
 
-// bind makes sure that the token of a user's first call belongs to the record that was
-// checked: the token in memory may be of an account that the user has replaced.
+// bind ensures that the token of a user's first call belongs to the verified record. The token
+// in memory may be older, from an account that the user has since replaced.
 func (s *clinicSource) bind(ctx context.Context, one *clinicUser, token api.AccessToken) (api.AccessToken, error) {
 	if err := s.begin(ctx); err != nil {
 		return api.AccessToken{}, err
@@ -280,12 +280,12 @@ func (s *clinicSource) bind(ctx context.Context, one *clinicUser, token api.Acce
 	return token, nil
 }
 
-// of returns the source of a user's own token.
+// of returns the token source of one user.
 func (s *clinicSource) of(one *clinicUser) tokens.TokenSource {
 	return s.app.conns.TokenSource(one.key.User)
 }
 
-// first returns the user whose turn it is, nil if there is none.
+// first returns the current user, or nil if there is none.
 func (s *clinicSource) first() *clinicUser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,7 +295,7 @@ func (s *clinicSource) first() *clinicUser {
 	return s.users[0]
 }
 
-// user returns the id of the user whose turn it is, or "".
+// user returns the ID of the current user, or "" if there is none.
 func (s *clinicSource) user() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,14 +307,14 @@ func (s *clinicSource) user() string {
 	return ""
 }
 
-// drop takes a user out.
+// drop removes a user.
 func (s *clinicSource) drop(one *clinicUser) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users = slices.DeleteFunc(s.users, func(other *clinicUser) bool { return other == one })
 }
 
-// owner returns the user to whom a token was given, nil if that is not known.
+// owner returns the user of a token, or nil if unknown.
 func (s *clinicSource) owner(token api.AccessToken) *clinicUser {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,13 +326,14 @@ func (s *clinicSource) owner(token api.AccessToken) *clinicUser {
 	return nil
 }
 
-// grants reports that a token has scopes, as far as that is known.
+// grants reports whether a token has all scopes. It is true if the token's scopes are unknown.
 func grants(token oauth.Token, scopes []string) bool {
 	access := token.Access()
 	return access.Scope == "" || !slices.ContainsFunc(scopes, func(scope string) bool { return !access.HasScope(scope) })
 }
 
-// firstOfDay returns which of n users of a clinic calls first today. All replicas agree.
+// firstOfDay returns the index of today's first user, out of n users of a clinic. All replicas
+// agree.
 func firstOfDay(clinicID string, n int) int {
 	hash := fnv.New32a()
 	_, _ = io.WriteString(hash, clinicID)

@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// sealedClinics is a fixture whose store encrypts. f.store contains the rows.
+// sealedClinics returns a fixture with an encrypting store. f.store contains the rows.
 func sealedClinics(t *testing.T) *clinicsFixture {
 	t.Helper()
 	return newClinicsFixture(t, func(f *clinicsFixture, c *accounts.Config) {
@@ -97,7 +97,7 @@ func TestForClinicSkipsUnreadableRecords(t *testing.T) {
 	})
 }
 
-// counting counts reads.
+// counting counts the reads of a store.
 type counting struct {
 	tokenstore.Store
 	lists, rows, loads atomic.Int64
@@ -154,8 +154,9 @@ func TestForClinicReadsFewUsers(t *testing.T) {
 	})
 }
 
-// Another replica still has the token of the account that the user has replaced.
-func TestForClinicUsesTheReplacingAccount(t *testing.T) {
+// This process still has the token of the replaced account, while another replica has
+// connected the new account.
+func TestForClinicUsesReplacingAccount(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		for n := range 3 {
@@ -163,7 +164,7 @@ func TestForClinicUsesTheReplacingAccount(t *testing.T) {
 		}
 		client, err := f.accounts.Client(t.Context(), "a-0")
 		require.NoError(t, err)
-		_, err = client.Clinic.Get(t.Context()) // the token of the first clinic is in memory
+		_, err = client.Clinic.Get(t.Context()) // keeps the token of the first clinic in memory
 		require.NoError(t, err)
 		peer, err := tokens.NewConnections(tokens.Config{
 			Client: f.conns(t).Client(), Store: f.store,

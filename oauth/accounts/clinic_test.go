@@ -21,8 +21,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// clinicsFixture is a platform with three clinics, of which three users each are
-// connected: "a-0" is the first of the first clinic.
+// clinicsFixture is a platform with three clinics. Each clinic has three connected users:
+// "a-0" is the first user of the first clinic.
 type clinicsFixture struct {
 	*fixture
 	platform    *dispensarytest.Server
@@ -63,7 +63,7 @@ func (f *clinicsFixture) conns(t *testing.T) *tokens.Connections {
 	return conns
 }
 
-// connect has a person of the platform consent for a user.
+// connect authorizes user as a person of the platform.
 func (f *clinicsFixture) connect(t *testing.T, user string, person model.User) {
 	t.Helper()
 	address, err := f.conns(t).Client().AuthorizeURL("state-1")
@@ -73,7 +73,7 @@ func (f *clinicsFixture) connect(t *testing.T, user string, person model.User) {
 	require.NoError(t, f.accounts.Connect(t.Context(), user, dispensary.NewSecret(back.Query().Get("code"))))
 }
 
-// revoke ends a user's consent on the platform, unnoticed by the accounts.
+// revoke revokes a user's authorization on the platform without the knowledge of the accounts.
 func (f *clinicsFixture) revoke(t *testing.T, user string) {
 	t.Helper()
 	conns := f.conns(t)
@@ -82,7 +82,7 @@ func (f *clinicsFixture) revoke(t *testing.T, user string) {
 	require.NoError(t, conns.Client().Revoke(t.Context(), record.Token))
 }
 
-// forClinic returns what calls for a clinic, and holds that it reaches it.
+// forClinic returns the clinic and verifies that its client reaches it.
 func (f *clinicsFixture) forClinic(t *testing.T, id string) *accounts.Clinic {
 	t.Helper()
 	found, err := f.accounts.ForClinic(t.Context(), f.environment, id, accounts.ClinicOptions{})
@@ -98,7 +98,7 @@ func (f *clinicsFixture) reaches(t *testing.T, c *accounts.Clinic) {
 	assert.Equal(t, c.ID, got.ID)
 }
 
-// none holds that no user may call for a clinic.
+// none verifies that no user may call for a clinic.
 func (f *clinicsFixture) none(t *testing.T, id string, users int) {
 	t.Helper()
 	_, err := f.accounts.ForClinic(t.Context(), f.environment, id, accounts.ClinicOptions{})
@@ -114,7 +114,7 @@ func (f *clinicsFixture) isNone(t *testing.T, err error, id string, users int) {
 	require.ErrorContains(t, err, id)
 }
 
-func TestClinicsOfUsersAreKnown(t *testing.T) {
+func TestConnectStoresClinicOfUser(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		account, err := f.accounts.Status(t.Context(), "b-1")
@@ -138,7 +138,7 @@ func TestClinicsOfUsersAreKnown(t *testing.T) {
 	})
 }
 
-func TestForClinicGoesRoundAmongUsers(t *testing.T) {
+func TestForClinicRotatesUsersDaily(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		for i, id := range f.clinics {
@@ -147,7 +147,7 @@ func TestForClinicGoesRoundAmongUsers(t *testing.T) {
 				one := f.forClinic(t, id)
 				for range 5 {
 					time.Sleep(time.Hour)
-					assert.Equal(t, one.User(), f.forClinic(t, id).User(), "the same one for a day")
+					assert.Equal(t, one.User(), f.forClinic(t, id).User(), "the user must stay the same for a day")
 				}
 				days = append(days, one.User())
 				time.Sleep(19 * time.Hour)
@@ -160,7 +160,7 @@ func TestForClinicGoesRoundAmongUsers(t *testing.T) {
 	})
 }
 
-func TestForClinicFallsToTheNextUser(t *testing.T) {
+func TestForClinicSwitchesToNextUser(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		held := f.forClinic(t, f.clinics[0])
@@ -169,7 +169,7 @@ func TestForClinicFallsToTheNextUser(t *testing.T) {
 			called = append(called, held.User())
 			f.revoke(t, held.User())
 			if len(called) < 3 {
-				f.reaches(t, held) // in the middle of a call
+				f.reaches(t, held) // switches during the call
 				time.Sleep(time.Minute)
 				assert.Equal(t, held.User(), f.forClinic(t, f.clinics[0]).User())
 			}
@@ -190,9 +190,8 @@ func TestForClinicFallsToTheNextUser(t *testing.T) {
 	})
 }
 
-// A new token that the API refuses too is no reason to mark the user, but one to let
-// another call.
-func TestForClinicLeavesAUserWhoIsRefused(t *testing.T) {
+// If the API rejects even a new token, another user calls, but the first one is not marked.
+func TestForClinicPutsOffRejectedUser(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		held := f.forClinic(t, f.clinics[0])
@@ -212,7 +211,7 @@ func TestUsersMoveBetweenClinics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		from, to := f.clinics[0], f.clinics[1]
-		// By connecting as a person of another clinic.
+		// Users connect as a person of another clinic.
 		for n := range 2 {
 			f.connect(t, fmt.Sprint("a-", n), f.people[to][n])
 		}
@@ -227,7 +226,7 @@ func TestUsersMoveBetweenClinics(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotContains(t, clinics, from)
 
-		// On the platform, which shows when it is asked for the integrations.
+		// The user moves on the platform, so only Integrations detects it.
 		conns := f.conns(t)
 		require.NoError(t, conns.SetClinic(t.Context(), "b-0", oauth.Clinic{ID: from, IntegrationID: "before"}))
 		moved, err := f.accounts.ForClinic(t.Context(), f.environment, from, accounts.ClinicOptions{})
@@ -240,7 +239,7 @@ func TestUsersMoveBetweenClinics(t *testing.T) {
 	})
 }
 
-func TestIntegrationsOfAClinic(t *testing.T) {
+func TestIntegrationsReusesRecentClinic(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		account, err := f.accounts.Status(t.Context(), "c-0")
@@ -254,16 +253,15 @@ func TestIntegrationsOfAClinic(t *testing.T) {
 			return ids
 		}
 		assert.Equal(t, want, integrations())
-		assert.Empty(t, f.platform.Journal.Requests(), "what connecting has found out is not asked again")
+		assert.Empty(t, f.platform.Journal.Requests(), "Integrations must reuse the response from connecting")
 		time.Sleep(25 * time.Hour)
 		assert.Equal(t, want, integrations())
 		assert.Len(t, f.platform.Journal.Requests("clinic.get"), 1)
 	})
 }
 
-// The clinic of a user who connected before it was kept is found out by the first use
-// that refreshes the token.
-func TestClinicOfAUserFromBefore(t *testing.T) {
+// If a record has no clinic yet, the first use that refreshes the token adds it.
+func TestRefreshAddsMissingClinic(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		for n := range 3 {
@@ -280,12 +278,12 @@ func TestClinicOfAUserFromBefore(t *testing.T) {
 	})
 }
 
-// counter is a limiter that lets everything pass.
+// counter is a limiter that never delays.
 type counter struct{ asked int }
 
 func (c *counter) Wait(context.Context) error { c.asked++; return nil }
 
-func TestForClinicSendsTheKeyAndAsksTheLimiter(t *testing.T) {
+func TestForClinicUsesKeyAndLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var own, budget counter
 		f := newClinicsFixture(t, func(f *clinicsFixture, c *accounts.Config) {
@@ -302,14 +300,14 @@ func TestForClinicSendsTheKeyAndAsksTheLimiter(t *testing.T) {
 			found, err := f.accounts.ForClinic(t.Context(), f.environment, id, accounts.ClinicOptions{Limiter: &budget})
 			require.NoError(t, err)
 			f.reaches(t, found)
-			assert.Equal(t, []int{i + 1, i + 1}, []int{own.asked, budget.asked}, "both, once an attempt")
+			assert.Equal(t, []int{i + 1, i + 1}, []int{own.asked, budget.asked}, "each attempt must wait for both limiters once")
 		}
 		f.forClinic(t, f.clinics[0])
 		assert.Equal(t, []int{4, 3}, []int{own.asked, budget.asked})
 	})
 }
 
-func TestForClinicWithScopes(t *testing.T) {
+func TestForClinicRequiresScopes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		all := accounts.ClinicOptions{Scopes: []string{"patients:read", "clinic:write"}}
@@ -335,7 +333,7 @@ func TestForClinicWithScopes(t *testing.T) {
 	})
 }
 
-func TestForClinicFails(t *testing.T) {
+func TestForClinicReportsErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		_, err := f.accounts.ForClinic(t.Context(), f.environment, "", accounts.ClinicOptions{})
@@ -347,7 +345,7 @@ func TestForClinicFails(t *testing.T) {
 		require.ErrorIs(t, err, api.ErrArgument)
 		f.none(t, "unknown", 0)
 
-		// A platform that cannot refresh is no reason to mark a user, or to try them all.
+		// A failed refresh must neither mark a user nor lead to attempts for all users.
 		time.Sleep(3 * time.Hour)
 		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503, Operation: "oauth.token"})
 		_, err = f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{})
@@ -356,7 +354,7 @@ func TestForClinicFails(t *testing.T) {
 		assert.LessOrEqual(t, len(f.platform.Journal.Requests("oauth.token")), 2)
 		for account, err := range f.accounts.List(t.Context(), accounts.ListOptions{State: tokenstore.StateReauthorize}) {
 			require.NoError(t, err)
-			require.Fail(t, "a user is marked", account)
+			require.Fail(t, "marked user", account)
 		}
 	})
 }

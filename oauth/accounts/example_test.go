@@ -17,8 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Accounts hold everything that calls for users need: each gets a client by the
-// integrator's own id.
+// Accounts returns a client for each user by your own ID.
 func ExampleAccounts() {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -47,7 +46,7 @@ func ExampleAccounts() {
 	account, err := users.Status(ctx, "dr-17")
 	fmt.Println(account.Status, err)
 
-	// The user presses connect and walks through the pages of Accounts.Handler.
+	// The user presses connect and follows the pages of Accounts.Handler.
 	connectExample(users, platform)
 
 	found, err := client.Clinic.Get(ctx)
@@ -64,8 +63,8 @@ func ExampleAccounts() {
 	// <nil> <nil>
 }
 
-// An event names a clinic and no user. The handler calls as one of the clinic's users: as
-// another one where the first has to authorize again.
+// An event has a clinic but no user. The handler calls as one of the clinic's users, or as
+// another one if the first has to authorize again.
 func ExampleAccounts_ForClinic() {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -90,7 +89,7 @@ func ExampleAccounts_ForClinic() {
 		environment := webhook.HandlingFrom(ctx).Key.Environment
 		clinic, err := users.ForClinic(ctx, environment, order.ClinicID, accounts.ClinicOptions{})
 		if err != nil {
-			return err // a *ClinicError until a user of the clinic connects; the event is tried again
+			return err // a *ClinicError until a user of the clinic connects; the event is retried
 		}
 		current, err := clinic.Client.Clinic.Orders.Get(ctx, order.Object.ID)
 		if err != nil {
@@ -100,7 +99,7 @@ func ExampleAccounts_ForClinic() {
 		return nil
 	})
 
-	// An engine calls the handler when the platform's webhook has come.
+	// An engine calls the handler once the platform's webhook arrives.
 	_, placed, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	if err != nil {
 		log.Fatal(err)
@@ -116,7 +115,7 @@ func ExampleAccounts_ForClinic() {
 	// <nil>
 }
 
-// connectExample stands for the browser.
+// connectExample replaces the browser.
 func connectExample(users *accounts.Accounts, platform *dispensarytest.Server) {
 	conns, err := users.Connections(platform.Site().Environment)
 	if err != nil {

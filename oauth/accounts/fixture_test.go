@@ -26,8 +26,7 @@ import (
 
 var stateKey = dispensary.NewSecret("0123456789abcdef0123456789abcdef")
 
-// fixture is an integrator's application and the platform of one country, or of
-// two, without a socket.
+// fixture is an application with the platforms of one or two countries, without a socket.
 type fixture struct {
 	platforms []*dispensarytest.Server
 	accounts  *accounts.Accounts
@@ -35,7 +34,7 @@ type fixture struct {
 
 	mu     sync.Mutex
 	events []string
-	user   string // who is signed in
+	user   string // the signed-in user
 }
 
 var sandboxes = []api.Environment{api.USSandbox, api.CanadaSandbox}
@@ -87,7 +86,7 @@ func newFixtureOn(t testing.TB, platforms []*dispensarytest.Server, changes ...f
 	return p
 }
 
-// locate reads the country from the user's key.
+// locate returns the environment named in the user's ID.
 func locate(_ context.Context, user string) (dispensary.Environment, error) {
 	country, _, _ := strings.Cut(user, ":")
 	e, err := api.ParseEnvironment(country + "/sandbox")
@@ -103,7 +102,7 @@ func (p *fixture) mount(t testing.TB) {
 		StateKeys: []dispensary.Secret{stateKey},
 		User: func(r *http.Request) (string, error) {
 			if r.URL.RawQuery != "" || len(r.Form) > 0 {
-				return "", errors.New("the hook saw a query")
+				return "", errors.New("the request of the hook contains a query")
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -113,7 +112,7 @@ func (p *fixture) mount(t testing.TB) {
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/dispensary/", func(w http.ResponseWriter, r *http.Request) {
-		_ = r.ParseForm() // as what stands before a handler may do
+		_ = r.ParseForm() // as middleware may do
 		handler.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("/done", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "welcome") })
@@ -122,7 +121,7 @@ func (p *fixture) mount(t testing.TB) {
 	}
 }
 
-// observer notes what happens to users.
+// observer records the events of users.
 func (p *fixture) observer() tokens.Observer {
 	note := func(event string, key tokenstore.Key) {
 		p.mu.Lock()
@@ -137,7 +136,7 @@ func (p *fixture) observer() tokens.Observer {
 	}
 }
 
-// connect lets a user walk through the pages.
+// connect walks a user through the pages.
 func (p *fixture) connect(t testing.TB, country int, user string) {
 	t.Helper()
 	p.mu.Lock()

@@ -9,11 +9,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 )
 
-// Handler returns the pages that connect users, to be mounted under a path; see
-// [connect.Handler]. Connections of config are put in by Accounts and must be
-// left empty. Where there are several environments, each user goes to the
-// platform of their environment; the redirect addresses of all applications then have to
-// have the same last element.
+// Handler returns the pages that connect users. Mount it under a path, see [connect.Handler].
+// Leave Connections of config empty, because Accounts sets it. With several environments, each
+// user is sent to the platform of their environment. The redirect URLs of all applications
+// must then have the same last path element.
 func (a *Accounts) Handler(config connect.Config) (http.Handler, error) {
 	if config.Connections != nil {
 		return nil, &api.ArgumentError{Field: "connect.Config.Connections", Reason: "must be left empty"}
@@ -34,7 +33,7 @@ func (a *Accounts) Handler(config connect.Config) (http.Handler, error) {
 	return router, nil
 }
 
-// accountsHandler sends each user to the handler of their environment.
+// accountsHandler passes each request to the handler for the user's environment.
 type accountsHandler struct {
 	accounts *Accounts
 	user     func(*http.Request) (string, error)
@@ -43,7 +42,7 @@ type accountsHandler struct {
 
 type locatedKey struct{}
 
-// located is who a request comes from.
+// located is the result of the user lookup for a request.
 type located struct {
 	user string
 	err  error
@@ -51,14 +50,14 @@ type located struct {
 
 // ServeHTTP implements [http.Handler].
 func (h *accountsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	bare := r.Clone(r.Context()) // the hook may log what it sees: no code, no state
+	bare := r.Clone(r.Context()) // the hook may log the request, so hide code and state
 	bare.URL.RawQuery, bare.URL.ForceQuery = "", false
 	bare.RequestURI = bare.URL.EscapedPath()
 	bare.Form, bare.PostForm = nil, nil
 	who, app := located{}, h.accounts.order[0]
 	if who.user, who.err = h.user(bare); who.err == nil && app.conns.Key(who.user).Validate() == nil {
 		found, err := h.accounts.locate(r.Context(), who.user)
-		if err != nil { // the user is signed in
+		if err != nil { // the user is signed in, so this is not a missing session
 			who.err = fmt.Errorf("%w: %w", connect.ErrUserLookup, err)
 		} else {
 			app = found

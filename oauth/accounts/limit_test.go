@@ -19,7 +19,7 @@ import (
 
 const limitRequests, limitPer = 200, 5 * time.Minute
 
-// newLimitedFixture returns users whose tokens have expired, at a platform with a limit.
+// newLimitedFixture returns users with expired tokens and a platform with a rate limit.
 func newLimitedFixture(t *testing.T, users int) (f *fixture, rejections interface{ Fired() int }) {
 	t.Helper()
 	limiter, err := ratelimit.New(limitRequests, limitPer)
@@ -27,7 +27,7 @@ func newLimitedFixture(t *testing.T, users int) (f *fixture, rejections interfac
 	f = newFixture(t, 1, func(c *accounts.Config) { c.Applications[0].Limiter = limiter })
 	for i := range users {
 		if i%50 == 0 {
-			time.Sleep(limitPer) // connecting counts as well
+			time.Sleep(limitPer) // connecting counts against the limit too
 		}
 		f.connect(t, 0, fmt.Sprint("us:dr-", i))
 	}
@@ -36,7 +36,7 @@ func newLimitedFixture(t *testing.T, users int) (f *fixture, rejections interfac
 }
 
 // Refreshes and calls share the limit, so the platform rejects none of them.
-func TestRefreshesCountAgainstLimit(t *testing.T) {
+func TestRefreshesAndCallsShareLimit(t *testing.T) {
 	for name, together := range map[string]bool{"together": true, "one after the other": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestRefreshesCountAgainstLimit(t *testing.T) {
 	}
 }
 
-// KeepFresh keeps to the limit, and leaves people their part.
-func TestKeepFreshKeepsToLimit(t *testing.T) {
+// KeepFresh observes the limit and leaves capacity for calls of people.
+func TestKeepFreshObservesLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, rejections := newLimitedFixture(t, 400)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -31,14 +31,14 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// A row is an outage of one place: what answers there, and how.
+// outageRow describes the outages of one place: the kinds of responses and the durations.
 type outageRow struct {
 	place   string
 	kinds   []string
 	lengths []time.Duration
 }
 
-// outageRows are the outages that no user may have to help with.
+// outageRows are outages after which every user must work again without help.
 var outageRows = []outageRow{
 	{"API", platformFailures, brief},
 	{"token endpoint", platformFailures, brief},
@@ -47,23 +47,23 @@ var outageRows = []outageRow{
 	{"store and both", []string{"500"}, brief},
 }
 
-// commitsFail is a store that can be read and leased in and that takes no result.
+// commitsFail is a store that accepts reads and leases but no commits.
 const commitsFail = "commits fail"
 
 var (
-	platformFailures = []string{"401", "403", "429", "500", "HTML", "time-out"}
+	platformFailures = []string{"401", "403", "429", "500", "HTML", "timeout"}
 	brief            = []time.Duration{3 * time.Second, 10 * time.Minute}
 )
 
-// outage stands before the platform and answers in its place while it lasts. What it
-// answers never reaches the platform.
+// outage responds instead of the platform during an outage. The platform never receives these
+// requests.
 type outage struct {
 	inner              http.RoundTripper
 	kind               string
 	api, tokens, store bool
 
 	on         atomic.Bool
-	tokenCalls atomic.Int64 // while it lasts
+	tokenCalls atomic.Int64 // during the outage
 }
 
 func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -77,7 +77,7 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
-	if o.kind == "time-out" {
+	if o.kind == "timeout" {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
@@ -89,7 +89,7 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch o.kind {
 	case "invalid_grant":
 		answer.StatusCode, body = http.StatusBadRequest, `{"error":"invalid_grant"}`
-		answer.Header.Set("X-Request-Id", "req-1") // the platform's own mistake
+		answer.Header.Set("X-Request-Id", "req-1") // as if the platform itself were wrong
 	case "HTML":
 		answer.StatusCode, body = http.StatusOK, "<html><body>We will be back soon</body></html>"
 		answer.Header.Set("Content-Type", "text/html")
@@ -100,7 +100,7 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// outageStore is a store whose database is away in an outage.
+// outageStore is a store whose database is unreachable during an outage.
 type outageStore struct {
 	tokenstore.Store
 	outage *outage
@@ -149,7 +149,7 @@ func (s outageStore) Postpone(ctx context.Context, lease tokenstore.Lease, until
 	return err
 }
 
-// unlessAway carries out a call that the database answers, or fails.
+// unlessAway performs a call, or fails if the database is unreachable.
 func unlessAway[T any](s outageStore, call func() (T, error)) (T, error) {
 	if err := s.err(); err != nil {
 		return *new(T), err
@@ -157,26 +157,25 @@ func unlessAway[T any](s outageStore, call func() (T, error)) (T, error) {
 	return call()
 }
 
-// outcome is what came of one outage.
+// outcome is the result of one outage.
 type outcome struct {
-	Calls, Failed int           // while it lasted
-	TokenCalls    int           // that it saw
-	Revoked       int           // users whose refresh token the platform has forgotten
-	Marked        int           // of them, afterwards
-	WronglyMarked int           // of the others, at any time
-	Broken        int           // of the others, whose calls never worked again
-	Slowest       time.Duration // after its end, until the last of the others worked everywhere
+	Calls, Failed int           // during the outage
+	TokenCalls    int           // received during the outage
+	Revoked       int           // users with a revoked refresh token
+	Marked        int           // revoked users marked afterwards
+	WronglyMarked int           // other users ever marked
+	Broken        int           // other users without a successful call afterwards
+	Slowest       time.Duration // from the end until all others worked on all replicas
 }
 
 const replicas = 4
 
-// population is how many users there are in each outage.
+// population returns the number of users in each outage.
 func population() int { return testsize.UnderRace(12, testsize.Of(40, 1000)) }
 
-// Whatever goes wrong at the platform or the store for a while, afterwards every user
-// works again without anybody's help, but those whose refresh token the token endpoint
-// itself has refused.
-func TestAccountsOutliveAnyOutage(t *testing.T) {
+// After an outage of the platform or the store, every user works again without help, except
+// users whose refresh token the token endpoint itself has rejected.
+func TestAccountsRecoverFromOutages(t *testing.T) {
 	t.Parallel()
 	for _, row := range outageRows {
 		for _, kind := range row.kinds {
@@ -186,15 +185,17 @@ func TestAccountsOutliveAnyOutage(t *testing.T) {
 						f := newFleet(t, row.outage(kind), population())
 						got := f.outlive(length)
 						t.Logf("%+v", got)
-						// If commits fail, the valid pair is in the memory of one replica. Others may mark its
-						// user for a while, and the platform does not know the stored pair that the test revokes.
+						// If commits fail, only the memory of one replica has the valid pair.
+						// Other replicas may mark its user for a while, and the platform does
+						// not know the stored pair that the test revokes.
 						if kind != commitsFail {
-							assert.Zero(t, got.WronglyMarked, "marked and not revoked")
-							assert.Equal(t, got.Revoked, got.Marked, "revoked, and marked for it")
+							assert.Zero(t, got.WronglyMarked, "users marked without being revoked")
+							assert.Equal(t, got.Revoked, got.Marked, "every revoked user must be marked")
 						}
-						assert.Zero(t, got.Broken, "never worked again")
-						// Each replica replaces a user's token once in 2 minutes. It tries a failing
-						// token endpoint once a second, and twice for an answer.
+						assert.Zero(t, got.Broken, "users without a successful call after the outage")
+						// Each replica replaces a user's token once in 2 minutes. It calls a
+						// failing token endpoint once per second, with a retry if there is no
+						// response.
 						most := f.users * (1 + replicas*int(1+length/(2*time.Minute)))
 						if f.outage.tokens {
 							most = f.users + 3*replicas*(20+int(length/time.Second))
@@ -214,9 +215,9 @@ func (r outageRow) outage(kind string) *outage {
 	}
 }
 
-// A platform rejects every refresh token for a while, wrongly. Users are marked by the second
-// rejection, and all come back without help.
-func TestAccountsOutliveMassRejections(t *testing.T) {
+// The platform wrongly rejects every refresh token for a while. The second rejection marks a
+// user, and all users come back without help.
+func TestAccountsRecoverFromMassRejections(t *testing.T) {
 	t.Parallel()
 	for length, back := range map[time.Duration]time.Duration{
 		3 * time.Second: 2 * time.Minute, 10 * time.Minute: 11 * time.Minute, time.Hour: 11 * time.Minute,
@@ -235,7 +236,7 @@ func TestAccountsOutliveMassRejections(t *testing.T) {
 	}
 }
 
-// fleet is a platform, its users, and the replicas that serve them.
+// fleet is a platform, its users and the replicas that serve them.
 type fleet struct {
 	*testing.T
 	outage   *outage
@@ -245,7 +246,7 @@ type fleet struct {
 	users    int
 
 	mu     sync.Mutex
-	marked map[string]bool // by events
+	marked map[string]bool // from observers
 	calls  int
 	failed int
 }
@@ -286,8 +287,8 @@ func (f *fleet) replica(transport http.RoundTripper) *accounts.Accounts {
 
 func (f *fleet) name(i int) string { return fmt.Sprintf("dr-%04d", i) }
 
-// connect gives every user a token. One in four ends within the first seconds of the
-// outage, the others up to a quarter of an hour later.
+// connect stores a token for every user. One in four expires within the first 3 seconds of the
+// outage, the others up to 15 minutes later.
 func (f *fleet) connect() {
 	f.Helper()
 	environment := f.platform.Site().Environment
@@ -329,7 +330,7 @@ func (f *fleet) call(replica, user int) error {
 	return err
 }
 
-// outlive lets the users work before, during and after an outage.
+// outlive calls for all users before, during and after an outage.
 func (f *fleet) outlive(length time.Duration) outcome {
 	f.Helper()
 	f.connect()
@@ -365,8 +366,8 @@ func (f *fleet) outlive(length time.Duration) outcome {
 	return got
 }
 
-// work calls for each user again and again, on any replica, and lets the platform
-// forget some users in the middle of it.
+// work calls for each user again and again on random replicas. Halfway, the platform revokes
+// some users.
 func (f *fleet) work(length time.Duration) (revoked map[string]bool) {
 	f.Helper()
 	pause := max(time.Second, length/30)
@@ -393,8 +394,7 @@ func (f *fleet) work(length time.Duration) (revoked map[string]bool) {
 	return revoked
 }
 
-// revoke ends the consent of one user in twenty at the platform, behind the
-// integrator's back.
+// revoke revokes 1 in 20 users at the platform, without the knowledge of the replicas.
 func (f *fleet) revoke() map[string]bool {
 	f.Helper()
 	environment := f.platform.Site().Environment
@@ -410,8 +410,8 @@ func (f *fleet) revoke() map[string]bool {
 	return revoked
 }
 
-// recover calls for every user on every replica until it works, for an hour at most.
-// Those who were revoked are called until they have to authorize again.
+// recover calls for every user on every replica until the call succeeds, for up to 1 hour. For
+// a revoked user it stops once the user has to authorize again.
 func (f *fleet) recover(revoked map[string]bool) (broken int, slowest time.Duration) {
 	f.Helper()
 	const patience = time.Hour

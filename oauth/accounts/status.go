@@ -16,48 +16,47 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Status is how a user stands with the platform.
+// Status is the state of a user's connection with the platform.
 type Status string
 
 // The statuses of an [Account].
 const (
-	// StatusNotConnected: nothing is stored for the user.
+	// StatusNotConnected: the store has no token of the user.
 	StatusNotConnected Status = "not_connected"
 
-	// Connected: calls work.
+	// StatusConnected: calls work.
 	StatusConnected Status = "connected"
 
-	// Expiring: the access token is at its end, or past it. Nothing is
-	// wrong: the next call, or [Accounts.KeepFresh], fetches a new one.
+	// StatusExpiring: the access token has expired or is about to. This is normal: the next
+	// call, or [Accounts.KeepFresh], replaces it.
 	StatusExpiring Status = "expiring"
 
-	// StatusMustReauthorize: only the user can help, by connecting again.
-	// [Account.Reason] says why. [Accounts.Restore] undoes it where it is a
-	// mistake.
+	// StatusMustReauthorize: the user has to connect again. [Account.Reason] is the reason.
+	// [Accounts.Restore] undoes the mark if it is wrong.
 	StatusMustReauthorize Status = "must_reauthorize"
 )
 
-// Account is how one user stands with the platform, without any secret: it can
-// be shown, and encoded.
+// Account is the status and the details of one user. It contains no secret, so you can show or
+// encode it.
 type Account struct {
-	// Key names the user and the environment.
+	// Key is the user and the environment.
 	Key tokenstore.Key
 
-	// Status says whether calls work, and Reason why not.
+	// Status reports whether calls work. Reason is the reason if they do not.
 	Status Status
 	Reason tokenstore.Reason
 
-	// Owner is who the token acts for on the platform.
+	// Owner is the platform account that the token acts for.
 	Owner oauth.ResourceOwner
 
-	// Clinic is the one that the user belongs to; zero if it is not known.
+	// Clinic is the user's clinic. Zero if unknown.
 	Clinic oauth.Clinic
 
-	// Scopes are what the user granted.
+	// Scopes are the scopes that the user granted.
 	Scopes []string
 
-	// ExpiresAt is the end of the access token; ConnectedAt, UsedAt and UpdatedAt
-	// are those of [oauth.Token] and [tokenstore.Record].
+	// ExpiresAt is the expiry of the access token. ConnectedAt, UsedAt and UpdatedAt are
+	// copied from [oauth.Token] and [tokenstore.Record].
 	ExpiresAt, ConnectedAt, UsedAt, UpdatedAt time.Time
 }
 
@@ -69,9 +68,9 @@ func (a Account) String() string {
 // Format prints [Account.String] for every verb.
 func (a Account) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
 
-// Status returns how user stands. It reads the store and nothing else: what
-// the platform has forgotten since the last call shows with the next one. A user
-// who is not connected is no error.
+// Status returns the account of user. It only reads the store. If the platform has since
+// rejected the token, only the next call reports it. A user who is not connected is not an
+// error.
 func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 	app, err := a.locate(ctx, user)
 	if err != nil {
@@ -88,7 +87,7 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 	return app.account(record), nil
 }
 
-// account says what a record means.
+// account converts a record.
 func (app *application) account(record tokenstore.Record) Account {
 	account := Account{
 		Key: record.Key, Status: StatusConnected,
@@ -106,29 +105,28 @@ func (app *application) account(record tokenstore.Record) Account {
 	return account
 }
 
-// ListOptions says which accounts are listed. The zero value lists all.
+// ListOptions filters the list of accounts. The zero value lists all accounts.
 type ListOptions struct {
-	// Environment limits the list to one environment; zero lists all of them.
+	// Environment limits the list to one environment. Empty lists all environments.
 	Environment dispensary.Environment
 
-	// State limits the list to records in it, for example
-	// [tokenstore.StateReauthorize] for those to send a link to; empty lists all.
+	// State limits the list to records in this state, such as [tokenstore.StateReauthorize]
+	// for users who need a new link. Empty lists all states.
 	State tokenstore.State
 
-	// ClinicID limits the list to users of one clinic; empty lists all.
+	// ClinicID limits the list to the users of one clinic. Empty lists all users.
 	ClinicID string
 }
 
-// accountPage is how many records are read at a time.
+// accountPage is the number of records per read.
 const accountPage = 500
 
-// List ranges over the accounts of all users, environment by environment and in
-// the order of their ids. It reads them from the store in pages, as it goes; an
-// error ends it.
+// List returns the accounts of all users, one environment after another, each sorted by ID. It
+// reads the store in pages while you range over it. An error ends the list.
 //
 // List is for display. It returns owner, clinic and scopes from columns that are not
-// encrypted, so anyone who can write to the database can change them.
-// [Accounts.Status] returns them from the encrypted record.
+// encrypted, so anyone with write access to the database can change them. [Accounts.Status]
+// returns them from the encrypted record.
 func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
 		for _, app := range a.order {
@@ -143,7 +141,7 @@ func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Acco
 	}
 }
 
-// list yields the accounts of one environment, and false when it is enough.
+// list yields the accounts of one environment. It returns false if the iteration has to stop.
 func (app *application) list(ctx context.Context, store tokenstore.Store, listing tokenstore.Listing, yield func(Account, error) bool) bool {
 	for {
 		records, err := store.List(ctx, listing)
