@@ -22,21 +22,21 @@ type ending struct {
 	err     error
 }
 
-// maxAhead is how far the clock of the replica that began may be ahead.
+// maxAhead is the maximum by which the clock of the starting replica may be ahead.
 const maxAhead = 10 * time.Minute
 
-// serveCallback receives the browser that comes back from the platform.
+// serveCallback serves the callback from the platform.
 func (h *Handler) serveCallback(w http.ResponseWriter, r *http.Request) {
 	result := h.newResult()
 	h.finishFlow(w, r, result)
 	h.finish(w, r, result)
 }
 
-// finishFlow does what the callback asks for, if everything is as it should be.
+// finishFlow verifies the callback and connects the user.
 func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Result) {
 	query := r.URL.Query()
 	if !query.Has("state") {
-		// Nothing is done on it; only that it may be an answer of "canceled".
+		// A callback without a state stores no data. It may report that the user canceled.
 		_, result.Err = oauth.ParseCallback(query, "")
 		result.Outcome = outcomeOf(result.Err)
 		return
@@ -63,7 +63,7 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 		result.fail(outcomeOf(err), err)
 		return
 	}
-	// It continues if the browser leaves, because the code cannot be used again.
+	// Continue if the browser disconnects, because the code cannot be used again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), connectTimeout)
 	defer cancel()
 	e := h.connectOnce(ctx, f, result.Key.User, code)
@@ -73,14 +73,15 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 	}
 }
 
-// connectTimeout bounds an exchange with the store's part in it.
+// connectTimeout is the timeout of an exchange, including the store.
 const connectTimeout = 90 * time.Second
 
-// connectOnce connects the user. If another request runs the same flow, on any replica, it
-// returns the outcome of that request and does not use the code. It waits until ctx ends at most.
+// connectOnce connects the user. If another request runs the same flow on any replica, it
+// waits for that request, at most until ctx ends. It then returns the other outcome without
+// using the code.
 func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api.Secret) (e ending) {
 	defer func() {
-		if v := recover(); v != nil { // of a store
+		if v := recover(); v != nil { // in a store
 			e = ending{outcome: OutcomeUnavailable, err: panicked(v)}
 		}
 	}()
@@ -88,7 +89,7 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 		e.record, e.err = h.exchange(ctx, user, code)
 		e.outcome = outcomeOf(e.err)
 		if e.outcome == OutcomePlatformFailed && errors.Is(e.err, api.ErrNotSent) && !errors.Is(e.err, tokens.ErrUndecided) {
-			return "" // the code is not used, so another request may try it
+			return "" // the code is unused, so another request may send it
 		}
 		return string(e.outcome)
 	})
@@ -105,11 +106,11 @@ func (h *Handler) connectOnce(ctx context.Context, f flow, user string, code api
 	case failed:
 		return ending{outcome: Outcome(first), err: fmt.Errorf("%w: %s", errDuplicate, first)}
 	}
-	return ending{outcome: OutcomeUnavailable, err: errDuplicate} // a result of another release
+	return ending{outcome: OutcomeUnavailable, err: errDuplicate} // from another release of this library
 }
 
-// exchange connects the user. It turns a panic, such as one of Verify, into an error, so
-// that the flow has a result.
+// exchange connects the user. It turns a panic, such as one of Verify, into an error, so that
+// the flow gets a result.
 func (h *Handler) exchange(ctx context.Context, user string, code api.Secret) (record tokenstore.Record, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -119,8 +120,8 @@ func (h *Handler) exchange(ctx context.Context, user string, code api.Secret) (r
 	return h.config.Connections.Connect(ctx, user, code)
 }
 
-// alreadyConnected checks the stored token of a user whom another request has connected.
-// The result of a flow is not encrypted, so it does not prove anything.
+// alreadyConnected checks the stored token of a user whom another request has connected. The
+// stored result of a flow is not encrypted, so it proves nothing.
 func (h *Handler) alreadyConnected(ctx context.Context, user string) ending {
 	record, err := h.config.Connections.Record(ctx, user)
 	if err == nil {
@@ -130,19 +131,18 @@ func (h *Handler) alreadyConnected(ctx context.Context, user string) ending {
 	case err == nil:
 		return ending{outcome: OutcomeConnected}
 	case errors.Is(err, tokenstore.ErrNoRecord), errors.Is(err, api.ErrReauthorize):
-		return ending{outcome: OutcomeBadLink, err: fmt.Errorf("%w: it has been used, and the user is not connected any more", oauth.ErrState)}
+		return ending{outcome: OutcomeBadLink, err: fmt.Errorf("%w: it was used before, and the user is no longer connected", oauth.ErrState)}
 	}
 	return ending{outcome: OutcomeUnavailable, err: err}
 }
 
 func (r *Result) fail(outcome Outcome, err error) { r.Outcome, r.Err = outcome, err }
 
-// checkCookie deletes the cookie of a state in the browser and checks whether it is
-// the right one.
+// checkCookie deletes the cookie of the state and reports whether it is valid.
 func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, result *Result) bool {
 	cookie, err := r.Cookie(h.cookieName(f))
 	if err != nil {
-		result.fail(OutcomeBadLink, fmt.Errorf("%w: this browser has no cookie for it", oauth.ErrState))
+		result.fail(OutcomeBadLink, fmt.Errorf("%w: the browser has no cookie for it", oauth.ErrState))
 		h.recognizeConnected(r.Context(), f, result)
 		return false
 	}
@@ -153,15 +153,15 @@ func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, re
 		result.fail(OutcomeBadLink, oauth.ErrState)
 		return false
 	case !same:
-		result.fail(OutcomeBadLink, fmt.Errorf("%w: it was made for another user", oauth.ErrState))
+		result.fail(OutcomeBadLink, fmt.Errorf("%w: it belongs to another user", oauth.ErrState))
 		return false
 	}
 	result.ReturnTo = returnTo
 	return true
 }
 
-// recognizeConnected checks whether the user has been connected since the flow began, such
-// as by a request of the same flow whose response this browser did not wait for.
+// recognizeConnected checks whether the user has been connected since the flow started, for
+// example by a request of the same flow whose response this browser did not await.
 func (h *Handler) recognizeConnected(ctx context.Context, f flow, result *Result) {
 	record, err := h.config.Connections.Record(ctx, result.Key.User)
 	if err == nil && record.State == tokenstore.StateActive && !record.Token.ConnectedAt.Before(f.issued) {
@@ -169,12 +169,12 @@ func (h *Handler) recognizeConnected(ctx context.Context, f flow, result *Result
 	}
 }
 
-// panicked returns an error that shows only the type of the value of a panic.
+// panicked returns an error with only the type of the panic value.
 func panicked(value any) error {
 	return fmt.Errorf("connect: connecting a user: panic with a %T", value)
 }
 
-// maxFlowCookies bounds what the browser carries for flows that were not finished.
+// maxFlowCookies is the number of cookies that a browser may keep for unfinished flows.
 const maxFlowCookies = 4
 
 func (h *Handler) cookiePrefix() string {
@@ -184,10 +184,10 @@ func (h *Handler) cookiePrefix() string {
 	return "__Host-dispensary-"
 }
 
-// cookieName names the cookie of a flow.
+// cookieName returns the name of the flow's cookie.
 func (h *Handler) cookieName(f flow) string { return h.cookiePrefix() + f.cookieSuffix() }
 
-// setCookie writes a cookie, or deletes it.
+// setCookie sets a cookie, or deletes it if maxAge is negative.
 func (h *Handler) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: name, Value: value, Path: "/", MaxAge: maxAge,
@@ -195,9 +195,8 @@ func (h *Handler) setCookie(w http.ResponseWriter, name, value string, maxAge in
 	})
 }
 
-// dropOldestCookies keeps the cookies of flows that were begun and left from adding up
-// until the browser's requests are too large for a server. Browsers send the
-// older ones first.
+// dropOldestCookies deletes the cookies of abandoned flows, so that the requests of a browser
+// do not become too large for a server. Browsers send older cookies first.
 func (h *Handler) dropOldestCookies(w http.ResponseWriter, r *http.Request) {
 	var open []string
 	for _, cookie := range r.Cookies() {
@@ -211,8 +210,8 @@ func (h *Handler) dropOldestCookies(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// log records how a visit ended. What went wrong at the user's side is no matter for
-// operators.
+// log records the outcome. Failures on the user's side are logged at debug level, because
+// operators need not act.
 func (h *Handler) log(ctx context.Context, result *Result) {
 	level := slog.LevelDebug
 	attrs := []slog.Attr{slog.String("outcome", string(result.Outcome))}
@@ -231,5 +230,5 @@ func (h *Handler) log(ctx context.Context, result *Result) {
 		level = slog.LevelDebug // the browser left
 	}
 	attrs = append(attrs, slog.String("environment", result.Key.Environment.String()), slog.String("user", result.Key.User))
-	h.client.Logger().LogAttrs(ctx, level, "connect: connecting a user", attrs...)
+	h.client.Logger().LogAttrs(ctx, level, "connect: flow ended", attrs...)
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// The whole browser flow, well and in every way not: neither the code, nor the
-// state, nor a token, nor a key is in a page, a log, an event or a result.
-func TestTheFlowShowsNoSecret(t *testing.T) {
+// Successful and failed flows show neither the code, the state, a token nor a key in a page, a
+// log, an event or a result.
+func TestFlowShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	good := oauthtest.Answers(200, `{"oauth":{"access_token":"`+oauthtest.Canary+`-a","refresh_token":"`+oauthtest.Canary+`-r","resource_owner":{"id":"prac-1","type":"Practitioner"}}}`)
 	echo := `{"error":"%s","error_description":"` + oauthtest.Canary + `"}`
 	for name, f := range map[string]oauthtest.Fault{
 		"connected":      good,
-		"code refused":   oauthtest.Answers(400, fmt.Sprintf(echo, "invalid_grant")),
-		"app refused":    oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_client")),
+		"code rejected":  oauthtest.Answers(400, fmt.Sprintf(echo, "invalid_grant")),
+		"app rejected":   oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_client")),
 		"server error":   oauthtest.Answers(500, oauthtest.Canary),
 		"truncated":      oauthtest.Answers(200, `{"oauth":{"access_token":"`+oauthtest.Canary),
 		"network":        func(func() *http.Response) (*http.Response, error) { return nil, errors.New(oauthtest.Canary) },
-		"unknown answer": oauthtest.Answers(418, oauthtest.Canary),
+		"unknown status": oauthtest.Answers(418, oauthtest.Canary),
 	} {
 		for _, broken := range []string{"", "Save", "Load"} {
 			t.Run(name+" "+broken, func(t *testing.T) {

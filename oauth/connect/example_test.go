@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// The whole browser flow, mounted below a prefix. The browser leaves for the
-// platform with a state, and comes back with a code.
+// The handler serves the browser flow below a prefix. The browser goes to the platform with a
+// state and returns with a code.
 func ExampleHandler() {
 	conns, err := tokens.NewConnections(tokens.Config{
 		Client: oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
@@ -29,7 +29,7 @@ func ExampleHandler() {
 		User:        func(*http.Request) (string, error) { return "dr-17", nil }, // from your session
 		Done: func(w http.ResponseWriter, _ *http.Request, result *connect.Result) {
 			fmt.Println(result.Outcome, result.Key.User, result.ReturnTo)
-			connect.DefaultPage(w, result) // the page, or the redirect, that there is without a hook
+			connect.DefaultPage(w, result) // same response as without a hook
 		},
 	})
 	if err != nil {

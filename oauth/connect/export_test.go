@@ -1,6 +1,6 @@
 package connect
 
-// Reasons of a Result.
+// Errors of a Result.
 var (
 	ErrDuplicate = errDuplicate
 	ErrOtherSite = errOtherSite

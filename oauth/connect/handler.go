@@ -1,5 +1,5 @@
-// Package connect is the browser flow that connects a user: mount a [Handler], and
-// send users to its connect page.
+// Package connect serves the browser flow in which a user authorizes your program. Mount a
+// [Handler] and link to its connect page:
 //
 //	handler, err := connect.New(connect.Config{
 //		Connections: conns, StateKeys: keys,
@@ -7,7 +7,15 @@
 //	})
 //	mux.Handle("/dispensary/", handler) // /dispensary/connect, /dispensary/callback
 //
-// Every way a visit can end has an [Outcome].
+// # Usage
+//
+// The handler sends the browser to the platform's authorization page, receives the callback,
+// exchanges the code and stores the token with a [tokens.Connections]. Package oauth/accounts
+// creates the handler for one or more environments, see Accounts.Handler there.
+//
+// Each visit ends with an [Outcome]. [DefaultPage] redirects or shows a page for it. To show
+// your own pages, set [Config.Done].
+//
 // API section: "Authentication" 3.
 package connect
 
@@ -29,109 +37,104 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// stateLifetime is how long a user may take: half an hour to sign up at the platform. It is a
-// choice of this library.
+// stateLifetime is the time limit for a user, enough to sign up at the platform. The limit is
+// a choice of this library.
 const stateLifetime = 30 * time.Minute
 
-// Config sets up a [Handler]. Connections, StateKeys and User are required.
+// Config configures a [Handler]. Connections, StateKeys and User are required.
 type Config struct {
-	// Connections connect the users. Set Verify of [tokens.Config]: without it, a user can
-	// connect an account of another clinic.
+	// Connections exchanges the code and stores the token. Set Verify of [tokens.Config].
+	// Without it, a user can connect an account of another clinic.
 	Connections *tokens.Connections
 
-	// StateKeys sign what goes through the browser: each at least 32 random
-	// bytes, the same on all replicas. The first signs, all are accepted: to
-	// rotate, put a new one in front and remove the old one after
-	// 30 minutes.
+	// StateKeys sign the state and the cookie. Each key has at least 32 random bytes. All
+	// replicas need the same keys. The first key signs and all keys verify. To rotate, insert
+	// a new key in front and remove the old key after 30 minutes.
 	StateKeys []api.Secret
 
-	// User returns the key of the user who is signed in to the integrator's
-	// own application, from its session; an error or "" if there is none. If it cannot
-	// find out, for example because the database of sessions fails, it returns an error
-	// that matches [ErrUserLookup]. The request it sees has no query.
+	// User returns your ID of the signed-in user from the session of the request. It returns
+	// an error or "" if no user is signed in. If the lookup itself fails, for example because
+	// the session database is down, return an error that matches [ErrUserLookup]. The request
+	// has no query.
 	//
-	// The browser comes back from another site: a session cookie with
-	// SameSite=Strict is not sent then, one with Lax is.
+	// The browser returns from another site. It then sends a session cookie with SameSite=Lax,
+	// but not one with SameSite=Strict.
 	User func(r *http.Request) (string, error)
 
-	// Done answers the browser when a visit has come to its end, well or not.
-	// It may write what it likes, or call [DefaultPage], which the handler calls
-	// where Done is nil. The request it sees has no query. The headers that
-	// keep the page private are set; a page with styles or scripts has to
-	// replace its Content-Security-Policy.
+	// Done writes the response at the end of every visit, successful or not. It may write any
+	// response or call [DefaultPage]. Nil means DefaultPage. The request has no query. The
+	// headers for a private page are already set. A page with styles or scripts must replace
+	// its Content-Security-Policy.
 	Done func(w http.ResponseWriter, r *http.Request, result *Result)
 
-	// Name is the name of your product. [DefaultPage] shows it at the top of each page and in
-	// the title, as in "Not connected · Maple EHR". "" shows a neutral heading.
+	// Name is the name of your product. [DefaultPage] shows it at the top and in the title of
+	// each page, as in "Not connected · Maple EHR". Empty shows a neutral heading.
 	Name string
 
-	// Home is where users go who asked for no other page; "" means "/". It is
-	// checked as return addresses are.
+	// Home is the destination of users who requested no other page. Empty means "/". It must
+	// be a path of your site, like return_to.
 	Home string
 
-	// StartName is the last element of the path that starts the flow; ""
-	// means "connect".
+	// StartName is the last path element of the connect page. Empty means "connect".
 	StartName string
 
-	// LoopbackCookies is for development on http://127.0.0.1 or localhost:
-	// cookies are written without the __Host- prefix and without Secure, which
-	// some browsers and most test clients do not keep over plain HTTP. Without
-	// the prefix another application on the same host can write the cookie, so
-	// [New] refuses it unless the redirect address of the application is plain
-	// HTTP, which only a loopback address may be.
+	// LoopbackCookies is for development on http://127.0.0.1 or localhost. Cookies have
+	// neither the __Host- prefix nor Secure, because some browsers and most test clients drop
+	// such cookies over plain HTTP. Without the prefix, another application on the same host
+	// can write the cookie. [New] therefore rejects LoopbackCookies unless the redirect URL of
+	// the application is plain HTTP, which only a loopback address may use.
 	LoopbackCookies bool
 }
 
-// Handler is the whole browser flow of connecting a user, to be mounted under any
-// path that ends with a slash:
+// Handler serves the browser flow that connects a user. Mount it under any path that ends with
+// a slash:
 //
 //	mux.Handle("/dispensary/", handler)
 //
-// It serves two addresses and answers 404 to others, 405 to all methods but GET:
+// It serves two URLs. It responds with 404 to other paths and with 405 to methods other than
+// GET.
 //
-//   - <mount>/connect?return_to=/patients begins: it sends the browser to the
-//     platform. return_to is a path of the own site and may be left out. Link to it from your own site. A browser that another site sends
-//     here gets a page with a link to continue ([OutcomeOtherSite]), and one on another
-//     host is redirected to the host of RedirectURL first.
-//   - <mount>/callback, or what the last element of RedirectURL of [oauth.Config] is,
-//     receives the browser, connects the user and sends the browser on.
+//   - <mount>/connect?return_to=/patients starts the flow and redirects the browser to the
+//     platform. return_to is an optional path of your site. Link to this URL from your site. A
+//     browser from another site gets a page with a link to continue ([OutcomeOtherSite]). A
+//     browser on another host is first redirected to the host of RedirectURL.
+//   - <mount>/callback, or the last path element of RedirectURL in [oauth.Config], receives
+//     the callback, connects the user and redirects the browser to return_to.
 //
-// Stripping a prefix on the way does no harm: only the last element of the path
-// is looked at.
+// You can strip a prefix, because the handler reads only the last path element.
 //
 // # Replicas
 //
-// Any replica with the same keys and the same store can finish a flow that another one
-// began. A state is signed, names no user, expires, and is good only in
-// the browser that has its cookie, and only while the same user is signed in
-// there. The cookie is __Host-, Secure, HttpOnly and SameSite=Lax.
+// A replica can finish a flow that another replica started, given the same keys and store. A
+// state is signed, contains no user and expires after 30 minutes. It is valid only in the
+// browser that has its cookie, and only while the same user is signed in there. The cookie is
+// __Host-, Secure, HttpOnly and SameSite=Lax.
 //
-// # Used once
+// # Single use
 //
-// The response to the callback deletes the cookie, and with it the state. If two requests
-// with the cookie arrive at the same time, such as after a double click, the store decides
-// which one exchanges the code, on one replica or on two. The other one waits for the result
-// and reports [OutcomeConnected], or the same failure. If the replica with the code
+// The response to the callback deletes the cookie, so the state becomes invalid. If two
+// requests with the cookie arrive at the same time, such as after a double click, the store
+// decides which of them exchanges the code, even across replicas. The other request waits for
+// the result and reports [OutcomeConnected] or the same failure. If the replica with the code
 // crashes, the other request reports [OutcomeUnavailable] after LeaseTTL of [tokens.Config].
 //
-// An exchange that has begun goes on when the browser leaves: the code cannot be
-// used again.
+// An exchange continues if the browser disconnects, because the code cannot be used again.
 //
 // # Privacy
 //
-// Answers are not to be stored, send no referrer, run no script and allow no
-// framing. Neither the code nor the state is logged; take care that what
-// stands before the handler does not log queries.
+// Responses must not be cached, send no referrer, run no script and allow no framing. The
+// handler logs neither the code nor the state. Ensure that proxies and middleware in front of
+// it do not log queries.
 type Handler struct {
 	config   Config
 	client   *oauth.Client
 	keys     *stateKeys
 	redirect *url.URL
-	callback string // last element of the redirect address
+	callback string // last path element of the redirect URL
 }
 
-// New checks config and returns a handler. Errors are [*api.ArgumentError]: they
-// name the field and never repeat a value.
+// New validates config and returns a handler. Errors are [*api.ArgumentError]. They name the
+// field and never contain its value.
 func New(config Config) (*Handler, error) {
 	if config.Connections == nil {
 		return nil, &api.ArgumentError{Field: "connect.Config.Connections", Reason: "is nil"}
@@ -139,7 +142,7 @@ func New(config Config) (*Handler, error) {
 	config.Home = cmp.Or(config.Home, "/")
 	config.StartName = cmp.Or(config.StartName, "connect")
 	client := config.Connections.Client()
-	redirect, _ := url.Parse(client.RedirectURL()) // checked by oauth.New
+	redirect, _ := url.Parse(client.RedirectURL()) // validated by oauth.New
 	h := &Handler{config: config, client: client, redirect: redirect, callback: lastElement(redirect.Path)}
 	keys, err := newStateKeys(config.StateKeys, client.Environment(), client.ClientID())
 	if err != nil {
@@ -152,7 +155,7 @@ func New(config Config) (*Handler, error) {
 	return h, nil
 }
 
-// String says what the handler is and nothing of its keys.
+// String returns the environment and no keys.
 func (h *Handler) String() string {
 	return "connect.Handler{" + h.client.Environment().String() + "}"
 }
@@ -160,7 +163,7 @@ func (h *Handler) String() string {
 // Format prints [Handler.String] for every verb.
 func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, h.String()) }
 
-// validate reports the first field that cannot work.
+// validate returns an error for the first invalid field.
 func (h *Handler) validate(scheme string) error {
 	c := &h.config
 	for _, f := range []struct {
@@ -169,10 +172,10 @@ func (h *Handler) validate(scheme string) error {
 		reason string
 	}{
 		{"User", c.User == nil, "is nil"},
-		{"StartName", c.StartName != url.PathEscape(c.StartName) || c.StartName == h.callback, "must be one plain path element, and not that of the redirect address"},
-		{"Connections", h.callback == "", "need a client with a RedirectURL whose path has a last element, such as /dispensary/callback"},
-		{"Home", checkReturn(c.Home) != nil, "must be a path of this site"},
-		{"LoopbackCookies", c.LoopbackCookies && scheme != "http", "is for a redirect address on loopback http only"},
+		{"StartName", c.StartName != url.PathEscape(c.StartName) || c.StartName == h.callback, "must be one plain path element, different from the last one of RedirectURL"},
+		{"Connections", h.callback == "", "need a RedirectURL with a last path element, such as /dispensary/callback"},
+		{"Home", checkReturn(c.Home) != nil, "must be a path of your site, such as /patients"},
+		{"LoopbackCookies", c.LoopbackCookies && scheme != "http", "needs a RedirectURL with http on a loopback address"},
 	} {
 		if f.wrong {
 			return &api.ArgumentError{Field: "connect.Config." + f.name, Reason: f.reason}
@@ -181,7 +184,7 @@ func (h *Handler) validate(scheme string) error {
 	return nil
 }
 
-// lastElement returns what follows the last slash.
+// lastElement returns the text after the last slash.
 func lastElement(p string) string {
 	if strings.HasSuffix(p, "/") || p == "" {
 		return ""
@@ -203,7 +206,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		page.Write(w, http.StatusNotFound)
 		return
 	}
-	if r.Method != http.MethodGet { // HEAD would use the code up
+	if r.Method != http.MethodGet { // HEAD would use up the code
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
@@ -211,7 +214,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve(w, r)
 }
 
-// setPrivate sets the headers of every answer.
+// setPrivate sets the privacy headers of every response.
 func setPrivate(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Referrer-Policy", "no-referrer")
@@ -220,7 +223,7 @@ func setPrivate(header http.Header) {
 	header.Set("X-Frame-Options", "DENY")
 }
 
-// start sends the browser to the platform.
+// start redirects the browser to the platform.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 	result := h.newResult()
 	if !h.identify(r, result) {
@@ -245,7 +248,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 	}
 	f := newFlow(time.Now())
 	address, err := h.client.AuthorizeURL(h.keys.sealState(f))
-	if err != nil { // cannot happen: a state is never empty
+	if err != nil { // cannot happen, because the state is never empty
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 		return
 	}
@@ -255,12 +258,12 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// hostChecked is the parameter of a request that redirectToHost has redirected.
+// hostChecked is the query parameter that marks a request as redirected by redirectToHost.
 const hostChecked = "host_checked"
 
-// redirectToHost sends a browser on another host, such as www.ehr.example, to the host of
-// the redirect address first: the callback gets only the cookies of that host. It
-// redirects once, because a proxy may replace the Host header.
+// redirectToHost redirects a browser on another host, such as www.ehr.example, to the host of
+// the redirect URL: the callback receives only the cookies of that host. It redirects once,
+// because a proxy may replace the Host header.
 func (h *Handler) redirectToHost(w http.ResponseWriter, r *http.Request, result *Result) bool {
 	host := &url.URL{Host: r.Host}
 	if strings.EqualFold(host.Hostname(), h.redirect.Hostname()) || r.URL.Query().Has(hostChecked) {
@@ -269,7 +272,7 @@ func (h *Handler) redirectToHost(w http.ResponseWriter, r *http.Request, result 
 	address := h.redirect.ResolveReference(&url.URL{Path: "./" + h.config.StartName})
 	address.RawQuery = url.Values{"return_to": {result.ReturnTo}, hostChecked: {"1"}}.Encode()
 	h.client.Logger().LogAttrs(r.Context(), slog.LevelWarn,
-		"connect: the connect page was opened on another host than that of RedirectURL; redirecting the browser",
+		"connect: redirecting the connect page to the host of RedirectURL",
 		slog.String("host", r.Host), slog.String("redirect_host", h.redirect.Host))
 	w.Header().Set("Location", address.String())
 	w.WriteHeader(http.StatusSeeOther)
@@ -283,7 +286,7 @@ func (h *Handler) newResult() *Result {
 	}
 }
 
-// identify asks the integrator who is signed in.
+// identify sets the signed-in user of the result. It reports whether there is one.
 func (h *Handler) identify(r *http.Request, result *Result) bool {
 	user, err := h.config.User(withoutQuery(r))
 	if err == nil {
@@ -301,7 +304,7 @@ func (h *Handler) identify(r *http.Request, result *Result) bool {
 	return true
 }
 
-// withoutQuery returns the request without what must not be logged.
+// withoutQuery returns the request without code and state, which must not be logged.
 func withoutQuery(r *http.Request) *http.Request {
 	bare := r.Clone(r.Context())
 	bare.URL.RawQuery, bare.URL.ForceQuery = "", false
@@ -310,7 +313,7 @@ func withoutQuery(r *http.Request) *http.Request {
 	return bare
 }
 
-// finish answers the browser.
+// finish logs the result and writes the response.
 func (h *Handler) finish(w http.ResponseWriter, r *http.Request, result *Result) {
 	h.log(r.Context(), result)
 	if h.config.Done == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func TestHandlerRoutes(t *testing.T) {
+func TestHandlerServesTwoPaths(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		s := newFixture(t)
 		mux := http.NewServeMux()
@@ -49,7 +49,7 @@ func TestHandlerRoutes(t *testing.T) {
 	})
 }
 
-func TestDefaultPages(t *testing.T) {
+func TestDefaultPageEscapesReturnTo(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		s, b := newFixture(t, func(c *settings) { c.Handler.Done, c.Handler.Name = nil, "Maple EHR" }), newBrowser()
 		state := b.begin(t, s, "?return_to="+url.QueryEscape(`/p?a="x'>`))
@@ -60,15 +60,15 @@ func TestDefaultPages(t *testing.T) {
 		assert.Contains(t, text, "<h1>Not connected</h1>")
 		assert.Contains(t, text, "<title>Not connected · Maple EHR</title>")
 		assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-")
-		assert.Contains(t, text, "<code>req-1</code>", "the platform's request id")
+		assert.Contains(t, text, "<code>req-1</code>", "the page must show the platform's request ID")
 		assert.Contains(t, text, `href="./connect?return_to=%2Fp%3Fa%3D%22x%27%3E"`)
-		assert.Contains(t, text, `href="/p?a=%22x%27%3e"`, "a quote ends no attribute")
+		assert.Contains(t, text, `href="/p?a=%22x%27%3e"`, "quotes must be escaped in attributes")
 		assert.NotContains(t, text, "<script")
 		assert.NotContains(t, text, "style=")
 	})
 }
 
-func TestPagesNeedNoName(t *testing.T) {
+func TestPagesShowNeutralName(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		assert.Contains(t, oauthtest.ReadBody(t, b.back(s, url.Values{"state": {"nonsense"}})), "<title>This link does not work · Dispensary connection</title>")
 		missing := b.get(s.handler, "https://ehr.example/dispensary/elsewhere")
@@ -77,7 +77,7 @@ func TestPagesNeedNoName(t *testing.T) {
 	})
 }
 
-func TestLoopbackCookies(t *testing.T) {
+func TestLoopbackCookiesOmitSecure(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		s := newFixture(t, func(c *settings) {
 			c.App.RedirectURL, c.Handler.LoopbackCookies = "http://127.0.0.1:8080/dispensary/callback", true
@@ -93,7 +93,7 @@ func TestLoopbackCookies(t *testing.T) {
 	})
 }
 
-func TestNewHandlerNamesTheField(t *testing.T) {
+func TestNewNamesInvalidField(t *testing.T) {
 	t.Parallel()
 	conns := newFixture(t).conns
 	good := connect.Config{

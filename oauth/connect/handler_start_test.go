@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-// open opens an address as a browser does that reports where the request comes from.
+// open requests a URL as a browser that sends Sec-Fetch-Site.
 func (s *fixture) open(address, from string, cookies ...*http.Cookie) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, address, nil)
 	if from != "" {
@@ -28,9 +28,9 @@ func (s *fixture) open(address, from string, cookies ...*http.Cookie) *http.Resp
 	return w.Result()
 }
 
-// The platform may remember the consent of an account that is not the user's, so only the
-// user may start the flow. The callback always comes from another site.
-func TestOtherSiteCannotStartTheFlow(t *testing.T) {
+// The platform may remember the authorization of another person's account, so only the user
+// may start the flow. The callback always comes from another site.
+func TestOtherSiteCannotStartFlow(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
 		const start = "https://ehr.example/dispensary/connect?return_to=/patients/7"
 		answer := s.open(start, "cross-site")
@@ -55,7 +55,7 @@ func TestOtherSiteCannotStartTheFlow(t *testing.T) {
 	})
 }
 
-func TestStartOnOtherHostIsRedirected(t *testing.T) {
+func TestStartRedirectsToConfiguredHost(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=/patients%3Ftab=2", "same-origin")
 		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
@@ -107,7 +107,7 @@ func TestStartComparesHostNames(t *testing.T) {
 	})
 }
 
-// A return address that is not allowed redirects no user.
+// An invalid return address must not cause a redirect.
 func TestStartOnOtherHostChecksReturn(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
 		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=//evil.example", "same-origin")

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-func TestStateIsUsedOnce(t *testing.T) {
+func TestStateWorksOnce(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "?return_to=/a")
 		b.back(s, url.Values{"error": {"access_denied"}, "state": {state}})
@@ -29,19 +29,19 @@ func TestStateIsUsedOnce(t *testing.T) {
 	})
 }
 
-func TestBackButtonAfterConnecting(t *testing.T) {
+func TestBackButtonReportsConnected(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "")
 		b.back(s, code(state))
 		answer := b.back(s, code(state))
 		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
 		assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
-		assert.Len(t, s.platform.Sent(), 1, "the code is not sent again")
+		assert.Len(t, s.platform.Sent(), 1, "the code must be sent only once")
 	})
 }
 
-// Two requests with one state and both its halves: one exchange.
-func TestDoubleClickOnOneReplica(t *testing.T) {
+// Two requests with the same state and cookie cause one exchange.
+func TestDoubleClickExchangesCodeOnce(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.platform.Delay = time.Second
 		state := b.begin(t, s, "?return_to=/a")
@@ -58,18 +58,18 @@ func TestDoubleClickOnOneReplica(t *testing.T) {
 	})
 }
 
-// A connected user goes through the flow again, and a call of theirs refreshes
-// meanwhile: that is not what the flow was to do.
-func TestARefreshDoesNotPassForConnecting(t *testing.T) {
+// A connected user starts another flow, and a call refreshes the token at the same time. The
+// refresh must not count as the result of the flow.
+func TestRefreshDoesNotCountAsConnecting(t *testing.T) {
 	type test struct {
 		prepare func(*fixture, *browser)
 		want    connect.Outcome
 	}
 	oauthtest.Each(t, map[string]test{
-		"the code is refused": {
+		"code rejected": {
 			func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeBadLink,
 		},
-		"the cookie is gone": {func(_ *fixture, b *browser) { clear(b.cookies) }, connect.OutcomeBadLink},
+		"cookie missing": {func(_ *fixture, b *browser) { clear(b.cookies) }, connect.OutcomeBadLink},
 	}, func(t *testing.T, test test) {
 		s, b := newFixture(t), newBrowser()
 		s.platform.Rotation = oauthtest.RotateOnFirstUse
@@ -80,15 +80,15 @@ func TestARefreshDoesNotPassForConnecting(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err := s.conns.TokenSource(user).Token(t.Context())
 		require.NoError(t, err)
-		require.Len(t, s.platform.Sent(), 2, "it was refreshed")
+		require.Len(t, s.platform.Sent(), 2, "the token must have been refreshed")
 		test.prepare(s, b)
 		b.back(s, code(state))
 		assert.Equal(t, test.want, s.results[len(s.results)-1].Outcome)
 	})
 }
 
-// A browser that leaves in the middle does not waste the code.
-func TestBrowserLeavesDuringTheExchange(t *testing.T) {
+// A browser that disconnects during the exchange must not waste the code.
+func TestExchangeSurvivesDisconnect(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.platform.Delay = time.Second
 		state := b.begin(t, s, "")
@@ -101,12 +101,12 @@ func TestBrowserLeavesDuringTheExchange(t *testing.T) {
 		s.handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 		_, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
 		require.NoError(t, err)
-		answer := b.back(s, code(state)) // the browser still has the cookie, the code is spent
+		answer := b.back(s, code(state)) // the browser still has the cookie, but the code is used
 		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
 	})
 }
 
-func TestFlowsInTabsDoNotMix(t *testing.T) {
+func TestTabsKeepSeparateFlows(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		first := b.begin(t, s, "?return_to=/first")
 		second := b.begin(t, s, "?return_to=/second")
@@ -137,8 +137,8 @@ func TestStateKeysRotate(t *testing.T) {
 	})
 }
 
-// A state is valid only for the environment and the application it was made for.
-func TestStatesOfOthersAreRefused(t *testing.T) {
+// A state is valid only for its environment and application.
+func TestStateOfOtherApplicationIsRejected(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		for _, change := range []func(*settings){
 			func(c *settings) { c.App.Site.Environment = oauthtest.CASandbox },

@@ -32,7 +32,7 @@ const (
 	secondKey = "fedcba9876543210fedcba9876543210"
 )
 
-// fixture is an integrator's application with the handler mounted in it.
+// fixture is an application with the handler mounted in it.
 type fixture struct {
 	platform *oauthtest.Platform
 	conns    *tokens.Connections
@@ -41,13 +41,13 @@ type fixture struct {
 	handler  http.Handler
 
 	mu      sync.Mutex
-	user    string // who is signed in
-	lookup  error  // of the sessions
+	user    string // the signed-in user
+	lookup  error  // error of the session lookup
 	results []connect.Result
 	events  []tokens.Authorization
 }
 
-// settings are those of the client, of the connections and of the handler.
+// settings configure the client, the connections and the handler.
 type settings struct {
 	App     oauth.Config
 	Tokens  tokens.Config
@@ -84,7 +84,7 @@ func newFixture(t testing.TB, changes ...func(*settings)) *fixture {
 	return s
 }
 
-// withFixture runs a test on an application and the browser of its user, in a bubble.
+// withFixture runs a test in a bubble with an application and the browser of its user.
 func withFixture(t *testing.T, test func(t *testing.T, s *fixture, b *browser)) {
 	t.Helper()
 	oauthtest.Bubble(t, func(t *testing.T) { test(t, newFixture(t), newBrowser()) })
@@ -98,7 +98,7 @@ func (s *fixture) keep(do func()) {
 
 func (s *fixture) signedIn(r *http.Request) (string, error) {
 	if r.URL.RawQuery != "" || strings.Contains(r.RequestURI, "?") {
-		panic("the hook sees a query")
+		panic("the request of the hook contains a query")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *fixture) result(t *testing.T) connect.Result {
 	return s.results[len(s.results)-1]
 }
 
-// browser keeps the cookies of a site, as its own rules would have it.
+// browser stores the cookies of a site and deletes expired ones.
 type browser struct {
 	cookies map[string]*http.Cookie
 }
@@ -144,7 +144,7 @@ func (b *browser) get(h http.Handler, address string) *http.Response {
 	return answer
 }
 
-// begin starts the flow and returns the state that went to the platform.
+// begin starts the flow and returns the state that the platform receives.
 func (b *browser) begin(t testing.TB, s *fixture, query string) string {
 	t.Helper()
 	answer := b.get(s.handler, "https://ehr.example/dispensary/connect"+query)
@@ -155,7 +155,7 @@ func (b *browser) begin(t testing.TB, s *fixture, query string) string {
 	return to.Query().Get("state")
 }
 
-// back is the platform's answer to a state.
+// back sends the callback of the platform.
 func (b *browser) back(s *fixture, query url.Values) *http.Response {
 	return b.get(s.handler, "https://ehr.example/dispensary/callback?"+query.Encode())
 }
@@ -169,7 +169,7 @@ func TestHandlerConnects(t *testing.T) {
 		answer := b.back(s, code(state))
 		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
 		assert.Equal(t, "/patients/7?tab=plans", answer.Header.Get("Location"))
-		assert.Empty(t, b.cookies, "the state's other half is gone")
+		assert.Empty(t, b.cookies, "the callback must delete the cookie")
 
 		result := s.result(t)
 		assert.Equal(t, connect.OutcomeConnected, result.Outcome)
@@ -207,22 +207,22 @@ func TestHandlerSetsHeadersAndCookie(t *testing.T) {
 	})
 }
 
-func TestHandlerOutcomes(t *testing.T) {
+func TestHandlerReportsOutcomes(t *testing.T) {
 	type test struct {
 		query   func(state string) url.Values
 		prepare func(*fixture, *browser)
 		outcome connect.Outcome
 		status  int
 		err     error
-		text    string // of the error
+		text    string // text of the error
 		asked   int    // calls of the token endpoint
 	}
 	oauthtest.Each(t, map[string]test{
-		"cancelled": {
+		"canceled": {
 			query:   func(state string) url.Values { return url.Values{"error": {"access_denied"}, "state": {state}} },
 			outcome: connect.OutcomeCanceled, status: 200, err: oauth.ErrCanceled,
 		},
-		"cancelled without state": {
+		"canceled without state": {
 			query:   func(string) url.Values { return url.Values{"error": {"access_denied"}} },
 			outcome: connect.OutcomeCanceled, status: 200, err: oauth.ErrCanceled,
 		},
@@ -274,7 +274,7 @@ func TestHandlerOutcomes(t *testing.T) {
 			query: code, prepare: func(s *fixture, _ *browser) { s.user = "" },
 			outcome: connect.OutcomeNotSignedIn, status: 401,
 		},
-		"sessions away": {
+		"session lookup failed": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.lookup = errors.New("connection refused") },
 			outcome: connect.OutcomeUnavailable, status: 503, err: connect.ErrUserLookup,
 		},
@@ -290,17 +290,17 @@ func TestHandlerOutcomes(t *testing.T) {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(502, html)) },
 			outcome: connect.OutcomePlatformFailed, status: 502, err: api.ErrServer, asked: 1,
 		},
-		"answer of the exchange lost": {
+		"response of the exchange lost": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Loses) },
 			outcome: connect.OutcomePlatformFailed, status: 502, err: api.ErrMaybeApplied, asked: 1,
 		},
-		"application refused": {
+		"application rejected": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`)) },
 			outcome: connect.OutcomeMisconfigured, status: 500, asked: 1,
 		},
-		"store away": {
+		"store failed": {
 			query: code, prepare: func(s *fixture, _ *browser) { s.store.Break("Save", errors.New("away")) },
-			outcome: connect.OutcomeUnavailable, status: 503, asked: 2, // and revoked
+			outcome: connect.OutcomeUnavailable, status: 503, asked: 2, // exchanged and revoked
 		},
 	}, func(t *testing.T, test test) {
 		s, b := newFixture(t), newBrowser()
@@ -338,7 +338,7 @@ func flip(c byte) string {
 	return "A"
 }
 
-func TestHandlerRefusesAccounts(t *testing.T) {
+func TestHandlerRejectsAccount(t *testing.T) {
 	stranger := errors.New("not this practitioner")
 	oauthtest.Bubble(t, func(t *testing.T) {
 		s, b := newFixture(t, func(c *settings) {
@@ -357,15 +357,15 @@ func TestHandlerRefusesAccounts(t *testing.T) {
 		assert.Equal(t, http.StatusForbidden, answer.StatusCode)
 		require.ErrorIs(t, s.result(t).Err, tokens.ErrOwnerRefused)
 		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())
-		assert.Equal(t, "access-1", s.platform.Sent()[1]["token"], "the new token is revoked, not the old one")
+		assert.Equal(t, "access-1", s.platform.Sent()[1]["token"], "Connect must revoke the new token and keep the old one")
 		record, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
 		require.NoError(t, err)
 		assert.Equal(t, "prac-0", record.Token.ResourceOwner.ID)
 	})
 }
 
-// A token that Verify panicked at is revoked.
-func TestVerifyThatPanicsEndsInAPage(t *testing.T) {
+// If Verify panics, the token is revoked.
+func TestPanicInVerifyShowsPage(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		panics := func(context.Context, tokens.Authorization) error { panic(oauthtest.Canary) }
 		s, b := newFixture(t, func(c *settings) { c.Tokens.Verify = panics }), newBrowser()

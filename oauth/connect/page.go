@@ -8,15 +8,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-// pageText is what a default page says, and with which status. again offers to
-// start once more.
+// pageText is the content and the status of a default page. again adds a link that starts the
+// flow again.
 type pageText struct {
 	status      int
 	title, text string
 	again       bool
 }
 
-// pages has a text for each outcome that is not a success.
+// pages contains a page for each outcome except success.
 var pages = map[Outcome]pageText{
 	OutcomeCanceled:       {http.StatusOK, "Not connected", "You did not authorize the connection, so nothing has changed.", true},
 	OutcomeNotSignedIn:    {http.StatusUnauthorized, "Please sign in", "You are not signed in. Sign in, then connect again.", false},
@@ -28,13 +28,13 @@ var pages = map[Outcome]pageText{
 	OutcomeMisconfigured:  {http.StatusInternalServerError, "Not connected", "The connection to the dispensary is not set up correctly. Please contact support.", false},
 }
 
-// neutralName stands where [Config].Name is "".
+// neutralName is the heading if [Config].Name is empty.
 const neutralName = "Dispensary connection"
 
-// DefaultPage answers as a [Handler] without a Done hook does: a connected user is
-// sent to ReturnTo with status 303. All others get a page in English with the name of
-// [Config], what happened and what can be done. It replaces the Content-Security-Policy: the
-// only style sheet is in the page, and allowed by its digest.
+// DefaultPage writes the response of a [Handler] without a Done hook. It redirects a connected
+// user to ReturnTo with status 303. Any other user gets a page in English with the name of
+// [Config], the result and the possible next steps. DefaultPage replaces the
+// Content-Security-Policy: its only style sheet is inline and allowed by its digest.
 func DefaultPage(w http.ResponseWriter, result *Result) {
 	if result.Outcome == OutcomeConnected {
 		w.Header().Set("Location", result.ReturnTo)

@@ -35,8 +35,8 @@ func (s *fixture) replica(t *testing.T, changes ...func(*settings)) *fixture {
 	return other
 }
 
-// doubleClick sends the callback to two replicas, the second one a moment later, and
-// returns both responses.
+// doubleClick sends the callback to two replicas, to the second one 10 ms later, and returns
+// both responses.
 func (b *browser) doubleClick(s, other *fixture, query url.Values) (first, second *http.Response) {
 	twin := &browser{cookies: maps.Clone(b.cookies)}
 	var wg sync.WaitGroup
@@ -58,7 +58,7 @@ func exchanges(s *fixture) (n int) {
 	return n
 }
 
-func TestDoubleClickOnTwoReplicas(t *testing.T) {
+func TestDoubleClickConnectsAcrossReplicas(t *testing.T) {
 	slow := func(c *settings) {
 		c.Tokens.Clinic = func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
 			time.Sleep(5 * time.Second)
@@ -79,8 +79,8 @@ func TestDoubleClickOnTwoReplicas(t *testing.T) {
 	})
 }
 
-// A request that was delayed must not use the code again either.
-func TestLateDoubleClickOnTwoReplicas(t *testing.T) {
+// A delayed request must not use the code again.
+func TestLateRequestDoesNotReuseCode(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		other := s.replica(t)
 		state := b.begin(t, s, "?return_to=/a")
@@ -99,19 +99,19 @@ func TestLateDoubleClickOnTwoReplicas(t *testing.T) {
 	})
 }
 
-func TestDoubleClickOnTwoReplicasShowsTheFailure(t *testing.T) {
+func TestDoubleClickSharesFailureAcrossReplicas(t *testing.T) {
 	type test struct {
 		fault   oauthtest.Fault
 		verify  error
 		outcome connect.Outcome
 	}
 	oauthtest.Each(t, map[string]test{
-		"code refused":        {fault: oauthtest.Answers(400, `{"error":"invalid_grant"}`), outcome: connect.OutcomeBadLink},
-		"application refused": {fault: oauthtest.Answers(401, `{"error":"invalid_client"}`), outcome: connect.OutcomeMisconfigured},
-		"exchange failed":     {fault: oauthtest.Loses, outcome: connect.OutcomePlatformFailed},
-		"account refused":     {verify: errors.New("another clinic"), outcome: connect.OutcomeOwnerRefused},
-		"account unchecked":   {verify: fmt.Errorf("%w: %w", tokens.ErrUndecided, api.ErrNotSent), outcome: connect.OutcomePlatformFailed},
-		"Verify was not sent": {verify: api.ErrNotSent, outcome: connect.OutcomeOwnerRefused},
+		"code rejected":        {fault: oauthtest.Answers(400, `{"error":"invalid_grant"}`), outcome: connect.OutcomeBadLink},
+		"application rejected": {fault: oauthtest.Answers(401, `{"error":"invalid_client"}`), outcome: connect.OutcomeMisconfigured},
+		"exchange failed":      {fault: oauthtest.Loses, outcome: connect.OutcomePlatformFailed},
+		"account rejected":     {verify: errors.New("another clinic"), outcome: connect.OutcomeOwnerRefused},
+		"account unchecked":    {verify: fmt.Errorf("%w: %w", tokens.ErrUndecided, api.ErrNotSent), outcome: connect.OutcomePlatformFailed},
+		"Verify was not sent":  {verify: api.ErrNotSent, outcome: connect.OutcomeOwnerRefused},
 	}, func(t *testing.T, test test) {
 		verify := func(c *settings) {
 			c.Tokens.Verify = func(context.Context, tokens.Authorization) error { return test.verify }
@@ -133,12 +133,12 @@ func TestDoubleClickOnTwoReplicasShowsTheFailure(t *testing.T) {
 	})
 }
 
-// The code is not used if the request never left.
+// The code is unused if the request was never sent.
 func TestSecondReplicaUsesUnsentCode(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		other := s.replica(t)
 		s.platform.Delay = time.Second
-		s.platform.Inject(oauthtest.Times(4, func(func() *http.Response) (*http.Response, error) { // with three retries
+		s.platform.Inject(oauthtest.Times(4, func(func() *http.Response) (*http.Response, error) { // one attempt and three retries
 			return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 		})...)
 		_, second := b.doubleClick(s, other, code(b.begin(t, s, "?return_to=/a")))
@@ -148,9 +148,9 @@ func TestSecondReplicaUsesUnsentCode(t *testing.T) {
 	})
 }
 
-// A replica that dies with the code keeps the other one waiting for a while only, and the
-// code is not used again.
-func TestReplicaDiesDuringTheExchange(t *testing.T) {
+// If a replica crashes with the code, the other replica waits for a limited time and does not
+// use the code again.
+func TestReplicaCrashEndsWait(t *testing.T) {
 	oauthtest.Each(t, map[string]struct{ ttl, wait time.Duration }{
 		"default LeaseTTL": {0, defaults.LeaseTTL}, "long LeaseTTL": {10 * time.Minute, 90 * time.Second},
 	}, func(t *testing.T, test struct{ ttl, wait time.Duration }) {
@@ -173,8 +173,8 @@ func TestReplicaDiesDuringTheExchange(t *testing.T) {
 	})
 }
 
-// The replica stores the token, and dies before it stores the result of the flow.
-func TestReplicaDiesAfterTheTokenIsStored(t *testing.T) {
+// The replica stores the token and crashes before it stores the result of the flow.
+func TestReplicaCrashKeepsStoredToken(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		other := s.replica(t)
 		s.platform.Delay = time.Second
@@ -186,7 +186,7 @@ func TestReplicaDiesAfterTheTokenIsStored(t *testing.T) {
 	})
 }
 
-func TestNoExchangeWithoutStore(t *testing.T) {
+func TestFailedClaimPreventsExchange(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.store.Break("ClaimFlow", errors.New("away"))
 		answer := b.back(s, code(b.begin(t, s, "")))

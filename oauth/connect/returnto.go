@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// maxReturn keeps the cookie that carries a return address small.
+// maxReturn is the largest return address in bytes. The cookie contains it, so it must be
+// small.
 const maxReturn = 1024
 
-// errReturn is returned if the address to return to after connecting is not a path of this site.
+// errReturn means that the return address is not a plain path of this site.
 var errReturn = errors.New("connect: the return address is not allowed")
 
-// checkReturn accepts a path of the own site, such as "/patients?tab=2". Browsers, proxies and
-// libraries disagree on unusual addresses, so it rejects them.
+// checkReturn accepts a path of your own site, such as "/patients?tab=2". It rejects unusual
+// addresses, because browsers, proxies and libraries disagree on them.
 func checkReturn(address string) error {
 	if address == "" || len(address) > maxReturn || strings.ContainsFunc(address, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '\\'
@@ -27,9 +28,8 @@ func checkReturn(address string) error {
 	return nil
 }
 
-// plainPath is true of a decoded path that means the same to everyone: no empty
-// segment that could begin a host, no dot segment, no backslash, no control
-// character, nothing that was escaped twice.
+// plainPath reports whether a decoded path is unambiguous. It has no empty segment that could
+// start a host, no dot segment, no backslash, no control character and no double escape.
 func plainPath(path string) bool {
 	if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == '%' }) {
 		return false

@@ -33,7 +33,7 @@ var acceptedReturns = []string{
 	"/", "/patients", "/patients/7", "/patients/", "/patients?tab=2&u=https://x.example//y", "/a#b", "/a%20b", "/@user", "/a:b",
 }
 
-func TestReturnAddresses(t *testing.T) {
+func TestStartValidatesReturnAddress(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		s := newFixture(t)
 		for _, address := range refusedReturns {
@@ -55,7 +55,7 @@ func TestReturnAddresses(t *testing.T) {
 	})
 }
 
-// An accepted address leads, by the rules of a browser, to this site.
+// A browser must resolve every accepted address to this site.
 func FuzzReturnAddress(f *testing.F) {
 	for _, address := range append(refusedReturns, acceptedReturns...) {
 		f.Add(address)
@@ -67,7 +67,7 @@ func FuzzReturnAddress(f *testing.F) {
 		if answer.StatusCode != http.StatusSeeOther {
 			return
 		}
-		// Browsers drop tabs and newlines, trim, and read \ as /.
+		// Browsers remove tabs and newlines, trim spaces, and treat \ as /.
 		seen := strings.NewReplacer("\t", "", "\n", "", "\r", "", `\`, "/").Replace(strings.TrimSpace(address))
 		base, err := url.Parse("https://ehr.example/dispensary/callback")
 		require.NoError(t, err)
@@ -75,16 +75,16 @@ func FuzzReturnAddress(f *testing.F) {
 		require.NoError(t, err)
 		origin := strings.ToLower(to.Scheme + "://" + to.Host)
 		if origin != "https://ehr.example" {
-			t.Fatalf("%q leads to %s", address, origin)
+			t.Fatalf("%q resolves to %s", address, origin)
 		}
 		if strings.HasPrefix(seen, "//") {
-			t.Fatalf("%q could lead anywhere", address)
+			t.Fatalf("%q could resolve to any host", address)
 		}
 	})
 }
 
-// No callback connects anybody but one with the state that was sent, whatever
-// the browser has and however it is spelled.
+// Only a callback with the exact state connects a user, regardless of the cookie and of other
+// spellings.
 func FuzzCallback(f *testing.F) {
 	s := newFixture(f)
 	b := newBrowser()
@@ -110,7 +110,7 @@ func FuzzCallback(f *testing.F) {
 		w := httptest.NewRecorder()
 		s.handler.ServeHTTP(w, r)
 		if w.Code == http.StatusSeeOther || len(s.platform.Sent()) != 0 {
-			t.Fatalf("connected by %q with the cookie %q", query, cookie)
+			t.Fatalf("callback %q with cookie %q connected the user", query, cookie)
 		}
 	})
 }

@@ -14,15 +14,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/defaults"
 )
 
-// stateKeys sign what a browser carries and verify it. The first key signs, all of
-// them verify.
+// stateKeys sign and verify the data in the browser. The first key signs, and all keys verify.
 type stateKeys struct {
 	keys [][]byte
 }
 
-// newStateKeys derives one key for each of the given ones. The application is
-// part of it: what was signed for another one, or for another environment, is
-// not known here.
+// newStateKeys derives a key from each given key and from the application. Signatures for
+// another application or environment are therefore invalid.
 func newStateKeys(keys []api.Secret, environment api.Environment, clientID string) (*stateKeys, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("is empty")
@@ -30,15 +28,15 @@ func newStateKeys(keys []api.Secret, environment api.Environment, clientID strin
 	k := &stateKeys{}
 	for i, key := range keys {
 		if len(key.Reveal()) < defaults.StateKeySize {
-			return nil, errors.New("needs keys of at least " + strconv.Itoa(defaults.StateKeySize) + " random bytes; number " + strconv.Itoa(i+1) + " is shorter")
+			return nil, errors.New("needs at least " + strconv.Itoa(defaults.StateKeySize) + " random bytes per key, but key " + strconv.Itoa(i+1) + " is shorter")
 		}
 		k.keys = append(k.keys, sign([]byte(key.Reveal()), "dispensary/oauth/state/1", []byte(environment.String()), []byte(clientID)))
 	}
 	return k, nil
 }
 
-// sign is HMAC-SHA-256 over a purpose and parts, each with its length before it
-// so that no two lists of parts are the same message.
+// sign returns the HMAC-SHA-256 of a purpose and parts. The length precedes each part, so that
+// different lists of parts are different messages.
 func sign(key []byte, purpose string, parts ...[]byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(binary.BigEndian.AppendUint32(nil, uint32(len(purpose))))
@@ -54,7 +52,7 @@ func (k *stateKeys) sign(purpose string, parts ...[]byte) []byte {
 	return sign(k.keys[0], purpose, parts...)
 }
 
-// verify compares in constant time.
+// verify compares with the signature of every key in constant time.
 func (k *stateKeys) verify(mac []byte, purpose string, parts ...[]byte) bool {
 	good := false
 	for _, key := range k.keys {
@@ -63,28 +61,27 @@ func (k *stateKeys) verify(mac []byte, purpose string, parts ...[]byte) bool {
 	return good
 }
 
-// flow is what a state says: when the flow began, and a number that no other
-// flow has. It names no user: a state is seen by the platform and by everyone who
-// reads addresses.
+// flow is the content of a state: the start time and a random number. It contains no user,
+// because the platform and everyone who can read URLs can see a state.
 type flow struct {
-	issued time.Time // in seconds
+	issued time.Time // whole seconds
 	nonce  [16]byte
 }
 
-// The layout of a state, in bytes: version, time, nonce, signature.
+// The layout of a state in bytes: version, time, nonce, signature.
 const (
 	stateVersion = 1
 	signedBytes  = 1 + 8 + 16
 	stateBytes   = signedBytes + sha256.Size
 )
 
-// What is signed: neither of the two passes for the other.
+// The purposes of signatures. A signature for one purpose is invalid for the other.
 const (
 	forState  = "state"
 	forCookie = "cookie"
 )
 
-// browserSafe is strict, so that a state has one spelling only.
+// browserSafe is strict, so that a state has only one spelling.
 var browserSafe = base64.RawURLEncoding.Strict()
 
 func newFlow(now time.Time) flow {
@@ -99,13 +96,13 @@ func (f flow) bytes() []byte {
 	return append(b, f.nonce[:]...)
 }
 
-// sealState writes a state: 76 characters that need no escaping.
+// sealState returns a signed state: 76 characters that need no escaping.
 func (k *stateKeys) sealState(f flow) string {
 	b := f.bytes()
 	return browserSafe.EncodeToString(append(b, k.sign(forState, b)...))
 }
 
-// openState reads a state and reports whether it is one of ours.
+// openState parses a state and reports whether its signature is valid.
 func (k *stateKeys) openState(state string) (flow, bool) {
 	var f flow
 	if len(state) != browserSafe.EncodedLen(stateBytes) {
@@ -120,7 +117,7 @@ func (k *stateKeys) openState(state string) (flow, bool) {
 	return f, true
 }
 
-// tagBytes is the length of a hash that recognizes a user without naming one.
+// tagBytes is the length of a user tag: a hash that recognizes a user without naming one.
 const tagBytes = 16
 
 func (k *stateKeys) userTag(f flow, user string) []byte {
@@ -128,8 +125,8 @@ func (k *stateKeys) userTag(f flow, user string) []byte {
 	return sum[:tagBytes]
 }
 
-// sealCookie writes the value of the cookie that stays with the browser: the user's
-// tag, a signature over everything, and the return address.
+// sealCookie returns the value of the flow's cookie: the user's tag, a signature of all parts,
+// and the return address.
 func (k *stateKeys) sealCookie(f flow, user, returnTo string) string {
 	tag := k.userTag(f, user)
 	mac := k.sign(forCookie, f.bytes(), tag, []byte(returnTo))
@@ -137,8 +134,8 @@ func (k *stateKeys) sealCookie(f flow, user, returnTo string) string {
 	return browserSafe.EncodeToString(b)
 }
 
-// openCookie reads the cookie that belongs to a flow. ours is false for a cookie
-// that was not written for it, same is false if it was for another user.
+// openCookie parses the cookie of a flow. ours is false if the cookie was not signed for this
+// flow. same is false if it belongs to another user.
 func (k *stateKeys) openCookie(f flow, cookie, user string) (returnTo string, ours, same bool) {
 	b, err := browserSafe.DecodeString(cookie)
 	if err != nil || len(b) < tagBytes+sha256.Size {
@@ -154,6 +151,6 @@ func (k *stateKeys) openCookie(f flow, cookie, user string) (returnTo string, ou
 // id identifies the flow in the store of all replicas.
 func (f flow) id() string { return browserSafe.EncodeToString(f.nonce[:]) }
 
-// cookieSuffix names the cookie of one flow, so that flows in several tabs do
-// not take each other's.
+// cookieSuffix returns the suffix of the cookie's name. It differs per flow, so that flows in
+// several tabs do not interfere.
 func (f flow) cookieSuffix() string { return browserSafe.EncodeToString(f.nonce[:6]) }
