@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// FuzzDecrypt checks that foreign bytes cause an error and never a panic, and that only the
+// FuzzDecrypt checks foreign bytes: they cause an error and never a panic, and only the
 // genuine ciphertext decrypts.
 func FuzzDecrypt(f *testing.F) {
 	r := ring(f, key(f, "2026"), key(f, "2025"))
@@ -28,7 +28,7 @@ func FuzzDecrypt(f *testing.F) {
 	})
 }
 
-// FuzzParseKeyRing checks that any text becomes a usable ring or an argument error.
+// FuzzParseKeyRing checks any text: the result is a usable ring or an argument error.
 func FuzzParseKeyRing(f *testing.F) {
 	f.Add(key(f, "2026").Text().Reveal())
 	f.Add("+a:,b:\n:")

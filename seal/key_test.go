@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// loud is a key whose encoded forms all begin with text that a test can find.
+// loud is a key with a recognizable text at the start of all its encoded forms.
 var loud = bytes.Repeat([]byte("\xfb\xefMARKED-"), 4)[:32]
 
 func TestParseKeyAcceptsAllForms(t *testing.T) {

@@ -117,8 +117,8 @@ func (r *KeyRing) Encrypt(plaintext, associatedData []byte) ([]byte, error) {
 	return k.gcm.Seal(sealed, nil, plaintext, k.bind(associatedData)), nil
 }
 
-// Decrypt implements [AEAD] with the key named in the ciphertext. Errors are [ErrNotSealed],
-// [ErrUnknownKey] and [ErrTampered].
+// Decrypt implements [AEAD] with the key named in the ciphertext. If it fails, the error is
+// [ErrNotSealed], [ErrUnknownKey] or [ErrTampered].
 func (r *KeyRing) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	at, body, err := r.find(ciphertext)
 	if err != nil {
@@ -132,8 +132,9 @@ func (r *KeyRing) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-// Stale implements [Rotator]. A value of a pending key is not stale. Otherwise processes that
-// adopt the new key one after another would encrypt each other's values again and again.
+// Stale implements [Rotator]. It reports false if the ring lacks the key of the value. A value
+// of a pending key is not stale. Otherwise processes that adopt the new key one after another
+// would encrypt each other's values again and again.
 func (r *KeyRing) Stale(ciphertext []byte) bool {
 	at, _, err := r.find(ciphertext)
 	return err == nil && at > r.primary

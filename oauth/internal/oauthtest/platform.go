@@ -158,7 +158,7 @@ func (p *Platform) Kill(refresh string) {
 	delete(p.grants, refresh)
 }
 
-// Answers returns a fault that responds with a status and a body and changes no state.
+// Answers returns a fault with a fixed status and body, without a change of state.
 func Answers(status int, body string) Fault {
 	return func(func() *http.Response) (*http.Response, error) { return Respond(status, body), nil }
 }
@@ -172,7 +172,7 @@ func RetryAfter(seconds string) Fault {
 	}
 }
 
-// Loses is a fault that handles the request and loses the response.
+// Loses is a fault: it handles the request and loses the response.
 func Loses(handle func() *http.Response) (*http.Response, error) {
 	handle()
 	return nil, errors.New("connection reset")
@@ -188,7 +188,7 @@ func Changes(change func(response *http.Response)) Fault {
 	}
 }
 
-// Drops is a fault that loses the request before the platform handles it.
+// Drops is a fault: it loses the request before the platform handles it.
 func Drops(func() *http.Response) (*http.Response, error) {
 	return nil, errors.New("connection reset")
 }
