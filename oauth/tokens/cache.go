@@ -11,9 +11,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// tokenCache stores the tokens of the most recently used users, one for all sources of
-// a user: a change in this process reaches each of them, including sources that live
-// longer than the entry.
+// tokenCache stores the tokens of the most recently used users. All sources of a user share
+// one entry, so a change in this process reaches every source, including sources that outlive
+// the entry.
 type tokenCache struct {
 	limit int
 
@@ -39,9 +39,8 @@ func (c *tokenCache) get(user string) *cachedToken {
 	return element.Value.(*cacheEntry).token
 }
 
-// put stores the token that a call returned and returns the token to use. A caller that
-// was held up does not overwrite the result of a later call, and a call that is
-// outdated stores no token.
+// put stores the token that a call returned and returns the token to use. A delayed caller
+// does not overwrite the result of a later call, and an outdated call stores no token.
 func (c *tokenCache) put(user string, from *call, next *cachedToken) *cachedToken {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +51,7 @@ func (c *tokenCache) put(user string, from *call, next *cachedToken) *cachedToke
 		entry := element.Value.(*cacheEntry)
 		switch {
 		case entry.token.seq == from.seq:
-			return entry.token // another caller of the same call was here
+			return entry.token // another caller of the same call has stored it
 		case entry.token.seq < from.seq:
 			entry.token = next
 			c.order.MoveToFront(element)
@@ -69,7 +68,7 @@ func (c *tokenCache) put(user string, from *call, next *cachedToken) *cachedToke
 	return next
 }
 
-// touch notes that a token was compared with the store, or that the store does not respond.
+// touch records that a token was compared with the store, or that the store does not respond.
 func (c *tokenCache) touch(user string, token *cachedToken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,38 +89,38 @@ func (c *tokenCache) remove(user string, upTo uint64) {
 	}
 }
 
-// cachedToken is a token in memory with the times that matter.
+// cachedToken is a token in memory with the times of its renewal.
 type cachedToken struct {
 	token  api.AccessToken
-	renew  time.Time // from here on a new one is fetched in the background
-	expire time.Time // from here on callers wait for a new one
-	seq    uint64    // of the call that brought it
+	renew  time.Time // from this time, a call refreshes the token in the background
+	expire time.Time // from this time, callers wait for a new token
+	seq    uint64    // of the call that returned it
 
-	// checked is the last time the token was compared with the store, without a monotonic
-	// reading: that clock stands still while a machine sleeps.
+	// checked is the last time the token was compared with the store. It has no monotonic
+	// reading, because the monotonic clock stops while a machine sleeps.
 	checked time.Time
 }
 
 const (
-	// checkEvery is how long a source uses a token without comparing it with the store. A
-	// user who connects again or disconnects on another replica is noticed by then, even if
-	// the old token still works. The platform's limit allows 17 calls per second, so the
-	// store gets no more reads than that.
+	// checkEvery is how long a source uses a token without comparing it with the store. It
+	// bounds the delay until a replica notices that a user has reconnected or disconnected on
+	// another replica, even if the old token still works. The platform's limit allows 17 calls
+	// per second, so the store gets no more reads than that.
 	checkEvery = 30 * time.Second
 
 	// checkPatience is how long a caller with a valid token waits for the store.
 	checkPatience = 2 * time.Second
 )
 
-// expiryMargin is how early a token counts as expired, so that it is still
-// valid when it arrives. x/oauth2 uses the same.
+// expiryMargin is how early a token counts as expired, so that it is still valid when it
+// reaches the platform. x/oauth2 uses the same margin.
 const expiryMargin = 10 * time.Second
 
-// newCachedToken works the times out. Both margins shrink with the token's
-// lifetime, or a token that lives for a minute would be refreshed by every call.
+// newCachedToken computes the times. Both margins shrink with the lifetime of the token.
+// Otherwise every call would refresh a token with a lifetime of a minute.
 func newCachedToken(t oauth.Token, seq uint64) *cachedToken {
 	c := &cachedToken{token: t.Access(), seq: seq, checked: time.Now().Round(0)}
-	// Hundreds of thousands of tokens have the same few texts.
+	// Hundreds of thousands of tokens share a few texts.
 	c.token.Environment = unique.Make(t.Environment).Value()
 	c.token.Scope = unique.Make(t.Scope).Value()
 	if !t.ExpiresAt.IsZero() {
@@ -135,8 +134,8 @@ func newCachedToken(t oauth.Token, seq uint64) *cachedToken {
 	return c
 }
 
-// unchecked reports whether the token must be compared with the store before its next use. A
-// wall clock that was set back counts too.
+// unchecked reports whether the token must be compared with the store before its next use.
+// This includes a wall clock that was set back.
 func (c *cachedToken) unchecked(now time.Time) bool {
 	age := now.Round(0).Sub(c.checked)
 	return age < 0 || age >= checkEvery
@@ -145,7 +144,8 @@ func (c *cachedToken) unchecked(now time.Time) bool {
 func (c *cachedToken) fresh(now time.Time) bool { return c.renew.IsZero() || now.Before(c.renew) }
 func (c *cachedToken) alive(now time.Time) bool { return c.expire.IsZero() || now.Before(c.expire) }
 
-// valid uses the time up to the last moment: better that than no token.
+// valid reports whether the token has not expired. It has no margin, because a token in its
+// last seconds is better than none.
 func (c *cachedToken) valid(now time.Time) bool {
 	return c.token.ExpiresAt.IsZero() || now.Before(c.token.ExpiresAt)
 }

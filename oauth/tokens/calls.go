@@ -11,56 +11,56 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// callKind distinguishes the calls of one user: reading the store is cheap and is
-// waited for by callers who do not need a refresh.
+// callKind distinguishes the calls of one user. Callers that need no refresh wait only for the
+// read of the store.
 type callKind int
 
 const (
 	loadCall callKind = iota
 	refreshCall
-	commitCall  // writing a token pair that the store did not take at first
-	clinicCall  // finding out the clinic of a user who connected before it was kept
-	revokeCall  // revoking the replaced grants of a record
-	disposeCall // revoking a token that is in no record
+	commitCall  // writes a token pair after a failure of the store
+	clinicCall  // finds the clinic of a user whose record has none
+	revokeCall  // revokes the replaced grants of a record
+	disposeCall // revokes a token that is in no record
 )
 
-// callKey is what happens once at a time in a process.
+// callKey identifies a call. A process runs one call at a time for each key.
 type callKey struct {
 	key   tokenstore.Key
 	kind  callKind
-	token api.Secret // of a disposeCall: a user may have several
+	token api.Secret // set for a disposeCall, because a user can have several
 }
 
-// call is work for one user that any number of callers wait for. It belongs to
-// none of them: it runs to its end, no matter who stops waiting.
+// call is work for one user. Any number of callers can wait for it. It runs to its end even if
+// all of them stop waiting.
 type call struct {
-	seq  uint64 // later calls have greater numbers
+	seq  uint64 // increases with each call
 	done chan struct{}
 
-	// outdated is set if the user connects again, or is disconnected, while the call runs:
-	// its result may be the token from before.
+	// outdated is set if the user reconnects or is disconnected while the call runs. The result
+	// may then be the old token.
 	outdated atomic.Bool
 
-	// failure is why a commitCall was started; it does not change.
+	// failure is the error that started a commitCall. It does not change.
 	failure error
 
-	// Valid when done is closed.
+	// Valid once done is closed.
 	record tokenstore.Record
 	err    error
 }
 
-// callGroup holds the calls under way. A call removes itself at its end.
+// callGroup contains the running calls. A call removes itself when it ends.
 type callGroup struct {
 	mu      sync.Mutex
 	seq     uint64
 	running map[callKey]*call
 }
 
-// errAbandoned is the result of a call whose goroutine was ended by runtime.Goexit.
+// errAbandoned is the result of a call whose goroutine ended with runtime.Goexit.
 var errAbandoned = errors.New("tokens: a token refresh ended without a result")
 
-// join returns the call under way for at, or starts work as one; started says
-// which. The work gets the values of ctx, but neither its end nor its deadline.
+// join returns the running call for at, or starts work as a new call. started reports whether
+// it did. The work gets the values of ctx, but not its cancellation or deadline.
 func (g *callGroup) join(ctx context.Context, at callKey, failure error, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,8 +90,8 @@ func (g *callGroup) run(ctx context.Context, at callKey, c *call, work func(cont
 	c.record, c.err = work(ctx)
 }
 
-// outdate marks the calls under way that may return a token of the user from before, and
-// returns the number of the last call.
+// outdate marks the running calls that may return an old token of the user. It returns the
+// number of the last call.
 func (g *callGroup) outdate(key tokenstore.Key) (last uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,14 +103,14 @@ func (g *callGroup) outdate(key tokenstore.Key) (last uint64) {
 	return g.seq
 }
 
-// underWay returns the call under way for at, or nil.
+// underWay returns the running call for at, or nil.
 func (g *callGroup) underWay(at callKey) *call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.running[at]
 }
 
-// all returns the calls under way, by kind.
+// all returns the running calls by kind.
 func (g *callGroup) all() map[callKind][]*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,12 +121,12 @@ func (g *callGroup) all() map[callKind][]*call {
 	return all
 }
 
-// wait returns the result of the call, or the end of ctx if that comes first.
+// wait returns the result of the call, or an error if ctx ends first.
 func (c *call) wait(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	select {
 	case <-c.done:
 		return c.record, c.err
 	case <-ctx.Done():
-		return tokenstore.Record{}, fmt.Errorf("tokens: gave up waiting for a token of %s: %w", key, ctx.Err())
+		return tokenstore.Record{}, fmt.Errorf("tokens: stopped waiting for a token of %s: %w", key, ctx.Err())
 	}
 }

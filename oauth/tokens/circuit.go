@@ -11,11 +11,11 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Waits of a [circuit]. The API states none.
+// Waits of a [circuit]. The API does not state any.
 const (
-	// A refresh that failed for now is retried after a wait that doubles from firstBackoff to
-	// lastBackoff, or after a longer Retry-After of up to maxRetryAfter. It starts over
-	// backoffMemory after the last wait.
+	// After a temporary failure, a refresh is retried after a wait that doubles from
+	// firstBackoff to lastBackoff, or after a longer Retry-After of up to maxRetryAfter. The
+	// wait starts over backoffMemory after the last one.
 	firstBackoff  = time.Second
 	lastBackoff   = 30 * time.Second
 	backoffMemory = time.Minute
@@ -23,18 +23,18 @@ const (
 
 	// A rejected refresh token is retried after firstRetry, and the second rejection marks the
 	// user. The refresh token of a marked user is retried after waits that double up to
-	// lastRetry, and by any replica no sooner than firstRetry after the last attempt.
+	// lastRetry. No replica retries it sooner than firstRetry after the last attempt.
 	firstRetry = time.Minute
 	lastRetry  = 10 * time.Minute
 
-	// userMemory is the time for which the failures of a user are kept.
+	// userMemory is how long the failures of a user are kept.
 	userMemory = time.Hour
 
-	// forcedPause is the time between two refreshes of one user that a 401 forces.
+	// forcedPause is the shortest time between two refreshes of one user that a 401 forces.
 	forcedPause = 2 * time.Minute
 
 	// The token endpoint counts as failing if the refreshes of failingUsers different users
-	// failed in a row: the failures of one user delay no other user. A process then sends one
+	// failed in a row, so one failing user delays no other user. A process then sends one
 	// request every trialPause, or after a longer Retry-After.
 	failingUsers = 5
 	trialPause   = time.Second
@@ -42,18 +42,18 @@ const (
 	// configPause is the pause after the platform has rejected the application.
 	configPause = time.Minute
 
-	// The alarm goes off if the platform rejects the refresh tokens of refusedUsers different
-	// users in a row within refusalWindow. A user who revokes the application is one, but many
-	// are not their own doing. KeepFresh then rests for refusalPause. Within alarmMemory of the
-	// last alarm it is the same trouble.
+	// The alarm is raised if the platform rejects the refresh tokens of refusedUsers different
+	// users in a row within refusalWindow. One user may have revoked the application, but many
+	// at a time have another cause. KeepFresh then pauses for refusalPause. Within alarmMemory
+	// of the last alarm, no new alarm is raised.
 	refusedUsers  = 10
 	refusalWindow = 5 * time.Minute
 	refusalPause  = 15 * time.Minute
 	alarmMemory   = 2 * refusalPause
 )
 
-// circuit delays refreshes after failures: of one user, or of all users if the token endpoint
-// fails or rejects the application. It is safe for concurrent use.
+// circuit delays refreshes after failures: the refreshes of one user, or of all users if the
+// token endpoint fails or rejects the application. It is safe for concurrent use.
 type circuit struct {
 	mu    sync.Mutex
 	users map[tokenstore.Key]*backoff
@@ -69,19 +69,19 @@ func newCircuit() circuit {
 	}
 }
 
-// backoff is the failures of one user in a row.
+// backoff contains the consecutive failures of one user.
 type backoff struct {
 	err      error
-	failures int // that say nothing about the user
+	failures int // not caused by the user
 	refusals int // of the refresh token
 	until    time.Time
-	forced   time.Time // the last successful refresh that a 401 forced
+	forced   time.Time // the last successful refresh forced by a 401
 }
 
-// trouble is the failures of different users in a row.
+// trouble contains the consecutive failures of different users.
 type trouble struct {
 	limit  int           // number of users who count as trouble
-	window time.Duration // in which so many fail; 0 means any time
+	window time.Duration // time within which limit users fail, 0 for any time
 
 	err   error
 	users map[tokenstore.Key]bool
@@ -89,8 +89,8 @@ type trouble struct {
 	until time.Time // the next trial
 }
 
-// add counts a failure and reports whether it is the one that reaches the limit. From then on
-// each failure postpones the next trial.
+// add counts a failure and reports whether it reaches the limit. From then on, each failure
+// postpones the next trial.
 func (t *trouble) add(key tokenstore.Key, err error, pause time.Duration) (isNew bool) {
 	now := time.Now()
 	before := t.open()
@@ -151,7 +151,7 @@ func (c *circuit) closedLocked() error {
 }
 
 // admit returns nil if the caller may send a request to the token endpoint. If the endpoint is
-// in trouble, the request is the trial, and the others wait for the next one.
+// in trouble, this request is the trial, and other callers wait for the next one.
 func (c *circuit) admit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,14 +164,14 @@ func (c *circuit) admit() error {
 	return nil
 }
 
-// answered records the result of a user's request to the token endpoint. It returns the error
-// that pauses refreshes for all users, if err is one, and whether that is new.
+// answered records the result of a user's request to the token endpoint. If err pauses the
+// refreshes of all users, it returns err and whether the pause is new.
 func (c *circuit) answered(key tokenstore.Key, err error) (paused *oauth.ConfigError, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var refusal *oauth.ConfigError
 	switch {
-	case err == nil, isInvalidGrant(err): // a response about the refresh token
+	case err == nil, isInvalidGrant(err): // the endpoint works: it responded about the refresh token
 		c.endpoint.clear()
 		c.application.clear()
 		if err == nil {
@@ -186,8 +186,8 @@ func (c *circuit) answered(key tokenstore.Key, err error) (paused *oauth.ConfigE
 	return nil, false
 }
 
-// refused counts a user whose refresh token was rejected. alarm reports whether so many were
-// rejected that it is to be raised, and until is the end of the pause.
+// refused counts a user whose refresh token was rejected. alarm reports whether to raise the
+// alarm, and until is the end of the pause.
 func (c *circuit) refused(key tokenstore.Key, err error) (alarm bool, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *circuit) refused(key tokenstore.Key, err error) (alarm bool, until time
 	return alarm, c.grants.until
 }
 
-// failed records a failed refresh of the user and returns for how long the next one is delayed.
+// failed records a failed refresh of the user and returns the delay of the next one.
 func (c *circuit) failed(key tokenstore.Key, err error) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +228,8 @@ func (c *circuit) of(key tokenstore.Key) *backoff {
 	return &backoff{}
 }
 
-// keep stores the failures of a user. Entries remove themselves. The caller has locked mu.
+// keep stores the failures of a user. Entries remove themselves after userMemory. The caller
+// has locked mu.
 func (c *circuit) keep(key tokenstore.Key, b *backoff) {
 	c.users[key] = b
 	time.AfterFunc(userMemory, func() {
@@ -248,7 +249,7 @@ func (c *circuit) mayForce(key tokenstore.Key) bool {
 	return !ok || time.Since(b.forced) >= forcedPause
 }
 
-// succeeded forgets the failures of a user whose token is good. forced reports whether a 401
+// succeeded drops the failures of a user whose token is valid. forced reports whether a 401
 // forced the refresh.
 func (c *circuit) succeeded(key tokenstore.Key, forced bool) {
 	c.mu.Lock()
@@ -264,7 +265,7 @@ func (c *circuit) succeeded(key tokenstore.Key, forced bool) {
 	}
 }
 
-// forget forgets a user who has connected again or was restored.
+// forget drops the failures of a user who has reconnected or was restored.
 func (c *circuit) forget(key tokenstore.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +285,7 @@ func (c *circuit) failingNow() (n int) {
 	return n
 }
 
-// pausedUntil returns until when refreshing in the background pauses.
+// pausedUntil returns the end of the pause of refreshes in the background.
 func (c *circuit) pausedUntil() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,9 +295,8 @@ func (c *circuit) pausedUntil() time.Time {
 	return c.grants.pausedUntil()
 }
 
-// jitteredBackoff returns a wait that doubles from first to last with the number of
-// the try, counted from 1; the second half of it is random, so that replicas do not
-// come at the same time.
+// jitteredBackoff returns a wait that doubles from first to last with try, which starts at 1.
+// The second half of the wait is random, so that replicas do not retry at the same time.
 func jitteredBackoff(try int, first, last time.Duration) time.Duration {
 	wait := last
 	if doublings := try - 1; doublings < 20 && first<<doublings < last {
@@ -305,7 +305,7 @@ func jitteredBackoff(try int, first, last time.Duration) time.Duration {
 	return wait/2 + jitter.N(wait/2)
 }
 
-// retryAfter returns how long the platform asked to stay away, up to a cap.
+// retryAfter returns the Retry-After of the platform, up to maxRetryAfter.
 func retryAfter(err error) time.Duration {
 	var answer *api.Error
 	if !errors.As(err, &answer) {
@@ -314,19 +314,19 @@ func retryAfter(err error) time.Duration {
 	return min(answer.RetryAfter, maxRetryAfter)
 }
 
-// isInvalidGrant reports the platform's word that a refresh token is no longer
-// good. The status it comes with does not matter.
+// isInvalidGrant reports whether the platform rejected a refresh token as invalid. The status
+// of the response does not matter.
 func isInvalidGrant(err error) bool {
 	var answer *api.Error
 	return errors.As(err, &answer) && answer.Code == "invalid_grant"
 }
 
-// endpointError is the failure of other users' refreshes, because of which this one
-// was not tried.
+// endpointError is the error of a refresh that was not sent because the refreshes of other
+// users failed.
 type endpointError struct{ err error }
 
 func (e *endpointError) Error() string {
-	return "tokens: no refresh is tried for now: " + e.err.Error()
+	return "tokens: refreshes are paused: " + e.err.Error()
 }
 
 func (e *endpointError) Unwrap() error { return e.err }

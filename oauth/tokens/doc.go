@@ -1,6 +1,5 @@
-// Package tokens keeps the tokens of an application's users and refreshes them: one
-// per practitioner or staff member, for thousands of them, on as many machines as
-// you run.
+// Package tokens stores and refreshes the tokens of your users, one token for each
+// practitioner or staff member. It serves thousands of users on any number of replicas.
 //
 //	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: store})
 //
@@ -8,90 +7,91 @@
 //	source := conns.TokenSource(user)             // authorizes calls
 //	err = conns.Disconnect(ctx, user)             // revokes and deletes
 //
-// # Calling as a user
+// # Usage
 //
-// [Connections.TokenSource] gives the source of one user's tokens. Hand it to the
-// module's client, which asks it for every call.
+// [Connections.TokenSource] returns the source of one user's tokens. Pass it to the client of
+// this module, which asks it for a token on every call. Create sources once or for every
+// request.
 //
-// An access token lives for two hours. A source returns the one in memory while
-// it is valid, in well under a microsecond; shortly before its end it refreshes it
-// in the background, and after its end callers wait for the new one. Callers
-// share a refresh, and none of them owns it: a caller that is canceled leaves, the
-// refresh goes on. Make sources once or anew for every request, as you like.
+// An access token expires after two hours. While it is valid, a source returns it from memory
+// in well under a microsecond. In its last 5 minutes, or in the last quarter of a shorter
+// lifetime, the source refreshes the token in the background. After that, callers wait for the
+// new token. All callers share one refresh. If a caller's context is canceled, that caller
+// returns and the refresh continues.
 //
-// # Many machines
+// [Connections.KeepFresh] refreshes the tokens of users with recent calls before they expire,
+// so that no call has to wait. Replicas share its work through the store.
 //
-// The [tokenstore.Store] is what replicas have in common. A refresh takes a short lease on
-// the user's record, asks the platform while nothing is locked, and commits the
-// new pair if the record has not moved. A replica that does not get the lease waits
-// for the result of the one that has it; the lease of a machine that died runs out.
-// A source compares its token in memory with the store every 30 seconds, so a user who
-// connects with another account or disconnects on one replica does so on all of them.
-// [tokenstore.MemoryStore] serves one process, package oauth/sqlstore databases; the interface
-// is small enough to be put on your own, and package oauth/storetest tests it.
-// [tokenstore.Sealed] encrypts what any of them keeps.
+// # Replicas
 //
-// # Before a token ends
+// Replicas share state only through the [tokenstore.Store]. To refresh a token, a replica
+// takes a short lease on the user's record, calls the platform without locking anything, and
+// commits the new token pair if the record has not changed. A replica that does not get the
+// lease waits for the result of its owner. The lease of a crashed replica expires.
 //
-// [Connections.KeepFresh] replaces tokens before they end, of users with recent
-// calls, so that no call has to wait. Replicas share its work through the store.
+// A source compares its token in memory with the store every 30 seconds. So if a user
+// disconnects or connects another account on one replica, all replicas follow.
 //
-// # No token is lost
+// [tokenstore.MemoryStore] serves one process, and package oauth/sqlstore serves databases. To
+// use your own storage, implement the small interface and test it with package
+// oauth/storetest. [tokenstore.Sealed] encrypts the tokens in any store.
 //
-// The API does not say whether a refresh replaces the refresh token.
-// Assumption: it may, and the old one works until the new access token is first
-// used. Users are not lost to that:
+// # Guarantees
 //
-//   - a new pair is in the store before its access token is used;
-//   - where the answer of a refresh is lost, the old refresh token is tried
-//     again;
-//   - where the store does not take a new pair, the pair is kept and written
-//     again until it does, with an error in the log each time: see
-//     [Connections.PendingCommits] and, before the program ends,
-//     [Connections.Close];
-//   - where a replica was too slow and another one found the old refresh token
-//     spent, the pair of the first is still stored when it comes.
+// The API does not document whether a refresh replaces the refresh token. Assumption: it may,
+// and the old refresh token works until the new access token is first used. Under this
+// assumption no user is lost:
 //
-// Should the platform forget the old refresh token the moment it issues a new
-// one, then one loss remains that no client can prevent: an answer that never
-// arrives. That user has to authorize again.
+//   - A new pair is stored before its access token is used.
+//   - If the response to a refresh is lost, the old refresh token is retried.
+//   - If the store does not accept a new pair, the process keeps the pair and retries the
+//     write until it succeeds. Each failure is logged as an error. See
+//     [Connections.PendingCommits], and call [Connections.Close] before the program ends.
+//   - If a replica was too slow and another replica then found the old refresh token spent,
+//     the pair of the slow replica is still stored when it arrives.
 //
-// # When something is wrong
+// If the platform invalidates the old refresh token as soon as it issues a new one, one loss
+// remains, and no client can prevent it: a response that never arrives. That user must
+// authorize again.
 //
-//   - [*ReauthorizeError], which matches [api.ErrReauthorize]: only the user can
-//     help. It says who and why, builds the address to send them to, and is
-//     remembered in the store. The token stays there: later calls retry a rejected
-//     refresh token, at least every 10 minutes, and [Connections.Restore] brings
-//     back a user who was marked wrongly.
-//   - [*oauth.ConfigError]: the platform rejects the application. No user is marked,
-//     and no refresh is tried for a minute. Tokens that are still valid are used.
-//     Exchanging a code pauses no refresh.
-//   - [*StoreError]: the store failed. Nothing is refreshed without it.
-//   - [*api.Error]: the platform or the network failed. Tokens that are still
-//     valid are used. The next try waits a second at first, and up to half
-//     a minute if failures repeat. While the token endpoint fails for several
-//     users in a row, a process sends one request a second, for any of them.
-//   - [*api.Error] with the code invalid_grant: the platform rejected the refresh token
-//     for the first time. It is retried a minute later, and the second rejection marks the
-//     user. So a mistake of the platform that lasts for seconds marks no user.
-//   - [*api.Error] that matches [api.ErrUnauthorized]: the API responded to a call
-//     with 401, also with the new token that was fetched for it. Try again
-//     later, with growing waits. It marks no user, because only the
-//     token endpoint knows whether the user has revoked the application. A 401 forces one
-//     refresh of a user in 2 minutes.
+// # Errors
 //
-// [Config.Observers] receive what happens to users and to the application, and how
-// refreshes go, see [Observer]. If the refresh tokens of one user after another
-// are rejected, because scopes were added to the application or the platform is
-// unwell, KeepFresh pauses and one alarm is raised: see [MassRejection].
+//   - [*ReauthorizeError], which matches [api.ErrReauthorize]: the user must authorize again.
+//     The error contains the user and the reason, and builds the URL of the authorization
+//     page. The store keeps this mark and the token. Later calls retry a rejected refresh
+//     token, at least every 10 minutes. [Connections.Restore] removes a wrong mark.
+//   - [*oauth.ConfigError]: the platform rejects the application. No user is marked, and no
+//     refresh is sent for a minute. Valid tokens are still used. A failed exchange of a code
+//     pauses no refresh.
+//   - [*StoreError]: the store failed. No token is refreshed without the store.
+//   - [*api.Error]: the platform or the network failed. Valid tokens are still used. The next
+//     refresh waits 1 second, and up to 30 seconds if failures repeat. While the token
+//     endpoint fails for 5 different users in a row, each process sends one request per second
+//     for all users.
+//   - [*api.Error] with the code invalid_grant: the platform rejected the refresh token for
+//     the first time. It is retried a minute later, and the second rejection marks the user.
+//     So a platform fault of a few seconds marks no user.
+//   - [*api.Error] that matches [api.ErrUnauthorized]: the API responded to a call with 401,
+//     even with a newly refreshed token. Retry later with growing waits. The 401 marks no
+//     user, because only the token endpoint knows whether the user has revoked the
+//     application. It forces at most one refresh of a user in 2 minutes.
+//
+// # Monitoring
+//
+// [Config.Observers] receive the changes of users and of the application, and the result of
+// each refresh. See [Observer]. If the platform rejects the refresh tokens of one user after
+// another, because scopes were added to the application or the platform is faulty, KeepFresh
+// pauses and one alarm is raised. See [MassRejection].
 //
 // # Clocks
 //
-// What a source reads from the store was dated by another machine; if the clocks of
-// the two differ, a token is refreshed early, or is refused once with 401 and then
-// refreshed.
+// The expiry of a stored token was computed with the clock of the replica that stored it. If
+// the clocks of two replicas differ, a token is either refreshed early, or rejected once with
+// 401 and then refreshed.
 //
-// # Secrets
+// # Privacy
 //
 // No type of this package prints, logs or encodes a token.
+//
+// API section: "Authentication".
 package tokens
