@@ -10,13 +10,13 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// SetClinic records which clinic a user belongs to now: for programs that learn, from
-// GET /clinic, that the user has moved. The token stays as it is. A user who has to
-// authorize again keeps the clinic of before; connecting finds the new one.
+// SetClinic stores the current clinic of a user. Use it if GET /clinic shows that the user has
+// moved. The token does not change. A user who must authorize again keeps the old clinic, and
+// connecting finds the new one.
 //
-// Errors: a [*ReauthorizeError] with [tokenstore.ReasonNotConnected]; an [*api.ArgumentError] for an
-// id that no key could hold; [*StoreError]; [tokenstore.ErrLeased] if another owner kept the lease
-// for longer than leases last; the error of ctx.
+// Errors: a [*ReauthorizeError] with [tokenstore.ReasonNotConnected]; an [*api.ArgumentError]
+// for an id that no key can contain; [*StoreError]; [tokenstore.ErrLeased] if another owner
+// kept the lease for longer than [Config].LeaseTTL and a minute; the error of ctx.
 func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.Clinic) error {
 	key := c.Key(user)
 	if err := errors.Join(key.Validate(), ids.ValidateClinic(clinic)); err != nil {
@@ -30,7 +30,8 @@ func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.C
 	return err
 }
 
-// findClinic asks for the clinic of a token; zero where it is not to be had.
+// findClinic asks the platform for the clinic of a token. It returns zero if the clinic is
+// unknown.
 func (c *Connections) findClinic(ctx context.Context, key tokenstore.Key, token oauth.Token) oauth.Clinic {
 	if c.config.Clinic == nil {
 		return oauth.Clinic{}
@@ -42,14 +43,14 @@ func (c *Connections) findClinic(ctx context.Context, key tokenstore.Key, token 
 		err = ids.ValidateClinic(clinic)
 	}
 	if err != nil {
-		c.hooks.log(ctx, slog.LevelWarn, "the clinic of a user could not be found out", key, slog.Any("error", err))
+		c.hooks.log(ctx, slog.LevelWarn, "could not find the clinic of a user", key, slog.Any("error", err))
 		return oauth.Clinic{}
 	}
 	return clinic
 }
 
-// learnClinic finds out the clinic of a user whose record has none, after a refresh.
-// Only [Connections.Close] waits for it.
+// learnClinic finds the clinic of a user whose record has none, after a refresh. Only
+// [Connections.Close] waits for it.
 func (c *Connections) learnClinic(ctx context.Context, record tokenstore.Record) {
 	if c.config.Clinic == nil || record.Token.Clinic != (oauth.Clinic{}) {
 		return
@@ -61,7 +62,7 @@ func (c *Connections) learnClinic(ctx context.Context, record tokenstore.Record)
 		}
 		err := c.SetClinic(ctx, record.Key.User, clinic)
 		if err != nil {
-			c.hooks.log(ctx, slog.LevelWarn, "the clinic of a user could not be stored", record.Key, slog.Any("error", err))
+			c.hooks.log(ctx, slog.LevelWarn, "could not store the clinic of a user", record.Key, slog.Any("error", err))
 		}
 		return tokenstore.Record{}, err
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// pendingCommit is what a refresh returned, until the store has it. The token before
-// it may be dead already, so that losing it would log the user out.
+// pendingCommit is the result of a refresh until the store has it. The token before it may be
+// invalid already, so losing the result would disconnect the user.
 type pendingCommit struct {
 	conns *Connections
 	lease tokenstore.Lease
@@ -19,18 +19,18 @@ type pendingCommit struct {
 	token oauth.Token
 }
 
-// Waits between tries to write a pair.
+// Waits between attempts to write a pair.
 const (
 	firstRewrite = 100 * time.Millisecond
 	lastRewrite  = 30 * time.Second
 )
 
-// commit writes a new pair and returns its record. A pair that cannot be
-// written is kept and tried again until it is; it is not handed out before,
-// because its first use may kill the pair that the store still has.
+// commit writes a new pair and returns its record. If the write fails, commit keeps the pair
+// and retries until it is stored. It does not return the pair before, because its first use
+// may invalidate the pair in the store.
 func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oauth.Token) (tokenstore.Record, error) {
 	p := &pendingCommit{conns: c, lease: leased.lease, old: leased.Record, token: token}
-	// A connection that is dead must not take the whole lease.
+	// A dead connection must not use up the whole lease.
 	record, err := p.write(ctx, c.config.answerTime())
 	if !isStoreError(err) {
 		return record, err
@@ -44,7 +44,7 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 		})
 	}
 	pending, started := start()
-	if !started { // Disconnect and a refresh may each have a pair: one is written after the other
+	if !started { // Disconnect and a refresh may each have a pair: write one after the other
 		go func() {
 			for !started {
 				<-pending.done
@@ -56,8 +56,8 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 	return c.awaitCommit(pending)
 }
 
-// awaitPendingCommit waits for a pair of the user that an earlier refresh could not
-// write. It returns an empty record if there is none.
+// awaitPendingCommit waits for a pair of the user from an earlier refresh that is not stored
+// yet. It returns an empty record if there is none.
 func (c *Connections) awaitPendingCommit(key tokenstore.Key) (tokenstore.Record, error) {
 	if pending := c.calls.underWay(callKey{key: key, kind: commitCall}); pending != nil {
 		return c.awaitCommit(pending)
@@ -65,8 +65,8 @@ func (c *Connections) awaitPendingCommit(key tokenstore.Key) (tokenstore.Record,
 	return tokenstore.Record{}, nil
 }
 
-// awaitCommit gives a pair a while to be written: longer where the store is slow than
-// where it fails.
+// awaitCommit waits until a pair is stored, for a third of the lease. It waits for
+// storeTimeout if the store is slow rather than failing.
 func (c *Connections) awaitCommit(pending *call) (tokenstore.Record, error) {
 	patience := c.config.answerTime()
 	if errors.Is(pending.failure, context.DeadlineExceeded) {
@@ -82,26 +82,26 @@ func (c *Connections) awaitCommit(pending *call) (tokenstore.Record, error) {
 	}
 }
 
-// writeUntilStored writes until the pair is stored, or not wanted any more.
+// writeUntilStored retries the write until the pair is stored or no longer needed.
 func (p *pendingCommit) writeUntilStored(ctx context.Context, err error) (record tokenstore.Record, _ error) {
 	for try := 1; isStoreError(err); try++ {
 		wait := jitteredBackoff(try, firstRewrite, lastRewrite)
-		p.conns.hooks.log(ctx, slog.LevelError, "a refreshed token pair is not stored and only kept in memory", p.lease.Key,
+		p.conns.hooks.log(ctx, slog.LevelError, "could not store a refreshed token pair; it is only in memory", p.lease.Key,
 			slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
 		time.Sleep(wait)
 		record, err = p.write(ctx, storeTimeout)
 	}
-	p.conns.hooks.log(ctx, slog.LevelInfo, "a kept token pair is stored, or not needed any more", p.lease.Key)
+	p.conns.hooks.log(ctx, slog.LevelInfo, "a pending token pair is stored or no longer needed", p.lease.Key)
 	p.conns.circuit.succeeded(p.lease.Key, false)
 	return record, err
 }
 
-// maxConflicts bounds how often in a row a write starts over.
+// maxConflicts is the largest number of consecutive conflicts in one write.
 const maxConflicts = 3
 
-// write tries to store the pair. A record that has moved in the meantime keeps
-// what it has, unless it still waits for this very pair. A store that panics
-// has not taken the pair either.
+// write tries to store the pair. If the record has changed meanwhile, write leaves it unless
+// it still has the token that this pair replaces. A panic of the store counts as a failed
+// write.
 func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record tokenstore.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -127,7 +127,7 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 		}
 		if !p.succeeds(record) {
 			if record.State == tokenstore.StateActive && record.Token.AccessToken == p.token.AccessToken {
-				return p.stored(ctx, record) // by a write whose answer was lost
+				return p.stored(ctx, record) // by a write whose response was lost
 			}
 			p.drop(ctx)
 			return record, p.conns.validate(record)
@@ -141,7 +141,7 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 	return tokenstore.Record{}, storeError("Commit", key, err)
 }
 
-// stored reports the new token, and returns what the caller of write gets.
+// stored reports the new token and returns the results of write.
 func (p *pendingCommit) stored(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
 	if p.old.Reason == tokenstore.ReasonDisconnecting {
 		return p.markDisconnecting(ctx, record)
@@ -153,8 +153,8 @@ func (p *pendingCommit) stored(ctx context.Context, record tokenstore.Record) (t
 	return record, nil
 }
 
-// markDisconnecting marks a user again who was disconnected while the pair was kept: it is
-// stored so that it can be revoked, and is not to be used.
+// markDisconnecting marks a user who was disconnected while the pair was pending. The pair is
+// stored only so that it can be revoked.
 func (p *pendingCommit) markDisconnecting(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
 	lease := tokenstore.Lease{Key: p.lease.Key, Version: record.Version, Owner: p.lease.Owner}
 	_, err := p.conns.store.Lease(ctx, lease, p.conns.config.LeaseTTL)
@@ -162,27 +162,27 @@ func (p *pendingCommit) markDisconnecting(ctx context.Context, record tokenstore
 		_, err = p.conns.store.Fail(ctx, lease, tokenstore.ReasonDisconnecting)
 	}
 	if err != nil && !errors.Is(err, tokenstore.ErrNoRecord) {
-		return tokenstore.Record{}, storeError("Fail", p.lease.Key, err) // write comes back to it
+		return tokenstore.Record{}, storeError("Fail", p.lease.Key, err) // write retries it
 	}
 	return tokenstore.Record{}, p.conns.reauthorize(p.lease.Key, tokenstore.ReasonDisconnecting, record.Token.ResourceOwner, nil)
 }
 
-// follow continues the write on a newer version of the record, and keeps the fields that were
-// written to it meanwhile: the clinic, and replaced grants.
+// follow continues the write on a newer version of the record. It keeps the fields that others
+// wrote meanwhile: the clinic and the replaced grants.
 func (p *pendingCommit) follow(record tokenstore.Record) {
 	p.lease.Version, p.old.State, p.old.Reason = record.Version, record.State, record.Reason
 	p.token.Clinic, p.token.Replaced = record.Token.Clinic, record.Token.Replaced
 }
 
-// drop disposes of a pair that no record takes any more. The refresh does not wait for it.
+// drop disposes of a pair that no record needs. The refresh does not wait for it.
 func (p *pendingCommit) drop(ctx context.Context) {
 	(&disposal{conns: p.conns, key: p.lease.Key, token: p.token, keep: true}).later(ctx, nil)
 }
 
-// succeeds reports a record that the pair is the successor of: it holds the
-// refresh token that the pair was bought with, and no newer access token. A
-// peer that came after the lease had ended may have marked it, because that
-// refresh token was spent on this pair; then the pair brings the user back.
+// succeeds reports whether the pair is the successor of the record. The record then has the
+// refresh token that was exchanged for the pair, and no newer access token. A peer that took
+// over after the lease may have marked the user, because the exchange had spent the refresh
+// token. In this case the pair restores the user.
 func (p *pendingCommit) succeeds(record tokenstore.Record) bool {
 	return record.Token.RefreshToken == p.old.Token.RefreshToken &&
 		(record.State != tokenstore.StateActive || record.Token.AccessToken == p.old.Token.AccessToken)

@@ -13,28 +13,28 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Connect turns the code of a callback into a stored token of user: it exchanges
-// the code, asks for the clinic, checks that the account is the right one
-// ([Config.Verify]), and saves. A token that is not accepted is revoked and not
-// stored. [Observer].Connected reports success. Connect exchanges the code each time: see
-// [Connections.RunFlow] for callbacks that arrive twice.
+// Connect turns the code of a callback into a stored token of user. It exchanges the code,
+// asks for the clinic, checks the account with [Config].Verify and stores the token. A
+// rejected token is revoked and not stored. [Observer].Connected reports success. Connect
+// exchanges the code on each call: see [Connections.RunFlow] for callbacks that arrive twice.
 //
-// A code works once, so Connect retries a failing store for a third of [Config.LeaseTTL]. If
+// A code works once, so Connect retries a failing store for a third of [Config].LeaseTTL. If
 // the store still fails, Connect revokes the token, because it would be lost. With
-// [Config.Verify] it does the same if the stored token cannot be decrypted ([tokenstore.ErrUnreadable]),
-// because its owner is not known: put the key back, or delete the record.
+// [Config].Verify it also revokes the token if the stored token cannot be decrypted
+// ([tokenstore.ErrUnreadable]), because its owner is unknown. Restore the encryption key or
+// delete the record.
 //
-// If the record has a token of another account or clinic, Connect revokes that token once
-// the new one is stored. Replicas that have it in memory get a 401 for their next call, and
-// read the new token. If the platform cannot be reached, the old token stays in the record
+// If the record has a token of another account or clinic, Connect revokes that token once the
+// new one is stored. Replicas with the old token in memory get a 401 for their next call and
+// then read the new token. If the platform is unreachable, the old token stays in the record
 // ([oauth.Token].Replaced) and is revoked when a replica next reads the record. A replica
-// compares its token in memory with the store every 30 seconds, so it uses the
-// new account by then. A replaced token of the same account is not revoked before
-// [Connections.Disconnect]: revoking it may end the user's whole consent (assumption).
+// compares its token in memory with the store every 30 seconds, so it uses the new account by
+// then. A replaced token of the same account is not revoked before [Connections.Disconnect],
+// because this may revoke the user's whole consent (assumption).
 //
-// Errors: [oauth.ErrCodeRefused]; [*oauth.ConfigError]; [ErrOwnerRefused], together
-// with what Verify returned; [ErrUndecided]; [*StoreError]; otherwise [*api.Error]. The
-// user can always start again.
+// Errors: [oauth.ErrCodeRefused]; [*oauth.ConfigError]; [ErrOwnerRefused], together with the
+// error of Verify; [ErrUndecided]; [*StoreError]; otherwise [*api.Error]. The user can always
+// start again.
 // API section: "Authentication" 3.
 func (c *Connections) Connect(ctx context.Context, user string, code api.Secret) (tokenstore.Record, error) {
 	key := c.Key(user)
@@ -43,7 +43,7 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 	}
 	token, err := c.client.Exchange(ctx, code)
 	if err != nil {
-		return tokenstore.Record{}, err // nothing is counted against the application: the code is the browser's
+		return tokenstore.Record{}, err // pauses no refresh, because the code comes from the browser
 	}
 	a := &authorizing{conns: c, key: key, token: token}
 	defer func() {
@@ -60,22 +60,22 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 	return a.connected(ctx, record), nil
 }
 
-// authorizing is a token that a user has just granted, until it is stored. Neither the code
-// nor the token can be requested again.
+// authorizing is a newly granted token until it is stored. Neither the code nor the token can
+// be requested again.
 type authorizing struct {
 	conns *Connections
 	key   tokenstore.Key
 	token oauth.Token
 
-	previous oauth.ResourceOwner // of the record to be replaced
-	verified bool                // the configuration accepted the account instead of previous
+	previous oauth.ResourceOwner // the owner in the record to be replaced
+	verified bool                // Verify accepted the account in place of previous
 
 	stored  bool
-	unknown bool // a Save that failed may have stored the token all the same
+	unknown bool // a failed Save may have stored the token
 }
 
-// save stores the token in place of the record that it has checked the account against. If the
-// store fails or the record changes meanwhile, it starts over for a third of the LeaseTTL.
+// save stores the token in place of the record against which it has checked the account. If
+// the store fails or the record changes meanwhile, it starts over for a third of the LeaseTTL.
 func (a *authorizing) save(ctx context.Context) (tokenstore.Record, error) {
 	c := a.conns
 	end := time.Now().Add(c.config.answerTime())
@@ -85,7 +85,7 @@ func (a *authorizing) save(ctx context.Context) (tokenstore.Record, error) {
 			return record, err
 		}
 		if !errors.Is(err, tokenstore.ErrConflict) {
-			c.hooks.log(ctx, slog.LevelWarn, "a new token could not be stored", a.key, slog.Any("error", err), slog.Int("try", try))
+			c.hooks.log(ctx, slog.LevelWarn, "could not store a new token", a.key, slog.Any("error", err), slog.Int("try", try))
 		}
 		if time.Now().After(end) || !pause(ctx, jitteredBackoff(try, firstRewrite, lastPoll)) {
 			return tokenstore.Record{}, err
@@ -125,8 +125,8 @@ func (a *authorizing) replace(ctx context.Context) (tokenstore.Record, error) {
 	return record, nil
 }
 
-// verify asks the configuration whether it accepts the account, again if the record's
-// owner has changed meanwhile.
+// verify calls Verify of the configuration, and again if the owner in the record has changed
+// meanwhile.
 func (a *authorizing) verify(ctx context.Context, previous oauth.ResourceOwner) error {
 	if a.verified && a.previous == previous {
 		return nil
@@ -146,7 +146,7 @@ func (a *authorizing) verify(ctx context.Context, previous oauth.ResourceOwner) 
 	return nil
 }
 
-// verify asks the configuration whether the account is accepted.
+// verify calls Verify of the configuration.
 func (c *Connections) verify(ctx context.Context, grant Authorization) error {
 	if c.config.Verify == nil {
 		return nil
@@ -154,13 +154,13 @@ func (c *Connections) verify(ctx context.Context, grant Authorization) error {
 	return c.config.Verify(ctx, grant)
 }
 
-// connected reports that the token is stored, and revokes replaced grants of other accounts:
-// replicas that have such a token in memory get a 401 for their next call, and read the new one.
+// connected reports the stored token and revokes replaced grants of other accounts. Replicas
+// with such a token in memory get a 401 for their next call and then read the new token.
 func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) tokenstore.Record {
 	c, token := a.conns, record.Token
 	c.forget(a.key)
 	c.circuit.forget(a.key)
-	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // the user waits for the page
+	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // short: the user is waiting for the page
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))
@@ -169,8 +169,8 @@ func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) t
 	return record
 }
 
-// discard revokes a token that was not stored. After a Save with an unknown result it reads the
-// record first, because a token that is stored must not be revoked.
+// discard revokes a token that was not stored. After a Save with an unknown result it reads
+// the record first, because a stored token must not be revoked.
 func (a *authorizing) discard(ctx context.Context) {
 	d := &disposal{conns: a.conns, key: a.key, token: a.token}
 	if a.unknown {

@@ -15,25 +15,25 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Times of [Connections]. They are choices of this library; the API states none.
+// Limits of [Connections]. They are choices of this library. The API states none.
 const (
 	// cachedUsers is the number of users whose tokens stay in memory, about 45 MB. The least
 	// recently used are dropped first, and their next call reads the store.
 	cachedUsers = 100_000
 )
 
-// Config sets up [Connections]. Client and Store are required.
+// Config configures [Connections]. Client and Store are required.
 type Config struct {
-	// Client speaks for the application whose users these are.
+	// Client is the OAuth client of your application.
 	Client *oauth.Client
 
-	// Store keeps their tokens. Several Connections, of other environments or
-	// in other processes, may share one.
+	// Store stores the tokens of the users. Several Connections, in other processes or for other
+	// environments, can share one.
 	Store tokenstore.Store
 
-	// Verify reports whether the user may connect the account: nil accepts it, and an error
-	// rejects it. The token is then revoked and not stored. A nil Verify accepts every
-	// account that the user can sign in to, including one of another clinic, whose
+	// Verify reports whether the user may connect the account: nil accepts the account, and an
+	// error rejects it. The token is then revoked and not stored. A nil Verify accepts every
+	// account that the user can sign in to, including an account of another clinic, whose
 	// patients then appear as those of your user. So most programs need Verify:
 	//
 	//	Verify: func(_ context.Context, grant tokens.Authorization) error {
@@ -50,50 +50,46 @@ type Config struct {
 	// [ErrUndecided] if the user should try again.
 	Verify func(ctx context.Context, grant Authorization) error
 
-	// Clinic asks the platform which clinic the user of a token belongs to; nil asks
-	// nothing, and no clinic is kept. It is called once for a user: when the user
-	// connects, and after a refresh as long as the clinic is not known. Its failure
-	// keeps no user from being connected. See [oauth.Token].Clinic.
+	// Clinic asks the platform for the clinic of the user of a token. If it is nil, no clinic is
+	// stored. It is called when the user connects, and after each refresh until the clinic is
+	// known. Its failure does not prevent the connection. See [oauth.Token].Clinic.
 	Clinic func(ctx context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error)
 
-	// Observers observe refreshes and what happens to users and to the
-	// application.
+	// Observers observe refreshes and the changes of users and of the application.
 	Observers []Observer
 
-	// LeaseTTL is how long one replica may take for a refresh before another
-	// may try, at least a second; 0 means 30 seconds. The token endpoint
-	// gets a third of it for an answer. A replica that dies during a refresh
-	// keeps its user waiting for this long at most.
+	// LeaseTTL is the time that one replica has for a refresh before another replica may try. It
+	// is at least 1 second, and 0 means 30 seconds. The token endpoint has a third of it to
+	// respond. If a replica crashes during a refresh, its user waits for at most this long.
 	LeaseTTL time.Duration
 }
 
-// Authorization is what a user has granted: Verify of [Config] receives it before the token is
+// Authorization describes a user's grant. Verify of [Config] receives it before the token is
 // stored, and [Observer].Connected afterwards.
 type Authorization struct {
-	// Key names the user to be connected.
+	// Key names the user.
 	Key tokenstore.Key
 
-	// Owner is whom the new token acts for.
+	// Owner is the account of the new token.
 	Owner oauth.ResourceOwner
 
-	// Previous is the owner of the token that is stored until now, zero if
-	// there is none: where that cannot be found out no user is connected.
-	// Another owner means that the user signed in to another
+	// Previous is the owner of the stored token, or zero if no token is stored. If it cannot be
+	// read, no user is connected. A different owner means that the user signed in to another
 	// account of the platform, which may have other patients.
 	Previous oauth.ResourceOwner
 
 	// Scopes are the granted scopes.
 	Scopes []string
 
-	// Clinic is the clinic of the account. It is zero if [Config].Clinic is nil, returned
-	// zero or failed.
+	// Clinic is the clinic of the account. It is zero if [Config].Clinic is nil, returned zero
+	// or failed.
 	Clinic oauth.Clinic
 }
 
-// minLeaseTTL keeps the time for one answer above what a network needs.
+// minLeaseTTL leaves enough time for one response over a network.
 const minLeaseTTL = time.Second
 
-// validate reports the first unusable field by its name.
+// validate names the first invalid field.
 func (c *Config) validate() error {
 	for _, f := range []struct {
 		name   string
@@ -102,7 +98,7 @@ func (c *Config) validate() error {
 	}{
 		{"Client", c.Client == nil, "is nil"},
 		{"Store", c.Store == nil, "is nil"},
-		{"LeaseTTL", c.LeaseTTL != 0 && c.LeaseTTL < minLeaseTTL, "must be at least a second"},
+		{"LeaseTTL", c.LeaseTTL != 0 && c.LeaseTTL < minLeaseTTL, "must be at least 1 second"},
 	} {
 		if f.wrong {
 			return &api.ArgumentError{Field: "tokens.Config." + f.name, Reason: f.reason}
@@ -111,17 +107,17 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// withDefaults returns a copy that shares nothing with the caller's.
+// withDefaults returns a copy that shares no memory with the caller's config.
 func (c Config) withDefaults() Config {
 	c.Observers = slices.Clone(c.Observers)
 	c.LeaseTTL = cmp.Or(c.LeaseTTL, defaults.LeaseTTL)
 	return c
 }
 
-// Connections are the users of one application in one environment: a client bound
-// to the store that holds their tokens. Make one when the program starts and share
-// it: that a user's token is refreshed once at a time in a process depends on it.
-// It is safe for concurrent use.
+// Connections manages the users of one application in one environment: an OAuth client
+// together with the store of their tokens. Create one when the program starts and share it,
+// because a process refreshes a user's token once at a time only within one Connections. It is
+// safe for concurrent use.
 type Connections struct {
 	config  Config
 	client  *oauth.Client
@@ -132,8 +128,8 @@ type Connections struct {
 	circuit circuit
 }
 
-// NewConnections checks config and returns the connections. It sends and reads
-// nothing. Errors are [*api.ArgumentError] and name the field.
+// NewConnections validates config and returns the connections. It sends no request and does
+// not read the store. Errors are [*api.ArgumentError] and name the field.
 func NewConnections(config Config) (*Connections, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -148,17 +144,17 @@ func NewConnections(config Config) (*Connections, error) {
 	return c, nil
 }
 
-// forget drops the token of a user in memory after it was replaced, revoked or marked:
-// the next call of every source reads the store.
+// forget drops the token of a user in memory after it was replaced, revoked or marked. The
+// next call of every source reads the store.
 func (c *Connections) forget(key tokenstore.Key) { c.cache.remove(key.User, c.calls.outdate(key)) }
 
 // Client returns the client of the application.
 func (c *Connections) Client() *oauth.Client { return c.client }
 
-// Environment returns the environment the users belong to.
+// Environment returns the environment of the users.
 func (c *Connections) Environment() api.Environment { return c.client.Environment() }
 
-// Key returns the key under which the [tokenstore.Store] holds the token of user.
+// Key returns the key of user's record in the [tokenstore.Store].
 func (c *Connections) Key(user string) tokenstore.Key {
 	return tokenstore.Key{Environment: c.Environment(), User: user}
 }
@@ -169,8 +165,8 @@ func (c *Connections) String() string { return "tokens.Connections{" + c.Environ
 // Format prints [Connections.String] for every verb.
 func (c *Connections) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// Record returns what the store holds of user. It asks nothing else and changes
-// nothing; [Connections.Usable] says what the record means.
+// Record returns the stored record of user. It sends no request and changes nothing. To
+// interpret the record, call [Connections.Usable].
 //
 // Errors: [tokenstore.ErrNoRecord]; [*StoreError].
 func (c *Connections) Record(ctx context.Context, user string) (tokenstore.Record, error) {
@@ -187,9 +183,9 @@ func (c *Connections) Record(ctx context.Context, user string) (tokenstore.Recor
 	return record, storeError("Load", key, err)
 }
 
-// Usable reports why the token of a record must not be used, as far as the record
-// shows: a [*ReauthorizeError] for a user who has to authorize again, and
-// [api.ErrWrongEnvironment]. It asks neither store nor platform and changes nothing.
+// Usable returns an error if the token of a record must not be used, as far as the record
+// shows: a [*ReauthorizeError] if the user must authorize again, or [api.ErrWrongEnvironment].
+// It does not call the store or the platform and changes nothing.
 func (c *Connections) Usable(record tokenstore.Record) error {
 	if err := c.validate(record); err != nil {
 		return err
@@ -200,14 +196,14 @@ func (c *Connections) Usable(record tokenstore.Record) error {
 	return nil
 }
 
-// PendingCommits counts the refreshed token pairs that the store does not take and
-// that live in this process only. It is 0 in a healthy program: let a health
-// check look at it, and do not end the process while it is not.
+// PendingCommits counts the refreshed token pairs that the store has not accepted and that
+// only this process has. It is 0 in a healthy program. Include it in a health check, and do
+// not end the process while it is not 0.
 func (c *Connections) PendingCommits() int { return len(c.calls.all()[commitCall]) }
 
-// Close waits until no refresh is under way, every new token pair is stored, and every
-// token that was not stored is revoked. Call it before the program ends, after the last
-// call. If ctx ends first, it returns an error that matches ctx's and counts the open work.
+// Close waits until no refresh is running, every new token pair is stored, and every token
+// that was not stored is revoked. Call it before the program ends, after the last call. If ctx
+// ends first, Close returns an error that matches the error of ctx and counts the open work.
 func (c *Connections) Close(ctx context.Context) error {
 	for {
 		open := c.calls.all()
@@ -221,15 +217,15 @@ func (c *Connections) Close(ctx context.Context) error {
 		select {
 		case <-next.done:
 		case <-ctx.Done():
-			return fmt.Errorf("tokens: closed with %d token refreshes open, %d token pairs not stored and %d tokens not revoked: %w",
+			return fmt.Errorf("tokens: closed with %d token refreshes running, %d token pairs not stored and %d tokens not revoked: %w",
 				len(open[loadCall])+len(open[refreshCall]), len(open[commitCall]), len(open[disposeCall]), ctx.Err())
 		}
 	}
 }
 
-// Paused returns until when refreshing in the background pauses in this process, and true if
-// it does: because the platform refuses one user after another ([MassRejection]) or the
-// application ([ConfigErrorDetected]). It is made for a health check.
+// Paused reports whether refreshes in the background are paused in this process, and until
+// when. They pause after [MassRejection], if the platform rejects one user after another, and
+// after [ConfigErrorDetected], if it rejects the application. Use it in a health check.
 func (c *Connections) Paused() (until time.Time, paused bool) {
 	until = c.circuit.pausedUntil()
 	return until, time.Now().Before(until)

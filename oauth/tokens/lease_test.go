@@ -162,7 +162,7 @@ func TestPairThatCannotBeStoredIsKept(t *testing.T) {
 		_, err := w.source.Token(t.Context())
 		requireStoreError(t, err, "Commit") // not handed out before it is stored
 		assert.Equal(t, 1, w.conns.PendingCommits())
-		assert.Contains(t, w.logs.String(), "only kept in memory")
+		assert.Contains(t, w.logs.String(), "only in memory")
 
 		_, err = w.source.Token(t.Context())
 		requireStoreError(t, err, "Commit")
