@@ -309,7 +309,7 @@ func TestRejectedTokenIsRevokedUntilItSucceeds(t *testing.T) {
 		require.ErrorIs(t, err, tokens.ErrOwnerRefused)
 		w.requireToken(t, "access-0")
 		require.NoError(t, refusing.Close(t.Context()))
-		assert.Contains(t, w.logs.String(), "could not be revoked")
+		assert.Contains(t, w.logs.String(), "could not revoke")
 		w.requireRevokedLast(t, "access-1")
 	})
 }

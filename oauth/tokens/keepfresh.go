@@ -15,51 +15,47 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Defaults of [KeepFreshPolicy], and bounds.
+// Defaults of [KeepFreshPolicy], and limits.
 const (
 	defaultUsedWithin = 7 * 24 * time.Hour
 	defaultInterval   = 30 * time.Second
 
 	refreshSpacing = 200 * time.Millisecond
-	refreshWorkers = 4 // refreshes that run at a time
+	refreshWorkers = 4 // concurrent refreshes
 )
 
-// KeepFreshPolicy says whose tokens [Connections.KeepFresh] keeps fresh, and how fast.
-// The zero value is a good one.
+// KeepFreshPolicy configures [Connections.KeepFresh]. The zero value works for most programs.
 type KeepFreshPolicy struct {
-	// UsedWithin leaves out users without calls for longer than this, by
-	// Token.UsedAt; 0 means 7 days. Their refresh tokens do not
-	// end, and their next call refreshes and waits for that once.
+	// UsedWithin is the longest time since the last use ([oauth.Token].UsedAt) of a token that
+	// KeepFresh refreshes. 0 means 7 days. The refresh tokens of other users do not expire, and
+	// their next call waits once for a refresh.
 	UsedWithin time.Duration
 
-	// Interval is how long to wait, with jitter, when nothing is due; 0 means 30 seconds.
+	// Interval is the wait, with jitter, if no token is due. 0 means 30 seconds.
 	Interval time.Duration
 }
 
 func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 	if p.UsedWithin < 0 || p.Interval < 0 {
-		return p, &api.ArgumentError{Field: "tokens.KeepFreshPolicy", Reason: "must not hold negative values"}
+		return p, &api.ArgumentError{Field: "tokens.KeepFreshPolicy", Reason: "must not contain negative values"}
 	}
 	p.UsedWithin = cmp.Or(p.UsedWithin, defaultUsedWithin)
 	p.Interval = cmp.Or(p.Interval, defaultInterval)
 	return p, nil
 }
 
-// KeepFresh replaces tokens before they end, so that no call has to wait for a
-// refresh, until ctx ends. It looks for tokens that are due ([tokenstore.DueAt], which spreads
-// them), of users with calls, and takes them from the store a few at a time under
-// leases: any number of replicas share the work, and none is in charge. It rests
-// while [Connections.Paused], and longer and longer while nothing but failures
-// comes back. Each process starts at most one refresh in 200 ms, with some jitter. Its
-// refreshes wait for [oauth.Config].Limiter with [api.PriorityRefresh], and for no more than 2
-// seconds while they have leases.
+// KeepFresh runs until ctx ends and refreshes tokens before they expire, so that no call has
+// to wait for a refresh. It claims due tokens of users with recent calls from the store, a few
+// at a time under leases. [tokenstore.DueAt] spreads the due times. Any number of replicas
+// share the work, and none is in charge. KeepFresh pauses while [Connections.Paused] reports
+// true. If every refresh fails, it waits longer after each round. Each process starts at most
+// one refresh in 200 ms, with some jitter. Its refreshes wait for [oauth.Config].Limiter with
+// [api.PriorityRefresh], and for at most 2 seconds while they have leases.
 //
-// When ctx ends it waits for the refreshes under way, which
-// takes no longer than [Config.LeaseTTL] or so, and returns nil. Call
-// [Connections.Close] after it.
+// When ctx ends, KeepFresh waits for the running refreshes and returns nil. This takes about
+// [Config].LeaseTTL at most. Call [Connections.Close] after it.
 //
-// A program that does not call it is right too: then tokens are refreshed by the
-// calls that need them.
+// KeepFresh is optional. Without it, the calls that need a token refresh it.
 //
 // It returns an [*api.ArgumentError] for an invalid policy.
 func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) error {
@@ -69,7 +65,7 @@ func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) err
 		return err
 	}
 	r := &refresher{Connections: c, policy: policy, pace: spacing{every: refreshSpacing}}
-	var failures int // rounds in a row in which nothing worked
+	var failures int // consecutive rounds without a success
 	for {
 		result, err := r.round(ctx)
 		switch {
@@ -79,7 +75,7 @@ func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) err
 			failures = 0
 		}
 		if err != nil && ctx.Err() == nil {
-			c.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: due tokens could not be claimed",
+			c.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: could not claim due tokens",
 				slog.Any("error", err), slog.String("environment", c.Environment().String()))
 		}
 		if !pause(ctx, r.rest(result, failures)) {
@@ -95,19 +91,19 @@ type refresher struct {
 	pace   spacing
 
 	limited    bool // the limiter was too slow for the last claim
-	unreadable int  // how many records that cannot be read the next claim may postpone
+	unreadable int  // number of unreadable records that the next claim may postpone
 }
 
-// round is what came of one claim.
+// round is the result of one claim.
 type round struct {
-	more              bool // there may be more that is due
+	more              bool // more tokens may be due
 	refreshed, failed int
 	mu                sync.Mutex
 }
 
 func (r *round) hopeless() bool { return r.failedAlone(1) }
 
-// failedAlone reports that so many failed, and nothing worked.
+// failedAlone reports whether at least n refreshes failed and none succeeded.
 func (r *round) failedAlone(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,18 +116,18 @@ func (r *round) count(err error) {
 	switch {
 	case err == nil:
 		r.refreshed++
-	case !needsUser(err) && !isInvalidGrant(err): // the platform's word on a user is no failure
+	case !needsUser(err) && !isInvalidGrant(err): // a rejected user is no failure of the platform
 		r.failed++
 	}
 }
 
-// Waits between rounds in which nothing worked.
+// Waits between rounds without a success.
 const (
 	firstRest = time.Second
 	lastRest  = time.Minute
 )
 
-// rest returns how long to wait for the next round.
+// rest returns the wait before the next round.
 func (r *refresher) rest(result *round, failures int) time.Duration {
 	until, paused := r.Paused()
 	switch {
@@ -145,9 +141,9 @@ func (r *refresher) rest(result *round, failures int) time.Duration {
 	return jittered(r.policy.Interval)
 }
 
-// round claims some tokens that are due and refreshes them. Calls of a user
-// whose token is claimed wait, perhaps on another replica: there are no more claims
-// than workers, and a claim waits for the limiter for a short time only.
+// round claims some due tokens and refreshes them. While a token is claimed, calls of its user
+// wait, perhaps on another replica. So round takes no more claims than it has workers, and a
+// claim waits for the limiter only for a short time.
 func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	result = &round{}
 	defer recoverAsError(&err)
@@ -198,27 +194,28 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 		work := admitted
 		admitted = nil
 		begun++
-		result.more = true // the claim may have left out records that cannot be read
+		result.more = true // the claim may have excluded unreadable records
 		wg.Go(func() { result.count(r.refresh(work, record, claim)) })
 	}
 	return result, nil
 }
 
-// unreadableRetry is how long KeepFresh ignores a record that cannot be read.
+// unreadableRetry is how long KeepFresh ignores an unreadable record.
 const unreadableRetry = time.Hour
 
-// passUnreadable reports that a claim found only records that cannot be read, which are
-// postponed now. The next claim is larger, so that any number of them is passed soon.
+// passUnreadable logs a claim that found only unreadable records. The store has postponed
+// them. The next claim is larger, so that any number of them is passed soon.
 func (r *refresher) passUnreadable(ctx context.Context, batch int, err error) {
 	r.unreadable = min(max(2*r.unreadable, batch), maxSkipped)
 	r.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: due tokens cannot be read and are postponed",
 		slog.Any("error", err), slog.String("environment", r.Environment().String()), slog.Duration("next_in", unreadableRetry))
 }
 
-// claimTime is how long a claim may wait for its turn.
+// claimTime is the longest wait of a claim for its turn.
 const claimTime = 2 * time.Second
 
-// admit waits for the limiter. It returns the context of a refresh that may begin, or nil.
+// admit waits for the limiter. It returns the context of the next refresh, or nil if no
+// refresh may begin.
 func (r *refresher) admit(ctx context.Context) (admitted context.Context) {
 	r.hooks.guard(ctx, r.Key(""), "oauth.Config.Limiter", func() {
 		if work, err := r.client.Admit(ctx); err == nil {
@@ -228,8 +225,8 @@ func (r *refresher) admit(ctx context.Context) (admitted context.Context) {
 	return admitted
 }
 
-// admitSoon does the same while r has claims. If it fails, the next round waits before its claim,
-// and all other claims of this round go back.
+// admitSoon is admit with a limit, for the time while r has claims. If it fails, r releases
+// all other claims of this round, and the next round waits before its claim.
 func (r *refresher) admitSoon(ctx context.Context, began time.Time) context.Context {
 	if r.limited {
 		return nil
@@ -241,8 +238,8 @@ func (r *refresher) admitSoon(ctx context.Context, began time.Time) context.Cont
 	return admitted
 }
 
-// mayContinue waits for the turn of the next claim. It is false where the claim must not
-// be used any more, or has waited for long enough.
+// mayContinue waits for the turn of the next claim. It returns false if the claim must not be
+// used any more or has waited too long.
 func (r *refresher) mayContinue(ctx context.Context, began time.Time) bool {
 	_, paused := r.Paused()
 	if paused || time.Since(began) > claimTime {
@@ -251,8 +248,8 @@ func (r *refresher) mayContinue(ctx context.Context, began time.Time) bool {
 	return r.pace.Wait(ctx) == nil && time.Since(began) < r.config.LeaseTTL/2
 }
 
-// due asks for more than a batch by as many as are known to fail for now, so
-// that these do not keep the others from being refreshed.
+// due returns the next claim. Its limit exceeds the batch by the number of users with failing
+// refreshes, so that they do not block the others.
 func (r *refresher) due(batch int) tokenstore.Due {
 	now := time.Now()
 	due := tokenstore.Due{
@@ -264,16 +261,16 @@ func (r *refresher) due(batch int) tokenstore.Due {
 	return due
 }
 
-// clockTolerance is how far clocks may be apart. A token is issued after the call that needed
-// it, and is due later: one that was due before the time of the last calls that count, has
-// had none since.
+// clockTolerance is the largest expected difference between clocks. A token is issued after
+// the call that needed it, and is due later. So a token due before the start of the UsedWithin
+// period has had no call since.
 const clockTolerance = 24 * time.Hour
 
-// maxSkipped bounds a claim.
+// maxSkipped limits how many users a claim skips.
 const maxSkipped = 1000
 
-// refresh carries one refresh out, as the one call of the user, which
-// ctx does not end: a call that needs the token joins it.
+// refresh runs one refresh as the call of the user, so that requests of the user join it. The
+// end of ctx does not cancel it.
 func (r *refresher) refresh(ctx context.Context, record tokenstore.Record, claim tokenstore.Lease) (err error) {
 	defer recoverAsError(&err)
 	if r.client.ScopesAddedSince(record.Token) {
@@ -283,26 +280,26 @@ func (r *refresher) refresh(ctx context.Context, record tokenstore.Record, claim
 	work := &refreshTask{conns: r.Connections, key: record.Key, claim: &claim}
 	c, started := r.calls.join(ctx, callKey{key: record.Key, kind: refreshCall}, nil, work.run)
 	if !started {
-		r.release(context.WithoutCancel(ctx), claim) // or the call would wait for our lease
+		r.release(context.WithoutCancel(ctx), claim) // otherwise the call would wait for this lease
 	}
 	_, err = c.wait(context.WithoutCancel(ctx), record.Key)
 	return err
 }
 
-// jittered returns between three and five quarters of d: replicas that start
-// together must not stay together.
+// jittered returns a random duration from 3/4 to 5/4 of d. Otherwise replicas with the same
+// start time would stay in step.
 func jittered(d time.Duration) time.Duration {
 	return d*3/4 + jitter.N(d/2+1)
 }
 
-// spacing is a limiter that keeps starts apart.
+// spacing is a limiter for the time between starts.
 type spacing struct {
 	every time.Duration
 	mu    sync.Mutex
 	next  time.Time
 }
 
-// Wait returns when the next start may be.
+// Wait returns at the time of the next start.
 func (s *spacing) Wait(ctx context.Context) error {
 	s.mu.Lock()
 	now := time.Now()

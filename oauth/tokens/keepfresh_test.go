@@ -223,7 +223,7 @@ func TestKeepFreshOutlivesTheStore(t *testing.T) {
 		w.store.Break("ClaimDue", nil)
 		time.Sleep(2 * time.Minute)
 		assert.Len(t, w.platform.Sent(), 1)
-		assert.Contains(t, w.logs.String(), "due tokens could not be claimed")
+		assert.Contains(t, w.logs.String(), "could not claim due tokens")
 	})
 }
 
@@ -345,7 +345,7 @@ func TestClaimsThatCannotBeReleasedEndByThemselves(t *testing.T) {
 		defer stop()
 		time.Sleep(10 * time.Second)
 		assert.Len(t, w.platform.Sent(), 1)
-		assert.Equal(t, 1, strings.Count(w.logs.String(), "a lease could not be released"))
+		assert.Equal(t, 1, strings.Count(w.logs.String(), "could not release a lease"))
 		time.Sleep(5 * time.Minute)
 		assert.Len(t, w.platform.Sent(), 2)
 	})

@@ -12,24 +12,23 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// storeTimeout ends a call of a store that would never come back. A store that is
-// slow for a moment is waited for: for how long is up to the callers, who leave
-// with their contexts.
+// storeTimeout ends a hanging call of the store. A store that is slow for a moment does not
+// fail. Callers limit their wait with their contexts.
 const storeTimeout = time.Minute
 
 func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, storeTimeout)
 }
 
-// answerTime is what one call of the platform may take.
+// answerTime is the longest duration of one call of the platform.
 func (c *Config) answerTime() time.Duration { return c.LeaseTTL / 3 }
 
-// withAnswerTimeout bounds one call of the platform.
+// withAnswerTimeout limits one call of the platform.
 func (c *Connections) withAnswerTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.config.answerTime())
 }
 
-// load reads the user's record; an error says that its token must not be used.
+// load reads the user's record. It returns an error if the token must not be used.
 func (c *Connections) load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	if err := key.Validate(); err != nil {
 		return tokenstore.Record{}, err
@@ -49,7 +48,7 @@ func (c *Connections) load(ctx context.Context, key tokenstore.Key) (tokenstore.
 	return record, nil
 }
 
-// read is the store's Load with this package's errors.
+// read calls Load of the store and returns the errors of this package.
 func (c *Connections) read(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	record, err := c.store.Load(ctx, key)
 	if errors.Is(err, tokenstore.ErrNoRecord) {
@@ -58,12 +57,12 @@ func (c *Connections) read(ctx context.Context, key tokenstore.Key) (tokenstore.
 	return record, storeError("Load", key, err)
 }
 
-// validate reports why a stored token must not be used.
+// validate returns an error if a stored token must not be used.
 func (c *Connections) validate(record tokenstore.Record) error {
 	switch {
 	case record.Token.Environment != c.Environment():
 		return wrongEnvironment(record.Token.Environment, c.Environment())
-	case record.State != tokenstore.StateActive: // a state that this version does not know permits no refresh
+	case record.State != tokenstore.StateActive: // an unknown state, such as of a newer version, permits no refresh
 		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
 		if c.mayBeMistake(record) {
 			mark.retryFrom = retryFrom(record.UpdatedAt)
@@ -73,9 +72,9 @@ func (c *Connections) validate(record tokenstore.Record) error {
 	return nil
 }
 
-// retryFrom returns when the refresh token of a user who was marked at the given time, by the
-// store's clock, may be tried again. A time in the future shows that the clocks differ: then
-// only the waits of this process count.
+// retryFrom returns the earliest retry of the refresh token of a marked user. marked is the
+// time of the mark by the clock of the store. A time in the future shows a difference of the
+// clocks. Then only the waits of this process count.
 func retryFrom(marked time.Time) time.Time {
 	if now := time.Now(); marked.After(now) {
 		return now
@@ -83,8 +82,8 @@ func retryFrom(marked time.Time) time.Time {
 	return marked.Add(firstRetry)
 }
 
-// mayBeMistake reports a mark that may be wrong: because of a mistake of the platform,
-// which the API gives no reason to exclude, or of a configuration that has been corrected.
+// mayBeMistake reports whether a mark may be wrong. The cause may be a fault of the platform,
+// because the API does not rule it out, or a configuration error that is now corrected.
 func (c *Connections) mayBeMistake(record tokenstore.Record) bool {
 	if record.State == tokenstore.StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken.IsZero() {
 		return false
@@ -92,13 +91,13 @@ func (c *Connections) mayBeMistake(record tokenstore.Record) bool {
 	return record.Reason == tokenstore.ReasonInvalidGrant || record.Reason == tokenstore.ReasonOwnerChanged || (record.Reason == tokenstore.ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
 }
 
-// reauthorize makes the error; cause may be nil.
+// reauthorize creates the error. cause may be nil.
 func (c *Connections) reauthorize(key tokenstore.Key, reason tokenstore.Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
 	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: c.client, cause: cause}
 }
 
-// markScopesExtended marks a user whose token lacks scopes that the application has
-// since been given. Where another owner holds the lease, the next caller will mark.
+// markScopesExtended marks a user whose token lacks scopes that were added to the application
+// later. If another owner has the lease, the next caller marks the user.
 func (c *Connections) markScopesExtended(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
 	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}
 	if _, err := c.store.Lease(ctx, lease, c.config.LeaseTTL); err != nil {
@@ -107,9 +106,9 @@ func (c *Connections) markScopesExtended(ctx context.Context, record tokenstore.
 	return c.markReauthorize(ctx, lease, record, tokenstore.ReasonScopesExtended, nil)
 }
 
-// markReauthorize marks a user who has to authorize again, and raises the event if
-// that is new. If the token was replaced meanwhile, that token is returned and the
-// user is not marked. If a peer is replacing it, the error is errLeaseLost.
+// markReauthorize marks a user who must authorize again, and notifies the observers if the
+// mark is new. If the token was replaced meanwhile, it returns that token and does not mark
+// the user. If a peer is replacing the token, the error is errLeaseLost.
 func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Lease, old tokenstore.Record, reason tokenstore.Reason, cause error) (tokenstore.Record, error) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
@@ -125,7 +124,7 @@ func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Leas
 		notify(ctx, &c.hooks, lease.Key, func(o *Observer) func(context.Context, *ReauthorizeError) { return o.MustReauthorize }, verdict)
 		return tokenstore.Record{}, verdict
 	case !isContention(err):
-		// The verdict stands; without the mark the platform is asked again.
+		// The user must authorize again anyway. Without the mark, the next call asks the platform again.
 		c.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
 		return tokenstore.Record{}, verdict
 	}
@@ -134,31 +133,31 @@ func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Leas
 	case err == nil && current.Token.AccessToken != old.Token.AccessToken:
 		return current, c.validate(current)
 	case err == nil && current.State == tokenstore.StateActive && (reason == tokenstore.ReasonInvalidGrant || reason == tokenstore.ReasonOwnerChanged):
-		// A peer has taken the lease and may have spent the refresh token: its result decides.
+		// A peer has the lease and may have spent the refresh token: its result decides.
 		return tokenstore.Record{}, errLeaseLost
 	}
 	return tokenstore.Record{}, verdict
 }
 
-// errLeaseLost is the result of a refresh whose lease ended before it could mark the user.
-var errLeaseLost = fmt.Errorf("tokens: the lease ended before the refresh: %w", tokenstore.ErrLeased)
+// errLeaseLost is the result of a refresh if its lease ended before it could mark the user.
+var errLeaseLost = fmt.Errorf("tokens: the lease expired during the refresh: %w", tokenstore.ErrLeased)
 
-// Waits between looks at a record that another replica is refreshing.
+// Waits between reads of a record that another replica is refreshing.
 const (
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = time.Second
 )
 
-// leasedRecord is a record whose lease is held.
+// leasedRecord is a record together with its lease.
 type leasedRecord struct {
-	tokenstore.Record // as it was leased
+	tokenstore.Record // at the time of the lease
 	lease             tokenstore.Lease
-	since             time.Time // not later than the lease's beginning
+	since             time.Time // at or before the start of the lease
 }
 
-// acquireLease takes the lease on a record. One that a slow store took so long for that
-// too little of it is left is taken anew, unless another owner has been quicker. It
-// prolongs claim, if there is one.
+// acquireLease takes the lease on a record, or extends the lease of claim if claim is not nil.
+// If a slow store has used up too much of the lease, it takes the lease again, unless another
+// owner was faster.
 func (c *Connections) acquireLease(ctx context.Context, record tokenstore.Record, claim *tokenstore.Lease) (leasedRecord, error) {
 	l := leasedRecord{lease: tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
 	if claim != nil {
@@ -169,24 +168,24 @@ func (c *Connections) acquireLease(ctx context.Context, record tokenstore.Record
 	for {
 		l.since = time.Now()
 		current, err := c.store.Lease(ctx, l.lease, c.config.LeaseTTL)
-		l.Record = current // what was loaded may be older
+		l.Record = current // record may be older
 		if err != nil || time.Since(l.since) <= c.config.answerTime() {
 			return l, err
 		}
 	}
 }
 
-// release gives up a lease. If that fails other replicas wait for the lease's end.
+// release releases a lease. If this fails, other replicas wait until the lease expires.
 func (c *Connections) release(ctx context.Context, lease tokenstore.Lease) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	if err := c.store.Release(ctx, lease); err != nil {
-		c.hooks.log(ctx, slog.LevelWarn, "a lease could not be released", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
+		c.hooks.log(ctx, slog.LevelWarn, "could not release a lease", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
 	}
 }
 
-// contend repeats attempt while other owners have the lease on the record, for limit at most. A
-// store that fails meanwhile is asked again.
+// contend repeats attempt while other owners have the lease on the record, for at most limit.
+// It also retries a store that fails meanwhile.
 func contend(ctx context.Context, key tokenstore.Key, limit time.Duration, attempt func() (done bool, err error)) error {
 	end := time.Now().Add(limit)
 	for try := 1; ; try++ {
@@ -202,7 +201,7 @@ func contend(ctx context.Context, key tokenstore.Key, limit time.Duration, attem
 	}
 }
 
-// waitForLease takes the lease on a record in whatever state, when it becomes free.
+// waitForLease takes the lease on a record in any state as soon as it is free.
 func (c *Connections) waitForLease(ctx context.Context, key tokenstore.Key) (leased leasedRecord, err error) {
 	err = contend(ctx, key, c.config.LeaseTTL+storeTimeout, func() (done bool, err error) {
 		leased, err = c.loadLeased(ctx, key)
@@ -242,7 +241,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // rewrite leases a record and commits the token that change returns. If change returns false,
-// it leaves the record as it is and written is empty.
+// it leaves the record unchanged and written is empty.
 func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change func(tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
 	leased, err := c.waitForLease(ctx, key)
 	switch {

@@ -12,29 +12,30 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// refreshTask replaces the token of one user, or finds that another replica has.
+// refreshTask replaces the token of one user, or finds the token that another replica has
+// stored.
 type refreshTask struct {
 	conns *Connections
 	key   tokenstore.Key
 
-	// stale is the access token that must not be the result; empty where any
-	// token will do that is not near its end.
+	// stale is the access token that must not be the result. If it is empty, any token that is
+	// not near its expiry will do.
 	stale api.Secret
 
-	// loaded is the record as the caller has just read it; nil where it has not.
+	// loaded is the record that the caller has just read, or nil.
 	loaded *tokenstore.Record
 
-	// retryMarked is set where a marked user's refresh token is tried again.
+	// retryMarked is true for a retry of the refresh token of a marked user.
 	retryMarked bool
 
-	// claim is the lease that [Connections.KeepFresh] has taken already, on the
-	// version that it wants replaced although it has not come to its end.
+	// claim is the lease that [Connections.KeepFresh] has already taken. It wants this version
+	// replaced although the token has not expired. Nil for the refresh of a call.
 	claim *tokenstore.Lease
 
-	asked bool // the platform has been asked for a new pair
+	asked bool // the platform was asked for a new pair
 }
 
-// run carries the refresh out and records its failure, if it is a temporary one.
+// run runs the refresh and records a temporary failure.
 func (r *refreshTask) run(ctx context.Context) (tokenstore.Record, error) {
 	info := Refresh{Key: r.key, Background: r.claim != nil}
 	record, err := r.conns.hooks.observe(ctx, info, func(ctx context.Context) (tokenstore.Record, Outcome, error) {
@@ -43,7 +44,7 @@ func (r *refreshTask) run(ctx context.Context) (tokenstore.Record, error) {
 	})
 	var notTried *endpointError
 	switch {
-	case errors.As(err, &notTried): // the failure of others
+	case errors.As(err, &notTried): // the failure of other users
 	case err == nil:
 		r.conns.circuit.succeeded(r.key, r.asked && !r.stale.IsZero())
 		if r.asked {
@@ -56,12 +57,12 @@ func (r *refreshTask) run(ctx context.Context) (tokenstore.Record, error) {
 		}
 	default:
 		wait := r.conns.circuit.failed(r.key, err)
-		r.conns.hooks.log(ctx, slog.LevelWarn, "token refresh failed for now", r.key, slog.Any("error", err), slog.Duration("pause", wait))
+		r.conns.hooks.log(ctx, slog.LevelWarn, "token refresh failed temporarily", r.key, slog.Any("error", err), slog.Duration("pause", wait))
 	}
 	return record, err
 }
 
-// outcome says how the refresh ended.
+// outcome returns the outcome of the refresh.
 func (r *refreshTask) outcome(err error) Outcome {
 	var refusal *oauth.ConfigError
 	switch {
@@ -79,18 +80,17 @@ func (r *refreshTask) outcome(err error) Outcome {
 	return OutcomeFailed
 }
 
-// acquire looks at the record until it holds a token that will do, or until the
-// lease on it is this replica's. A replica that died with the lease keeps it
-// waiting until the lease ends. A store that fails meanwhile is asked again: many
-// callers may be waiting.
+// acquire waits until the record has a suitable token, or refreshes the token once this
+// replica has the lease. If a replica has crashed with the lease, acquire waits until the
+// lease expires. It retries a store that fails meanwhile, because many callers may be waiting.
 func (r *refreshTask) acquire(ctx context.Context) (record tokenstore.Record, err error) {
 	if r.claim != nil && r.conns.calls.underWay(callKey{key: r.key, kind: commitCall}) != nil {
-		r.conns.release(ctx, *r.claim) // it keeps the pair from being written
+		r.conns.release(ctx, *r.claim) // the claim blocks the write of the pair
 	}
 	if record, err = r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
 		return record, err
 	}
-	// One lease for a replica that died, and one for the one that came after it.
+	// One lease for a crashed replica, and one for the replica after it.
 	err = contend(ctx, r.key, 2*r.conns.config.LeaseTTL+storeTimeout, func() (done bool, err error) {
 		record, done, err = r.tryOnce(ctx)
 		return done, err
@@ -98,8 +98,8 @@ func (r *refreshTask) acquire(ctx context.Context) (record tokenstore.Record, er
 	return record, err
 }
 
-// tryOnce reads the record and refreshes its token if that is needed. done is false if
-// the store failed or others have the lease.
+// tryOnce reads the record and refreshes its token if needed. done is false if the store
+// failed or others have the lease.
 func (r *refreshTask) tryOnce(ctx context.Context) (record tokenstore.Record, done bool, err error) {
 	record, err = r.look(ctx)
 	switch {
@@ -115,8 +115,8 @@ func (r *refreshTask) tryOnce(ctx context.Context) (record tokenstore.Record, do
 	return record, done, err
 }
 
-// look returns the record, at first as the caller has read it: if that is out of
-// date there will be no lease on it.
+// look returns the record. The first time, it returns the record of the caller: if that is
+// outdated, the lease fails.
 func (r *refreshTask) look(ctx context.Context) (tokenstore.Record, error) {
 	if loaded := r.loaded; loaded != nil {
 		r.loaded = nil
@@ -125,7 +125,7 @@ func (r *refreshTask) look(ctx context.Context) (tokenstore.Record, error) {
 	return r.conns.load(ctx, r.key)
 }
 
-// satisfiedBy reports a record that makes the refresh unnecessary.
+// satisfiedBy reports whether record makes the refresh unnecessary.
 func (r *refreshTask) satisfiedBy(record tokenstore.Record) bool {
 	token := record.Token
 	if token.AccessToken.IsZero() || record.State != tokenstore.StateActive {
@@ -136,7 +136,7 @@ func (r *refreshTask) satisfiedBy(record tokenstore.Record) bool {
 	}
 	cached := newCachedToken(token, 0)
 	if token.RefreshToken.IsZero() && !token.ExpiresAt.IsZero() && cached.valid(time.Now()) {
-		return true // there is no other token before its end, and a single 401 may be a mistake
+		return true // no other token replaces it, and a single 401 may be a fault
 	}
 	if r.stale.IsZero() {
 		return cached.fresh(time.Now())
@@ -144,14 +144,14 @@ func (r *refreshTask) satisfiedBy(record tokenstore.Record) bool {
 	return token.AccessToken != r.stale && cached.alive(time.Now())
 }
 
-// attempt takes the lease on the record and refreshes its token. done is false if it
-// cannot get the lease, or lost it to a peer. If a 401 has forced a refresh just now, it returns
-// record unchanged.
+// attempt takes the lease on the record and refreshes its token. done is false if it cannot
+// get the lease, or lost it to a peer. If a 401 has forced a refresh in the last 2 minutes,
+// attempt returns record unchanged.
 func (r *refreshTask) attempt(ctx context.Context, record tokenstore.Record) (result tokenstore.Record, done bool, err error) {
 	if !r.stale.IsZero() && !r.conns.circuit.mayForce(r.key) {
 		return record, true, nil
 	}
-	if r.claim == nil { // a wait for the limit may outlast a lease
+	if r.claim == nil { // wait before the lease, because the limiter may take longer than it lasts
 		if ctx, err = r.conns.client.Admit(ctx); err != nil {
 			return tokenstore.Record{}, true, err
 		}
@@ -162,20 +162,20 @@ func (r *refreshTask) attempt(ctx context.Context, record tokenstore.Record) (re
 	}
 	ended := false
 	defer func() {
-		if !ended { // by a panic, perhaps of a transport: others must not wait for the lease
+		if !ended { // a panic, such as of a custom transport, must not block the lease
 			r.conns.release(ctx, leased.lease)
 		}
 	}()
 	result, err = r.replace(ctx, leased)
 	ended = true
 	if errors.Is(err, errLeaseLost) {
-		r.asked = false // the result will be the peer's
+		r.asked = false // the result comes from the peer
 		return tokenstore.Record{}, false, err
 	}
 	return result, true, err
 }
 
-// replace does what the lease was taken for.
+// replace refreshes the token of a leased record and stores the result.
 func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenstore.Record, error) {
 	if leased.Token.RefreshToken.IsZero() {
 		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonInvalidGrant, nil)
@@ -191,18 +191,17 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenst
 	case isInvalidGrant(err):
 		return r.conns.refused(ctx, leased, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
-		r.conns.hooks.log(ctx, slog.LevelError, "a refresh returned a token of another account, which was not stored", r.key)
+		r.conns.hooks.log(ctx, slog.LevelError, "a refresh returned a token of another account; it was not stored", r.key)
 		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonOwnerChanged, err)
 	}
 	r.conns.release(ctx, leased.lease)
 	return tokenstore.Record{}, err
 }
 
-// exchange asks the platform for the next pair. Where the answer is lost it asks
-// once more with the same refresh token: the platform may have taken the first
-// request, and then still knows the old token until the new one is used
-// (assumption), or it has not. Each try gets a third of the lease; the last
-// third is for the store.
+// exchange requests the next pair from the platform. If the response is lost, it retries once
+// with the same refresh token. The platform may have processed the first request and then
+// still accepts the old token until the new one is used (assumption), or it has not processed
+// it. Each attempt gets a third of the lease. The last third is for the store.
 func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.Token, error) {
 	if err := c.circuit.admit(); err != nil {
 		return oauth.Token{}, err
@@ -211,12 +210,12 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 	defer cancel()
 	token, err := c.exchangeOnce(ctx, leased.Token)
 	if errors.Is(err, api.ErrMaybeApplied) && retryAfter(err) <= 0 && ctx.Err() == nil {
-		c.hooks.log(ctx, slog.LevelWarn, "the answer of a refresh was lost; trying the old token again", leased.Key, slog.Any("error", err))
+		c.hooks.log(ctx, slog.LevelWarn, "lost the response to a token refresh; retrying with the same refresh token", leased.Key, slog.Any("error", err))
 		time.Sleep(jitteredBackoff(1, firstPoll, lastPoll))
 		token, err = c.exchangeOnce(ctx, leased.Token)
 	}
 	if refusal, isNew := c.circuit.answered(leased.Key, err); refusal != nil {
-		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform refuses the application; refreshing pauses for all users",
+		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the application; refreshes pause for all users",
 			slog.String("environment", c.Environment().String()), slog.Any("error", refusal), slog.Duration("pause", configPause))
 		if isNew {
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, ConfigErrorDetected) { return o.ConfigErrorDetected },
@@ -226,8 +225,8 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 	return token, err
 }
 
-// exchangeOnce sends one refresh request. Of a refused refresh token it returns
-// the platform's answer: whether the user is marked for it is decided by the caller.
+// exchangeOnce sends one refresh request. For a rejected refresh token it returns the error of
+// the platform, because the caller decides whether to mark the user.
 func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.Token, error) {
 	ctx, cancel := c.withAnswerTimeout(ctx)
 	defer cancel()
@@ -239,8 +238,9 @@ func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.
 	return token, err
 }
 
-// refused handles a rejected refresh token. A peer may have spent it and stored the next one.
-// Otherwise the second rejection marks the user: the first may be a mistake of the platform.
+// refused handles a rejected refresh token. If a peer has spent it and stored the next pair,
+// refused returns that pair. Otherwise the second rejection marks the user, because the first
+// may be a fault of the platform.
 func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause error) (tokenstore.Record, error) {
 	reading, cancel := withStoreTimeout(ctx)
 	defer cancel()
@@ -249,11 +249,11 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 		return current, c.validate(current)
 	}
 	if time.Since(leased.since) > c.config.LeaseTTL {
-		return tokenstore.Record{}, errLeaseLost // a peer may be at work, which has spent the refresh token
+		return tokenstore.Record{}, errLeaseLost // a peer may have the lease and have spent the refresh token
 	}
 	if leased.State == tokenstore.StateActive {
 		if alarm, until := c.circuit.refused(leased.Key, cause); alarm {
-			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshing in the background pauses",
+			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshes in the background pause",
 				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, MassRejection) { return o.MassRejection },
 				MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
@@ -266,8 +266,8 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 	return c.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonInvalidGrant, cause)
 }
 
-// recordRejection stores the time of the first rejection, for all replicas, and ends the lease. A
-// time in the future shows that the clocks differ, and is replaced.
+// recordRejection stores the time of the first rejection for all replicas, and ends the lease.
+// It replaces a stored time in the future, because the clocks differ.
 func (c *Connections) recordRejection(ctx context.Context, leased leasedRecord, age time.Duration) {
 	if age >= 0 && age < firstRetry {
 		c.release(ctx, leased.lease)
@@ -278,7 +278,7 @@ func (c *Connections) recordRejection(ctx context.Context, leased leasedRecord, 
 	token := leased.Token
 	token.RejectedAt = time.Now().Round(0)
 	if _, err := c.store.Commit(writing, leased.lease, token); err != nil && !isContention(err) {
-		c.hooks.log(ctx, slog.LevelWarn, "could not store that a refresh token was rejected", leased.Key, slog.Any("error", storeError("Commit", leased.Key, err)))
+		c.hooks.log(ctx, slog.LevelWarn, "could not store the rejection of a refresh token", leased.Key, slog.Any("error", storeError("Commit", leased.Key, err)))
 		c.release(ctx, leased.lease)
 	}
 }

@@ -124,7 +124,7 @@ func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
 		w.store.Break("Release", assert.AnError)
 		w.requireFailure(t, api.ErrServer)
-		assert.Contains(t, w.logs.String(), "lease could not be released")
+		assert.Contains(t, w.logs.String(), "could not release a lease")
 		time.Sleep(2 * time.Second)
 		w.requireToken(t, "access-1")
 	})

@@ -94,7 +94,7 @@ func TestReplacedTokenIsRevokedOnceThePlatformIsBack(t *testing.T) {
 		record, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err, "the new token is stored")
 		require.Len(t, record.Token.Replaced, 1)
-		assert.Contains(t, w.logs.String(), "could not be revoked")
+		assert.Contains(t, w.logs.String(), "could not revoke")
 		require.Equal(t, []string{"access-0"}, w.revoked())
 
 		peer := w.replica(t)

@@ -26,16 +26,17 @@ type disposal struct {
 	key   tokenstore.Key
 	token oauth.Token
 
-	// stored is called if the record turns out to contain the token. Nil if the token
-	// cannot be stored.
+	// stored is called if the record contains the token after all. Nil if the token cannot be in
+	// the record.
 	stored func(context.Context, tokenstore.Record)
 
-	// keep adds the token to the record of an active user of the same account. It is set
-	// for a pair of a refresh. Without it the token is revoked whatever the record has.
+	// keep adds the token to the record of an active user of the same account. It is set for a
+	// pair of a refresh. If it is false, the token is revoked whether or not the record has a
+	// grant of the same account.
 	keep bool
 }
 
-// now disposes of the token. If that fails or takes too long, it continues in the background.
+// now disposes of the token. If this fails or takes too long, it continues in the background.
 func (d *disposal) now(ctx context.Context) {
 	first, cancel := d.conns.withAnswerTimeout(context.WithoutCancel(ctx))
 	defer cancel()
@@ -44,15 +45,15 @@ func (d *disposal) now(ctx context.Context) {
 	}
 }
 
-// later disposes of the token in the background: [Connections.Close] waits for it. cause is
-// the failure of an attempt, or nil if there was none.
+// later disposes of the token in the background, and [Connections.Close] waits for it. cause
+// is the error of an earlier attempt, or nil.
 func (d *disposal) later(ctx context.Context, cause error) {
 	d.conns.calls.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, cause, func(ctx context.Context) (tokenstore.Record, error) {
 		err := cause
 		for try := 1; ; try++ {
 			if err != nil {
 				wait := jitteredBackoff(try, firstDisposal, lastDisposal)
-				d.conns.hooks.log(ctx, slog.LevelWarn, "a token that was not stored could not be revoked yet", d.key,
+				d.conns.hooks.log(ctx, slog.LevelWarn, "could not revoke a token that was not stored; retrying", d.key,
 					slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
 				time.Sleep(wait)
 			}
@@ -104,18 +105,18 @@ func (d *disposal) add(ctx context.Context) error {
 	return err
 }
 
-// revokeBeyond revokes the grants for which a record has no room.
+// revokeBeyond revokes the grants that exceed the limit of a record.
 func (c *Connections) revokeBeyond(ctx context.Context, key tokenstore.Key, beyond []oauth.ReplacedGrant) {
 	for _, g := range beyond {
 		(&disposal{conns: c, key: key, token: c.tokenOf(g)}).later(ctx, nil)
 	}
 }
 
-// revokeGrant revokes a token. A platform that has forgotten the token has nothing to
-// revoke. After an error alive is the token that must still be revoked.
+// revokeGrant revokes a token. It succeeds if the platform has forgotten the token. With an
+// error, alive is the token that must still be revoked.
 //
-// The API does not define the response for a token that the platform does not know, but its
-// word on the refresh token is clear. If the refresh token still works, the new pair is revoked.
+// The API does not define the response for an unknown token, but the response to its refresh
+// token is clear. If the refresh token still works, revokeGrant revokes the new pair.
 func (c *Connections) revokeGrant(ctx context.Context, token oauth.Token) (alive oauth.Token, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.config.answerTime())
 	defer cancel()
@@ -143,25 +144,26 @@ func (c *Connections) revokeGrant(ctx context.Context, token oauth.Token) (alive
 	return next, err
 }
 
-// isForgotten reports whether a revocation failed because the platform does not know the token.
+// isForgotten reports whether a revocation failed because the platform does not know the
+// token.
 func isForgotten(err error) bool {
 	var answer *api.Error
 	return errors.As(err, &answer) && (answer.Code == "invalid_grant" || answer.Code == "invalid_token") && isUnclear(err)
 }
 
-// isUnclear reports whether the response to a revocation leaves open if the platform knows
-// the token.
+// isUnclear reports whether the response to a revocation leaves open whether the platform
+// knows the token.
 func isUnclear(err error) bool {
 	var answer *api.Error
 	return errors.As(err, &answer) && answer.StatusCode >= 400 && answer.StatusCode < 500 &&
 		answer.StatusCode != http.StatusTooManyRequests && answer.Code != "invalid_client"
 }
 
-// maxReplaced is the largest number of replaced grants in a record. The oldest is revoked
-// when there are more.
+// maxReplaced is the largest number of replaced grants in a record. If there are more, the
+// oldest is revoked.
 const maxReplaced = 8
 
-// grantOf returns the grant of a token, to be revoked later.
+// grantOf returns the grant of a token for a later revocation.
 func grantOf(t oauth.Token) oauth.ReplacedGrant {
 	return oauth.ReplacedGrant{
 		AccessToken: t.AccessToken, RefreshToken: t.RefreshToken, ExpiresAt: t.ExpiresAt,
@@ -169,7 +171,7 @@ func grantOf(t oauth.Token) oauth.ReplacedGrant {
 	}
 }
 
-// tokenOf returns a replaced grant as a token that can be revoked.
+// tokenOf returns a replaced grant as a token for its revocation.
 func (c *Connections) tokenOf(g oauth.ReplacedGrant) oauth.Token {
 	return oauth.Token{
 		AccessToken: g.AccessToken, RefreshToken: g.RefreshToken, ExpiresAt: g.ExpiresAt,
@@ -177,11 +179,11 @@ func (c *Connections) tokenOf(g oauth.ReplacedGrant) oauth.Token {
 	}
 }
 
-// sameAccount reports whether two grants act for the same account of the platform, as far
-// as is known. A grant of another account must be revoked at once: replicas that have
-// it in memory act for that account. A grant of the same account must not, because
-// revoking it may end the user's whole consent and so the newer grant as well
-// (assumption). It stays in the record until [Connections.Disconnect].
+// sameAccount reports whether two grants act for the same account of the platform, as far as
+// is known. A grant of another account must be revoked at once, because replicas with the
+// grant in memory act for that account. A grant of the same account must not be revoked,
+// because this may revoke the user's whole consent and so the newer grant (assumption). It
+// stays in the record until [Connections.Disconnect].
 func sameAccount(a, b oauth.ReplacedGrant) bool {
 	if a.ResourceOwner != b.ResourceOwner && a.ResourceOwner != (oauth.ResourceOwner{}) && b.ResourceOwner != (oauth.ResourceOwner{}) {
 		return false
@@ -189,8 +191,8 @@ func sameAccount(a, b oauth.ReplacedGrant) bool {
 	return a.Clinic.ID == b.Clinic.ID || a.Clinic.ID == "" || b.Clinic.ID == ""
 }
 
-// replacing returns token with the grants that it replaces added to its list, and the
-// oldest ones beyond [maxReplaced].
+// replacing adds grants to the replaced grants of token. It returns the token and the oldest
+// grants beyond [maxReplaced].
 func replacing(token oauth.Token, grants ...oauth.ReplacedGrant) (_ oauth.Token, beyond []oauth.ReplacedGrant) {
 	all := slices.Clone(token.Replaced)
 	for _, g := range grants {
@@ -212,7 +214,7 @@ func otherAccounts(token oauth.Token) bool {
 }
 
 // revokeReplaced revokes the replaced grants of other accounts, removes them from the record
-// and returns the record. A grant that cannot be revoked stays for the next time.
+// and returns the record. If it cannot revoke a grant, the grant stays for the next time.
 func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Record) tokenstore.Record {
 	current := grantOf(record.Token)
 	left := func(g oauth.ReplacedGrant) *oauth.ReplacedGrant {
@@ -223,7 +225,7 @@ func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Reco
 		if err == nil {
 			return nil
 		}
-		c.hooks.log(ctx, slog.LevelWarn, "a replaced token could not be revoked yet", record.Key, slog.Any("error", err))
+		c.hooks.log(ctx, slog.LevelWarn, "could not revoke a replaced token yet", record.Key, slog.Any("error", err))
 		g = grantOf(alive)
 		return &g
 	}
@@ -243,14 +245,15 @@ func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Reco
 	})
 	switch {
 	case err != nil && !needsUser(err):
-		c.hooks.log(ctx, slog.LevelWarn, "a revoked token could not be removed from the record", record.Key, slog.Any("error", err))
+		c.hooks.log(ctx, slog.LevelWarn, "could not remove a revoked token from the record", record.Key, slog.Any("error", err))
 	case err == nil && written.Version != 0:
 		return written
 	}
 	return record
 }
 
-// remaining returns the grants without those that are done, or with their successors.
+// remaining returns the grants without the revoked ones. A grant with a new pair is replaced
+// by that pair.
 func remaining(grants []oauth.ReplacedGrant, done map[api.Secret]*oauth.ReplacedGrant) (left []oauth.ReplacedGrant) {
 	for _, g := range grants {
 		switch next, ok := done[g.AccessToken]; {
@@ -263,8 +266,8 @@ func remaining(grants []oauth.ReplacedGrant, done map[api.Secret]*oauth.Replaced
 	return left
 }
 
-// revokeReplacedLater starts revokeReplaced in the background if the record has grants of
-// other accounts: an earlier attempt has failed.
+// revokeReplacedLater starts revokeReplaced in the background if an earlier attempt has left
+// grants of other accounts in the record.
 func (c *Connections) revokeReplacedLater(ctx context.Context, record tokenstore.Record) {
 	if otherAccounts(record.Token) {
 		c.calls.join(ctx, callKey{key: record.Key, kind: revokeCall}, nil, func(ctx context.Context) (tokenstore.Record, error) {
