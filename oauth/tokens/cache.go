@@ -39,8 +39,8 @@ func (c *tokenCache) get(user string) *cachedToken {
 	return element.Value.(*cacheEntry).token
 }
 
-// put stores the token that a call returned and returns the token to use. A delayed caller
-// does not overwrite the result of a later call, and an outdated call stores no token.
+// put stores the token of a finished call and returns the token to use. A delayed caller does
+// not overwrite the result of a later call, and an outdated call stores no token.
 func (c *tokenCache) put(user string, from *call, next *cachedToken) *cachedToken {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *tokenCache) put(user string, from *call, next *cachedToken) *cachedToke
 	return next
 }
 
-// touch records that a token was compared with the store, or that the store does not respond.
+// touch records that a token was compared with the store, or that the store did not respond.
 func (c *tokenCache) touch(user string, token *cachedToken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ type cachedToken struct {
 	token  api.AccessToken
 	renew  time.Time // from this time, a call refreshes the token in the background
 	expire time.Time // from this time, callers wait for a new token
-	seq    uint64    // of the call that returned it
+	seq    uint64    // number of the call that returned it
 
 	// checked is the last time the token was compared with the store. It has no monotonic
 	// reading, because the monotonic clock stops while a machine sleeps.
@@ -102,13 +102,13 @@ type cachedToken struct {
 }
 
 const (
-	// checkEvery is how long a source uses a token without comparing it with the store. It
-	// bounds the delay until a replica notices that a user has reconnected or disconnected on
-	// another replica, even if the old token still works. The platform's limit allows 17 calls
-	// per second, so the store gets no more reads than that.
+	// checkEvery is the time for which a source uses a token without comparing it with the
+	// store. It bounds the delay until a replica notices a connection or disconnection of the
+	// user on another replica, even if the old token still works. The platform's limit allows 17
+	// calls per second, so the store gets at most 17 reads per second.
 	checkEvery = 30 * time.Second
 
-	// checkPatience is how long a caller with a valid token waits for the store.
+	// checkPatience is the longest wait for the store of a caller with a valid token.
 	checkPatience = 2 * time.Second
 )
 

@@ -41,7 +41,7 @@ type call struct {
 	// may then be the old token.
 	outdated atomic.Bool
 
-	// failure is the error that started a commitCall. It does not change.
+	// failure is the error that led to a commitCall. It does not change.
 	failure error
 
 	// Valid once done is closed.

@@ -13,24 +13,24 @@ import (
 
 // Waits of a [circuit]. The API does not state any.
 const (
-	// After a temporary failure, a refresh is retried after a wait that doubles from
-	// firstBackoff to lastBackoff, or after a longer Retry-After of up to maxRetryAfter. The
-	// wait starts over backoffMemory after the last one.
+	// After a temporary failure, the wait before the next refresh doubles from firstBackoff to
+	// lastBackoff, or is a longer Retry-After of up to maxRetryAfter. It starts over
+	// backoffMemory after the last wait.
 	firstBackoff  = time.Second
 	lastBackoff   = 30 * time.Second
 	backoffMemory = time.Minute
 	maxRetryAfter = 5 * time.Minute
 
 	// A rejected refresh token is retried after firstRetry, and the second rejection marks the
-	// user. The refresh token of a marked user is retried after waits that double up to
-	// lastRetry. No replica retries it sooner than firstRetry after the last attempt.
+	// user. The waits before the next retries for a marked user double up to lastRetry. No
+	// replica retries sooner than firstRetry after the last attempt.
 	firstRetry = time.Minute
 	lastRetry  = 10 * time.Minute
 
-	// userMemory is how long the failures of a user are kept.
+	// userMemory is the time for which the failures of a user are kept.
 	userMemory = time.Hour
 
-	// forcedPause is the shortest time between two refreshes of one user that a 401 forces.
+	// forcedPause is the shortest time between two refreshes of one user because of a 401.
 	forcedPause = 2 * time.Minute
 
 	// The token endpoint counts as failing if the refreshes of failingUsers different users
@@ -80,8 +80,8 @@ type backoff struct {
 
 // trouble contains the consecutive failures of different users.
 type trouble struct {
-	limit  int           // number of users who count as trouble
-	window time.Duration // time within which limit users fail, 0 for any time
+	limit  int           // number of failing users that counts as trouble
+	window time.Duration // period within which limit users must fail, 0 for any period
 
 	err   error
 	users map[tokenstore.Key]bool
@@ -249,7 +249,7 @@ func (c *circuit) mayForce(key tokenstore.Key) bool {
 	return !ok || time.Since(b.forced) >= forcedPause
 }
 
-// succeeded drops the failures of a user whose token is valid. forced reports whether a 401
+// succeeded drops the failures of a user with a valid token. forced reports whether a 401
 // forced the refresh.
 func (c *circuit) succeeded(key tokenstore.Key, forced bool) {
 	c.mu.Lock()
@@ -272,7 +272,7 @@ func (c *circuit) forget(key tokenstore.Key) {
 	delete(c.users, key)
 }
 
-// failingNow counts the users whose refreshes are delayed.
+// failingNow counts the users with delayed refreshes.
 func (c *circuit) failingNow() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -295,8 +295,8 @@ func (c *circuit) pausedUntil() time.Time {
 	return c.grants.pausedUntil()
 }
 
-// jitteredBackoff returns a wait that doubles from first to last with try, which starts at 1.
-// The second half of the wait is random, so that replicas do not retry at the same time.
+// jitteredBackoff returns a wait that doubles from first to last with each try, counted from
+// 1. The second half of the wait is random, so that replicas do not retry at the same time.
 func jitteredBackoff(try int, first, last time.Duration) time.Duration {
 	wait := last
 	if doublings := try - 1; doublings < 20 && first<<doublings < last {

@@ -14,9 +14,14 @@ import (
 // moved. The token does not change. A user who must authorize again keeps the old clinic, and
 // connecting finds the new one.
 //
-// Errors: a [*ReauthorizeError] with [tokenstore.ReasonNotConnected]; an [*api.ArgumentError]
-// for an id that no key can contain; [*StoreError]; [tokenstore.ErrLeased] if another owner
-// kept the lease for longer than [Config].LeaseTTL and a minute; the error of ctx.
+// Errors:
+//
+//   - [*ReauthorizeError] with [tokenstore.ReasonNotConnected]: the user is not connected.
+//   - [*api.ArgumentError]: user or an id of clinic is invalid.
+//   - [*StoreError]: the store failed.
+//   - [tokenstore.ErrLeased]: another owner kept the lease for longer than [Config].LeaseTTL
+//     and a minute.
+//   - The error of ctx.
 func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.Clinic) error {
 	key := c.Key(user)
 	if err := errors.Join(key.Validate(), ids.ValidateClinic(clinic)); err != nil {

@@ -56,8 +56,8 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 	return c.awaitCommit(pending)
 }
 
-// awaitPendingCommit waits for a pair of the user from an earlier refresh that is not stored
-// yet. It returns an empty record if there is none.
+// awaitPendingCommit waits for a pending pair of the user from an earlier refresh. It returns
+// an empty record if there is none.
 func (c *Connections) awaitPendingCommit(key tokenstore.Key) (tokenstore.Record, error) {
 	if pending := c.calls.underWay(callKey{key: key, kind: commitCall}); pending != nil {
 		return c.awaitCommit(pending)
@@ -180,9 +180,9 @@ func (p *pendingCommit) drop(ctx context.Context) {
 }
 
 // succeeds reports whether the pair is the successor of the record. The record then has the
-// refresh token that was exchanged for the pair, and no newer access token. A peer that took
-// over after the lease may have marked the user, because the exchange had spent the refresh
-// token. In this case the pair restores the user.
+// refresh token of the exchange for this pair, and no newer access token. A peer may have
+// marked the user after the lease expired, because the exchange had spent the refresh token.
+// In this case the pair restores the user.
 func (p *pendingCommit) succeeds(record tokenstore.Record) bool {
 	return record.Token.RefreshToken == p.old.Token.RefreshToken &&
 		(record.State != tokenstore.StateActive || record.Token.AccessToken == p.old.Token.AccessToken)

@@ -32,9 +32,15 @@ import (
 // then. A replaced token of the same account is not revoked before [Connections.Disconnect],
 // because this may revoke the user's whole consent (assumption).
 //
-// Errors: [oauth.ErrCodeRefused]; [*oauth.ConfigError]; [ErrOwnerRefused], together with the
-// error of Verify; [ErrUndecided]; [*StoreError]; otherwise [*api.Error]. The user can always
-// start again.
+// Errors, after which the user can always start again:
+//
+//   - [oauth.ErrCodeRefused]: the platform rejected the code.
+//   - [*oauth.ConfigError]: the platform rejected the application.
+//   - [ErrOwnerRefused], together with the error of Verify: Verify rejected the account.
+//   - [ErrUndecided]: Verify could not decide.
+//   - [*StoreError]: the store failed.
+//   - [*api.Error]: any other failure of the platform or the network.
+//
 // API section: "Authentication" 3.
 func (c *Connections) Connect(ctx context.Context, user string, code api.Secret) (tokenstore.Record, error) {
 	key := c.Key(user)

@@ -17,8 +17,8 @@ import (
 
 // Limits of [Connections]. They are choices of this library. The API states none.
 const (
-	// cachedUsers is the number of users whose tokens stay in memory, about 45 MB. The least
-	// recently used are dropped first, and their next call reads the store.
+	// cachedUsers is the number of users with tokens in memory, about 45 MB. The least recently
+	// used are dropped first, and their next call reads the store.
 	cachedUsers = 100_000
 )
 
@@ -168,7 +168,7 @@ func (c *Connections) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.S
 // Record returns the stored record of user. It sends no request and changes nothing. To
 // interpret the record, call [Connections.Usable].
 //
-// Errors: [tokenstore.ErrNoRecord]; [*StoreError].
+// Errors: [tokenstore.ErrNoRecord] if the user is not connected, and [*StoreError].
 func (c *Connections) Record(ctx context.Context, user string) (tokenstore.Record, error) {
 	key := c.Key(user)
 	if err := key.Validate(); err != nil {

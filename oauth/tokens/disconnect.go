@@ -10,25 +10,29 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Disconnect revokes the token of user at the platform, and the tokens that it has
-// replaced, and then deletes the record. A user who is not connected is no error, so
-// that it can be repeated. [Observer].Disconnected
-// reports success.
+// Disconnect revokes the token of user and its replaced tokens at the platform, and then
+// deletes the record. You can repeat it: it returns nil for a user who is not connected.
+// [Observer].Disconnected reports success.
 //
-// It takes the lease on the record first: a refresh under way is waited for, and
-// none begins, so that no pair is left behind unknown. If the platform
-// cannot be reached, the record stays, marked with [tokenstore.ReasonDisconnecting]: no call
-// uses it any more, and Disconnect can be called again until it succeeds. Should
-// the user connect anew in the meantime, the new token stays. A platform that has
-// forgotten the token, because the user revoked it there, counts as success; where its
-// answer leaves that open, the refresh token is tried.
+// Disconnect takes the lease on the record first. It waits for a running refresh and blocks
+// new ones, so that no token pair stays behind unrevoked. If the platform is unreachable, the
+// record stays, marked with [tokenstore.ReasonDisconnecting]. No call uses it any more, and
+// you can call Disconnect again until it succeeds. If the user reconnects in the meantime, the
+// new token stays. If the platform has forgotten the token, because the user revoked it there,
+// Disconnect succeeds. If the response leaves this open, Disconnect tries the refresh token to
+// find out.
 //
 // Another replica may use the token in its memory until the platform has revoked it, and for
-// 30 seconds at most if the platform cannot be reached.
+// at most 30 seconds if the platform is unreachable.
 //
-// Errors: the platform's ([*api.Error], [*oauth.ConfigError]), after which the user
-// is marked; [*StoreError]; [tokenstore.ErrLeased] if another owner kept the lease for longer
-// than leases last; the error of ctx.
+// Errors:
+//
+//   - [*api.Error] and [*oauth.ConfigError] of the platform. The user is then marked.
+//   - [*StoreError]: the store failed.
+//   - [tokenstore.ErrLeased]: another owner kept the lease for longer than [Config].LeaseTTL
+//     and a minute.
+//   - The error of ctx.
+//
 // API section: "Authentication" 6.
 func (c *Connections) Disconnect(ctx context.Context, user string) error {
 	key := c.Key(user)
@@ -36,7 +40,7 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 		return err
 	}
 	if _, err := c.awaitPendingCommit(key); isStoreError(err) {
-		return err // the pair to revoke is the one that is not stored yet
+		return err // the pair to revoke is not stored yet
 	}
 	leased, err := c.waitForLease(ctx, key)
 	switch {
@@ -45,15 +49,15 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 	case err != nil:
 		return err
 	}
-	defer c.forget(key) // the record is marked if it is not deleted
+	defer c.forget(key) // the record is deleted or marked
 	if err := c.revokeLeased(ctx, &leased); err != nil {
 		return err
 	}
 	return c.deleteLeased(ctx, leased)
 }
 
-// revokeLeased revokes the token and the replaced grants of a record whose lease is held,
-// or marks the record.
+// revokeLeased revokes the token and the replaced grants of a leased record. If one revocation
+// fails, it marks the record.
 func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) error {
 	revoking, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
 	defer cancel()
@@ -77,7 +81,7 @@ func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) er
 	if err := errors.Join(problems...); err == nil {
 		return nil
 	}
-	if renewed { // the new pairs are the ones to be revoked: they must not be lost
+	if renewed { // the new pairs must be revoked, so they must not be lost
 		c.keepLeased(ctx, leased, next)
 	}
 	marking, cancel := withStoreTimeout(context.WithoutCancel(ctx))
@@ -99,7 +103,7 @@ func (c *Connections) keepLeased(ctx context.Context, leased *leasedRecord, toke
 	}
 }
 
-// joined returns the only error as it is.
+// joined returns a single error unwrapped.
 func joined(problems []error) error {
 	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 	if len(problems) == 1 {
@@ -108,7 +112,7 @@ func joined(problems []error) error {
 	return errors.Join(problems...)
 }
 
-// deleteLeased deletes the record, unless the user has connected again meanwhile.
+// deleteLeased deletes the record, unless the user has reconnected meanwhile.
 func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) error {
 	ctx, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
@@ -129,26 +133,30 @@ func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) err
 		case current.Token.AccessToken != leased.Token.AccessToken:
 			return nil
 		}
-		version = current.Version // the token that was revoked has been marked
+		version = current.Version // the revoked token was marked meanwhile
 	}
 	c.hooks.log(ctx, slog.LevelInfo, "user disconnected", key)
 	notify(ctx, &c.hooks, key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Disconnected }, key)
 	return nil
 }
 
-// Restore removes the mark of a user who was marked wrongly: the token is still in
-// the store and is used again, beginning with the next call. The platform is not
-// asked; should the refresh token be dead after all, that call marks the user
-// anew. A user who is not marked is no error. [Observer].Restored
-// reports success.
+// Restore removes a wrong mark of a user. The token is still in the store, and the next call
+// uses it again. Restore sends no request to the platform. If the refresh token is invalid
+// after all, that call marks the user again. It returns nil for a user without a mark.
+// [Observer].Restored reports success.
 //
-// A refresh token that was refused wrongly is tried again by calls anyway. Restore
-// is for operators who do not want to wait, and for marks of other reasons.
+// Calls retry a wrongly rejected refresh token anyway. Restore is for operators who do not
+// want to wait, and for marks with other reasons.
 //
-// Errors: a [*ReauthorizeError] with [tokenstore.ReasonNotConnected], or with
-// [tokenstore.ReasonDisconnecting] for a user who is being disconnected; [*StoreError];
-// [tokenstore.ErrLeased] if another owner kept the lease for longer than leases last; the error
-// of ctx.
+// Errors:
+//
+//   - [*ReauthorizeError] with [tokenstore.ReasonNotConnected]: the user is not connected.
+//   - [*ReauthorizeError] with [tokenstore.ReasonDisconnecting]: the user is being
+//     disconnected.
+//   - [*StoreError]: the store failed.
+//   - [tokenstore.ErrLeased]: another owner kept the lease for longer than [Config].LeaseTTL
+//     and a minute.
+//   - The error of ctx.
 func (c *Connections) Restore(ctx context.Context, user string) error {
 	key := c.Key(user)
 	if err := key.Validate(); err != nil {

@@ -14,46 +14,46 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// ErrOwnerRefused says that the user authorized with an account of the platform that the
-// integrator does not accept for them. The token has been revoked.
+// ErrOwnerRefused means that the user authorized with an account of the platform that
+// [Config].Verify rejects. The token has been revoked.
 var ErrOwnerRefused = sentinel.New("tokens: the platform account is not accepted for this user", api.Problem{
 	Status: http.StatusForbidden, Title: "This dispensary account cannot be connected here. Please use another one.", Reauthorize: true,
 })
 
 // ErrUndecided is the error for [Config].Verify to return if it cannot decide, for example
-// because the clinic is not known. [Connections.Connect] returns it without
-// [ErrOwnerRefused]. The token has been revoked, and the user can try again.
+// because the clinic is not known. [Connections.Connect] returns it without [ErrOwnerRefused].
+// The token has been revoked, and the user can try again.
 var ErrUndecided = sentinel.New("tokens: the platform account could not be checked", api.Problem{
 	Status: http.StatusBadGateway, Title: "The dispensary account could not be checked. Please try again later.",
 })
 
-// StoreError is a failure of the [tokenstore.Store] itself, for example of its database.
-// What the platform granted is not lost by it: a token pair that could not be
-// written is kept and tried again, see [Connections.PendingCommits].
+// StoreError is a failure of the [tokenstore.Store] itself, for example of its database. It
+// loses no token of the platform: a token pair that could not be written is kept and retried,
+// see [Connections.PendingCommits].
 type StoreError struct {
-	// Op is the name of the method that failed, for example "Commit".
+	// Op is the name of the failed method, for example "Commit".
 	Op string
 
-	// Key is the record that was asked for.
+	// Key names the requested record.
 	Key tokenstore.Key
 
 	err error
 }
 
-// Error names the method, the key and the store's own reason.
+// Error names the method, the key and the error of the store.
 func (e *StoreError) Error() string {
 	return "tokens: store: " + e.Op + " of " + e.Key.String() + ": " + e.err.Error()
 }
 
-// Problem tells the user to try again later; see [api.ProblemOf].
+// Problem asks the user to try again later. See [api.ProblemOf].
 func (e *StoreError) Problem() *api.Problem {
 	return &api.Problem{Status: http.StatusServiceUnavailable, Title: "This is not possible right now. Please try again later."}
 }
 
-// Unwrap returns the store's own error.
+// Unwrap returns the error of the store.
 func (e *StoreError) Unwrap() error { return e.err }
 
-// storeError wraps what a store returned, unless it is nil.
+// storeError wraps an error of a store. It returns nil if err is nil.
 func storeError(op string, key tokenstore.Key, err error) error {
 	if err == nil {
 		return nil
@@ -61,39 +61,44 @@ func storeError(op string, key tokenstore.Key, err error) error {
 	return &StoreError{Op: op, Key: key, err: err}
 }
 
-// isStoreError reports that the store failed.
+// isStoreError reports whether the store failed.
 func isStoreError(err error) bool {
 	var failure *StoreError
 	return errors.As(err, &failure)
 }
 
-// isContention reports what a store returns when others are writing the record.
+// isContention reports whether the store rejected a write because another writer changed or
+// leased the record.
 func isContention(err error) bool {
 	return errors.Is(err, tokenstore.ErrConflict) || errors.Is(err, tokenstore.ErrLeased) || errors.Is(err, tokenstore.ErrNoRecord)
 }
 
-// ReauthorizeError says that a user has to go through the authorization page
-// again, and why. It matches [api.ErrReauthorize], and [tokenstore.ErrNoRecord] where nothing
-// is stored. It is remembered in the [tokenstore.Store], with the token, and returned without
-// asking the platform. Only for [tokenstore.ReasonInvalidGrant] and [tokenstore.ReasonOwnerChanged] do calls
-// retry the refresh token, a minute later at first and then every 10 minutes: if the platform
-// accepts it after all, the call succeeds and [Observer].Restored is called.
+// ReauthorizeError means that a user must go through the authorization page again. It matches
+// [api.ErrReauthorize], and [tokenstore.ErrNoRecord] if no token is stored. The
+// [tokenstore.Store] keeps it with the token, so calls return it without a request to the
+// platform.
+//
+// Calls retry the refresh token only for [tokenstore.ReasonInvalidGrant],
+// [tokenstore.ReasonOwnerChanged], and [tokenstore.ReasonScopesExtended] once the added scopes
+// are removed from [oauth.Config]. The first retry is a minute later, and then the waits grow
+// to 10 minutes. If the platform accepts the refresh token, the call succeeds and
+// [Observer].Restored is called.
 type ReauthorizeError struct {
 	// Key names the user.
 	Key tokenstore.Key
 
-	// Reason says why.
+	// Reason is a code for the cause.
 	Reason tokenstore.Reason
 
-	// Owner is whom the last token acted for; zero if that is not known.
+	// Owner is the account of the last token, or zero if it is unknown.
 	Owner oauth.ResourceOwner
 
 	client    *oauth.Client
 	cause     error
-	retryFrom time.Time // from here on the refresh token may be tried again; zero is never
+	retryFrom time.Time // the earliest retry of the refresh token, zero for never
 }
 
-// AuthorizeURL returns where to send the user's browser; see
+// AuthorizeURL returns the URL to which you redirect the user's browser. See
 // [oauth.Client.AuthorizeURL].
 func (e *ReauthorizeError) AuthorizeURL(state string) (string, error) {
 	return e.client.AuthorizeURL(state)
@@ -104,11 +109,10 @@ func (e *ReauthorizeError) Error() string {
 	return "tokens: " + e.Key.String() + " must authorize again: " + string(e.Reason)
 }
 
-// Unwrap returns the platform's answer, or nil.
+// Unwrap returns the error of the platform, or nil.
 func (e *ReauthorizeError) Unwrap() error { return e.cause }
 
-// Is matches [api.ErrReauthorize], and [tokenstore.ErrNoRecord] for a user who is not
-// connected.
+// Is matches [api.ErrReauthorize], and [tokenstore.ErrNoRecord] if the user is not connected.
 func (e *ReauthorizeError) Is(target error) bool {
 	return target == api.ErrReauthorize || (target == tokenstore.ErrNoRecord && e.Reason == tokenstore.ReasonNotConnected)
 }
@@ -132,15 +136,15 @@ func wrongEnvironment(token, want api.Environment) error {
 	return fmt.Errorf("%w: the token is for %s, not for %s", api.ErrWrongEnvironment, token, want)
 }
 
-// needsUser reports errors that go away only when the user authorizes again.
+// needsUser reports whether only a new authorization by the user resolves err.
 func needsUser(err error) bool { return errors.Is(err, api.ErrReauthorize) }
 
-// panicked reports a panic of a store or a transport, which must not take the
-// whole program down from a goroutine in which no one can recover it. The value
-// may hold anything, so only its type is shown.
+// panicked returns an error for a panic of a store or a transport. Such a panic must not end
+// the program from a goroutine in which no caller can recover it. The value may contain
+// secrets, so the error contains only its type.
 func panicked(value any) error { return fmt.Errorf("panic with a %T", value) }
 
-// recoverAsError turns a panic into an error; to be deferred.
+// recoverAsError turns a panic into an error. Defer it.
 func recoverAsError(err *error) {
 	if v := recover(); v != nil {
 		*err = panicked(v)

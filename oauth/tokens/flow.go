@@ -11,21 +11,26 @@ import (
 )
 
 // RunFlow runs work for an authorization flow once in all replicas that share the
-// [tokenstore.Store], and returns its result to every caller. ran reports whether this call ran
-// work. Use it if the same callback can arrive twice, as after a double click: a
-// platform may revoke the tokens of a code that is exchanged again.
+// [tokenstore.Store], and returns its result to every caller. ran reports whether this call
+// ran work. Use it if the same callback can arrive twice, as after a double click: a platform
+// may revoke the tokens of a code that is exchanged again.
 //
 // flow identifies the flow, such as a hash of its state. user is the user to connect, for
-// errors and logs. work exchanges the code and returns a short text, which RunFlow stores
-// for the other callers. It returns "" if it has not used the code: the next caller then
-// runs its own work.
+// errors and logs. work exchanges the code and returns a short text, which RunFlow stores for
+// the other callers. If work has not used the code, it returns "", and the next caller runs
+// its own work.
 //
-// A caller that does not run work waits for the result, up to the [Config].LeaseTTL of
-// the replica that does.
+// All other callers wait for the result, up to the [Config].LeaseTTL of the replica that runs
+// work.
 //
-// Errors: [tokenstore.ErrNoResult] if that replica stored no result in time, for example because it
-// crashed; [*StoreError] if the store fails before work runs; an [*api.ArgumentError]
-// for an invalid flow; the error of ctx.
+// Errors:
+//
+//   - [tokenstore.ErrNoResult]: the other replica stored no result in time, for example
+//     because it crashed.
+//   - [*StoreError]: the store failed before work ran.
+//   - [*api.ArgumentError]: flow is invalid.
+//   - The error of ctx.
+//
 // API section: "Authentication" 3.
 func (c *Connections) RunFlow(ctx context.Context, user, flow string, work func(context.Context) (result string)) (result string, ran bool, err error) {
 	claim := tokenstore.FlowClaim{Environment: c.Environment(), Flow: flow, Owner: rand.Text()}

@@ -11,16 +11,15 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Observer observes refreshes, for traces and metrics, and what happens to users and to the
+// Observer observes refreshes, for traces and metrics, and the changes of users and of the
 // application, for user interfaces and alarms. Any function may be nil. The goroutine that
-// refreshes, calls or connects calls them: they must return at once and be safe for concurrent
-// use. They receive no secret. The calls of the token endpoint have observers in
-// [oauth.Config].
+// refreshes, calls or connects runs the functions. They must return at once and be safe for
+// concurrent use. They receive no secret. For the calls of the token endpoint, use the
+// observers of [oauth.Config].
 type Observer struct {
-	// RefreshStart is called when a token is about to be replaced, for a call or by
-	// [Connections.KeepFresh]. It returns the context of the refresh, with its calls of the
-	// platform and of the store, which must be derived from its argument. Nil means the
-	// argument itself.
+	// RefreshStart is called before a token is refreshed, for a call or by
+	// [Connections.KeepFresh]. It returns the context of the refresh and of its calls of the
+	// platform and the store. Derive it from the argument. Nil means the argument itself.
 	RefreshStart func(ctx context.Context, refresh Refresh) context.Context
 
 	// RefreshEnd is called with that context when the refresh has ended.
@@ -32,16 +31,16 @@ type Observer struct {
 	// Disconnected is called when [Connections.Disconnect] has revoked and deleted the token.
 	Disconnected func(ctx context.Context, key tokenstore.Key)
 
-	// MustReauthorize is called when a user is marked, once, by the replica that marks, and
-	// not by every call that meets the mark.
+	// MustReauthorize is called once for each mark of a user, by the replica that marks the
+	// user. Calls of a marked user do not repeat it.
 	MustReauthorize func(ctx context.Context, mark *ReauthorizeError)
 
-	// Restored is called when a mark does not hold any more, although the user did nothing:
-	// the platform accepted the refresh token after all, or [Connections.Restore] was called.
+	// Restored is called when a mark is removed without an action of the user: the platform
+	// accepted the refresh token, or [Connections.Restore] was called.
 	Restored func(ctx context.Context, key tokenstore.Key)
 
-	// CommitDelayed is called once for a pair that the store does not accept. The pair lives
-	// in this process only until it does: do not end the process. See
+	// CommitDelayed is called once for a token pair that the store does not accept. Until the
+	// store accepts it, the pair is only in this process: do not end the process. See
 	// [Connections.PendingCommits].
 	CommitDelayed func(ctx context.Context, delayed CommitDelayed)
 
@@ -50,32 +49,32 @@ type Observer struct {
 	ConfigErrorDetected func(ctx context.Context, alarm ConfigErrorDetected)
 }
 
-// Refresh is the replacement of a user's token.
+// Refresh describes the refresh of a user's token.
 type Refresh struct {
 	Key tokenstore.Key
 
-	// Background is true where [Connections.KeepFresh] does it.
+	// Background is true for a refresh by [Connections.KeepFresh].
 	Background bool
 
 	// Outcome is the result. It is empty at the start.
 	Outcome Outcome
 
-	// Duration is how long it took, the wait for other replicas and the work of
-	// the store included. It is 0 at the start.
+	// Duration is the duration of the refresh, including the wait for other replicas and the
+	// work of the store. It is 0 at the start.
 	Duration time.Duration
 }
 
-// Outcome says in a word how a refresh ended.
+// Outcome is the result of a refresh in one word.
 type Outcome string
 
 // The outcomes of a refresh.
 const (
 	OutcomeRefreshed     Outcome = "refreshed"     // a new token is stored
-	OutcomeFound         Outcome = "found"         // another process had stored one
-	OutcomeReauthorize   Outcome = "reauthorize"   // the user has to authorize again
-	OutcomeFailed        Outcome = "failed"        // the platform or the network, for now
-	OutcomeStoreFailed   Outcome = "store_failed"  // the store: see StoreError
-	OutcomeMisconfigured Outcome = "misconfigured" // the platform refuses the application: see oauth.ConfigError
+	OutcomeFound         Outcome = "found"         // another process had already stored one
+	OutcomeReauthorize   Outcome = "reauthorize"   // the user must authorize again
+	OutcomeFailed        Outcome = "failed"        // the platform or the network failed temporarily
+	OutcomeStoreFailed   Outcome = "store_failed"  // the store failed: see StoreError
+	OutcomeMisconfigured Outcome = "misconfigured" // the platform rejects the application: see oauth.ConfigError
 )
 
 // hooks calls the observers and writes the log.
@@ -84,13 +83,13 @@ type hooks struct {
 	logger    *slog.Logger
 }
 
-// log writes a record that names the user's key.
+// log writes a log record with the environment and the user of key.
 func (h *hooks) log(ctx context.Context, level slog.Level, message string, key tokenstore.Key, attrs ...slog.Attr) {
 	h.logger.LogAttrs(ctx, level, "tokens: "+message,
 		append(attrs, slog.String("environment", key.Environment.String()), slog.String("user", key.User))...)
 }
 
-// notify calls a function of every observer that has it.
+// notify calls one function of every observer, unless it is nil.
 func notify[T any](ctx context.Context, h *hooks, key tokenstore.Key, of func(*Observer) func(context.Context, T), value T) {
 	for i := range h.observers {
 		if observe := of(&h.observers[i]); observe != nil {
@@ -99,7 +98,7 @@ func notify[T any](ctx context.Context, h *hooks, key tokenstore.Key, of func(*O
 	}
 }
 
-// guard calls a function of the integrator's, whose panic must not end a refresh.
+// guard calls a function of your program. A panic of the function must not end a refresh.
 func (h *hooks) guard(ctx context.Context, key tokenstore.Key, name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -123,7 +122,7 @@ func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.C
 	}
 	began := time.Now()
 	refresh.Outcome = OutcomeFailed
-	defer func() { // also where a store panics
+	defer func() { // even if a store panics
 		refresh.Duration = time.Since(began)
 		for _, o := range slices.Backward(h.observers) {
 			if o.RefreshEnd != nil {
@@ -140,32 +139,32 @@ func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.C
 type CommitDelayed struct {
 	Key tokenstore.Key
 
-	// Err is the [*StoreError] of the first try.
+	// Err is the [*StoreError] of the first attempt.
 	Err error
 }
 
 // MassRejection is an alarm: the platform rejected the refresh tokens of 10 users in a row
-// within 5 minutes. Most likely scopes were added to the application, which ends all earlier
-// tokens: check the dashboard, and put the scopes into the Scopes of [oauth.Config], so that
-// users who must authorize again are known without a request.
+// within 5 minutes. The most likely cause is a scope added to the application, because this
+// invalidates all earlier tokens. Check the dashboard, and add the scopes to Scopes of
+// [oauth.Config]. The library then knows, without a request, which users must authorize again.
 //
-// Refreshing in the background pauses for 15 minutes after the last rejection. Calls are not
-// held back: a user is marked by the second rejection. The alarm is not repeated within 30
-// minutes. Each process raises its own.
+// Refreshes in the background pause for 15 minutes after the last rejection. Calls are not
+// paused: the second rejection marks a user. The alarm is not repeated within 30 minutes. Each
+// process raises its own.
 type MassRejection struct {
 	Environment api.Environment
 
-	// Users were rejected within Window.
+	// Users is the number of users rejected within Window.
 	Users  int
 	Window time.Duration
 
-	// Until is when the pause ends.
+	// Until is the end of the pause.
 	Until time.Time
 }
 
-// ConfigErrorDetected is an alarm: the platform refuses the application itself. No user
-// is marked, and no refresh is tried until Until. Then one is, and every other user waits for
-// its result. The alarm is raised once, until a refresh works again.
+// ConfigErrorDetected is an alarm: the platform rejects the application itself. No user is
+// marked, and no refresh is sent before Until. Then one refresh is sent, and every other user
+// waits for its result. The alarm is raised once, until a refresh succeeds again.
 type ConfigErrorDetected struct {
 	Err   *oauth.ConfigError
 	Until time.Time

@@ -11,12 +11,12 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// TokenSource authorizes calls as one user. It is an [api.TokenRefresher]:
-// the token comes from memory while it is valid, from the store when another
-// replica has refreshed it, and from the platform when it has to. It is safe for
-// concurrent use, small, and can be created for every request: all sources of a user
-// share one token in memory and one refresh, see [Connections.TokenSource]. Sources of one
-// user compare equal, so a client can tell users apart.
+// TokenSource authorizes calls as one user. It implements [api.TokenRefresher]. The token
+// comes from memory while it is valid, from the store if another replica has refreshed it, and
+// otherwise from the platform. A TokenSource is safe for concurrent use, small, and can be
+// created for every request: all sources of a user share one token in memory and one refresh,
+// see [Connections.TokenSource]. Sources of one user compare equal, so a client can
+// distinguish users.
 type TokenSource struct {
 	conns *Connections
 	key   tokenstore.Key
@@ -24,13 +24,12 @@ type TokenSource struct {
 
 var _ api.TokenRefresher = TokenSource{}
 
-// TokenSource returns the source of the token of one of the integrator's users. It
-// reads nothing yet, and that a user is not connected shows with the first call,
-// which fails with a [*ReauthorizeError].
+// TokenSource returns the token source of one of your users. It does not read the store. If
+// the user is not connected, the first call fails with a [*ReauthorizeError].
 //
-// All sources of a user share one refresh, and those of several processes share it
-// through the store. The refresh belongs to no caller: when the ctx of a caller
-// ends, that caller leaves and the refresh goes on for the others.
+// All sources of a user share one refresh, and several processes share it through the store.
+// The refresh belongs to no caller. If the ctx of a caller ends, that caller returns and the
+// refresh continues for the others.
 func (c *Connections) TokenSource(user string) TokenSource {
 	return TokenSource{conns: c, key: c.Key(user)}
 }
@@ -38,16 +37,22 @@ func (c *Connections) TokenSource(user string) TokenSource {
 // Key returns the key of the user's record.
 func (s TokenSource) Key() tokenstore.Key { return s.key }
 
-// Token implements [api.TokenSource]. A valid token in memory is returned
-// whatever the state of ctx, of the store and of the platform. Every 30 seconds Token compares
-// it with the store first and waits up to 2 seconds for that: another replica may have
-// connected the user with another account, or disconnected the user.
+// Token implements [api.TokenSource]. It returns a valid token in memory regardless of ctx,
+// the store and the platform. Every 30 seconds Token compares the token with the store first
+// and waits up to 2 seconds for that, because another replica may have connected the user with
+// another account or disconnected the user.
 //
-// Errors: [*ReauthorizeError]; [*oauth.ConfigError]; [*StoreError];
-// [api.ErrWrongEnvironment] if the stored token is another environment's; an
-// [*api.ArgumentError] for a user that no key can name; the error of ctx;
-// [*api.Error] where the platform could not be asked. After all but the first and
-// the argument, a later call may succeed.
+// Errors:
+//
+//   - [*ReauthorizeError]: the user must authorize again.
+//   - [*api.ArgumentError]: user is invalid.
+//   - [*oauth.ConfigError]: the platform rejects the application.
+//   - [*StoreError]: the store failed.
+//   - [api.ErrWrongEnvironment]: the stored token is for another environment.
+//   - [*api.Error]: the platform failed or is unreachable.
+//   - The error of ctx.
+//
+// After all errors but the first two, a later call may succeed.
 func (s TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 	now := time.Now()
 	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.fresh(now) && !cached.unchecked(now) {
@@ -56,10 +61,10 @@ func (s TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 	return s.fetch(ctx)
 }
 
-// Refresh implements [api.TokenRefresher]. A 401 forces one refresh of a user in 2 minutes. In
-// between Refresh returns the token that the store has, and rejected itself if the store has no
-// other: new tokens are rejected as well. That marks no user, because only the token endpoint
-// can say whether a user has revoked the application. Errors are those of Token.
+// Refresh implements [api.TokenRefresher]. A 401 forces at most one refresh of a user in 2
+// minutes. In between, Refresh returns the token in the store, or rejected itself if the store
+// has no other: new tokens are rejected as well. This marks no user, because only the token
+// endpoint knows whether a user has revoked the application. Errors are those of Token.
 func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	if rejected.Environment != s.key.Environment {
 		return api.AccessToken{}, wrongEnvironment(rejected.Environment, s.key.Environment)
@@ -70,17 +75,16 @@ func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api
 	if s.conns.circuit.mayForce(s.key) || s.conns.calls.underWay(callKey{key: s.key, kind: refreshCall}) != nil {
 		return s.refresh(ctx, &refreshTask{stale: rejected.Secret})
 	}
-	cached, _, err := s.load(ctx) // another process may have had more luck
+	cached, _, err := s.load(ctx) // another process may have a good token
 	if err != nil || !cached.alive(time.Now()) {
 		return rejected, err
 	}
 	return cached.token, nil
 }
 
-// Reload returns a token as Token does, after it has looked into the store: it
-// finds what another process has put there, although the token in memory is
-// still valid. A client asks it where the token lacks a scope, which the user may
-// have granted since. Errors are those of Token.
+// Reload reads the store and then returns a token as Token does. It finds a token that another
+// process has stored, even if the token in memory is still valid. A client calls it if the
+// token lacks a scope that the user may have granted since. Errors are those of Token.
 func (s TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 	if _, _, err := s.load(ctx); err != nil {
 		return api.AccessToken{}, err
@@ -88,7 +92,7 @@ func (s TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 	return s.Token(ctx)
 }
 
-// fetch is Token without a fresh and recently checked token in memory.
+// fetch is the part of Token without a fresh and recently checked token in memory.
 func (s TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 	r := &refreshTask{}
 	now := time.Now()
@@ -123,8 +127,8 @@ func (s TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 }
 
 // check compares a token in memory with the store and returns the token to use. It returns
-// cached itself if the store does not respond, and if the user is marked but has no other
-// token: the mark means that a refresh was rejected, not this token.
+// cached itself if the store does not respond. It also does so if the user is marked but has
+// no other token, because the mark means that a refresh was rejected, not this token.
 func (s TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedToken, error) {
 	waiting, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
@@ -148,16 +152,16 @@ func (s TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedTok
 	return cached, nil
 }
 
-// keepUnchecked lets calls use a token that could not be compared until the next check is due.
-// A caller whose own context ended has learned nothing.
+// keepUnchecked lets calls use an unchecked token until the next check is due. It does nothing
+// if the caller's own context has ended, because this shows nothing about the store.
 func (s TokenSource) keepUnchecked(ctx context.Context, cached *cachedToken) {
 	if ctx.Err() == nil {
 		s.conns.cache.touch(s.key.User, cached)
 	}
 }
 
-// retryMarked is Token for a marked user: the refresh token is tried again where it
-// is time to, and otherwise the mark stands.
+// retryMarked returns the token of a marked user. It retries the refresh token if a retry is
+// due, and otherwise returns mark.
 func (s TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessToken, error) {
 	var marked *ReauthorizeError
 	if !errors.As(mark, &marked) || marked.retryFrom.IsZero() || time.Now().Before(marked.retryFrom) ||
@@ -195,8 +199,8 @@ func (s TokenSource) loading(ctx context.Context) (*call, error) {
 	return c, err
 }
 
-// join returns a call that is not outdated. It waits for an outdated call, which may
-// return the token from before the user connected again.
+// join returns a call that is not outdated. It waits for an outdated call, which may return
+// the token from before the user reconnected.
 func (s TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool, err error) {
 	for {
 		c, started = s.conns.calls.join(ctx, callKey{key: s.key, kind: kind}, nil, work)
@@ -209,8 +213,8 @@ func (s TokenSource) join(ctx context.Context, kind callKind, work func(context.
 	}
 }
 
-// refresh waits for a token that satisfies r. Where a call is under way that was
-// started for something less, it is waited for and looked at first.
+// refresh waits for a token that satisfies r. If another call for a lesser need is running, it
+// waits for that call and checks its result first.
 func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessToken, error) {
 	r.conns, r.key = s.conns, s.key
 	for {
@@ -218,7 +222,7 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 			return api.AccessToken{}, err
 		}
 		if blocked := s.conns.circuit.blocked(s.key); blocked != nil {
-			// Another process may have had more luck.
+			// Another process may have stored a new token.
 			cached, _, err := s.load(ctx)
 			switch {
 			case err == nil && cached.token.Secret != r.stale && cached.alive(time.Now()):
@@ -239,11 +243,11 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 		case started || (cached.token.Secret != r.stale && cached.alive(time.Now())):
 			return cached.token, nil
 		}
-		r.loaded = nil // it is older than what was waited for
+		r.loaded = nil // outdated by the call that has just ended
 	}
 }
 
-// refreshInBackground starts a refresh that no caller waits for.
+// refreshInBackground starts a refresh without a waiting caller.
 func (s TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	r.conns, r.key = s.conns, s.key
 	if s.conns.circuit.blocked(s.key) != nil {
@@ -255,8 +259,8 @@ func (s TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	}
 }
 
-// await waits for a call and caches its token. If only the user can bring another token,
-// it drops the cached one.
+// await waits for a call and caches its token. If only the user can provide another token,
+// await drops the cached one.
 func (s TokenSource) await(ctx context.Context, c *call) (*cachedToken, tokenstore.Record, error) {
 	record, err := c.wait(ctx, s.key)
 	if err != nil {
