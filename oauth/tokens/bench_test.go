@@ -14,8 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// The hot path beside the floor, x/oauth2's own source of a valid token: from one
-// goroutine, and from many of one user.
+// BenchmarkToken compares the hot path with x/oauth2's own source of a valid token, from one
+// goroutine and from many goroutines of one user.
 func BenchmarkToken(b *testing.B) {
 	floor := oauth2.ReuseTokenSource(&oauth2.Token{AccessToken: "access", Expiry: time.Now().Add(time.Hour)}, nil)
 	source, ctx := validSource(b), b.Context()
@@ -42,7 +42,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// A source made for one request, which reads the store.
+// BenchmarkRebuiltSource creates a source for one request. The source reads the store.
 func BenchmarkRebuiltSource(b *testing.B) {
 	store := tokenstore.NewMemoryStore()
 	conns := newConns(b, oauthtest.NewPlatform(oauthtest.RotateNever), store)
@@ -67,7 +67,7 @@ func validSource(b testing.TB) tokens.TokenSource {
 	return source
 }
 
-// TestHotPathAllocatesNothing holds what the benchmark shows.
+// The benchmark shows the same figure, but asserts nothing.
 func TestHotPathAllocatesNothing(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
 	source, ctx := validSource(t), t.Context()
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = source.Token(ctx) }))

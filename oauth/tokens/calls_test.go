@@ -21,7 +21,7 @@ type down struct{}
 
 func (down) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("down") }
 
-// onDeadPlatform returns connections that get no answer from the platform.
+// onDeadPlatform returns connections to an unreachable platform.
 func onDeadPlatform(t *testing.T, store tokenstore.Store) *Connections {
 	t.Helper()
 	client, err := oauth.New(oauth.Config{
@@ -34,7 +34,7 @@ func onDeadPlatform(t *testing.T, store tokenstore.Store) *Connections {
 	return conns
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestCallsAndBackoffsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := tokenstore.NewMemoryStore()
@@ -70,17 +70,17 @@ func TestBackoffDoublesAndIsBounded(t *testing.T) {
 	}
 }
 
-func TestTokenIsUncheckedAfterSleepAndClockChange(t *testing.T) {
+func TestClockChangeRequiresCheck(t *testing.T) {
 	t.Parallel()
 	c := newCachedToken(oauth.Token{AccessToken: api.NewSecret("a")}, 1)
-	assert.NotContains(t, c.checked.String(), "m=", "the monotonic clock stands still while a machine sleeps")
+	assert.NotContains(t, c.checked.String(), "m=", "the monotonic clock stops while a machine sleeps")
 	now := time.Now()
 	assert.False(t, c.unchecked(now))
 	assert.True(t, c.unchecked(now.Add(checkEvery)))
 	assert.True(t, c.unchecked(now.Add(-time.Minute)))
 }
 
-// failingOnce is a store that does not take the first pair.
+// failingOnce is a store that rejects the first pair.
 type failingOnce struct {
 	*tokenstore.MemoryStore
 	failed bool
@@ -94,8 +94,8 @@ func (s *failingOnce) Commit(ctx context.Context, lease tokenstore.Lease, token 
 	return s.MemoryStore.Commit(ctx, lease, token)
 }
 
-// A pair that cannot be written while another one of the user waits is written after it.
-func TestSecondPendingCommitIsNotLost(t *testing.T) {
+// If two pairs of a user are pending, the second is written after the first.
+func TestSecondPendingCommitIsStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &failingOnce{MemoryStore: tokenstore.NewMemoryStore()}

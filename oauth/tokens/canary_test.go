@@ -21,7 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// canary marks every secret of the test: it must show up nowhere.
+// canary marks every secret of the test. It must not appear in any text.
 const canary = oauthtest.Canary
 
 func canaryToken(left time.Duration) oauth.Token {
@@ -31,7 +31,7 @@ func canaryToken(left time.Duration) oauth.Token {
 	return token
 }
 
-func TestNothingPrintsASecret(t *testing.T) {
+func TestValuesPrintNoSecret(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		c := oauthtest.Config(oauthtest.NewPlatform(oauthtest.RotateNever))
 		c.ClientSecret = api.NewSecret(canary + "-secret")
@@ -46,7 +46,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		access, err := source.Token(t.Context())
 		require.NoError(t, err)
 		token := canaryToken(time.Hour)
-		c.Transport = nil // holds nothing, and prints a map of addresses
+		c.Transport = nil // contains no secret, and prints a map of URLs
 		for name, value := range map[string]any{
 			"Config": c, "*Config": &c, "Client": client, "Connections": conns, "Token": token, "*Token": &token, "AccessToken": access,
 			"Record": record, "*Record": &record, "[]Token": []oauth.Token{token}, "map": map[string]tokenstore.Record{"a": record},
@@ -68,13 +68,13 @@ func TestNothingPrintsASecret(t *testing.T) {
 	})
 }
 
-func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
+func TestErrorsAndLogsContainNoSecret(t *testing.T) {
 	echo := `{"error":"%s","error_description":"` + canary + `","refresh_token":"` + canary + `"}`
 	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"success":        oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary+`-2","refresh_token":"`+canary+`-3"}}`),
 		"invalid_grant":  oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_grant")),
 		"invalid_client": oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_client")),
-		"plain words":    oauthtest.Answers(422, fmt.Sprintf(echo, canary)),
+		"plain text":     oauthtest.Answers(422, fmt.Sprintf(echo, canary)),
 		"server error":   oauthtest.Answers(500, canary),
 		"truncated":      oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary),
 		"wrong types":    oauthtest.Answers(200, `{"oauth":{"access_token":["`+canary+`"]}}`),
@@ -123,7 +123,7 @@ func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
 	})
 }
 
-func TestTextsForPeople(t *testing.T) {
+func TestStringsNameTheUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		assert.Equal(t, "oauth.Client{us/sandbox}", fmt.Sprint(w.conns.Client()))
 		assert.Equal(t, "tokens.Connections{us/sandbox}", fmt.Sprint(w.conns))
@@ -148,8 +148,8 @@ func TestTextsForPeople(t *testing.T) {
 	})
 }
 
-// Events, claims and the refresher's log of a canary's life.
-func TestTheRefresherShowsNoSecret(t *testing.T) {
+// Observers, claims and logs of KeepFresh contain no secret.
+func TestKeepFreshRevealsNoSecret(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		token := canaryToken(time.Minute)
@@ -160,7 +160,7 @@ func TestTheRefresherShowsNoSecret(t *testing.T) {
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		time.Sleep(5 * time.Minute)
 		w.store.Break("Commit", nil)
-		time.Sleep(3 * time.Hour) // the platform does not know the pair: the user is marked
+		time.Sleep(3 * time.Hour) // the platform does not know the pair, so the user is marked
 		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client","error_description":"`+canary+`"}`))
 		_, err := w.conns.Client().Refresh(t.Context(), canaryToken(0))
 		require.Error(t, err)

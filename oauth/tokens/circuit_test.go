@@ -19,13 +19,13 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// alarms collects events.
+// alarms collects the values of observer calls.
 type alarms struct {
 	mu  sync.Mutex
 	all []any
 }
 
-// disconnected and restored are the users of these events.
+// disconnected and restored are the users of these observer calls.
 type (
 	disconnected tokenstore.Key
 	restored     tokenstore.Key
@@ -63,7 +63,7 @@ func eventsOf[E any](a *alarms) []E {
 	return found
 }
 
-// watched gives the fixture's connections an observer.
+// watched adds an observer to the fixture's connections.
 func (w *fixture) watched(t *testing.T) *alarms {
 	t.Helper()
 	a := &alarms{}
@@ -72,7 +72,7 @@ func (w *fixture) watched(t *testing.T) *alarms {
 	return a
 }
 
-func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
+func TestAlarmPausesKeepFresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.connect(t, 100, time.Minute)
@@ -87,14 +87,14 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 		assert.Equal(t, oauthtest.USSandbox, tripped[0].Environment)
 		until, paused := w.conns.Paused()
 		assert.True(t, paused)
-		assert.WithinDuration(t, tripped[0].Until, until, 5*time.Second, "refreshes that have begun may finish")
+		assert.WithinDuration(t, tripped[0].Until, until, 5*time.Second, "running refreshes may finish")
 		assert.LessOrEqual(t, len(w.platform.Sent()), 13)
 		assert.Empty(t, eventsOf[*tokens.ReauthorizeError](a))
 		for _, refresh := range eventsOf[tokens.Refresh](a) {
 			assert.True(t, refresh.Background)
 		}
 
-		// Still the same trouble: one trial after each pause, and no other alarm.
+		// The trouble continues: one trial after each pause, and no further alarm.
 		time.Sleep(60 * time.Minute)
 		assert.Less(t, len(w.platform.Sent()), 40)
 		assert.NotEmpty(t, eventsOf[*tokens.ReauthorizeError](a))
@@ -103,7 +103,7 @@ func TestAlarmRestsKeepFreshAndIsRaisedOnce(t *testing.T) {
 	})
 }
 
-func TestAlarmIsRaisedAgainAfterGoodTimes(t *testing.T) {
+func TestAlarmRepeatsAfterRecovery(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.connect(t, 100, -time.Minute)
@@ -118,7 +118,7 @@ func TestAlarmIsRaisedAgainAfterGoodTimes(t *testing.T) {
 	})
 }
 
-// rejects lets the refresh tokens of some users be rejected for the first time.
+// rejects makes the platform reject the refresh tokens of some users for the first time.
 func (w *fixture) rejects(t *testing.T, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -126,8 +126,8 @@ func (w *fixture) rejects(t *testing.T, from, to int) {
 	}
 }
 
-// The alarm holds no call back: each user is marked by the second rejection.
-func TestAlarmHoldsNoUserBack(t *testing.T) {
+// The alarm delays no call: the second rejection marks each user.
+func TestAlarmDelaysNoUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 50, -time.Minute)
 		undo := w.platform.ForgetAll()
@@ -145,10 +145,10 @@ func TestAlarmHoldsNoUserBack(t *testing.T) {
 	})
 }
 
-func TestSomeRejectionsAreUsual(t *testing.T) {
+func TestFewRejectionsRaiseNoAlarm(t *testing.T) {
 	oauthtest.Each(t, map[string]func(t *testing.T, w *fixture){
-		"below the number": func(t *testing.T, w *fixture) { w.rejects(t, 0, 9) },
-		"one user again and again": func(t *testing.T, w *fixture) {
+		"below the limit": func(t *testing.T, w *fixture) { w.rejects(t, 0, 9) },
+		"one user repeatedly": func(t *testing.T, w *fixture) {
 			for range 20 {
 				require.Error(t, w.ask(t, 0))
 				time.Sleep(20 * time.Second)
@@ -160,7 +160,7 @@ func TestSomeRejectionsAreUsual(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 		},
-		"of marked users who are tried again": func(t *testing.T, w *fixture) {
+		"retries of marked users": func(t *testing.T, w *fixture) {
 			for i := range 20 {
 				requireMark(t, w.conns.TokenSource(fmt.Sprintf("many-%d", i)))
 			}
@@ -169,7 +169,7 @@ func TestSomeRejectionsAreUsual(t *testing.T) {
 				requireReauthorize(t, w.ask(t, i), tokenstore.ReasonInvalidGrant)
 			}
 		},
-		"among refreshes that work": func(t *testing.T, w *fixture) {
+		"among successful refreshes": func(t *testing.T, w *fixture) {
 			for i := range 10 {
 				w.rejects(t, 5*i, 5*i+5)
 				w.platform.Allow(fmt.Sprintf("refresh-0-%d", 50+i))
@@ -188,8 +188,9 @@ func TestSomeRejectionsAreUsual(t *testing.T) {
 	})
 }
 
-// The platform documents that new scopes end all tokens: each user who calls must learn it soon.
-func TestAddedScopesReachEveryCaller(t *testing.T) {
+// The platform documents that new scopes invalidate all tokens. Each user with calls must
+// learn this soon.
+func TestAddedScopesMarkEveryCaller(t *testing.T) {
 	oauthtest.Each(t, map[string]time.Duration{"expired tokens": -time.Minute, "401": time.Hour}, func(t *testing.T, left time.Duration) {
 		const users = 500
 		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
@@ -217,8 +218,8 @@ func TestAddedScopesReachEveryCaller(t *testing.T) {
 	})
 }
 
-// A user whose application calls once in 5 minutes and never retries is marked as well.
-func TestRareCallsMarkToo(t *testing.T) {
+// A user with one call in 5 minutes and no retries is marked as well.
+func TestRareCallsMarkUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.ForgetAll()
 		_, err := w.source.Token(t.Context())
@@ -228,9 +229,9 @@ func TestRareCallsMarkToo(t *testing.T) {
 	})
 }
 
-// While the token endpoint fails for all users, only a few requests are sent to it, and
-// once it works again no user waits for long.
-func TestAFailingEndpointIsSpared(t *testing.T) {
+// While the token endpoint fails for all users, it gets only a few requests. Once it works
+// again, no user waits long.
+func TestFailingEndpointGetsFewRequests(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{"no response": oauthtest.Drops, "403": oauthtest.Answers(403, html)}, func(t *testing.T, f oauthtest.Fault) {
 		const users = 200
 		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
@@ -246,12 +247,12 @@ func TestAFailingEndpointIsSpared(t *testing.T) {
 				require.Error(t, err)
 				require.NotErrorIs(t, err, api.ErrReauthorize)
 				var answer *api.Error
-				require.ErrorAs(t, err, &answer, "the platform's own answer")
+				require.ErrorAs(t, err, &answer, "the error of the platform")
 			}
 			time.Sleep(5 * time.Second)
 		}
-		first := 2 * users // all of them at once, each twice where no answer came
-		assert.LessOrEqual(t, len(w.platform.Sent()), first+2*600, "then one user a second")
+		first := 2 * users // all at once, each twice if there is no response
+		assert.LessOrEqual(t, len(w.platform.Sent()), first+2*600, "then one user per second")
 		w.platform.Replace()
 		time.Sleep(30 * time.Second)
 		left := users
@@ -271,8 +272,8 @@ func TestAFailingEndpointIsSpared(t *testing.T) {
 	})
 }
 
-// After the pause for a refused application one user's refresh is tried for all.
-func TestRefusedApplicationIsTriedOnce(t *testing.T) {
+// After the pause for a rejected application, one refresh is the trial for all users.
+func TestRejectedApplicationGetsOneTrial(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 50, -time.Minute)
 		w.platform.Delay = 100 * time.Millisecond
@@ -293,14 +294,14 @@ func TestRefusedApplicationIsTriedOnce(t *testing.T) {
 	})
 }
 
-// Nor does the refresher claim tokens for it over and over.
-func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
+// KeepFresh does not claim tokens repeatedly while the token endpoint fails.
+func TestFailingEndpointLimitsClaims(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 200, time.Minute)
 		w.platform.Inject(oauthtest.Times(100_000, oauthtest.Answers(500, ""))...)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		defer stop()
-		for range 600 { // calls keep the endpoint known as failing
+		for range 600 { // calls keep the endpoint in trouble
 			for i := range 10 {
 				_, _ = w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
 			}
@@ -313,12 +314,12 @@ func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
 		assert.Less(t, w.store.Count("ClaimDue"), 300)
 		due, err := w.store.ClaimDue(t.Context(), tokenstore.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 300, Owner: "me", TTL: time.Second})
 		require.NoError(t, err)
-		assert.Empty(t, due, "all are made up for")
+		assert.Empty(t, due, "KeepFresh has caught up")
 	})
 }
 
-// The platform may ask all users to wait.
-func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
+// A Retry-After of the token endpoint can apply to all users.
+func TestRetryAfterPausesAllUsers(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 20, -time.Minute)
 		w.platform.Inject(oauthtest.Times(100, oauthtest.RetryAfter("60"))...)
@@ -335,8 +336,8 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	})
 }
 
-// One user whose refreshes always fail does not delay the others, however often they fail.
-func TestAFailingUserDoesNotDelayOthers(t *testing.T) {
+// If the refreshes of one user always fail, they never delay the other users.
+func TestFailingUserDelaysNoOthers(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, -time.Minute)
 		w.platform.Inject(oauthtest.Times(40, oauthtest.RetryAfter("30"))...)
@@ -351,8 +352,8 @@ func TestAFailingUserDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-// The store's own trouble says nothing about the endpoint.
-func TestAFailingStoreDoesNotCountAgainstTheEndpoint(t *testing.T) {
+// Failures of the store show nothing about the endpoint.
+func TestFailingStorePausesNoRefreshes(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 20, -time.Minute)
 		w.store.Break("Lease", errors.New("away"))
@@ -365,8 +366,8 @@ func TestAFailingStoreDoesNotCountAgainstTheEndpoint(t *testing.T) {
 	})
 }
 
-// Processes that end soon, such as nightly jobs, share the first rejection through the store.
-func TestNextProcessMarksTheUser(t *testing.T) {
+// Short processes, such as nightly jobs, share the first rejection through the store.
+func TestNextProcessMarksUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.ForgetAll()
 		for _, wait := range []time.Duration{0, 30 * time.Second} {
@@ -380,8 +381,8 @@ func TestNextProcessMarksTheUser(t *testing.T) {
 	})
 }
 
-// A time of the first rejection in the future does not keep a user from being marked.
-func TestClockThatIsBehindMarksTheUser(t *testing.T) {
+// If the time of the first rejection is in the future, the user is marked nevertheless.
+func TestSlowClockMarksUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.ForgetAll()
 		token := oauthtest.FirstToken(-time.Minute)

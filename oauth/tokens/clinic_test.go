@@ -19,8 +19,8 @@ import (
 
 var clinic = oauth.Clinic{ID: "cl-1", IntegrationID: "int-1"}
 
-// asking returns connections whose platform answers what is given, and which tokens it
-// was asked with.
+// asking returns connections whose platform responds with answer and failure. It also returns
+// the tokens of the requests.
 func (w *fixture) asking(t *testing.T, answer *oauth.Clinic, failure *error) (*tokens.Connections, *[]string) {
 	t.Helper()
 	asked := &[]string{}
@@ -33,7 +33,7 @@ func (w *fixture) asking(t *testing.T, answer *oauth.Clinic, failure *error) (*t
 	}), asked
 }
 
-func TestConnectKeepsTheClinic(t *testing.T) {
+func TestConnectStoresClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		answer, failure := clinic, error(nil)
 		conns, asked := w.asking(t, &answer, &failure)
@@ -54,15 +54,15 @@ func TestConnectKeepsTheClinic(t *testing.T) {
 		for _, wrong := range []string{strings.Repeat("x", 256), "a\x00b"} {
 			answer.ID = wrong
 			record, err = conns.Connect(t.Context(), user, api.NewSecret("code-2"))
-			require.NoError(t, err, "whatever the platform says of the clinic, the user is connected")
+			require.NoError(t, err, "an invalid clinic does not prevent the connection")
 			assert.Zero(t, record.Token.Clinic)
 		}
 	})
 }
 
-// Users who were connected before clinics were kept, or while the platform did not say,
-// are asked for with the refresh that their next use brings about.
-func TestClinicIsLearntAfterARefresh(t *testing.T) {
+// Some users have no clinic in the record, because they connected before clinics were stored
+// or while the request failed. Their next refresh finds the clinic.
+func TestRefreshFindsMissingClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Second, func(t *testing.T, w *fixture) {
 		answer, failure := oauth.Clinic{}, errors.New("not now")
 		conns, asked := w.asking(t, &answer, &failure)
@@ -81,7 +81,7 @@ func TestClinicIsLearntAfterARefresh(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, conns.Close(t.Context()))
 		assert.Equal(t, clinic, w.record(t).Token.Clinic)
-		assert.Equal(t, token.Secret, w.record(t).Token.AccessToken, "the token is that of the refresh")
+		assert.Equal(t, token.Secret, w.record(t).Token.AccessToken, "the record has the token of the refresh")
 		for range 2 {
 			time.Sleep(2 * time.Hour)
 			_, err = source.Token(t.Context())
@@ -93,7 +93,7 @@ func TestClinicIsLearntAfterARefresh(t *testing.T) {
 	})
 }
 
-func TestSetClinic(t *testing.T) {
+func TestSetClinicChangesOnlyClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		before := w.record(t)
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, clinic))
@@ -103,13 +103,13 @@ func TestSetClinic(t *testing.T) {
 		assert.Equal(t, before.Token, after.Token)
 		version := w.record(t).Version
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, clinic))
-		assert.Equal(t, version, w.record(t).Version, "what is known is not written")
+		assert.Equal(t, version, w.record(t).Version, "an unchanged clinic is not written")
 
 		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", clinic), api.ErrReauthorize)
 		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrArgument)
 
 		w.fail(t, tokenstore.ReasonInvalidGrant)
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: "cl-2"}))
-		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State, "who must authorize again is not brought back by it")
+		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State, "SetClinic does not remove the mark")
 	})
 }

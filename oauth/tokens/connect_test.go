@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func TestConnectReportsThePreviousOwner(t *testing.T) {
+func TestConnectReportsPreviousOwner(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		before := oauthtest.FirstToken(time.Hour)
 		before.ResourceOwner.ID = "prac-0"
@@ -40,13 +40,13 @@ func TestConnectReportsThePreviousOwner(t *testing.T) {
 	})
 }
 
-// If the previous owner cannot be read, verify must not be called as if there was none.
-func TestConnectFailsIfThePreviousOwnerCannotBeRead(t *testing.T) {
+// If the previous owner cannot be read, Verify must not be called as if there were none.
+func TestConnectNeedsPreviousOwner(t *testing.T) {
 	oauthtest.Each(t, map[string]error{"away": errors.New("away"), "unreadable": tokenstore.ErrUnreadable}, func(t *testing.T, problem error) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.store.Break("Load", problem)
 		_, err := w.verified(t, func(context.Context, tokens.Authorization) error {
-			t.Error("verify was asked without knowing who was there before")
+			t.Error("Verify was called without the previous owner")
 			return nil
 		}).Connect(t.Context(), user, api.NewSecret("code-1"))
 		requireStoreError(t, err, "Load")
@@ -58,8 +58,8 @@ func TestConnectFailsIfThePreviousOwnerCannotBeRead(t *testing.T) {
 	})
 }
 
-// A store that comes back in time is asked again: the code cannot be.
-func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
+// The code cannot be requested again, so Connect retries a store that fails for a few seconds.
+func TestConnectRetriesFailingStore(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.store.Break("Load", errors.New("away"))
 		time.AfterFunc(3*time.Second, func() { w.store.Break("Load", nil) })
@@ -73,9 +73,9 @@ func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
 	})
 }
 
-// Without verify, a row that cannot be read does not stop the user from connecting: the
-// new token replaces it.
-func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
+// Without Verify, an unreadable row does not prevent the connection: the new token replaces
+// the row.
+func TestConnectReplacesUnreadableRow(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.store.Break("Load", tokenstore.ErrUnreadable)
 		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
@@ -85,7 +85,7 @@ func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
 	})
 }
 
-func TestConnectEndsABackoff(t *testing.T) {
+func TestConnectEndsBackoff(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
 		w.requireFailure(t, api.ErrServer)
@@ -95,20 +95,20 @@ func TestConnectEndsABackoff(t *testing.T) {
 	})
 }
 
-func TestDisconnectRevokesAndForgets(t *testing.T) {
+func TestDisconnectRevokesAndDeletes(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, -time.Hour) // an expired token can be revoked
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		assert.Equal(t, []string{"/api/oauth/revoke"}, w.platform.Routes())
 		assert.Equal(t, "access-0", w.platform.Sent()[0]["token"])
 		w.requireForgotten(t)
-		require.NoError(t, w.conns.Disconnect(t.Context(), user), "again is no error")
+		require.NoError(t, w.conns.Disconnect(t.Context(), user), "Disconnect can be repeated")
 		assert.Len(t, w.platform.Sent(), 1)
 		require.ErrorIs(t, w.conns.Disconnect(t.Context(), ""), api.ErrArgument)
 	})
 }
 
-func TestDisconnectThatThePlatformDoesNotHear(t *testing.T) {
+func TestFailedDisconnectMarksUser(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"500": oauthtest.Answers(500, ""), "reset": oauthtest.Drops, "invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
@@ -125,23 +125,22 @@ func TestDisconnectThatThePlatformDoesNotHear(t *testing.T) {
 	})
 }
 
-// What the platform does not know any more need not be revoked.
-func TestDisconnectOfADeadGrant(t *testing.T) {
+// A token unknown to the platform need not be revoked.
+func TestDisconnectAcceptsInvalidGrant(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_grant"}`))
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 	})
 }
 
-// requireRevokedLast asserts that the last request was to revoke this token.
+// requireRevokedLast asserts that the last request revoked this token.
 func (w *fixture) requireRevokedLast(t *testing.T, access string) {
 	t.Helper()
 	sent := w.platform.Sent()
 	require.Equal(t, access, sent[len(sent)-1]["token"])
 }
 
-// unknown are answers that a platform may give to who revokes a token that it has
-// forgotten, or never knew.
+// unknown contains possible responses of a platform to the revocation of an unknown token.
 var unknown = map[string]oauthtest.Fault{
 	"bare 401":        oauthtest.Answers(401, ``),
 	"invalid_token":   oauthtest.Answers(401, `{"error":"invalid_token"}`),
@@ -149,9 +148,9 @@ var unknown = map[string]oauthtest.Fault{
 	"404":             oauthtest.Answers(404, `{"error":"Not Found"}`),
 }
 
-// Where the answer does not say that the token is forgotten, the token endpoint does:
-// a user who revoked the application at the platform can be disconnected here.
-func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
+// If the response does not show that the token is forgotten, the token endpoint does. So a
+// user who revoked the application at the platform can be disconnected here.
+func TestDisconnectAcceptsForgottenToken(t *testing.T) {
 	oauthtest.Each(t, unknown, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
 		w.platform.ForgetAll()
@@ -159,7 +158,7 @@ func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		w.requireForgotten(t)
 
-		// A token that ended and cannot be refreshed is of no use to anybody.
+		// An expired token without a refresh token needs no revocation.
 		ended := oauthtest.FirstToken(-time.Minute)
 		ended.RefreshToken = api.Secret{}
 		w.save(t, ended)
@@ -168,9 +167,9 @@ func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
 	})
 }
 
-// A platform that refuses to revoke and still refreshes has not forgotten: the new
-// pair is revoked, or kept until it is.
-func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
+// A platform that rejects the revocation but still refreshes has not forgotten the token. The
+// new pair is revoked, or stays in the record until it is.
+func TestDisconnectRevokesRefreshedPair(t *testing.T) {
 	unclear := maps.Clone(unknown)
 	delete(unclear, "invalid_token")
 	oauthtest.Each(t, unclear, func(t *testing.T, f oauthtest.Fault) {
@@ -179,7 +178,7 @@ func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		record := w.record(t)
 		assert.Equal(t, tokenstore.ReasonDisconnecting, record.Reason)
-		assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "else it could not be revoked")
+		assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "otherwise it could not be revoked")
 		w.platform.Inject(f)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		w.requireRevokedLast(t, "access-2")
@@ -187,8 +186,8 @@ func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
 	})
 }
 
-// Credentials that the platform refuses are no word on the token.
-func TestDisconnectWithWrongCredentials(t *testing.T) {
+// Rejected credentials show nothing about the token.
+func TestWrongCredentialsFailDisconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, `{"error":"invalid_client"}`))...)
 		var refusal *oauth.ConfigError
@@ -198,8 +197,8 @@ func TestDisconnectWithWrongCredentials(t *testing.T) {
 	})
 }
 
-// A refresh under way is waited for: the pair that it brings is the one revoked.
-func TestDisconnectWaitsForARefresh(t *testing.T) {
+// Disconnect waits for a running refresh and revokes its pair.
+func TestDisconnectWaitsForRefresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 3 * time.Second
 		done := make(chan error, 1)
@@ -211,7 +210,7 @@ func TestDisconnectWaitsForARefresh(t *testing.T) {
 	})
 }
 
-func TestDisconnectGivesUpOnAStuckLease(t *testing.T) {
+func TestDisconnectReportsStuckLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.lease(t, time.Hour)
 		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), tokenstore.ErrLeased)
@@ -222,9 +221,9 @@ func TestDisconnectGivesUpOnAStuckLease(t *testing.T) {
 	})
 }
 
-// A user who connects anew while the old token is being revoked stays connected.
-func TestDisconnectSparesANewConnection(t *testing.T) {
-	oauthtest.Each(t, map[string]oauthtest.Fault{"revoked": nil, "not heard": oauthtest.Answers(500, "")}, func(t *testing.T, f oauthtest.Fault) {
+// A user who reconnects while the old token is being revoked stays connected.
+func TestDisconnectKeepsNewConnection(t *testing.T) {
+	oauthtest.Each(t, map[string]oauthtest.Fault{"revoked": nil, "not revoked": oauthtest.Answers(500, "")}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
 			w.saveAccess(t, "fresh", 2*time.Hour)
@@ -239,8 +238,7 @@ func TestDisconnectSparesANewConnection(t *testing.T) {
 	})
 }
 
-// beforeDeletion returns a store in which something happens just before a record is
-// deleted for the first time.
+// beforeDeletion returns a store that calls meanwhile before it first deletes a record.
 func (w *fixture) beforeDeletion(meanwhile func()) tokenstore.Store {
 	return oauthtest.Around(w.store, map[string]oauthtest.Interception{
 		"DeleteVersion": oauthtest.First(1, func(_ context.Context, _ tokenstore.Key, work func() error) error {
@@ -250,9 +248,9 @@ func (w *fixture) beforeDeletion(meanwhile func()) tokenstore.Store {
 	})
 }
 
-// A user who connects again on another replica, when the old token has been revoked
-// and the record is about to be deleted, stays connected.
-func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
+// A user stays connected after a reconnect on another replica, even between the revocation of
+// the old token and the deletion of the record.
+func TestDisconnectKeepsLateReconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		store := w.beforeDeletion(func() { w.saveAccess(t, "fresh", 2*time.Hour) })
 		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
@@ -261,8 +259,8 @@ func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
 	})
 }
 
-// A record that was only marked meanwhile still holds the token that was revoked.
-func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
+// A record that was only marked meanwhile still has the revoked token.
+func TestDisconnectDeletesMarkedRecord(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		store := w.beforeDeletion(func() {
 			time.Sleep(defaults.LeaseTTL + time.Second)
@@ -273,7 +271,7 @@ func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
 	})
 }
 
-func TestDisconnectWithTheStoreAway(t *testing.T) {
+func TestStoreOutageFailsDisconnect(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("Load", "Lease", "DeleteVersion"), func(t *testing.T, method string) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.store.Break(method, errors.New("away"))
@@ -285,8 +283,8 @@ func TestDisconnectWithTheStoreAway(t *testing.T) {
 	})
 }
 
-// The pair that is only in memory is the one to be revoked.
-func TestDisconnectWithAPendingCommit(t *testing.T) {
+// The pair in memory is the pair to revoke.
+func TestDisconnectRevokesPendingPair(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("away"))
 		_, err := w.source.Token(t.Context())
@@ -301,7 +299,7 @@ func TestDisconnectWithAPendingCommit(t *testing.T) {
 	})
 }
 
-func TestRejectedTokenIsRevokedUntilItSucceeds(t *testing.T) {
+func TestConnectRevokesRejectedToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
 		refusing := w.verified(t, func(context.Context, tokens.Authorization) error { return errors.New("no") })
@@ -314,7 +312,7 @@ func TestRejectedTokenIsRevokedUntilItSucceeds(t *testing.T) {
 	})
 }
 
-func TestUndecidedVerifyDoesNotBlameTheAccount(t *testing.T) {
+func TestUndecidedVerifyRejectsNoAccount(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		undecided := w.verified(t, func(context.Context, tokens.Authorization) error {
 			return fmt.Errorf("%w: no clinic", tokens.ErrUndecided)
@@ -345,7 +343,7 @@ func TestUsableSendsNoRequest(t *testing.T) {
 	})
 }
 
-func TestReloadFindsWhatAPeerStored(t *testing.T) {
+func TestReloadFindsStoredToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		more := oauthtest.FirstToken(2 * time.Hour)
@@ -364,8 +362,8 @@ func TestReloadFindsWhatAPeerStored(t *testing.T) {
 	})
 }
 
-// A call of the store that does not come back is given up, whatever the caller's patience.
-func TestDisconnectGivesUpOnAStoreThatHangs(t *testing.T) {
+// A hanging call of the store ends after a minute, even if the caller has no deadline.
+func TestHangingStoreEndsDisconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		hangs := func(ctx context.Context, _ tokenstore.Key, _ func() error) error {
 			<-ctx.Done()

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func TestNewConnectionsNamesTheFieldAtFault(t *testing.T) {
+func TestNewConnectionsNamesInvalidField(t *testing.T) {
 	type test struct {
 		field  string
 		change func(*tokens.Config)

@@ -18,8 +18,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// pending starts a refresh on a replica that cannot write to the store, and returns when its
-// lease has ended. repaired lets it write.
+// pending starts a refresh on a replica that cannot write to the store, and returns after its
+// lease has expired. repaired repairs the store and closes the replica.
 func (w *fixture) pending(t *testing.T) (conns *tokens.Connections, repaired func()) {
 	t.Helper()
 	store := oauthtest.Around(w.store.Store, nil)
@@ -34,7 +34,7 @@ func (w *fixture) pending(t *testing.T) (conns *tokens.Connections, repaired fun
 	}
 }
 
-func TestPairOfADisconnectedUserIsRevoked(t *testing.T) {
+func TestDisconnectedUsersPairIsRevoked(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		_, repaired := w.pending(t)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
@@ -45,7 +45,7 @@ func TestPairOfADisconnectedUserIsRevoked(t *testing.T) {
 	})
 }
 
-func TestPairThatAReconnectOvertakesIsNotLost(t *testing.T) {
+func TestReconnectKeepsPendingPairRevocable(t *testing.T) {
 	type test struct {
 		owner string
 		want  func(t *testing.T, w *fixture)
@@ -69,8 +69,8 @@ func TestPairThatAReconnectOvertakesIsNotLost(t *testing.T) {
 	})
 }
 
-// Without rotation the pair that is dropped and the stored one are the same grant.
-func TestDroppedPairOfTheSameGrantIsLeftAlone(t *testing.T) {
+// Without rotation, the dropped pair and the stored pair are the same grant.
+func TestDroppedPairOfSameGrantStays(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		_, repaired := w.pending(t)
 		w.requireToken(t, "access-2")
@@ -91,12 +91,12 @@ func TestSetClinicSurvivesPendingPair(t *testing.T) {
 	})
 }
 
-// lost carries a write out and loses the response.
+// lost completes a write and loses the response.
 func lost(_ context.Context, _ tokenstore.Key, work func() error) error {
 	return errors.Join(work(), errors.New("connection reset"))
 }
 
-func TestConnectFindsTokenWhoseSaveLostItsResponse(t *testing.T) {
+func TestConnectSurvivesLostSaveResponse(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		conns := w.on(t, oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{"Save": lost}))
 		record, err := conns.Connect(t.Context(), user, api.NewSecret("code-1"))
@@ -107,9 +107,9 @@ func TestConnectFindsTokenWhoseSaveLostItsResponse(t *testing.T) {
 	})
 }
 
-// After a Save with an unknown result the token is revoked only once the store shows that it
-// is not there.
-func TestConnectWithUnknownSaveReadsBeforeItRevokes(t *testing.T) {
+// After a Save with an unknown result, Connect reads the record and revokes the token only if
+// it is not stored.
+func TestUnknownSaveIsReadBeforeRevocation(t *testing.T) {
 	oauthtest.Each(t, map[string]bool{"applied": true, "not applied": false}, func(t *testing.T, applied bool) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		var store *oauthtest.FlakyStore

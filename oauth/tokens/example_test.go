@@ -21,8 +21,8 @@ func exampleConnections(store tokenstore.Store) *tokens.Connections {
 	return conns
 }
 
-// A user whose authorization has ended gets an error of a type that no other failure
-// has. It holds the address to send the user to.
+// A user who must authorize again gets an error of a distinct type. It builds the URL to which
+// you redirect the user.
 func ExampleReauthorizeError() {
 	store, ctx := tokenstore.NewMemoryStore(), context.Background()
 	conns := exampleConnections(store)
@@ -47,7 +47,7 @@ func ExampleReauthorizeError() {
 	// reauthorize scopes_extended
 }
 
-// Someone who never connected needs the same link.
+// A user who never connected needs the same URL.
 func ExampleConnections_TokenSource() {
 	source := exampleConnections(tokenstore.NewMemoryStore()).TokenSource("dr-18")
 	_, err := source.Token(context.Background())
@@ -58,7 +58,7 @@ func ExampleConnections_TokenSource() {
 	// tokens: us/sandbox/dr-18 must authorize again: not_connected
 }
 
-// Observers serve the user interface and the alarms of the integrator.
+// Observers serve the user interface and the alarms of your program.
 func ExampleObserver() {
 	store, ctx := tokenstore.NewMemoryStore(), context.Background()
 	conns, err := tokens.NewConnections(tokens.Config{
@@ -92,20 +92,20 @@ func ExampleObserver() {
 	// dr-17 must connect again: scopes_extended
 }
 
-// KeepFresh runs beside the server, on every replica. Before a program ends it waits for
-// refreshes under way, so that no new token pair is lost.
+// KeepFresh runs beside the server on every replica. On shutdown, wait for it and for running
+// refreshes, so that no new token pair is lost.
 func ExampleConnections_KeepFresh() {
 	conns := exampleConnections(tokenstore.NewMemoryStore())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- conns.KeepFresh(ctx, tokens.KeepFreshPolicy{}) }()
-	// … serve, until the program is to end
+	// … serve until shutdown
 	stop()
 	fmt.Println(<-ended, conns.Close(context.Background()))
 	// Output: <nil> <nil>
 }
 
-// Disconnecting twice is no error.
+// You can repeat Disconnect.
 func ExampleConnections_Disconnect() {
 	conns := exampleConnections(tokenstore.NewMemoryStore())
 	fmt.Println(conns.Disconnect(context.Background(), "dr-17"))
