@@ -19,21 +19,21 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// The platform has refreshed, but its answer does not arrive whole or in time. The
-// old token is tried again, which works as long as the platform still knows it.
-func TestAnswersThatDoNotArrive(t *testing.T) {
+// The platform has refreshed, but its response arrives incomplete or late. The old token is
+// retried, and works as long as the platform still knows it.
+func TestIncompleteResponsesAreRetried(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"body breaks off": oauthtest.Changes(func(response *http.Response) {
+		"body ends early": oauthtest.Changes(func(response *http.Response) {
 			body, _ := io.ReadAll(response.Body)
 			response.Body = io.NopCloser(io.MultiReader(strings.NewReader(string(body[:40])), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		}),
-		"body trickles without end": oauthtest.Changes(func(response *http.Response) {
+		"body trickles endlessly": oauthtest.Changes(func(response *http.Response) {
 			response.Body, response.ContentLength = io.NopCloser(&trickle{every: time.Second, left: 9}), -1
 		}),
 		"body hangs": oauthtest.Changes(func(response *http.Response) {
 			response.Body = io.NopCloser(&trickle{every: 10 * time.Second})
 		}),
-		"HTML in place of the answer": oauthtest.Changes(func(response *http.Response) { *response = *oauthtest.Respond(200, html) }),
+		"HTML in place of JSON": oauthtest.Changes(func(response *http.Response) { *response = *oauthtest.Respond(200, html) }),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		w.platform.Inject(f)
@@ -45,8 +45,8 @@ func TestAnswersThatDoNotArrive(t *testing.T) {
 	})
 }
 
-// A platform that is slow, but within what it is given, is waited for.
-func TestSlowTokenEndpoint(t *testing.T) {
+// A platform that is slow, but responds within its time, causes no retry.
+func TestSlowTokenEndpointNeedsNoRetry(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 9 * time.Second
 		w.requireToken(t, "access-1")
@@ -54,8 +54,8 @@ func TestSlowTokenEndpoint(t *testing.T) {
 	})
 }
 
-// trickle gives a byte now and then, and fails when the time for the answer is
-// over, as a connection does.
+// trickle returns one byte at a time and fails after the response time is over, as a
+// connection does.
 type trickle struct {
 	every time.Duration
 	left  int
@@ -70,9 +70,9 @@ func (s *trickle) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// The platform's clock is another one than this machine's: it makes no
-// difference to when a token is replaced.
-func TestPlatformClockTenMinutesOff(t *testing.T) {
+// The platform's clock differs from the local clock. This does not change the time of a
+// refresh.
+func TestPlatformClockChangesNoRefresh(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName[time.Duration](-10*time.Minute, 10*time.Minute), func(t *testing.T, skew time.Duration) {
 		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
 		w.platform.Inject(oauthtest.Changes(func(response *http.Response) {
@@ -90,16 +90,16 @@ func TestPlatformClockTenMinutesOff(t *testing.T) {
 	})
 }
 
-// Another machine, whose clock is off, stored the token. A token that seems to
-// live on is refused once with 401 and replaced; one that seems to have ended is
-// replaced early. No user has to authorize again.
-func TestReplicaClockTenMinutesOff(t *testing.T) {
+// Another replica with a wrong clock stored the token. If the token seems valid for longer, it
+// is rejected once with 401 and replaced. If it seems expired, it is replaced early. No user
+// must authorize again.
+func TestReplicaClockMarksNoUser(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName[time.Duration](-10*time.Minute, 10*time.Minute), func(t *testing.T, skew time.Duration) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
 		token := oauthtest.FirstToken(time.Hour)
 		token.ExpiresAt = token.ExpiresAt.Add(skew)
 		w.save(t, token)
-		end := time.Now().Add(time.Hour) // what the platform goes by
+		end := time.Now().Add(time.Hour) // the expiry at the platform
 		refused := 0
 		for range 60 {
 			access, err := w.source.Token(t.Context())

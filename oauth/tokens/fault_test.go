@@ -31,9 +31,9 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 		"redirect":            oauthtest.Answers(302, ``),
 		"429":                 oauthtest.Answers(429, `{"error":"slow down"}`),
 		"403 of a firewall":   oauthtest.Answers(403, html),
-		"422 in plain words":  oauthtest.Answers(422, `{"error":["no"]}`),
+		"422 with a list":     oauthtest.Answers(422, `{"error":["no"]}`),
 		"connection reset":    oauthtest.Drops,
-		"answer lost on way":  oauthtest.Loses,
+		"response lost":       oauthtest.Loses,
 		"unknown code at 400": oauthtest.Answers(400, `{"error":"something_new"}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Minute)
@@ -44,7 +44,7 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 		w.requireToken(t, "access-0") // still valid, so still used
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 
-		time.Sleep(2 * time.Minute) // past its end
+		time.Sleep(2 * time.Minute) // after its expiry
 		w.platform.Replace(oauthtest.Times(2, f)...)
 		_, err := w.source.Token(t.Context())
 		var answer *api.Error
@@ -59,9 +59,9 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 	})
 }
 
-// A replica that waits after a failed refresh uses the token that another replica has
-// fetched meanwhile.
-func TestBackoffFindsWhatAPeerStored(t *testing.T) {
+// A replica in a pause after a failed refresh uses the token that another replica has
+// refreshed meanwhile.
+func TestBackoffFindsStoredToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		time.Sleep(2 * time.Hour)
@@ -77,7 +77,7 @@ func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 			all.Go(func() { w.requireToken(t, "access-peer") })
 		}
 		all.Wait()
-		assert.Equal(t, loads+1, w.store.Count("Load"), "callers share one look")
+		assert.Equal(t, loads+1, w.store.Count("Load"), "callers share one read")
 		token, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
 		require.NoError(t, err)
 		assert.Equal(t, "access-peer", token.Secret.Reveal())
@@ -85,7 +85,7 @@ func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 }
 
 // A forced refresh in the pause finds it too.
-func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
+func TestForcedRefreshInBackoffFindsToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.RetryAfter("300"))
 		_, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
@@ -98,14 +98,14 @@ func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
 	})
 }
 
-func TestLastSecondsOfATokenAreUsed(t *testing.T) {
+func TestTokenServesUntilLastSecond(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, 5*time.Second, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
 		w.requireToken(t, "access-0")
 	})
 }
 
-func TestRefusedApplicationMarksNoUser(t *testing.T) {
+func TestRejectedApplicationMarksNoUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, `{"error":"invalid_client","error_description":"no"}`))...)
@@ -118,7 +118,7 @@ func TestRefusedApplicationMarksNoUser(t *testing.T) {
 		var answer *api.Error
 		require.ErrorAs(t, err, &answer)
 
-		// No other user is tried either.
+		// No other user is refreshed either.
 		other := w.conns.Key("other")
 		_, err = w.store.Save(t.Context(), other, oauthtest.FirstToken(-time.Minute))
 		require.NoError(t, err)
@@ -126,14 +126,14 @@ func TestRefusedApplicationMarksNoUser(t *testing.T) {
 		require.ErrorAs(t, err, &refusal)
 		assert.Len(t, w.platform.Sent(), 1)
 
-		// The alarm is raised once for all of it.
+		// The alarm is raised once.
 		time.Sleep(2 * time.Minute)
 		_, err = w.source.Token(t.Context())
 		require.ErrorAs(t, err, &refusal)
 		require.Len(t, eventsOf[tokens.ConfigErrorDetected](a), 1)
 		assert.Equal(t, refusal.Code, eventsOf[tokens.ConfigErrorDetected](a)[0].Err.Code)
 
-		// Until the pause is over and the credentials are right again.
+		// Refreshes continue after the pause with correct credentials.
 		w.platform.Replace()
 		time.Sleep(2 * time.Minute)
 		w.requireToken(t, "access-1")
@@ -142,8 +142,8 @@ func TestRefusedApplicationMarksNoUser(t *testing.T) {
 	})
 }
 
-// Codes that may be about one user's refresh token do not blame the application.
-func TestRejectionOfOneUserPausesNoOthers(t *testing.T) {
+// Codes that may concern one user's refresh token do not pause the application.
+func TestRejectedUserPausesNoOthers(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"invalid_request": oauthtest.Answers(400, `{"error":"invalid_request"}`),
 		"invalid_scope":   oauthtest.Answers(400, `{"error":"invalid_scope"}`),
@@ -166,9 +166,9 @@ func TestRejectionOfOneUserPausesNoOthers(t *testing.T) {
 	})
 }
 
-// The code comes from the address of a browser, so it can be anything: whatever the
-// platform answers to it, refreshes go on.
-func TestARefusedCodePausesNoRefreshes(t *testing.T) {
+// The code comes from the URL of a browser, so it can be any text. No response to it pauses
+// refreshes.
+func TestRejectedCodePausesNoRefreshes(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("invalid_request", "invalid_client", "unauthorized_client", "redirect_uri_mismatch", "invalid_grant", ""), func(t *testing.T, code string) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		for i := range 3 {
@@ -182,7 +182,7 @@ func TestARefusedCodePausesNoRefreshes(t *testing.T) {
 	})
 }
 
-func TestFailuresAreNotHammered(t *testing.T) {
+func TestFailuresDelayRequests(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(10_000, oauthtest.Answers(500, ""))...)
 		end := time.Now().Add(5 * time.Minute)
@@ -190,12 +190,12 @@ func TestFailuresAreNotHammered(t *testing.T) {
 			w.requireFailure(t, api.ErrServer)
 			time.Sleep(10 * time.Millisecond)
 		}
-		assert.Less(t, len(w.platform.Sent()), 50, "the pauses grow to half a minute")
+		assert.Less(t, len(w.platform.Sent()), 50, "the pauses grow to 30 seconds")
 		assert.Greater(t, len(w.platform.Sent()), 15)
 	})
 }
 
-func TestRetryAfterIsKept(t *testing.T) {
+func TestRetryAfterDelaysRefresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(9, oauthtest.RetryAfter("120"))...)
 		w.requireFailure(t, api.ErrRateLimited)

@@ -20,7 +20,7 @@ import (
 
 const user = oauthtest.User
 
-// settings are those of the client and of the connections that are bound to it.
+// settings configures the client and its connections.
 type settings struct {
 	oauth.Config
 	Tokens tokens.Config
@@ -41,7 +41,7 @@ func newConns(t testing.TB, transport http.RoundTripper, store tokenstore.Store,
 	return conns
 }
 
-// fixture is one replica, its platform and its store with one connected user.
+// fixture is one replica, with its platform and its store with one connected user.
 type fixture struct {
 	platform *oauthtest.Platform
 	conns    *tokens.Connections
@@ -50,8 +50,7 @@ type fixture struct {
 	logs     *logtest.Buffer
 }
 
-// newFixture connects the user with the token access-0/refresh-0, which ends after
-// the given time.
+// newFixture connects the user with the token access-0/refresh-0. It expires after left.
 func newFixture(t *testing.T, mode oauthtest.Rotation, left time.Duration) *fixture {
 	t.Helper()
 	w := &fixture{platform: oauthtest.NewPlatform(mode), store: oauthtest.NewFlakyStore(), logs: &logtest.Buffer{}}
@@ -61,26 +60,26 @@ func newFixture(t *testing.T, mode oauthtest.Rotation, left time.Duration) *fixt
 	return w
 }
 
-// withFixture runs a test on a fixture, in a bubble.
+// withFixture runs a test on a fixture in a synctest bubble.
 func withFixture(t *testing.T, mode oauthtest.Rotation, left time.Duration, test func(t *testing.T, w *fixture)) {
 	t.Helper()
 	oauthtest.Bubble(t, func(t *testing.T) { test(t, newFixture(t, mode, left)) })
 }
 
-// replica returns connections of the same platform and store, as on another machine.
+// replica returns connections to the same platform and store, as on another machine.
 func (w *fixture) replica(t *testing.T, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()
 	return w.on(t, w.store, changes...)
 }
 
-// on returns connections of the same platform that are bound to another store.
+// on returns connections to the same platform and another store.
 func (w *fixture) on(t *testing.T, store tokenstore.Store, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()
 	logged := func(c *settings) { c.Logger = logtest.NewLogger(w.logs) }
 	return newConns(t, w.platform, store, append([]func(*settings){logged}, changes...)...)
 }
 
-// verified returns connections that ask verify.
+// verified returns connections with this Verify.
 func (w *fixture) verified(t *testing.T, verify func(context.Context, tokens.Authorization) error) *tokens.Connections {
 	t.Helper()
 	return w.replica(t, func(c *settings) { c.Tokens.Verify = verify })
@@ -100,7 +99,7 @@ func (w *fixture) record(t *testing.T) tokenstore.Record {
 	return record
 }
 
-// saveAccess stores a token that ends after the given time, as a peer or the user would.
+// saveAccess stores a token that expires after left, as a peer or the user would.
 func (w *fixture) saveAccess(t *testing.T, access string, left time.Duration) tokenstore.Record {
 	t.Helper()
 	token := oauthtest.FirstToken(left)
@@ -124,7 +123,7 @@ func (w *fixture) fail(t *testing.T, reason tokenstore.Reason) {
 	require.NoError(t, err)
 }
 
-// recordOf returns the record of one of many users.
+// recordOf returns the record of user many-i.
 func (w *fixture) recordOf(t *testing.T, i int) tokenstore.Record {
 	t.Helper()
 	record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
@@ -132,13 +131,13 @@ func (w *fixture) recordOf(t *testing.T, i int) tokenstore.Record {
 	return record
 }
 
-// requireToken asserts that the source gives this access token.
+// requireToken asserts that the source returns this access token.
 func (w *fixture) requireToken(t *testing.T, want string) {
 	t.Helper()
 	requireTokenFrom(t, w.source, want)
 }
 
-// requireTokenOf asserts that these connections give this access token of the user.
+// requireTokenOf asserts that conns returns this access token of the user.
 func requireTokenOf(t *testing.T, conns *tokens.Connections, want string) {
 	t.Helper()
 	requireTokenFrom(t, conns.TokenSource(user), want)
@@ -151,14 +150,14 @@ func requireTokenFrom(t *testing.T, source tokens.TokenSource, want string) {
 	require.Equal(t, want, token.Secret.Reveal())
 }
 
-// requireForgotten asserts that nothing is stored of the user.
+// requireForgotten asserts that the user has no record.
 func (w *fixture) requireForgotten(t *testing.T) {
 	t.Helper()
 	_, err := w.store.Load(t.Context(), w.conns.Key(user))
 	require.ErrorIs(t, err, tokenstore.ErrNoRecord)
 }
 
-// requireStoreError asserts that a method of the store failed.
+// requireStoreError asserts that this method of the store failed.
 func requireStoreError(t *testing.T, err error, method string) {
 	t.Helper()
 	var problem *tokens.StoreError
@@ -166,14 +165,14 @@ func requireStoreError(t *testing.T, err error, method string) {
 	require.Equal(t, method, problem.Op)
 }
 
-// requireReauthorize asserts that the source's user has to help, and why.
+// requireReauthorize asserts that the source's user must authorize again for this reason.
 func (w *fixture) requireReauthorize(t *testing.T, reason tokenstore.Reason) {
 	t.Helper()
 	_, err := w.source.Token(t.Context())
 	requireReauthorize(t, err, reason)
 }
 
-// requireReauthorize asserts that only the user can help, and why.
+// requireReauthorize asserts that the user must authorize again for this reason.
 func requireReauthorize(t *testing.T, err error, reason tokenstore.Reason) *tokens.ReauthorizeError {
 	t.Helper()
 	require.ErrorIs(t, err, api.ErrReauthorize)
@@ -183,7 +182,7 @@ func requireReauthorize(t *testing.T, err error, reason tokenstore.Reason) *toke
 	return e
 }
 
-// requireRejected asserts that a refresh token was rejected and that the user is not marked for it.
+// requireRejected asserts that a refresh token was rejected without a mark of the user.
 func requireRejected(t *testing.T, err error) {
 	t.Helper()
 	require.NotErrorIs(t, err, api.ErrReauthorize)
@@ -192,8 +191,8 @@ func requireRejected(t *testing.T, err error) {
 	require.Equal(t, "invalid_grant", answer.Code)
 }
 
-// requireMark asserts that the first rejection of a refresh token is a temporary error and that
-// the second, a minute later, marks the user.
+// requireMark asserts that the first rejection of a refresh token is a temporary error, and
+// that the second rejection marks the user a minute later.
 func requireMark(t *testing.T, source tokens.TokenSource) *tokens.ReauthorizeError {
 	t.Helper()
 	_, err := source.Token(t.Context())
@@ -203,14 +202,14 @@ func requireMark(t *testing.T, source tokens.TokenSource) *tokens.ReauthorizeErr
 	return requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
 }
 
-// requireFailure asserts that the source gives no token, and why.
+// requireFailure asserts that the source fails with this error.
 func (w *fixture) requireFailure(t *testing.T, want error) {
 	t.Helper()
 	_, err := w.source.Token(t.Context())
 	require.ErrorIs(t, err, want)
 }
 
-// sealedWith returns a store that is sealed with a new key.
+// sealedWith returns a store with a new encryption key.
 func sealedWith(t *testing.T, inner tokenstore.Store, id string) tokenstore.Store {
 	t.Helper()
 	key, err := seal.GenerateKey(id)

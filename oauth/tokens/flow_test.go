@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// returns is work that takes a while and returns a result.
+// returns is work with this result after a delay.
 func returns(result string, after time.Duration) func(context.Context) string {
 	return func(context.Context) string {
 		time.Sleep(after)
@@ -24,8 +24,8 @@ func returns(result string, after time.Duration) func(context.Context) string {
 	}
 }
 
-// A replica that dies with the claim keeps the others waiting for LeaseTTL at most.
-func TestRunFlowStopsWaitingForDeadReplica(t *testing.T) {
+// If a replica crashes with the claim, the others wait for at most LeaseTTL.
+func TestDeadReplicaEndsRunFlow(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		claim := tokenstore.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "dead"}
 		_, err := w.store.ClaimFlow(t.Context(), claim, defaults.LeaseTTL)

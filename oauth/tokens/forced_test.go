@@ -17,8 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
-// resource is the API beside the token endpoint: it answers 401 to the tokens
-// that refuses says.
+// resource is the API without the token endpoint. It responds with 401 if refuses returns true
+// for the token.
 type resource struct {
 	refuses func(access string) bool
 
@@ -56,7 +56,7 @@ func (r *resource) caller(t *testing.T, source api.TokenSource) func() error {
 	return func() error { return transport.Do(t.Context(), conns, call) }
 }
 
-// callers connects many users, each with a token and a caller.
+// callers connects many users and returns a caller for each.
 func (w *fixture) callers(t *testing.T, r *resource, users int) []func() error {
 	t.Helper()
 	w.connect(t, users, time.Hour)
@@ -67,7 +67,7 @@ func (w *fixture) callers(t *testing.T, r *resource, users int) []func() error {
 	return calls
 }
 
-// together makes all calls at once and returns their errors.
+// together runs all calls at once and returns their errors.
 func together(calls []func() error) []error {
 	errs := make([]error, len(calls))
 	var wg sync.WaitGroup
@@ -81,7 +81,7 @@ func together(calls []func() error) []error {
 func everything(string) bool { return true }
 
 // A platform may respond to a refresh with the token that it has just rejected.
-func TestSameTokenIsForcedOnceInTwoMinutes(t *testing.T) {
+func TestRefreshIsForcedEveryTwoMinutes(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Around = func(string, func() *http.Response) (*http.Response, error) {
 			return oauthtest.Respond(http.StatusOK, `{"oauth":{"access_token":"access-0","refresh_token":"refresh-0","expires_in":7200}}`), nil
@@ -97,8 +97,8 @@ func TestSameTokenIsForcedOnceInTwoMinutes(t *testing.T) {
 	})
 }
 
-// One 401 for each of many users while the token endpoint is slow.
-func TestForcedRefreshesDoNotWaitForEachOther(t *testing.T) {
+// Many users get one 401 each while the token endpoint is slow.
+func TestForcedRefreshesRunInParallel(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 9 * time.Second
 		r := &resource{refuses: func(access string) bool { return strings.HasPrefix(access, "access-0-") }}
@@ -112,9 +112,9 @@ func TestForcedRefreshesDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// One user whose tokens the API never accepts does not keep the others from theirs,
-// and is not refreshed by every call.
-func TestOneUserWhoseNewTokensAreRefused(t *testing.T) {
+// If the API rejects all tokens of one user, it does not block the others. Calls of this user
+// do not force further refreshes.
+func TestRejectedNewTokensForceOneRefresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		r := &resource{refuses: everything}
 		call := r.caller(t, w.source)
@@ -126,13 +126,13 @@ func TestOneUserWhoseNewTokensAreRefused(t *testing.T) {
 		r.setRefuses(func(access string) bool { return access == "access-0-0" || access == "access-1" })
 		require.NoError(t, other())
 		time.Sleep(3 * time.Minute)
-		require.NoError(t, call(), "after a while it is tried again")
+		require.NoError(t, call(), "a refresh is forced again after 2 minutes")
 		assert.Len(t, w.platform.Sent(), 3)
 	})
 }
 
-// A replica that is held back still finds what another one has fetched.
-func TestHeldBackRefreshFindsThePeersToken(t *testing.T) {
+// A replica in the pause after a forced refresh still finds the token of another replica.
+func TestPausedForcedRefreshFindsPeerToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		r := &resource{refuses: everything}
 		call := r.caller(t, w.source)

@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// connect stores tokens of n users that end after the given time.
+// connect stores tokens of n users that expire after left.
 func (w *fixture) connect(t *testing.T, n int, left time.Duration) {
 	t.Helper()
 	for i := range n {
@@ -34,14 +34,14 @@ func (w *fixture) connect(t *testing.T, n int, left time.Duration) {
 	}
 }
 
-// ask asks for the token of one of many users.
+// ask requests the token of user many-i.
 func (w *fixture) ask(t *testing.T, i int) error {
 	t.Helper()
 	_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
 	return err
 }
 
-// runs keeps tokens fresh until stop is called, which waits for it.
+// runs runs KeepFresh until stop is called. stop waits for its end.
 func runs(t *testing.T, conns *tokens.Connections, policy tokens.KeepFreshPolicy) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,12 +53,12 @@ func runs(t *testing.T, conns *tokens.Connections, policy tokens.KeepFreshPolicy
 	}
 }
 
-func TestKeepFreshKeepsTokensFresh(t *testing.T) {
+func TestKeepFreshRefreshesBeforeExpiry(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 50, 2*time.Hour)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		time.Sleep(77 * time.Minute)
-		assert.Empty(t, w.platform.Sent(), "nothing is due yet")
+		assert.Empty(t, w.platform.Sent(), "no token is due yet")
 		time.Sleep(13 * time.Minute)
 		synctest.Wait()
 		half := len(w.platform.Sent())
@@ -66,18 +66,18 @@ func TestKeepFreshKeepsTokensFresh(t *testing.T) {
 		assert.Less(t, half, 40, "spread over time")
 		time.Sleep(14 * time.Minute)
 		synctest.Wait()
-		assert.Len(t, w.platform.Sent(), 50, "all before their end, none twice")
+		assert.Len(t, w.platform.Sent(), 50, "each once before its expiry")
 		time.Sleep(20 * time.Hour)
 		stop()
 		for i := range 50 {
 			record := w.recordOf(t, i)
 			assert.True(t, record.Token.ExpiresAt.After(time.Now()))
-			assert.Equal(t, time.Now().Add(-20*time.Hour-104*time.Minute), record.Token.UsedAt, "the refresher is no user")
+			assert.Equal(t, time.Now().Add(-20*time.Hour-104*time.Minute), record.Token.UsedAt, "KeepFresh does not set UsedAt")
 		}
 	})
 }
 
-func TestKeepFreshLeavesIdleUsersAlone(t *testing.T) {
+func TestKeepFreshIgnoresIdleUsers(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, 2*time.Hour)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{UsedWithin: 24 * time.Hour})
@@ -93,13 +93,13 @@ func TestKeepFreshLeavesIdleUsersAlone(t *testing.T) {
 	})
 }
 
-// A user of an idle token refreshes it, and is one of those in use again.
-func TestUseBringsAUserBack(t *testing.T) {
+// A call of an idle user refreshes the token, and the user counts as active again.
+func TestCallReactivatesIdleUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Hour, func(t *testing.T, w *fixture) {
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{UsedWithin: 24 * time.Hour})
 		defer stop()
 		time.Sleep(time.Hour)
-		assert.Empty(t, w.platform.Sent(), "a token without a time of use is not kept fresh")
+		assert.Empty(t, w.platform.Sent(), "KeepFresh ignores a token without UsedAt")
 		w.requireToken(t, "access-1")
 		assert.Equal(t, time.Now(), w.record(t).Token.UsedAt)
 		time.Sleep(10 * time.Hour)
@@ -113,7 +113,7 @@ func TestUseBringsAUserBack(t *testing.T) {
 	})
 }
 
-func TestReplicasShareTheWork(t *testing.T) {
+func TestReplicasShareKeepFresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 200, time.Minute)
 		w.platform.Delay = 300 * time.Millisecond
@@ -125,7 +125,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		assert.Len(t, w.platform.Sent(), 200, "each once")
+		assert.Len(t, w.platform.Sent(), 200, "each token once")
 		for i := range 200 {
 			record := w.recordOf(t, i)
 			assert.Equal(t, tokenstore.StateActive, record.State)
@@ -133,7 +133,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 	})
 }
 
-func TestKeepFreshAsksTheLimiter(t *testing.T) {
+func TestKeepFreshUsesLimiter(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 30, time.Minute)
 		limiter := &ticker{every: time.Second}
@@ -148,7 +148,7 @@ func TestKeepFreshAsksTheLimiter(t *testing.T) {
 		assert.Len(t, w.platform.Sent(), sent, "it has stopped")
 		records, err := w.store.ClaimDue(t.Context(), tokenstore.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 100, Owner: "me", TTL: time.Second})
 		require.NoError(t, err)
-		assert.Len(t, records, 30-sent, "all claims were given back or have run out")
+		assert.Len(t, records, 30-sent, "all claims were released or have expired")
 	})
 }
 
@@ -175,7 +175,7 @@ func (l *ticker) Wait(ctx context.Context) error {
 	}
 }
 
-// Stopping waits for what is under way, so that no pair is lost.
+// Stopping waits for running refreshes, so that no pair is lost.
 func TestKeepFreshStopsGracefully(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, time.Minute)
@@ -190,14 +190,14 @@ func TestKeepFreshStopsGracefully(t *testing.T) {
 	})
 }
 
-func TestKeepFreshRestsWhileNothingWorks(t *testing.T) {
+func TestFailuresSlowKeepFresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 100, 40*time.Minute)
 		w.platform.Inject(oauthtest.Times(100_000, oauthtest.Drops)...)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		defer stop()
 		time.Sleep(20 * time.Minute)
-		assert.Less(t, len(w.platform.Sent()), 600, "of 6,000 that the pace allows")
+		assert.Less(t, len(w.platform.Sent()), 600, "the pace would allow 6,000")
 		w.platform.Replace()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -208,11 +208,11 @@ func TestKeepFreshRestsWhileNothingWorks(t *testing.T) {
 				fresh++
 			}
 		}
-		assert.Equal(t, 100, fresh, "all are made up for")
+		assert.Equal(t, 100, fresh, "KeepFresh has caught up")
 	})
 }
 
-func TestKeepFreshOutlivesTheStore(t *testing.T) {
+func TestKeepFreshSurvivesStoreOutage(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, time.Minute)
 		w.store.Break("ClaimDue", errors.New("away"))
@@ -227,20 +227,20 @@ func TestKeepFreshOutlivesTheStore(t *testing.T) {
 	})
 }
 
-// A call that wants the token while the refresher is at it joins in.
-func TestCallsJoinTheRefresher(t *testing.T) {
+// A call joins a running refresh of KeepFresh.
+func TestCallsJoinKeepFresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, -time.Minute)
 		w.platform.Delay = 2 * time.Second
 		source := w.conns.TokenSource("many-0")
-		// The call's call first, then the claim, and the other way round.
+		// Once the call starts first, and once the claim.
 		for range 2 {
 			done := make(chan error, 1)
 			go func() { _, err := source.Token(t.Context()); done <- err }()
 			stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 			began := time.Now()
 			require.NoError(t, <-done)
-			assert.LessOrEqual(t, time.Since(began), 4*time.Second, "no call waits for a lease to run out")
+			assert.LessOrEqual(t, time.Since(began), 4*time.Second, "no call waits until a lease expires")
 			stop()
 			time.Sleep(24 * time.Hour)
 			source.Forget()
@@ -249,7 +249,7 @@ func TestCallsJoinTheRefresher(t *testing.T) {
 	})
 }
 
-func TestKeepFreshMarksTokensWithoutNewScopes(t *testing.T) {
+func TestKeepFreshMarksMissingScopes(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Minute)
 		token.ConfiguredScope, token.UsedAt = "catalog:read", time.Now()
@@ -263,8 +263,8 @@ func TestKeepFreshMarksTokensWithoutNewScopes(t *testing.T) {
 	})
 }
 
-// A lost encryption key must not keep the tokens of other users from being refreshed.
-func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
+// A lost encryption key must not block the refreshes of other users.
+func TestKeepFreshSkipsUnreadableTokens(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		const lost, good = 300, 100
 		w.store = oauthtest.Around(tokenstore.NewMemoryStore(), nil)
@@ -295,15 +295,15 @@ func TestKeepFreshPassesUnreadableTokens(t *testing.T) {
 	})
 }
 
-func TestKeepFreshChecksPolicy(t *testing.T) {
+func TestKeepFreshRejectsInvalidPolicy(t *testing.T) {
 	t.Parallel()
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokenstore.NewMemoryStore())
 	require.ErrorIs(t, conns.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), api.ErrArgument)
 }
 
-// A limiter that takes its time is not waited for with other users' leases in hand:
-// a call on another replica gets its token at once.
-func TestClaimsDoNotWaitForTheLimiter(t *testing.T) {
+// KeepFresh does not wait for a slow limiter with the leases of users. A call on another
+// replica gets its token at once.
+func TestSlowLimiterBlocksNoClaims(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 12, -time.Minute)
 		stop := runs(t, w.replica(t, limited(&ticker{every: 4 * time.Second})), tokens.KeepFreshPolicy{})
@@ -321,8 +321,8 @@ func TestClaimsDoNotWaitForTheLimiter(t *testing.T) {
 	})
 }
 
-// Nor is a worker.
-func TestClaimsDoNotWaitForAWorker(t *testing.T) {
+// KeepFresh does not claim more tokens than it has workers.
+func TestClaimsNeedFreeWorkers(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 12, -time.Minute)
 		w.platform.Delay = 9 * time.Second
@@ -335,9 +335,9 @@ func TestClaimsDoNotWaitForAWorker(t *testing.T) {
 	})
 }
 
-// A limiter that lets nothing pass sends the claims back; if the store does not
-// take them they run out.
-func TestClaimsThatCannotBeReleasedEndByThemselves(t *testing.T) {
+// If the limiter blocks, KeepFresh releases its claims. If the store rejects the release, the
+// claims expire.
+func TestUnreleasedClaimsExpire(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 2, time.Minute)
 		w.store.Break("Release", errors.New("away"))
@@ -351,7 +351,7 @@ func TestClaimsThatCannotBeReleasedEndByThemselves(t *testing.T) {
 	})
 }
 
-// closed is a limiter that lets some pass, then refuses some, then none.
+// closed is a limiter that allows some refreshes, then rejects some, then allows all.
 type closed struct{ open, waits int }
 
 func (c *closed) Wait(context.Context) error {
@@ -364,8 +364,8 @@ func (c *closed) Wait(context.Context) error {
 	return nil
 }
 
-// A pair that the store did not take yet is not kept from it by a claim on its user.
-func TestKeepFreshMakesRoomForAPairThatIsNotStored(t *testing.T) {
+// A claim on a user must not block the write of the user's pending pair.
+func TestKeepFreshYieldsToPendingPair(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(-time.Minute)
 		token.UsedAt = time.Now()
@@ -385,7 +385,7 @@ func TestKeepFreshMakesRoomForAPairThatIsNotStored(t *testing.T) {
 	})
 }
 
-// A refresh has the priority of the call that waits for it.
+// A refresh has the priority of the waiting call.
 func TestRefreshHasPriorityOfCall(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		limiter := &ticker{}
@@ -398,9 +398,9 @@ func TestRefreshHasPriorityOfCall(t *testing.T) {
 	})
 }
 
-// Users who have revoked the application do not slow down the refreshes of others. Refreshes
-// start at most 250 ms after each other, and a rest would take half a second and more.
-func TestKeepFreshDoesNotRestAfterRejections(t *testing.T) {
+// Users who have revoked the application do not delay the refreshes of others. Refreshes start
+// at most 250 ms after each other, and a rest would take half a second or more.
+func TestRejectionsDoNotSlowKeepFresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 9, time.Minute)
 		for i := range 8 { // two whole claims

@@ -19,9 +19,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// slowly returns connections to a store that is slow at the given methods, once each:
-// it waits before it begins, or after the work is done, and gives up when its caller's
-// context ends, as drivers do.
+// slowly returns connections to a store that is slow at the given methods, once each. The
+// delay is before the work, or after it if late is true. Like a driver, the store stops when
+// the context of its caller ends.
 func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...string) *tokens.Connections {
 	t.Helper()
 	slow := func(ctx context.Context, _ tokenstore.Key, work func() error) error {
@@ -45,9 +45,9 @@ func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...st
 	return w.on(t, oauthtest.Around(w.store, around))
 }
 
-// Calls wait for a store that is slow for a moment, and none fails: neither where
-// the store is slow before its work nor after it, nor where the lease runs out meanwhile.
-func TestCallsWaitForASlowStore(t *testing.T) {
+// Calls wait for a store that is slow for a moment, and none fails. The store is slow before
+// or after its work, and the lease may expire meanwhile.
+func TestCallsWaitForSlowStore(t *testing.T) {
 	type slowness struct {
 		method string
 		late   bool // after the work
@@ -69,9 +69,9 @@ func TestCallsWaitForASlowStore(t *testing.T) {
 	})
 }
 
-// A lease that ran out while it was being taken is taken again before the platform is
-// asked: meanwhile another replica could have taken it.
-func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
+// If a slow store used up the lease, it is taken again before the request to the platform.
+// Otherwise another replica could take it.
+func TestExpiredLeaseIsTakenAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, true, defaults.LeaseTTL+10*time.Second, "Lease")
 		peer := tokenstore.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
@@ -83,8 +83,8 @@ func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
 	})
 }
 
-// Where a peer has taken it instead, its result is waited for.
-func TestLeaseThatAPeerTookMeanwhileIsThePeers(t *testing.T) {
+// If a peer has taken the lease instead, the replica waits for the result of the peer.
+func TestReplicaWaitsForFasterPeer(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, true, defaults.LeaseTTL+10*time.Second, "Lease")
 		go func() {
@@ -97,8 +97,8 @@ func TestLeaseThatAPeerTookMeanwhileIsThePeers(t *testing.T) {
 	})
 }
 
-// It is the caller who says how long to wait.
-func TestCallerOfASlowStoreLeavesWithItsContext(t *testing.T) {
+// The caller's context limits the wait.
+func TestContextLimitsWaitForStore(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("Load", "Lease", "Commit"), func(t *testing.T, method string) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		conns := w.slowly(t, false, 25*time.Second, method)
@@ -108,26 +108,26 @@ func TestCallerOfASlowStoreLeavesWithItsContext(t *testing.T) {
 		_, err := conns.TokenSource(user).Token(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 2*time.Second, time.Since(began))
-		requireTokenOf(t, conns, "access-1") // the store has come back
+		requireTokenOf(t, conns, "access-1") // the store works again
 		assert.Len(t, w.platform.Sent(), 1)
 	})
 }
 
-// A call of the store that never returns does not block a user for longer than its limit.
-func TestStoreThatHangsIsGivenUpOn(t *testing.T) {
+// A hanging call of the store blocks a user only until its timeout.
+func TestHangingStoreTimesOut(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("Load", "Lease"), func(t *testing.T, method string) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		conns := w.slowly(t, false, 24*time.Hour, method)
 		_, err := conns.TokenSource(user).Token(t.Context())
 		requireStoreError(t, err, method)
-		time.Sleep(time.Minute) // of peace after a failure
+		time.Sleep(time.Minute) // the pause after a failure
 		_, err = conns.TokenSource(user).Token(t.Context())
 		require.NoError(t, err)
 	})
 }
 
-// The mark on a user who has to authorize again is not lost either.
-func TestSlowStoreStillMarksTheUser(t *testing.T) {
+// A slow store does not lose the mark of a user.
+func TestSlowStoreMarksUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		conns := w.slowly(t, false, 25*time.Second, "Fail")
@@ -136,18 +136,18 @@ func TestSlowStoreStillMarksTheUser(t *testing.T) {
 	})
 }
 
-// A code cannot be had again: the user who has just authorized waits as well.
-func TestSlowStoreStillConnectsTheUser(t *testing.T) {
+// A code cannot be requested again, so Connect waits for a slow store as well.
+func TestSlowStoreConnectsUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, false, 25*time.Second, "Save")
 		record, err := conns.Connect(t.Context(), "user-18", api.NewSecret("code"))
 		require.NoError(t, err)
 		assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
-		assert.Len(t, w.platform.Sent(), 1, "nothing was revoked")
+		assert.Len(t, w.platform.Sent(), 1, "no token was revoked")
 	})
 }
 
-func TestSlowStoreStillDisconnectsTheUser(t *testing.T) {
+func TestSlowStoreDisconnectsUser(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("Load", "Lease"), func(t *testing.T, method string) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		conns := w.slowly(t, true, 40*time.Second, method)
@@ -156,11 +156,11 @@ func TestSlowStoreStillDisconnectsTheUser(t *testing.T) {
 	})
 }
 
-func TestPairThatCannotBeStoredIsKept(t *testing.T) {
+func TestUnstoredPairStaysPending(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
 		_, err := w.source.Token(t.Context())
-		requireStoreError(t, err, "Commit") // not handed out before it is stored
+		requireStoreError(t, err, "Commit") // no call gets the pair before it is stored
 		assert.Equal(t, 1, w.conns.PendingCommits())
 		assert.Contains(t, w.logs.String(), "only in memory")
 
@@ -178,7 +178,7 @@ func TestPairThatCannotBeStoredIsKept(t *testing.T) {
 	})
 }
 
-func TestBriefStoreFailureDelaysButDoesNotFail(t *testing.T) {
+func TestBriefStoreFailureOnlyDelays(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("failing over"))
 		go func() {
@@ -190,30 +190,29 @@ func TestBriefStoreFailureDelaysButDoesNotFail(t *testing.T) {
 	})
 }
 
-func TestOldTokenServesWhileThePairIsKept(t *testing.T) {
+func TestOldTokenServesDuringPendingCommit(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
 		for range 3 {
 			w.requireToken(t, "access-0")
 			time.Sleep(15 * time.Second)
 		}
-		assert.Len(t, w.platform.Sent(), 1, "the kept pair is not bought twice")
+		assert.Len(t, w.platform.Sent(), 1, "the pending pair is not requested twice")
 		w.store.Break("Commit", nil)
 		require.NoError(t, w.conns.Close(t.Context()))
 	})
 }
 
-// takeOver runs steal while the answer of a refresh is under way, long after
-// the lease has ended.
+// takeOver runs steal before the response to a refresh arrives.
 func takeOver(steal func()) oauthtest.Fault {
 	return oauthtest.Changes(func(*http.Response) { steal() })
 }
 
-func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
+func TestSlowOwnerRestoresMarkedUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
-			time.Sleep(defaults.LeaseTTL + time.Second)    // this machine hangs
-			requireMark(t, w.replica(t).TokenSource(user)) // spent, by the one that hangs
+			time.Sleep(defaults.LeaseTTL + time.Second)    // this replica hangs
+			requireMark(t, w.replica(t).TokenSource(user)) // spent by the hanging replica
 		}))
 		w.requireToken(t, "access-1")
 		record := w.record(t)
@@ -223,7 +222,7 @@ func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
 	})
 }
 
-func TestSlowHolderAdoptsWhatAPeerCommitted(t *testing.T) {
+func TestSlowOwnerAdoptsPeerToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			time.Sleep(defaults.LeaseTTL + time.Second)
@@ -235,14 +234,14 @@ func TestSlowHolderAdoptsWhatAPeerCommitted(t *testing.T) {
 	})
 }
 
-// A refresh token that was rejected after the lease ended may have been spent by the peer that
-// has the lease now.
-func TestStalledReplicaWaitsForItsSuccessor(t *testing.T) {
+// If a refresh token is rejected after the lease expired, the new owner of the lease may have
+// spent it.
+func TestStalledOwnerWaitsForSuccessor(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		peer := w.replica(t)
 		var waiting sync.WaitGroup
 		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
-			time.Sleep(defaults.LeaseTTL + time.Second) // this machine hangs
+			time.Sleep(defaults.LeaseTTL + time.Second) // this replica hangs
 			w.platform.Delay = 5 * time.Second
 			waiting.Go(func() {
 				_, err := peer.TokenSource(user).Token(t.Context())
@@ -258,19 +257,19 @@ func TestStalledReplicaWaitsForItsSuccessor(t *testing.T) {
 	})
 }
 
-func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
+func TestSlowOwnerWaitsForPeer(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			time.Sleep(defaults.LeaseTTL + time.Second)
 			w.lease(t, time.Minute)
 		}))
 		w.requireFailure(t, tokenstore.ErrLeased)
-		require.NoError(t, w.conns.Close(t.Context())) // the peer died: the pair goes in after all
+		require.NoError(t, w.conns.Close(t.Context())) // the peer has crashed, so the pair is stored after all
 		w.requireToken(t, "access-1")
 	})
 }
 
-func TestShutdownReportsPendingCommits(t *testing.T) {
+func TestCloseReportsPendingCommits(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
 		go func() { _, _ = w.source.Token(t.Context()) }()
@@ -285,15 +284,15 @@ func TestShutdownReportsPendingCommits(t *testing.T) {
 	})
 }
 
-func TestStoreThatPanicsWhileWritingIsTriedAgain(t *testing.T) {
+func TestPanickingCommitIsRetried(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		store := oauthtest.Around(w.store, map[string]oauthtest.Interception{"Commit": oauthtest.First(2, panics)})
 		requireTokenOf(t, w.on(t, store), "access-1")
 	})
 }
 
-// A pair is reported as stored too where the store had taken it and its answer was lost.
-func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
+// A pair is also reported as stored if only the response of the store was lost.
+func TestLostCommitResponseIsReported(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		lost := func(_ context.Context, _ tokenstore.Key, work func() error) error {
 			return errors.Join(work(), errors.New("connection reset"))
@@ -306,9 +305,9 @@ func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
 	})
 }
 
-// A user who was disconnected while a pair was kept stays so: the pair is stored so that it can
-// be revoked, and no call uses it.
-func TestPairOfAUserWhoIsBeingDisconnected(t *testing.T) {
+// A user who was disconnected while a pair was pending stays disconnected. The pair is stored
+// only so that it can be revoked, and no call uses it.
+func TestPendingPairKeepsUserDisconnected(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.store.Break("Commit", errors.New("database is away"))

@@ -23,7 +23,7 @@ import (
 type watcher struct {
 	mu    sync.Mutex
 	ended []tokens.Refresh
-	calls int // of the platform, in the context of a refresh
+	calls int // of the platform in the context of a refresh
 }
 
 type refreshKey struct{}
@@ -59,8 +59,8 @@ func (w *watcher) outcomes() (all []tokens.Outcome) {
 	return all
 }
 
-// Each refresh is reported once, with its outcome and how long it took; the requests
-// to the platform are made in its context.
+// Each refresh is reported once, with its outcome and its duration. Its requests to the
+// platform have its context.
 func TestObserverSeesRefreshes(t *testing.T) {
 	type test struct {
 		fault oauthtest.Fault
@@ -97,8 +97,8 @@ func TestObserverSeesRefreshes(t *testing.T) {
 	})
 }
 
-// Where two replicas need a token at the same time, one refreshes it and the other finds
-// the new one in the store.
+// If two replicas need a token at the same time, one refreshes it and the other finds the new
+// token in the store.
 func TestObserverSeesRefreshedAndFound(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		var watched watcher
@@ -120,8 +120,8 @@ func TestObserverSeesRefreshedAndFound(t *testing.T) {
 	})
 }
 
-// A store that panics does not end the program, and the end of the refresh is reported.
-func TestObserverSeesAPanic(t *testing.T) {
+// A panic of the store does not end the program, and the end of the refresh is reported.
+func TestObserverSeesPanic(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		var watched watcher
 		store := oauthtest.Around(tokenstore.NewMemoryStore(), map[string]oauthtest.Interception{"Lease": panics})
@@ -134,8 +134,8 @@ func TestObserverSeesAPanic(t *testing.T) {
 	})
 }
 
-// Observers that panic are as if they were not there.
-func TestObserversThatPanicDoNoHarm(t *testing.T) {
+// A panic of an observer changes nothing else.
+func TestPanickingObserversAreIgnored(t *testing.T) {
 	oauthtest.Each(t, map[string]tokens.Observer{
 		"start": {RefreshStart: func(context.Context, tokens.Refresh) context.Context { panic(canary) }},
 		"end":   {RefreshEnd: func(context.Context, tokens.Refresh) { panic(canary) }},
@@ -160,9 +160,9 @@ func TestObserversThatPanicDoNoHarm(t *testing.T) {
 	})
 }
 
-// A transport, or an observer of calls, that panics or ends its goroutine leaves no
-// lease behind.
-func TestNoLeaseIsLeftBehindByAPanic(t *testing.T) {
+// If a transport, or an observer of calls, panics or ends its goroutine, the lease is
+// released.
+func TestPanicReleasesLease(t *testing.T) {
 	oauthtest.Each(t, map[string]func(){"panic": func() { panic(canary) }, "goexit": runtime.Goexit}, func(t *testing.T, leave func()) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		conns := newConns(t, oauthtest.RoundTripper(func(*http.Request) (*http.Response, error) { leave(); return nil, nil }), w.store)
@@ -171,12 +171,12 @@ func TestNoLeaseIsLeftBehindByAPanic(t *testing.T) {
 		assert.NotContains(t, err.Error(), canary)
 		began := time.Now()
 		w.requireToken(t, "access-1")
-		assert.Zero(t, time.Since(began), "another replica has its turn")
+		assert.Zero(t, time.Since(began), "another replica gets the lease at once")
 	})
 }
 
-// A token that Verify panicked at is revoked.
-func TestVerifyThatPanicsLeavesNoTokenBehind(t *testing.T) {
+// If Verify panics, the token is revoked.
+func TestPanickingVerifyRevokesToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		panics := func(context.Context, tokens.Authorization) error { panic(canary) }
 		assert.Panics(t, func() { _, _ = w.verified(t, panics).Connect(t.Context(), user, api.NewSecret("code-1")) })
@@ -185,8 +185,8 @@ func TestVerifyThatPanicsLeavesNoTokenBehind(t *testing.T) {
 	})
 }
 
-// A limiter, or a store, that panics ends neither the refresher nor the program.
-func TestKeepFreshOutlivesPanics(t *testing.T) {
+// A panic of a limiter or a store ends neither KeepFresh nor the program.
+func TestKeepFreshSurvivesPanics(t *testing.T) {
 	type test struct {
 		limiter api.Limiter
 		store   map[string]oauthtest.Interception
@@ -214,7 +214,7 @@ func TestKeepFreshOutlivesPanics(t *testing.T) {
 	})
 }
 
-// panics stands for a method of a store that panics.
+// panics is a method of a store that panics.
 func panics(context.Context, tokenstore.Key, func() error) error { panic(canary) }
 
 type panickyLimiter struct{ panics int }

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func TestProblemsOfConnections(t *testing.T) {
+func TestErrorsDescribeProblems(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		err  error

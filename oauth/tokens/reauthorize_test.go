@@ -18,9 +18,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// One 401 shows nothing about a token that is valid for another hour, and there is nothing to
-// replace it with.
-func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
+// One 401 shows nothing about a token that is valid for another hour, and no other token can
+// replace it.
+func TestUnrefreshableTokenServesUntilExpiry(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.RefreshToken = api.Secret{}
@@ -30,7 +30,7 @@ func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 		again, err := w.source.Refresh(t.Context(), got)
 		require.NoError(t, err)
 		assert.Equal(t, got, again)
-		time.Sleep(59 * time.Minute) // past the time for a refresh in the background
+		time.Sleep(59 * time.Minute) // after the start of background refreshes
 		w.requireToken(t, "access-0")
 		require.NoError(t, w.conns.Close(t.Context()))
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
@@ -41,8 +41,8 @@ func TestTokenWithoutRefreshTokenIsUsedUntilItExpires(t *testing.T) {
 	})
 }
 
-// Without a known expiry a 401 is the only sign.
-func TestTokenWithoutExpiryAndRefreshTokenEndsWithA401(t *testing.T) {
+// Without a known expiry, a 401 is the only sign.
+func TestRejectedUnrefreshableTokenMarksUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.RefreshToken, token.ExpiresAt = api.Secret{}, time.Time{}
@@ -52,7 +52,7 @@ func TestTokenWithoutExpiryAndRefreshTokenEndsWithA401(t *testing.T) {
 	})
 }
 
-// clockStore is a store whose clock is ahead.
+// clockStore is a store with a fast clock.
 type clockStore struct {
 	tokenstore.Store
 	ahead time.Duration
@@ -64,7 +64,7 @@ func (s clockStore) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Re
 	return record, err
 }
 
-func TestMarkedUserIsRetriedWhateverTheClockOfTheStore(t *testing.T) {
+func TestStoreClockDelaysNoRetry(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName(-2*time.Hour, -time.Second, 0, time.Second, 2*time.Hour), func(t *testing.T, ahead time.Duration) {
 		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
 		conns := w.on(t, clockStore{w.store, ahead})
@@ -73,7 +73,7 @@ func TestMarkedUserIsRetriedWhateverTheClockOfTheStore(t *testing.T) {
 		undo()
 		_, err := conns.TokenSource(user).Token(t.Context())
 		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
-		assert.Len(t, w.platform.Sent(), 2, "it is not retried at once")
+		assert.Len(t, w.platform.Sent(), 2, "no retry at once")
 		time.Sleep(2 * time.Minute)
 		requireTokenOf(t, conns, "access-1")
 	})
@@ -88,7 +88,7 @@ func asOwner(t *testing.T, id string) oauthtest.Fault {
 	})
 }
 
-func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
+func TestOtherOwnersTokenIsNotStored(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.platform.Inject(asOwner(t, "prac-2"))
@@ -103,7 +103,7 @@ func TestRefreshOfAnotherOwnerIsNotStored(t *testing.T) {
 		assert.Empty(t, w.revoked(), "the token may belong to another user")
 		w.requireReauthorize(t, tokenstore.ReasonOwnerChanged)
 
-		time.Sleep(2 * time.Minute) // two responses were mixed up
+		time.Sleep(2 * time.Minute) // the platform had mixed up two responses
 		w.requireToken(t, "access-2")
 		assert.Len(t, eventsOf[restored](a), 1)
 	})

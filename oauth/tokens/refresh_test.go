@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
+func TestRefreshKeepsOmittedFields(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(200, `{"oauth":{"access_token":"bare"}}`))
 		w.requireToken(t, "bare")
@@ -28,7 +28,7 @@ func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
 	})
 }
 
-func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
+func TestCrashedOwnerBlocksUntilLeaseExpires(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.lease(t, defaults.LeaseTTL)
 		began := time.Now()
@@ -39,7 +39,7 @@ func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
 	})
 }
 
-func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
+func TestEndlessLeaseFailsRefresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.lease(t, time.Hour)
 		w.requireFailure(t, tokenstore.ErrLeased)
@@ -47,9 +47,9 @@ func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
 	})
 }
 
-func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
+func TestLostResponsesMarkNoUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Times(4, oauthtest.Loses)...) // two calls, two tries each
+		w.platform.Inject(oauthtest.Times(4, oauthtest.Loses)...) // two calls, two attempts each
 		for range 2 {
 			w.requireFailure(t, api.ErrMaybeApplied)
 			time.Sleep(time.Minute)
@@ -59,14 +59,14 @@ func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
 	})
 }
 
-func TestLostAnswerWithoutGraceAsksTheUser(t *testing.T) {
+func TestLostResponseWithoutGraceMarksUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Loses)
 		requireMark(t, w.source)
 	})
 }
 
-func TestTimeOutFitsIntoTheLease(t *testing.T) {
+func TestTimeoutsFitIntoLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = time.Hour
 		began := time.Now()
@@ -78,10 +78,10 @@ func TestTimeOutFitsIntoTheLease(t *testing.T) {
 	})
 }
 
-func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
+func TestInvalidGrantAdoptsPeerToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
-			w.saveAccess(t, "access-peer", time.Hour) // while the answer is under way
+			w.saveAccess(t, "access-peer", time.Hour) // before the response arrives
 			return oauthtest.Respond(400, `{"error":"invalid_grant"}`), nil
 		})
 		w.requireToken(t, "access-peer")
@@ -89,7 +89,7 @@ func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
 	})
 }
 
-func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
+func TestMarkedUserSendsNoRequest(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		e := requireMark(t, w.source)
@@ -119,7 +119,7 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 	})
 }
 
-func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
+func TestUnreleasedLeaseExpires(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
 		w.store.Break("Release", assert.AnError)
@@ -130,7 +130,7 @@ func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
 	})
 }
 
-func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
+func TestUnstoredMarkIsReported(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		w.store.Break("Fail", assert.AnError)
@@ -140,7 +140,7 @@ func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
 	})
 }
 
-func TestScopesAddedToTheApplication(t *testing.T) {
+func TestAddedScopesMarkUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		before := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"clinic:read", "catalog:read"} })
 		token, err := before.Client().Exchange(t.Context(), api.NewSecret("code"))
@@ -160,7 +160,7 @@ func TestScopesAddedToTheApplication(t *testing.T) {
 	})
 }
 
-func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
+func TestAddedScopesRespectPeerLease(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.ConfiguredScope = "catalog:read"
@@ -169,13 +169,12 @@ func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
 		conns := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:write"} })
 		_, err := conns.TokenSource(user).Token(t.Context())
 		requireReauthorize(t, err, tokenstore.ReasonScopesExtended)
-		assert.Equal(t, tokenstore.StateActive, w.record(t).State, "left to the next caller")
+		assert.Equal(t, tokenstore.StateActive, w.record(t).State, "the next caller marks the user")
 	})
 }
 
-// A process that knows nothing of a user reads the record once, leases it and
-// commits: no look at the store is made twice.
-func TestColdRefreshReadsTheStoreTwice(t *testing.T) {
+// A process without data of a user reads the record once, leases it and commits.
+func TestColdRefreshLoadsRecordOnce(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-1")
 		for method, want := range map[string]int{"Load": 1, "Lease": 1, "Commit": 1, "Release": 0, "Fail": 0} {
@@ -184,21 +183,21 @@ func TestColdRefreshReadsTheStoreTwice(t *testing.T) {
 	})
 }
 
-// mark lets the platform reject the user's refresh token twice, wrongly.
+// mark makes the platform reject the user's refresh token twice, wrongly.
 func (w *fixture) mark(t *testing.T) {
 	t.Helper()
 	w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(401, `{"error":"invalid_grant"}`))...)
 	requireMark(t, w.source)
 }
 
-// A platform that refused a refresh token and knows it later on gets its user back
-// without anybody's help.
-func TestAMarkedUserIsTriedAgain(t *testing.T) {
+// If a platform rejects a refresh token and later accepts it again, the mark disappears
+// without an action of the user.
+func TestRetryRestoresMarkedUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.mark(t)
 		w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
-		require.Len(t, w.platform.Sent(), 2, "not at once")
+		require.Len(t, w.platform.Sent(), 2, "no retry at once")
 		time.Sleep(2 * time.Minute)
 		w.requireToken(t, "access-1")
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
@@ -206,8 +205,8 @@ func TestAMarkedUserIsTriedAgain(t *testing.T) {
 	})
 }
 
-// Who has really revoked the application costs less and less.
-func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
+// A user who has really revoked the application causes fewer and fewer requests.
+func TestRetriesOfMarkedUserSlowDown(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		peer := w.replica(t).TokenSource(user)
@@ -222,13 +221,13 @@ func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
 		sent := len(w.platform.Sent())
 		assert.Less(t, sent, 2*24*60/5, "each replica waits 5 to 10 minutes")
 		assert.Greater(t, sent, 24*60/10)
-		assert.Len(t, eventsOf[*tokens.ReauthorizeError](a), 1, "the user is asked once")
+		assert.Len(t, eventsOf[*tokens.ReauthorizeError](a), 1, "the user is marked once")
 		_, paused := w.conns.Paused()
 		assert.False(t, paused)
 	})
 }
 
-func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
+func TestFailingRetryKeepsMark(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.mark(t)
 		time.Sleep(2 * time.Minute)
@@ -236,15 +235,15 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 		for range 3 {
 			w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
 		}
-		assert.Len(t, w.platform.Sent(), 4, "the answer was asked for twice")
+		assert.Len(t, w.platform.Sent(), 4, "the refresh was retried once")
 		time.Sleep(2 * time.Minute)
 		w.platform.Replace()
 		w.requireToken(t, "access-1")
 	})
 }
 
-func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
-	oauthtest.Each(t, oauthtest.ByName[tokenstore.Reason](tokenstore.ReasonDisconnecting, "one_of_tomorrow"), func(t *testing.T, reason tokenstore.Reason) {
+func TestOtherReasonsAreNotRetried(t *testing.T) {
+	oauthtest.Each(t, oauthtest.ByName[tokenstore.Reason](tokenstore.ReasonDisconnecting, "future_reason"), func(t *testing.T, reason tokenstore.Reason) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.fail(t, reason)
 		time.Sleep(24 * time.Hour)
@@ -253,9 +252,9 @@ func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
 	})
 }
 
-// If scopes are put into the configuration by mistake and taken out again, no user
-// has to authorize again.
-func TestRemovingAddedScopesRestoresTheUser(t *testing.T) {
+// If scopes are added to the configuration by mistake and removed again, no user must
+// authorize again.
+func TestRemovedScopesRestoreUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.ConfiguredScope = "catalog:read"
@@ -271,7 +270,7 @@ func TestRemovingAddedScopesRestoresTheUser(t *testing.T) {
 	})
 }
 
-func TestRestoreBringsAMarkedUserBack(t *testing.T) {
+func TestRestoreRemovesMark(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
 		w.mark(t)
@@ -280,17 +279,17 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 		assert.Equal(t, tokenstore.StateActive, record.State)
 		assert.Empty(t, record.Reason)
 		assert.Equal(t, "refresh-0", record.Token.RefreshToken.Reveal())
-		assert.Len(t, w.platform.Sent(), 2, "the platform is not asked")
+		assert.Len(t, w.platform.Sent(), 2, "Restore sends no request")
 		assert.Len(t, eventsOf[restored](a), 1)
 		w.requireToken(t, "access-1")
 
-		require.NoError(t, w.conns.Restore(t.Context(), user), "again is no error")
+		require.NoError(t, w.conns.Restore(t.Context(), user), "Restore can be repeated")
 		assert.Equal(t, "access-1", w.record(t).Token.AccessToken.Reveal())
 		assert.Len(t, eventsOf[restored](a), 1)
 	})
 }
 
-func TestWhomRestoreLeavesAlone(t *testing.T) {
+func TestRestoreRejectsDisconnectedUsers(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		requireReauthorize(t, w.conns.Restore(t.Context(), "nobody"), tokenstore.ReasonNotConnected)
 		require.ErrorIs(t, w.conns.Restore(t.Context(), ""), api.ErrArgument)
@@ -300,11 +299,11 @@ func TestWhomRestoreLeavesAlone(t *testing.T) {
 		assert.Equal(t, tokenstore.ReasonDisconnecting, w.record(t).Reason)
 		w.store.Break("Commit", assert.AnError)
 		w.platform.Replace()
-		require.NoError(t, w.conns.Disconnect(t.Context(), user), "no lease is left behind")
+		require.NoError(t, w.conns.Disconnect(t.Context(), user), "the lease was released")
 	})
 }
 
-func TestRestoreWithTheStoreAway(t *testing.T) {
+func TestStoreOutageFailsRestore(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.mark(t)
 		for _, method := range []string{"Load", "Lease", "Commit"} {

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// revoked returns the access tokens that the platform was asked to revoke.
+// revoked returns the access tokens of all revocation requests.
 func (w *fixture) revoked() (all []string) {
 	routes := w.platform.Routes()
 	for i, body := range w.platform.Sent() {
@@ -29,8 +29,8 @@ func (w *fixture) revoked() (all []string) {
 	return all
 }
 
-// saveOtherAccount stores access-0 as the token of an account that the platform does not
-// connect the user with.
+// saveOtherAccount stores access-0 as the token of a different account than the account of the
+// platform.
 func (w *fixture) saveOtherAccount(t *testing.T) oauth.Token {
 	t.Helper()
 	token := oauthtest.FirstToken(time.Hour)
@@ -39,14 +39,14 @@ func (w *fixture) saveOtherAccount(t *testing.T) oauth.Token {
 	return token
 }
 
-// inClinic1 is a setting that finds every user in the clinic clinic-1.
+// inClinic1 returns the clinic clinic-1 for every user.
 func inClinic1(c *settings) {
 	c.Tokens.Clinic = func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
 		return oauth.Clinic{ID: "clinic-1"}, nil
 	}
 }
 
-func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
+func TestReconnectRevokesOtherAccount(t *testing.T) {
 	oauthtest.Each(t, map[string]func(*oauth.Token){
 		"other owner":  func(token *oauth.Token) { token.ResourceOwner.ID = "prac-0" },
 		"other type":   func(token *oauth.Token) { token.ResourceOwner.Type = oauth.ResourceOwnerClinic },
@@ -69,11 +69,11 @@ func TestReconnectRevokesReplacedTokenOfAnotherAccount(t *testing.T) {
 	})
 }
 
-func TestReplacedTokenOfSameAccountIsRevokedByDisconnect(t *testing.T) {
+func TestDisconnectRevokesReplacedToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		record, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
-		assert.Empty(t, w.revoked(), "this could end the new grant as well")
+		assert.Empty(t, w.revoked(), "this could revoke the new grant as well")
 		require.Len(t, record.Token.Replaced, 1)
 		assert.Equal(t, "refresh-0", record.Token.Replaced[0].RefreshToken.Reveal())
 
@@ -87,7 +87,7 @@ func TestReplacedTokenOfSameAccountIsRevokedByDisconnect(t *testing.T) {
 	})
 }
 
-func TestReplacedTokenIsRevokedOnceThePlatformIsBack(t *testing.T) {
+func TestReplacedTokenIsRevokedLater(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.saveOtherAccount(t)
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
@@ -106,8 +106,8 @@ func TestReplacedTokenIsRevokedOnceThePlatformIsBack(t *testing.T) {
 	})
 }
 
-// The user waits for the page, and other replicas for the result of the flow.
-func TestConnectDoesNotWaitForARevocationThatHangs(t *testing.T) {
+// The user waits for the page, and other replicas wait for the result of the flow.
+func TestHangingRevocationDelaysConnectBriefly(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.saveOtherAccount(t)
 		w.platform.Inject(oauthtest.Changes(func(*http.Response) { w.platform.Delay = time.Minute }))
@@ -119,7 +119,7 @@ func TestConnectDoesNotWaitForARevocationThatHangs(t *testing.T) {
 	})
 }
 
-func TestReplacedTokenThatIsNotForgottenIsKeptWithItsNewPair(t *testing.T) {
+func TestReplacedTokenKeepsNewPair(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		other := oauthtest.FirstToken(time.Hour)
 		other.Clinic.ID = "clinic-0"
@@ -135,7 +135,7 @@ func TestReplacedTokenThatIsNotForgottenIsKeptWithItsNewPair(t *testing.T) {
 	})
 }
 
-func TestReconnectKeepsGrantThatWasBeingDisconnected(t *testing.T) {
+func TestReconnectKeepsDisconnectingGrant(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(500, ""))
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
@@ -148,7 +148,7 @@ func TestReconnectKeepsGrantThatWasBeingDisconnected(t *testing.T) {
 	})
 }
 
-func TestDisconnectKeepsRecordUntilReplacedTokensAreRevoked(t *testing.T) {
+func TestDisconnectKeepsRecordUntilRevoked(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestDisconnectKeepsRecordUntilReplacedTokensAreRevoked(t *testing.T) {
 	})
 }
 
-// A ninth reconnect has no room for the oldest grant.
+// The ninth reconnect exceeds the limit of replaced grants.
 func TestOldestReplacedTokenIsRevoked(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		for n := range 9 {
@@ -175,8 +175,8 @@ func TestOldestReplacedTokenIsRevoked(t *testing.T) {
 	})
 }
 
-// A pair that a peer stores between the reads and the write of Connect is a grant too.
-func TestConnectKeepsPairOfAPeer(t *testing.T) {
+// A pair that a peer stores between the read and the write of Connect is a grant too.
+func TestConnectKeepsPeersPair(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		var asked []string
 		store := oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{
@@ -196,7 +196,7 @@ func TestConnectKeepsPairOfAPeer(t *testing.T) {
 		})
 		_, err := conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
-		assert.Equal(t, []string{"prac-1", "prac-0"}, asked, "the account is compared with the one that is replaced")
+		assert.Equal(t, []string{"prac-1", "prac-0"}, asked, "Verify gets the owner of the replaced token")
 		assert.Equal(t, []string{"access-peer"}, w.revoked())
 	})
 }

@@ -22,7 +22,7 @@ import (
 
 var _ transport.TokenReloader = tokens.TokenSource{}
 
-func TestTokenFromMemory(t *testing.T) {
+func TestTokenComesFromMemory(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		gone, cancel := context.WithCancel(t.Context())
@@ -55,14 +55,14 @@ func TestThousandGoroutinesRefreshOnce(t *testing.T) {
 	})
 }
 
-func TestCanceledCallerLeavesTheRefreshGoing(t *testing.T) {
+func TestRefreshOutlivesCanceledCaller(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 5 * time.Second
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var wg sync.WaitGroup
-		wg.Go(func() { // starts the refresh, and leaves
+		wg.Go(func() { // starts the refresh and returns early
 			_, err := w.source.Token(ctx)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, time.Second, time.Since(began))
@@ -79,7 +79,7 @@ func TestCanceledCallerLeavesTheRefreshGoing(t *testing.T) {
 	})
 }
 
-func TestCallerWhoIsGoneStartsNothing(t *testing.T) {
+func TestCanceledCallerReadsNoStore(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -89,7 +89,7 @@ func TestCallerWhoIsGoneStartsNothing(t *testing.T) {
 	})
 }
 
-func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
+func TestTokenIsRefreshedInBackground(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, defaults.TokenLeeway-time.Second, func(t *testing.T, w *fixture) {
 		w.platform.Delay = time.Second
 		began := time.Now()
@@ -104,7 +104,7 @@ func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
 	})
 }
 
-func TestShortLivedTokensAreNotRenewedByEveryCall(t *testing.T) {
+func TestShortLifetimeShrinksLeeway(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Minute, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Minute)
 		token.Lifetime = time.Minute
@@ -112,7 +112,7 @@ func TestShortLivedTokensAreNotRenewedByEveryCall(t *testing.T) {
 		w.requireToken(t, "access-0")
 		time.Sleep(44 * time.Second)
 		w.requireToken(t, "access-0")
-		assert.Empty(t, w.platform.Sent(), "the leeway is a quarter of the life at most")
+		assert.Empty(t, w.platform.Sent(), "the leeway is at most a quarter of the lifetime")
 		time.Sleep(2 * time.Second)
 		w.requireToken(t, "access-0")
 		require.NoError(t, w.conns.Close(t.Context()))
@@ -120,7 +120,7 @@ func TestShortLivedTokensAreNotRenewedByEveryCall(t *testing.T) {
 	})
 }
 
-func TestTokenWithoutExpiryIsUsedUntilRefused(t *testing.T) {
+func TestTokenWithoutExpiryIsNotRefreshed(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Minute, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(0)
 		token.ExpiresAt, token.Lifetime = time.Time{}, 0
@@ -150,7 +150,7 @@ func TestRefreshForcesOneCall(t *testing.T) {
 	})
 }
 
-func TestRefreshReturnsWhatAPeerStored(t *testing.T) {
+func TestRefreshReturnsPeerToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		rejected, err := w.source.Token(t.Context())
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestRefreshReturnsWhatAPeerStored(t *testing.T) {
 	})
 }
 
-func TestForcedRefreshIsNotContentWithALesserCall(t *testing.T) {
+func TestForcedRefreshIgnoresLesserCall(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		// The token in memory is near its end. A peer has extended it in the store, but the
 		// API rejects it.
@@ -178,17 +178,17 @@ func TestForcedRefreshIsNotContentWithALesserCall(t *testing.T) {
 		fresh := oauthtest.FirstToken(time.Hour)
 		w.save(t, fresh)
 		w.store.Slow = time.Second
-		w.requireToken(t, "access-0") // starts a call that finds the fresh one good
+		w.requireToken(t, "access-0") // starts a call that accepts the fresh token
 		token, err := w.conns.TokenSource(user).Refresh(t.Context(), fresh.Access())
 		require.NoError(t, err)
 		assert.Equal(t, "access-1", token.Secret.Reveal())
 		assert.Len(t, w.platform.Sent(), 1)
-		assert.Equal(t, 3, w.store.Count("Load"), "the first reading and one a call")
+		assert.Equal(t, 3, w.store.Count("Load"), "the first read and one per call")
 	})
 }
 
-// Ensure remembers records by the token source of its caller.
-func TestSourcesOfOneUserCompareEqual(t *testing.T) {
+// Ensure identifies the caller of a record by its token source.
+func TestSourcesOfUserCompareEqual(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		var first, second, other api.TokenSource = w.conns.TokenSource(user), w.conns.TokenSource(user), w.conns.TokenSource("other")
 		assert.True(t, first == second)
@@ -196,7 +196,7 @@ func TestSourcesOfOneUserCompareEqual(t *testing.T) {
 	})
 }
 
-func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
+func TestReconnectReachesEverySource(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, time.Hour)
 		conns := w.replica(t)
@@ -218,7 +218,7 @@ func TestReconnectReachesEverySourceOfTheProcess(t *testing.T) {
 	})
 }
 
-func TestPeerNoticesReconnectWithoutA401(t *testing.T) {
+func TestPeerNoticesReconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 2*time.Hour, func(t *testing.T, w *fixture) {
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
@@ -229,7 +229,7 @@ func TestPeerNoticesReconnectWithoutA401(t *testing.T) {
 	})
 }
 
-func TestPeerNoticesDisconnectWhileThePlatformIsAway(t *testing.T) {
+func TestPeerNoticesFailedDisconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 2*time.Hour, func(t *testing.T, w *fixture) {
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
@@ -241,8 +241,8 @@ func TestPeerNoticesDisconnectWhileThePlatformIsAway(t *testing.T) {
 	})
 }
 
-// A refresh token that one replica saw rejected does not show that the access token is dead.
-func TestPeerUsesValidTokenOfAMarkedUser(t *testing.T) {
+// A rejected refresh token on one replica does not show that the access token is invalid.
+func TestPeerUsesMarkedUsersToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
@@ -265,7 +265,7 @@ func TestPeerUsesValidTokenOfAMarkedUser(t *testing.T) {
 	})
 }
 
-func TestTokenInMemoryOutlastsAStoreThatFails(t *testing.T) {
+func TestTokenInMemoryOutlastsStoreOutage(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		w.store.Break("Load", errors.New("database is away"))
@@ -292,7 +292,7 @@ func TestTokenInMemoryOutlastsAStoreThatFails(t *testing.T) {
 	})
 }
 
-func TestSourceRefusesBadArguments(t *testing.T) {
+func TestSourceRejectsInvalidUser(t *testing.T) {
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokenstore.NewMemoryStore())
 	token := api.AccessToken{Secret: api.NewSecret("a"), Environment: oauthtest.USSandbox}
 	oauthtest.Each(t, oauthtest.ByName("", "a\nb", "bob ", "a\xff", strings.Repeat("x", 256)), func(t *testing.T, user string) {
@@ -304,14 +304,14 @@ func TestSourceRefusesBadArguments(t *testing.T) {
 	})
 }
 
-func TestTokensOfAnotherEnvironmentAreRefused(t *testing.T) {
+func TestSourceRejectsOtherEnvironment(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		canadian := w.conns.Key(user)
 		canadian.Environment = oauthtest.CASandbox
 		_, err := w.store.Save(t.Context(), canadian, oauthtest.FirstToken(time.Hour))
 		require.ErrorIs(t, err, api.ErrWrongEnvironment)
 
-		// A store that lets it through is caught as well.
+		// The source rejects such a token of a store as well.
 		lax := &laxStore{tokenstore.NewMemoryStore(), tokenstore.Record{Key: canadian, Token: oauthtest.FirstToken(time.Hour), Version: 1, State: tokenstore.StateActive}}
 		conns := newConns(t, w.platform, lax, func(c *settings) { c.Site.Environment = oauthtest.CASandbox })
 		source := conns.TokenSource(user)
@@ -323,7 +323,7 @@ func TestTokensOfAnotherEnvironmentAreRefused(t *testing.T) {
 	})
 }
 
-// laxStore loads what it was given, whatever that is.
+// laxStore loads any record without a check.
 type laxStore struct {
 	tokenstore.Store
 	record tokenstore.Record
@@ -346,7 +346,7 @@ func TestStoreFailureIsTyped(t *testing.T) {
 		w.store.Break("Lease", down)
 		_, err = w.source.Token(t.Context())
 		requireStoreError(t, err, "Lease")
-		assert.Empty(t, w.platform.Sent(), "without a lease nothing is refreshed")
+		assert.Empty(t, w.platform.Sent(), "no refresh without a lease")
 
 		w.store.Break("Lease", nil)
 		time.Sleep(2 * time.Second)
@@ -354,7 +354,7 @@ func TestStoreFailureIsTyped(t *testing.T) {
 	})
 }
 
-func TestPanickingStoreEndsNoProgram(t *testing.T) {
+func TestPanickingStoreReturnsError(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), struct{ tokenstore.Store }{})
 		_, err := conns.TokenSource(user).Token(t.Context())
@@ -363,9 +363,9 @@ func TestPanickingStoreEndsNoProgram(t *testing.T) {
 	})
 }
 
-// A look into the store that began before the user was connected anew brings the token from
-// before: it is not used after Forget.
-func TestForgetHoldsForALookUnderWay(t *testing.T) {
+// A load that began before the user reconnected returns the old token. It is not used after
+// Forget.
+func TestForgetDiscardsEarlierLoad(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		late := func(_ context.Context, _ tokenstore.Key, work func() error) error {
 			err := work()

@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// breakWhileWaiting gives the lease to a replica that has died, and lets a method of the
-// store fail for a second after 10 seconds.
+// breakWhileWaiting gives the lease to a crashed replica. A method of the store fails for a
+// second after 10 seconds.
 func breakWhileWaiting(t *testing.T, w *fixture, method string) {
 	t.Helper()
 	w.lease(t, 30*time.Second)
@@ -21,7 +21,7 @@ func breakWhileWaiting(t *testing.T, w *fixture, method string) {
 	time.AfterFunc(11*time.Second, func() { w.store.Break(method, nil) })
 }
 
-func TestStoreOutageDoesNotEndWaitForLease(t *testing.T) {
+func TestWaitForLeaseSurvivesStoreOutage(t *testing.T) {
 	for _, method := range []string{"Load", "Lease"} {
 		t.Run(method, func(t *testing.T) {
 			oauthtest.Bubble(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestStoreOutageDoesNotEndWaitForLease(t *testing.T) {
 	}
 }
 
-func TestStoreOutageDoesNotEndWaitOfDisconnect(t *testing.T) {
+func TestDisconnectWaitSurvivesStoreOutage(t *testing.T) {
 	for _, method := range []string{"Load", "Lease"} {
 		t.Run(method, func(t *testing.T) {
 			oauthtest.Bubble(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestStoreOutageDoesNotEndWaitOfDisconnect(t *testing.T) {
 	}
 }
 
-func TestLastingStoreOutageEndsWaitForLease(t *testing.T) {
+func TestLastingStoreOutageEndsWait(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		breakWhileWaiting(t, w, "Lease")
