@@ -27,7 +27,7 @@
 // Replicas share state only through the [tokenstore.Store]. To refresh a token, a replica
 // takes a short lease on the user's record, calls the platform without locking anything, and
 // commits the new token pair if the record has not changed. A replica that does not get the
-// lease waits for the result of its owner. The lease of a crashed replica expires.
+// lease waits for the result of the lease owner. The lease of a crashed replica expires.
 //
 // A source compares its token in memory with the store every 30 seconds. So if a user
 // disconnects or connects another account on one replica, all replicas follow.
@@ -65,9 +65,9 @@
 //     pauses no refresh.
 //   - [*StoreError]: the store failed. No token is refreshed without the store.
 //   - [*api.Error]: the platform or the network failed. Valid tokens are still used. The next
-//     refresh waits 1 second, and up to 30 seconds if failures repeat. While the token
-//     endpoint fails for 5 different users in a row, each process sends one request per second
-//     for all users.
+//     refresh waits 1 second, and up to 30 seconds if failures repeat. If the token endpoint
+//     fails for 5 different users in a row, each process sends only one request per second for
+//     all users until the endpoint works again.
 //   - [*api.Error] with the code invalid_grant: the platform rejected the refresh token for
 //     the first time. It is retried a minute later, and the second rejection marks the user.
 //     So a platform fault of a few seconds marks no user.

@@ -187,7 +187,7 @@ func TestForcedRefreshIgnoresLesserCall(t *testing.T) {
 	})
 }
 
-// Ensure identifies the caller of a record by its token source.
+// Ensure caches records by the token source of its caller.
 func TestSourcesOfUserCompareEqual(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		var first, second, other api.TokenSource = w.conns.TokenSource(user), w.conns.TokenSource(user), w.conns.TokenSource("other")
@@ -311,7 +311,7 @@ func TestSourceRejectsOtherEnvironment(t *testing.T) {
 		_, err := w.store.Save(t.Context(), canadian, oauthtest.FirstToken(time.Hour))
 		require.ErrorIs(t, err, api.ErrWrongEnvironment)
 
-		// The source rejects such a token of a store as well.
+		// If a store returns such a token, the source rejects it.
 		lax := &laxStore{tokenstore.NewMemoryStore(), tokenstore.Record{Key: canadian, Token: oauthtest.FirstToken(time.Hour), Version: 1, State: tokenstore.StateActive}}
 		conns := newConns(t, w.platform, lax, func(c *settings) { c.Site.Environment = oauthtest.CASandbox })
 		source := conns.TokenSource(user)
