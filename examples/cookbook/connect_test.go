@@ -25,7 +25,7 @@ import (
 )
 
 // A practitioner presses "Connect", authorizes on the platform's pages, and comes back.
-func Example_connectThroughTheBrowser() {
+func Example_browserFlow() {
 	mux := http.NewServeMux()
 	ehr := httptest.NewServer(mux)
 	defer ehr.Close()
@@ -60,7 +60,7 @@ func Example_connectThroughTheBrowser() {
 
 // The user revoked access on the platform: every call fails in one way. The error of the first
 // minute is temporary, because the platform may reject a refresh token by mistake.
-func Example_userRevokedUs() {
+func Example_revokedUser() {
 	platform, store := start(), tokenstore.NewMemoryStore()
 	defer platform.Close()
 	ctx, users := context.Background(), newAccountsOn(platform, store)
@@ -88,7 +88,7 @@ func Example_userRevokedUs() {
 }
 
 // A page for administrators: who has to connect again, and a button to disconnect.
-func Example_whoHasToConnectAgain() {
+func Example_listUsers() {
 	platform, store := start(), tokenstore.NewMemoryStore()
 	defer platform.Close()
 	ctx, users := context.Background(), newAccountsOn(platform, store)
@@ -117,7 +117,7 @@ func Example_whoHasToConnectAgain() {
 
 // A nightly job works for every connected user. A user who must connect again does not stop
 // the work for the others.
-func Example_workForEveryUser() {
+func Example_everyUser() {
 	platform, store := start(), tokenstore.NewMemoryStore()
 	defer platform.Close()
 	ctx, users := context.Background(), newAccountsOn(platform, store)
@@ -188,7 +188,7 @@ func Example_encryptWithTink() {
 }
 
 // The platform of each country has an application, a token store serves both.
-func Example_usersInTwoCountries() {
+func Example_twoCountries() {
 	us, canada := start(), start(dispensarytest.WithEnvironment(api.CanadaSandbox))
 	defer us.Close()
 	defer canada.Close()
@@ -220,7 +220,7 @@ func Example_usersInTwoCountries() {
 }
 
 // A call whose scope was not granted is not sent, where the API states the scope.
-func Example_scopeIsMissing() {
+func Example_missingScope() {
 	platform := start(dispensarytest.WithScopes("clinic:read", "patients:read"))
 	defer platform.Close()
 	ctx, users := context.Background(), newAccounts(platform)

@@ -19,7 +19,7 @@ import (
 )
 
 // The answer to a write was lost: look before you repeat it.
-func Example_answerWasLost() {
+func Example_lostResponse() {
 	platform := start()
 	defer platform.Close()
 	platform.Fault(model.Fault{Operation: "patients.create", Effect: model.EffectDropAfterCommit, Times: 1})
@@ -38,7 +38,7 @@ func Example_answerWasLost() {
 }
 
 // What your program does when the platform answers 429.
-func Example_testA429() {
+func Example_rateLimited() {
 	platform := start()
 	defer platform.Close()
 	client := platform.Client(platform.Users()[0])
@@ -59,7 +59,7 @@ func Example_testA429() {
 }
 
 // The access token ended while the program slept: the first call gets a new one.
-func Example_testAnExpiredToken() {
+func Example_expiredToken() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	platform := start(dispensarytest.WithClock(clock))
 	defer platform.Close()
@@ -85,7 +85,7 @@ func Example_testAnExpiredToken() {
 
 // Ended in this order nothing is lost: no new requests, then no new events, then no
 // refresh without its tokens stored.
-func Example_endInOrder() {
+func Example_shutdown() {
 	platform := start()
 	defer platform.Close()
 	users := newAccounts(platform)

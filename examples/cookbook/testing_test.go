@@ -35,9 +35,9 @@ func newReceiver(t *testing.T, environment dispensary.Environment, secret, chall
 	return receiver, orders
 }
 
-func TestAnOrderIsHandled(t *testing.T) {
+func TestOrderIsHandled(t *testing.T) {
 	t.Parallel()
-	platform := dispensarytest.New(t) // isolated, on loopback, closed with the test
+	platform := dispensarytest.New(t) // a fake platform on loopback, closed with the test
 	app := platform.Application()
 	receiver, orders := newReceiver(t, platform.Site().Environment, app.WebhookSecret, app.ChallengeToken)
 	key := dispensary.NewSecret(platform.ClinicKey())
@@ -52,7 +52,7 @@ func TestAnOrderIsHandled(t *testing.T) {
 	assert.Equal(t, order.Number, <-orders)
 }
 
-func TestTheReceiver(t *testing.T) {
+func TestReceiver(t *testing.T) {
 	t.Parallel()
 	environment := dispensary.USSandbox
 	receiver, _ := newReceiver(t, environment, "the webhook secret", "the challenge token")

@@ -31,25 +31,28 @@ func Example_receiveWebhooks() {
 	folder, err := os.MkdirTemp("", "inbox")
 	must(err)
 	defer func() { _ = os.RemoveAll(folder) }()
-
-	handled := make(chan string)
-	var router webhook.Router
-	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
-		handled <- order.Object.OrderNumber // an error would be tried again, later and later
-		return nil
-	})
+	file := filepath.Join(folder, "inbox.db")
+	secrets := []dispensary.Secret{dispensary.NewSecret(platform.Application().WebhookSecret)}
+	challenge := dispensary.NewSecret(platform.Application().ChallengeToken)
 	keys, err := seal.ParseKeyRing(dispensary.NewSecret("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=")) // openssl rand -base64 32
 	must(err)
-	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), sqlinbox.Config{
-		Seal: keys, // patients are in these events: they are sealed
+	shipped := make(chan string)
+	ship := func(order string) error {
+		shipped <- order
+		return nil
+	}
+
+	var router webhook.Router
+	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
+		return ship(order.Object.OrderNumber) // an error retries the event later
+	})
+	inbox, err := sqlinbox.Open(file, sqlinbox.Config{
+		Seal: keys, // encrypts the stored events, which contain patient data
 		Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
 	})
 	must(err)
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: platform.Site().Environment,
-		Secrets:     []dispensary.Secret{dispensary.NewSecret(platform.Application().WebhookSecret)},
-		Challenge:   dispensary.NewSecret(platform.Application().ChallengeToken),
-		Inbox:       inbox,
+		Environment: dispensary.USSandbox, Secrets: secrets, Challenge: challenge, Inbox: inbox,
 	})
 	must(err)
 	mux := http.NewServeMux()
@@ -60,7 +63,7 @@ func Example_receiveWebhooks() {
 
 	_, _, err = platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	must(err)
-	fmt.Println("order", <-handled)
+	fmt.Println("order", <-shipped)
 	must(inbox.Close(context.Background()))
 	// Output: order R410000004
 }
@@ -129,7 +132,7 @@ func Example_replaceReceiver() {
 }
 
 // Two applications have one address: the path says whose webhook it is.
-func Example_twoApplicationsAtOneAddress() {
+func Example_tenants() {
 	us, canada := start(), start(dispensarytest.WithEnvironment(api.CanadaSandbox))
 	defer us.Close()
 	defer canada.Close()
@@ -175,7 +178,7 @@ func Example_twoApplicationsAtOneAddress() {
 
 // The secret is rotated in three steps, and no webhook is refused in any of them: the
 // program learns the new secret, the dashboard is switched, the program forgets the old.
-func Example_rotateTheWebhookSecret() {
+func Example_rotateWebhookSecret() {
 	oldSecret, newSecret := dispensary.NewSecret("whsec_last_year_0123456789"), dispensary.NewSecret("whsec_this_year_0123456789")
 	body := []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`)
 	for _, step := range []struct {
@@ -200,7 +203,7 @@ func Example_rotateTheWebhookSecret() {
 
 // An update that comes late does not bring back what has changed since: the handler
 // reads the plan in place of what the event says.
-func Example_eventsOutOfOrder() {
+func Example_outOfOrder() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	platform := start(dispensarytest.WithClock(clock))
 	defer platform.Close()
@@ -243,7 +246,7 @@ func Example_eventsOutOfOrder() {
 }
 
 // The address failed until the platform switched it off. What was missed is found.
-func Example_addressWasSwitchedOff() {
+func Example_disabledEndpoint() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	platform := start(dispensarytest.WithClock(clock))
 	defer platform.Close()
